@@ -1,0 +1,2 @@
+//! The command `cantle`.
+fn main() {}

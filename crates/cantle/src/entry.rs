@@ -1,0 +1,66 @@
+//! Entries: the versions of keys as tables and logs hold them, and the cursors that walk them.
+
+use crate::error::Result;
+use bytes::Bytes;
+
+/// What an entry says about its key. The numbers are on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// The key was deleted at this version. The value is empty.
+    Delete = 0,
+    /// The key has this value since this version.
+    Put = 1,
+    /// Every key from this key up to, not including, the one in the value was deleted. In logs only.
+    DeleteRange = 2,
+    /// Reserved: the value is a reference to a file of values stored apart.
+    PutApart = 3,
+    /// Reserved: the value begins with the time of its expiry.
+    PutExpiring = 4,
+}
+
+impl Kind {
+    /// The kind with this number, if this version of the format knows it.
+    pub fn from_u8(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::Delete),
+            1 => Some(Self::Put),
+            2 => Some(Self::DeleteRange),
+            _ => None, // 3 and 4 are reserved: no writer of this format version produces them
+        }
+    }
+}
+
+/// One version of one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntryRef<'a> {
+    /// The user's key.
+    pub key: &'a [u8],
+    /// The version at which the entry was written.
+    pub version: u64,
+    /// What happened to the key.
+    pub kind: Kind,
+}
+
+/// Walks the entries of one source in order: keys ascending, and the versions of a key newest first.
+///
+/// After an error the cursor is not positioned; seek again. A new cursor is not positioned either.
+pub trait EntryCursor: Send {
+    /// To the first entry.
+    fn seek_to_first(&mut self) -> Result<()>;
+    /// To the last entry: the oldest version of the greatest key.
+    fn seek_to_last(&mut self) -> Result<()>;
+    /// To the newest version of the first key at or after `key`.
+    fn seek(&mut self, key: &[u8]) -> Result<()>;
+    /// To the oldest version of the last key strictly before `key`.
+    fn seek_before(&mut self, key: &[u8]) -> Result<()>;
+    /// One entry forward. No-op when not positioned.
+    fn next(&mut self) -> Result<()>;
+    /// One entry back. No-op when not positioned.
+    fn prev(&mut self) -> Result<()>;
+    /// The entry under the cursor, or `None` past either end.
+    fn entry(&self) -> Option<EntryRef<'_>>;
+    /// The value of the entry under the cursor, fetched where it is kept apart from the key.
+    /// Must only be called when `entry()` is `Some`.
+    fn value(&mut self) -> Result<Bytes>;
+}

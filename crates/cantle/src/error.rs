@@ -1,0 +1,157 @@
+//! What can go wrong, in terms of what the caller can do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The result of every fallible operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation failed, what it touched, and what to do.
+///
+/// Errors are cheap to clone: one failed sync is reported to every writer that waited for it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused an operation. The store stays usable; the operation had no effect
+    /// unless its documentation says otherwise.
+    #[error("cannot {operation} {}: {source}", path.display())]
+    #[non_exhaustive]
+    Io {
+        /// What was attempted, as a verb: "read", "append to", "create".
+        operation: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: Arc<io::Error>,
+    },
+    /// The file system is full. Reads go on; deletes and maintenance use a reserve; free space and retry.
+    #[error("no space left to {operation} {}: free space on this file system and retry", path.display())]
+    #[non_exhaustive]
+    NoSpace {
+        /// What was attempted.
+        operation: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: Arc<io::Error>,
+    },
+    /// Bytes on disk are not what was written. Other keys stay readable; restore this file from a backup.
+    #[error("corruption in {} at offset {offset}: {what}", path.display())]
+    #[non_exhaustive]
+    Corruption {
+        /// The damaged file.
+        path: PathBuf,
+        /// Where in the file, in bytes from its start.
+        offset: u64,
+        /// What was expected and what was found.
+        what: String,
+    },
+    /// The store accepts no writes any more (or was opened read-only), and why. Reads go on.
+    #[error("the store is read-only: {reason}")]
+    #[non_exhaustive]
+    ReadOnly {
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Another handle, in this process or another, has the store open.
+    #[error("{} is in use{}: close it there first", path.display(), pid.map(|p| format!(" by process {p}")).unwrap_or_default())]
+    #[non_exhaustive]
+    Locked {
+        /// The store's directory.
+        path: PathBuf,
+        /// The process that holds the lock, where it could be read.
+        pid: Option<u32>,
+    },
+    /// An argument is outside what the store accepts; nothing was written.
+    #[error("invalid argument: {0}")]
+    InvalidArgument(String),
+    /// The path holds something that is not a Cantle store; it was not touched.
+    #[error("{} is not a Cantle store: {what}", path.display())]
+    #[non_exhaustive]
+    NotAStore {
+        /// The path given.
+        path: PathBuf,
+        /// What it is instead, and what to do.
+        what: String,
+    },
+    /// There is no store at the path and `create_if_missing` is off.
+    #[error("there is no store at {}: check the path or set create_if_missing", path.display())]
+    #[non_exhaustive]
+    NotFound {
+        /// The path given.
+        path: PathBuf,
+    },
+    /// There is a store at the path already and `error_if_exists` is on.
+    #[error("a store exists already at {}", path.display())]
+    #[non_exhaustive]
+    AlreadyExists {
+        /// The path given.
+        path: PathBuf,
+    },
+    /// The file was written in a format version that this library does not read.
+    #[error("{} has format version {found}; this library reads up to {supported}: use a newer library", path.display())]
+    #[non_exhaustive]
+    UnsupportedFormat {
+        /// The file.
+        path: PathBuf,
+        /// The version it carries.
+        found: u32,
+        /// The newest version that this library reads.
+        supported: u32,
+    },
+    /// A keyspace was opened with an option that contradicts how it was created (layout or comparator).
+    #[error(
+        "keyspace {keyspace:?} was created with {option} {stored:?}, not {given:?}: open it with that, or copy it"
+    )]
+    #[non_exhaustive]
+    OptionMismatch {
+        /// The keyspace's name.
+        keyspace: String,
+        /// Which option.
+        option: &'static str,
+        /// What the store was created with.
+        stored: String,
+        /// What was asked for.
+        given: String,
+    },
+    /// The named keyspace does not exist (or was dropped).
+    #[error("there is no keyspace {0:?}")]
+    NoKeyspace(String),
+    /// The store was closed through one of its handles.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl Error {
+    /// Wraps an operating-system error, telling a full file system from the rest.
+    pub(crate) fn io(operation: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
+        let path = path.as_ref().to_path_buf();
+        let full = matches!(
+            source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        );
+        let source = Arc::new(source);
+        if full { Self::NoSpace { operation, path, source } } else { Self::Io { operation, path, source } }
+    }
+
+    /// Damage at `offset` of `path`.
+    pub(crate) fn corruption(path: impl AsRef<Path>, offset: u64, what: impl Into<String>) -> Self {
+        Self::Corruption { path: path.as_ref().to_path_buf(), offset, what: what.into() }
+    }
+
+    /// Whether this is damage, as opposed to a failed operation.
+    pub fn is_corruption(&self) -> bool {
+        matches!(self, Self::Corruption { .. })
+    }
+
+    /// Whether freeing space on the file system and retrying can help.
+    pub fn is_no_space(&self) -> bool {
+        matches!(self, Self::NoSpace { .. })
+    }
+}
+
+const _: fn() = || {
+    fn assert<T: Send + Sync + 'static>() {}
+    assert::<Error>();
+};

@@ -1,0 +1,133 @@
+//! The 64 bytes at the start of every file.
+//!
+//! ```text
+//!   0        7    8          12          16                  32           40       48            56       60    64
+//!   ├────────┼────┼──────────┼───────────┼───────────────────┼────────────┼────────┼─────────────┼────────┼─────┤
+//!   │"CANTLE\0"│kind│ version  │ keyspace  │ store id (random) │ file id    │ epoch  │ base version│ zero   │crc32c│
+//! ```
+//!
+//! The store id and the file id say whose file it is, so that a file put in another's place is recognised;
+//! they also salt the checksum of every block and record behind the header.
+
+use super::codec::Decoder;
+use crate::error::{Error, Result};
+use crate::vfs::VfsFile;
+use std::io;
+use std::path::Path;
+
+/// Length of the header in bytes; the first block or record of a file starts here.
+pub const HEADER_BYTES: u64 = 64;
+/// The format version that this library writes, and the newest that it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+const MAGIC: [u8; 7] = *b"CANTLE\0";
+
+/// What kind of file this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FileKind {
+    /// The edits that lead to the current set of files.
+    Manifest = b'M',
+    /// A log segment of a chunk.
+    Log = b'L',
+    /// A sorted table.
+    Table = b'T',
+    /// The journal of spanning batches and of `Sync` writes.
+    Journal = b'J',
+}
+
+/// Which store, which file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileHeader {
+    /// What the file holds.
+    pub kind: FileKind,
+    /// The keyspace it belongs to; 0 where it belongs to the whole store.
+    pub keyspace: u32,
+    /// Drawn at random when the store was created.
+    pub store: u128,
+    /// Unique in the store, never used twice.
+    pub file: u64,
+    /// The epoch in which the file was created.
+    pub epoch: u64,
+    /// Versions in the file are stored as differences from this one.
+    pub base_version: u64,
+}
+
+impl FileHeader {
+    /// The bytes on disk.
+    pub fn encode(&self) -> [u8; HEADER_BYTES as usize] {
+        let mut out = Vec::with_capacity(HEADER_BYTES as usize);
+        out.extend_from_slice(&MAGIC);
+        out.push(self.kind as u8);
+        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&self.keyspace.to_le_bytes());
+        out.extend_from_slice(&self.store.to_le_bytes());
+        out.extend_from_slice(&self.file.to_le_bytes());
+        out.extend_from_slice(&self.epoch.to_le_bytes());
+        out.extend_from_slice(&self.base_version.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        let crc = crc32c::crc32c(&out);
+        out.extend_from_slice(&crc.to_le_bytes());
+        let mut header = [0; HEADER_BYTES as usize];
+        header.copy_from_slice(&out);
+        header
+    }
+
+    /// Reads the header of `file` and checks that it is a `kind`, written by a format that we read.
+    pub fn read(file: &dyn VfsFile, path: &Path, kind: FileKind) -> Result<Self> {
+        let mut bytes = [0; HEADER_BYTES as usize];
+        file.read_exact_at(&mut bytes, 0).map_err(|source| match source.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                Error::corruption(path, 0, "the file is shorter than its 64-byte header")
+            }
+            _ => Error::io("read", path, source),
+        })?;
+        let (fields, crc) = bytes.split_at(60);
+        if fields[..7] != MAGIC {
+            return Err(Error::corruption(path, 0, "the magic number of a Cantle file is missing"));
+        }
+        let mut decoder = Decoder::new(&fields[7..]);
+        let decoded = (|| {
+            let kind = decoder.u8()?;
+            let version = decoder.u32()?;
+            let header = (
+                decoder.u32()?,
+                u128::from_le_bytes(decoder.array()?),
+                decoder.u64()?,
+                decoder.u64()?,
+                decoder.u64()?,
+            );
+            Ok::<_, super::codec::Malformed>((kind, version, header))
+        })();
+        let Ok((found_kind, version, (keyspace, store, file_id, epoch, base_version))) = decoded else {
+            return Err(Error::corruption(path, 0, "the header does not decode"));
+        };
+        if crc != crc32c::crc32c(fields).to_le_bytes() {
+            return Err(Error::corruption(path, 0, "the header's checksum does not match"));
+        }
+        if version > FORMAT_VERSION || version == 0 {
+            return Err(Error::UnsupportedFormat {
+                path: path.to_path_buf(),
+                found: version,
+                supported: FORMAT_VERSION,
+            });
+        }
+        if found_kind != kind as u8 {
+            return Err(Error::corruption(
+                path,
+                7,
+                format!("a file of kind {:?} stands where {kind:?} belongs", found_kind as char),
+            ));
+        }
+        Ok(Self { kind, keyspace, store, file: file_id, epoch, base_version })
+    }
+
+    /// What is mixed into the checksum of the block or record at `offset`, so that intact bytes in the wrong
+    /// place are recognised.
+    pub fn salt(&self, offset: u64) -> [u8; 16] {
+        let mut salt = [0; 16];
+        salt[..8].copy_from_slice(&(self.file ^ self.store as u64).to_le_bytes());
+        salt[8..].copy_from_slice(&offset.to_le_bytes());
+        salt
+    }
+}

@@ -1,0 +1,4 @@
+//! What all files share: the header that says what a file is, and the coding of numbers.
+
+pub mod codec;
+pub mod header;

@@ -1,0 +1,293 @@
+//! Settings: plain data with documented defaults. No option but `memory_budget` should ever need a thought.
+
+use crate::db::Db;
+use crate::error::Result;
+use crate::order::{Comparator, KeyOrder};
+use crate::vfs::Vfs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What an acknowledged write survives. What is compared is always compared at the same choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum Durability {
+    /// Nothing until the next checkpoint. After any crash the store is a consistent prefix of what was
+    /// written. Costs a memory copy.
+    Buffered,
+    /// The end of the process, however sudden; after a power loss a consistent prefix. Costs a system call
+    /// and no sync.
+    #[default]
+    Process,
+    /// Power loss. In a `Sync` store writers that wait share one sync of the journal; in another store a
+    /// single sync write is a checkpoint, shared by all that wait for one.
+    Sync,
+}
+
+/// Which of the published designs lays out a keyspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum Layout {
+    /// EvenDB/YoDB: key ranges are the unit of caching, logging and compaction. For composite keys, scans
+    /// and hot ranges; the best all-rounder.
+    #[default]
+    Chunk,
+}
+
+/// How blocks of tables are compressed. Logs are not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum Compression {
+    /// As they are.
+    #[default]
+    None,
+    /// LZ4: fast, about half the size of text.
+    Lz4,
+    /// Zstandard at a level of 1–22: smaller, slower. Needs the feature `zstd`; without it opening a
+    /// keyspace with this option is an `InvalidArgument`.
+    Zstd(i32),
+}
+
+/// What a single write asks for beyond the store's default.
+#[derive(Debug, Clone, Default)]
+pub struct WriteOptions {
+    pub(crate) durability: Option<Durability>,
+}
+
+impl WriteOptions {
+    /// The store's defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Survive at least this. Less than the store's own durability has no effect.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+}
+
+/// How a keyspace is laid out. The layout and the comparator are fixed when it is created; the rest takes
+/// effect at each opening.
+#[derive(Debug, Clone)]
+pub struct KeyspaceOptions {
+    pub(crate) layout: Option<Layout>,
+    pub(crate) order: Option<KeyOrder>,
+    pub(crate) compression: Compression,
+    pub(crate) chunk_bytes: u64,
+    pub(crate) space_amplification: f64,
+    pub(crate) log_bytes: Option<u64>,
+    pub(crate) filter_partitions: u32,
+    pub(crate) log_index: bool,
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> Self {
+        Self {
+            layout: None,
+            order: None,
+            compression: Compression::None,
+            chunk_bytes: 8 << 20,
+            space_amplification: 1.5,
+            log_bytes: None,
+            filter_partitions: 16,
+            log_index: true,
+        }
+    }
+}
+
+impl KeyspaceOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The layout. Default: [`Layout::Chunk`] for a new keyspace, whatever it has for an existing one.
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = Some(layout);
+        self
+    }
+
+    /// The order of keys. Default: bytewise.
+    pub fn comparator(mut self, comparator: Arc<dyn Comparator>) -> Self {
+        self.order = Some(KeyOrder::Custom(comparator));
+        self
+    }
+
+    /// Compression of table blocks. Default: none. Costs CPU at rebalance and at each uncached read.
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// The size at which a chunk splits, in bytes; 64 KiB to 1 GiB. Default: 8 MiB. Smaller chunks rebalance
+    /// faster and need more files; larger ones the reverse.
+    pub fn chunk_bytes(mut self, bytes: u64) -> Self {
+        self.chunk_bytes = bytes;
+        self
+    }
+
+    /// Bytes on disk per live byte over the keyspace, kept as an upper bound by sorting logs in time; above
+    /// 1.1. Default: 1.5. Less space costs more writing: about 3.2, 2.1 and 1.6 bytes written per byte
+    /// overwritten at 1.25, 1.5 and 2.0.
+    pub fn space_amplification(mut self, bound: f64) -> Self {
+        self.space_amplification = bound;
+        self
+    }
+
+    /// A fixed limit of a chunk's log in bytes instead of the one that follows from the space bound (EvenDB
+    /// §5.5). Default: none.
+    pub fn log_bytes(mut self, bytes: u64) -> Self {
+        self.log_bytes = Some(bytes);
+        self
+    }
+
+    /// Into how many parts a full log's Bloom filter is divided (EvenDB §3.1); 1–64. Default: 16.
+    pub fn filter_partitions(mut self, partitions: u32) -> Self {
+        self.filter_partitions = partitions;
+        self
+    }
+
+    /// Whether logs carry an index, so that a read touches a bounded number of blocks. Default: yes. Without
+    /// it a read searches a part of the log linearly, as published.
+    pub fn log_index(mut self, on: bool) -> Self {
+        self.log_index = on;
+        self
+    }
+}
+
+/// Memory, threads and rates that stores of one process share. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Resources(pub(crate) Arc<ResourcesSettings>);
+
+#[derive(Debug)]
+pub(crate) struct ResourcesSettings {
+    pub(crate) memory_budget: u64,
+    pub(crate) background_threads: usize,
+}
+
+impl Resources {
+    /// One budget in bytes and one pool of threads for every store that is opened with a clone of this.
+    pub fn new(memory_budget: u64, background_threads: usize) -> Self {
+        Self(Arc::new(ResourcesSettings { memory_budget, background_threads }))
+    }
+}
+
+/// How a store is opened.
+#[derive(Clone)]
+pub struct Options {
+    pub(crate) memory_budget: Option<u64>,
+    pub(crate) durability: Durability,
+    pub(crate) create_if_missing: bool,
+    pub(crate) error_if_exists: bool,
+    pub(crate) read_only: bool,
+    pub(crate) background_threads: Option<usize>,
+    pub(crate) checkpoint_interval: Duration,
+    pub(crate) resources: Option<Resources>,
+    pub(crate) default_keyspace: KeyspaceOptions,
+    pub(crate) comparators: Vec<Arc<dyn Comparator>>,
+    pub(crate) vfs: Option<Arc<dyn Vfs>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory_budget: None,
+            durability: Durability::Process,
+            create_if_missing: true,
+            error_if_exists: false,
+            read_only: false,
+            background_threads: None,
+            checkpoint_interval: Duration::from_secs(5),
+            resources: None,
+            default_keyspace: KeyspaceOptions::default(),
+            comparators: Vec::new(),
+            vfs: None,
+        }
+    }
+}
+
+impl Options {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens the store in directory `path` with these options.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
+        Db::open_with(path.as_ref(), self)
+    }
+
+    /// Bytes of memory for everything the store caches and buffers. Default: a quarter of the memory of the
+    /// machine or of its control group, at most 4 GiB.
+    pub fn memory_budget(mut self, bytes: u64) -> Self {
+        self.memory_budget = Some(bytes);
+        self
+    }
+
+    /// What an acknowledged write survives. Default: [`Durability::Process`].
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Whether to create the store if there is none. Default: yes.
+    pub fn create_if_missing(mut self, on: bool) -> Self {
+        self.create_if_missing = on;
+        self
+    }
+
+    /// Whether an existing store is an error. Default: no.
+    pub fn error_if_exists(mut self, on: bool) -> Self {
+        self.error_if_exists = on;
+        self
+    }
+
+    /// Reads only: writes fail, nothing on disk changes, and any number of readers may have the store open
+    /// at once, but no writer. Default: no.
+    pub fn read_only(mut self, on: bool) -> Self {
+        self.read_only = on;
+        self
+    }
+
+    /// Threads for rebalances, splits and checkpoints. Default: half the cores, at least one, at most four.
+    pub fn background_threads(mut self, threads: usize) -> Self {
+        self.background_threads = Some(threads);
+        self
+    }
+
+    /// The longest time between checkpoints while there is something to make durable. Default: 5 s. Shorter
+    /// loses less at a power loss and syncs more often.
+    pub fn checkpoint_interval(mut self, interval: Duration) -> Self {
+        self.checkpoint_interval = interval;
+        self
+    }
+
+    /// Shares budget and threads with other stores; then `memory_budget` and `background_threads` have no
+    /// effect.
+    pub fn resources(mut self, resources: Resources) -> Self {
+        self.resources = Some(resources);
+        self
+    }
+
+    /// Options of the keyspace that `Db`'s own operations work on.
+    pub fn default_keyspace(mut self, options: KeyspaceOptions) -> Self {
+        self.default_keyspace = options;
+        self
+    }
+
+    /// Registers a comparator, so that keyspaces that were created with one of its name can be opened.
+    pub fn comparator(mut self, comparator: Arc<dyn Comparator>) -> Self {
+        self.comparators.push(comparator);
+        self
+    }
+
+    /// The file system. Default: the operating system's.
+    pub fn vfs(mut self, vfs: Arc<dyn Vfs>) -> Self {
+        self.vfs = Some(vfs);
+        self
+    }
+}

@@ -1,0 +1,156 @@
+//! What a store says of itself.
+
+use crate::error::Error;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where gets were served from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct GetsServed {
+    /// From the in-memory index of a log's newest part.
+    pub log_memory: u64,
+    /// From an indexed part of a log.
+    pub log_index: u64,
+    /// By searching a part of a log linearly (`log_index(false)` only).
+    pub log_search: u64,
+    /// From a table.
+    pub table: u64,
+    /// Not found.
+    pub absent: u64,
+}
+
+/// Counters and sizes of one keyspace.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct KeyspaceStats {
+    /// The keyspace's name.
+    pub name: String,
+    /// Chunks in the index.
+    pub chunks: u64,
+    /// Bytes of sorted tables.
+    pub table_bytes: u64,
+    /// Bytes of log segments.
+    pub log_bytes: u64,
+    /// Bytes of files that a checkpoint or a reader still holds.
+    pub held_bytes: u64,
+    /// Estimated bytes of keys and values that a scan would return.
+    pub live_bytes: u64,
+    /// Bytes of keys and values that users wrote since opening.
+    pub user_bytes_written: u64,
+    /// Bytes appended to logs since opening.
+    pub log_bytes_written: u64,
+    /// Bytes written to tables since opening.
+    pub table_bytes_written: u64,
+    /// Puts, deletes and range deletes since opening.
+    pub writes: u64,
+    /// Gets since opening.
+    pub gets: u64,
+    /// Ranges and cursors opened since opening.
+    pub scans: u64,
+    /// Where gets were served from.
+    pub gets_served: GetsServed,
+    /// Log parts that a Bloom filter excluded from a get.
+    pub filter_skips: u64,
+    /// Log parts and tables that a Bloom filter let pass although the key was not there.
+    pub filter_false_positives: u64,
+    /// Funk rebalances finished.
+    pub rebalances: u64,
+    /// Splits finished, and the chunks they made.
+    pub splits: u64,
+    /// Merges of underflowing neighbours finished.
+    pub merges: u64,
+    /// Chunks dropped whole by range deletes.
+    pub chunks_dropped: u64,
+}
+
+/// Counters and sizes of a store.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Stats {
+    /// Each keyspace.
+    pub keyspaces: Vec<KeyspaceStats>,
+    /// The global version.
+    pub version: u64,
+    /// Times the store was opened for writing.
+    pub epoch: u64,
+    /// Snapshots, ranges and cursors that are open.
+    pub open_snapshots: u64,
+    /// Checkpoints since opening.
+    pub checkpoints: u64,
+    /// The longest checkpoint.
+    pub checkpoint_longest: Duration,
+    /// Syncs of the journal, and the writes that they made durable.
+    pub journal_syncs: u64,
+    /// Writes made durable by the journal.
+    pub journal_writes: u64,
+    /// Bytes in the store's directory.
+    pub disk_bytes: u64,
+    /// The memory budget.
+    pub memory_budget: u64,
+    /// Memory accounted to the budget.
+    pub memory_used: u64,
+    /// Block cache hits.
+    pub cache_hits: u64,
+    /// Block cache misses.
+    pub cache_misses: u64,
+    /// Times a writer was slowed down, and for how long altogether.
+    pub write_delays: u64,
+    /// Time writers were slowed down, altogether.
+    pub write_delay_total: Duration,
+    /// The longest a single write took.
+    pub write_longest: Duration,
+    /// How long opening took.
+    pub open_time: Duration,
+    /// Jobs that wait for a background thread.
+    pub maintenance_queued: u64,
+    /// Why the store is read-only, if it is.
+    pub read_only: Option<String>,
+}
+
+/// One chunk, for `inspect`.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct ChunkInfo {
+    /// Its smallest possible key.
+    pub start: Vec<u8>,
+    /// Bytes of its tables (its share, where they are shared).
+    pub table_bytes: u64,
+    /// Bytes of its log segments.
+    pub log_bytes: u64,
+    /// Estimated bytes of garbage in both.
+    pub garbage_bytes: u64,
+    /// Tables.
+    pub tables: u32,
+    /// Log segments.
+    pub segments: u32,
+    /// Decayed count of recent accesses.
+    pub heat: f64,
+}
+
+/// What `verify` found.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// Files read.
+    pub files: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Entries decoded.
+    pub entries: u64,
+    /// Each damage with its file and offset.
+    pub damage: Vec<Error>,
+    /// Files in the directory that the store does not know; harmless.
+    pub unknown_files: Vec<PathBuf>,
+}
+
+impl Report {
+    /// Whether nothing is damaged.
+    pub fn is_ok(&self) -> bool {
+        self.damage.is_empty()
+    }
+}

@@ -1,0 +1,5 @@
+//! Threads, locks, clock and randomness: the one way to them.
+
+pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+pub use std::sync::Arc;
+pub use std::sync::atomic;

@@ -1,0 +1,121 @@
+//! The only code that touches the operating system's files.
+//!
+//! A [`Vfs`] is a file system as the store needs it: random-access files, durable renames, locks, and one
+//! question that only it can answer: whether what was written, but not synced, outlived the last process
+//! (`page_cache_identity`). Implementations: [`StdVfs`] (the operating system), [`MemVfs`] (memory, which
+//! can be cloned as a power loss would leave it), [`FaultVfs`] (fails chosen calls of another), and
+//! [`OverlayVfs`] (reads one, writes to another).
+//!
+//! Thread safety: every method may be called from any thread. Files are written at explicit offsets; callers
+//! serialise writers of one file. Nothing here panics; every operation returns a `Result`.
+
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenMode {
+    /// An existing file, for reading.
+    Read,
+    /// An existing file, for reading and writing.
+    ReadWrite,
+    /// A new file, for reading and writing; fails with `AlreadyExists` if there is one.
+    CreateNew,
+}
+
+/// What a path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metadata {
+    /// Length in bytes; 0 for directories.
+    pub len: u64,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+}
+
+/// Whether a lock admits others of its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockMode {
+    /// One holder.
+    Exclusive,
+    /// Many holders, none of them exclusive.
+    Shared,
+}
+
+/// Why a lock was not granted.
+#[derive(Debug)]
+pub enum LockError {
+    /// Somebody else holds it; their process id where the lock file tells.
+    Held(Option<u32>),
+    /// The operating system failed.
+    Io(io::Error),
+}
+
+/// A lock, held until dropped.
+pub trait VfsLock: Send + Sync + Debug {}
+
+/// A file system.
+pub trait Vfs: Send + Sync + Debug + 'static {
+    /// Opens a file.
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>>;
+    /// What is at `path`; `None` when there is nothing.
+    fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>>;
+    /// The names (not paths) of the entries of a directory, in no particular order.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Creates a directory and its missing parents. No error if it exists.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Renames a file, replacing the target atomically. Durable after `sync_dir` of the parent.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// A second name for a file's bytes. `Unsupported` or `CrossesDevices` where that cannot be.
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file's name; open handles go on reading it.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes creations, renames and removals in `dir` durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Takes the lock that the file at `path` stands for, creating it if missing; never waits. An exclusive
+    /// holder writes its process id into the file.
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn VfsLock>, LockError>;
+    /// Bytes that an unprivileged writer could still store on the file system of `dir`.
+    fn available_bytes(&self, dir: &Path) -> io::Result<u64>;
+    /// Names the page cache through which `dir` is written: boot id, device and mounted superblock. As long
+    /// as it stays the same, unsynced writes of a process that died are still there. `None` when the file
+    /// system cannot vouch for that.
+    fn page_cache_identity(&self, dir: &Path) -> io::Result<Option<Vec<u8>>>;
+}
+
+/// An open file.
+pub trait VfsFile: Send + Sync + Debug {
+    /// Reads at `offset` until `buffer` is full or the file ends; returns how many bytes were read.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all of `bytes` at `offset`, extending the file if need be. On an error any prefix of them, and
+    /// nothing beyond, may have been written.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Cuts or extends (with zeros) the file to `len` bytes.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Reserves space for the file's first `len` bytes and extends it to that length, so that writing them
+    /// needs no more space. `Unsupported` where the file system cannot.
+    fn allocate(&self, len: u64) -> io::Result<()>;
+    /// Length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file is empty.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Makes the data, and what is needed to read it back, durable. After an error nothing is known about
+    /// what was written since the last success: callers must not retry as if nothing had happened.
+    fn sync_data(&self) -> io::Result<()>;
+    /// Starts writing dirty pages of the range to the device without waiting. A hint.
+    fn start_writeback(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+    /// Says that the pages of the range will not be read again soon. A hint.
+    fn evict_pages(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+    /// Fills `buffer` from `offset`, or fails with `UnexpectedEof`.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let read = self.read_at(buffer, offset)?;
+        if read == buffer.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+}
