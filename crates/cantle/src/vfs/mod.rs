@@ -9,6 +9,18 @@
 //! Thread safety: every method may be called from any thread. Files are written at explicit offsets; callers
 //! serialise writers of one file. Nothing here panics; every operation returns a `Result`.
 
+mod fault;
+mod lock_file;
+mod mem;
+mod overlay;
+mod page_cache;
+mod std_fs;
+
+pub use fault::{Call, Failure, FaultVfs, Operation, Verdict};
+pub use mem::{CrashPlan, MemFile, MemVfs, Survival, Tail};
+pub use overlay::OverlayVfs;
+pub use std_fs::StdVfs;
+
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
@@ -119,3 +131,6 @@ pub trait VfsFile: Send + Sync + Debug {
         if read == buffer.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 }
+
+#[cfg(test)]
+mod conformance;
