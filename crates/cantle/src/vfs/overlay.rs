@@ -7,6 +7,7 @@
 //!
 //! Locks are the lower file system's own (they may create the lock file there, and cannot be taken in a
 //! directory that is only here), as is the identity of the page cache. The lower file system must not be changed by others meanwhile, as its lock sees to.
+//! A path must always be spelt without `..`, or files seem to be others.
 //!
 //! Thread safety: `state` guards the names; a file's source has its own lock, taken after `state`. Nothing is
 //! synced, since nothing here outlives the process.

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The operating system's file system. Stateless: all instances are the same.
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,7 +47,9 @@ impl Vfs for StdVfs {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         // A foreign name that is not Unicode is no reason to fail, and not one of ours however it is spelt.
-        fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+        fs::read_dir(directory(dir))?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect()
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
@@ -92,17 +94,22 @@ impl Vfs for StdVfs {
         if mode == LockMode::Exclusive {
             lock_file::write_pid(&file).map_err(LockError::Io)?;
         }
-        Ok(Box::new(StdLock { _file: file, _path: path.to_path_buf() }))
+        Ok(Box::new(StdLock { _file: file }))
     }
 
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
-        let space = retry(|| rustix::fs::statvfs(dir))?;
+        let space = retry(|| rustix::fs::statvfs(directory(dir)))?;
         Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
 
     fn page_cache_identity(&self, dir: &Path) -> io::Result<Option<Vec<u8>>> {
-        Ok(page_cache::identity(fs::metadata(dir)?.dev()))
+        Ok(page_cache::identity(fs::metadata(directory(dir))?.dev()))
     }
+}
+
+/// The parent of a path of one name is the empty path, which means the working directory.
+fn directory(path: &Path) -> &Path {
+    if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }
 
 /// An open file of the operating system.
@@ -216,7 +223,6 @@ fn holder(file: File, denied: LockMode) -> Option<u32> {
 #[derive(Debug)]
 struct StdLock {
     _file: StdFile,
-    _path: PathBuf,
 }
 
 impl VfsLock for StdLock {}
@@ -276,6 +282,14 @@ mod tests {
         fs::write(&path, "").unwrap();
         assert!(StdVfs.sync_dir(&path).is_err());
         StdVfs.sync_dir(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn the_empty_path_is_the_working_directory() {
+        let dir = Path::new("cantle").parent().unwrap();
+        assert!(StdVfs.list(dir).unwrap().contains(&"src".to_owned()));
+        assert!(StdVfs.available_bytes(dir).is_ok() && StdVfs.page_cache_identity(dir).is_ok());
+        StdVfs.sync_dir(dir).unwrap();
     }
 
     #[test]
