@@ -6,7 +6,7 @@ mod chunk;
 pub mod entry;
 mod error;
 pub mod format;
-mod mvcc;
+pub mod mvcc;
 mod options;
 mod order;
 mod stats;

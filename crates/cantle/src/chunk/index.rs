@@ -32,7 +32,7 @@ use std::cmp::Ordering;
 use std::ops::{Deref, Range};
 
 /// From keys to chunks. See the module.
-pub struct ChunkIndex<T> {
+pub(crate) struct ChunkIndex<T> {
     current: ArcSwap<View<T>>,
     /// Held by a writer from reading the current view to flipping it.
     writer: Mutex<()>,
@@ -40,22 +40,22 @@ pub struct ChunkIndex<T> {
 
 impl<T> ChunkIndex<T> {
     /// From the chunks' minimal keys, ascending; the first one's stands for "lowest".
-    pub fn new(order: KeyOrder, entries: Vec<(Bytes, Arc<T>)>) -> Self {
+    pub(crate) fn new(order: KeyOrder, entries: Vec<(Bytes, Arc<T>)>) -> Self {
         Self { current: ArcSwap::from_pointee(View::new(order, entries)), writer: Mutex::new(()) }
     }
 
     /// The current view, to keep.
-    pub fn view(&self) -> Arc<View<T>> {
+    pub(crate) fn view(&self) -> Arc<View<T>> {
         self.current.load_full()
     }
 
     /// The current view, for the moment: cheaper than [`view`](Self::view), but few should be held at once.
-    pub fn load(&self) -> impl Deref<Target = Arc<View<T>>> + use<T> {
+    pub(crate) fn load(&self) -> impl Deref<Target = Arc<View<T>>> + use<T> {
         self.current.load()
     }
 
     /// The chunk that `key` lies in. It may have been replaced meanwhile; see the module.
-    pub fn find(&self, key: &[u8]) -> Arc<T> {
+    pub(crate) fn find(&self, key: &[u8]) -> Arc<T> {
         self.current.load().find(key).clone()
     }
 
@@ -66,7 +66,12 @@ impl<T> ChunkIndex<T> {
     ///
     /// If there are no such chunks, or `add` does not fit in their place: the caller, who alone may replace
     /// these chunks, has lost track of them. Nothing is changed then.
-    pub fn replace(&self, remove_first_key: &[u8], remove_count: usize, add: Vec<(Bytes, Arc<T>)>) -> usize {
+    pub(crate) fn replace(
+        &self,
+        remove_first_key: &[u8],
+        remove_count: usize,
+        add: Vec<(Bytes, Arc<T>)>,
+    ) -> usize {
         let _turn = self.writer.lock();
         let (view, copied) = self.current.load().replaced(remove_first_key, remove_count, add);
         self.current.store(Arc::new(view));
@@ -75,7 +80,7 @@ impl<T> ChunkIndex<T> {
 }
 
 /// The chunks at one moment.
-pub struct View<T> {
+pub(crate) struct View<T> {
     order: KeyOrder,
     /// The first key of each block.
     first_keys: Keys,
@@ -103,13 +108,13 @@ impl<T> View<T> {
     }
 
     /// The chunk that `key` lies in.
-    pub fn find(&self, key: &[u8]) -> &Arc<T> {
+    pub(crate) fn find(&self, key: &[u8]) -> &Arc<T> {
         self.chunk(self.position(key, Bound::AtOrBefore))
     }
 
     /// The last chunk that begins before `key`, or the last of all: where a walk down from `key` starts. The
     /// first chunk begins before every key.
-    pub fn find_last_before(&self, key: Option<&[u8]>) -> &Arc<T> {
+    pub(crate) fn find_last_before(&self, key: Option<&[u8]>) -> &Arc<T> {
         self.chunk(match key {
             Some(key) => self.position(key, Bound::Before),
             None => self.last_position(),
@@ -117,30 +122,30 @@ impl<T> View<T> {
     }
 
     /// The chunk after the one with this minimal key (or after where it was, if it has been replaced).
-    pub fn next_after(&self, min_key: &[u8]) -> Option<&Arc<T>> {
+    pub(crate) fn next_after(&self, min_key: &[u8]) -> Option<&Arc<T>> {
         let position =
             if self.is_lowest(min_key) { Position::FIRST } else { self.position(min_key, Bound::AtOrBefore) };
         self.after(position).map(|next| self.chunk(next))
     }
 
     /// The chunk before the one with this minimal key; `None` before the first.
-    pub fn prev_before(&self, min_key: &[u8]) -> Option<&Arc<T>> {
+    pub(crate) fn prev_before(&self, min_key: &[u8]) -> Option<&Arc<T>> {
         (!self.is_lowest(min_key)).then(|| self.chunk(self.position(min_key, Bound::Before)))
     }
 
     /// All chunks with their minimal keys, ascending.
-    pub fn iter(&self) -> Iter<'_, T> {
+    pub(crate) fn iter(&self) -> Iter<'_, T> {
         Iter { view: self, next: Some(Position::FIRST) }
     }
 
     /// From the chunk that `key` lies in on.
-    pub fn iter_from(&self, key: &[u8]) -> Iter<'_, T> {
+    pub(crate) fn iter_from(&self, key: &[u8]) -> Iter<'_, T> {
         Iter { view: self, next: Some(self.position(key, Bound::AtOrBefore)) }
     }
 
     /// How many chunks there are: at least one.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
@@ -318,7 +323,7 @@ impl Keys {
 }
 
 /// Chunks with their minimal keys, ascending.
-pub struct Iter<'a, T> {
+pub(crate) struct Iter<'a, T> {
     view: &'a View<T>,
     next: Option<Position>,
 }

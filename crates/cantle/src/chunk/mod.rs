@@ -1,3 +1,3 @@
 //! The chunk layout (EvenDB).
 
-pub mod index;
+pub(crate) mod index;

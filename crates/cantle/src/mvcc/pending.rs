@@ -102,7 +102,7 @@ impl Slot {
 
 /// A use of a slot that a waiter has found pending.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+pub(super) struct Seen {
     slot: usize,
     ticket: u64,
 }
@@ -169,12 +169,12 @@ impl Pending {
         }
     }
 
-    fn look(&self, slot: usize, span: KeySpan, upto: u64) -> Option<Seen> {
+    pub(super) fn look(&self, slot: usize, span: KeySpan, upto: u64) -> Option<Seen> {
         let ticket = self.slots[slot].ticket.load(Acquire);
         (ticket % 2 == 1 && self.slots[slot].concerns(span, upto)).then_some(Seen { slot, ticket })
     }
 
-    fn is_over(&self, seen: Seen, span: KeySpan, upto: u64) -> bool {
+    pub(super) fn is_over(&self, seen: Seen, span: KeySpan, upto: u64) -> bool {
         let slot = &self.slots[seen.slot];
         slot.ticket.load(Acquire) != seen.ticket || !slot.concerns(span, upto)
     }
