@@ -2,9 +2,11 @@
 #![deny(unsafe_code)]
 
 mod bounds;
+mod chunk;
 pub mod entry;
 mod error;
 pub mod format;
+pub mod mvcc;
 mod options;
 mod order;
 mod stats;
