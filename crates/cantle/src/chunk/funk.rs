@@ -7,7 +7,7 @@
 use super::context::Context;
 use super::memory_part::{MemoryHit, Place};
 use super::segment::{Parts, Segment};
-use super::span::Span;
+use crate::span::Span;
 use super::tombstone::RangeTombstone;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
@@ -81,6 +81,31 @@ pub struct Funk {
     pub files: Vec<FileRef>,
 }
 
+/// How much a funk's files hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FunkSizes {
+    pub log_bytes: u64,
+    pub table_bytes: u64,
+    pub tables: u32,
+    /// Keys and values of all puts that were not dropped.
+    pub user_bytes: u64,
+    /// Of these, the part that is estimated to be overwritten or deleted.
+    pub garbage_bytes: u64,
+    /// Files that were dropped whole.
+    pub dropped_bytes: u64,
+}
+
+impl FunkSizes {
+    pub fn add(&mut self, other: &Self) {
+        self.log_bytes += other.log_bytes;
+        self.table_bytes += other.table_bytes;
+        self.tables += other.tables;
+        self.user_bytes += other.user_bytes;
+        self.garbage_bytes += other.garbage_bytes;
+        self.dropped_bytes += other.dropped_bytes;
+    }
+}
+
 /// What a get found.
 pub enum Found {
     Value(Bytes),
@@ -104,25 +129,33 @@ impl Funk {
         })
     }
 
-    pub fn log_bytes(&self) -> u64 {
-        self.files.iter().filter(|file| matches!(file.source, Source::Log(_))).map(FileRef::bytes).sum()
-    }
-
-    pub fn table_bytes(&self) -> u64 {
-        self.files.iter().filter(|file| matches!(file.source, Source::Table(_))).map(FileRef::bytes).sum()
-    }
-
-    pub fn tables(&self) -> usize {
-        self.files.iter().filter(|file| matches!(file.source, Source::Table(_))).count()
-    }
-
-    pub fn garbage_bytes(&self) -> u64 {
-        let garbage = |file: &FileRef| match &file.source {
-            _ if file.dropped.is_some() => file.bytes(),
-            Source::Log(segment) => segment.garbage_bytes.load(Relaxed).min(u64::MAX / 2),
-            Source::Table(_) => 0,
-        };
-        self.files.iter().map(garbage).sum()
+    pub fn sizes(&self) -> FunkSizes {
+        let mut sizes = FunkSizes::default();
+        for file in &self.files {
+            let bytes = file.bytes();
+            match &file.source {
+                Source::Log(segment) => {
+                    sizes.log_bytes += bytes;
+                    if file.dropped.is_none() {
+                        // A shared log's contents are taken for evenly spread.
+                        let share = |total: u64| (total as f64 * bytes as f64 / segment.len().max(1) as f64) as u64;
+                        sizes.user_bytes += share(segment.user_bytes.load(Relaxed));
+                        sizes.garbage_bytes += share(segment.garbage_bytes.load(Relaxed));
+                    }
+                }
+                Source::Table(table) => {
+                    sizes.table_bytes += bytes;
+                    sizes.tables += 1;
+                    if file.dropped.is_none() {
+                        sizes.user_bytes += table.user_bytes;
+                    }
+                }
+            }
+            if file.dropped.is_some() {
+                sizes.dropped_bytes += bytes;
+            }
+        }
+        sizes
     }
 
     /// The value of `key` at version `at`, newest source first.

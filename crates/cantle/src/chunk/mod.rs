@@ -1,3 +1,266 @@
-//! The chunk layout (EvenDB).
+//! The chunk layout: EvenDB/YoDB, the parts on disk.
+//!
+//! A keyspace is cut into *chunks*, each a key range with files of its own, its *funk*: log segments, to which
+//! puts are appended, over sorted tables. A get looks through a chunk's files from the newest to the oldest; a
+//! scan merges them. When a log has grown too long, or too much of a chunk is garbage, a *rebalance* merges its
+//! files into a new table, while puts go to a new log; a chunk that has become too large is *split* by the same
+//! rebalance, and small neighbours are *merged* by referring to both their files.
+//!
+//! ```text
+//!   index (sorted minimal keys)      a ──────── k ──────────────── t ───────
+//!                                    │          │                  │
+//!   chunks                        chunk 1    chunk 2            chunk 3
+//!                                    │          │                  │
+//!   funk: log segments            [ log ]    [ log ][ log ]        –
+//!         tables                  [ table ]  [ table ]          [ table ]
+//! ```
+//!
+//! A put's way: `write` (lock, append, publish) → `segment` → `memory_part`, and every half MiB `indexed_part`.
+//! A get's: `index` → `funk`. A scan's: `walk` → `merged`. A rebalance's: `policy` → `rebalance` → `output`;
+//! what it means for the index: `split`, `join`. What the manifest keeps of it all: `edit`.
+//!
+//! Locks, in this order: a chunk's right to change (`Chunk::begin_change`) → the locks of chunks in key order
+//! (`Chunk::writer`) → the index's, the manifest's, the journal's, each only for a moment. Gets and scans take
+//! none of them.
 
-pub(crate) mod index;
+pub mod chunk;
+pub mod context;
+pub mod edit;
+pub mod funk;
+pub mod index;
+mod indexed_cursor;
+mod indexed_part;
+mod join;
+mod log_record;
+mod maintain;
+mod memory_part;
+mod merged;
+mod open;
+mod output;
+mod policy;
+mod rebalance;
+pub mod segment;
+mod split;
+mod tombstone;
+mod verify;
+mod walk;
+mod write;
+
+use crate::bounds::Bounds;
+use crate::error::Result;
+use crate::layout::{Layout, Op, PairCursor, PreparedWrite};
+use crate::mvcc::SnapshotGuard;
+use crate::stats::{ChunkInfo, GetsServed, KeyspaceStats, Report};
+use crate::sync::Arc;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use bytes::Bytes;
+use chunk::Chunk;
+use context::Context;
+use funk::{FunkSizes, Source};
+use index::ChunkIndex;
+use policy::{KeyspaceSizes, Limits};
+use std::sync::Weak;
+
+/// A keyspace in the chunk layout.
+pub struct Chunks {
+    /// For jobs that outlive the call that starts them.
+    this: Weak<Self>,
+    pub context: Arc<Context>,
+    pub index: ChunkIndex<Chunk>,
+    next_chunk: AtomicU64,
+    totals: Totals,
+    jobs: Jobs,
+    /// The keyspace was dropped: nothing is written any more.
+    released: AtomicBool,
+}
+
+/// Sums over all chunks, kept up to date under the locks of the chunks that change.
+#[derive(Default)]
+struct Totals {
+    log_bytes: AtomicI64,
+    table_bytes: AtomicI64,
+    user_bytes: AtomicI64,
+    garbage_bytes: AtomicI64,
+    /// Tables that are being written.
+    growing_bytes: AtomicI64,
+}
+
+/// Rebalances under way and to come.
+#[derive(Default)]
+struct Jobs {
+    /// Submitted and not finished.
+    active: AtomicUsize,
+    /// Garbage that they are expected to free.
+    freeing_bytes: AtomicI64,
+    /// Chunks by how much a rebalance gains, the best last; consumed by the space bound.
+    candidates: Mutex<Vec<Weak<Chunk>>>,
+    /// Chunks with dropped files that a snapshot still needed.
+    waiting: Mutex<Vec<Weak<Chunk>>>,
+    ticks: AtomicU64,
+    /// When memory is short, logs are indexed on disk from here on.
+    hand: Mutex<Option<Bytes>>,
+}
+
+impl Chunks {
+    fn limits(&self) -> Limits {
+        let options = &self.context.options;
+        Limits {
+            chunk_bytes: options.chunk_bytes,
+            space_amplification: options.space_amplification,
+            log_bytes: options.log_bytes,
+        }
+    }
+
+    fn sizes(&self) -> KeyspaceSizes {
+        let of = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
+        let totals = &self.totals;
+        KeyspaceSizes {
+            disk_bytes: of(&totals.log_bytes)
+                + of(&totals.table_bytes)
+                + of(&totals.growing_bytes)
+                + self.context.files.held_bytes(),
+            live_bytes: of(&totals.user_bytes).saturating_sub(of(&totals.garbage_bytes)),
+        }
+    }
+
+    /// A chunk's files were exchanged.
+    fn account(&self, before: &FunkSizes, after: &FunkSizes) {
+        let change = |total: &AtomicI64, before: u64, after: u64| {
+            total.fetch_add(after as i64 - before as i64, Relaxed);
+        };
+        change(&self.totals.log_bytes, before.log_bytes, after.log_bytes);
+        change(&self.totals.table_bytes, before.table_bytes, after.table_bytes);
+        change(&self.totals.user_bytes, before.user_bytes, after.user_bytes);
+        change(&self.totals.garbage_bytes, before.garbage_bytes, after.garbage_bytes);
+    }
+
+    fn first(&self) -> Arc<Chunk> {
+        let view = self.index.view();
+        // An index is never empty.
+        view.iter().next().cloned().unwrap_or_else(|| self.index.find(b""))
+    }
+
+    fn next_id(&self) -> u64 {
+        self.next_chunk.fetch_add(1, Relaxed)
+    }
+
+    /// The chunks that overlap the bounds, in order.
+    fn overlapping(&self, bounds: &Bounds) -> Vec<Arc<Chunk>> {
+        let order = &self.context.order;
+        if crate::span::is_empty_range(order, bounds) {
+            return Vec::new();
+        }
+        let view = self.index.view();
+        let from = match &bounds.start {
+            std::ops::Bound::Included(key) | std::ops::Bound::Excluded(key) => view.iter_from(key),
+            std::ops::Bound::Unbounded => view.iter(),
+        };
+        from.take_while(|chunk| chunk.span.overlaps(order, bounds)).cloned().collect()
+    }
+}
+
+impl Layout for Chunks {
+    fn get(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
+        self.context.counters.gets.fetch_add(1, Relaxed);
+        let chunk = self.index.find(key);
+        chunk.touch_read();
+        let funk = chunk.funk.load();
+        funk.get(&self.context, key, at)
+    }
+
+    fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor> {
+        self.context.counters.scans.fetch_add(1, Relaxed);
+        Box::new(walk::Walk::new(self, bounds, snapshot))
+    }
+
+    fn prepare<'a>(&'a self, ops: &'a [Op]) -> Result<Box<dyn PreparedWrite + 'a>> {
+        Ok(Box::new(write::Write::prepare(self, ops)?))
+    }
+
+    fn approximate_bytes(&self, bounds: &Bounds) -> Result<u64> {
+        let mut bytes = 0;
+        for chunk in self.overlapping(bounds) {
+            let funk = chunk.funk.load_full();
+            let sizes = funk.sizes();
+            let whole = sizes.log_bytes + sizes.table_bytes - sizes.dropped_bytes;
+            bytes += if chunk.span.is_within(&self.context.order, bounds) {
+                whole
+            } else {
+                self.approximate_part(&funk, bounds, sizes)?
+            };
+        }
+        Ok(bytes)
+    }
+
+    fn compact(&self, bounds: &Bounds) -> Result<()> {
+        self.compact_chunks(bounds)
+    }
+
+    fn stats(&self) -> KeyspaceStats {
+        let counters = &self.context.counters;
+        let of = |counter: &AtomicU64| counter.load(Relaxed);
+        let total = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
+        KeyspaceStats {
+            name: String::new(),
+            chunks: self.index.load().len() as u64,
+            table_bytes: total(&self.totals.table_bytes),
+            log_bytes: total(&self.totals.log_bytes),
+            held_bytes: self.context.files.held_bytes(),
+            live_bytes: self.sizes().live_bytes,
+            user_bytes_written: of(&counters.user_bytes_written),
+            log_bytes_written: of(&counters.log_bytes_written),
+            table_bytes_written: of(&counters.table_bytes_written),
+            writes: of(&counters.writes),
+            gets: of(&counters.gets),
+            scans: of(&counters.scans),
+            gets_served: GetsServed {
+                log_memory: of(&counters.gets_log_memory),
+                log_index: of(&counters.gets_log_index),
+                log_search: of(&counters.gets_log_search),
+                table: of(&counters.gets_table),
+                absent: of(&counters.gets_absent),
+            },
+            filter_skips: of(&counters.filter_skips),
+            filter_false_positives: of(&counters.filter_false_positives),
+            rebalances: of(&counters.rebalances),
+            splits: of(&counters.splits),
+            merges: of(&counters.merges),
+            chunks_dropped: of(&counters.chunks_dropped),
+        }
+    }
+
+    fn map(&self) -> Vec<ChunkInfo> {
+        let view = self.index.view();
+        let info = |chunk: &Arc<Chunk>| {
+            let funk = chunk.funk.load();
+            let sizes = funk.sizes();
+            ChunkInfo {
+                start: chunk.span.start.as_ref().map(|key| key.to_vec()).unwrap_or_default(),
+                table_bytes: sizes.table_bytes,
+                log_bytes: sizes.log_bytes,
+                garbage_bytes: sizes.garbage_bytes + sizes.dropped_bytes,
+                tables: sizes.tables,
+                segments: funk.files.iter().filter(|file| matches!(file.source, Source::Log(_))).count() as u32,
+                heat: chunk.heat() as f64,
+            }
+        };
+        view.iter().map(info).collect()
+    }
+
+    fn verify(&self, report: &mut Report) {
+        self.verify_files(report);
+    }
+
+    fn tick(&self) {
+        self.maintain();
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.index_all_parts()
+    }
+
+    fn release(&self) {
+        self.release_files();
+    }
+}

@@ -24,6 +24,7 @@ use crate::format::codec::Decoder;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::{RecordFile, record_payload};
 use crate::manifest::SegmentEdit;
+use crate::substrate::DirtyLog;
 use crate::order::KeyOrder;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::{AcqRel, Acquire, Relaxed, Release}};
 use crate::sync::{Arc, Mutex};
@@ -51,7 +52,11 @@ pub struct Segment {
     open_ended: bool,
     len: AtomicU64,
     pub garbage_bytes: AtomicU64,
+    /// Bytes of keys and values of its puts.
+    pub user_bytes: AtomicU64,
     dirty: AtomicBool,
+    /// The memory of its index is no longer accounted for.
+    forgotten: AtomicBool,
     tail: Tail,
 }
 
@@ -84,7 +89,10 @@ impl Segment {
             open_ended,
             len: AtomicU64::new(recorded.len),
             garbage_bytes: AtomicU64::new(recorded.garbage_bytes),
+            // Of an old segment only the length is known: records and index are about 3 % of it.
+            user_bytes: AtomicU64::new((recorded.len.saturating_sub(HEADER_BYTES)) / 100 * 97),
             dirty: AtomicBool::new(false),
+            forgotten: AtomicBool::new(false),
             tail: Tail { flushed: AtomicU64::new(u64::MAX), ..Tail::default() },
         }
     }
@@ -352,6 +360,11 @@ impl Segment {
         Ok(new_end)
     }
 
+    /// True for the first caller.
+    pub fn forget_once(&self) -> bool {
+        !self.forgotten.swap(true, AcqRel)
+    }
+
     /// Marks the segment dirty; true if it was clean.
     pub fn mark_dirty(&self) -> bool {
         !self.dirty.swap(true, AcqRel)
@@ -387,6 +400,30 @@ fn read_part_end(records: &RecordFile, at: Place) -> Result<IndexedPart> {
         Ok(LogRecord::PartEnd(bytes)) => IndexedPart::decode(bytes, at)
             .map_err(|what| Error::corruption(&records.path, at.offset, format!("the end of a log part {}", what.0))),
         _ => Err(Error::corruption(&records.path, at.offset, "a record is not the end of a log part, as the manifest says")),
+    }
+}
+
+impl DirtyLog for Segment {
+    fn sync(&self) -> Result<SegmentEdit> {
+        Segment::sync(self)
+    }
+}
+
+/// A segment of an earlier epoch whose end is not known yet. Accounting for it makes durable what was accepted
+/// from a process that died.
+pub struct OpenEnded {
+    pub context: Arc<Context>,
+    pub segment: Arc<Segment>,
+}
+
+impl DirtyLog for OpenEnded {
+    fn sync(&self) -> Result<SegmentEdit> {
+        if self.segment.is_unaccounted()? {
+            self.segment.parts(&self.context)?;
+            self.segment.sync()
+        } else {
+            Ok(self.segment.recorded)
+        }
     }
 }
 

@@ -137,6 +137,12 @@ impl Files {
         })
     }
 
+    /// Takes back a creation: nothing refers to the file.
+    pub fn discard(&self, file: &StoreFile) {
+        self.handles.remove(file.id);
+        self.unlink(&file.path);
+    }
+
     /// Makes new names durable, if there are any.
     pub fn sync_dir(&self) -> Result<()> {
         if self.dir_dirty.swap(false, AcqRel) {

@@ -4,7 +4,7 @@
 //! last handle to the pool is gone; a job that still waits then is dropped.
 
 use crate::sync::thread;
-use crate::sync::time::Instant;
+use crate::sync::time::now;
 use crate::sync::{Arc, Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
@@ -33,12 +33,14 @@ struct Handle {
 struct Shared {
     state: Mutex<State>,
     work: Condvar,
+    urgent: Condvar,
     tick: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
+    urgent: VecDeque<Job>,
     tickers: Vec<Weak<dyn Ticker>>,
     ended: bool,
 }
@@ -46,12 +48,14 @@ struct State {
 impl Pool {
     /// Starts `threads` workers and the ticking thread.
     pub fn new(threads: usize) -> io::Result<Self> {
-        let shared = Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), tick: Condvar::new() });
+        let shared = Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), urgent: Condvar::new(), tick: Condvar::new() });
         let pool = Self { handle: Arc::new(Handle { shared: shared.clone() }) };
         for index in 0..threads.max(1) {
             let shared = shared.clone();
-            thread::spawn(&format!("cantle-work-{index}"), move || work(&shared))?;
+            thread::spawn(&format!("cantle-work-{index}"), move || work(&shared, &shared.work, |state| &mut state.jobs))?;
         }
+        let urgent = shared.clone();
+        thread::spawn("cantle-checkpoint", move || work(&urgent, &urgent.urgent, |state| &mut state.urgent))?;
         thread::spawn("cantle-tick", move || tick(&shared))?;
         Ok(pool)
     }
@@ -59,6 +63,12 @@ impl Pool {
     pub fn submit(&self, job: impl FnOnce() + Send + 'static) {
         self.handle.shared.state.lock().jobs.push_back(Box::new(job));
         self.handle.shared.work.notify_one();
+    }
+
+    /// For a checkpoint, which must not wait behind rebalances: they may wait for it.
+    pub fn submit_urgent(&self, job: impl FnOnce() + Send + 'static) {
+        self.handle.shared.state.lock().urgent.push_back(Box::new(job));
+        self.handle.shared.urgent.notify_one();
     }
 
     /// Ticks `ticker` for as long as it lives.
@@ -83,25 +93,26 @@ impl Drop for Handle {
             let mut state = self.shared.state.lock();
             state.ended = true;
             // Dropped outside the lock: a job may hold the last handle of something that needs it.
-            std::mem::take(&mut state.jobs)
+            (std::mem::take(&mut state.jobs), std::mem::take(&mut state.urgent))
         };
         drop(jobs);
         self.shared.work.notify_all();
+        self.shared.urgent.notify_all();
         self.shared.tick.notify_all();
     }
 }
 
-fn work(shared: &Shared) {
+fn work(shared: &Shared, wake: &Condvar, queue: fn(&mut State) -> &mut VecDeque<Job>) {
     let mut state = shared.state.lock();
     loop {
-        if let Some(job) = state.jobs.pop_front() {
+        if let Some(job) = queue(&mut state).pop_front() {
             drop(state);
             job();
             state = shared.state.lock();
         } else if state.ended {
             return;
         } else {
-            shared.work.wait(&mut state);
+            wake.wait(&mut state);
         }
     }
 }
@@ -109,7 +120,7 @@ fn work(shared: &Shared) {
 fn tick(shared: &Shared) {
     let mut state = shared.state.lock();
     while !state.ended {
-        let deadline = Instant::now() + TICK;
+        let deadline = now() + TICK;
         shared.tick.wait_until(&mut state, deadline);
         state.tickers.retain(|ticker| ticker.strong_count() > 0);
         let tickers = state.tickers.clone();

@@ -1,7 +1,7 @@
 //! The edits and their bytes.
 
 use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
-use crate::mvcc::recovery_table::{DeadBatches, RecoveryTable};
+use crate::mvcc::{DeadBatches, RecoveryTable};
 
 /// One step from a set of files to the next.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +36,7 @@ pub struct StartEdit {
     pub epoch: u64,
     pub first_version: u64,
     pub recovery_table: RecoveryTable,
-    pub dead_batches: Vec<DeadBatches>,
+    pub dead_batches: DeadBatches,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -137,10 +137,7 @@ impl Edit {
                 put_varint(&mut out, edit.epoch);
                 put_varint(&mut out, edit.first_version);
                 edit.recovery_table.encode(&mut out);
-                put_varint(&mut out, edit.dead_batches.len() as u64);
-                for batches in &edit.dead_batches {
-                    batches.encode(&mut out);
-                }
+                edit.dead_batches.encode(&mut out);
             }
             Self::Checkpoint(edit) => {
                 out.push(tag::CHECKPOINT);
@@ -187,10 +184,7 @@ impl Edit {
                 let epoch = decoder.varint()?;
                 let first_version = decoder.varint()?;
                 let recovery_table = RecoveryTable::decode(&mut decoder)?;
-                let mut dead_batches = Vec::new();
-                for _ in 0..decoder.varint()? {
-                    dead_batches.push(DeadBatches::decode(&mut decoder)?);
-                }
+                let dead_batches = DeadBatches::decode(&mut decoder)?;
                 Self::Start(StartEdit { epoch, first_version, recovery_table, dead_batches })
             }
             tag::CHECKPOINT => {

@@ -5,7 +5,6 @@ use crate::error::{Error, Result};
 use crate::format::codec::Malformed;
 use crate::format::header::{FileHeader, FileKind};
 use crate::log::RecordFile;
-use crate::mvcc::recovery_table::is_dead_batch;
 use crate::vfs::{OpenMode, Vfs};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
@@ -79,7 +78,7 @@ impl State {
             Edit::Start(start) => {
                 let ended = self.start.epoch;
                 let dead = |version: u64, batch: u64| {
-                    start.recovery_table.is_dead(version) || (batch != 0 && is_dead_batch(&start.dead_batches, ended, batch))
+                    start.recovery_table.is_dead(version) || (batch != 0 && start.dead_batches.is_dead(ended, batch))
                 };
                 for keyspace in self.keyspaces.values_mut() {
                     keyspace.dropped = keyspace.dropped.filter(|&version| !dead(version, 0));

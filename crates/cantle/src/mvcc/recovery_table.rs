@@ -118,11 +118,13 @@ pub struct EpochBatches {
 }
 
 impl EpochBatches {
-    /// From the ids that the journal shows as committed, in any order.
-    pub fn from_committed(epoch: u64, committed: impl IntoIterator<Item = u64>) -> Self {
-        let mut committed: Vec<u64> = committed.into_iter().collect();
+    /// From the ids that the journal shows as committed, in any order. Those below `settled_below` are settled:
+    /// a checkpoint found them committed, or never written.
+    pub fn from_committed(epoch: u64, settled_below: u64, committed: impl IntoIterator<Item = u64>) -> Self {
+        let mut committed: Vec<u64> = committed.into_iter().filter(|&id| id >= settled_below).collect();
         committed.sort_unstable();
-        let mut batches = Self { epoch, committed_upto: 0, gaps: Vec::new() };
+        committed.dedup();
+        let mut batches = Self { epoch, committed_upto: settled_below.saturating_sub(1), gaps: Vec::new() };
         for id in committed {
             if id - batches.committed_upto > 1 {
                 batches.gaps.push(Gap { first: batches.committed_upto + 1, last: id - 1 });

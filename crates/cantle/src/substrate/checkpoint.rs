@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::manifest::{CheckpointEdit, Edit, SegmentEdit};
 use crate::mvcc::KeySpan;
 use crate::sync::atomic::{AtomicU64, Ordering::{Acquire, Relaxed, Release}};
-use crate::sync::time::Instant;
+use crate::sync::time::{Instant, now};
 use crate::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl Checkpoints {
             finished: AtomicU64::new(0),
             durable_version: AtomicU64::new(durable_version),
             next_keyspace: AtomicU64::new(u64::from(next_keyspace)),
-            last: Mutex::new(Instant::now()),
+            last: Mutex::new(now()),
             longest_micros: AtomicU64::new(0),
         }
     }
@@ -112,7 +112,7 @@ impl Substrate {
         }
         self.health.check_writable()?;
         let number = checkpoints.begun.fetch_add(1, Release) + 1;
-        let started = Instant::now();
+        let started = now();
         let done = self.run_checkpoint();
         match &done {
             Ok(version) => {
@@ -128,7 +128,7 @@ impl Substrate {
                 tracing::warn!(%error, "checkpoint failed");
             }
         }
-        *checkpoints.last.lock() = Instant::now();
+        *checkpoints.last.lock() = now();
         done.map(|_| ())
     }
 

@@ -1,0 +1,129 @@
+//! A chunk: a key range, its lock, and its files (EvenDB §2.2).
+
+use super::funk::Funk;
+use super::segment::Segment;
+use crate::span::Span;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::{AcqRel, Acquire, Relaxed, Release}};
+use crate::sync::{Arc, Mutex};
+use arc_swap::ArcSwap;
+
+pub struct Chunk {
+    // Immutable.
+    pub id: u64,
+    pub span: Span,
+
+    /// The paper's *rebalanceLock*: held by a write while it appends, and briefly by a rebalance when it diverts
+    /// the log and when it flips the funk. Taken in key order where several are needed.
+    pub writer: Arc<Mutex<ChunkWriter>>,
+
+    /// Replaced under `writer`; read by anyone.
+    pub funk: ArcSwap<Funk>,
+
+    // Atomic.
+    /// The paper's *funkChangeLock*: one thread at a time rebuilds the files.
+    changing: AtomicBool,
+    /// Whether a job for this chunk waits in the pool.
+    pub queued: AtomicBool,
+    reads: AtomicU64,
+    writes: AtomicU64,
+    /// Extra work that reads did because the chunk is not sorted, in entries.
+    read_debt: AtomicU64,
+}
+
+/// What the lock guards.
+#[derive(Default)]
+pub struct ChunkWriter {
+    /// The chunk was split or merged: look it up again.
+    pub retired: bool,
+    pub active: Option<Active>,
+}
+
+/// The segment that writes go to.
+pub struct Active {
+    pub segment: Arc<Segment>,
+    /// Where the next record goes.
+    pub end: u64,
+    /// Where the part that is indexed in memory starts.
+    pub part_start: u64,
+}
+
+impl Chunk {
+    pub fn new(id: u64, span: Span, funk: Funk) -> Self {
+        Self {
+            id,
+            span,
+            writer: Arc::default(),
+            funk: ArcSwap::from_pointee(funk),
+            changing: AtomicBool::new(false),
+            queued: AtomicBool::new(false),
+            reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            read_debt: AtomicU64::new(0),
+        }
+    }
+
+    /// Begins to rebuild the chunk's files, unless somebody does already.
+    pub fn begin_change(self: &Arc<Self>) -> Option<Change> {
+        (!self.changing.swap(true, AcqRel)).then(|| Change { chunk: self.clone() })
+    }
+
+    pub fn is_changing(&self) -> bool {
+        self.changing.load(Acquire)
+    }
+
+    pub fn touch_read(&self) {
+        self.reads.fetch_add(1, Relaxed);
+    }
+
+    /// A scan weighs as much as some gets: it walks a part of the chunk.
+    pub fn touch_scan(&self) {
+        self.reads.fetch_add(8, Relaxed);
+    }
+
+    pub fn touch_write(&self) {
+        self.writes.fetch_add(1, Relaxed);
+    }
+
+    pub fn owe_reads(&self, entries: u64) {
+        if entries > 0 {
+            self.read_debt.fetch_add(entries, Relaxed);
+        }
+    }
+
+    pub fn read_debt(&self) -> u64 {
+        self.read_debt.load(Relaxed)
+    }
+
+    pub fn forgive_reads(&self) {
+        self.read_debt.store(0, Relaxed);
+    }
+
+    /// Recent accesses.
+    pub fn heat(&self) -> u64 {
+        self.reads.load(Relaxed) + self.writes.load(Relaxed)
+    }
+
+    /// Exponential decay (EvenDB §4): halves the counts.
+    pub fn decay(&self) {
+        for counter in [&self.reads, &self.writes] {
+            counter.store(counter.load(Relaxed) / 2, Relaxed);
+        }
+    }
+
+    /// A part of the heat of the chunk that this one came from.
+    pub fn inherit(&self, parent: &Self, share: u64) {
+        self.reads.store(parent.reads.load(Relaxed) / share.max(1), Relaxed);
+        self.writes.store(parent.writes.load(Relaxed) / share.max(1), Relaxed);
+    }
+}
+
+/// The right to rebuild a chunk's files.
+pub struct Change {
+    chunk: Arc<Chunk>,
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        self.chunk.changing.store(false, Release);
+    }
+}

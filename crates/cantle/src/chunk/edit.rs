@@ -1,0 +1,293 @@
+//! What the chunk layout keeps in the manifest: chunks and their files.
+
+use super::chunk::Chunk;
+use super::funk::{Dropped, FileRef, Source};
+use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
+use crate::format::header::FileKind;
+use crate::manifest::LayoutState;
+use crate::span::Span;
+use bytes::Bytes;
+use std::any::Any;
+use std::collections::BTreeMap;
+
+/// A change of the set of chunks.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChunkEdit {
+    /// These chunks are replaced by those, which cover the same range.
+    Replace { removed: Vec<u64>, added: Vec<ChunkRecord> },
+    /// A chunk's writes go to a new log from now on.
+    Log { chunk: u64, file: u64 },
+    /// Everything in these chunks was deleted.
+    Drop { chunks: Vec<u64>, version: u64, batch: u64 },
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ChunkRecord {
+    pub id: u64,
+    /// Its smallest possible key; `None` for the first chunk. It ends where the next begins.
+    pub start: Option<Bytes>,
+    /// Newest first.
+    pub files: Vec<FileRecord>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileRecord {
+    pub kind: FileKind,
+    pub file: u64,
+    pub bytes: u64,
+    pub user_bytes: u64,
+    pub entries: u64,
+    /// Where only a part of the chunk's range counts.
+    pub span: Option<Span>,
+    pub share_bytes: Option<u64>,
+    /// Version and spanning batch of the range delete that dropped it.
+    pub dropped: Option<(u64, u64)>,
+}
+
+impl ChunkRecord {
+    pub fn of(chunk: &Chunk, files: &[FileRef]) -> Self {
+        Self { id: chunk.id, start: chunk.span.start.clone(), files: files.iter().map(|file| FileRecord::of(file, &chunk.span)).collect() }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.id);
+        put_optional_key(out, self.start.as_ref());
+        put_varint(out, self.files.len() as u64);
+        for file in &self.files {
+            file.encode(out);
+        }
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let mut record = Self { id: decoder.varint()?, start: optional_key(decoder)?, files: Vec::new() };
+        for _ in 0..decoder.varint()? {
+            record.files.push(FileRecord::decode(decoder)?);
+        }
+        Ok(record)
+    }
+}
+
+const TABLE: u8 = 1;
+const SPAN: u8 = 2;
+const SHARE: u8 = 4;
+const DROPPED: u8 = 8;
+
+impl FileRecord {
+    fn of(file: &FileRef, chunk: &Span) -> Self {
+        let (kind, bytes, user_bytes, entries) = match &file.source {
+            Source::Log(_) => (FileKind::Log, 0, 0, 0),
+            Source::Table(table) => (FileKind::Table, table.file.bytes(), table.user_bytes, table.entries),
+        };
+        Self {
+            kind,
+            file: file.file().id,
+            bytes,
+            user_bytes,
+            entries,
+            span: (file.span != *chunk).then(|| file.span.clone()),
+            share_bytes: file.share_bytes,
+            dropped: file.dropped.as_ref().map(|dropped| (dropped.version, dropped.batch)),
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+        out.push(
+            flag(self.kind == FileKind::Table, TABLE)
+                | flag(self.span.is_some(), SPAN)
+                | flag(self.share_bytes.is_some(), SHARE)
+                | flag(self.dropped.is_some(), DROPPED),
+        );
+        put_varint(out, self.file);
+        if self.kind == FileKind::Table {
+            for number in [self.bytes, self.user_bytes, self.entries] {
+                put_varint(out, number);
+            }
+        }
+        if let Some(span) = &self.span {
+            put_optional_key(out, span.start.as_ref());
+            put_optional_key(out, span.end.as_ref());
+        }
+        if let Some(share_bytes) = self.share_bytes {
+            put_varint(out, share_bytes);
+        }
+        if let Some((version, batch)) = self.dropped {
+            put_varint(out, version);
+            put_varint(out, batch);
+        }
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let flags = decoder.u8()?;
+        if flags & !(TABLE | SPAN | SHARE | DROPPED) != 0 {
+            return Err(Malformed("describes a file in an unknown way"));
+        }
+        let kind = if flags & TABLE != 0 { FileKind::Table } else { FileKind::Log };
+        let mut record =
+            Self { kind, file: decoder.varint()?, bytes: 0, user_bytes: 0, entries: 0, span: None, share_bytes: None, dropped: None };
+        if kind == FileKind::Table {
+            (record.bytes, record.user_bytes, record.entries) = (decoder.varint()?, decoder.varint()?, decoder.varint()?);
+        }
+        if flags & SPAN != 0 {
+            record.span = Some(Span { start: optional_key(decoder)?, end: optional_key(decoder)? });
+        }
+        if flags & SHARE != 0 {
+            record.share_bytes = Some(decoder.varint()?);
+        }
+        if flags & DROPPED != 0 {
+            record.dropped = Some((decoder.varint()?, decoder.varint()?));
+        }
+        Ok(record)
+    }
+
+    /// As the reader's view of it.
+    pub fn dropped(&self) -> Option<Dropped> {
+        self.dropped.map(|(version, batch)| Dropped { version, batch, cell: None })
+    }
+}
+
+fn put_optional_key(out: &mut Vec<u8>, key: Option<&Bytes>) {
+    match key {
+        None => out.push(0),
+        Some(key) => {
+            put_varint(out, key.len() as u64 + 1);
+            out.extend_from_slice(key);
+        }
+    }
+}
+
+fn optional_key(decoder: &mut Decoder<'_>) -> Result<Option<Bytes>, Malformed> {
+    match decoder.length()? {
+        0 => Ok(None),
+        len => decoder.take(len - 1).map(|key| Some(Bytes::copy_from_slice(key))),
+    }
+}
+
+fn encode_ids(out: &mut Vec<u8>, ids: &[u64]) {
+    put_varint(out, ids.len() as u64);
+    for id in ids {
+        put_varint(out, *id);
+    }
+}
+
+fn decode_ids(decoder: &mut Decoder<'_>) -> Result<Vec<u64>, Malformed> {
+    let mut ids = Vec::new();
+    for _ in 0..decoder.varint()? {
+        ids.push(decoder.varint()?);
+    }
+    Ok(ids)
+}
+
+const REPLACE_TAG: u8 = 1;
+const LOG_TAG: u8 = 2;
+const DROP_TAG: u8 = 3;
+
+impl ChunkEdit {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::Replace { removed, added } => {
+                out.push(REPLACE_TAG);
+                encode_ids(&mut out, removed);
+                put_varint(&mut out, added.len() as u64);
+                for chunk in added {
+                    chunk.encode(&mut out);
+                }
+            }
+            Self::Log { chunk, file } => {
+                out.push(LOG_TAG);
+                put_varint(&mut out, *chunk);
+                put_varint(&mut out, *file);
+            }
+            Self::Drop { chunks, version, batch } => {
+                out.push(DROP_TAG);
+                encode_ids(&mut out, chunks);
+                put_varint(&mut out, *version);
+                put_varint(&mut out, *batch);
+            }
+        }
+        out
+    }
+
+    pub fn decode(payload: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(payload);
+        let edit = match decoder.u8()? {
+            REPLACE_TAG => {
+                let removed = decode_ids(&mut decoder)?;
+                let mut added = Vec::new();
+                for _ in 0..decoder.varint()? {
+                    added.push(ChunkRecord::decode(&mut decoder)?);
+                }
+                Self::Replace { removed, added }
+            }
+            LOG_TAG => Self::Log { chunk: decoder.varint()?, file: decoder.varint()? },
+            DROP_TAG => Self::Drop { chunks: decode_ids(&mut decoder)?, version: decoder.varint()?, batch: decoder.varint()? },
+            _ => return Err(Malformed("has an unknown chunk edit")),
+        };
+        decoder.finish()?;
+        Ok(edit)
+    }
+}
+
+/// The chunks as the manifest tells them.
+#[derive(Debug, Default)]
+pub struct ChunkMap {
+    pub chunks: BTreeMap<u64, ChunkRecord>,
+}
+
+impl LayoutState for ChunkMap {
+    fn apply(&mut self, payload: &[u8]) -> Result<(), Malformed> {
+        let unknown = Malformed("names an unknown chunk");
+        match ChunkEdit::decode(payload)? {
+            ChunkEdit::Replace { removed, added } => {
+                for id in removed {
+                    self.chunks.remove(&id).ok_or(unknown)?;
+                }
+                self.chunks.extend(added.into_iter().map(|chunk| (chunk.id, chunk)));
+            }
+            ChunkEdit::Log { chunk, file } => {
+                let record = FileRecord {
+                    kind: FileKind::Log,
+                    file,
+                    bytes: 0,
+                    user_bytes: 0,
+                    entries: 0,
+                    span: None,
+                    share_bytes: None,
+                    dropped: None,
+                };
+                self.chunks.get_mut(&chunk).ok_or(unknown)?.files.insert(0, record);
+            }
+            ChunkEdit::Drop { chunks, version, batch } => {
+                for id in chunks {
+                    for file in &mut self.chunks.get_mut(&id).ok_or(unknown)?.files {
+                        file.dropped.get_or_insert((version, batch));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn resolve(&mut self, dead: &dyn Fn(u64, u64) -> bool) {
+        for file in self.chunks.values_mut().flat_map(|chunk| &mut chunk.files) {
+            file.dropped = file.dropped.filter(|&(version, batch)| !dead(version, batch)).map(|(version, _)| (version, 0));
+        }
+    }
+
+    fn dump(&self, emit: &mut dyn FnMut(Vec<u8>)) {
+        for chunk in self.chunks.values() {
+            emit(ChunkEdit::Replace { removed: Vec::new(), added: vec![chunk.clone()] }.encode());
+        }
+    }
+
+    fn files(&self, visit: &mut dyn FnMut(FileKind, u64)) {
+        for file in self.chunks.values().flat_map(|chunk| &chunk.files) {
+            visit(file.kind, file.file);
+        }
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

@@ -1,0 +1,72 @@
+//! Merge of underflowing neighbours, which the paper leaves out (§3.4: "can be merged via a similar protocol").
+//!
+//! Costs no I/O but an edit: the joined chunk refers to the files of both, each under the key bounds of the chunk
+//! that it came from; its next rebalance makes one table of them.
+
+use super::Chunks;
+use super::chunk::Chunk;
+use super::edit::{ChunkEdit, ChunkRecord};
+use super::funk::{FileRef, Funk};
+use super::policy;
+use crate::error::Result;
+use crate::manifest::Edit;
+use crate::span::Span;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
+use bytes::Bytes;
+
+impl Chunks {
+    /// Joins `chunk` with one of its neighbours if both together are small.
+    pub(super) fn join_if_small(&self, chunk: &Arc<Chunk>) -> Result<bool> {
+        let view = self.index.view();
+        let next = chunk.span.end.as_ref().map(|end| view.find(end).clone());
+        let previous = chunk.span.start.as_ref().map(|start| view.find_last_before(Some(start)).clone());
+        drop(view);
+        for (left, right) in [next.map(|next| (chunk.clone(), next)), previous.map(|previous| (previous, chunk.clone()))].into_iter().flatten() {
+            if left.id != right.id && self.is_small(&left, &right) && self.join(&left, &right)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_small(&self, left: &Chunk, right: &Chunk) -> bool {
+        let live = |chunk: &Chunk| {
+            let sizes = chunk.funk.load().sizes();
+            sizes.user_bytes.saturating_sub(sizes.garbage_bytes)
+        };
+        policy::should_merge(live(left), live(right), &self.limits())
+    }
+
+    fn join(&self, left: &Arc<Chunk>, right: &Arc<Chunk>) -> Result<bool> {
+        let (Some(_left_change), Some(_right_change)) = (left.begin_change(), right.begin_change()) else { return Ok(false) };
+        let mut left_writer = left.writer.lock();
+        let mut right_writer = right.writer.lock();
+        if left_writer.retired || right_writer.retired || left.span.end != right.span.start {
+            return Ok(false);
+        }
+        for writer in [&mut left_writer, &mut right_writer] {
+            if let Some(active) = &mut writer.active
+                && let Err(error) = self.index_part(active)
+            {
+                tracing::warn!(%error, "cannot index a part of a log");
+            }
+            writer.active = None;
+        }
+        let (left_funk, right_funk) = (left.funk.load_full(), right.funk.load_full());
+        // Their spans are disjoint, so which comes first decides nothing.
+        let files: Vec<FileRef> = left_funk.files.iter().chain(&right_funk.files).cloned().collect();
+        let span = Span { start: left.span.start.clone(), end: right.span.end.clone() };
+        let joined = Arc::new(Chunk::new(self.next_id(), span, Funk { files }));
+        let record = ChunkRecord::of(&joined, &joined.funk.load().files);
+        let edit = ChunkEdit::Replace { removed: vec![left.id, right.id], added: vec![record] };
+        self.context.manifest.append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
+        let start = joined.span.start.clone().unwrap_or_else(Bytes::new);
+        self.index.replace(&start, 2, vec![(start.clone(), joined)]);
+        left_writer.retired = true;
+        right_writer.retired = true;
+        self.context.counters.merges.fetch_add(1, Relaxed);
+        tracing::debug!(left = left.id, right = right.id, "merged two chunks");
+        Ok(true)
+    }
+}

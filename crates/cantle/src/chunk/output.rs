@@ -1,0 +1,188 @@
+//! What a rebalance writes: one sorted table, or several where the chunk is to be split.
+//!
+//! Where to split: when a table has grown to two thirds of what it should be, the following keys are held back
+//! until it would be a third too long; it ends at the place among them where neighbouring keys have the least in
+//! common, so that chunks tend to hold whole prefixes. Keys that all share one prefix split near the middle.
+
+use super::context::Context;
+use crate::entry::Kind;
+use crate::error::Result;
+use crate::files::StoreFile;
+use crate::format::header::FileKind;
+use crate::order::KeyOrder;
+use crate::substrate::TableHandle;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use crate::table::TableBuilder;
+use bytes::Bytes;
+
+/// The versions of one key that are kept, newest first.
+pub struct KeyEntries {
+    pub key: Bytes,
+    pub entries: Vec<(u64, Kind, Bytes)>,
+}
+
+impl KeyEntries {
+    fn bytes(&self) -> u64 {
+        self.entries.iter().map(|(_, _, value)| (self.key.len() + value.len() + 8) as u64).sum()
+    }
+}
+
+/// A finished table, and where the chunk of which it is begins.
+pub struct Piece {
+    /// `None` for the first: it begins where the rebalanced chunk does.
+    pub start: Option<Bytes>,
+    pub table: Arc<TableHandle>,
+}
+
+pub struct Output<'a> {
+    context: &'a Context,
+    /// No version is below this one.
+    base_version: u64,
+    /// How long each table should be.
+    target_bytes: u64,
+    growing_bytes: &'a AtomicI64,
+    pieces: Vec<Piece>,
+    current: Option<Current>,
+    /// Where the next table begins.
+    start: Option<Bytes>,
+    last_key: Option<Bytes>,
+    held: Vec<KeyEntries>,
+    held_bytes: u64,
+}
+
+struct Current {
+    file: Arc<StoreFile>,
+    builder: TableBuilder,
+    bytes: u64,
+    growing: i64,
+}
+
+impl<'a> Output<'a> {
+    pub fn new(context: &'a Context, base_version: u64, target_bytes: u64, growing_bytes: &'a AtomicI64) -> Self {
+        Self {
+            context,
+            base_version,
+            target_bytes,
+            growing_bytes,
+            pieces: Vec::new(),
+            current: None,
+            start: None,
+            last_key: None,
+            held: Vec::new(),
+            held_bytes: 0,
+        }
+    }
+
+    pub fn add(&mut self, entries: KeyEntries) -> Result<()> {
+        let written = self.current.as_ref().map_or(0, |current| current.bytes);
+        if self.held.is_empty() && written < self.target_bytes / 3 * 2 {
+            return self.write(&entries);
+        }
+        self.held_bytes += entries.bytes();
+        self.held.push(entries);
+        if written + self.held_bytes >= self.target_bytes / 3 * 4 { self.cut(written) } else { Ok(()) }
+    }
+
+    /// Writes what is held back and ends the last table.
+    pub fn finish(mut self) -> Result<Vec<Piece>> {
+        for entries in std::mem::take(&mut self.held) {
+            self.write(&entries)?;
+        }
+        self.end_table()?;
+        Ok(std::mem::take(&mut self.pieces))
+    }
+
+    /// Ends the table at the best place among the keys held back.
+    fn cut(&mut self, written: u64) -> Result<()> {
+        let mut best: Option<(usize, usize, u64)> = None;
+        let mut bytes = written;
+        for index in 0..self.held.len() {
+            let previous = if index == 0 { self.last_key.as_ref() } else { Some(&self.held[index - 1].key) };
+            let key = &self.held[index].key;
+            if let Some(previous) = previous.filter(|_| bytes > 0 && !key.is_empty()) {
+                let shared = shared_prefix(&self.context.order, previous, key);
+                let distance = bytes.abs_diff(self.target_bytes);
+                if best.is_none_or(|(_, best_shared, best_distance)| (shared, distance) < (best_shared, best_distance)) {
+                    best = Some((index, shared, distance));
+                }
+            }
+            bytes += self.held[index].bytes();
+        }
+        let Some((index, shared, _)) = best else {
+            // A single key fills the table: it goes on until there is another.
+            let held = std::mem::take(&mut self.held);
+            self.held_bytes = 0;
+            return held.iter().try_for_each(|entries| self.write(entries));
+        };
+        let mut held = std::mem::take(&mut self.held);
+        self.held_bytes = 0;
+        let rest = held.split_off(index);
+        for entries in &held {
+            self.write(entries)?;
+        }
+        self.end_table()?;
+        self.start = rest.first().map(|first| separator(&self.context.order, &first.key, shared));
+        rest.into_iter().try_for_each(|entries| self.add(entries))
+    }
+
+    fn write(&mut self, entries: &KeyEntries) -> Result<()> {
+        if self.current.is_none() {
+            let (file, handle, header) = self.context.files.create(FileKind::Table, self.context.keyspace, self.base_version)?;
+            let builder = TableBuilder::new(handle, file.path.clone(), header, self.context.options.table.clone());
+            let builder = builder.inspect_err(|_| self.context.files.discard(&file))?;
+            self.current = Some(Current { file, builder, bytes: 0, growing: 0 });
+        }
+        let Some(current) = &mut self.current else { return Ok(()) };
+        for (version, kind, value) in &entries.entries {
+            current.builder.add(&entries.key, *version, *kind, value)?;
+        }
+        current.bytes += entries.bytes();
+        let grown = current.builder.bytes_estimate() as i64 - current.growing;
+        current.growing += grown;
+        self.growing_bytes.fetch_add(grown, Relaxed);
+        self.last_key = Some(entries.key.clone());
+        Ok(())
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        let Some(Current { file, builder, growing, .. }) = self.current.take() else { return Ok(()) };
+        let finished = builder.finish(true);
+        self.growing_bytes.fetch_sub(growing, Relaxed);
+        let meta = finished.inspect_err(|_| self.context.files.discard(&file))?;
+        file.set_bytes(meta.file_bytes);
+        self.context.counters.table_bytes_written.fetch_add(meta.file_bytes, Relaxed);
+        let table = Arc::new(TableHandle { file, user_bytes: meta.user_bytes, entries: meta.entries });
+        self.pieces.push(Piece { start: self.start.take(), table });
+        Ok(())
+    }
+}
+
+impl Drop for Output<'_> {
+    fn drop(&mut self) {
+        // After an error: what was written is of no use.
+        if let Some(current) = self.current.take() {
+            self.growing_bytes.fetch_sub(current.growing, Relaxed);
+            self.context.files.discard(&current.file);
+        }
+        for piece in self.pieces.drain(..) {
+            self.context.files.discard(&piece.table.file);
+        }
+    }
+}
+
+/// How many leading bytes two neighbouring keys share. Under a comparator of the user's that says nothing.
+fn shared_prefix(order: &KeyOrder, a: &[u8], b: &[u8]) -> usize {
+    match order {
+        KeyOrder::Bytewise => a.iter().zip(b).take_while(|(a, b)| a == b).count(),
+        KeyOrder::Custom(_) => 0,
+    }
+}
+
+/// The shortest key that is greater than the key before `key` and not greater than it.
+fn separator(order: &KeyOrder, key: &Bytes, shared: usize) -> Bytes {
+    match order {
+        KeyOrder::Bytewise => Bytes::copy_from_slice(&key[..(shared + 1).min(key.len())]),
+        KeyOrder::Custom(_) => key.clone(),
+    }
+}

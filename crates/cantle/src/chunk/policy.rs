@@ -1,0 +1,108 @@
+//! When a chunk is rebalanced: pure functions from sizes to choices.
+
+/// What the policy knows of a chunk.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ChunkSizes {
+    pub table_bytes: u64,
+    pub log_bytes: u64,
+    /// Estimated bytes of both that a rebalance would free.
+    pub garbage_bytes: u64,
+    pub files: usize,
+    /// Entries that reads had to walk in vain or find by way of a log.
+    pub read_debt: u64,
+    /// Range deletes that gets have to look through.
+    pub range_deletes: usize,
+}
+
+/// What it knows of the keyspace.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct KeyspaceSizes {
+    /// Bytes of all files, those held for a checkpoint or a reader and those being written included.
+    pub disk_bytes: u64,
+    /// Estimated bytes of what a scan would return.
+    pub live_bytes: u64,
+}
+
+/// The settings that bear on the choice.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    pub chunk_bytes: u64,
+    pub space_amplification: f64,
+    pub log_bytes: Option<u64>,
+}
+
+/// Why a chunk is rebalanced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Its log is as long as a log may be.
+    LogFull,
+    /// Reads of the unsorted chunk have cost as much as sorting it.
+    Reads,
+    /// It is made of too many files, or carries too many range deletes.
+    Fragments,
+}
+
+/// More files than this make reads slow, however little is in them.
+const FILES_MAX: usize = 12;
+const RANGE_DELETES_MAX: usize = 32;
+/// A log may be this many chunks long before it is sorted, so that sorting it rewrites at most a twentieth of
+/// what was sorted before: 1 (log) + 1 (table) + 1/20 bytes written per byte inserted.
+const LOG_CHUNKS_MAX: u64 = 20;
+/// Writing an entry anew costs about this many times what walking over it does.
+const REWRITE_COST: u64 = 8;
+/// A typical entry's length, to turn bytes into entries.
+const ENTRY_BYTES: u64 = 256;
+/// Below this, space amplification is not looked at: headers and half-filled files dominate.
+pub const BOUNDED_BYTES_MIN: u64 = 4 << 20;
+
+/// How long a chunk's log may become, where space does not bound it before. It grows with the keyspace, so that
+/// a small one soon has several chunks, and a large one writes inserts little more than twice.
+pub fn log_limit_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
+    let chunk = limits.chunk_bytes;
+    limits.log_bytes.unwrap_or_else(|| (keyspace.live_bytes / 32).clamp(chunk, LOG_CHUNKS_MAX * chunk))
+}
+
+/// Whether a chunk is due for its own sake.
+pub fn due(chunk: &ChunkSizes, limits: &Limits, keyspace: &KeyspaceSizes) -> Option<Why> {
+    if chunk.log_bytes >= log_limit_bytes(limits, keyspace) {
+        return Some(Why::LogFull);
+    }
+    if chunk.files > FILES_MAX || chunk.range_deletes > RANGE_DELETES_MAX {
+        return Some(Why::Fragments);
+    }
+    let entries = (chunk.table_bytes + chunk.log_bytes) / ENTRY_BYTES;
+    let unsorted = chunk.log_bytes > 0 || chunk.files > 1;
+    (unsorted && chunk.read_debt > REWRITE_COST * entries.max(64)).then_some(Why::Reads)
+}
+
+/// By how many bytes the keyspace exceeds its space bound; rebalances are due for it then.
+pub fn over_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
+    if limits.log_bytes.is_some() || keyspace.disk_bytes < BOUNDED_BYTES_MIN {
+        return 0;
+    }
+    let allowed = keyspace.live_bytes as f64 * limits.space_amplification;
+    (keyspace.disk_bytes as f64 - allowed).max(0.0) as u64
+}
+
+/// How much a rebalance of the chunk frees per byte that it writes.
+pub fn gain(chunk: &ChunkSizes) -> f64 {
+    let total = (chunk.table_bytes + chunk.log_bytes) as f64;
+    let garbage = (chunk.garbage_bytes as f64).min(total);
+    garbage / (total - garbage + 4096.0)
+}
+
+/// Bytes of obsolete files beyond which the next checkpoint is brought forward.
+pub fn held_limit_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
+    let slack = keyspace.live_bytes as f64 * (limits.space_amplification - 1.0);
+    ((slack / 16.0) as u64).max(4 << 20)
+}
+
+/// Into how many chunks `bytes` are split: none is over the limit, and each has room to grow.
+pub fn split_count(bytes: u64, limits: &Limits) -> u64 {
+    if bytes <= limits.chunk_bytes { 1 } else { (bytes / (limits.chunk_bytes * 3 / 4)).max(2) }
+}
+
+/// Whether two neighbours underflow so far that they should be one.
+pub fn should_merge(a_bytes: u64, b_bytes: u64, limits: &Limits) -> bool {
+    a_bytes.min(b_bytes) < limits.chunk_bytes / 8 && a_bytes + b_bytes < limits.chunk_bytes / 2
+}

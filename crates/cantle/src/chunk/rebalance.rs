@@ -1,0 +1,195 @@
+//! Funk rebalance (EvenDB §3.4): merges a chunk's files into new tables, without blocking puts.
+//!
+//! The log is sealed under the chunk's lock; puts that come meanwhile open another segment, which the merge does
+//! not look at. When the new tables are durable, they take the place of what was merged: the manifest is told,
+//! the funk is flipped, and only then are the old files released. A power loss in between finds the old files,
+//! which stay until a checkpoint covers the new ones.
+
+use super::Chunks;
+use super::chunk::Chunk;
+use super::edit::{ChunkEdit, ChunkRecord};
+use super::funk::{FileRef, Funk, Source};
+use super::merged::{Covering, Merged};
+use super::output::{KeyEntries, Output, Piece};
+use super::policy;
+use crate::entry::Kind;
+use crate::error::Result;
+use crate::manifest::Edit;
+use crate::mvcc::Keep;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
+use bytes::Bytes;
+use std::cmp::Ordering;
+
+/// What a rebalance works on.
+pub struct Input {
+    pub funk: Arc<Funk>,
+    /// Dropped files that a snapshot still reads: they stay as they are.
+    pub kept: Vec<FileRef>,
+    /// Whether some dropped files go.
+    pub purges: bool,
+    keep: Keep,
+}
+
+impl Chunks {
+    /// Rebalances a chunk; false if somebody else does already, or there is nothing to do.
+    pub fn rebalance(&self, chunk: &Arc<Chunk>) -> Result<bool> {
+        let Some(_change) = chunk.begin_change() else { return Ok(false) };
+        let Some(input) = self.seal(chunk)? else { return Ok(false) };
+        let merges = input.funk.files.iter().any(|file| file.dropped.is_none());
+        if !merges && !input.purges {
+            return Ok(false);
+        }
+        // What frees space may use what is set aside for that.
+        let pieces = self.context.reserve.with(|| self.merge_files(&input))?;
+        let cancel = |pieces: &[Piece]| pieces.iter().for_each(|piece| self.context.files.discard(&piece.table.file));
+        let flipped = if pieces.len() > 1 { self.split(chunk, &input, &pieces) } else { self.flip(chunk, &input, &pieces) };
+        flipped.inspect_err(|_| cancel(&pieces))?;
+        chunk.forgive_reads();
+        if merges {
+            self.context.counters.rebalances.fetch_add(1, Relaxed);
+        }
+        Ok(true)
+    }
+
+    /// Diverts puts to a new segment and takes stock of everything before.
+    fn seal(&self, chunk: &Arc<Chunk>) -> Result<Option<Input>> {
+        let funk = {
+            let mut writer = chunk.writer.lock();
+            if writer.retired {
+                return Ok(None);
+            }
+            writer.active = None;
+            chunk.funk.load_full()
+        };
+        // Only now: a snapshot that is opened later needs of each key in these files the newest version only.
+        let open = self.context.mvcc.open_versions();
+        let oldest = open.first().copied();
+        let needed = |file: &&FileRef| {
+            file.dropped.as_ref().is_some_and(|dropped| oldest.is_some_and(|oldest| oldest < dropped.version))
+        };
+        let kept: Vec<FileRef> = funk.files.iter().filter(needed).cloned().collect();
+        let purges = funk.files.iter().filter(|file| file.dropped.is_some()).count() > kept.len();
+        Ok(Some(Input { funk, kept, purges, keep: Keep::new(open) }))
+    }
+
+    fn merge_files(&self, input: &Input) -> Result<Vec<Piece>> {
+        let context = &self.context;
+        let take = |file: &FileRef| file.dropped.is_none();
+        let mut base_version = u64::MAX;
+        for file in input.funk.files.iter().filter(|file| take(file)) {
+            base_version = base_version.min(match &file.source {
+                Source::Log(segment) => segment.parts(context)?.header.base_version,
+                Source::Table(table) => {
+                    table.open(&context.tables, &context.files, &context.order, &context.cache)?.header().base_version
+                }
+            });
+        }
+        if base_version == u64::MAX {
+            return Ok(Vec::new());
+        }
+        let sizes = input.funk.sizes();
+        let bytes = sizes.user_bytes.saturating_sub(sizes.garbage_bytes);
+        let limits = self.limits();
+        let count = policy::split_count(bytes, &limits);
+        // The estimate may be off: no table becomes much longer than a chunk should be.
+        let target_bytes = if count == 1 { limits.chunk_bytes + limits.chunk_bytes / 2 } else { bytes / count };
+        let mut output = Output::new(context, base_version, target_bytes, &self.totals.growing_bytes);
+        let mut merged = Merged::new(context, &input.funk, true, take)?;
+        merged.cursor.seek_to_first()?;
+        while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
+            let entries = keep_versions(context, &mut merged, &key, &input.keep)?;
+            if !entries.is_empty() {
+                output.add(KeyEntries { key, entries })?;
+            }
+        }
+        output.finish()
+    }
+
+    /// Puts the new table in the place of what was merged.
+    fn flip(&self, chunk: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<()> {
+        let writer = chunk.writer.lock();
+        let before = chunk.funk.load_full();
+        let mut files = newer_files(&before, input);
+        let newer = files.len();
+        files.extend(pieces.iter().map(|piece| table_ref(piece, chunk, &before, newer)));
+        files.extend(input.kept.iter().cloned());
+        let edit = ChunkEdit::Replace { removed: vec![chunk.id], added: vec![ChunkRecord::of(chunk, &files)] };
+        for piece in pieces {
+            piece.table.file.retain();
+        }
+        self.context.manifest.append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
+        let after = Funk { files };
+        self.account(&before.sizes(), &after.sizes());
+        chunk.funk.store(Arc::new(after));
+        drop(writer);
+        self.release(&input.funk.files, &input.kept);
+        Ok(())
+    }
+
+    /// The current structures no longer refer to `files`, but for those in `kept`.
+    pub fn release(&self, files: &[FileRef], kept: &[FileRef]) {
+        for file in files {
+            if !kept.iter().any(|kept| kept.file().id == file.file().id && kept.span == file.span) {
+                if let Source::Log(segment) = &file.source {
+                    self.forget_memory(segment);
+                }
+                file.file().release();
+            }
+        }
+    }
+}
+
+/// Files that were added while the rebalance ran: they stand before those that it took in.
+pub fn newer_files(now: &Funk, input: &Input) -> Vec<FileRef> {
+    now.files[..now.files.len() - input.funk.files.len()].to_vec()
+}
+
+/// The new table as one of the chunk's files. If the chunk was dropped meanwhile, so is the table: it holds
+/// nothing newer.
+pub fn table_ref(piece: &Piece, chunk: &Chunk, now: &Funk, newer: usize) -> FileRef {
+    let dropped = now.files[newer..].iter().filter_map(|file| file.dropped.clone()).max_by_key(|dropped| dropped.version);
+    // Files that were dropped before the rebalance began are not in the table.
+    let dropped = dropped.filter(|_| now.files[newer..].iter().all(|file| file.dropped.is_some()));
+    FileRef { source: Source::Table(piece.table.clone()), span: chunk.span.clone(), dropped, share_bytes: None }
+}
+
+/// Reads all entries of `key` off the cursor; returns those that are kept, newest first.
+fn keep_versions(
+    context: &super::context::Context,
+    merged: &mut Merged,
+    key: &Bytes,
+    keep: &Keep,
+) -> Result<Vec<(u64, Kind, Bytes)>> {
+    let mut deletes: Vec<Covering> = if merged.has_tombstones() { merged.covering(key, u64::MAX).collect() } else { Vec::new() };
+    // The most recent last, to be taken from the end.
+    deletes.sort_by(|a, b| b.source.cmp(&a.source).then(a.offset.cmp(&b.offset)));
+    let mut kept = Vec::new();
+    let mut newer: Option<u64> = None;
+    let mut take = |version: u64, newer: &mut Option<u64>| {
+        let needed = keep.needed(*newer, version);
+        *newer = Some(version);
+        needed
+    };
+    while let Some(entry) = merged.cursor.entry() {
+        if context.order.compare(entry.key, key) != Ordering::Equal {
+            break;
+        }
+        let (version, kind) = (entry.version, entry.kind);
+        let (source, position) = (merged.cursor.source(), merged.cursor.position());
+        // A range delete that is more recent than this entry acts as a delete of the key.
+        while let Some(delete) = deletes.pop_if(|d| d.source < source || (d.source == source && d.offset > position)) {
+            if take(delete.version, &mut newer) {
+                kept.push((delete.version, Kind::Delete, Bytes::new()));
+            }
+        }
+        if merged.is_alive(version) && take(version, &mut newer) {
+            let value = if kind == Kind::Put { merged.cursor.value()? } else { Bytes::new() };
+            kept.push((version, kind, value));
+        }
+        merged.cursor.advance()?;
+    }
+    // Beneath the oldest entry there is nothing left to delete.
+    while kept.pop_if(|(_, kind, _)| *kind == Kind::Delete).is_some() {}
+    Ok(kept)
+}

@@ -1,0 +1,375 @@
+//! Writes (EvenDB §3.3): the locks of the chunks concerned, the logs, and what makes it all visible.
+//!
+//! The steps and their order are the layout trait's (`layout`). What is particular here: a range delete that
+//! covers a chunk whole becomes an edit of the manifest, at a cost that does not depend on what the chunk holds;
+//! where it covers a part, a record in that chunk's log.
+
+use super::Chunks;
+use super::chunk::{Active, Chunk, ChunkWriter};
+use super::edit::ChunkEdit;
+use super::funk::{Dropped, FileRef, Source};
+use super::log_record::LogOp;
+use super::memory_part::Place;
+use super::segment::Segment;
+use super::tombstone::{RangeTombstone, encode_bounds};
+use crate::entry::Kind;
+use crate::error::{Error, Result};
+use crate::format::header::{FileKind, HEADER_BYTES};
+use crate::layout::{Op, PreparedWrite, Stamp};
+use crate::log::encode_record;
+use crate::manifest::Edit;
+use crate::mvcc::{CommitCell, KeySpan};
+use crate::order::KeyOrder;
+use crate::options::Durability;
+use crate::sync::{Arc, atomic::Ordering::Relaxed};
+use bytes::Bytes;
+use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+use std::collections::HashMap;
+
+/// The least length of a part of a log before it is indexed on disk.
+const PART_BYTES_MIN: u64 = 64 << 10;
+/// An indexed part is at least this fraction of the log before it, so that the number of parts grows with the
+/// logarithm of the log's length only.
+const PART_FRACTION: u64 = 16;
+/// More entries than this would make indexing a part a noticeable pause (some milliseconds).
+const PART_ENTRIES_MAX: usize = 32 << 10;
+/// Buffered records are written once there is this much of them.
+const BUFFER_BYTES_MAX: u64 = 1 << 20;
+/// Every so many puts one is looked up, to estimate how many overwrite something.
+pub const SAMPLE: u64 = 8;
+
+type WriterGuard = ArcMutexGuard<RawMutex, ChunkWriter>;
+
+/// A write on its way.
+pub struct Write<'a> {
+    chunks: &'a Chunks,
+    ops: &'a [Op],
+    units: Vec<Unit>,
+}
+
+/// What is written to one chunk.
+struct Unit {
+    chunk: Arc<Chunk>,
+    guard: WriterGuard,
+    /// Indexes of the operations.
+    ops: Vec<usize>,
+    /// A range delete covers the chunk: its files are dropped, nothing is logged.
+    drop_whole: bool,
+    stamp: Stamp,
+    /// Where each operation stands, and the log's end once they are published.
+    places: Vec<Place>,
+    new_end: u64,
+    published: bool,
+}
+
+impl<'a> Write<'a> {
+    pub fn prepare(chunks: &'a Chunks, ops: &'a [Op]) -> Result<Self> {
+        let mut write = Self { chunks, ops, units: Vec::new() };
+        // Until no chunk was split or merged between finding and locking it.
+        while !write.lock()? {}
+        Ok(write)
+    }
+
+    /// Finds and locks the chunks; false if one of them turned out to be replaced.
+    fn lock(&mut self) -> Result<bool> {
+        self.units.clear();
+        if let [op] = self.ops
+            && op.kind != Kind::DeleteRange
+        {
+            let chunk = self.chunks.index.find(&op.key);
+            return self.lock_chunk(chunk, vec![0]);
+        }
+        let mut found: Vec<(Arc<Chunk>, Vec<usize>)> = Vec::new();
+        let mut places: HashMap<u64, usize> = HashMap::new();
+        let mut take = |chunk: Arc<Chunk>, op: usize| {
+            let place = *places.entry(chunk.id).or_insert_with(|| {
+                found.push((chunk, Vec::new()));
+                found.len() - 1
+            });
+            found[place].1.push(op);
+        };
+        for (index, op) in self.ops.iter().enumerate() {
+            match &op.bounds {
+                Some(bounds) => self.chunks.overlapping(bounds).into_iter().for_each(|chunk| take(chunk, index)),
+                None => take(self.chunks.index.find(&op.key), index),
+            }
+        }
+        // In key order, as everybody who locks several.
+        let order = &self.chunks.context.order;
+        found.sort_by(|(a, _), (b, _)| compare_starts(order, a, b));
+        for (chunk, ops) in found {
+            if !self.lock_chunk(chunk, ops)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn lock_chunk(&mut self, chunk: Arc<Chunk>, ops: Vec<usize>) -> Result<bool> {
+        let mut guard = Mutex::lock_arc(&chunk.writer);
+        if guard.retired {
+            return Ok(false);
+        }
+        let range_delete = match ops[..] {
+            [op] => self.ops[op].bounds.as_ref(),
+            _ => None,
+        };
+        if range_delete.is_some() && chunk.funk.load().files.iter().all(|file| file.dropped.is_some()) {
+            return Ok(true); // nothing there to delete
+        }
+        let drop_whole = range_delete.is_some_and(|bounds| chunk.span.is_within(&self.chunks.context.order, bounds));
+        if !drop_whole {
+            self.chunks.ensure_active(&chunk, &mut guard)?;
+        }
+        let stamp = Stamp { version: 0, batch: 0 };
+        self.units.push(Unit { chunk, guard, ops, drop_whole, stamp, places: Vec::new(), new_end: 0, published: false });
+        Ok(true)
+    }
+
+    fn drop_edit(&self, stamp: Stamp) -> Option<Edit> {
+        let chunks: Vec<u64> = self.units.iter().filter(|unit| unit.drop_whole).map(|unit| unit.chunk.id).collect();
+        let edit = ChunkEdit::Drop { chunks, version: stamp.version, batch: stamp.batch };
+        match &edit {
+            ChunkEdit::Drop { chunks, .. } if chunks.is_empty() => None,
+            _ => Some(Edit::Layout { keyspace: self.chunks.context.keyspace, payload: edit.encode() }),
+        }
+    }
+}
+
+fn compare_starts(order: &KeyOrder, a: &Chunk, b: &Chunk) -> std::cmp::Ordering {
+    match (&a.span.start, &b.span.start) {
+        (Some(a), Some(b)) => order.compare(a, b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}
+
+impl PreparedWrite for Write<'_> {
+    fn parts(&self) -> usize {
+        let dropped = usize::from(self.units.iter().any(|unit| unit.drop_whole));
+        dropped + self.units.iter().filter(|unit| !unit.drop_whole).count()
+    }
+
+    fn span(&self) -> KeySpan {
+        let order = &self.chunks.context.order;
+        let of = |op: &Op| match (&op.bounds, order.prefix(&op.key)) {
+            (None, Some(prefix)) => KeySpan::key(prefix),
+            _ => KeySpan::ALL,
+        };
+        self.ops.iter().map(of).fold(KeySpan::EMPTY, KeySpan::hull)
+    }
+
+    fn append(&mut self, stamp: Stamp) -> Result<()> {
+        let buffered = self.chunks.context.durability == Durability::Buffered;
+        let mut bytes = Vec::new();
+        for unit in self.units.iter_mut().filter(|unit| !unit.drop_whole) {
+            bytes.clear();
+            unit.append(self.ops, stamp, buffered, &mut bytes)?;
+        }
+        match self.drop_edit(stamp) {
+            Some(edit) => self.chunks.context.manifest.append(&[edit]),
+            None => Ok(()),
+        }
+    }
+
+    fn undo(&mut self) {
+        for unit in self.units.iter_mut().filter(|unit| !unit.drop_whole) {
+            unit.undo();
+        }
+    }
+
+    fn publish(&mut self, cell: Option<&CommitCell>) {
+        let counters = &self.chunks.context.counters;
+        let user_bytes: usize = self.ops.iter().map(|op| op.key.len() + op.value.len()).sum();
+        counters.user_bytes_written.fetch_add(user_bytes as u64, Relaxed);
+        counters.writes.fetch_add(self.ops.len() as u64, Relaxed);
+        for unit in &mut self.units {
+            if unit.drop_whole {
+                unit.publish_drop(self.chunks, cell);
+            } else {
+                unit.publish(self.chunks, self.ops, cell);
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        for unit in &mut self.units {
+            if let Err(error) = unit.settle(self.chunks) {
+                // The part stays in memory, where it serves as well; indexing is tried again.
+                tracing::warn!(%error, "cannot index a part of a log");
+            }
+        }
+        // Estimates and jobs need no lock; a put's own chunk is looked at after it is released.
+        let touched: Vec<_> = self.units.drain(..).map(|unit| (unit.chunk, unit.ops, unit.drop_whole)).collect();
+        for (chunk, ops, dropped) in touched {
+            self.chunks.after_write(&chunk, ops.iter().map(|&op| &self.ops[op]), dropped);
+        }
+    }
+}
+
+impl Unit {
+    fn append(&mut self, ops: &[Op], stamp: Stamp, buffered: bool, bytes: &mut Vec<u8>) -> Result<()> {
+        self.stamp = stamp;
+        let Some(active) = &self.guard.active else { return Err(Error::Closed) };
+        let Some(parts) = active.segment.loaded() else { return Err(Error::Closed) };
+        let header = parts.header;
+        self.places.clear();
+        let last = self.ops.len() - 1;
+        for (index, &op) in self.ops.iter().enumerate() {
+            let op = &ops[op];
+            let bounds = op.bounds.as_ref().map(encode_bounds);
+            let record = LogOp {
+                kind: op.kind,
+                version: stamp.version,
+                batch: stamp.batch,
+                more: index < last,
+                key: &op.key,
+                value: bounds.as_deref().unwrap_or(&op.value),
+            };
+            let offset = active.end + bytes.len() as u64;
+            let before = bytes.len();
+            encode_record(&header, offset, record.payload_bytes(header.base_version), bytes, |out| {
+                record.encode(header.base_version, out);
+            });
+            self.places.push(Place { offset, len: (bytes.len() - before) as u32 });
+            if buffered {
+                active.segment.buffer(offset, Bytes::copy_from_slice(&bytes[before..]));
+            }
+        }
+        self.new_end = active.end + bytes.len() as u64;
+        if buffered { Ok(()) } else { active.segment.write(bytes, active.end) }
+    }
+
+    fn undo(&mut self) {
+        if self.published || self.new_end == 0 {
+            return;
+        }
+        let Some(active) = &self.guard.active else { return };
+        active.segment.unbuffer(active.end);
+        if let Err(error) = active.segment.cut(active.end) {
+            // The next write begins another segment; this one counts up to what was published.
+            tracing::warn!(%error, "abandons a log whose failed append cannot be taken back");
+            self.guard.active = None;
+        }
+    }
+
+    fn publish(&mut self, chunks: &Chunks, ops: &[Op], cell: Option<&CommitCell>) {
+        let Some(active) = &mut self.guard.active else { return };
+        let segment = active.segment.clone();
+        let Some(memory) = segment.loaded().and_then(|parts| parts.memory.clone()) else { return };
+        let memory_before = memory.bytes();
+        let mut user_bytes = 0;
+        for (&op, &place) in self.ops.iter().zip(&self.places) {
+            let op = &ops[op];
+            match &op.bounds {
+                Some(bounds) => memory.insert_tombstone(RangeTombstone {
+                    bounds: bounds.clone(),
+                    version: self.stamp.version,
+                    offset: place.offset,
+                    cell: cell.cloned(),
+                }),
+                None => memory.insert(&op.key, self.stamp.version, op.kind, place, cell.cloned()),
+            }
+            if op.kind == Kind::Put {
+                user_bytes += (op.key.len() + op.value.len()) as u64;
+            }
+        }
+        let written = self.new_end - active.end;
+        active.end = self.new_end;
+        segment.set_len(self.new_end);
+        segment.user_bytes.fetch_add(user_bytes, Relaxed);
+        chunks.totals.user_bytes.fetch_add(user_bytes as i64, Relaxed);
+        chunks.totals.log_bytes.fetch_add(written as i64, Relaxed);
+        let context = &chunks.context;
+        context.counters.log_bytes_written.fetch_add(written, Relaxed);
+        context.memory_index_bytes.fetch_add(memory.bytes() - memory_before, Relaxed);
+        context.dirty.add_bytes(written);
+        if segment.mark_dirty() {
+            context.dirty.add(segment);
+        }
+        self.published = true;
+        self.chunk.touch_write();
+    }
+
+    fn publish_drop(&mut self, chunks: &Chunks, cell: Option<&CommitCell>) {
+        // What is written from now on goes to another file, so that files are dropped whole.
+        self.guard.active = None;
+        let before = self.chunk.funk.load_full();
+        let mut funk = (*before).clone();
+        for file in funk.files.iter_mut().filter(|file| file.dropped.is_none()) {
+            file.dropped = Some(Dropped { version: self.stamp.version, batch: self.stamp.batch, cell: cell.cloned() });
+        }
+        chunks.account(&before.sizes(), &funk.sizes());
+        self.chunk.funk.store(Arc::new(funk));
+        chunks.context.counters.chunks_dropped.fetch_add(1, Relaxed);
+        self.published = true;
+    }
+
+    fn settle(&mut self, chunks: &Chunks) -> Result<()> {
+        let context = &chunks.context;
+        let Some(active) = &mut self.guard.active else { return Ok(()) };
+        if context.durability == Durability::Buffered && active.segment.buffered_bytes() >= BUFFER_BYTES_MAX {
+            active.segment.flush()?;
+        }
+        let part_bytes = active.end - active.part_start;
+        let by_length = part_bytes_max(&context.options, active.end);
+        let entries = active.segment.loaded().and_then(|parts| parts.memory.as_ref().map(|memory| memory.len())).unwrap_or(0);
+        if part_bytes >= by_length || entries >= PART_ENTRIES_MAX {
+            chunks.index_part(active)?;
+        }
+        Ok(())
+    }
+}
+
+/// How long the newest part of a log of `log_bytes` may become.
+fn part_bytes_max(options: &super::context::ChunkOptions, log_bytes: u64) -> u64 {
+    let full = options.log_bytes.unwrap_or(options.chunk_bytes) / u64::from(options.filter_partitions.max(1));
+    full.max(PART_BYTES_MIN).max(log_bytes / PART_FRACTION)
+}
+
+impl Chunks {
+    /// Makes sure that the chunk has a segment to append to.
+    pub fn ensure_active(&self, chunk: &Arc<Chunk>, writer: &mut ChunkWriter) -> Result<()> {
+        if writer.active.is_some() {
+            return Ok(());
+        }
+        let context = &self.context;
+        let (file, handle, header) = context.files.create(FileKind::Log, context.keyspace, context.mvcc.current())?;
+        let edit = ChunkEdit::Log { chunk: chunk.id, file: file.id };
+        let created = handle.write_at(&header.encode(), 0).map_err(|e| Error::io("write to", &file.path, e)).and_then(|()| {
+            context.manifest.append(&[Edit::Layout { keyspace: context.keyspace, payload: edit.encode() }])
+        });
+        if let Err(error) = created {
+            context.files.discard(&file);
+            return Err(error);
+        }
+        file.retain();
+        let segment = Arc::new(Segment::create(file, header, context.order.clone()));
+        segment.set_len(HEADER_BYTES);
+        if context.durability == Durability::Buffered {
+            segment.begin_buffering();
+        }
+        let before = chunk.funk.load_full();
+        let mut funk = (*before).clone();
+        let file = FileRef { source: Source::Log(segment.clone()), span: chunk.span.clone(), dropped: None, share_bytes: None };
+        funk.files.insert(0, file);
+        self.account(&before.sizes(), &funk.sizes());
+        chunk.funk.store(Arc::new(funk));
+        writer.active = Some(Active { segment, end: HEADER_BYTES, part_start: HEADER_BYTES });
+        Ok(())
+    }
+
+    /// Indexes the newest part of an active log on disk.
+    pub fn index_part(&self, active: &mut Active) -> Result<()> {
+        let new_end = active.segment.seal_part(&self.context, active.part_start, active.end)?;
+        self.totals.log_bytes.fetch_add((new_end - active.end) as i64, Relaxed);
+        if new_end != active.end {
+            self.context.dirty.add_bytes(new_end - active.end);
+            if active.segment.mark_dirty() {
+                self.context.dirty.add(active.segment.clone());
+            }
+        }
+        active.end = new_end;
+        active.part_start = new_end;
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! What a layout is to the rest of the store: the one trait behind which the published designs stand.
+//!
+//! A write goes through a layout in steps, so that one that touches several logs, keyspaces or layouts has one
+//! commit point: *prepare* takes the locks that order it and makes room; then it is announced and gets its
+//! version; *append* writes it everywhere; the journal commits it; *publish* shows it; the commit cell makes all
+//! of it visible at once; dropping the preparation releases the locks. Nothing between announcement and
+//! publication waits for space, syncs or back-pressure.
+
+use crate::bounds::Bounds;
+use crate::entry::Kind;
+use crate::error::Result;
+use crate::mvcc::{CommitCell, KeySpan, SnapshotGuard};
+use crate::stats::{ChunkInfo, KeyspaceStats, Report};
+use crate::sync::Arc;
+use bytes::Bytes;
+
+/// One operation of a write.
+#[derive(Debug, Clone)]
+pub struct Op {
+    pub kind: Kind,
+    pub key: Bytes,
+    pub value: Bytes,
+    /// Of a range delete.
+    pub bounds: Option<Bounds>,
+}
+
+/// What an announced write carries.
+#[derive(Debug, Clone, Copy)]
+pub struct Stamp {
+    pub version: u64,
+    /// The number of the spanning batch; 0 if the write touches one log only.
+    pub batch: u64,
+}
+
+/// A write that holds its place in the order of its keys.
+pub trait PreparedWrite {
+    /// How many files it will write to: more than one need a commit record.
+    fn parts(&self) -> usize;
+    /// Which keys it writes, for snapshots that wait for it.
+    fn span(&self) -> KeySpan;
+    /// Writes it, invisibly. After an error call `undo`.
+    fn append(&mut self, stamp: Stamp) -> Result<()>;
+    /// Takes back what was appended.
+    fn undo(&mut self);
+    /// Shows it, once `cell` (if any) is committed.
+    fn publish(&mut self, cell: Option<&CommitCell>);
+    /// What is due once it is no longer announced, before the locks go: indexing a part of a log.
+    fn settle(&mut self);
+}
+
+/// Walks the pairs that a snapshot sees. Every movement says whether there is a pair under the cursor.
+pub trait PairCursor: Send {
+    fn seek(&mut self, key: &[u8]) -> Result<bool>;
+    fn seek_to_first(&mut self) -> Result<bool>;
+    fn seek_to_last(&mut self) -> Result<bool>;
+    fn next(&mut self) -> Result<bool>;
+    fn prev(&mut self) -> Result<bool>;
+    fn pair(&self) -> Option<(&Bytes, &Bytes)>;
+}
+
+/// A keyspace in one of the designs.
+pub trait Layout: Send + Sync {
+    /// The newest value of `key` at or below version `at`.
+    fn get(&self, key: &[u8], at: u64) -> Result<Option<Bytes>>;
+    /// The pairs within `bounds` that `snapshot` sees.
+    fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor>;
+    /// Begins a write of these operations, which take effect in their order.
+    fn prepare<'a>(&'a self, ops: &'a [Op]) -> Result<Box<dyn PreparedWrite + 'a>>;
+    /// Bytes on disk for keys within the bounds, about.
+    fn approximate_bytes(&self, bounds: &Bounds) -> Result<u64>;
+    /// Sorts and cleans what overlaps the bounds, now.
+    fn compact(&self, bounds: &Bounds) -> Result<()>;
+    fn stats(&self) -> KeyspaceStats;
+    /// The key ranges that it manages, in order.
+    fn map(&self) -> Vec<ChunkInfo>;
+    /// Reads and checks everything.
+    fn verify(&self, report: &mut Report);
+    /// Called every few milliseconds: starts what is due.
+    fn tick(&self);
+    /// Before closing: writes what would otherwise be found out again.
+    fn settle(&self) -> Result<()>;
+    /// The keyspace is gone: refers to its files no longer. Reads of older snapshots may go on.
+    fn release(&self);
+}
