@@ -112,7 +112,7 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
 
 #[test]
 fn a_snapshot_has_every_put_that_it_must_have() {
-    check(6, || models::puts_and_snapshots(2, &[1], &[1], KeySpan::ALL));
+    check(4, || models::puts_and_snapshots(2, &[1], &[1], KeySpan::ALL));
 }
 
 #[test]
