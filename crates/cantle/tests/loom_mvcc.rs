@@ -4,15 +4,18 @@
 //!
 //! The modules under test are compiled into this crate, so that their `crate::sync` is loom's. For each
 //! mechanism, a test that leaves it out shows that the model would notice. What cannot be left out from here was
-//! taken out by hand once, and the models failed: BROKEN
+//! taken out by hand once, and models failed each time: the fence of a claim; the fence of a snapshot; the claim before
+//! GV is read (the two exchanged); the mark of a used version; the claim's compare-and-exchange (a load and a
+//! store instead); the mark of slots ever used; the end of the span; waiting for versions equal to the snapshot's;
+//! `Release` where a slot is freed and where a batch commits; registering under the lock that covers the raise.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
-#[path = "../src/chunk/index.rs"]
-mod index;
 #[path = "../src/mvcc/clock.rs"]
 mod clock;
 #[path = "../src/mvcc/commit.rs"]
 mod commit;
+#[path = "../src/chunk/index.rs"]
+mod index;
 mod models;
 #[path = "../src/order.rs"]
 mod order;
@@ -109,17 +112,28 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
 
 #[test]
 fn a_snapshot_has_every_put_that_it_must_have() {
-    check(3, || models::puts_and_snapshots(2, &[1], &[1], KeySpan::ALL));
+    check(4, || models::puts_and_snapshots(2, &[1], &[1], KeySpan::ALL));
 }
 
 #[test]
 fn two_puts_and_two_snapshots() {
-    check(2, || models::puts_and_snapshots(2, &[1, 1], &[1, 1], KeySpan::ALL));
+    check(1, || models::puts_and_snapshots(2, &[1, 1], &[1, 1], KeySpan::ALL));
+}
+
+#[test]
+fn two_puts_and_a_snapshot() {
+    check(2, || models::puts_and_snapshots(2, &[1, 1], &[1], KeySpan::ALL));
+}
+
+#[test]
+fn a_put_and_two_snapshots() {
+    // With three, loom finds schedules in which the two waiters pass the turn to each other for ever.
+    check(2, || models::puts_and_snapshots(2, &[1], &[1, 1], KeySpan::ALL));
 }
 
 #[test]
 fn a_thread_that_puts_again_while_a_snapshot_waits() {
-    check(2, || models::puts_and_snapshots(2, &[2], &[2], KeySpan::ALL));
+    check(3, || models::puts_and_snapshots(2, &[2], &[2], KeySpan::ALL));
 }
 
 #[test]
@@ -146,18 +160,18 @@ fn a_merge_that_asks_nobody_drops_what_a_snapshot_reads() {
 
 #[test]
 fn a_batch_is_seen_whole_or_not_at_all() {
-    check(2, || models::batch_and_readers(true));
+    check(4, || models::batch_and_readers(true));
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "half a batch")]
 fn a_batch_whose_cell_nobody_asks_is_seen_in_part() {
     check(2, || models::batch_and_readers(false));
 }
 
 #[test]
 fn a_put_finds_its_chunk_across_a_split() {
-    check(2, || models::split_and_puts(&[b"a", b"z"], true));
+    check(3, || models::split_and_puts(&[b"a", b"z"], true));
 }
 
 #[test]

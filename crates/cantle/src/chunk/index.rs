@@ -144,7 +144,6 @@ impl<T> View<T> {
     }
 
     /// How many chunks there are: at least one.
-    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -203,8 +202,7 @@ impl<T> View<T> {
             assert!(last < self.blocks.len(), "more chunks to remove than there are");
         }
         let end = Position { block: last, entry: remove_upto };
-        let limit =
-            if end.entry < self.blocks[last].chunks.len() { Some(end) } else { self.after_block(last) };
+        let limit = self.after(Position { block: last, entry: remove_upto - 1 });
         assert!(
             add.iter().skip(1).all(|(key, _)| !self.is_lowest(key))
                 && add.windows(2).enumerate().all(|(index, pair)| {
@@ -241,10 +239,6 @@ impl<T> View<T> {
         blocks.extend_from_slice(&self.blocks[touched.end..]);
         let copied = copied_entries + blocks.len();
         (Self::of_blocks(self.order.clone(), blocks, len), copied)
-    }
-
-    fn after_block(&self, block: usize) -> Option<Position> {
-        (block + 1 < self.blocks.len()).then_some(Position { block: block + 1, entry: 0 })
     }
 }
 

@@ -28,6 +28,8 @@ pub mod context;
 pub mod edit;
 pub mod funk;
 pub mod index;
+#[cfg(test)]
+mod index_tests;
 mod indexed_cursor;
 mod indexed_part;
 mod join;

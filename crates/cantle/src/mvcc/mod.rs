@@ -68,6 +68,9 @@ pub mod keep;
 pub mod pending;
 pub mod recovery_table;
 
+#[cfg(test)]
+mod tests;
+
 pub use clock::{Announced, Mvcc, SnapshotGuard};
 pub use commit::CommitCell;
 pub use keep::Keep;

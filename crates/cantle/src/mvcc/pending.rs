@@ -88,7 +88,7 @@ impl Slot {
 
     fn try_claim(&self) -> Option<u64> {
         let ticket = self.ticket.load(Relaxed);
-        let free = ticket % 2 == 0;
+        let free = ticket.is_multiple_of(2);
         (free && self.ticket.compare_exchange(ticket, ticket + 1, AcqRel, Relaxed).is_ok())
             .then_some(ticket + 1)
     }
@@ -171,7 +171,7 @@ impl Pending {
 
     pub(super) fn look(&self, slot: usize, span: KeySpan, upto: u64) -> Option<Seen> {
         let ticket = self.slots[slot].ticket.load(Acquire);
-        (ticket % 2 == 1 && self.slots[slot].concerns(span, upto)).then_some(Seen { slot, ticket })
+        (!ticket.is_multiple_of(2) && self.slots[slot].concerns(span, upto)).then_some(Seen { slot, ticket })
     }
 
     pub(super) fn is_over(&self, seen: Seen, span: KeySpan, upto: u64) -> bool {

@@ -1,0 +1,181 @@
+//! The chunk index against a plain sorted list, in the bytewise order and in one that sorts the empty key last
+//! and has no prefixes; and what a change costs.
+
+use super::index::ChunkIndex;
+use crate::order::{Comparator, KeyOrder};
+use crate::sync::Arc;
+use bytes::Bytes;
+use proptest::collection::{btree_set, vec};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use std::cmp::Ordering;
+
+struct Reverse;
+
+impl Comparator for Reverse {
+    fn name(&self) -> &str {
+        "reverse"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        b.cmp(a)
+    }
+}
+
+/// The chunks' minimal keys and identities; the first is lowest whatever its key.
+type Model = Vec<(Vec<u8>, u32)>;
+
+fn position(model: &Model, order: &KeyOrder, within: impl Fn(Ordering) -> bool, key: &[u8]) -> usize {
+    (1..model.len()).rev().find(|&index| within(order.compare(&model[index].0, key))).unwrap_or(0)
+}
+
+fn entries(chunks: &[(Vec<u8>, u32)]) -> Vec<(Bytes, Arc<u32>)> {
+    chunks.iter().map(|(key, chunk)| (Bytes::from(key.clone()), Arc::new(*chunk))).collect()
+}
+
+fn check(
+    index: &ChunkIndex<u32>,
+    model: &Model,
+    order: &KeyOrder,
+    keys: &[Vec<u8>],
+) -> Result<(), TestCaseError> {
+    let view = index.view();
+    prop_assert_eq!(view.len(), model.len());
+    let all: Model = view.iter().map(|(key, chunk)| (key.to_vec(), **chunk)).collect();
+    prop_assert_eq!(&all, model);
+    for key in keys {
+        let at = position(model, order, Ordering::is_le, key);
+        prop_assert_eq!(*index.find(key), model[at].1);
+        prop_assert_eq!(**index.load().find(key), model[at].1);
+        let before = position(model, order, Ordering::is_lt, key);
+        prop_assert_eq!(**view.find_last_before(Some(key)), model[before].1);
+        let from: Vec<u32> = view.iter_from(key).map(|(_, chunk)| **chunk).collect();
+        prop_assert!(from.iter().eq(model[at..].iter().map(|(_, chunk)| chunk)));
+    }
+    prop_assert_eq!(**view.find_last_before(None), model[model.len() - 1].1);
+    for (index, (min_key, _)) in model.iter().enumerate() {
+        prop_assert_eq!(
+            view.next_after(min_key).map(|chunk| **chunk),
+            model.get(index + 1).map(|next| next.1)
+        );
+        let before = index.checked_sub(1).map(|before| model[before].1);
+        prop_assert_eq!(view.prev_before(min_key).map(|chunk| **chunk), before);
+    }
+    Ok(())
+}
+
+/// Short keys over few bytes, so that they meet; some share their first eight bytes.
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    let tail = vec(prop_oneof![Just(0u8), Just(1), Just(7), Just(255)], 0..4);
+    (any::<bool>(), tail)
+        .prop_map(|(long, tail)| if long { [&b"prefixed"[..], &tail].concat() } else { tail })
+}
+
+proptest! {
+    #[test]
+    fn every_question_has_the_answer_of_a_plain_list(
+        reverse in any::<bool>(),
+        initial in btree_set(key(), 0..100),
+        steps in vec((any::<Index>(), 1usize..30, vec(key(), 0..60)), 0..12),
+        probes in vec(key(), 20),
+    ) {
+        let order = if reverse { KeyOrder::Custom(Arc::new(Reverse)) } else { KeyOrder::Bytewise };
+        let mut names = 0..;
+        let mut initial: Vec<Vec<u8>> = initial.into_iter().filter(|key| !key.is_empty()).collect();
+        initial.sort_by(|a, b| order.compare(a, b));
+        initial.insert(0, Vec::new());
+        let mut model: Model = initial.into_iter().zip(names.by_ref()).collect();
+        let index = ChunkIndex::new(order.clone(), entries(&model));
+        check(&index, &model, &order, &probes)?;
+        for (at, remove_count, mut keys) in steps {
+            let at = at.index(model.len());
+            let end = (at + remove_count).min(model.len());
+            let first = model[at].0.clone();
+            let fits = |key: &Vec<u8>| {
+                !key.is_empty()
+                    && (at == 0 || order.compare(&first, key).is_lt())
+                    && model.get(end).is_none_or(|(next, _)| order.compare(key, next).is_lt())
+            };
+            keys.retain(fits);
+            keys.sort_by(|a, b| order.compare(a, b));
+            keys.dedup();
+            keys.insert(0, first.clone());
+            let add: Model = keys.into_iter().zip(names.by_ref()).collect();
+            let before = index.view();
+            let unchanged: Vec<u32> = before.iter().map(|(_, chunk)| **chunk).collect();
+            index.replace(&first, end - at, entries(&add));
+            prop_assert!(before.iter().map(|(_, chunk)| **chunk).eq(unchanged), "an old view changed");
+            model.splice(at..end, add);
+            check(&index, &model, &order, &probes)?;
+        }
+    }
+}
+
+/// A generator with a fixed seed (an LCG of Knuth's), so that the run can be repeated.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 16
+}
+
+fn number(number: u64) -> Bytes {
+    Bytes::copy_from_slice(&number.to_be_bytes())
+}
+
+/// What a change may copy: two blocks and a neighbour of up to 2√n each, and a list of up to 2√n blocks.
+fn allowed(chunks: usize) -> usize {
+    8 * chunks.isqrt().max(16)
+}
+
+#[test]
+fn a_split_or_a_merge_copies_in_the_order_of_the_square_root() {
+    const CHANGES: usize = 8_000;
+    for (start, ascending) in [(1, true), (1, false), (92_000, true), (92_000, false)] {
+        let stride = u64::MAX / 2 / start as u64;
+        let chunk = Arc::new(());
+        let entries = (0..start as u64).map(|at| (number(at * stride), chunk.clone())).collect();
+        let index = ChunkIndex::new(KeyOrder::Bytewise, entries);
+        let (mut state, mut greatest) = (7, start as u64 * stride);
+        while index.load().len() < start + CHANGES {
+            greatest += 1;
+            let split = number(if ascending { greatest } else { random(&mut state) });
+            let view = index.view();
+            let Some((first, _)) = view.iter_from(&split).next().filter(|(first, _)| **first != split) else {
+                continue;
+            };
+            let copied =
+                index.replace(first, 1, vec![(first.clone(), chunk.clone()), (split, chunk.clone())]);
+            let chunks = view.len();
+            assert!(copied <= allowed(chunks), "a split of one in {chunks} chunks copied {copied} entries");
+        }
+        let end = start.max(2);
+        let mut last_copied = 0;
+        while index.load().len() > end {
+            let view = index.view();
+            let pivot = random(&mut state) as usize % view.len();
+            let mut run = view.iter().skip(pivot).take(2);
+            let (Some((first, _)), Some(_)) = (run.next(), run.next()) else { continue };
+            last_copied = index.replace(first, 2, vec![(first.clone(), chunk.clone())]);
+            assert!(last_copied <= allowed(start + CHANGES), "a merge copied {last_copied} entries");
+        }
+        assert!(last_copied <= allowed(end), "with {end} chunks left, a merge copied {last_copied} entries");
+    }
+}
+
+#[test]
+fn an_index_built_at_once_costs_no_more_to_change() {
+    for chunks in [1, 2, 1_000, 100_000] {
+        let key = |at: usize| number(at as u64);
+        let entries = (0..chunks).map(|at| (key(at), Arc::new(at))).collect();
+        let index = ChunkIndex::new(KeyOrder::Bytewise, entries);
+        for at in [0, chunks / 2, chunks - 1] {
+            let copied = index.replace(&key(at), 1, vec![(key(at), Arc::new(at))]);
+            assert!(copied <= allowed(chunks), "{copied} of {chunks}");
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "no chunk begins with")]
+fn a_caller_that_lost_track_of_its_chunk_changes_nothing() {
+    let index = ChunkIndex::new(KeyOrder::Bytewise, entries(&[(vec![], 0), (vec![5], 1)]));
+    index.replace(&[4], 1, entries(&[(vec![4], 2)]));
+}
