@@ -2,13 +2,16 @@
 #![deny(unsafe_code)]
 
 mod bounds;
+mod cache;
 pub mod entry;
 mod error;
+mod filter;
 pub mod format;
 mod options;
 mod order;
 mod stats;
 pub mod sync;
+mod table;
 mod value;
 pub mod vfs;
 
