@@ -97,7 +97,7 @@ impl TableCursor {
             self.leave();
             return Ok(false);
         };
-        let handle = self.table.data_handle(&index.value())?;
+        let handle = self.table.data_handle(index.value_bytes())?;
         if self.data_handle == Some(handle) {
             return Ok(true);
         }

@@ -85,6 +85,7 @@ pub(super) fn unframe(header: &FileHeader, path: &Path, offset: u64, framed: &[u
     match compression::decompress(compression, payload) {
         Ok(block) => Ok(Some(block)),
         Err(DecompressError::Malformed(Malformed(what))) => Err(corrupt(what)),
+        #[cfg(not(feature = "zstd"))]
         Err(DecompressError::Missing(what)) => {
             Err(Error::InvalidArgument(format!("cannot read {}: {what}", path.display())))
         }

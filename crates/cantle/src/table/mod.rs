@@ -13,7 +13,7 @@
 //!
 //! Invariants: entries are in the order of keys, the versions of a key newest first; blocks follow one another
 //! without a gap, so every byte of the file is under a checksum; the index has one entry for each data block,
-//! at or after its last entry and before the first one of the next block.
+//! not before its last entry and not after the first one of the next block.
 //!
 //! Errors: whatever does not decode is `Error::Corruption` with this file and the offset of its block, and
 //! harms no other block. Lengths are checked against the file's size before memory is allocated for them.

@@ -92,7 +92,7 @@ impl Table {
         let in_index = |malformed| self.corruption(self.footer.index, malformed);
         let (mut places, mut found) = Probe::find(&index, &self.order, key, at).map_err(in_index)?;
         while let Some(place) = found {
-            let handle = self.data_handle(&index.slice(place.value))?;
+            let handle = self.data_handle(index.bytes(place.value))?;
             let block = self.block(handle)?;
             let in_block = |malformed| self.corruption(handle, malformed);
             let (mut entries, mut entry) = Probe::find(&block, &self.order, key, at).map_err(in_block)?;
@@ -127,7 +127,7 @@ impl Table {
         let index = self.index()?;
         let in_index = |malformed| self.corruption(self.footer.index, malformed);
         match Probe::find(&index, &self.order, key, u64::MAX).map_err(in_index)?.1 {
-            Some(place) => Ok(self.data_handle(&index.slice(place.value))?.offset),
+            Some(place) => Ok(self.data_handle(index.bytes(place.value))?.offset),
             None => Ok(self.footer.filter.offset),
         }
     }

@@ -18,6 +18,8 @@ struct Walk {
     /// As the properties should be.
     meta: TableMeta,
     last_version: u64,
+    /// Key and version of the index entry of the block before.
+    separator: Option<(Vec<u8>, u64)>,
     /// Whether every block could be read, so that sums can be compared.
     complete: bool,
 }
@@ -48,6 +50,7 @@ impl Table {
                 largest: Vec::new(),
             },
             last_version: 0,
+            separator: None,
             complete: true,
         };
         let mut places = BlockCursor::new(index, self.order.clone());
@@ -59,7 +62,7 @@ impl Table {
                 return Ok(walk.meta.entries);
             }
             let Some(place) = places.entry() else { break };
-            match self.data_handle(&places.value()) {
+            match self.data_handle(places.value_bytes()) {
                 Ok(handle) => {
                     if handle.offset != end {
                         let what = format!(
@@ -70,6 +73,7 @@ impl Table {
                     }
                     end = handle.end();
                     self.verify_block(handle, place, &filter, &mut walk, report)?;
+                    walk.separator = Some((place.key.to_vec(), place.version));
                 }
                 Err(error) => {
                     walk.complete = false;
@@ -126,6 +130,10 @@ impl Table {
         if entries.entry().is_none() {
             return Err(Malformed("a block has no entries"));
         }
+        if let (Some(first), Some((key, version))) = (entries.entry(), &walk.separator) {
+            disorder |=
+                entry_order(&self.order, key, *version, first.key, first.version) == Ordering::Greater;
+        }
         while let Some(entry) = entries.entry() {
             let meta = &mut walk.meta;
             if meta.entries == 0 {
@@ -143,7 +151,7 @@ impl Table {
             meta.min_version = meta.min_version.min(entry.version);
             meta.max_version = meta.max_version.max(entry.version);
             if entry.kind == Kind::Put {
-                meta.user_bytes += (entry.key.len() + entries.value().len()) as u64;
+                meta.user_bytes += (entry.key.len() + entries.value_bytes().len()) as u64;
             } else {
                 meta.tombstones += 1;
             }

@@ -135,6 +135,11 @@ impl BlockCursor {
         self.current.as_ref().map(|current| self.block.slice(current.value.clone())).unwrap_or_default()
     }
 
+    /// As `value`, without sharing: for values that are read at once.
+    pub(crate) fn value_bytes(&self) -> &[u8] {
+        self.current.as_ref().map(|current| self.block.bytes(current.value.clone())).unwrap_or_default()
+    }
+
     /// To the entry at `offset`, which must be a restart point or the end.
     fn step_from(&mut self, offset: usize) -> Result<(), Malformed> {
         self.current = None;

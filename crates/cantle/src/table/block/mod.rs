@@ -24,7 +24,7 @@ mod probe;
 
 pub(crate) use builder::BlockBuilder;
 pub(crate) use cursor::BlockCursor;
-pub(crate) use probe::{Hit, Probe};
+pub(crate) use probe::Probe;
 
 use super::KEY_BYTES_MAX;
 use crate::entry::Kind;
@@ -105,6 +105,12 @@ impl Block {
     #[inline]
     pub(crate) fn slice(&self, range: Range<usize>) -> Bytes {
         self.bytes.slice(range)
+    }
+
+    /// As `slice`, without sharing: for values that are read at once.
+    #[inline]
+    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.bytes[range]
     }
 
     /// The offset of a restart point. `index` must be below `self.restarts`.

@@ -1,12 +1,15 @@
 //! Damaged files give errors or right data, never a panic or wrong data.
 
 use super::model::{Entry, delete, put};
-use super::{BASE_VERSION, MemFile, build, open};
+use super::{BASE_VERSION, MemFile, build, header, open};
 use crate::entry::{EntryCursor, Kind};
 use crate::error::Error;
 use crate::filter::bloom;
 use crate::options::Compression;
 use crate::order::KeyOrder;
+use crate::table::block::BlockCursor;
+use crate::table::footer::FOOTER_BYTES;
+use crate::table::frame::{Handle, trailer};
 use crate::table::{Table, TableGet, TableOptions};
 use std::path::Path;
 
@@ -158,6 +161,114 @@ fn damage_in_one_block_harms_no_other() {
     assert!(cursor.seek_to_first().is_err());
     cursor.seek(b"user/5").unwrap();
     assert_eq!(cursor.entry().unwrap().key, b"user/5");
+}
+
+/// Where each block of the table is, and each part behind them.
+fn handles(table: &std::sync::Arc<Table>) -> Vec<Handle> {
+    let mut index = BlockCursor::new(table.index().unwrap(), KeyOrder::Bytewise);
+    let mut handles = vec![table.footer.filter, table.footer.index, table.footer.properties];
+    index.seek_to_first().unwrap();
+    while index.entry().is_some() {
+        handles.push(table.data_handle(index.value_bytes()).unwrap());
+        index.next().unwrap();
+    }
+    handles
+}
+
+/// Reads a table whose checksums match although its bytes are wrong: any result will do, as long as there is one.
+fn exercise(table: &std::sync::Arc<Table>, entries: &[Entry]) {
+    for entry in entries {
+        let _ = table.get(&entry.key, bloom::hash(&entry.key), entry.version, &|_| true);
+        let _ = table.offset_of(&entry.key);
+        for mut cursor in [table.cursor(), table.cursor_without_cache()] {
+            let _ = cursor.seek_before(&entry.key);
+            let _ = cursor.seek(&entry.key);
+            let _ = cursor.prev();
+        }
+    }
+    for mut cursor in [table.cursor(), table.cursor_without_cache()] {
+        let mut step = cursor.seek_to_first();
+        while step.is_ok() && cursor.entry().is_some() {
+            step = cursor.next();
+        }
+        step = cursor.seek_to_last();
+        while step.is_ok() && cursor.entry().is_some() {
+            step = cursor.prev();
+        }
+    }
+    table.verify(&mut |error| assert_names_the_file(&error)).unwrap();
+}
+
+#[test]
+fn wrong_bytes_under_a_right_checksum_do_no_harm() {
+    let entries = sample();
+    for compression in compressions() {
+        let (file, _) = build(&entries, options(compression));
+        let intact = file.bytes();
+        for handle in handles(&open(file, KeyOrder::Bytewise).unwrap()) {
+            let payload = handle.offset as usize..(handle.offset + handle.payload_bytes) as usize;
+            for at in payload.clone() {
+                for flip in [0x01, 0x02, 0x04, 0x10, 0x80, 0xff] {
+                    let mut bytes = intact.clone();
+                    bytes[at] ^= flip;
+                    let trailer =
+                        trailer(&header(), handle.offset, &bytes[payload.clone()], bytes[payload.end]);
+                    bytes[payload.end..handle.end() as usize].copy_from_slice(&trailer);
+                    if let Ok(table) = open(MemFile::new(bytes), KeyOrder::Bytewise) {
+                        exercise(&table, &entries);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_footer_with_wrong_offsets_is_refused() {
+    let (file, meta) = build(&sample(), options(Compression::None));
+    let intact = file.bytes();
+    let footer = intact.len() - FOOTER_BYTES as usize;
+    for field in 0..3 {
+        for offset in [0, 63, 64, 68, meta.file_bytes, u64::MAX - 4, u64::MAX] {
+            let mut bytes = intact.clone();
+            bytes[footer + 8 * field..][..8].copy_from_slice(&offset.to_le_bytes());
+            let crc = crc32c::crc32c(&header().salt(footer as u64));
+            let crc = crc32c::crc32c_append(crc, &bytes[footer..footer + 28]);
+            bytes[footer + 28..].copy_from_slice(&crc.to_le_bytes());
+            match open(MemFile::new(bytes), KeyOrder::Bytewise) {
+                Err(error) => assert_names_the_file(&error),
+                Ok(table) => assert!(read_all(&table, &sample()) > 0),
+            }
+        }
+    }
+}
+
+#[test]
+fn verify_notices_what_checksums_cannot() {
+    // A writer that went wrong: entries out of order, an index entry before its block's end, wrong sums.
+    let entries = sample();
+    let (file, _) = build(&entries, options(Compression::None));
+    let table = open(file.clone(), KeyOrder::Bytewise).unwrap();
+    let damaged = |handle: Handle, from: &[u8], to: &[u8]| {
+        let mut bytes = file.bytes();
+        let payload = handle.offset as usize..(handle.offset + handle.payload_bytes) as usize;
+        let at = bytes[payload.clone()].windows(from.len()).position(|window| window == from).unwrap();
+        bytes[payload.start + at..][..to.len()].copy_from_slice(to);
+        let trailer = trailer(&header(), handle.offset, &bytes[payload.clone()], bytes[payload.end]);
+        bytes[payload.end..handle.end() as usize].copy_from_slice(&trailer);
+        let mut damage = Vec::new();
+        let table = open(MemFile::new(bytes), KeyOrder::Bytewise).unwrap();
+        table.verify(&mut |error| damage.push(error.to_string())).unwrap();
+        damage.join("; ")
+    };
+    let all = handles(&table);
+    let blocks = &all[3..];
+    assert!(damaged(blocks[2], b"user/", b"aser/").contains("out of order"));
+    assert!(damaged(blocks[0], b"user/", b"wser/").contains("goes beyond its place"));
+    assert!(damaged(table.footer.index, b"user/", b"aser/").contains("goes beyond its place"));
+    assert!(damaged(table.footer.properties, b"user/7", b"user/6").contains("properties"));
+    let filter = file.bytes()[all[0].offset as usize..][..64].to_vec();
+    assert!(damaged(table.footer.filter, &filter, &[0; 64]).contains("filter denies"));
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn check_gets(table: &Table, entries: &[Entry], order: &KeyOrder) {
     for probe in probes(entries) {
         for at in [BASE_VERSION, BASE_VERSION + 250, BASE_VERSION + 300, u64::MAX] {
             for modulus in [1, 3] {
-                let alive = |version: u64| (version / 100) % modulus == 0;
+                let alive = |version: u64| (version / 100).is_multiple_of(modulus);
                 let expected = entries
                     .iter()
                     .find(|entry| {
