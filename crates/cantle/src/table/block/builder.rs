@@ -39,7 +39,7 @@ impl BlockBuilder {
 
     /// Appends an entry. The block must stay within `BLOCK_BYTES_MAX`.
     pub(crate) fn add(&mut self, key: &[u8], version: u64, kind: Kind, value: &[u8]) {
-        debug_assert!(version >= self.base_version, "version {version} is below {}", self.base_version);
+        assert!(version >= self.base_version, "version {version} is below {}", self.base_version);
         let mut shared = 0;
         if self.restarts.is_empty() || self.since_restart == self.restart_entries {
             self.restarts.push(self.bytes.len() as u32);
@@ -50,7 +50,7 @@ impl BlockBuilder {
         self.since_restart += 1;
         put_varint(&mut self.bytes, (shared as u64) << KIND_BITS | kind as u64);
         put_varint(&mut self.bytes, (key.len() - shared) as u64);
-        put_varint(&mut self.bytes, version.saturating_sub(self.base_version));
+        put_varint(&mut self.bytes, version - self.base_version);
         put_varint(&mut self.bytes, value.len() as u64);
         self.bytes.extend_from_slice(&key[shared..]);
         self.bytes.extend_from_slice(value);

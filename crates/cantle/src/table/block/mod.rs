@@ -131,20 +131,20 @@ impl Block {
         if offset >= entries.len() {
             return Ok(None);
         }
-        let mut decoder = Decoder::new(&entries[offset..]);
-        let head = decoder.varint()?;
-        let suffix_bytes = decoder.length()?;
-        let version = decoder.varint()?;
-        let value_bytes = decoder.length()?;
+        let mut rest = &entries[offset..];
+        let head = varint(&mut rest)?;
+        let suffix_bytes = length(varint(&mut rest)?);
+        let version = varint(&mut rest)?;
+        let value_bytes = length(varint(&mut rest)?);
         let kind = Kind::from_u8((head & ((1 << KIND_BITS) - 1)) as u8)
             .ok_or(Malformed("an entry is of unknown kind"))?;
-        let shared = usize::try_from(head >> KIND_BITS).unwrap_or(usize::MAX);
+        let shared = length(head >> KIND_BITS);
         if shared > KEY_BYTES_MAX || suffix_bytes > KEY_BYTES_MAX - shared {
             return Err(Malformed("a key exceeds 64 KiB"));
         }
         let version = self.base_version.checked_add(version).ok_or(Malformed("a version exceeds 64 bits"))?;
-        let start = entries.len() - decoder.rest().len();
-        let room = decoder.rest().len();
+        let room = rest.len();
+        let start = entries.len() - room;
         if suffix_bytes > room || value_bytes > room - suffix_bytes {
             return Err(Malformed("an entry reaches beyond the end of its block"));
         }
@@ -186,6 +186,26 @@ impl Block {
         }
         self.restart(low)
     }
+}
+
+/// The next varint. Most are of one byte, which is worth a path of its own: a search decodes dozens.
+#[inline(always)]
+fn varint(rest: &mut &[u8]) -> Result<u64, Malformed> {
+    if let [byte @ 0..0x80, tail @ ..] = rest {
+        let value = u64::from(*byte);
+        *rest = tail;
+        return Ok(value);
+    }
+    let mut decoder = Decoder::new(rest);
+    let value = decoder.varint()?;
+    *rest = decoder.rest();
+    Ok(value)
+}
+
+/// A length in memory terms; what exceeds the address space exceeds every block.
+#[inline]
+fn length(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
 }
 
 /// The order of entries: keys ascending, the versions of a key newest first.

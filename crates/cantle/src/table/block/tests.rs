@@ -234,3 +234,9 @@ fn a_key_that_grows_beyond_its_limit_is_refused() {
     assert_eq!(cursor.next(), Err(Malformed("a key exceeds 64 KiB")));
     assert!(cursor.entry().is_none());
 }
+
+#[test]
+#[should_panic(expected = "version 499 is below 500")]
+fn a_version_below_the_base_is_a_broken_invariant() {
+    BlockBuilder::new(BASE).add(b"key", BASE - 1, crate::entry::Kind::Put, b"");
+}

@@ -10,7 +10,7 @@ use crate::cache::BlockCache;
 use crate::error::Result;
 use crate::format::header::{FileHeader, FileKind};
 use crate::order::KeyOrder;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use crate::vfs::VfsFile;
 use model::Entry;
@@ -28,7 +28,9 @@ pub(super) struct MemFile {
     reads: AtomicU64,
     largest_read: AtomicU64,
     writes: AtomicU64,
+    written_back_bytes: AtomicU64,
     syncs: AtomicU64,
+    failing: AtomicBool,
 }
 
 impl MemFile {
@@ -40,6 +42,10 @@ impl MemFile {
         self.bytes.lock().clone()
     }
 
+    fn check(&self) -> io::Result<()> {
+        if self.failing.load(Ordering::Relaxed) { Err(io::Error::other("the device fails")) } else { Ok(()) }
+    }
+
     fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }
@@ -47,6 +53,7 @@ impl MemFile {
 
 impl VfsFile for MemFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.check()?;
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.largest_read.fetch_max(buffer.len() as u64, Ordering::Relaxed);
         let bytes = self.bytes.lock();
@@ -56,6 +63,7 @@ impl VfsFile for MemFile {
         Ok(read)
     }
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.check()?;
         self.writes.fetch_add(1, Ordering::Relaxed);
         let mut file = self.bytes.lock();
         assert_eq!(file.len() as u64, offset, "tables are written front to back");
@@ -71,6 +79,10 @@ impl VfsFile for MemFile {
     }
     fn len(&self) -> io::Result<u64> {
         Ok(self.bytes.lock().len() as u64)
+    }
+    fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
+        assert_eq!(self.written_back_bytes.fetch_add(len, Ordering::Relaxed), offset);
+        Ok(())
     }
     fn sync_data(&self) -> io::Result<()> {
         self.syncs.fetch_add(1, Ordering::Relaxed);

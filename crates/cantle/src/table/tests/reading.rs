@@ -4,6 +4,7 @@ use super::model::{self, Entry, check_cursor, delete, probes, put};
 use super::{BASE_VERSION, FILE, MemFile, STORE, build, open, open_with};
 use crate::cache::BlockCache;
 use crate::entry::{EntryCursor, Kind};
+use crate::error::Error;
 use crate::filter::bloom;
 use crate::options::Compression;
 use crate::order::KeyOrder;
@@ -126,7 +127,7 @@ fn keys_beyond_the_limit_are_refused() {
     let options = TableOptions::default();
     let mut builder = TableBuilder::new(file, PathBuf::from("t"), super::header(), options).unwrap();
     let refused = builder.add(&vec![0; (64 << 10) + 1], BASE_VERSION, Kind::Put, b"");
-    assert!(matches!(refused, Err(crate::Error::InvalidArgument(_))));
+    assert!(matches!(refused, Err(Error::InvalidArgument(_))));
 }
 
 /// 10,000 keys of 100 bytes each: about 300 blocks.
@@ -209,9 +210,41 @@ fn the_estimate_is_close_to_the_file() {
 }
 
 #[test]
-fn blocks_are_written_in_large_pieces() {
+fn blocks_are_written_in_large_pieces_and_sent_to_the_device() {
     let (file, meta) = build(&many(), TableOptions::default());
     assert!(file.writes.load(Ordering::Relaxed) <= meta.file_bytes / (256 << 10) + 1);
+    assert_eq!(file.written_back_bytes.load(Ordering::Relaxed), meta.file_bytes);
+}
+
+#[test]
+fn a_big_value_has_a_block_of_its_own() {
+    let entries =
+        [put("a", BASE_VERSION, "small"), put("b", BASE_VERSION, [0; 5000]), put("c", BASE_VERSION, "small")];
+    let (file, _) = build(&entries, TableOptions::default());
+    let table = open(file, KeyOrder::Bytewise).unwrap();
+    let [a, b, c] = [b"a", b"b", b"c"].map(|key| table.offset_of(key).unwrap());
+    assert!(a < b && b + 5000 < c);
+}
+
+#[test]
+fn a_failing_device_is_not_damage() {
+    let (file, _) = build(&many(), TableOptions::default());
+    let table = open(file.clone(), KeyOrder::Bytewise).unwrap();
+    file.failing.store(true, Ordering::Relaxed);
+    let key = b"user/00000003";
+    assert!(matches!(table.get(key, bloom::hash(key), u64::MAX, &|_| true), Err(Error::Io { .. })));
+    assert!(matches!(table.cursor().seek_to_first(), Err(Error::Io { .. })));
+    assert!(matches!(table.verify(&mut |error| panic!("{error}")), Err(Error::Io { .. })));
+    assert!(matches!(open(file.clone(), KeyOrder::Bytewise), Err(Error::Io { .. })));
+    file.failing.store(false, Ordering::Relaxed);
+    assert!(get(&table, key, u64::MAX, &|_| true).is_some(), "the failure was not remembered");
+
+    let file = MemFile::new(Vec::new());
+    file.failing.store(true, Ordering::Relaxed);
+    let mut builder =
+        TableBuilder::new(file, PathBuf::from("t"), super::header(), TableOptions::default()).unwrap();
+    builder.add(b"key", BASE_VERSION, Kind::Put, b"value").unwrap();
+    assert!(matches!(builder.finish(false), Err(Error::Io { .. })));
 }
 
 #[test]
