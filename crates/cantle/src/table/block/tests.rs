@@ -240,3 +240,17 @@ fn a_key_that_grows_beyond_its_limit_is_refused() {
 fn a_version_below_the_base_is_a_broken_invariant() {
     BlockBuilder::new(BASE).add(b"key", BASE - 1, crate::entry::Kind::Put, b"");
 }
+
+#[test]
+fn a_restart_point_inside_an_entry_is_noticed_on_the_way_back() {
+    let mut bytes = vec![1, 1, 0, 6, b'a'];
+    bytes.extend_from_slice(&[1, 1, 0, 3, b'x', 0]); // the value of `a` looks like an entry that reaches into `b`
+    bytes.extend_from_slice(&[1, 1, 0, 0, b'b']);
+    bytes.extend_from_slice(&[0, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0]);
+    let mut cursor = BlockCursor::new(parse(&bytes).unwrap(), KeyOrder::Bytewise);
+    cursor.seek_to_first().unwrap();
+    cursor.next().unwrap();
+    assert_eq!(cursor.entry().unwrap().key, b"b");
+    assert_eq!(cursor.prev(), Err(Malformed("a restart point is not the start of an entry")));
+    assert!(cursor.entry().is_none());
+}

@@ -161,6 +161,8 @@ fn damage_in_one_block_harms_no_other() {
     assert!(cursor.seek_to_first().is_err());
     cursor.seek(b"user/5").unwrap();
     assert_eq!(cursor.entry().unwrap().key, b"user/5");
+    assert!(cursor.seek(b"user/0").is_err());
+    assert!(cursor.entry().is_none(), "the cursor has left where it was");
 }
 
 /// Where each block of the table is, and each part behind them.
@@ -246,10 +248,11 @@ fn a_footer_with_wrong_offsets_is_refused() {
 #[test]
 fn verify_notices_what_checksums_cannot() {
     // A writer that went wrong: entries out of order, an index entry before its block's end, wrong sums.
-    let entries = sample();
+    let entries: Vec<Entry> = (0..8).map(|i| put(format!("user/{i}"), BASE_VERSION, [i; 100])).collect();
     let (file, _) = build(&entries, options(Compression::None));
     let table = open(file.clone(), KeyOrder::Bytewise).unwrap();
     let damaged = |handle: Handle, from: &[u8], to: &[u8]| {
+        assert_eq!(from.len(), to.len());
         let mut bytes = file.bytes();
         let payload = handle.offset as usize..(handle.offset + handle.payload_bytes) as usize;
         let at = bytes[payload.clone()].windows(from.len()).position(|window| window == from).unwrap();
@@ -261,12 +264,23 @@ fn verify_notices_what_checksums_cannot() {
         table.verify(&mut |error| damage.push(error.to_string())).unwrap();
         damage.join("; ")
     };
+    let encoded = |handle: Handle| {
+        let mut bytes = Vec::new();
+        handle.encode(&mut bytes);
+        bytes
+    };
     let all = handles(&table);
     let blocks = &all[3..];
     assert!(damaged(blocks[2], b"user/", b"aser/").contains("out of order"));
     assert!(damaged(blocks[0], b"user/", b"wser/").contains("goes beyond its place"));
     assert!(damaged(table.footer.index, b"user/", b"aser/").contains("goes beyond its place"));
+    assert!(damaged(table.footer.index, b"user/0", b"user/2").contains("out of order"));
     assert!(damaged(table.footer.properties, b"user/7", b"user/6").contains("properties"));
+    let [.., third_last, second_last, last] = blocks else { panic!("there are several blocks") };
+    let skipped = damaged(table.footer.index, &encoded(*third_last), &encoded(*second_last));
+    assert!(skipped.contains("a gap or overlap"), "{skipped}");
+    let cut = damaged(table.footer.index, &encoded(*last), &encoded(*second_last));
+    assert!(cut.contains("does not reach the end"), "{cut}");
     let filter = file.bytes()[all[0].offset as usize..][..64].to_vec();
     assert!(damaged(table.footer.filter, &filter, &[0; 64]).contains("filter denies"));
 }
