@@ -2,24 +2,36 @@
 #![deny(unsafe_code)]
 
 mod bounds;
+mod cache;
 mod chunk;
-pub mod entry;
+mod db;
+mod entry;
 mod error;
-pub mod format;
-pub mod mvcc;
+mod files;
+mod filter;
+mod format;
+mod journal;
+pub mod key;
+mod layout;
+mod log;
+mod maintenance;
+mod manifest;
+mod merge;
+mod mvcc;
 mod options;
 mod order;
+mod span;
 mod stats;
-pub mod sync;
+mod substrate;
+mod sync;
+mod table;
 mod value;
 pub mod vfs;
-
-mod db;
 
 pub use bounds::KeyRange;
 pub use db::{Cursor, Db, Keyspace, Range, Snapshot, WriteBatch};
 pub use error::{Error, Result};
 pub use options::{Compression, Durability, KeyspaceOptions, Layout, Options, Resources, WriteOptions};
 pub use order::Comparator;
-pub use stats::{ChunkInfo, KeyspaceStats, Report, Stats};
+pub use stats::{ChunkInfo, GetsServed, KeyspaceStats, Report, Stats};
 pub use value::{Key, Value};

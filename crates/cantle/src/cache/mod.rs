@@ -1,0 +1,237 @@
+//! The block cache: decoded blocks and filters of immutable files, bounded in bytes.
+//!
+//! One cache serves every store that shares a memory budget. An entry is named by the store instance that
+//! loaded it (its *owner*), the file and the offset. Files never change once an entry of them is cached and
+//! file ids are never used again, so entries are never invalidated; those of deleted files are evicted in
+//! time. Eviction is scan-resistant: what is read once does not drive out what is read often.
+//!
+//! Invariants: the weight of an entry is the memory that it keeps alive; an entry heavier than an eighth of
+//! the capacity is not admitted, so that a few huge values cannot flush everything else.
+//!
+//! Thread safety: all methods may be called from any thread; clones share one cache.
+
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::table::block::Block;
+use bytes::Bytes;
+use crossbeam_utils::CachePadded;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+use std::fmt;
+
+/// Shards have a lock each. One for every 4 MiB keeps even the smallest able to hold an index of a large table;
+/// more than 64 no longer reduce contention.
+const SHARD_BYTES: u64 = 4 << 20;
+const SHARDS_MAX: u64 = 64;
+/// Expected bytes of an entry, for sizing what the cache remembers of evicted entries.
+const ENTRY_BYTES: u64 = 4 << 10;
+/// What the cache itself keeps for an entry: key (24 bytes), value (40), links and state (32), hash slot (8,
+/// at most 7/8 full), and the shared header of the value's allocations (48).
+const ENTRY_OVERHEAD_BYTES: u64 = 160;
+/// One entry takes at most this fraction of the capacity.
+const ENTRY_FRACTION: u64 = 8;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct CacheKey {
+    owner: u64,
+    file: u64,
+    offset: u64,
+}
+
+/// What is cached.
+#[derive(Clone)]
+pub(crate) enum CacheValue {
+    /// A parsed block of entries: data or index.
+    Block(Arc<Block>),
+    /// Plain bytes: a filter.
+    Bytes(Bytes),
+}
+
+impl CacheValue {
+    fn weight_bytes(&self) -> u64 {
+        let heap_bytes = match self {
+            Self::Block(block) => block.heap_bytes(),
+            Self::Bytes(bytes) => bytes.len(),
+        };
+        heap_bytes as u64 + ENTRY_OVERHEAD_BYTES
+    }
+}
+
+#[derive(Clone)]
+struct Weigher;
+
+impl Weighter<CacheKey, CacheValue> for Weigher {
+    fn weight(&self, _: &CacheKey, value: &CacheValue) -> u64 {
+        value.weight_bytes()
+    }
+}
+
+struct Shared {
+    cache: Cache<CacheKey, CacheValue, Weigher, DefaultHashBuilder>,
+    capacity_bytes: AtomicU64,
+    owners: AtomicU64,
+    hits: CachePadded<AtomicU64>,
+    misses: CachePadded<AtomicU64>,
+}
+
+/// A handle to the cache, on behalf of one owner. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct BlockCache {
+    shared: Arc<Shared>,
+    owner: u64,
+}
+
+impl BlockCache {
+    /// A cache of at most this many bytes, and a handle for its first owner. 0 caches nothing.
+    pub(crate) fn new(capacity_bytes: u64) -> Self {
+        let shards = (capacity_bytes / SHARD_BYTES).clamp(1, SHARDS_MAX);
+        // The cache wants 32 entries a shard at least, or it makes fewer shards.
+        let entries = (capacity_bytes / ENTRY_BYTES).max(32 * shards);
+        let options = OptionsBuilder::new()
+            .shards(shards as usize)
+            .estimated_items_capacity(usize::try_from(entries).unwrap_or(usize::MAX))
+            .weight_capacity(capacity_bytes)
+            .build();
+        let cache = match options {
+            Ok(options) => Cache::with_options(
+                options,
+                Weigher,
+                DefaultHashBuilder::default(),
+                DefaultLifecycle::default(),
+            ),
+            // Unreachable as long as both capacities are set, as above; the same cache, sharded by default.
+            Err(_) => Cache::with_weighter(1024, capacity_bytes, Weigher),
+        };
+        let shared = Shared {
+            cache,
+            capacity_bytes: AtomicU64::new(capacity_bytes),
+            owners: AtomicU64::new(1),
+            hits: CachePadded::default(),
+            misses: CachePadded::default(),
+        };
+        Self { shared: Arc::new(shared), owner: 0 }
+    }
+
+    /// A number that no other store instance has in this cache.
+    pub(crate) fn next_owner(&self) -> u64 {
+        self.shared.owners.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A handle to the same cache on behalf of the store instance that `next_owner` gave this number.
+    pub(crate) fn for_owner(&self, owner: u64) -> Self {
+        Self { shared: self.shared.clone(), owner }
+    }
+
+    /// The entry at `offset` of `file`.
+    #[inline]
+    pub(crate) fn get(&self, file: u64, offset: u64) -> Option<CacheValue> {
+        let found = self.shared.cache.get(&CacheKey { owner: self.owner, file, offset });
+        let counter = if found.is_some() { &self.shared.hits } else { &self.shared.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// As `get`, without a trace: for readers that pass by once.
+    pub(crate) fn peek(&self, file: u64, offset: u64) -> Option<CacheValue> {
+        self.shared.cache.peek(&CacheKey { owner: self.owner, file, offset })
+    }
+
+    /// Caches an entry, unless it is too big.
+    pub(crate) fn insert(&self, file: u64, offset: u64, value: CacheValue) {
+        let capacity_bytes = self.shared.capacity_bytes.load(Ordering::Relaxed);
+        if value.weight_bytes() <= capacity_bytes / ENTRY_FRACTION {
+            self.shared.cache.insert(CacheKey { owner: self.owner, file, offset }, value);
+        }
+    }
+
+    /// Changes the capacity, evicting what no longer fits.
+    pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
+        self.shared.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
+        self.shared.cache.set_capacity(capacity_bytes);
+    }
+
+    /// The capacity in bytes.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.shared.capacity_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Memory that the entries keep alive, in bytes.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.shared.cache.weight()
+    }
+
+    /// Reads that found their block cached.
+    pub(crate) fn hits(&self) -> u64 {
+        self.shared.hits.load(Ordering::Relaxed)
+    }
+
+    /// Reads that did not.
+    pub(crate) fn misses(&self) -> u64 {
+        self.shared.misses.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for BlockCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockCache")
+            .field("owner", &self.owner)
+            .field("capacity_bytes", &self.capacity_bytes())
+            .field("used_bytes", &self.used_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(len: usize) -> CacheValue {
+        CacheValue::Bytes(Bytes::from(vec![7; len]))
+    }
+
+    #[test]
+    fn the_capacity_bounds_what_is_kept() {
+        let cache = BlockCache::new(1 << 20);
+        for offset in 0..1_000 {
+            cache.insert(1, offset, filter(4096));
+            assert!(cache.used_bytes() <= 1 << 20);
+        }
+        assert!(cache.used_bytes() > 900 << 10, "most of the capacity is used");
+        cache.set_capacity(64 << 10);
+        assert!(cache.used_bytes() <= 64 << 10);
+    }
+
+    #[test]
+    fn an_entry_beyond_an_eighth_is_not_cached() {
+        let cache = BlockCache::new(80 << 10);
+        cache.insert(1, 0, filter((10 << 10) - ENTRY_OVERHEAD_BYTES as usize));
+        cache.insert(1, 1, filter((10 << 10) - ENTRY_OVERHEAD_BYTES as usize + 1));
+        assert!(cache.get(1, 0).is_some());
+        assert!(cache.get(1, 1).is_none());
+        assert_eq!((cache.hits(), cache.misses()), (1, 1));
+    }
+
+    #[test]
+    fn owners_do_not_see_one_anothers_entries() {
+        let cache = BlockCache::new(1 << 20);
+        let (one, two) = (cache.for_owner(cache.next_owner()), cache.for_owner(cache.next_owner()));
+        one.insert(1, 0, filter(10));
+        assert!(one.get(1, 0).is_some() && one.clone().peek(1, 0).is_some());
+        assert!(two.get(1, 0).is_none() && cache.get(1, 0).is_none());
+    }
+
+    #[test]
+    fn no_capacity_caches_nothing() {
+        let cache = BlockCache::new(0);
+        cache.insert(1, 0, filter(0));
+        assert!(cache.get(1, 0).is_none());
+        assert_eq!(cache.used_bytes(), 0);
+    }
+
+    #[test]
+    fn a_passing_reader_leaves_no_trace() {
+        let cache = BlockCache::new(1 << 20);
+        assert!(cache.peek(1, 0).is_none());
+        assert_eq!((cache.hits(), cache.misses()), (0, 0));
+    }
+}

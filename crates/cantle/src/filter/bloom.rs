@@ -1,0 +1,178 @@
+//! A blocked Bloom filter: all bits of a key lie in one 64-byte line, so a probe costs one cache miss.
+//!
+//! ```text
+//!   0         64        128              64·n   64·n+1
+//!   ├─────────┼─────────┼── … ──┼─────────┼──────┤
+//!   │ line 0  │ line 1  │       │ line n-1│probes│
+//! ```
+//!
+//! A key's hash chooses a line (multiply-shift over its high bits) and, remixed, `probes` positions of nine
+//! bits each within the line. Blocking costs some accuracy: 10 bits a key give about 1.1 % of false
+//! positives where an unblocked filter would give 0.9 %.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+const LINE_BYTES: usize = 64;
+/// Bits in a line, as a power of two: positions are numbers of this many bits.
+const LINE_BITS_LOG2: u32 = 9;
+/// Seven positions of nine bits fit in the one 64-bit word that a probe computes.
+const PROBES_MAX: u8 = 7;
+/// Beyond this more memory buys nothing with seven probes.
+const BITS_PER_KEY_MAX: u32 = 32;
+
+const _: () = assert!(1 << LINE_BITS_LOG2 == LINE_BYTES * 8 && PROBES_MAX as u32 * LINE_BITS_LOG2 <= 64);
+
+/// The hash of a key, as filters take it. Part of the file format.
+#[inline]
+pub(crate) fn hash(key: &[u8]) -> u64 {
+    xxh3_64(key)
+}
+
+/// Collects the hashes of the keys of one filter.
+#[derive(Debug)]
+pub(crate) struct BloomBuilder {
+    bits_per_key: u32,
+    hashes: Vec<u64>,
+}
+
+impl BloomBuilder {
+    /// 10 bits a key exclude 99 % of the absent keys; each 5 more a further factor of about ten, to 32 bits.
+    pub(crate) fn new(bits_per_key: u32) -> Self {
+        Self { bits_per_key: bits_per_key.clamp(1, BITS_PER_KEY_MAX), hashes: Vec::new() }
+    }
+
+    /// Adds a key. The same key several times in a row counts once.
+    #[inline]
+    pub(crate) fn add(&mut self, hash: u64) {
+        if self.hashes.last() != Some(&hash) {
+            self.hashes.push(hash);
+        }
+    }
+
+    /// Length of the filter if it were finished now.
+    pub(crate) fn size_bytes(&self) -> usize {
+        if self.hashes.is_empty() { 0 } else { self.lines() * LINE_BYTES + 1 }
+    }
+
+    /// The filter; empty if no key was added.
+    pub(crate) fn finish(self) -> Vec<u8> {
+        if self.hashes.is_empty() {
+            return Vec::new();
+        }
+        let lines = self.lines();
+        // A plain Bloom filter is best at bits · ln 2 probes; in lines that vary in load, one fewer is.
+        let probes = (self.bits_per_key * 6 / 10).clamp(1, u32::from(PROBES_MAX)) as u8;
+        let mut filter = vec![0; lines * LINE_BYTES + 1];
+        filter[lines * LINE_BYTES] = probes;
+        for &hash in &self.hashes {
+            let line = line_of(hash, lines) * LINE_BYTES;
+            let line = &mut filter[line..line + LINE_BYTES];
+            for (byte, bit) in positions(hash, probes) {
+                line[byte] |= bit;
+            }
+        }
+        filter
+    }
+
+    fn lines(&self) -> usize {
+        (self.hashes.len() * self.bits_per_key as usize).div_ceil(LINE_BYTES * 8)
+    }
+}
+
+/// Whether a key with this hash may be in the filter's set. `false` is certain; bytes that are no filter say
+/// `true`.
+#[inline]
+pub(crate) fn may_contain(filter: &[u8], hash: u64) -> bool {
+    let Some((&probes, bits)) = filter.split_last() else { return true };
+    let lines = bits.len() / LINE_BYTES;
+    if lines == 0 || bits.len() % LINE_BYTES != 0 || probes == 0 || probes > PROBES_MAX {
+        return true;
+    }
+    let start = line_of(hash, lines) * LINE_BYTES;
+    let Some(line) = bits.get(start..start + LINE_BYTES) else { return true };
+    positions(hash, probes).all(|(byte, bit)| line[byte] & bit != 0)
+}
+
+/// Which of `lines` lines: the high half of a product, which is uniform without a division.
+#[inline]
+fn line_of(hash: u64, lines: usize) -> usize {
+    ((u128::from(hash) * lines as u128) >> 64) as usize
+}
+
+/// The bits of a key within its line, as (byte, mask). Remixed, because the line was chosen by the same hash.
+#[inline]
+fn positions(hash: u64, probes: u8) -> impl Iterator<Item = (usize, u8)> {
+    let mut mixed = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^= mixed >> 29;
+    (0..probes).map(move |_| {
+        let position = mixed as usize & ((1 << LINE_BITS_LOG2) - 1);
+        mixed >>= LINE_BITS_LOG2;
+        (position / 8, 1 << (position % 8))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn filter(bits_per_key: u32, keys: impl Iterator<Item = u64>) -> Vec<u8> {
+        let mut builder = BloomBuilder::new(bits_per_key);
+        keys.for_each(|key| builder.add(hash(&key.to_be_bytes())));
+        let size_bytes = builder.size_bytes();
+        let filter = builder.finish();
+        assert_eq!(filter.len(), size_bytes);
+        filter
+    }
+
+    fn false_positives(filter: &[u8], probes: u64) -> f64 {
+        let hits =
+            (0..probes).filter(|key| may_contain(filter, hash(&(key + (1 << 40)).to_be_bytes()))).count();
+        hits as f64 / probes as f64
+    }
+
+    #[test]
+    fn ten_bits_a_key_let_about_one_percent_pass() {
+        for keys in [100, 1_000, 100_000] {
+            let filter = filter(10, 0..keys);
+            assert!((0..keys).all(|key| may_contain(&filter, hash(&key.to_be_bytes()))));
+            let rate = false_positives(&filter, 200_000);
+            assert!(rate < 0.015, "{rate} of absent keys pass the filter of {keys} keys");
+        }
+    }
+
+    #[test]
+    fn more_bits_let_fewer_pass() {
+        let rates = [2, 5, 10, 15, 20].map(|bits| false_positives(&filter(bits, 0..20_000), 200_000));
+        assert!(rates.windows(2).all(|pair| pair[1] < pair[0]), "{rates:?}");
+        assert!(rates[3] < 0.002, "{rates:?}");
+    }
+
+    #[test]
+    fn what_is_no_filter_says_maybe() {
+        for bytes in [&[][..], &[6], &[0; 64], &[0; 65], &[8; 65], &[0xff; 65], &[1; 66], &[1; 100]] {
+            assert!(may_contain(bytes, hash(b"key")), "{} bytes", bytes.len());
+        }
+        assert!(filter(10, 0..0).is_empty());
+    }
+
+    #[test]
+    fn the_hash_is_the_one_of_the_format() {
+        assert_eq!(hash(b""), 0x2d06_8005_38d3_94c2);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_probed_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), hash: u64) {
+            may_contain(&bytes, hash);
+        }
+
+        #[test]
+        fn every_added_key_may_be_contained(hashes in proptest::collection::vec(any::<u64>(), 1..200), bits in 0u32..70) {
+            let mut builder = BloomBuilder::new(bits);
+            hashes.iter().for_each(|&hash| builder.add(hash));
+            let filter = builder.finish();
+            prop_assert!(hashes.iter().all(|&hash| may_contain(&filter, hash)));
+        }
+    }
+}

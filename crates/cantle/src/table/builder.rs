@@ -1,0 +1,283 @@
+//! Writes a table, front to back, once.
+
+use super::block::{BlockBuilder, entry_order, shared_prefix};
+use super::compression::{self, Compressor};
+use super::footer::Footer;
+use super::frame::{Handle, trailer};
+use super::properties::TableMeta;
+use super::{BLOCK_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::entry::Kind;
+use crate::error::{Error, Result};
+use crate::filter::bloom::{self, BloomBuilder};
+use crate::format::header::{FileHeader, FileKind};
+use crate::options::Compression;
+use crate::order::KeyOrder;
+use crate::sync::Arc;
+use crate::vfs::VfsFile;
+use std::cmp::Ordering;
+use std::path::PathBuf;
+
+/// Writes go to the file in pieces of at least this size, so that a system call moves enough to be cheap
+/// and the device can be kept busy by write-back while the next piece is prepared.
+const WRITE_BYTES: usize = 256 << 10;
+/// The index is searched for every key: fewer entries between restart points make that mostly binary.
+const INDEX_RESTART_ENTRIES: usize = 4;
+/// Larger blocks would only make every read of a small value more expensive.
+const BLOCK_BYTES_TARGET_MAX: usize = 16 << 20;
+
+/// How a table is written.
+#[derive(Debug, Clone)]
+pub(crate) struct TableOptions {
+    /// A block is closed once it has this size before compression. Default: 4096. Smaller blocks read and
+    /// cache less for one value; larger ones compress better and need less index.
+    pub(crate) block_bytes: usize,
+    /// Default: none.
+    pub(crate) compression: Compression,
+    /// Size of the Bloom filter. Default: 10; 0, or an order that is not hashable, writes none.
+    pub(crate) filter_bits_per_key: u32,
+    /// The order of keys. Default: bytewise.
+    pub(crate) order: KeyOrder,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        Self {
+            block_bytes: 4096,
+            compression: Compression::None,
+            filter_bits_per_key: 10,
+            order: KeyOrder::Bytewise,
+        }
+    }
+}
+
+/// Writes one table. After an error the file is useless: drop the builder and remove the file.
+pub(crate) struct TableBuilder {
+    out: Writer,
+    header: FileHeader,
+    order: KeyOrder,
+    block_bytes: usize,
+    compressor: Compressor,
+    block: BlockBuilder,
+    index: BlockBuilder,
+    filter: Option<BloomBuilder>,
+    /// The last data block written, whose index entry waits for the key that follows.
+    unindexed: Option<Handle>,
+    /// The last entry's key and version.
+    last_key: Vec<u8>,
+    last_version: u64,
+    meta: TableMeta,
+}
+
+impl TableBuilder {
+    /// Starts a table in the empty `file`, which `path` names in errors. No version that is added may be below
+    /// `header.base_version`.
+    pub(crate) fn new(
+        file: Arc<dyn VfsFile>,
+        path: PathBuf,
+        header: FileHeader,
+        options: TableOptions,
+    ) -> Result<Self> {
+        debug_assert_eq!(header.kind, FileKind::Table);
+        let filtered = options.filter_bits_per_key > 0 && options.order.hashable();
+        let mut out = Writer { file, path, buffer: Vec::with_capacity(WRITE_BYTES + 8192), flushed_bytes: 0 };
+        out.append(&header.encode())?;
+        Ok(Self {
+            out,
+            header,
+            order: options.order,
+            block_bytes: options.block_bytes.min(BLOCK_BYTES_TARGET_MAX),
+            compressor: Compressor::new(options.compression)?,
+            block: BlockBuilder::new(header.base_version),
+            index: BlockBuilder::with_restarts(header.base_version, INDEX_RESTART_ENTRIES),
+            filter: filtered.then(|| BloomBuilder::new(options.filter_bits_per_key)),
+            unindexed: None,
+            last_key: Vec::new(),
+            last_version: 0,
+            meta: TableMeta {
+                file_bytes: 0,
+                entries: 0,
+                tombstones: 0,
+                user_bytes: 0,
+                min_version: header.base_version,
+                max_version: header.base_version,
+                smallest: Vec::new(),
+                largest: Vec::new(),
+            },
+        })
+    }
+
+    /// Appends an entry. Keys ascend, and the versions of a key come newest first.
+    pub(crate) fn add(&mut self, key: &[u8], version: u64, kind: Kind, value: &[u8]) -> Result<()> {
+        if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
+            return Err(Error::InvalidArgument(format!(
+                "a key of {} bytes or a value of {} bytes is too long: keys end at 64 KiB, values at 1 GiB",
+                key.len(),
+                value.len()
+            )));
+        }
+        debug_assert!(
+            self.meta.entries == 0
+                || entry_order(&self.order, &self.last_key, self.last_version, key, version)
+                    != Ordering::Greater,
+            "entries are added out of order"
+        );
+        if value.len() > self.block_bytes {
+            self.finish_block()?;
+        }
+        if let Some(handle) = self.unindexed.take() {
+            self.index_block(handle, Some(key));
+        }
+        if self.meta.entries == 0 {
+            self.meta.smallest = key.to_vec();
+            self.meta.min_version = version;
+        }
+        self.meta.min_version = self.meta.min_version.min(version);
+        self.meta.max_version = self.meta.max_version.max(version);
+        self.meta.entries += 1;
+        if kind == Kind::Put {
+            self.meta.user_bytes += (key.len() + value.len()) as u64;
+        } else {
+            self.meta.tombstones += 1;
+        }
+        if let Some(filter) = &mut self.filter {
+            filter.add(bloom::hash(key));
+        }
+        self.block.add(key, version, kind, value);
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        self.last_version = version;
+        if self.block.size_bytes() >= self.block_bytes { self.finish_block() } else { Ok(()) }
+    }
+
+    /// About how long the file would be if it were finished now.
+    pub(crate) fn bytes_estimate(&self) -> u64 {
+        let filter_bytes = self.filter.as_ref().map_or(0, BloomBuilder::size_bytes);
+        self.out.position() + (self.block.size_bytes() + self.index.size_bytes() + filter_bytes) as u64
+    }
+
+    /// Writes what is left and, if `sync`, makes the file's data durable (its name is the caller's to sync).
+    pub(crate) fn finish(mut self, sync: bool) -> Result<TableMeta> {
+        self.finish_block()?;
+        if let Some(handle) = self.unindexed.take() {
+            self.index_block(handle, None);
+        }
+        let filter = self.filter.take().map(BloomBuilder::finish).unwrap_or_default();
+        let filter = self.write_block(&filter, false)?;
+        let index = self.index.finish();
+        if index.len() > BLOCK_BYTES_MAX {
+            return Err(Error::InvalidArgument("a table's index exceeds 1 GiB: write smaller tables".into()));
+        }
+        let index = self.write_block(&index, true)?;
+        self.meta.largest = std::mem::take(&mut self.last_key);
+        let properties = self.meta.encode(self.header.base_version);
+        let properties = self.write_block(&properties, false)?;
+        let footer = Footer { filter, index, properties }.encode(&self.header, self.out.position());
+        self.out.append(&footer)?;
+        self.out.flush()?;
+        if sync {
+            self.out.file.sync_data().map_err(|source| Error::io("sync", &self.out.path, source))?;
+        }
+        self.meta.file_bytes = self.out.position();
+        Ok(self.meta)
+    }
+
+    fn finish_block(&mut self) -> Result<()> {
+        if !self.block.is_empty() {
+            let block = self.block.finish();
+            self.unindexed = Some(self.write_block(&block, true)?);
+        }
+        Ok(())
+    }
+
+    /// Adds the index entry of a block whose last entry is the last one added and whose successor, if there
+    /// is one, begins with `next_key`.
+    fn index_block(&mut self, handle: Handle, next_key: Option<&[u8]>) {
+        let mut place = Vec::new();
+        handle.encode(&mut place);
+        let separator = match (&self.order, next_key) {
+            (KeyOrder::Bytewise, Some(next_key)) => separator(&self.last_key, next_key),
+            _ => &self.last_key,
+        };
+        self.index.add(separator, self.last_version, Kind::Put, &place);
+    }
+
+    fn write_block(&mut self, block: &[u8], compressible: bool) -> Result<Handle> {
+        let compressed = if compressible { self.compressor.compress(block) } else { None };
+        let (payload, tag) = compressed.unwrap_or((block, compression::RAW));
+        let handle = Handle { offset: self.out.position(), payload_bytes: payload.len() as u64 };
+        self.out.append(payload)?;
+        self.out.append(&trailer(&self.header, handle.offset, payload, tag))?;
+        Ok(handle)
+    }
+}
+
+/// The shortest start of `next` that lies strictly between `last` and `next`, or else `last`; in bytewise order.
+fn separator<'a>(last: &'a [u8], next: &'a [u8]) -> &'a [u8] {
+    let shared = shared_prefix(last, next);
+    if last < next && shared + 1 < next.len() && shared + 1 < last.len() { &next[..=shared] } else { last }
+}
+
+/// Gathers small writes to one file.
+struct Writer {
+    file: Arc<dyn VfsFile>,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    flushed_bytes: u64,
+}
+
+impl Writer {
+    fn position(&self) -> u64 {
+        self.flushed_bytes + self.buffer.len() as u64
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.len() >= WRITE_BYTES {
+            self.flush()?;
+            return self.write(bytes);
+        }
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.write(&buffer)?;
+        buffer.clear();
+        self.buffer = buffer;
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = self.file.write_at(bytes, self.flushed_bytes);
+        written.map_err(|source| Error::io("write", &self.path, source))?;
+        let started = self.file.start_writeback(self.flushed_bytes, bytes.len() as u64);
+        started.map_err(|source| Error::io("write back", &self.path, source))?;
+        self.flushed_bytes += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_are_short_and_strictly_between() {
+        for (last, next, expected) in [
+            ("apple", "banana", "b"),
+            ("user/0001/a", "user/0002/b", "user/0002"),
+            ("abc", "abd", "abc"),  // nothing shorter is between
+            ("abc", "abcd", "abc"), // the last key is a prefix of the next
+            ("abc", "abcde", "abc"),
+            ("abc", "abc", "abc"), // versions of one key in two blocks
+            ("", "zz", ""),
+            ("a", "zz", "a"), // already as short
+        ] {
+            let found = separator(last.as_bytes(), next.as_bytes());
+            assert_eq!(found, expected.as_bytes(), "between {last} and {next}");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Walks a table in both directions.
+
+use super::block::{Block, BlockCursor};
+use super::frame::{Handle, unframe};
+use super::reader::{Table, read};
+use crate::entry::{EntryCursor, EntryRef};
+use crate::error::Result;
+use crate::sync::Arc;
+use bytes::Bytes;
+
+/// A cursor without cache reads this much at once as long as it moves forward.
+const READ_AHEAD_BYTES: u64 = 256 << 10;
+
+/// Walks the entries of a table. Positioned if and only if `data` is; then `index` stands at the data block's
+/// entry.
+pub(crate) struct TableCursor {
+    table: Arc<Table>,
+    fill_cache: bool,
+    /// Loaded by the first seek.
+    index: Option<BlockCursor>,
+    data: Option<BlockCursor>,
+    /// Which block `data` walks.
+    data_handle: Option<Handle>,
+    ahead: ReadAhead,
+}
+
+/// The part of the file that a cursor without cache read last.
+#[derive(Default)]
+struct ReadAhead {
+    offset: u64,
+    bytes: Vec<u8>,
+    /// Where the last block ended: who asks for that offset moves forward.
+    expected: u64,
+}
+
+impl TableCursor {
+    pub(super) fn new(table: Arc<Table>, fill_cache: bool) -> Self {
+        Self { table, fill_cache, index: None, data: None, data_handle: None, ahead: ReadAhead::default() }
+    }
+
+    /// The table that is walked.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// The value of the entry under the cursor, which keeps its block in memory; empty when not positioned.
+    pub(crate) fn value_bytes(&self) -> Bytes {
+        self.data.as_ref().map(BlockCursor::value).unwrap_or_default()
+    }
+
+    /// Runs a step; after an error the cursor is not positioned.
+    fn step(&mut self, step: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let result = step(self);
+        if result.is_err() {
+            self.leave();
+        }
+        result
+    }
+
+    fn leave(&mut self) {
+        self.data = None;
+        self.data_handle = None;
+    }
+
+    fn move_index(
+        &mut self,
+        to: impl FnOnce(&mut BlockCursor) -> Result<(), crate::format::codec::Malformed>,
+    ) -> Result<()> {
+        if self.index.is_none() {
+            let handle = self.table.footer.index;
+            let block = if self.fill_cache { self.table.index()? } else { self.block_without_cache(handle)? };
+            self.index = Some(BlockCursor::new(block, self.table.order.clone()));
+        }
+        match &mut self.index {
+            Some(index) => {
+                to(index).map_err(|malformed| self.table.corruption(self.table.footer.index, malformed))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn move_data(
+        &mut self,
+        to: impl FnOnce(&mut BlockCursor) -> Result<(), crate::format::codec::Malformed>,
+    ) -> Result<()> {
+        match (&mut self.data, self.data_handle) {
+            (Some(data), Some(handle)) => {
+                to(data).map_err(|malformed| self.table.corruption(handle, malformed))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Loads the block at the index's place; `false`, and not positioned, if the index has none.
+    fn load(&mut self) -> Result<bool> {
+        let Some(index) = self.index.as_ref().filter(|index| index.entry().is_some()) else {
+            self.leave();
+            return Ok(false);
+        };
+        let handle = self.table.data_handle(index.value_bytes())?;
+        if self.data_handle == Some(handle) {
+            return Ok(true);
+        }
+        let block =
+            if self.fill_cache { self.table.block(handle)? } else { self.block_without_cache(handle)? };
+        match &mut self.data {
+            Some(data) => data.set_block(block),
+            None => self.data = Some(BlockCursor::new(block, self.table.order.clone())),
+        }
+        self.data_handle = Some(handle);
+        Ok(true)
+    }
+
+    fn block_without_cache(&mut self, handle: Handle) -> Result<Arc<Block>> {
+        if let Some(block) = self.table.cached_block(handle) {
+            self.ahead.expected = handle.end();
+            return Ok(block);
+        }
+        let bytes = self.ahead.payload(&self.table, handle)?;
+        self.table.parse(handle, bytes)
+    }
+
+    /// On to the first entry of the next blocks while the data has none under the cursor.
+    fn settle_forward(&mut self) -> Result<()> {
+        while self.entry().is_none() {
+            self.move_index(BlockCursor::next)?;
+            if !self.load()? {
+                break;
+            }
+            self.move_data(BlockCursor::seek_to_first)?;
+        }
+        Ok(())
+    }
+
+    /// Back to the last entry of the blocks before while the data has none under the cursor.
+    fn settle_back(&mut self) -> Result<()> {
+        while self.entry().is_none() {
+            self.move_index(BlockCursor::prev)?;
+            if !self.load()? {
+                break;
+            }
+            self.move_data(BlockCursor::seek_to_last)?;
+        }
+        Ok(())
+    }
+}
+
+impl ReadAhead {
+    /// The payload of a data block or the index. What is returned shares no memory with the rest of the piece.
+    fn payload(&mut self, table: &Table, handle: Handle) -> Result<Bytes> {
+        let forward = handle.offset == self.expected;
+        self.expected = handle.end();
+        if handle.framed_bytes() >= READ_AHEAD_BYTES {
+            return table.read_payload(handle);
+        }
+        if handle.offset < self.offset || handle.end() > self.offset + self.bytes.len() as u64 {
+            let room = (table.meta().file_bytes).saturating_sub(handle.offset).min(READ_AHEAD_BYTES);
+            let bytes = if forward { room.max(handle.framed_bytes()) } else { handle.framed_bytes() };
+            self.bytes = read(&*table.file, &table.path, handle.offset, bytes)?;
+            self.offset = handle.offset;
+        }
+        let start = (handle.offset - self.offset) as usize;
+        let framed = &self.bytes[start..start + handle.framed_bytes() as usize];
+        let block = unframe(&table.header, &table.path, handle.offset, framed)?;
+        Ok(block.unwrap_or_else(|| Bytes::copy_from_slice(&framed[..handle.payload_bytes as usize])))
+    }
+}
+
+impl EntryCursor for TableCursor {
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.step(|cursor| {
+            cursor.move_index(BlockCursor::seek_to_first)?;
+            if cursor.load()? {
+                cursor.move_data(BlockCursor::seek_to_first)?;
+                cursor.settle_forward()?;
+            }
+            Ok(())
+        })
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.step(|cursor| {
+            cursor.move_index(BlockCursor::seek_to_last)?;
+            if cursor.load()? {
+                cursor.move_data(BlockCursor::seek_to_last)?;
+                cursor.settle_back()?;
+            }
+            Ok(())
+        })
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.step(|cursor| {
+            cursor.move_index(|index| index.seek(key))?;
+            if cursor.load()? {
+                cursor.move_data(|data| data.seek(key))?;
+                cursor.settle_forward()?;
+            }
+            Ok(())
+        })
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.step(|cursor| {
+            // The first block that reaches `key` is the last one that can hold something before it.
+            cursor.move_index(|index| {
+                index.seek(key)?;
+                if index.entry().is_some() { Ok(()) } else { index.seek_to_last() }
+            })?;
+            if cursor.load()? {
+                cursor.move_data(|data| data.seek_before(key))?;
+                cursor.settle_back()?;
+            }
+            Ok(())
+        })
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if self.entry().is_none() {
+            return Ok(());
+        }
+        self.step(|cursor| {
+            cursor.move_data(BlockCursor::next)?;
+            cursor.settle_forward()
+        })
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        if self.entry().is_none() {
+            return Ok(());
+        }
+        self.step(|cursor| {
+            cursor.move_data(BlockCursor::prev)?;
+            cursor.settle_back()
+        })
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        self.data.as_ref().and_then(BlockCursor::entry)
+    }
+
+    fn value(&mut self) -> Result<Bytes> {
+        Ok(self.value_bytes())
+    }
+}

@@ -1,0 +1,48 @@
+//! Sorted tables: immutable files of entries in order, with an index and a Bloom filter.
+//!
+//! A [`builder::TableBuilder`] receives entries in order and writes the file once, front to back; from then on
+//! the file never changes. A [`reader::Table`] holds the few hundred bytes that describe the file; its index,
+//! its filter and its blocks come and go through the block cache.
+//!
+//! ```text
+//!   0          64                                                                          file end
+//!   ├──────────┼──────────┼──────────┼─ … ─┼──────────┼────────┼───────┼────────────┼────────┤
+//!   │FileHeader│data block│data block│     │data block│ filter │ index │ properties │ footer │
+//!   │ 64 bytes │        each block is followed by a trailer of 5 bytes               │32 bytes│
+//! ```
+//!
+//! Invariants: entries are in the order of keys, the versions of a key newest first; blocks follow one another
+//! without a gap, so every byte of the file is under a checksum; the index has one entry for each data block,
+//! not before its last entry and not after the first one of the next block.
+//!
+//! Errors: whatever does not decode is `Error::Corruption` with this file and the offset of its block, and
+//! harms no other block. Lengths are checked against the file's size before memory is allocated for them.
+//!
+//! Thread safety: a builder and a cursor belong to one thread; a table may be read by any number at once.
+//!
+//! `docs/format/table.md` and `docs/format/block.md` draw every byte.
+
+pub(crate) mod block;
+pub(crate) mod builder;
+mod compression;
+mod cursor;
+mod footer;
+mod frame;
+mod properties;
+pub(crate) mod reader;
+mod verify;
+
+pub(crate) use builder::{TableBuilder, TableOptions};
+pub(crate) use cursor::TableCursor;
+pub(crate) use properties::TableMeta;
+pub(crate) use reader::{Table, TableGet};
+
+#[cfg(test)]
+mod tests;
+
+/// The longest key, in bytes.
+pub(crate) const KEY_BYTES_MAX: usize = 64 << 10;
+/// The longest value, in bytes.
+pub(crate) const VALUE_BYTES_MAX: usize = 1 << 30;
+/// The longest block before compression: the longest value and key, and ample room for what surrounds them.
+pub(crate) const BLOCK_BYTES_MAX: usize = VALUE_BYTES_MAX + 2 * KEY_BYTES_MAX;

@@ -1,0 +1,251 @@
+//! Reads a table: opening, point lookups, and how blocks reach the cache.
+
+use super::block::{Block, Probe};
+use super::cursor::TableCursor;
+use super::footer::{FOOTER_BYTES, Footer};
+use super::frame::{Handle, unframe};
+use super::properties::TableMeta;
+use crate::cache::{BlockCache, CacheValue};
+use crate::entry::Kind;
+use crate::error::{Error, Result};
+use crate::filter::bloom;
+use crate::format::codec::Malformed;
+use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::order::KeyOrder;
+use crate::sync::Arc;
+use crate::vfs::VfsFile;
+use bytes::Bytes;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Opening reads this much of the file's end at once: footer and, unless its keys are long, properties.
+const TAIL_BYTES: u64 = 1024;
+
+/// An open table. Keeps its description in memory; everything else is fetched through the cache.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(super) file: Arc<dyn VfsFile>,
+    pub(super) path: PathBuf,
+    pub(super) header: FileHeader,
+    pub(super) order: KeyOrder,
+    pub(super) footer: Footer,
+    cache: BlockCache,
+    meta: TableMeta,
+}
+
+/// What a table knows of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TableGet {
+    /// The filter excluded the key; no data was read.
+    FilteredOut,
+    /// The table has no such entry.
+    Absent,
+    /// The newest entry that was asked for.
+    Found {
+        /// When it was written.
+        version: u64,
+        /// What it says.
+        kind: Kind,
+        /// The value, which keeps its block in memory.
+        value: Bytes,
+    },
+}
+
+impl Table {
+    /// Opens the table in `file`, which `path` names in errors and which must be the file `expected.1` of the
+    /// store `expected.0`. Blocks are cached on behalf of the owner that `cache` stands for.
+    pub(crate) fn open(
+        file: Arc<dyn VfsFile>,
+        path: PathBuf,
+        expected: (u128, u64),
+        order: KeyOrder,
+        cache: BlockCache,
+    ) -> Result<Self> {
+        let header = FileHeader::read(&*file, &path, FileKind::Table)?;
+        check_identity(&header, &path, expected)?;
+        let (footer, meta) = read_description(&*file, &path, &header)?;
+        Ok(Self { file, path, header, order, footer, cache, meta })
+    }
+
+    /// Sizes and bounds.
+    pub(crate) fn meta(&self) -> &TableMeta {
+        &self.meta
+    }
+
+    /// The file's header.
+    pub(crate) fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    /// The newest entry of `key`, whose hash is `hash`, at or below version `at` for which `alive` holds.
+    pub(crate) fn get(
+        &self,
+        key: &[u8],
+        hash: u64,
+        at: u64,
+        alive: &dyn Fn(u64) -> bool,
+    ) -> Result<TableGet> {
+        if self.footer.filter.payload_bytes > 0 && !bloom::may_contain(&self.filter()?, hash) {
+            return Ok(TableGet::FilteredOut);
+        }
+        let index = self.index()?;
+        let in_index = |malformed| self.corruption(self.footer.index, malformed);
+        let (mut places, mut found) = Probe::find(&index, &self.order, key, at).map_err(in_index)?;
+        while let Some(place) = found {
+            let handle = self.data_handle(index.bytes(place.value))?;
+            let block = self.block(handle)?;
+            let in_block = |malformed| self.corruption(handle, malformed);
+            let (mut entries, mut entry) = Probe::find(&block, &self.order, key, at).map_err(in_block)?;
+            while let Some(hit) = entry {
+                if !hit.is_target {
+                    return Ok(TableGet::Absent);
+                }
+                if alive(hit.version) {
+                    let value = block.slice(hit.value);
+                    return Ok(TableGet::Found { version: hit.version, kind: hit.kind, value });
+                }
+                entry = entries.next().map_err(in_block)?;
+            }
+            // The key can go on in the next block only if its index entry did not leave it behind.
+            found = if place.is_target { places.next().map_err(in_index)? } else { None };
+        }
+        Ok(TableGet::Absent)
+    }
+
+    /// Walks all entries, caching the blocks it reads.
+    pub(crate) fn cursor(self: &Arc<Self>) -> TableCursor {
+        TableCursor::new(self.clone(), true)
+    }
+
+    /// Walks all entries for a job that passes once: uses what is cached, caches nothing, and reads ahead.
+    pub(crate) fn cursor_without_cache(self: &Arc<Self>) -> TableCursor {
+        TableCursor::new(self.clone(), false)
+    }
+
+    /// About where in the file `key` is or would be, from the start of its block: for size estimates.
+    pub(crate) fn offset_of(&self, key: &[u8]) -> Result<u64> {
+        let index = self.index()?;
+        let in_index = |malformed| self.corruption(self.footer.index, malformed);
+        match Probe::find(&index, &self.order, key, u64::MAX).map_err(in_index)?.1 {
+            Some(place) => Ok(self.data_handle(index.bytes(place.value))?.offset),
+            None => Ok(self.footer.filter.offset),
+        }
+    }
+
+    fn filter(&self) -> Result<Bytes> {
+        let handle = self.footer.filter;
+        if let Some(CacheValue::Bytes(filter)) = self.cache.get(self.header.file, handle.offset) {
+            return Ok(filter);
+        }
+        let filter = self.read_payload(handle)?;
+        self.cache.insert(self.header.file, handle.offset, CacheValue::Bytes(filter.clone()));
+        Ok(filter)
+    }
+
+    /// The index, through the cache.
+    pub(super) fn index(&self) -> Result<Arc<Block>> {
+        self.block(self.footer.index)
+    }
+
+    /// A block, through the cache.
+    pub(super) fn block(&self, handle: Handle) -> Result<Arc<Block>> {
+        if let Some(CacheValue::Block(block)) = self.cache.get(self.header.file, handle.offset) {
+            return Ok(block);
+        }
+        let block = self.parse(handle, self.read_payload(handle)?)?;
+        self.cache.insert(self.header.file, handle.offset, CacheValue::Block(block.clone()));
+        Ok(block)
+    }
+
+    /// A block if it is cached, without counting as its user.
+    pub(super) fn cached_block(&self, handle: Handle) -> Option<Arc<Block>> {
+        match self.cache.peek(self.header.file, handle.offset) {
+            Some(CacheValue::Block(block)) => Some(block),
+            _ => None,
+        }
+    }
+
+    pub(super) fn parse(&self, handle: Handle, bytes: Bytes) -> Result<Arc<Block>> {
+        Block::parse(bytes, self.header.base_version)
+            .map(Arc::new)
+            .map_err(|malformed| self.corruption(handle, malformed))
+    }
+
+    /// The handle in an index entry: a block among the data.
+    pub(super) fn data_handle(&self, value: &[u8]) -> Result<Handle> {
+        Handle::decode(value, HEADER_BYTES, self.footer.filter.offset)
+            .map_err(|malformed| self.corruption(self.footer.index, malformed))
+    }
+
+    /// Reads a part of the file, checks it, and decompresses it.
+    pub(super) fn read_payload(&self, handle: Handle) -> Result<Bytes> {
+        read_payload(&*self.file, &self.path, &self.header, handle)
+    }
+
+    pub(super) fn corruption(&self, handle: Handle, Malformed(what): Malformed) -> Error {
+        Error::corruption(&self.path, handle.offset, what)
+    }
+}
+
+/// Fails unless the header is that of the file `expected.1` of the store `expected.0`.
+pub(super) fn check_identity(header: &FileHeader, path: &Path, expected: (u128, u64)) -> Result<()> {
+    let (store, file) = expected;
+    if header.store != store {
+        let what = format!("the file belongs to store {:032x}, not to {store:032x}", header.store);
+        return Err(Error::corruption(path, 16, what));
+    }
+    if header.file != file {
+        let what = format!("the file is number {}, not number {file}", header.file);
+        return Err(Error::corruption(path, 32, what));
+    }
+    Ok(())
+}
+
+/// Reads footer and properties.
+pub(super) fn read_description(
+    file: &dyn VfsFile,
+    path: &Path,
+    header: &FileHeader,
+) -> Result<(Footer, TableMeta)> {
+    let file_bytes = file.len().map_err(|source| Error::io("read the length of", path, source))?;
+    let Some(footer_offset) = file_bytes.checked_sub(FOOTER_BYTES).filter(|&offset| offset >= HEADER_BYTES)
+    else {
+        return Err(Error::corruption(path, file_bytes, "the table is cut off before its footer"));
+    };
+    let tail_offset = file_bytes.saturating_sub(TAIL_BYTES).max(HEADER_BYTES);
+    let tail = read(file, path, tail_offset, file_bytes - tail_offset)?;
+    let (before_footer, footer) = tail.split_at((footer_offset - tail_offset) as usize);
+    let footer = Footer::decode(header, path, footer_offset, footer)?;
+    let Handle { offset, .. } = footer.properties;
+    let properties = match offset.checked_sub(tail_offset) {
+        Some(start) => {
+            let framed = &before_footer[start as usize..];
+            let block = unframe(header, path, offset, framed)?;
+            block.unwrap_or_else(|| {
+                Bytes::copy_from_slice(&framed[..footer.properties.payload_bytes as usize])
+            })
+        }
+        None => read_payload(file, path, header, footer.properties)?,
+    };
+    let meta = TableMeta::decode(&properties, header.base_version, file_bytes)
+        .map_err(|Malformed(what)| Error::corruption(path, offset, what))?;
+    Ok((footer, meta))
+}
+
+fn read_payload(file: &dyn VfsFile, path: &Path, header: &FileHeader, handle: Handle) -> Result<Bytes> {
+    let framed = read(file, path, handle.offset, handle.framed_bytes())?;
+    match unframe(header, path, handle.offset, &framed)? {
+        Some(block) => Ok(block),
+        None => Ok(Bytes::from(framed).slice(..handle.payload_bytes as usize)),
+    }
+}
+
+/// Reads a range that lies within the file's length, as it was when the table was opened.
+pub(super) fn read(file: &dyn VfsFile, path: &Path, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+    let mut buffer = vec![0; bytes as usize];
+    file.read_exact_at(&mut buffer, offset).map_err(|source| match source.kind() {
+        io::ErrorKind::UnexpectedEof => Error::corruption(path, offset, "the file ends within a block"),
+        _ => Error::io("read", path, source),
+    })?;
+    Ok(buffer)
+}

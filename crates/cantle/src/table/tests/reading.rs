@@ -1,0 +1,308 @@
+//! What is read is what was written.
+
+use super::model::{self, Entry, check_cursor, delete, probes, put};
+use super::{BASE_VERSION, FILE, MemFile, STORE, build, open, open_with};
+use crate::cache::BlockCache;
+use crate::entry::{EntryCursor, Kind};
+use crate::error::Error;
+use crate::filter::bloom;
+use crate::options::Compression;
+use crate::order::KeyOrder;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
+use crate::table::{Table, TableBuilder, TableGet, TableMeta, TableOptions};
+use proptest::prelude::*;
+use std::path::PathBuf;
+
+fn compressions() -> impl Strategy<Value = Compression> {
+    let mut all = vec![Compression::None, Compression::Lz4];
+    if cfg!(feature = "zstd") {
+        all.push(Compression::Zstd(1));
+    }
+    prop::sample::select(all)
+}
+
+fn get(table: &Table, key: &[u8], at: u64, alive: &dyn Fn(u64) -> bool) -> Option<(u64, Kind, Vec<u8>)> {
+    match table.get(key, bloom::hash(key), at, alive).unwrap() {
+        TableGet::Found { version, kind, value } => Some((version, kind, value.to_vec())),
+        TableGet::Absent | TableGet::FilteredOut => None,
+    }
+}
+
+fn check_gets(table: &Table, entries: &[Entry], order: &KeyOrder) {
+    for probe in probes(entries) {
+        for at in [BASE_VERSION, BASE_VERSION + 250, BASE_VERSION + 300, u64::MAX] {
+            for modulus in [1, 3] {
+                let alive = |version: u64| (version / 100).is_multiple_of(modulus);
+                let expected = entries
+                    .iter()
+                    .find(|entry| {
+                        order.compare(&entry.key, &probe).is_eq()
+                            && entry.version <= at
+                            && alive(entry.version)
+                    })
+                    .map(|entry| (entry.version, entry.kind, entry.value.clone()));
+                assert_eq!(get(table, &probe, at, &alive), expected, "{} at {at}", probe.escape_ascii());
+            }
+        }
+    }
+}
+
+fn expected_meta(entries: &[Entry], file_bytes: u64) -> TableMeta {
+    let puts = || entries.iter().filter(|entry| entry.kind == Kind::Put);
+    TableMeta {
+        file_bytes,
+        entries: entries.len() as u64,
+        tombstones: (entries.len() - puts().count()) as u64,
+        user_bytes: puts().map(|entry| (entry.key.len() + entry.value.len()) as u64).sum(),
+        min_version: entries.iter().map(|entry| entry.version).min().unwrap_or(BASE_VERSION),
+        max_version: entries.iter().map(|entry| entry.version).max().unwrap_or(BASE_VERSION),
+        smallest: entries.first().map(|entry| entry.key.clone()).unwrap_or_default(),
+        largest: entries.last().map(|entry| entry.key.clone()).unwrap_or_default(),
+    }
+}
+
+fn check_table(entries: &[Entry], options: TableOptions) {
+    let order = options.order.clone();
+    let (file, meta) = build(entries, options);
+    assert_eq!(meta, expected_meta(entries, file.bytes().len() as u64));
+    let table = open(file, order.clone()).unwrap();
+    assert_eq!(table.meta(), &meta);
+    check_gets(&table, entries, &order);
+    check_cursor(&mut table.cursor(), entries, &order);
+    check_cursor(&mut table.cursor_without_cache(), entries, &order);
+    let mut damage = Vec::new();
+    assert_eq!(table.verify(&mut |error| damage.push(error)).unwrap(), entries.len() as u64);
+    assert!(damage.is_empty(), "{damage:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_table_reads_as_its_model(
+        (order, entries) in model::entries(BASE_VERSION, false),
+        compression in compressions(),
+        block_bytes in prop_oneof![Just(1usize), 20usize..400, Just(4096)],
+        filter_bits_per_key in prop_oneof![Just(0u32), Just(10)],
+    ) {
+        check_table(&entries, TableOptions { block_bytes, compression, filter_bits_per_key, order });
+    }
+
+    #[test]
+    fn repeated_pairs_of_key_and_version_keep_their_order_across_blocks(
+        (order, entries) in model::entries(BASE_VERSION, true),
+        block_bytes in 1usize..200,
+    ) {
+        check_table(&entries, TableOptions { block_bytes, order, ..TableOptions::default() });
+    }
+}
+
+#[test]
+fn an_empty_table_is_a_table() {
+    check_table(&[], TableOptions::default());
+}
+
+#[test]
+fn the_longest_keys_and_big_values_fit() {
+    let mut entries = vec![put("", BASE_VERSION, "empty key")];
+    for last in 0..4 {
+        let mut key = vec![b'k'; 64 << 10];
+        key[(64 << 10) - 1] = last;
+        entries.push(put(&key, BASE_VERSION + 9, vec![last; 600 << 10]));
+        entries.push(put(&key, BASE_VERSION + 8, ""));
+        entries.push(delete(&key, BASE_VERSION + 7));
+    }
+    entries.push(put("l", BASE_VERSION, vec![b'l'; 3 << 20]));
+    for compression in [Compression::None, Compression::Lz4] {
+        check_table(&entries, TableOptions { compression, ..TableOptions::default() });
+    }
+    entries.sort_by(|a, b| b.key.cmp(&a.key).then(b.version.cmp(&a.version)));
+    check_table(&entries, TableOptions { order: model::reverse(), ..TableOptions::default() });
+}
+
+#[test]
+fn keys_beyond_the_limit_are_refused() {
+    let file = MemFile::new(Vec::new());
+    let options = TableOptions::default();
+    let mut builder = TableBuilder::new(file, PathBuf::from("t"), super::header(), options).unwrap();
+    let refused = builder.add(&vec![0; (64 << 10) + 1], BASE_VERSION, Kind::Put, b"");
+    assert!(matches!(refused, Err(Error::InvalidArgument(_))));
+}
+
+/// 10,000 keys of 100 bytes each: about 300 blocks.
+fn many() -> Vec<Entry> {
+    (0..10_000).map(|i| put(format!("user/{i:08}"), BASE_VERSION + i % 7, vec![i as u8; 100])).collect()
+}
+
+#[test]
+fn versions_up_to_the_last_one_are_stored() {
+    let entries =
+        vec![put("a", u64::MAX, "newest"), put("a", BASE_VERSION, "oldest"), put("b", u64::MAX - 1, "b")];
+    check_table(&entries, TableOptions::default());
+}
+
+#[test]
+fn the_filter_spares_reading_data() {
+    let (file, _) = build(&many(), TableOptions::default());
+    let table = open(file.clone(), KeyOrder::Bytewise).unwrap();
+    let key = b"user/00000000x";
+    assert_eq!(table.get(key, bloom::hash(key), u64::MAX, &|_| true).unwrap(), TableGet::FilteredOut);
+    let reads = file.reads();
+    let filtered = (0..1_000)
+        .map(|i| format!("other/{i}"))
+        .filter(|key| {
+            let got = table.get(key.as_bytes(), bloom::hash(key.as_bytes()), u64::MAX, &|_| true).unwrap();
+            got == TableGet::FilteredOut
+        })
+        .count();
+    assert!(filtered > 970, "{filtered} of 1000 were filtered out");
+    assert!(file.reads() - reads <= 2, "at most the index and the last block were read");
+}
+
+#[test]
+fn a_second_get_reads_nothing() {
+    let (file, _) = build(&many(), TableOptions::default());
+    let cache = BlockCache::new(8 << 20);
+    let table = open_with(file.clone(), KeyOrder::Bytewise, cache.clone()).unwrap();
+    assert_eq!(file.reads(), 2, "opening reads the header and the end");
+    assert!(get(&table, b"user/00004711", u64::MAX, &|_| true).is_some());
+    assert_eq!(file.reads(), 5, "filter, index, block");
+    assert!(get(&table, b"user/00004711", u64::MAX, &|_| true).is_some());
+    assert_eq!(file.reads(), 5);
+    assert_eq!((cache.hits(), cache.misses()), (3, 3));
+
+    let other_owner =
+        open_with(file.clone(), KeyOrder::Bytewise, cache.for_owner(cache.next_owner())).unwrap();
+    assert!(get(&other_owner, b"user/00004711", u64::MAX, &|_| true).is_some());
+    assert_eq!(cache.misses(), 6, "the entries of another owner are not used");
+}
+
+#[test]
+fn a_cursor_without_cache_reads_ahead_and_leaves_the_cache_alone() {
+    let (file, meta) = build(&many(), TableOptions::default());
+    let cache = BlockCache::new(8 << 20);
+    let table = open_with(file.clone(), KeyOrder::Bytewise, cache.clone()).unwrap();
+    let mut cursor = table.cursor_without_cache();
+    cursor.seek_to_first().unwrap();
+    let before = file.reads();
+    let mut entries = 0;
+    while cursor.entry().is_some() {
+        entries += 1;
+        cursor.next().unwrap();
+    }
+    assert_eq!(entries, 10_000);
+    assert!(file.reads() - before <= meta.file_bytes / (256 << 10) + 2);
+    assert_eq!((cache.used_bytes(), cache.hits(), cache.misses()), (0, 0, 0));
+    assert!(file.largest_read.load(Ordering::Relaxed) <= 256 << 10);
+}
+
+#[test]
+fn the_estimate_is_close_to_the_file() {
+    let file = MemFile::new(Vec::new());
+    let mut builder =
+        TableBuilder::new(file, PathBuf::from("t"), super::header(), TableOptions::default()).unwrap();
+    for entry in many() {
+        builder.add(&entry.key, entry.version, entry.kind, &entry.value).unwrap();
+    }
+    let estimate = builder.bytes_estimate();
+    assert!(estimate.abs_diff(builder.finish(false).unwrap().file_bytes) < 1024);
+}
+
+#[test]
+fn blocks_are_written_in_large_pieces_and_sent_to_the_device() {
+    let (file, meta) = build(&many(), TableOptions::default());
+    assert!(file.writes.load(Ordering::Relaxed) <= meta.file_bytes / (256 << 10) + 1);
+    assert_eq!(file.written_back_bytes.load(Ordering::Relaxed), meta.file_bytes);
+}
+
+#[test]
+fn a_big_value_has_a_block_of_its_own() {
+    let entries =
+        [put("a", BASE_VERSION, "small"), put("b", BASE_VERSION, [0; 5000]), put("c", BASE_VERSION, "small")];
+    let (file, _) = build(&entries, TableOptions::default());
+    let table = open(file, KeyOrder::Bytewise).unwrap();
+    let [a, b, c] = [b"a", b"b", b"c"].map(|key| table.offset_of(key).unwrap());
+    assert!(a < b && b + 5000 < c);
+}
+
+#[test]
+fn a_failing_device_is_not_damage() {
+    let (file, _) = build(&many(), TableOptions::default());
+    let table = open(file.clone(), KeyOrder::Bytewise).unwrap();
+    file.failing.store(true, Ordering::Relaxed);
+    let key = b"user/00000003";
+    assert!(matches!(table.get(key, bloom::hash(key), u64::MAX, &|_| true), Err(Error::Io { .. })));
+    assert!(matches!(table.cursor().seek_to_first(), Err(Error::Io { .. })));
+    assert!(matches!(table.verify(&mut |error| panic!("{error}")), Err(Error::Io { .. })));
+    assert!(matches!(open(file.clone(), KeyOrder::Bytewise), Err(Error::Io { .. })));
+    file.failing.store(false, Ordering::Relaxed);
+    assert!(get(&table, key, u64::MAX, &|_| true).is_some(), "the failure was not remembered");
+
+    let file = MemFile::new(Vec::new());
+    file.failing.store(true, Ordering::Relaxed);
+    let mut builder =
+        TableBuilder::new(file, PathBuf::from("t"), super::header(), TableOptions::default()).unwrap();
+    builder.add(b"key", BASE_VERSION, Kind::Put, b"value").unwrap();
+    assert!(matches!(builder.finish(false), Err(Error::Io { .. })));
+}
+
+#[test]
+fn offsets_grow_with_the_key() {
+    let (file, meta) = build(&many(), TableOptions::default());
+    let table = open(file, KeyOrder::Bytewise).unwrap();
+    let offsets: Vec<u64> = (0..10_000)
+        .step_by(500)
+        .map(|i| table.offset_of(format!("user/{i:08}").as_bytes()).unwrap())
+        .collect();
+    assert!(offsets.is_sorted() && offsets[0] == 64, "{offsets:?}");
+    assert!(offsets[10].abs_diff(meta.file_bytes / 2) < meta.file_bytes / 20);
+    assert!(table.offset_of(b"zzz").unwrap() > offsets[19]);
+}
+
+#[test]
+fn a_value_outlives_the_table_and_pins_only_its_block() {
+    let (file, _) = build(&many(), TableOptions::default());
+    let table = open_with(file, KeyOrder::Bytewise, BlockCache::new(0)).unwrap();
+    let TableGet::Found { value, .. } =
+        table.get(b"user/00000003", bloom::hash(b"user/00000003"), u64::MAX, &|_| true).unwrap()
+    else {
+        panic!("the key is there");
+    };
+    drop(table);
+    assert_eq!(value, [3; 100][..]);
+}
+
+#[test]
+fn another_file_in_this_ones_place_is_recognised() {
+    let (file, _) = build(&many(), TableOptions::default());
+    for (expected, named) in [((STORE + 1, FILE), "store"), ((STORE, FILE + 1), "number 8")] {
+        let opened = Table::open(
+            file.clone(),
+            PathBuf::from("7.table"),
+            expected,
+            KeyOrder::Bytewise,
+            BlockCache::new(0),
+        );
+        let error = opened.unwrap_err();
+        assert!(error.is_corruption() && error.to_string().contains(named), "{error}");
+    }
+}
+
+#[test]
+fn threads_share_a_table() {
+    let (file, _) = build(&many(), TableOptions::default());
+    let table = open_with(file, KeyOrder::Bytewise, BlockCache::new(64 << 10)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let table = Arc::clone(&table);
+            scope.spawn(move || {
+                for i in (thread..10_000u64).step_by(7) {
+                    let key = format!("user/{i:08}");
+                    let (version, _, value) = get(&table, key.as_bytes(), u64::MAX, &|_| true).unwrap();
+                    assert_eq!((version, value), (BASE_VERSION + i % 7, vec![i as u8; 100]));
+                }
+            });
+        }
+    });
+}
