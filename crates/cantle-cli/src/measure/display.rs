@@ -1,0 +1,168 @@
+//! Numbers and tables for people.
+
+use std::time::Duration;
+
+/// A whole number with its thousands set apart: `336,776`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Bytes in the largest unit in which there is at least one, with three digits: `1.38 GiB`.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    // 999.5 would be shown as "1000" of the smaller unit.
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", three_digits(value), UNITS[unit])
+}
+
+/// A duration with three digits: `812 ns`, `3.41 µs`, `12.0 ms`, `1.30 s`.
+pub fn duration(duration: Duration) -> String {
+    let ns = duration.as_nanos() as f64;
+    let (value, unit) = match ns {
+        ns if ns < 999.5 => return format!("{ns:.0} ns"),
+        ns if ns < 999.5e3 => (ns / 1e3, "µs"),
+        ns if ns < 999.5e6 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
+/// Nanoseconds as [`duration`].
+pub fn nanoseconds(ns: u64) -> String {
+    duration(Duration::from_nanos(ns))
+}
+
+fn three_digits(value: f64) -> String {
+    match value {
+        v if v < 9.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+/// Operations per second, or zero if no time has passed.
+pub fn rate(operations: u64, took: Duration) -> f64 {
+    let seconds = took.as_secs_f64();
+    if seconds > 0.0 { operations as f64 / seconds } else { 0.0 }
+}
+
+/// `part / whole`, or zero if there is no whole.
+pub fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// How a column's cells are set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// A small table: a heading, then rows, columns as wide as their widest cell.
+#[derive(Debug)]
+pub struct Table {
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table with these columns.
+    pub fn new(columns: &[(&str, Align)]) -> Self {
+        Self {
+            columns: columns.iter().map(|&(name, align)| (name.into(), align)).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row; missing cells are empty, surplus ones are dropped.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let mut row: Vec<String> = cells.into_iter().take(self.columns.len()).collect();
+        row.resize(self.columns.len(), String::new());
+        self.rows.push(row);
+    }
+
+    /// The lines, each behind `indent`, none with trailing blanks.
+    pub fn lines(&self, indent: &str) -> Vec<String> {
+        let heading: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();
+        let all = || std::iter::once(&heading).chain(&self.rows);
+        let widths: Vec<usize> = (0..self.columns.len())
+            .map(|column| all().map(|row| row[column].chars().count()).max().unwrap_or(0))
+            .collect();
+        all()
+            .map(|row| {
+                let mut line = indent.to_string();
+                for (column, cell) in row.iter().enumerate() {
+                    let blanks = " ".repeat(widths[column] - cell.chars().count());
+                    let gap = if column == 0 { "" } else { "  " };
+                    match self.columns[column].1 {
+                        Align::Left => line.extend([gap, cell, &blanks]),
+                        Align::Right => line.extend([gap, &blanks, cell]),
+                    }
+                }
+                line.truncate(line.trim_end().len());
+                line
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_their_thousands_apart() {
+        for (number, text) in
+            [(0, "0"), (999, "999"), (1000, "1,000"), (336_776, "336,776"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(count(number), text);
+        }
+    }
+
+    #[test]
+    fn bytes_and_durations_have_three_digits_and_no_odd_steps() {
+        let sizes = [(1023, "1023 B"), (1024, "1.00 KiB"), (10 << 20, "10.0 MiB"), (1_023 << 20, "1.00 GiB")];
+        for (size, text) in sizes {
+            assert_eq!(bytes(size), text);
+        }
+        assert!(bytes(u64::MAX).ends_with("PiB"));
+        let times =
+            [(7, "7 ns"), (999, "999 ns"), (1_000, "1.00 µs"), (999_600, "1.00 ms"), (12_345_678, "12.3 ms")];
+        for (ns, text) in times {
+            assert_eq!(nanoseconds(ns), text);
+        }
+        assert_eq!(duration(Duration::from_secs(130)), "130 s");
+    }
+
+    #[test]
+    fn tables_align_words_left_and_numbers_right() {
+        let mut table = Table::new(&[("to", Align::Left), ("late", Align::Right)]);
+        table.row(["Zürich".into(), "3".into()]);
+        table.row(["LAX".into(), "-12".into(), "surplus".into()]);
+        table.row(["SFO".into()]);
+        assert_eq!(table.lines("  "), ["  to      late", "  Zürich     3", "  LAX      -12", "  SFO"]);
+    }
+
+    #[test]
+    fn nothing_is_divided_by_nothing() {
+        assert_eq!((ratio(5, 0), rate(5, Duration::ZERO)), (0.0, 0.0));
+    }
+}
