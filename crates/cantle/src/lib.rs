@@ -5,6 +5,7 @@ mod bounds;
 pub mod entry;
 mod error;
 pub mod format;
+pub mod key;
 mod options;
 mod order;
 mod stats;
