@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Bytes that the file system has allocated to the files below `dir`: holes and preallocated tails as they
 /// are, not as their lengths pretend. A file that vanishes meanwhile counts nothing; a hard link counts once
 /// for each of its names.
-pub fn allocated_bytes(dir: &Path) -> io::Result<u64> {
+pub(crate) fn allocated_bytes(dir: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     let mut folders = vec![dir.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -41,7 +41,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Collects bytes on disk per live byte while a workload runs.
 #[derive(Debug)]
-pub struct SpaceSampler {
+pub(crate) struct SpaceSampler {
     next: Instant,
     samples: u64,
     sum: f64,
@@ -51,17 +51,17 @@ pub struct SpaceSampler {
 
 impl SpaceSampler {
     /// The first sample is due at once.
-    pub fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self { next: now, samples: 0, sum: 0.0, max: 0.0, last: 0.0 }
     }
 
     /// Whether the next sample is due.
-    pub fn is_due(&self, now: Instant) -> bool {
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
         now >= self.next
     }
 
     /// Takes a sample: `disk_bytes` on disk for `live_bytes` of keys and values. Nothing live, no ratio.
-    pub fn sample(&mut self, now: Instant, disk_bytes: u64, live_bytes: u64) {
+    pub(crate) fn sample(&mut self, now: Instant, disk_bytes: u64, live_bytes: u64) {
         self.next = now + INTERVAL;
         if live_bytes > 0 {
             self.last = disk_bytes as f64 / live_bytes as f64;
@@ -72,7 +72,7 @@ impl SpaceSampler {
     }
 
     /// The largest, the mean and the last ratio.
-    pub fn summary(&self) -> (f64, f64, f64) {
+    pub(crate) fn summary(&self) -> (f64, f64, f64) {
         (self.max, if self.samples == 0 { 0.0 } else { self.sum / self.samples as f64 }, self.last)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// A whole number with its thousands set apart: `336,776`.
-pub fn count(number: u64) -> String {
+pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -16,7 +16,7 @@ pub fn count(number: u64) -> String {
 }
 
 /// Bytes in the largest unit in which there is at least one, with three digits: `1.38 GiB`.
-pub fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
@@ -32,7 +32,7 @@ pub fn bytes(bytes: u64) -> String {
 }
 
 /// A duration with three digits: `812 ns`, `3.41 µs`, `12.0 ms`, `1.30 s`.
-pub fn duration(duration: Duration) -> String {
+pub(crate) fn duration(duration: Duration) -> String {
     let ns = duration.as_nanos() as f64;
     let (value, unit) = match ns {
         ns if ns < 999.5 => return format!("{ns:.0} ns"),
@@ -44,7 +44,7 @@ pub fn duration(duration: Duration) -> String {
 }
 
 /// Nanoseconds as [`duration`].
-pub fn nanoseconds(ns: u64) -> String {
+pub(crate) fn nanoseconds(ns: u64) -> String {
     duration(Duration::from_nanos(ns))
 }
 
@@ -57,19 +57,19 @@ fn three_digits(value: f64) -> String {
 }
 
 /// Operations per second, or zero if no time has passed.
-pub fn rate(operations: u64, took: Duration) -> f64 {
+pub(crate) fn rate(operations: u64, took: Duration) -> f64 {
     let seconds = took.as_secs_f64();
     if seconds > 0.0 { operations as f64 / seconds } else { 0.0 }
 }
 
 /// `part / whole`, or zero if there is no whole.
-pub fn ratio(part: u64, whole: u64) -> f64 {
+pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 /// How a column's cells are set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Align {
+pub(crate) enum Align {
     /// Words.
     Left,
     /// Numbers.
@@ -78,14 +78,14 @@ pub enum Align {
 
 /// A small table: a heading, then rows, columns as wide as their widest cell.
 #[derive(Debug)]
-pub struct Table {
+pub(crate) struct Table {
     columns: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// An empty table with these columns.
-    pub fn new(columns: &[(&str, Align)]) -> Self {
+    pub(crate) fn new(columns: &[(&str, Align)]) -> Self {
         Self {
             columns: columns.iter().map(|&(name, align)| (name.into(), align)).collect(),
             rows: Vec::new(),
@@ -93,14 +93,14 @@ impl Table {
     }
 
     /// Adds a row; missing cells are empty, surplus ones are dropped.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let mut row: Vec<String> = cells.into_iter().take(self.columns.len()).collect();
         row.resize(self.columns.len(), String::new());
         self.rows.push(row);
     }
 
     /// The lines, each behind `indent`, none with trailing blanks.
-    pub fn lines(&self, indent: &str) -> Vec<String> {
+    pub(crate) fn lines(&self, indent: &str) -> Vec<String> {
         let heading: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();
         let all = || std::iter::once(&heading).chain(&self.rows);
         let widths: Vec<usize> = (0..self.columns.len())

@@ -12,48 +12,48 @@ const DIGITS: u8 = 3;
 
 /// One histogram; each thread has its own and they are added up at the end.
 #[derive(Debug, Clone)]
-pub struct Latencies(Histogram<u64>);
+pub(crate) struct Latencies(Histogram<u64>);
 
 /// What is reported of one type of operation, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Percentiles {
+pub(crate) struct Percentiles {
     /// Operations measured.
-    pub count: u64,
+    pub(crate) count: u64,
     /// Arithmetic mean.
-    pub mean_ns: f64,
+    pub(crate) mean_ns: f64,
     /// Median.
-    pub p50_ns: u64,
+    pub(crate) p50_ns: u64,
     /// Ninety in a hundred were at most as slow.
-    pub p90_ns: u64,
+    pub(crate) p90_ns: u64,
     /// 99 in 100.
-    pub p99_ns: u64,
+    pub(crate) p99_ns: u64,
     /// 999 in 1,000.
-    pub p99_9_ns: u64,
+    pub(crate) p99_9_ns: u64,
     /// 9,999 in 10,000.
-    pub p99_99_ns: u64,
+    pub(crate) p99_99_ns: u64,
     /// The slowest.
-    pub max_ns: u64,
+    pub(crate) max_ns: u64,
 }
 
 impl Latencies {
     /// Empty.
-    pub fn new() -> Result<Self, hdrhistogram::CreationError> {
+    pub(crate) fn new() -> Result<Self, hdrhistogram::CreationError> {
         Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).map(Self)
     }
 
     /// Counts one operation.
-    pub fn record(&mut self, took: Duration) {
+    pub(crate) fn record(&mut self, took: Duration) {
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(LONGEST_NS);
         self.0.saturating_record(took_ns.max(1));
     }
 
     /// Adds another thread's operations.
-    pub fn add(&mut self, other: &Self) -> Result<(), hdrhistogram::AdditionError> {
+    pub(crate) fn add(&mut self, other: &Self) -> Result<(), hdrhistogram::AdditionError> {
         self.0.add(&other.0)
     }
 
     /// What is reported; `None` if there was no operation.
-    pub fn percentiles(&self) -> Option<Percentiles> {
+    pub(crate) fn percentiles(&self) -> Option<Percentiles> {
         (!self.0.is_empty()).then(|| Percentiles {
             count: self.0.len(),
             mean_ns: self.0.mean(),

@@ -4,11 +4,11 @@
 //! Shared by `cantle bench` and `cantle tour`. Nothing here knows a workload; everything that is specific to
 //! Linux (`/proc`) answers `None` elsewhere instead of failing.
 
-pub mod disk;
-pub mod display;
-pub mod generator;
-pub mod latency;
-pub mod process;
-pub mod progress;
-pub mod size;
-pub mod timeline;
+pub(crate) mod disk;
+pub(crate) mod display;
+pub(crate) mod generator;
+pub(crate) mod latency;
+pub(crate) mod process;
+pub(crate) mod progress;
+pub(crate) mod size;
+pub(crate) mod timeline;

@@ -5,16 +5,16 @@ use std::fs;
 
 /// `/proc/self/io` at one moment, or the difference of two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct DeviceBytes {
+pub(crate) struct DeviceBytes {
     /// Bytes fetched from the device; reads that the page cache served are not among them.
-    pub read_bytes: u64,
+    pub(crate) read_bytes: u64,
     /// Bytes of dirtied pages, less those that were truncated away before they reached the device.
-    pub written_bytes: u64,
+    pub(crate) written_bytes: u64,
 }
 
 impl DeviceBytes {
     /// Since the process began, over all of its threads; `None` where the kernel does not count.
-    pub fn now() -> Option<Self> {
+    pub(crate) fn now() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/self/io").ok()?)
     }
 
@@ -29,7 +29,7 @@ impl DeviceBytes {
     }
 
     /// What came after `earlier`.
-    pub fn since(self, earlier: Self) -> Self {
+    pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
             written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
@@ -44,23 +44,23 @@ fn field(text: &str, name: &str) -> Option<u64> {
 }
 
 /// The most memory that was resident since the process began or since [`reset_peak_resident`].
-pub fn peak_resident_bytes() -> Option<u64> {
+pub(crate) fn peak_resident_bytes() -> Option<u64> {
     field(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:").map(|kib| kib * 1024)
 }
 
 /// Memory that is resident now.
-pub fn resident_bytes() -> Option<u64> {
+pub(crate) fn resident_bytes() -> Option<u64> {
     field(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:").map(|kib| kib * 1024)
 }
 
 /// Makes the peak start again from what is resident now; `false` where the kernel does not allow it, and the
 /// peak then is the process's.
-pub fn reset_peak_resident() -> bool {
+pub(crate) fn reset_peak_resident() -> bool {
     fs::write("/proc/self/clear_refs", "5").is_ok()
 }
 
 /// The kernel's release, for reports.
-pub fn kernel_release() -> Option<String> {
+pub(crate) fn kernel_release() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/osrelease").ok()?.trim().to_string())
 }
 

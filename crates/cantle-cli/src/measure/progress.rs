@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// One step's progress. Belongs to one thread.
-pub struct Progress {
+pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     what: String,
     total: u64,
@@ -19,7 +19,7 @@ pub struct Progress {
 
 impl Progress {
     /// A step of `total` operations, described by `what`.
-    pub fn new(what: &str, total: u64) -> Self {
+    pub(crate) fn new(what: &str, total: u64) -> Self {
         let now = Instant::now();
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(10));
@@ -35,7 +35,7 @@ impl Progress {
     }
 
     /// `done` operations are finished. Cheap enough to call every few hundred operations.
-    pub fn at(&mut self, done: u64) {
+    pub(crate) fn at(&mut self, done: u64) {
         if let Some(bar) = &self.bar {
             bar.set_position(done);
             return;

@@ -2,7 +2,7 @@
 
 /// Parses a number of bytes with an optional unit: `k`, `m`, `g`, `t` and their `kb`, `kib` forms, in either
 /// case, all in powers of 1024, as memory is counted.
-pub fn parse_size(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let wrong =
         || format!("{text:?} is no size: give bytes or a number with KiB, MiB, GiB or TiB, as in 256MiB");
     let text = text.trim();

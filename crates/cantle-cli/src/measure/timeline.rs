@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 /// Length of one interval, in milliseconds.
-pub const INTERVAL_MS: u64 = 100;
+pub(crate) const INTERVAL_MS: u64 = 100;
 
 /// Counts operations by the interval in which they finished. Each thread has its own; they are added up.
 #[derive(Debug, Clone, Default)]
-pub struct Timeline {
+pub(crate) struct Timeline {
     counts: Vec<u32>,
 }
 
 impl Timeline {
     /// Counts an operation that finished `elapsed` after the start.
-    pub fn record(&mut self, elapsed: Duration) {
+    pub(crate) fn record(&mut self, elapsed: Duration) {
         let interval = (elapsed.as_millis() / u128::from(INTERVAL_MS)) as usize;
         if interval >= self.counts.len() {
             self.counts.resize(interval + 1, 0);
@@ -22,7 +22,7 @@ impl Timeline {
     }
 
     /// Adds another thread's counts.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.counts.resize(self.counts.len().max(other.counts.len()), 0);
         for (sum, count) in self.counts.iter_mut().zip(&other.counts) {
             *sum += count;
@@ -30,7 +30,7 @@ impl Timeline {
     }
 
     /// The longest time without a single finished operation, in whole intervals: 0 if there was one in each.
-    pub fn longest_gap(&self) -> Duration {
+    pub(crate) fn longest_gap(&self) -> Duration {
         let (mut longest, mut current) = (0u64, 0u64);
         for &count in &self.counts {
             current = if count == 0 { current + 1 } else { 0 };
@@ -40,7 +40,7 @@ impl Timeline {
     }
 
     /// The fewest operations in an interval, the last, incomplete one left out; `None` below two intervals.
-    pub fn slowest_interval(&self) -> Option<u32> {
+    pub(crate) fn slowest_interval(&self) -> Option<u32> {
         let (_, complete) = self.counts.split_last()?;
         complete.iter().min().copied()
     }

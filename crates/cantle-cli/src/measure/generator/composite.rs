@@ -8,7 +8,7 @@ const PREFIXES: u64 = 1 << 14;
 /// Record number = prefix × n / 16384 + a uniform remainder; the ranks of prefixes are permuted by the seed,
 /// so that hot prefixes lie scattered but what is hot within one lies together.
 #[derive(Debug, Clone)]
-pub struct Composite {
+pub(crate) struct Composite {
     records: u64,
     ranks: Zipf,
     prefixes: Permutation,
@@ -16,7 +16,7 @@ pub struct Composite {
 
 impl Composite {
     /// Over `records` records.
-    pub fn new(records: u64, theta: f64, seed: u64) -> Self {
+    pub(crate) fn new(records: u64, theta: f64, seed: u64) -> Self {
         Self { records, ranks: Zipf::new(PREFIXES, theta), prefixes: Permutation::new(PREFIXES, seed) }
     }
 
@@ -26,7 +26,7 @@ impl Composite {
     }
 
     /// The next record number.
-    pub fn next(&self, random: &mut Random) -> u64 {
+    pub(crate) fn next(&self, random: &mut Random) -> u64 {
         let prefix = self.prefixes.apply(self.ranks.next(random));
         let (start, end) = (self.start(prefix), self.start(prefix + 1));
         // An empty prefix falls on the record that follows it.
