@@ -1,35 +1,7 @@
 //! Numbers and tables for people.
 
+pub(crate) use crate::output::{human_bytes as bytes, human_count as count};
 use std::time::Duration;
-
-/// A whole number with its thousands set apart: `336,776`.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Bytes in the largest unit in which there is at least one, with three digits: `1.38 GiB`.
-pub(crate) fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let mut value = bytes as f64 / 1024.0;
-    let mut unit = 0;
-    // 999.5 would be shown as "1000" of the smaller unit.
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    format!("{} {}", three_digits(value), UNITS[unit])
-}
 
 /// A duration with three digits: `812 ns`, `3.41 µs`, `12.0 ms`, `1.30 s`.
 pub(crate) fn duration(duration: Duration) -> String {
@@ -129,21 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_have_their_thousands_apart() {
-        for (number, text) in
-            [(0, "0"), (999, "999"), (1000, "1,000"), (336_776, "336,776"), (1_234_567, "1,234,567")]
-        {
-            assert_eq!(count(number), text);
-        }
-    }
-
-    #[test]
-    fn bytes_and_durations_have_three_digits_and_no_odd_steps() {
-        let sizes = [(1023, "1023 B"), (1024, "1.00 KiB"), (10 << 20, "10.0 MiB"), (1_023 << 20, "1.00 GiB")];
-        for (size, text) in sizes {
-            assert_eq!(bytes(size), text);
-        }
-        assert!(bytes(u64::MAX).ends_with("PiB"));
+    fn durations_have_three_digits_and_no_odd_steps() {
         let times =
             [(7, "7 ns"), (999, "999 ns"), (1_000, "1.00 µs"), (999_600, "1.00 ms"), (12_345_678, "12.3 ms")];
         for (ns, text) in times {

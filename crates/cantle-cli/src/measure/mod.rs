@@ -12,3 +12,12 @@ pub(crate) mod process;
 pub(crate) mod progress;
 pub(crate) mod size;
 pub(crate) mod timeline;
+
+use crate::failure::Failure;
+use std::io;
+use std::path::Path;
+
+/// Names the operation and the file of an error of the operating system.
+pub(crate) fn failed(operation: &str, path: &Path) -> impl Fn(io::Error) -> Failure {
+    move |error| Failure::Failed(format!("cannot {operation} {}: {error}", path.display()))
+}

@@ -15,29 +15,23 @@ mod workload;
 
 pub(crate) use args::Args;
 
+use crate::failure::{Failure, Outcome};
 use crate::measure::display;
+use crate::measure::failed;
 use crate::measure::generator::{Chooser, Distribution, Permutation, Random};
 use cantle::Db;
 use phase::Phase;
 use population::Population;
 use records::Values;
 use report::{Report, Run};
-use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use tempfile::TempDir;
 use workload::Workload;
 
-/// Exit code of a command line that makes no sense.
-const USAGE: u8 = 2;
-
-/// Runs the command. Exit code 1 if a record was missing or wrong.
-pub(crate) fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
-    if let Err(what) = args.check() {
-        writeln!(std::io::stderr(), "cantle bench: {what}")?;
-        return Ok(ExitCode::from(USAGE));
-    }
+/// Runs the command. Records that were missing or wrong are reported as damage.
+pub(crate) fn run(args: Args) -> Outcome {
+    args.check().map_err(Failure::Usage)?;
     if let Some(dir) = &args.open_child {
         return open::child(&args, dir);
     }
@@ -48,7 +42,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     } else {
         measure(&args)?
     };
-    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    if sound {
+        Ok(())
+    } else {
+        Err(Failure::Damage("the store did not return what was written to it".into()))
+    }
 }
 
 /// The directory of a run: new, and gone afterwards unless it is to be kept.
@@ -58,16 +56,15 @@ enum Workplace {
 }
 
 impl Workplace {
-    fn new(args: &Args) -> Result<Self, Box<dyn Error>> {
+    fn new(args: &Args) -> Outcome<Self> {
         let mut builder = tempfile::Builder::new();
         builder.prefix("cantle-bench-");
         let dir = match &args.dir {
             Some(dir) => {
-                std::fs::create_dir_all(dir)
-                    .map_err(|error| format!("cannot create {}: {error}", dir.display()))?;
-                builder.tempdir_in(dir)?
+                std::fs::create_dir_all(dir).map_err(failed("create", dir))?;
+                builder.tempdir_in(dir).map_err(failed("create a directory in", dir))?
             }
-            None => builder.tempdir()?,
+            None => builder.tempdir().map_err(failed("create a directory in", &std::env::temp_dir()))?,
         };
         Ok(if args.keep { Self::Kept(dir.keep()) } else { Self::Temporary(dir) })
     }
@@ -93,7 +90,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     /// A new, empty store in `dir`.
-    fn create(args: &'a Args, dir: &Path) -> Result<Self, Box<dyn Error>> {
+    fn create(args: &'a Args, dir: &Path) -> Outcome<Self> {
         Ok(Self {
             args,
             db: args.store_options().error_if_exists(true).open(dir)?,
@@ -104,7 +101,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn load(&mut self) -> Result<(), Box<dyn Error>> {
+    fn load(&mut self) -> Outcome {
         let took = phase::load(&self.db, &self.values, self.args.records, self.args.seed)?;
         self.population = Population::new(self.args.records);
         if !self.args.json && !self.args.smoke {
@@ -122,17 +119,13 @@ impl<'a> Bench<'a> {
     }
 
     /// One measured phase over what the phases before it left.
-    fn phase(
-        &mut self,
-        workload: Workload,
-        distribution: Option<Distribution>,
-    ) -> Result<Report, Box<dyn Error>> {
+    fn phase(&mut self, workload: Workload, distribution: Option<Distribution>) -> Outcome<Report> {
         self.phases += 1;
         let args = self.args;
         let existing = self.population.existing();
         let operations = args.operation_count(workload);
         if existing + operations > records::RECORDS_MAX {
-            return Err("the record numbers of this run have more than ten digits".into());
+            return Err(Failure::Usage("the record numbers of this run have more than ten digits".into()));
         }
         // All phases agree on which records are hot: the seed is the run's.
         let chooser =
@@ -181,7 +174,7 @@ fn plan(workloads: &[Workload], distributions: &[Distribution]) -> Vec<(Workload
     plan
 }
 
-fn measure(args: &Args) -> Result<bool, Box<dyn Error>> {
+fn measure(args: &Args) -> Outcome<bool> {
     let workplace = Workplace::new(args)?;
     let mut bench = Bench::create(args, workplace.path())?;
     let mut out = std::io::stdout().lock();

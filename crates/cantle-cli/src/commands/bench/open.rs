@@ -8,14 +8,16 @@ use super::Workplace;
 use super::args::Args;
 use super::phase;
 use super::records::{self, VALUE_BYTES, Values};
+use crate::failure::{Failure, Outcome};
+use crate::measure::disk;
 use crate::measure::display;
+use crate::measure::failed;
 use crate::measure::generator::{Permutation, Random};
 use crate::measure::progress::Progress;
 use serde::Serialize;
-use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Keys that are read after opening; each of them is the first read of its chunk in a large store.
@@ -55,22 +57,23 @@ impl Drop for Writer {
 }
 
 /// Measures; whether what was to survive is there.
-pub(crate) fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
+pub(crate) fn run(args: &Args) -> Outcome<bool> {
     let workplace = Workplace::new(args)?;
-    let mut command = Command::new(std::env::current_exe()?);
+    let program = std::env::current_exe().map_err(failed("find", Path::new("this program")))?;
+    let mut command = Command::new(&program);
     command.args(std::env::args_os().skip(1)).arg("--open-child").arg(workplace.path());
-    let mut writer = Writer(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
-    let output = writer.0.stdout.take().ok_or("the writing process has no output")?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut writer = Writer(command.spawn().map_err(failed("start", &program))?);
     let mut line = String::new();
-    BufReader::new(output).read_line(&mut line)?;
+    if let Some(output) = writer.0.stdout.take() {
+        BufReader::new(output).read_line(&mut line).map_err(failed("read from", &program))?;
+    }
     if line.trim_end() != WRITTEN {
-        return Err(
-            "the writing process ended before it had written everything; see its message above".into()
-        );
+        let what = "the writing process ended before it had written everything; see its message above";
+        return Err(Failure::Failed(what.into()));
     }
     // SIGKILL: it gets no chance to flush or to close anything.
-    writer.0.kill()?;
-    writer.0.wait()?;
+    writer.0.kill().and_then(|()| writer.0.wait()).map_err(failed("kill", &program))?;
 
     let begun = Instant::now();
     let db = args.store_options().create_if_missing(false).open(workplace.path())?;
@@ -96,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let opening = Opening {
         records: args.records,
         overwritten: overwrites(args),
-        disk_bytes: crate::measure::disk::allocated_bytes(workplace.path())?,
+        disk_bytes: disk::allocated_bytes(workplace.path()).map_err(failed("list", workplace.path()))?,
         log_bytes: total(|keyspace| keyspace.log_bytes),
         table_bytes: total(|keyspace| keyspace.table_bytes),
         chunks: total(|keyspace| keyspace.chunks),
@@ -120,7 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     Ok(opening.wrong == 0 && (opening.missing == 0 || may_lose))
 }
 
-fn print(args: &Args, opening: &Opening) -> Result<(), Box<dyn Error>> {
+fn print(args: &Args, opening: &Opening) -> Outcome {
     let mut out = std::io::stdout().lock();
     if args.json {
         serde_json::to_writer(&mut out, opening)?;
@@ -151,7 +154,7 @@ fn overwrites(args: &Args) -> u64 {
 }
 
 /// The writing process: loads, overwrites at random, says so and waits for its end.
-pub(crate) fn child(args: &Args, dir: &Path) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) fn child(args: &Args, dir: &Path) -> Outcome {
     let db = args.store_options().error_if_exists(true).open(dir)?;
     let values = Values::new(args.seed);
     phase::load(&db, &values, args.records, args.seed)?;
@@ -174,5 +177,5 @@ pub(crate) fn child(args: &Args, dir: &Path) -> Result<ExitCode, Box<dyn Error>>
     out.flush()?;
     // Standard input ends when the parent does, if it has not killed this process by then.
     std::io::stdin().read_to_end(&mut Vec::new())?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

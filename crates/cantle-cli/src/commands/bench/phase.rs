@@ -7,14 +7,15 @@
 use super::population::Population;
 use super::records::{self, RECORD_BYTES, VALUE_BYTES, Values};
 use super::workload::{Operation, Workload};
+use crate::failure::{Failure, Outcome as Fallible};
 use crate::measure::disk::{self, SpaceSampler};
+use crate::measure::failed;
 use crate::measure::generator::{Chooser, Permutation, Random};
 use crate::measure::latency::Latencies;
 use crate::measure::process::{self, DeviceBytes};
 use crate::measure::progress::Progress;
 use crate::measure::timeline::Timeline;
 use cantle::{Db, Stats};
-use std::error::Error;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -104,10 +105,10 @@ struct Tally {
 }
 
 impl Tally {
-    fn new() -> Result<Self, String> {
+    fn new() -> Fallible<Self> {
         let latencies = Operation::NAMES.iter().map(|_| Latencies::new()).collect::<Result<_, _>>();
         Ok(Self {
-            latencies: latencies.map_err(|error| error.to_string())?,
+            latencies: latencies.map_err(|error| Failure::Failed(error.to_string()))?,
             timeline: Timeline::default(),
             took: Duration::ZERO,
             operations: 0,
@@ -119,9 +120,9 @@ impl Tally {
         })
     }
 
-    fn add(&mut self, other: &Self) -> Result<(), String> {
+    fn add(&mut self, other: &Self) -> Fallible {
         for (sum, latencies) in self.latencies.iter_mut().zip(&other.latencies) {
-            sum.add(latencies).map_err(|error| error.to_string())?;
+            sum.add(latencies).map_err(|error| Failure::Failed(error.to_string()))?;
         }
         self.timeline.add(&other.timeline);
         self.took = self.took.max(other.took);
@@ -137,8 +138,8 @@ impl Tally {
 
 impl Phase<'_> {
     /// Runs the workload to its end, then syncs the store, and reports.
-    pub(crate) fn run(&self) -> Result<Outcome, Box<dyn Error>> {
-        let (done, failed) = (AtomicU64::new(0), AtomicBool::new(false));
+    pub(crate) fn run(&self) -> Fallible<Outcome> {
+        let (done, any_failed) = (AtomicU64::new(0), AtomicBool::new(false));
         let stats_before = self.db.stats();
         let mut progress = Progress::new(&self.title, self.operations);
         let peak_is_of_phase = process::reset_peak_resident();
@@ -150,11 +151,11 @@ impl Phase<'_> {
         let tallies = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..self.threads as u64)
                 .map(|thread| {
-                    let (done, failed) = (&done, &failed);
+                    let (done, any_failed) = (&done, &any_failed);
                     scope.spawn(move || {
-                        let result = self.work(thread, first_insert, start, done, failed);
+                        let result = self.work(thread, first_insert, start, done, any_failed);
                         if result.is_err() {
-                            failed.store(true, Ordering::Relaxed);
+                            any_failed.store(true, Ordering::Relaxed);
                         }
                         result
                     })
@@ -173,7 +174,9 @@ impl Phase<'_> {
             }
             workers
                 .into_iter()
-                .map(|worker| worker.join().unwrap_or_else(|_| Err("a worker thread panicked".into())))
+                .map(|worker| {
+                    worker.join().unwrap_or_else(|_| Err(Failure::Failed("a worker thread panicked".into())))
+                })
                 .collect::<Result<Vec<_>, _>>()
         })?;
         let sync_started = Instant::now();
@@ -186,7 +189,7 @@ impl Phase<'_> {
             sum.add(tally)?;
         }
         let live_bytes = self.population.existing() * RECORD_BYTES;
-        let disk_bytes = disk::allocated_bytes(self.dir)?;
+        let disk_bytes = disk::allocated_bytes(self.dir).map_err(failed("list", self.dir))?;
         space.sample(Instant::now(), disk_bytes, live_bytes);
         Ok(Outcome {
             took: sum.took,
@@ -215,8 +218,8 @@ impl Phase<'_> {
         first_insert: u64,
         start: Instant,
         done: &AtomicU64,
-        failed: &AtomicBool,
-    ) -> Result<Tally, String> {
+        any_failed: &AtomicBool,
+    ) -> Fallible<Tally> {
         let mut tally = Tally::new()?;
         let mut random = Random::stream(self.seed, thread);
         let mut chooser = self.chooser.clone();
@@ -228,7 +231,9 @@ impl Phase<'_> {
             let record = match (operation, chooser.as_mut()) {
                 (Operation::Insert, _) => self.population.claim(),
                 (_, Some(chooser)) => chooser.next(&mut random, self.population.existing()),
-                (_, None) => return Err("this workload has no records to choose from".into()),
+                (_, None) => {
+                    return Err(Failure::Failed("this workload has no records to choose from".into()));
+                }
             };
             let target = match &self.insert_order {
                 Some(order) if operation == Operation::Insert => {
@@ -241,7 +246,7 @@ impl Phase<'_> {
                 self.values.fill(&mut value, target, &mut random);
             }
             let begun = Instant::now();
-            self.perform(operation, &key, &value, &mut tally).map_err(|error| error.to_string())?;
+            self.perform(operation, &key, &value, &mut tally)?;
             let ended = Instant::now();
             if operation == Operation::Insert {
                 self.population.written(record);
@@ -252,7 +257,7 @@ impl Phase<'_> {
             tally.operations += 1;
             if number % REPORT_EVERY == 0 || number == share {
                 done.fetch_add((number - 1) % REPORT_EVERY + 1, Ordering::Relaxed);
-                if failed.load(Ordering::Relaxed) {
+                if any_failed.load(Ordering::Relaxed) {
                     break;
                 }
             }
@@ -312,7 +317,7 @@ impl Phase<'_> {
 
 /// Puts the records `0..records` in key order by one thread, then syncs: the start of every YCSB experiment.
 /// Returns how long it took.
-pub(crate) fn load(db: &Db, values: &Values, records: u64, seed: u64) -> Result<Duration, Box<dyn Error>> {
+pub(crate) fn load(db: &Db, values: &Values, records: u64, seed: u64) -> Fallible<Duration> {
     let mut progress = Progress::new("load", records);
     let mut random = Random::stream(seed, u64::MAX - 1);
     let mut value = [0; VALUE_BYTES];

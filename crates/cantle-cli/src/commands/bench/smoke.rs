@@ -4,8 +4,8 @@
 use super::args::Args;
 use super::workload::Workload;
 use super::{Bench, Workplace, plan};
+use crate::failure::Outcome;
 use crate::measure::generator::Distribution;
-use std::error::Error;
 use std::io::Write;
 
 /// Records of the store: a few chunks of the size below.
@@ -24,7 +24,7 @@ const MEMORY_BYTES: u64 = 16 << 20;
 const THREADS: u64 = 3;
 
 /// Runs everything; whether every record was there and right.
-pub(crate) fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
+pub(crate) fn run(args: &Args) -> Outcome<bool> {
     let tiny = Args {
         records: RECORDS,
         operations: Some(OPERATIONS),
