@@ -93,12 +93,12 @@ impl Load {
 
         let mut loader = Loader::new(&opened, Progress::new("loaded", bytes));
         let ended = loader.load(rows.as_mut(), &name, self.on_error, || consumed.load(Ordering::Relaxed));
-        // What was loaded before an error stays.
+        // What was loaded before an error stays; the first error is the one to report.
         let written = loader.flush();
         loader.finish();
+        let kept = opened.db.sync().and_then(|()| opened.db.close());
         ended.and(written)?;
-        opened.db.sync()?;
-        Ok(opened.db.close()?)
+        Ok(kept?)
     }
 
     /// What the keyspace's keys and values are made of: as stored, or as this load says for an empty one.

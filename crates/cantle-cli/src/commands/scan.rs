@@ -56,9 +56,12 @@ pub(super) struct RangeArgs {
     to: Option<String>,
 }
 
+/// Where a range of keys starts and ends.
+pub(super) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
 impl RangeArgs {
     /// The keys that satisfy all that was given.
-    pub(super) fn bounds(&self, codec: &KeyCodec) -> Outcome<(Bound<Vec<u8>>, Bound<Vec<u8>>)> {
+    pub(super) fn bounds(&self, codec: &KeyCodec) -> Outcome<KeyBounds> {
         let mut start = Vec::new();
         let mut end = None;
         if let Some(prefix) = &self.prefix {
