@@ -11,6 +11,7 @@ mod escape;
 mod failure;
 mod input;
 mod keyfmt;
+mod measure;
 mod output;
 mod progress;
 mod row;

@@ -1,6 +1,7 @@
 //! The command line: one file for each subcommand.
 
 mod backup;
+mod bench;
 mod compact;
 mod completions;
 mod delete;
@@ -11,6 +12,7 @@ mod load;
 mod put;
 mod scan;
 mod stats;
+mod tour;
 mod verify;
 
 use crate::failure::Outcome;
@@ -53,6 +55,8 @@ pub(crate) enum Command {
     Verify(verify::Verify),
     Compact(compact::Compact),
     Backup(backup::Backup),
+    Bench(bench::Args),
+    Tour(tour::Args),
     Completions(completions::Completions),
 }
 
@@ -71,6 +75,8 @@ impl Command {
             Self::Verify(command) => command.run(),
             Self::Compact(command) => command.run(),
             Self::Backup(command) => command.run(),
+            Self::Bench(args) => bench::run(args),
+            Self::Tour(args) => tour::run(args),
             Self::Completions(command) => command.run(),
         }
     }
