@@ -1,2 +1,32 @@
-//! The command `cantle`.
-fn main() {}
+//! The command `cantle`: load, query, inspect and measure stores from a shell.
+//!
+//! Each subcommand is one file in `commands`; what they share lies beside this one. Nothing here prints except
+//! through `output` (standard output), `progress` and the one line below (standard error). Exit codes: 0 done,
+//! 1 absent or damage found, 2 usage, 3 failure; a reader of our output that went away is no failure.
+
+mod chunkmap;
+mod commands;
+mod csvtext;
+mod escape;
+mod failure;
+mod input;
+mod keyfmt;
+mod measure;
+mod output;
+mod progress;
+mod row;
+mod schema;
+mod store;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let outcome = commands::Cli::parse().command.run();
+    if let Err(failure) = &outcome
+        && let Some(message) = failure.message()
+    {
+        eprintln!("cantle: {message}");
+    }
+    ExitCode::from(outcome.map_or_else(|failure| failure.exit_code(), |()| 0))
+}

@@ -1,0 +1,223 @@
+//! The chunk map as a drawing for a terminal: chunks in key order, the sizes of their tables and logs, heat.
+//!
+//! One line stands for one chunk, or for several neighbours where there are more chunks than lines. Pure: it
+//! takes what [`Keyspace::chunks`](cantle::Keyspace::chunks) returned and gives text.
+
+use crate::output::{human_bytes, human_count};
+use cantle::ChunkInfo;
+use std::fmt::Write as _;
+
+/// What a drawing may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Canvas {
+    /// Columns of the terminal.
+    pub(crate) width: usize,
+    /// The most lines for chunks.
+    pub(crate) lines_max: usize,
+    /// Whether colours may be used.
+    pub(crate) color: bool,
+}
+
+impl Default for Canvas {
+    fn default() -> Self {
+        Self { width: 100, lines_max: 32, color: false }
+    }
+}
+
+/// What is drawn of one chunk.
+struct Chunk<'a> {
+    start: &'a [u8],
+    table_bytes: u64,
+    log_bytes: u64,
+    garbage_bytes: u64,
+    tables: u64,
+    segments: u64,
+    heat: f64,
+}
+
+impl<'a> From<&'a ChunkInfo> for Chunk<'a> {
+    fn from(info: &'a ChunkInfo) -> Self {
+        Self {
+            start: &info.start,
+            table_bytes: info.table_bytes,
+            log_bytes: info.log_bytes,
+            garbage_bytes: info.garbage_bytes,
+            tables: info.tables.into(),
+            segments: info.segments.into(),
+            heat: info.heat,
+        }
+    }
+}
+
+/// Neighbouring chunks that share a line.
+struct Group<'a> {
+    start: &'a [u8],
+    chunks: usize,
+    table_bytes: u64,
+    log_bytes: u64,
+    heat: f64,
+}
+
+const HEAT: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// From cold to hot, of the terminal's 256 colours.
+const HEAT_COLORS: [u8; 8] = [39, 45, 51, 118, 190, 220, 208, 196];
+const TABLE_COLOR: u8 = 39;
+const LOG_COLOR: u8 = 214;
+
+/// Draws `chunks`, which are in key order. `show` prints the key that a chunk starts with.
+pub(crate) fn draw(chunks: &[ChunkInfo], canvas: Canvas, show: impl Fn(&[u8]) -> String) -> String {
+    let chunks: Vec<Chunk<'_>> = chunks.iter().map(Chunk::from).collect();
+    draw_chunks(&chunks, canvas, show)
+}
+
+fn draw_chunks(chunks: &[Chunk<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> String) -> String {
+    let groups = group(chunks, canvas.lines_max.max(1));
+    let largest = groups.iter().map(|group| group.table_bytes + group.log_bytes).max().unwrap_or(0).max(1);
+    let hottest = groups.iter().map(|group| group.heat).fold(0.0, f64::max);
+
+    let labels: Vec<String> = groups.iter().map(|group| label(group, &show)).collect();
+    let label_width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).max(8);
+    let label_width = label_width.min(canvas.width / 2).min(48);
+    // Heat and sizes take 30 columns beside the label and the bar.
+    let bar_width = canvas.width.saturating_sub(label_width + 30).clamp(8, 60);
+
+    let mut text = String::new();
+    let mut line = |parts: std::fmt::Arguments<'_>| {
+        // Writing to a string does not fail.
+        let _ = text.write_fmt(parts);
+        text.push('\n');
+    };
+    line(format_args!(
+        "{:label_width$}  heat  {:bar_width$}  {:>9}  {:>9}",
+        "from key", "tables █ and logs ░", "tables", "logs"
+    ));
+    for (group, label) in groups.iter().zip(&labels) {
+        let size = |bytes: u64| (bytes as f64 / largest as f64 * bar_width as f64).round() as usize;
+        let table = size(group.table_bytes);
+        // Anything that is there shows.
+        let log = size(group.table_bytes + group.log_bytes)
+            .saturating_sub(table)
+            .max(usize::from(group.log_bytes > 0))
+            .min((bar_width + 1).saturating_sub(table));
+        let blank = bar_width.saturating_sub(table + log);
+        let warmth = if hottest > 0.0 { (group.heat / hottest * 7.0).round() as usize } else { 0 }.min(7);
+        line(format_args!(
+            "{:label_width$}   {}    {}{}{:blank$}  {:>9}  {:>9}",
+            fit(label, label_width),
+            paint(canvas, HEAT_COLORS[warmth], &HEAT[warmth].to_string()),
+            paint(canvas, TABLE_COLOR, &"█".repeat(table)),
+            paint(canvas, LOG_COLOR, &"░".repeat(log)),
+            "",
+            human_bytes(group.table_bytes),
+            human_bytes(group.log_bytes),
+        ));
+    }
+    let sum = |field: fn(&Chunk<'_>) -> u64| chunks.iter().map(field).sum::<u64>();
+    line(format_args!(
+        "{} chunks: {} in {} tables, {} in {} log segments; {} of it garbage",
+        human_count(chunks.len() as u64),
+        human_bytes(sum(|chunk| chunk.table_bytes)),
+        human_count(sum(|chunk| chunk.tables)),
+        human_bytes(sum(|chunk| chunk.log_bytes)),
+        human_count(sum(|chunk| chunk.segments)),
+        human_bytes(sum(|chunk| chunk.garbage_bytes)),
+    ));
+    text
+}
+
+/// At most `lines_max` groups of neighbours, of almost equal numbers of chunks.
+fn group<'a>(chunks: &[Chunk<'a>], lines_max: usize) -> Vec<Group<'a>> {
+    let lines = chunks.len().min(lines_max);
+    (0..lines)
+        .map(|line| {
+            let part = &chunks[line * chunks.len() / lines..(line + 1) * chunks.len() / lines];
+            Group {
+                start: part.first().map_or(&[], |chunk| chunk.start),
+                chunks: part.len(),
+                table_bytes: part.iter().map(|chunk| chunk.table_bytes).sum(),
+                log_bytes: part.iter().map(|chunk| chunk.log_bytes).sum(),
+                heat: part.iter().map(|chunk| chunk.heat).fold(0.0, f64::max),
+            }
+        })
+        .collect()
+}
+
+fn label(group: &Group<'_>, show: &impl Fn(&[u8]) -> String) -> String {
+    let key = if group.start.is_empty() { "(first)".to_owned() } else { show(group.start) };
+    let key: String = key.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if group.chunks > 1 { format!("{key} ×{}", group.chunks) } else { key }
+}
+
+/// `text` cut to `width` characters.
+fn fit(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+fn paint(canvas: Canvas, color: u8, text: &str) -> String {
+    if canvas.color && !text.is_empty() {
+        format!("\x1b[38;5;{color}m{text}\x1b[0m")
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn show(key: &[u8]) -> String {
+        String::from_utf8_lossy(key).into_owned()
+    }
+
+    fn chunk(start: &[u8], table_bytes: u64, log_bytes: u64, heat: f64) -> Chunk<'_> {
+        Chunk { start, table_bytes, log_bytes, garbage_bytes: 0, tables: 1, segments: 1, heat }
+    }
+
+    #[test]
+    fn chunks_are_drawn_in_key_order_with_their_sizes_and_heat() {
+        let chunks = [
+            chunk(b"", 4_000_000, 0, 0.0),
+            chunk(b"DL", 2_000_000, 2_000_000, 8.0),
+            chunk(b"UA", 0, 10, 4.0),
+        ];
+        let canvas = Canvas { width: 60, lines_max: 10, color: false };
+        let drawing = draw_chunks(&chunks, canvas, show);
+        let lines: Vec<&str> = drawing.lines().collect();
+        assert_eq!(lines.len(), 5, "{drawing}");
+        assert!(lines[1].starts_with("(first)") && lines[1].contains("▁") && lines[1].contains("4.0 MB"));
+        assert!(lines[2].starts_with("DL") && lines[2].contains('█') && lines[2].contains("░░░"));
+        assert!(
+            lines[3].starts_with("UA") && lines[3].contains("▅") && lines[3].contains("░"),
+            "a small log shows"
+        );
+        let widths: Vec<usize> = lines[..4].iter().map(|line| line.chars().count()).collect();
+        assert!(widths.iter().all(|&width| width == widths[0]), "{drawing}");
+        assert!(lines[4].starts_with("3 chunks: 6.0 MB in"), "{drawing}");
+        assert!(draw_chunks(&chunks, Canvas { color: true, ..canvas }, show).contains("\x1b[38;5;196m█"));
+    }
+
+    #[test]
+    fn many_chunks_share_lines_and_none_is_left_out() {
+        let keys: Vec<String> = (0..1000).map(|n| format!("k{n:04}")).collect();
+        let chunks: Vec<Chunk<'_>> =
+            keys.iter().map(|key| chunk(key.as_bytes(), 1_000_000, 0, 0.0)).collect();
+        let drawing = draw_chunks(&chunks, Canvas { lines_max: 7, ..Canvas::default() }, show);
+        assert_eq!(drawing.lines().count(), 9);
+        let shared: u32 = drawing
+            .lines()
+            .filter_map(|line| line.split_once('×')?.1.split(' ').next()?.parse::<u32>().ok())
+            .sum();
+        assert_eq!(shared, 1000, "{drawing}");
+    }
+
+    #[test]
+    fn nothing_long_and_nothing_at_all_can_be_drawn() {
+        assert!(draw_chunks(&[], Canvas::default(), show).contains("0 chunks"));
+        let long = [chunk(&[b'x'; 300], 1, 1, f64::NAN)];
+        let drawing = draw_chunks(&long, Canvas { width: 10, ..Canvas::default() }, show);
+        assert!(drawing.contains('…'), "{drawing}");
+    }
+}

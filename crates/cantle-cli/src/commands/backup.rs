@@ -1,0 +1,35 @@
+//! `cantle backup`: a copy of a store that is a store.
+
+use crate::failure::Outcome;
+use crate::output::human_bytes;
+use crate::store::{Access, StoreArgs};
+use cantle::Options;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Copy a store to a new directory; the copy is a store that opens
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Backup {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The directory to create
+    to: PathBuf,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cantle backup flights flights-2013
+  cantle scan flights-2013 --limit 3";
+
+impl Backup {
+    pub(crate) fn run(self) -> Outcome {
+        let db = self.store.open_db(Access::Write)?;
+        db.backup(&self.to)?;
+        db.close()?;
+        // It opens: that is what a backup is for.
+        let copy = Options::new().read_only(true).create_if_missing(false).open(&self.to)?;
+        eprintln!("backed up to {}: {}", self.to.display(), human_bytes(copy.stats().disk_bytes));
+        Ok(())
+    }
+}

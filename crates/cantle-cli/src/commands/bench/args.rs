@@ -1,0 +1,296 @@
+//! The arguments of `cantle bench`.
+
+use super::records::{RECORDS_MAX, VALUE_BYTES};
+use super::workload::Workload;
+use crate::measure::generator::Distribution;
+use crate::measure::size::parse_size;
+use cantle::{Compression, Durability, KeyspaceOptions, Options};
+use std::path::PathBuf;
+
+/// Measure this machine with the workloads of the papers
+///
+/// Loads records of 14-byte keys and 800-byte values in key order into a new store, syncs, and runs each
+/// workload over each distribution (EvenDB, section 5.3). Prints throughput, latencies, write, read and space
+/// amplification as the kernel and the store count them, where gets were served from, stalls and memory.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "Examples:
+  cantle bench                                              a few minutes, 1,000,000 records
+  cantle bench --workload P --distribution uniform,zipf-composite --overwrites 10
+  cantle bench --workload A,C,E100 --records 10m --memory 1GiB --threads 8 --json
+  cantle bench --workload insert-random --records 5m        an insert-only load
+  cantle bench --open --records 5m                          how fast a killed store opens
+  cantle bench --smoke                                      everything, tiny; checks what it reads")]
+pub(crate) struct Args {
+    /// Workloads to run one after the other on the same store, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "P,A,C,E100")]
+    pub(crate) workload: Vec<Workload>,
+
+    /// Which records they touch, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "zipf-composite")]
+    pub(crate) distribution: Vec<Distribution>,
+
+    /// Records to load, or to insert; k, m and g stand for thousands, millions and milliards
+    #[arg(long, value_name = "N", default_value = "1m", value_parser = parse_count)]
+    pub(crate) records: u64,
+
+    /// Operations of each workload [default: as many as records]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub(crate) operations: Option<u64>,
+
+    /// In workload P and before --open: N times as many puts as records
+    #[arg(long, value_name = "N", conflicts_with = "operations")]
+    pub(crate) overwrites: Option<f64>,
+
+    /// Gets before each workload that fill the caches and are not measured
+    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_count)]
+    pub(crate) warmup: u64,
+
+    /// Threads that run operations [default: as many as cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub(crate) threads: Option<u64>,
+
+    /// Skew of the Zipf distributions: 0 is uniform, below 1
+    #[arg(long, default_value_t = 0.99, value_parser = parse_theta)]
+    pub(crate) theta: f64,
+
+    /// The store's memory budget, as in 256MiB [default: the store's own]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) memory: Option<u64>,
+
+    /// What an acknowledged write survives
+    #[arg(long, value_enum, default_value_t = Survives::Process)]
+    pub(crate) durability: Survives,
+
+    /// Bound on bytes on disk per live byte
+    #[arg(long, value_name = "RATIO", default_value_t = 1.5)]
+    pub(crate) space_amplification: f64,
+
+    /// Compression of tables: none, lz4, zstd or zstd:LEVEL
+    #[arg(long, default_value = "none", value_parser = parse_compression)]
+    pub(crate) compression: Compression,
+
+    /// The size at which a chunk splits, as in 8MiB [default: the store's own]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) chunk_bytes: Option<u64>,
+
+    /// A fixed limit of a chunk's log, as in 2MiB [default: follows from the space bound]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) log_bytes: Option<u64>,
+
+    /// Search logs linearly behind partitioned Bloom filters, as published, instead of by their index
+    #[arg(long)]
+    pub(crate) no_log_index: bool,
+
+    /// Where to put the store, in a new directory of its own [default: the system's temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+
+    /// Leave the store behind and say where it is
+    #[arg(long)]
+    pub(crate) keep: bool,
+
+    /// Of keys, values and order: the same seed repeats a run
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// One JSON object per workload and line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Run every workload and distribution at a tiny size and check what is read
+    #[arg(long, conflicts_with_all = ["open", "operations", "overwrites", "keep"])]
+    pub(crate) smoke: bool,
+
+    /// Measure how long a store takes to open after the process that wrote it was killed
+    #[arg(long)]
+    pub(crate) open: bool,
+
+    /// The writing process of --open: the directory it writes to
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub(crate) open_child: Option<PathBuf>,
+}
+
+/// The store's durability as an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Survives {
+    /// Nothing until the next checkpoint
+    Buffered,
+    /// The end of the process
+    Process,
+    /// Power loss
+    Sync,
+}
+
+impl Survives {
+    /// The library's name for it.
+    pub(crate) fn durability(self) -> Durability {
+        match self {
+            Self::Buffered => Durability::Buffered,
+            Self::Process => Durability::Process,
+            Self::Sync => Durability::Sync,
+        }
+    }
+
+    /// As given on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Buffered => "buffered",
+            Self::Process => "process",
+            Self::Sync => "sync",
+        }
+    }
+}
+
+impl Args {
+    /// The options that the store is opened with.
+    pub(crate) fn store_options(&self) -> Options {
+        let mut keyspace = KeyspaceOptions::new()
+            .space_amplification(self.space_amplification)
+            .compression(self.compression)
+            .log_index(!self.no_log_index);
+        if let Some(bytes) = self.chunk_bytes {
+            keyspace = keyspace.chunk_bytes(bytes);
+        }
+        if let Some(bytes) = self.log_bytes {
+            keyspace = keyspace.log_bytes(bytes);
+        }
+        let mut options = Options::new().durability(self.durability.durability()).default_keyspace(keyspace);
+        if let Some(bytes) = self.memory {
+            options = options.memory_budget(bytes);
+        }
+        options
+    }
+
+    /// Threads that run operations.
+    pub(crate) fn thread_count(&self) -> usize {
+        match self.threads {
+            Some(threads) => threads as usize,
+            None => std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+
+    /// Operations of `workload`.
+    pub(crate) fn operation_count(&self, workload: Workload) -> u64 {
+        match (workload, self.overwrites) {
+            (workload, _) if workload.is_insert() => self.records,
+            (Workload::P, Some(times)) => (self.records as f64 * times).round() as u64,
+            _ => self.operations.unwrap_or(self.records),
+        }
+    }
+
+    /// What no value parser can refuse alone.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.records == 0 || self.records > RECORDS_MAX / 2 {
+            return Err(format!("--records {} is not between 1 and {}", self.records, RECORDS_MAX / 2));
+        }
+        if self.overwrites.is_some_and(|times| !(0.0..=1e6).contains(&times)) {
+            return Err("--overwrites is a number of times, from 0 to a million".into());
+        }
+        Ok(())
+    }
+}
+
+fn parse_count(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is no count: give a number, with k, m or g if you like, as in 500k");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 1,
+        "k" => 1_000,
+        "m" => 1_000_000,
+        "g" => 1_000_000_000,
+        _ => return Err(wrong()),
+    };
+    let digits: String = digits.chars().filter(|&c| c != '_' && c != ',').collect();
+    digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).ok_or_else(wrong)
+}
+
+fn parse_theta(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(theta) if (0.0..1.0).contains(&theta) => Ok(theta),
+        _ => Err(format!("{text:?} is no skew: the generator takes 0 (uniform) to below 1, the papers 0.99")),
+    }
+}
+
+/// The level that `zstd` alone means: Zstandard's own default.
+const ZSTD_LEVEL: i32 = 3;
+
+fn parse_compression(text: &str) -> Result<Compression, String> {
+    let wrong = || format!("{text:?} is no compression: give none, lz4, zstd or zstd:LEVEL with 1 to 22");
+    match text {
+        "none" => Ok(Compression::None),
+        "lz4" => Ok(Compression::Lz4),
+        "zstd" => Ok(Compression::Zstd(ZSTD_LEVEL)),
+        _ => {
+            let level = text.strip_prefix("zstd:").and_then(|level| level.parse::<i32>().ok());
+            level.filter(|level| (1..=22).contains(level)).map(Compression::Zstd).ok_or_else(wrong)
+        }
+    }
+}
+
+/// A compression as given on the command line.
+pub(crate) fn compression_name(compression: Compression) -> String {
+    match compression {
+        Compression::None => "none".into(),
+        Compression::Lz4 => "lz4".into(),
+        Compression::Zstd(level) => format!("zstd:{level}"),
+        other => format!("{other:?}"),
+    }
+}
+
+const _: () = assert!(VALUE_BYTES == 800, "the help text says 800");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Result<Args, clap::Error> {
+        Command::try_parse_from(std::iter::once("bench").chain(line.split_whitespace())).map(|c| c.args)
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_help() {
+        let args = parse("").unwrap();
+        assert_eq!(args.workload, [Workload::P, Workload::A, Workload::C, Workload::E100]);
+        assert_eq!((args.records, args.theta), (1_000_000, 0.99));
+        assert_eq!(args.operation_count(Workload::A), 1_000_000);
+        assert!(args.check().is_ok() && args.thread_count() >= 1);
+    }
+
+    #[test]
+    fn lists_counts_and_sizes_are_taken_apart() {
+        let args = parse(
+            "--workload a,E1000,insert-random --distribution uniform,latest --records 20k --overwrites 2.5 \
+             --memory 64MiB --compression zstd:9",
+        )
+        .unwrap();
+        assert_eq!(args.workload, [Workload::A, Workload::E1000, Workload::InsertRandom]);
+        assert_eq!(args.distribution, [Distribution::Uniform, Distribution::Latest]);
+        assert_eq!(args.operation_count(Workload::P), 50_000);
+        assert_eq!(args.operation_count(Workload::InsertRandom), 20_000);
+        assert_eq!((args.memory, args.compression), (Some(64 << 20), Compression::Zstd(9)));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in [
+            "--workload G",
+            "--theta 1",
+            "--records many",
+            "--compression zstd:23",
+            "--threads 0",
+            "--smoke --open",
+            "--operations 5 --overwrites 5",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        assert!(parse("--records 0").unwrap().check().is_err());
+        assert!(parse("--overwrites nan").unwrap().check().is_err());
+    }
+}

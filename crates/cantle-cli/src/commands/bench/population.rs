@@ -1,0 +1,80 @@
+//! Which records exist while threads add to them.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Hands out record numbers for new records and says below which number all of them certainly exist, so that
+/// readers of recent records do not ask for one that another thread is about to write.
+#[derive(Debug)]
+pub(crate) struct Population {
+    /// The next number to hand out.
+    next: AtomicU64,
+    /// All records below exist. Written under `ahead`, read without it.
+    existing: AtomicU64,
+    /// Records at or above `existing` that exist.
+    ahead: Mutex<BTreeSet<u64>>,
+}
+
+impl Population {
+    /// The records `0..existing`.
+    pub(crate) fn new(existing: u64) -> Self {
+        Self {
+            next: AtomicU64::new(existing),
+            existing: AtomicU64::new(existing),
+            ahead: Mutex::new(BTreeSet::new()),
+        }
+    }
+
+    /// The number for a new record, which the caller writes and then reports by [`Population::written`].
+    pub(crate) fn claim(&self) -> u64 {
+        // Only uniqueness is asked of this counter.
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// `record`, claimed before, exists now.
+    pub(crate) fn written(&self, record: u64) {
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut existing = self.existing.load(Ordering::Relaxed);
+        ahead.insert(record);
+        while ahead.remove(&existing) {
+            existing += 1;
+        }
+        // Release: who reads the number also sees the write that it vouches for.
+        self.existing.store(existing, Ordering::Release);
+    }
+
+    /// All records below this number exist.
+    pub(crate) fn existing(&self) -> u64 {
+        self.existing.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_exists_once_all_before_it_do() {
+        let population = Population::new(10);
+        assert_eq!((population.claim(), population.claim(), population.claim()), (10, 11, 12));
+        population.written(12);
+        assert_eq!(population.existing(), 10);
+        population.written(10);
+        assert_eq!(population.existing(), 11);
+        population.written(11);
+        assert_eq!(population.existing(), 13);
+    }
+
+    #[test]
+    fn threads_claim_each_number_once() {
+        let population = Population::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..5_000).for_each(|_| population.written(population.claim())));
+            }
+        });
+        assert_eq!(population.existing(), 20_000);
+        assert!(population.ahead.lock().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,57 @@
+//! `cantle inspect`: the chunk map.
+
+use crate::chunkmap::{self, Canvas};
+use crate::failure::Outcome;
+use crate::keyfmt::KeyCodec;
+use crate::output::Output;
+use crate::schema::ValueForm;
+use crate::store::{Access, KeyArgs, StoreArgs};
+use clap::Args;
+use std::io::{self, IsTerminal};
+
+/// Draw the chunk map: chunks in key order, their tables, logs and heat
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Inspect {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The chunks as JSON
+    #[arg(long)]
+    json: bool,
+    /// The most lines to draw; neighbours share one
+    #[arg(long, value_name = "LINES", default_value_t = 32)]
+    lines: usize,
+    #[command(flatten)]
+    keys: KeyArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cantle inspect flights
+  cantle inspect flights --lines 1000
+  cantle inspect flights --keyspace events --json";
+
+impl Inspect {
+    pub(crate) fn run(self) -> Outcome {
+        let opened = self.store.open(Access::Read)?;
+        let (codec, schema) = opened.codec(&self.keys)?;
+        let chunks = opened.keyspace.chunks()?;
+        let mut output = Output::new();
+        if self.json {
+            output.json(&chunks)?;
+            return output.finish();
+        }
+        output.line(format!("keyspace {}", opened.keyspace.name()))?;
+        if let KeyCodec::Columns(_) = codec {
+            output.line(format!("key      {schema}"))?;
+        }
+        match &schema.value {
+            ValueForm::Csv(columns) => output.line(format!("value    {}", columns.join(",")))?,
+            ValueForm::Json => output.line("value    JSON objects")?,
+            ValueForm::Raw => {}
+        }
+        let canvas = Canvas { lines_max: self.lines, color: io::stdout().is_terminal(), ..Canvas::default() };
+        output.bytes(chunkmap::draw(&chunks, canvas, |key| codec.show_start(key)).as_bytes())?;
+        output.finish()
+    }
+}

@@ -1,0 +1,229 @@
+//! `cantle stats`: what a store says of itself.
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{Output, human_bytes, human_count};
+use crate::store::{Access, StoreArgs};
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value};
+use std::fmt::Write as _;
+
+/// Print a store's counters and sizes
+///
+/// Counters count from the opening of the store, which is this command's own.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Stats {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// How they are printed
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cantle stats flights
+  cantle stats flights --json
+  cantle stats flights --format prometheus > /var/lib/node_exporter/cantle.prom";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table
+    Text,
+    /// JSON
+    Json,
+    /// Prometheus' text format
+    Prometheus,
+}
+
+impl Stats {
+    pub(crate) fn run(self) -> Outcome {
+        let opened = self.store.open(Access::Read)?;
+        let Value::Object(stats) = serde_json::to_value(opened.db.stats())? else {
+            return Err(Failure::Failed("the store's statistics are no object".into()));
+        };
+        let mut output = Output::new();
+        match if self.json { Format::Json } else { self.format } {
+            Format::Json => output.json(&stats)?,
+            Format::Prometheus => output.bytes(prometheus(&stats).as_bytes())?,
+            Format::Text => output.bytes(text(&stats).as_bytes())?,
+        }
+        output.finish()
+    }
+}
+
+/// A figure of the statistics. Nested objects are taken apart: `gets_served` with `table` is
+/// `gets_served_table`, a duration is its seconds.
+struct Figure {
+    name: String,
+    value: Number,
+}
+
+enum Number {
+    Count(u64),
+    Seconds(f64),
+}
+
+fn figures(object: &Map<String, Value>) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for (name, value) in object {
+        match value {
+            Value::Number(number) => {
+                if let Some(count) = number.as_u64() {
+                    figures.push(Figure { name: name.clone(), value: Number::Count(count) });
+                }
+            }
+            Value::Object(inner) => match (inner.get("secs"), inner.get("nanos")) {
+                (Some(seconds), Some(nanos)) => {
+                    let part = |value: &Value| value.as_f64().unwrap_or(0.0);
+                    let seconds = part(seconds) + part(nanos) / 1e9;
+                    figures.push(Figure { name: name.clone(), value: Number::Seconds(seconds) });
+                }
+                _ => figures.extend(
+                    self::figures(inner)
+                        .into_iter()
+                        .map(|figure| Figure { name: format!("{name}_{}", figure.name), ..figure }),
+                ),
+            },
+            _ => {}
+        }
+    }
+    figures
+}
+
+fn keyspaces(stats: &Map<String, Value>) -> Vec<(&str, &Map<String, Value>)> {
+    let keyspaces = stats.get("keyspaces").and_then(Value::as_array).into_iter().flatten();
+    keyspaces
+        .filter_map(Value::as_object)
+        .map(|object| (object.get("name").and_then(Value::as_str).unwrap_or_default(), object))
+        .collect()
+}
+
+fn text(stats: &Map<String, Value>) -> String {
+    let mut text = String::new();
+    let mut section = |title: &str, object: &Map<String, Value>| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{title}");
+        for Figure { name, value } in figures(object) {
+            let shown = match value {
+                Number::Count(bytes) if name.contains("bytes") || name.starts_with("memory_") => {
+                    human_bytes(bytes)
+                }
+                Number::Count(count) => human_count(count),
+                Number::Seconds(seconds) => format!("{:.3} ms", seconds * 1e3),
+            };
+            let _ = writeln!(text, "  {:<28}{shown:>16}", name.replace('_', " "));
+        }
+    };
+    section("store", stats);
+    for (name, object) in keyspaces(stats) {
+        section(&format!("keyspace {name}"), object);
+    }
+    if let Some(reason) = stats.get("read_only").and_then(Value::as_str) {
+        let _ = writeln!(text, "read-only: {reason}");
+    }
+    text
+}
+
+/// Figures that can go down; all others count up from the opening of the store.
+const GAUGES: [&str; 12] = [
+    "version",
+    "epoch",
+    "open_snapshots",
+    "disk_bytes",
+    "memory_budget",
+    "memory_used",
+    "maintenance_queued",
+    "chunks",
+    "table_bytes",
+    "log_bytes",
+    "held_bytes",
+    "live_bytes",
+];
+
+fn prometheus(stats: &Map<String, Value>) -> String {
+    let mut text = String::new();
+    // All samples of a metric stand together, whichever keyspace they are of.
+    let mut metrics: Vec<(String, &'static str, Vec<String>)> = Vec::new();
+    let mut add = |scope: &str, labels: &str, object: &Map<String, Value>| {
+        for Figure { name, value } in figures(object) {
+            let gauge = GAUGES.contains(&name.as_str());
+            let total = name.ends_with("_total");
+            let stem = name.strip_suffix("_total").unwrap_or(&name);
+            let (suffix, kind, sample) = match value {
+                Number::Count(count) if gauge => ("", "gauge", count.to_string()),
+                Number::Count(count) => ("_total", "counter", count.to_string()),
+                Number::Seconds(seconds) if total => ("_seconds_total", "counter", seconds.to_string()),
+                Number::Seconds(seconds) => ("_seconds", "gauge", seconds.to_string()),
+            };
+            let metric = format!("cantle_{scope}{stem}{suffix}");
+            let sample = format!("{metric}{labels} {sample}");
+            match metrics.iter_mut().find(|known| known.0 == metric) {
+                Some(known) => known.2.push(sample),
+                None => metrics.push((metric, kind, vec![sample])),
+            }
+        }
+    };
+    add("", "", stats);
+    for (name, object) in keyspaces(stats) {
+        let name = name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        add("keyspace_", &format!("{{keyspace=\"{name}\"}}"), object);
+    }
+    for (metric, kind, samples) in metrics {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "# TYPE {metric} {kind}");
+        for sample in samples {
+            let _ = writeln!(text, "{sample}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Map<String, Value> {
+        let json = r#"{"keyspaces":[
+            {"name":"a\"b","chunks":3,"gets":7,"gets_served":{"table":5}},
+            {"name":"c","chunks":4,"gets":0,"gets_served":{"table":0}}],
+            "disk_bytes":1500,"checkpoints":2,"write_delay_total":{"secs":1,"nanos":500000000},
+            "open_time":{"secs":0,"nanos":2000000},"read_only":null}"#;
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn prometheus_groups_samples_by_metric_and_escapes_labels() {
+        assert_eq!(
+            prometheus(&sample()),
+            r#"# TYPE cantle_disk_bytes gauge
+cantle_disk_bytes 1500
+# TYPE cantle_checkpoints_total counter
+cantle_checkpoints_total 2
+# TYPE cantle_write_delay_seconds_total counter
+cantle_write_delay_seconds_total 1.5
+# TYPE cantle_open_time_seconds gauge
+cantle_open_time_seconds 0.002
+# TYPE cantle_keyspace_chunks gauge
+cantle_keyspace_chunks{keyspace="a\"b"} 3
+cantle_keyspace_chunks{keyspace="c"} 4
+# TYPE cantle_keyspace_gets_total counter
+cantle_keyspace_gets_total{keyspace="a\"b"} 7
+cantle_keyspace_gets_total{keyspace="c"} 0
+# TYPE cantle_keyspace_gets_served_table_total counter
+cantle_keyspace_gets_served_table_total{keyspace="a\"b"} 5
+cantle_keyspace_gets_served_table_total{keyspace="c"} 0
+"#
+        );
+    }
+
+    #[test]
+    fn text_has_units() {
+        let text = text(&sample());
+        assert!(text.contains("disk bytes") && text.contains("1.5 kB"), "{text}");
+        assert!(text.contains("2.000 ms") && text.contains("keyspace c"), "{text}");
+    }
+}

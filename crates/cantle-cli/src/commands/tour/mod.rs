@@ -1,0 +1,188 @@
+//! `cantle tour`: real data in, questions answered, a crash survived, and what it cost.
+//!
+//! Works in one directory, which it names: temporary, unless one is given, and then the store stays. Each step
+//! checks what it shows against the data itself.
+
+mod crash;
+mod flights;
+mod ingest;
+mod local_time;
+mod narrate;
+mod questions;
+
+use crate::chunkmap::{self, Canvas};
+use crate::failure::{Failure, Outcome};
+use crate::keyfmt::KeyCodec;
+use crate::measure::display::{bytes, count, duration, rate};
+use crate::measure::failed;
+use cantle::{KeyspaceOptions, Options};
+use ingest::Digest;
+use narrate::Narrator;
+use questions::{Expected, Questions};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// See the store at work: 336,776 flights, three questions, a crash
+///
+/// Loads the flights out of New York in 2013 in time order, answers three questions by range scans, kills a
+/// writing process half way and shows that nothing acknowledged is lost, and draws the chunk map. Takes
+/// about twenty seconds; the exit code says whether every check held.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "Examples:
+  cantle tour
+  cantle tour --dir /tmp/tour          keeps the store, to go on with
+  cantle tour --rows 20000             the first weeks of January only")]
+pub(crate) struct Args {
+    /// Keep the store here, in a directory that does not exist or is empty [default: a temporary one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+
+    /// Load only the first N flights
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rows: Option<u64>,
+
+    /// The flights, as CSV or CSV.gz [default: those in the repository]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// The process that is killed: the directory of the store it writes to
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub(crate) writer: Option<PathBuf>,
+}
+
+/// Small chunks, so that 30 MB make a map worth drawing.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// Less than the default on most machines: a tour should not look good by caching everything.
+const MEMORY_BYTES: u64 = 64 << 20;
+
+/// The map's size: within 100 columns behind the narrator's indentation, and one screen with what is above it.
+const MAP_COLUMNS: usize = 96;
+const MAP_LINES: usize = 24;
+
+/// How often the questions are asked again before the map is drawn, to give it warm places.
+const REPEATS: u64 = 50;
+
+fn options() -> Options {
+    Options::new()
+        .memory_budget(MEMORY_BYTES)
+        .default_keyspace(KeyspaceOptions::new().chunk_bytes(CHUNK_BYTES))
+}
+
+/// Runs the command. Checks that did not hold are reported as damage.
+pub(crate) fn run(args: Args) -> Outcome {
+    if let Some(dir) = &args.writer {
+        return crash::child(&options().create_if_missing(false).open(dir)?);
+    }
+    // Held until the end: dropped, it removes its directory.
+    let (dir, temporary) = match &args.dir {
+        Some(dir) => (dir.clone(), None),
+        None => {
+            let temporary = tempfile::Builder::new().prefix("cantle-tour-").tempdir();
+            let temporary = temporary.map_err(failed("create a directory in", &std::env::temp_dir()))?;
+            (temporary.path().join("flights"), Some(temporary))
+        }
+    };
+    let mut narrator = Narrator::new();
+    narrator.say(&format!("A tour of Cantle, in {}", dir.display()))?;
+    visit(&mut narrator, &args, &dir)?;
+    if temporary.is_none() {
+        narrator.say(&format!(
+            "The store is kept: try the commands above, or `cantle inspect {}`.",
+            dir.display()
+        ))?;
+    } else {
+        narrator.say("The store goes now; with --dir DIR it stays, and the commands above work on it.")?;
+    }
+    match narrator.checks() {
+        (_, []) => Ok(()),
+        (all, wrong) => Err(Failure::Damage(format!(
+            "{} of {all} checks did not hold: {}",
+            wrong.len(),
+            wrong.join("; ")
+        ))),
+    }
+}
+
+fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome {
+    let shown = dir.display().to_string();
+    let data = match &args.data {
+        Some(data) => data.clone(),
+        None => flights::bundled()?,
+    };
+    let questions = Questions::new()?;
+
+    narrator.step("Load the flights out of New York in 2013, in time order, which is not key order")?;
+    narrator
+        .say("key: (carrier, origin, scheduled departure, flight number); value: the row's other columns")?;
+    narrator.code("let key = cantle::key::encode(&(\"UA\", \"EWR\", scheduled_micros, 1545_i64));")?;
+    narrator.code("db.put(key, value)?;")?;
+    let db = options().error_if_exists(true).open(dir)?;
+    let loaded = ingest::load(narrator, &db, dir, &data, args.rows, Expected::new(&questions))?;
+
+    let (columns, expected) = (&loaded.columns, &loaded.expected);
+    let united = questions.united(narrator, &db, &shown, columns, expected)?;
+    let delta = questions.delta(narrator, &db, &shown, columns, expected)?;
+    let jetblue = questions.jetblue(narrator, &db, &shown, columns, expected)?;
+
+    narrator.step(&format!(
+        "A process writes {} bookings to the same store and is killed half way",
+        count(crash::BOOKINGS)
+    ))?;
+    db.close()?;
+    // The lock goes with the last handle.
+    drop(db);
+    let acknowledged = crash::write_and_kill(narrator, dir)?;
+    let started = Instant::now();
+    let db = options().create_if_missing(false).open(dir)?;
+    let open = started.elapsed();
+    crash::check(narrator, &db, acknowledged, open)?;
+    let (found, ascending) = Digest::of(&db)?;
+    narrator.check(
+        ascending && found == loaded.digest,
+        &format!("the {} flights are as they were, byte for byte", count(found.rows)),
+    )?;
+
+    narrator.step("The chunk map: where the keys lie, and which of them are asked for")?;
+    narrator.code(&format!("$ cantle inspect {shown}"))?;
+    let rows = questions.repeat(&db, REPEATS)?;
+    narrator.say(&format!("after asking each question {REPEATS} times more ({} rows)", count(rows)))?;
+    narrator.say("")?;
+    let codec = KeyCodec::new(None, &columns.schema());
+    let canvas = Canvas { width: MAP_COLUMNS, lines_max: MAP_LINES, color: narrator.is_styled() };
+    narrator.lines(chunkmap::draw(&db.chunks()?, canvas, |key| codec.show_start(key)).lines())?;
+
+    narrator.step("What the tour measured")?;
+    summary(narrator, &loaded, [united, delta, jetblue], acknowledged, open)?;
+    db.close()?;
+    Ok(())
+}
+
+fn summary(
+    narrator: &mut Narrator,
+    loaded: &ingest::Loaded,
+    scans: [std::time::Duration; 3],
+    acknowledged: u64,
+    open: std::time::Duration,
+) -> Outcome {
+    let flights = loaded.digest.rows;
+    let per_second = count(rate(flights, loaded.took) as u64);
+    let mut facts = vec![("loading", format!("{} flights, {per_second} per second", count(flights)))];
+    if let Some(ratio) = loaded.device_amplification {
+        facts.push(("written", format!("{ratio:.2} bytes to the device per byte of key and value")));
+    }
+    if let Some(peak) = loaded.peak_resident_bytes {
+        facts.push(("memory", format!("{} resident at most while loading", bytes(peak))));
+    }
+    facts.push(("questions", scans.map(duration).join(", ")));
+    facts.push((
+        "crash",
+        format!("{} acknowledged writes kept, opened in {}", count(acknowledged), duration(open)),
+    ));
+    let (checks, wrong) = narrator.checks();
+    facts.push(("checks", format!("{} of {checks} held", checks as usize - wrong.len())));
+    for (name, text) in facts {
+        narrator.say(&format!("{name:<10} {text}"))?;
+    }
+    narrator.say("")
+}

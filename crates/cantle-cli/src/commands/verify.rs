@@ -1,0 +1,63 @@
+//! `cantle verify`: reads every file and checks it.
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{Output, human_bytes, human_count};
+use crate::store::{Access, StoreArgs};
+use clap::Args;
+use serde_json::json;
+
+/// Read every file of a store and check it; exit 1 if there is damage
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cantle verify flights
+  cantle verify flights --json";
+
+impl Verify {
+    pub(crate) fn run(self) -> Outcome {
+        let report = self.store.open_db(Access::Read)?.verify()?;
+        let damage: Vec<String> = report.damage.iter().map(ToString::to_string).collect();
+        let unknown: Vec<String> =
+            report.unknown_files.iter().map(|path| path.display().to_string()).collect();
+        let mut output = Output::new();
+        if self.json {
+            output.json(&json!({
+                "ok": report.is_ok(), "files": report.files, "bytes": report.bytes, "entries": report.entries,
+                "damage": damage, "unknown_files": unknown,
+            }))?;
+        } else {
+            for what in &damage {
+                output.line(what)?;
+            }
+            for path in &unknown {
+                output.line(format!("{path} does not belong to the store (harmless)"))?;
+            }
+            output.line(format!(
+                "{} files, {}, {} entries: {}",
+                human_count(report.files),
+                human_bytes(report.bytes),
+                human_count(report.entries),
+                if damage.is_empty() {
+                    "no damage".to_owned()
+                } else {
+                    format!("{} damaged places", damage.len())
+                },
+            ))?;
+        }
+        output.finish()?;
+        if report.is_ok() {
+            return Ok(());
+        }
+        let path = self.store.db.display();
+        Err(Failure::Damage(format!("{path} is damaged: restore the files named from a backup")))
+    }
+}

@@ -1,0 +1,70 @@
+//! Why a command ends early, and with which exit code.
+
+use std::io;
+
+/// The result of a command.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Whoever read our output went away: no failure of ours.
+    ClosedPipe,
+    /// What was asked for is not there.
+    Absent(String),
+    /// Bytes on disk are not what was written.
+    Damage(String),
+    /// The command line asks for something that makes no sense.
+    Usage(String),
+    /// Anything else.
+    Failed(String),
+}
+
+impl Failure {
+    /// What to say on standard error.
+    pub(crate) fn message(&self) -> Option<&str> {
+        match self {
+            Self::ClosedPipe => None,
+            Self::Absent(message) | Self::Damage(message) | Self::Usage(message) | Self::Failed(message) => {
+                Some(message)
+            }
+        }
+    }
+
+    /// The exit code.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::ClosedPipe => 0,
+            Self::Absent(_) | Self::Damage(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Failed(_) => 3,
+        }
+    }
+}
+
+impl From<cantle::Error> for Failure {
+    fn from(error: cantle::Error) -> Self {
+        let message = error.to_string();
+        match error {
+            cantle::Error::Corruption { .. } => Self::Damage(message),
+            cantle::Error::InvalidArgument(_) => Self::Usage(message),
+            _ => Self::Failed(message),
+        }
+    }
+}
+
+/// Errors of standard output; those of inputs are given their file's name where they arise.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::ClosedPipe,
+            _ => Self::Failed(format!("cannot write the output: {error}")),
+        }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        if error.is_io() { io::Error::from(error).into() } else { Self::Failed(error.to_string()) }
+    }
+}

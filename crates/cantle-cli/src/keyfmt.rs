@@ -1,0 +1,346 @@
+//! Keys as people write and read them.
+//!
+//! A key of named columns is a CSV record, `UA,EWR,2013-07-04T09:00:00Z,1545`; an empty field is a null; a time
+//! is RFC 3339 and kept as UTC microseconds. Other keys are raw (escaped text), hexadecimal, or any composite
+//! key as a JSON array. A key prints only if its text parses to the same bytes again, so that printed keys can
+//! be used as arguments and exports load back exactly.
+
+use crate::csvtext;
+use crate::escape;
+use crate::schema::{ColumnType, KeyColumn, Schema};
+use cantle::key::{self, Part};
+use clap::ValueEnum;
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+use std::str;
+
+/// How keys are written when not by their columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KeyFormat {
+    /// The bytes themselves, with \\, \t, \n, \r and \xNN for what is not printable
+    Raw,
+    /// Hexadecimal digits
+    Hex,
+    /// Any composite key as a JSON array: ["UA",1545,null]
+    Tuple,
+}
+
+/// Parses and prints keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KeyCodec {
+    /// Escaped bytes.
+    Raw,
+    /// Hexadecimal digits.
+    Hex,
+    /// A JSON array of parts.
+    Tuple,
+    /// A CSV record of these columns.
+    Columns(Vec<KeyColumn>),
+}
+
+impl KeyCodec {
+    /// The codec that the user asked for, else that of the keyspace.
+    pub(crate) fn new(format: Option<KeyFormat>, schema: &Schema) -> Self {
+        match format {
+            Some(KeyFormat::Raw) => Self::Raw,
+            Some(KeyFormat::Hex) => Self::Hex,
+            Some(KeyFormat::Tuple) => Self::Tuple,
+            None if schema.key.is_empty() => Self::Raw,
+            None => Self::Columns(schema.key.clone()),
+        }
+    }
+
+    /// The key that `text` names.
+    pub(crate) fn parse(&self, text: &[u8]) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Columns(columns) => {
+                let fields = csvtext::split(text)?;
+                if fields.len() != columns.len() {
+                    return Err(format!(
+                        "the key has {} columns ({}), {:?} has {}",
+                        columns.len(),
+                        names(columns),
+                        String::from_utf8_lossy(text),
+                        fields.len()
+                    ));
+                }
+                key_of_texts(columns, fields.iter().map(Vec::as_slice))
+            }
+            _ => self.parse_start(text),
+        }
+    }
+
+    /// The start of a key that `text` names: the first of its columns, or its first bytes.
+    pub(crate) fn parse_start(&self, text: &[u8]) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Raw => escape::unescape(text),
+            Self::Hex => escape::from_hex(text),
+            Self::Tuple => Ok(key::encode(&parse_tuple(text)?)),
+            Self::Columns(columns) => {
+                let fields = csvtext::split(text)?;
+                if fields.len() > columns.len() {
+                    return Err(format!("the key has only {} columns ({})", columns.len(), names(columns)));
+                }
+                key_of_texts(columns, fields.iter().map(Vec::as_slice))
+            }
+        }
+    }
+
+    /// Where the keys that begin with `text` start and end; without an end they go on to the last key.
+    pub(crate) fn parse_prefix(&self, text: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>), String> {
+        let start = self.parse_start(text)?;
+        let end = match self {
+            Self::Raw | Self::Hex => after_prefix(&start),
+            // No part begins with 0xff; only a longer text that goes on with a zero byte does.
+            Self::Tuple | Self::Columns(_) => Some([start.as_slice(), &[u8::MAX]].concat()),
+        };
+        Ok((start, end))
+    }
+
+    /// The text that [`parse`](Self::parse) takes back to `key`, if there is one.
+    pub(crate) fn print(&self, key: &[u8]) -> Option<String> {
+        match self {
+            Self::Raw => Some(escape::escape(key)),
+            Self::Hex => Some(escape::to_hex(key)),
+            Self::Tuple => {
+                let parts = key::parse(key).ok()?;
+                Some(format!("[{}]", parts.iter().map(tuple_json).collect::<Option<Vec<_>>>()?.join(",")))
+            }
+            Self::Columns(columns) => {
+                let texts = key_texts(columns, key)?;
+                String::from_utf8(csvtext::record(&texts)).ok()
+            }
+        }
+    }
+
+    /// A text for people: what [`print`](Self::print) gives, else hexadecimal digits behind `0x`.
+    pub(crate) fn show(&self, key: &[u8]) -> String {
+        self.print(key).unwrap_or_else(|| format!("0x{}", escape::to_hex(key)))
+    }
+
+    /// A text for where a chunk starts: its key may be cut off anywhere.
+    pub(crate) fn show_start(&self, key: &[u8]) -> String {
+        let cut = match self {
+            Self::Columns(columns) if self.print(key).is_none() => cut_texts(columns, key),
+            _ => None,
+        };
+        cut.and_then(|texts| String::from_utf8(csvtext::record(&texts)).ok())
+            .unwrap_or_else(|| self.show(key))
+    }
+}
+
+/// The texts of the columns that lie whole in the first bytes of a cut key, and of what there is of the next.
+fn cut_texts(columns: &[KeyColumn], key: &[u8]) -> Option<Vec<String>> {
+    // More than a line shows; looking for the last whole column is quadratic in it.
+    let head = key.get(..128).unwrap_or(key);
+    let (end, parts) = (0..=head.len()).rev().find_map(|end| Some((end, key::parse(&head[..end]).ok()?)))?;
+    if parts.len() > columns.len() {
+        return None;
+    }
+    let texts = parts.iter().zip(columns).map(|(part, column)| text_of_part(column, part));
+    let mut texts: Vec<String> = texts.collect::<Option<_>>()?;
+    let next = columns.get(parts.len()).and_then(|column| match head[end..] {
+        [0x02, ref text @ ..] => Some(String::from_utf8_lossy(text).into_owned()),
+        // An integer or a time whose last bytes are cut off: the smallest one that begins so.
+        [code @ 0x15..=0x1c, ref bytes @ ..] => {
+            let mut whole = [&[code], bytes].concat();
+            whole.resize(1 + usize::from(code - 0x14), 0);
+            text_of_part(column, key::parse(&whole).ok()?.first()?)
+        }
+        _ => None,
+    });
+    texts.extend(next);
+    (!texts.is_empty()).then_some(texts)
+}
+
+fn names(columns: &[KeyColumn]) -> String {
+    columns.iter().map(KeyColumn::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// The first byte string behind all that begin with `prefix`.
+fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+/// The key of the columns' texts, in their order.
+pub(crate) fn key_of_texts<'a>(
+    columns: &[KeyColumn],
+    texts: impl Iterator<Item = &'a [u8]>,
+) -> Result<Vec<u8>, String> {
+    let mut builder = key::Builder::new();
+    for (column, text) in columns.iter().zip(texts) {
+        builder = builder.part(&part_of_text(column, text)?);
+    }
+    Ok(builder.finish())
+}
+
+/// The texts of a key's columns, if the key consists of them and each text reads as the same part again.
+pub(crate) fn key_texts(columns: &[KeyColumn], key: &[u8]) -> Option<Vec<String>> {
+    let parts = parts_of(columns, key)?;
+    parts.iter().zip(columns).map(|(part, column)| text_of_part(column, part)).collect()
+}
+
+fn parts_of(columns: &[KeyColumn], key: &[u8]) -> Option<Vec<Part>> {
+    key::parse(key).ok().filter(|parts| parts.len() == columns.len())
+}
+
+/// The part that a column's text stands for. The empty text is a null.
+fn part_of_text(column: &KeyColumn, text: &[u8]) -> Result<Part, String> {
+    let KeyColumn(name, kind) = column;
+    if text.is_empty() {
+        return Ok(Part::Null);
+    }
+    let text = str::from_utf8(text).map_err(|_| format!("column {name:?} is not UTF-8"))?;
+    let wrong = |what: &str| format!("column {name:?} is {what}: {:?}", shortened(text));
+    match kind {
+        ColumnType::Text => Ok(Part::Text(text.to_owned())),
+        ColumnType::Int => text.parse().map(Part::Int).map_err(|_| wrong("not a 64-bit integer")),
+        ColumnType::Float => text.parse().map(Part::Float).map_err(|_| wrong("not a number")),
+        ColumnType::Time => {
+            let time: Timestamp =
+                text.parse().map_err(|_| wrong("not an RFC 3339 time such as 2013-07-04T09:00:00Z"))?;
+            if time.subsec_nanosecond() % 1000 != 0 {
+                return Err(wrong("finer than a microsecond"));
+            }
+            Ok(Part::Int(time.as_microsecond()))
+        }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let mut short: String = text.chars().take(40).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+/// The text of a part, if it reads as the same part again.
+fn text_of_part(column: &KeyColumn, part: &Part) -> Option<String> {
+    let text = match (part, column.1) {
+        (Part::Null, _) => String::new(),
+        (Part::Text(text), ColumnType::Text) => text.clone(),
+        (Part::Int(int), ColumnType::Int) => int.to_string(),
+        (Part::Float(float), ColumnType::Float) => format!("{float:?}"),
+        (Part::Int(micros), ColumnType::Time) => Timestamp::from_microsecond(*micros).ok()?.to_string(),
+        _ => return None,
+    };
+    (part_of_text(column, text.as_bytes()).as_ref() == Ok(part)).then_some(text)
+}
+
+/// The part that a JSON value stands for in a column.
+fn part_of_json(column: &KeyColumn, json: &RawValue) -> Result<Part, String> {
+    let KeyColumn(name, kind) = column;
+    match (json.get().as_bytes().first(), kind) {
+        (Some(b'n'), _) => Ok(Part::Null),
+        (Some(b'"'), _) => part_of_text(column, string_of_json(json)?.as_bytes()),
+        (Some(b'-' | b'0'..=b'9'), ColumnType::Int | ColumnType::Float) => {
+            part_of_text(column, json.get().as_bytes())
+        }
+        _ => Err(format!("column {name:?} is not a {}: {}", kind.name(), shortened(json.get()))),
+    }
+}
+
+/// A JSON string's text.
+pub(crate) fn string_of_json(json: &RawValue) -> Result<String, String> {
+    serde_json::from_str(json.get()).map_err(|_| format!("not a string: {}", shortened(json.get())))
+}
+
+/// The key of columns whose JSON values `member` looks up; a missing one is a null.
+pub(crate) fn key_of_json<'a>(
+    columns: &[KeyColumn],
+    member: impl Fn(&str) -> Option<&'a RawValue>,
+) -> Result<Vec<u8>, String> {
+    let mut builder = key::Builder::new();
+    for column in columns {
+        builder = match member(&column.0) {
+            Some(json) => builder.part(&part_of_json(column, json)?),
+            None => builder.null(),
+        };
+    }
+    Ok(builder.finish())
+}
+
+/// The JSON texts of a key's columns, if the key consists of them.
+pub(crate) fn key_json(columns: &[KeyColumn], key: &[u8]) -> Option<Vec<String>> {
+    let parts = parts_of(columns, key)?;
+    let json = |(part, column): (&Part, &KeyColumn)| {
+        let text = text_of_part(column, part)?;
+        Some(match part {
+            Part::Null => "null".to_owned(),
+            Part::Int(_) if column.1 == ColumnType::Int => text,
+            Part::Float(float) if float.is_finite() => text,
+            _ => json_string(&text),
+        })
+    };
+    parts.iter().zip(columns).map(json).collect()
+}
+
+/// `text` as a JSON string.
+pub(crate) fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// A part as self-describing JSON. Bytes are `{"hex":"…"}`, floats that JSON lacks `{"float":"bits in hex"}`.
+fn tuple_json(part: &Part) -> Option<String> {
+    Some(match part {
+        Part::Null => "null".into(),
+        Part::Bool(bool) => bool.to_string(),
+        Part::Int(int) => int.to_string(),
+        Part::Float(float) if float.is_finite() => format!("{float:?}"),
+        Part::Float(float) => format!("{{\"float\":\"{:016x}\"}}", float.to_bits()),
+        Part::Text(text) => json_string(text),
+        Part::Bytes(bytes) => format!("{{\"hex\":\"{}\"}}", escape::to_hex(bytes)),
+        Part::Nested(parts) => {
+            format!("[{}]", parts.iter().map(tuple_json).collect::<Option<Vec<_>>>()?.join(","))
+        }
+        _ => return None,
+    })
+}
+
+/// The parts of a self-describing JSON array.
+pub(crate) fn parse_tuple(json: &[u8]) -> Result<Vec<Part>, String> {
+    tuple_parts(json, 0)
+}
+
+fn tuple_parts(json: &[u8], depth: u32) -> Result<Vec<Part>, String> {
+    // As deep as `cantle::key` reads back.
+    if depth > 32 {
+        return Err("the key nests deeper than 32 levels".into());
+    }
+    let items: Vec<&RawValue> = serde_json::from_slice(json)
+        .map_err(|_| format!("{:?} is not a JSON array", shortened(&String::from_utf8_lossy(json))))?;
+    items.into_iter().map(|item| tuple_part(item, depth)).collect()
+}
+
+fn tuple_part(item: &RawValue, depth: u32) -> Result<Part, String> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Special {
+        Hex(String),
+        Float(String),
+    }
+    let text = item.get();
+    let wrong = || format!("{} is no part of a key", shortened(text));
+    Ok(match text.as_bytes().first() {
+        Some(b'n') => Part::Null,
+        Some(b't') => Part::Bool(true),
+        Some(b'f') => Part::Bool(false),
+        Some(b'"') => Part::Text(string_of_json(item)?),
+        Some(b'[') => Part::Nested(tuple_parts(text.as_bytes(), depth + 1)?),
+        Some(b'{') => match serde_json::from_str(text).map_err(|_| wrong())? {
+            Special::Hex(hex) => Part::Bytes(escape::from_hex(hex.as_bytes())?),
+            Special::Float(bits) => {
+                Part::Float(f64::from_bits(u64::from_str_radix(&bits, 16).map_err(|_| wrong())?))
+            }
+        },
+        _ if text.contains(['.', 'e', 'E']) => Part::Float(text.parse().map_err(|_| wrong())?),
+        _ => Part::Int(text.parse().map_err(|_| wrong())?),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! Sizes as people type them: `64MiB`, `1.5g`, `4096`.
+
+/// Parses a number of bytes with an optional unit: `k`, `m`, `g`, `t` and their `kb`, `kib` forms, in either
+/// case, all in powers of 1024, as memory is counted.
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong =
+        || format!("{text:?} is no size: give bytes or a number with KiB, MiB, GiB or TiB, as in 256MiB");
+    let text = text.trim();
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return Err(wrong()),
+    };
+    let bytes = match number.parse::<u64>() {
+        Ok(whole) => whole.checked_mul(1 << shift).ok_or_else(wrong)?,
+        Err(_) => {
+            let bytes = number.parse::<f64>().map_err(|_| wrong())? * (1u64 << shift) as f64;
+            // 2^53: every whole number up to here is exact, and no machine has more.
+            if bytes > 9.0e15 {
+                return Err(wrong());
+            }
+            bytes as u64
+        }
+    };
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_size;
+
+    #[test]
+    fn sizes_are_read_with_and_without_units() {
+        let cases = [
+            ("0", 0),
+            ("4096", 4096),
+            ("1k", 1024),
+            ("64MiB", 64 << 20),
+            ("1.5g", 3 << 29),
+            ("2 TB", 2 << 40),
+        ];
+        for (text, bytes) in cases {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused_with_an_example() {
+        for text in ["", "x", "-1", "1.2.3", "12 parsecs", "99999999999999999999", "20000000000g", "1e3"] {
+            assert!(parse_size(text).unwrap_err().contains("256MiB"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Rows of text files as pairs of a key and a value, and back.
+//!
+//! A reader yields one [`Row`] for each record with the number of the line where it starts. A row that cannot be
+//! understood is reported in its place and reading goes on behind it; only the file itself failing ends it.
+//! What is written by [`write`] reads back as the same pair, or is refused.
+
+pub(crate) mod csv;
+mod lines;
+pub(crate) mod members;
+pub(crate) mod ndjson;
+pub(crate) mod tsv;
+pub(crate) mod write;
+
+use crate::csvtext;
+use crate::failure::Outcome;
+use crate::schema::ValueForm;
+
+/// The most that one row may hold, in bytes: a key and a value at the store's limits, in text. A quote that is
+/// never closed ends here instead of filling the memory.
+pub(crate) const ROW_BYTES_MAX: u64 = (1 << 30) + (1 << 20);
+
+/// One record of a file.
+pub(crate) struct Row {
+    /// The line where it starts, from 1.
+    pub(crate) line: u64,
+    /// Its key and value, or what is wrong with it.
+    pub(crate) pair: Result<(Vec<u8>, Vec<u8>), String>,
+}
+
+/// Reads rows one by one.
+pub(crate) trait Rows {
+    /// The next row; none at the end. An error is the file's own and ends it.
+    fn next_row(&mut self) -> Outcome<Option<Row>>;
+}
+
+/// `bytes` as a value of this form, in the one way that it is kept, or what is wrong with it.
+pub(crate) fn value_of_bytes(form: &ValueForm, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    match form {
+        ValueForm::Raw => Ok(bytes),
+        ValueForm::Csv(columns) => {
+            let fields = csvtext::split(&bytes)?;
+            if fields.len() != columns.len() {
+                return Err(format!(
+                    "the value has {} columns ({}), not {}",
+                    columns.len(),
+                    columns.join(", "),
+                    fields.len()
+                ));
+            }
+            Ok(csvtext::record(&fields))
+        }
+        ValueForm::Json => {
+            let members = members::parse(&bytes)?;
+            Ok(members::object(members.iter().map(|(name, json)| (name.as_str(), json.get()))).into_bytes())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+use super::csv::CsvFile;
+use super::ndjson::{NdjsonRows, NdjsonShape};
+use super::tsv::{TsvRows, TsvShape};
+use super::write::{Exporter, FileFormat, json_line, text_line};
+use super::*;
+use crate::keyfmt::KeyCodec;
+use crate::schema::{KeyColumns, Schema};
+use cantle::key;
+use proptest::prelude::*;
+
+type Pairs = Vec<(u64, Result<(Vec<u8>, Vec<u8>), String>)>;
+
+fn schema(key: &str, value: ValueForm) -> Schema {
+    Schema { key: key.parse::<KeyColumns>().unwrap().0, value }
+}
+
+fn columns(names: &[&str]) -> ValueForm {
+    ValueForm::Csv(names.iter().map(ToString::to_string).collect())
+}
+
+fn drain(mut rows: impl Rows) -> Pairs {
+    let mut pairs = Vec::new();
+    while let Some(row) = rows.next_row().unwrap() {
+        pairs.push((row.line, row.pair));
+    }
+    pairs
+}
+
+fn csv_pairs(text: &[u8], schema: &Schema) -> Pairs {
+    let file = CsvFile::new(text, "test".into()).unwrap();
+    let names = file.header().to_vec();
+    drain(file.rows(schema, &names[1..]).unwrap())
+}
+
+fn ndjson_shape(schema: &Schema) -> NdjsonShape {
+    NdjsonShape { codec: KeyCodec::new(None, schema), value: schema.value.clone(), columns: None }
+}
+
+fn tsv_shape(schema: &Schema) -> TsvShape {
+    TsvShape { codec: KeyCodec::new(None, schema), value: schema.value.clone(), escapes: true }
+}
+
+#[test]
+fn rows_have_the_number_of_their_first_line_whatever_ends_lines() {
+    let schema = schema("k:int", columns(&["v"]));
+    for end in ["\n", "\r\n"] {
+        for last in [end, ""] {
+            let lines = ["k,v", "1,a", "2,\"two@lines\"", "3", "@@x,c", "5,\"\"", "6,d"];
+            let text = lines.join(end).replace('@', end) + last;
+            let pairs = csv_pairs(text.as_bytes(), &schema);
+            let numbers: Vec<u64> = pairs.iter().map(|pair| pair.0).collect();
+            assert_eq!(numbers, [2, 3, 5, 8, 9, 10], "{text:?}");
+            let wrong: Vec<u64> = pairs.iter().filter(|pair| pair.1.is_err()).map(|pair| pair.0).collect();
+            assert_eq!(wrong, [5, 8], "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn line_numbers_hold_across_the_ends_of_buffers() {
+    let schema = schema("k:int", columns(&["v"]));
+    for end in ["\n", "\r\n"] {
+        let mut text = format!("k,v{end}");
+        for row in 0..60_000 {
+            text += &format!("{row},\"{}\"{end}", "x".repeat(row % 17));
+        }
+        let pairs = csv_pairs(text.as_bytes(), &schema);
+        assert_eq!(pairs.len(), 60_000);
+        for (index, (line, _)) in pairs.iter().enumerate() {
+            assert_eq!(*line, index as u64 + 2);
+        }
+    }
+}
+
+#[test]
+fn a_csv_row_becomes_a_key_and_a_record() {
+    let text = b"a,n,v,w\nx,-5,\"1,2\",\n,,\xff,\"say \"\"hi\"\"\"\n";
+    let pairs = csv_pairs(text, &schema("a,n:int", columns(&["v", "w"])));
+    let expected = [
+        (key::encode(&("x", -5i64)), b"\"1,2\",".to_vec()),
+        (key::encode(&(None::<&str>, None::<i64>)), b"\xff,\"say \"\"hi\"\"\"".to_vec()),
+    ];
+    let pairs: Vec<_> = pairs.into_iter().map(|pair| pair.1.unwrap()).collect();
+    assert_eq!(pairs, expected);
+}
+
+#[test]
+fn a_csv_row_can_be_kept_as_an_object() {
+    let pairs = csv_pairs(b"a,v,w\nx,1,\"q\"\"\"\ny,\xff,\n", &schema("a", ValueForm::Json));
+    assert_eq!(pairs[0].1.as_ref().unwrap().1, br#"{"v":"1","w":"q\""}"#);
+    assert!(pairs[1].1.as_ref().unwrap_err().contains("\"v\" is not UTF-8"));
+}
+
+#[test]
+fn a_column_that_is_missing_or_there_twice_is_named() {
+    for (header, says) in [("b,v", "no column \"a\""), ("a,a,v", "several columns \"a\"")] {
+        let file = CsvFile::new(header.as_bytes(), "test".into()).unwrap();
+        let error = file.rows(&schema("a", columns(&["v"])), &[]).err().unwrap();
+        assert!(error.message().unwrap().contains(says), "{error:?}");
+    }
+}
+
+#[test]
+fn huge_fields_are_rows_like_any_other() {
+    let huge = "x".repeat(3 << 20);
+    let text = format!("k,v\n1,\"{huge}\"\n2,b\n");
+    let pairs = csv_pairs(text.as_bytes(), &schema("k:int", columns(&["v"])));
+    assert_eq!(pairs[0].1.as_ref().unwrap().1.len(), huge.len());
+    assert_eq!(pairs[1].0, 3);
+}
+
+#[test]
+fn tsv_rows_are_unescaped_and_bad_ones_reported() {
+    let text = b"a\\x00\tv\\tw\twith tab\r\n\nno tab\n\\q\tx\n\t\n";
+    let pairs = drain(TsvRows::new(text.as_slice(), "test".into(), tsv_shape(&Schema::default())));
+    assert_eq!(pairs[0], (1, Ok((b"a\0".to_vec(), b"v\tw\twith tab".to_vec()))));
+    assert_eq!(pairs[1], (3, Err("no tab between a key and a value".into())));
+    assert_eq!(pairs[2].0, 4);
+    assert!(pairs[2].1.as_ref().unwrap_err().contains("escape"));
+    assert_eq!(pairs[3], (5, Ok((vec![], vec![]))));
+}
+
+#[test]
+fn ndjson_rows_keep_their_values_digit_by_digit() {
+    let text = br#"{"n":1,"big":123456789012345678901234567890.10,"nested": {"n" : 1e400},"s":"\u0041"}
+
+{"n":"x"}
+{"n":2,"n":3}
+[1]
+{"n":4"#;
+    let schema = schema("n:int", ValueForm::Json);
+    let pairs = drain(NdjsonRows::new(text.as_slice(), "test".into(), ndjson_shape(&schema)));
+    let value = br#"{"big":123456789012345678901234567890.10,"nested":{"n" : 1e400},"s":"\u0041"}"#;
+    assert_eq!(pairs[0], (1, Ok((key::encode(&(1i64,)), value.to_vec()))));
+    let numbers: Vec<u64> = pairs.iter().map(|pair| pair.0).collect();
+    assert_eq!(numbers, [1, 3, 4, 5, 6]);
+    assert!(pairs[1..].iter().all(|pair| pair.1.is_err()), "{pairs:?}");
+}
+
+#[test]
+fn raw_pairs_are_strings_or_hexadecimal_in_ndjson() {
+    let text = b"{\"key\":\"a\",\"value\":\"b\"}\n{\"key_hex\":\"ff\",\"value_hex\":\"00\"}\n{\"key\":\"a\"}\n{\"key\":\"a\",\"value\":\"b\",\"x\":1}\n";
+    let pairs = drain(NdjsonRows::new(text.as_slice(), "test".into(), ndjson_shape(&Schema::default())));
+    assert_eq!(pairs[0].1, Ok((b"a".to_vec(), b"b".to_vec())));
+    assert_eq!(pairs[1].1, Ok((b"\xff".to_vec(), b"\0".to_vec())));
+    assert!(pairs[2].1.is_err() && pairs[3].1.is_err());
+}
+
+#[test]
+fn what_does_not_fit_the_columns_is_shown_but_not_exported() {
+    let schema = schema("a,n:int", columns(&["v", "w"]));
+    let codec = KeyCodec::new(None, &schema);
+    let export =
+        |key: &[u8], value: &[u8]| Exporter::new(FileFormat::Csv, &schema, &codec).unwrap().line(key, value);
+    let key = key::encode(&("x", 5i64));
+    assert_eq!(export(&key, b"1,2").unwrap(), b"x,5,1,2");
+    for value in [b"1".as_slice(), b"1,2,3", b"\"1\",2", b"\"1", b""] {
+        assert_eq!(export(&key, value), None, "{value:?}");
+    }
+    assert_eq!(export(b"raw", b"1,2"), None);
+    assert_eq!(text_line(&codec, &schema.value, b"raw", b"1\xff"), b"0x726177\t1\\xff");
+    assert_eq!(json_line(&codec, &schema.value, b"raw", b"1"), br#"{"key_hex":"726177","value":"1"}"#);
+    assert_eq!(json_line(&codec, &schema.value, &key, b"1,2"), br#"{"a":"x","n":5,"v":"1","w":"2"}"#);
+}
+
+/// What an exporter writes reads back as the same pair.
+fn check_export(
+    format: FileFormat,
+    schema: &Schema,
+    key: &[u8],
+    value: &[u8],
+) -> Result<bool, TestCaseError> {
+    let codec = KeyCodec::new(None, schema);
+    let exporter = Exporter::new(format, schema, &codec).unwrap();
+    let Some(line) = exporter.line(key, value) else { return Ok(false) };
+    let mut file = exporter.header().map(|header| [header, b"\n".to_vec()].concat()).unwrap_or_default();
+    file.extend(line);
+    file.push(b'\n');
+    let pairs = match format {
+        FileFormat::Csv => {
+            drain(CsvFile::new(file.as_slice(), "t".into()).unwrap().rows(schema, &[]).unwrap())
+        }
+        FileFormat::Ndjson => drain(NdjsonRows::new(file.as_slice(), "t".into(), ndjson_shape(schema))),
+        FileFormat::Tsv => drain(TsvRows::new(file.as_slice(), "t".into(), tsv_shape(schema))),
+    };
+    let line = 1 + u64::from(format == FileFormat::Csv);
+    prop_assert_eq!(pairs, vec![(line, Ok((key.to_vec(), value.to_vec())))]);
+    Ok(true)
+}
+
+fn field() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![
+        Just(b','),
+        Just(b'"'),
+        Just(b'\n'),
+        Just(b'\r'),
+        Just(b'\t'),
+        Just(b'\\'),
+        Just(0xef),
+        any::<u8>()
+    ];
+    prop::collection::vec(byte, 0..5)
+}
+
+proptest! {
+    #[test]
+    fn raw_pairs_export_exactly(key in field(), value in field()) {
+        prop_assert!(check_export(FileFormat::Tsv, &Schema::default(), &key, &value)?);
+        prop_assert!(check_export(FileFormat::Ndjson, &Schema::default(), &key, &value)?);
+    }
+
+    #[test]
+    fn pairs_of_columns_export_exactly(text in "[a\",\\n\\r\\té]{1,4}", n: i64, bits: u64, fields in [field(), field()]) {
+        let float = f64::from_bits(bits);
+        prop_assume!(!float.is_nan());
+        let schema = schema("a,n:int,x:float", columns(&["v", "w"]));
+        let (key, value) = (key::encode(&(text.as_str(), n, float)), csvtext::record(&fields));
+        prop_assert!(check_export(FileFormat::Csv, &schema, &key, &value)?);
+        prop_assert!(check_export(FileFormat::Tsv, &schema, &key, &value)?);
+    }
+
+    #[test]
+    fn any_pair_exports_exactly_or_not_at_all(key: Vec<u8>, composite in "[a\0\u{feff}]{0,2}", value in field()) {
+        for form in [columns(&["v"]), columns(&["v", "w"]), ValueForm::Json, ValueForm::Raw] {
+            let schema = schema("a", form);
+            for key in [&key, &key::encode(&(composite.as_str(),))] {
+                for format in [FileFormat::Tsv, FileFormat::Ndjson] {
+                    check_export(format, &schema, key, &value)?;
+                }
+                if matches!(schema.value, ValueForm::Csv(_)) {
+                    check_export(FileFormat::Csv, &schema, key, &value)?;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_value_of_one_empty_column_exports_exactly() {
+    let schema = schema("a", columns(&["v"]));
+    for key in [key::encode(&(None::<&str>,)), key::encode(&("x",))] {
+        assert!(check_export(FileFormat::Csv, &schema, &key, b"\"\"").unwrap());
+        assert!(check_export(FileFormat::Csv, &schema, &key, b"x").unwrap());
+    }
+}
+
+#[test]
+fn a_value_is_kept_in_one_way_only() {
+    let value = |form: &ValueForm, text: &str| {
+        value_of_bytes(form, text.into()).map(|v| String::from_utf8(v).unwrap())
+    };
+    let csv = columns(&["v", "w"]);
+    assert_eq!(value(&csv, "\"1\",\"a,b\"").unwrap(), "1,\"a,b\"");
+    assert!(value(&csv, "1").unwrap_err().contains("2 columns (v, w)"));
+    assert_eq!(value(&ValueForm::Json, " {\"a\" : 1.0}").unwrap(), "{\"a\":1.0}");
+    assert!(value(&ValueForm::Json, "5").is_err());
+    assert_eq!(value(&ValueForm::Raw, "\"1").unwrap(), "\"1");
+}

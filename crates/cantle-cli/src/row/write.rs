@@ -1,0 +1,169 @@
+//! Pairs as lines of text.
+//!
+//! [`text_line`] and [`json_line`] show any pair; what does not fit the keyspace's columns is shown in
+//! hexadecimal. [`Exporter`] writes what loads back as the same pair, and refuses the rest.
+
+use super::ndjson::NdjsonShape;
+use super::tsv::TsvShape;
+use super::{members, value_of_bytes};
+use crate::csvtext;
+use crate::escape;
+use crate::keyfmt::{self, KeyCodec, json_string};
+use crate::schema::{Schema, ValueForm};
+use clap::ValueEnum;
+use std::str;
+
+/// The files that `load` reads and `export` writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileFormat {
+    /// A header, then one record for each pair
+    Csv,
+    /// One JSON object for each pair
+    Ndjson,
+    /// Key, tab, value; escaped
+    Tsv,
+}
+
+/// The fields of a value that is a record of columns.
+fn value_fields(form: &ValueForm, value: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let ValueForm::Csv(columns) = form else { return None };
+    csvtext::split(value)
+        .ok()
+        .filter(|fields| fields.len() == columns.len() && csvtext::record(fields) == value)
+}
+
+/// The fields of a pair that is a row of columns.
+fn row_fields(codec: &KeyCodec, form: &ValueForm, key: &[u8], value: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let KeyCodec::Columns(columns) = codec else { return None };
+    let mut fields: Vec<Vec<u8>> =
+        keyfmt::key_texts(columns, key)?.into_iter().map(String::into_bytes).collect();
+    fields.extend(value_fields(form, value)?);
+    Some(fields)
+}
+
+/// A pair for people: a CSV row where it is one, else the key, a tab and the escaped value.
+pub(crate) fn text_line(codec: &KeyCodec, form: &ValueForm, key: &[u8], value: &[u8]) -> Vec<u8> {
+    if let Some(fields) = row_fields(codec, form, key, value) {
+        return csvtext::record(&fields);
+    }
+    format!("{}\t{}", codec.show(key), escape::escape(value)).into_bytes()
+}
+
+/// The key's members of an object, as JSON texts.
+fn key_members(codec: &KeyCodec, key: &[u8]) -> Vec<(String, String)> {
+    let named = match codec {
+        KeyCodec::Columns(columns) => keyfmt::key_json(columns, key)
+            .map(|texts| columns.iter().map(|column| column.0.clone()).zip(texts).collect()),
+        KeyCodec::Raw => str::from_utf8(key).ok().map(|text| vec![("key".to_owned(), json_string(text))]),
+        KeyCodec::Tuple => codec.print(key).map(|json| vec![("key".to_owned(), json)]),
+        KeyCodec::Hex => None,
+    };
+    named.unwrap_or_else(|| vec![("key_hex".to_owned(), json_string(&escape::to_hex(key)))])
+}
+
+/// A pair as a JSON object on one line.
+pub(crate) fn json_line(codec: &KeyCodec, form: &ValueForm, key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut members = key_members(codec, key);
+    members.extend(value_members(form, value));
+    members::object(members.iter().map(|(name, json)| (name.as_str(), json.as_str()))).into_bytes()
+}
+
+/// A key as a JSON object on one line.
+pub(crate) fn json_key_line(codec: &KeyCodec, key: &[u8]) -> Vec<u8> {
+    let members = key_members(codec, key);
+    members::object(members.iter().map(|(name, json)| (name.as_str(), json.as_str()))).into_bytes()
+}
+
+fn value_members(form: &ValueForm, value: &[u8]) -> Vec<(String, String)> {
+    let named = match form {
+        ValueForm::Csv(columns) => value_fields(form, value).and_then(|fields| {
+            let text = |field: Vec<u8>| String::from_utf8(field).ok().map(|text| json_string(&text));
+            let texts: Option<Vec<String>> = fields.into_iter().map(text).collect();
+            Some(columns.iter().cloned().zip(texts?).collect())
+        }),
+        ValueForm::Json => members::parse(value)
+            .ok()
+            .filter(|_| !value.contains(&b'\n'))
+            .map(|members| members.into_iter().map(|(name, json)| (name, json.get().to_owned())).collect()),
+        ValueForm::Raw => None,
+    };
+    named.unwrap_or_else(|| {
+        vec![match str::from_utf8(value) {
+            Ok(text) => ("value".to_owned(), json_string(text)),
+            Err(_) => ("value_hex".to_owned(), json_string(&escape::to_hex(value))),
+        }]
+    })
+}
+
+/// Writes pairs so that `load` reads them back exactly.
+pub(crate) struct Exporter {
+    format: FileFormat,
+    schema: Schema,
+    codec: KeyCodec,
+    tsv: TsvShape,
+    ndjson: NdjsonShape,
+}
+
+impl Exporter {
+    /// The format that suits the keyspace.
+    pub(crate) fn natural_format(schema: &Schema, codec: &KeyCodec) -> FileFormat {
+        match (codec, &schema.value) {
+            (KeyCodec::Columns(_), ValueForm::Csv(_)) => FileFormat::Csv,
+            (KeyCodec::Columns(_), ValueForm::Json) => FileFormat::Ndjson,
+            _ => FileFormat::Tsv,
+        }
+    }
+
+    pub(crate) fn new(format: FileFormat, schema: &Schema, codec: &KeyCodec) -> Result<Self, String> {
+        let natural = Self::natural_format(schema, codec);
+        if format == FileFormat::Csv && natural != FileFormat::Csv {
+            return Err("only a keyspace of key and value columns exports as CSV: use ndjson or tsv".into());
+        }
+        // Other key formats are for what does not fit the columns: then values are bytes as well.
+        let value = if matches!(codec, KeyCodec::Columns(_)) { schema.value.clone() } else { ValueForm::Raw };
+        Ok(Self {
+            format,
+            schema: Schema { key: schema.key.clone(), value: value.clone() },
+            codec: codec.clone(),
+            tsv: TsvShape { codec: codec.clone(), value: value.clone(), escapes: true },
+            ndjson: NdjsonShape { codec: codec.clone(), value, columns: None },
+        })
+    }
+
+    /// The first line, if the format has one.
+    pub(crate) fn header(&self) -> Option<Vec<u8>> {
+        let ValueForm::Csv(columns) = &self.schema.value else { return None };
+        let names: Vec<&str> = self
+            .schema
+            .key
+            .iter()
+            .map(|column| column.0.as_str())
+            .chain(columns.iter().map(String::as_str))
+            .collect();
+        (self.format == FileFormat::Csv).then(|| csvtext::record(&names))
+    }
+
+    /// The line of a pair; none if it would not load back as the same pair.
+    pub(crate) fn line(&self, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+        let form = &self.schema.value;
+        match self.format {
+            // The fields were taken from the pair only because they make the same pair again.
+            FileFormat::Csv => {
+                row_fields(&self.codec, form, key, value).map(|fields| csvtext::record(&fields))
+            }
+            FileFormat::Tsv => {
+                let text = self.codec.print(key)?;
+                let text =
+                    if matches!(self.codec, KeyCodec::Raw) { text } else { escape::escape(text.as_bytes()) };
+                let exact = value_of_bytes(form, value.to_vec()).is_ok_and(|again| again == value);
+                let line = format!("{text}\t{}", escape::escape(value)).into_bytes();
+                (exact && self.tsv.pair(&line).is_ok_and(|pair| pair.0 == key)).then_some(line)
+            }
+            FileFormat::Ndjson => {
+                let line = json_line(&self.codec, form, key, value);
+                let exact = self.ndjson.pair(&line).is_ok_and(|pair| pair.0 == key && pair.1 == value);
+                exact.then_some(line)
+            }
+        }
+    }
+}

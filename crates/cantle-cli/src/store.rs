@@ -1,0 +1,89 @@
+//! Opening a store and a keyspace for a subcommand.
+
+use crate::failure::{Failure, Outcome};
+use crate::keyfmt::{KeyCodec, KeyFormat};
+use crate::schema::Schema;
+use cantle::{Db, Keyspace, KeyspaceOptions, Options};
+use clap::Args;
+use std::path::PathBuf;
+
+/// The keyspace that a store's own operations work on.
+pub(crate) const DEFAULT_KEYSPACE: &str = "default";
+
+/// Which store and keyspace.
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// The store's directory
+    pub(crate) db: PathBuf,
+    /// The keyspace
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_KEYSPACE)]
+    pub(crate) keyspace: String,
+}
+
+/// How keys are written.
+#[derive(Debug, Args)]
+pub(crate) struct KeyArgs {
+    /// How keys are written, instead of by the key columns that `load` stored
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) key_format: Option<KeyFormat>,
+}
+
+/// What a command may do with the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Read; other readers may do so at the same time.
+    Read,
+    /// Read and write a store that exists.
+    Write,
+    /// Read and write; a store and keyspace that are missing are created.
+    Create,
+}
+
+/// An opened store and keyspace.
+pub(crate) struct Opened {
+    /// The store.
+    pub(crate) db: Db,
+    /// The keyspace.
+    pub(crate) keyspace: Keyspace,
+}
+
+impl StoreArgs {
+    /// Opens the store alone.
+    pub(crate) fn open_db(&self, access: Access) -> Outcome<Db> {
+        Ok(Options::new()
+            .read_only(access == Access::Read)
+            .create_if_missing(access == Access::Create)
+            .open(&self.db)?)
+    }
+
+    /// Opens the store and the keyspace.
+    pub(crate) fn open(&self, access: Access) -> Outcome<Opened> {
+        let db = self.open_db(access)?;
+        let known = || -> Outcome<bool> { Ok(db.keyspaces()?.contains(&self.keyspace)) };
+        if access != Access::Create && self.keyspace != DEFAULT_KEYSPACE && !known()? {
+            return Err(cantle::Error::NoKeyspace(self.keyspace.clone()).into());
+        }
+        let keyspace = db.keyspace(&self.keyspace, KeyspaceOptions::new())?;
+        Ok(Opened { db, keyspace })
+    }
+}
+
+impl Opened {
+    /// What the keyspace's keys and values are made of.
+    pub(crate) fn schema(&self) -> Outcome<Schema> {
+        let name = self.keyspace.name();
+        Schema::from_metadata(&self.keyspace.metadata()).map_err(|what| {
+            Failure::Failed(format!("keyspace {name:?}: {what}; --key-format raw works without them"))
+        })
+    }
+
+    /// How to read and write keys, and what values are. Metadata of others do not matter where the user says
+    /// how keys are written.
+    pub(crate) fn codec(&self, args: &KeyArgs) -> Outcome<(KeyCodec, Schema)> {
+        let schema = match self.schema() {
+            Err(_) if args.key_format.is_some() => Schema::default(),
+            schema => schema?,
+        };
+        Ok((KeyCodec::new(args.key_format, &schema), schema))
+    }
+}

@@ -1,0 +1,120 @@
+//! `cantle bench` and `cantle tour` as a user runs them, small.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn cantle<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cantle")).args(args).output().expect("the command starts")
+}
+
+/// Standard output of a run that succeeds.
+fn succeeds<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> String {
+    let output = cantle(args);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{:?}\n{text}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+#[test]
+fn bench_smoke_runs_every_workload_over_every_distribution() {
+    let text = succeeds(["bench", "--smoke"]);
+    let run: BTreeSet<&str> = text.lines().filter_map(|line| line.split("  ").next()).collect();
+    let mut planned: BTreeSet<String> =
+        ["D over latest", "insert-random", "insert-sequential"].map(String::from).into();
+    for workload in ["P", "A", "B", "C", "E10", "E100", "E1000", "F"] {
+        for distribution in ["zipf-simple", "zipf-composite", "latest", "uniform"] {
+            planned.insert(format!("{workload} over {distribution}"));
+        }
+    }
+    assert_eq!(run, planned.iter().map(String::as_str).collect());
+}
+
+#[test]
+fn bench_json_carries_parameters_and_figures() {
+    let text = succeeds(
+        "bench --workload A,insert-sequential --distribution uniform --records 2k --operations 3k --threads 2 \
+         --memory 16MiB --chunk-bytes 64KiB --seed 9 --json"
+            .split_whitespace(),
+    );
+    let reports: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(reports.len(), 2);
+    let a = &reports[0];
+    assert_eq!((&a["workload"], &a["distribution"]), (&"A".into(), &"uniform".into()));
+    assert_eq!((&a["parameters"]["seed"], &a["parameters"]["records"]), (&9.into(), &2000.into()));
+    assert_eq!((&a["operations"], &a["missing"], &a["wrong"]), (&3000.into(), &0.into(), &0.into()));
+    let count = |operation: &str| a["latency"][operation]["count"].as_u64().unwrap();
+    assert_eq!(count("get") + count("put"), 3000);
+    assert_eq!(a["user_bytes_written"].as_u64(), Some(count("put") * 814));
+    assert!(a["space"]["end"].as_f64().unwrap() >= 1.0);
+    let served = a["gets_served"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64);
+    assert_eq!(served.sum::<u64>(), count("get"));
+    assert_eq!(reports[1]["operations"], 2000);
+    assert_eq!(reports[1]["space"]["live_bytes"], 4000 * 814);
+}
+
+#[test]
+fn bench_open_finds_what_a_killed_process_wrote() {
+    let text = succeeds("bench --open --records 5k --chunk-bytes 256KiB --json".split_whitespace());
+    let opening: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&opening["missing"], &opening["wrong"]), (&0.into(), &0.into()));
+    assert!(opening["log_bytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn bench_refuses_what_makes_no_sense_with_exit_code_2() {
+    for args in ["bench --records 0", "bench --theta 1.5", "bench --workload Z"] {
+        assert_eq!(cantle(args.split(' ')).status.code(), Some(2), "{args}");
+    }
+}
+
+/// The commands that the tour shows: lines that begin with `$ cantle`, continued behind a backslash.
+fn shown_commands(text: &str) -> Vec<Vec<String>> {
+    let joined = text.replace("\\\n", " ");
+    let commands = joined.lines().filter_map(|line| line.trim_start().strip_prefix("$ cantle "));
+    commands.map(|command| command.split_whitespace().map(String::from).collect()).collect()
+}
+
+#[test]
+fn the_tour_keeps_its_promises_and_its_commands_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("tour");
+    let text =
+        succeeds([Path::new("tour"), Path::new("--rows"), Path::new("20000"), Path::new("--dir"), &store]);
+    assert!(text.contains("20,000 flights") && text.contains("checks     7 of 7 held"), "{text}");
+    let killed =
+        text.lines().find_map(|line| line.trim_start().strip_prefix("killed after it had acknowledged "));
+    let acknowledged = killed.and_then(|line| line.split(' ').next()).unwrap().replace(',', "");
+    assert!((50_000..100_000).contains(&acknowledged.parse().unwrap()), "{acknowledged} of 100,000");
+    let path = store.display().to_string();
+    for line in text.lines().filter(|line| !line.contains(&path)) {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    let commands = shown_commands(&text);
+    assert_eq!(commands.len(), 4, "{commands:?}");
+    let shown = |command: &[String]| succeeds(command).lines().map(String::from).collect::<Vec<_>>();
+    assert_eq!(shown(&commands[0]).iter().filter(|line| line.starts_with("UA,EWR,2013-01-14T1")).count(), 23);
+    assert_eq!(shown(&commands[1]).iter().filter(|line| line.starts_with("DL,LGA,2013-01-2")).count(), 10);
+    assert!(shown(&commands[2]).len() >= 748);
+    assert!(shown(&commands[3]).iter().any(|line| line.starts_with("(first)")));
+    // A second tour must not mix with the first.
+    assert_eq!(cantle([Path::new("tour"), Path::new("--dir"), &store]).status.code(), Some(3));
+}
+
+#[test]
+fn the_tour_says_which_file_it_cannot_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("no.csv");
+    let output = cantle([Path::new("tour"), Path::new("--data"), &data]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&data.display().to_string()));
+    std::fs::write(&data, "a,b\n1,2\n").unwrap();
+    let output = cantle([Path::new("tour"), Path::new("--data"), &data]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no column \"carrier\""));
+}
