@@ -37,6 +37,12 @@ impl Output {
     }
 }
 
+/// Columns of the terminal that standard output is, if it is one.
+pub(crate) fn terminal_columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|&columns| columns > 0)
+}
+
 /// Bytes as people write them: `1.5 MB`.
 pub(crate) fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];

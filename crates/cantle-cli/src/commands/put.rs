@@ -9,7 +9,7 @@ use std::io::{self, Read};
 /// Set the value of a key
 ///
 /// The value must have the columns that the keyspace's values have, as a CSV record or a JSON object; in a
-/// keyspace of raw values it is taken as it is.
+/// keyspace of raw values it is taken as it is. A store that does not exist is created.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Put {
