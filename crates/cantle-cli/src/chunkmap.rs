@@ -1,6 +1,7 @@
 //! The chunk map as a drawing for a terminal: chunks in key order, the sizes of their tables and logs, heat.
 //!
-//! One line stands for one chunk, or for several neighbours where there are more chunks than lines. It takes what [`Keyspace::chunks`](cantle::Keyspace::chunks) returned and gives text.
+//! One line stands for one chunk, or for several neighbours where there are more chunks than lines. Nothing is
+//! printed here: what [`Keyspace::chunks`](cantle::Keyspace::chunks) returned becomes a text.
 
 use crate::output::{human_bytes, human_count, terminal_columns};
 use cantle::ChunkInfo;
