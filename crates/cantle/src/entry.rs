@@ -60,6 +60,11 @@ pub trait EntryCursor: Send {
     fn prev(&mut self) -> Result<()>;
     /// The entry under the cursor, or `None` past either end.
     fn entry(&self) -> Option<EntryRef<'_>>;
+    /// Where the entry stands among those of its source: a later one is newer. 0 in sources that keep one entry
+    /// of a version.
+    fn position(&self) -> u64 {
+        0
+    }
     /// The value of the entry under the cursor, fetched where it is kept apart from the key.
     /// Must only be called when `entry()` is `Some`.
     fn value(&mut self) -> Result<Bytes>;

@@ -2,10 +2,12 @@
 #![deny(unsafe_code)]
 
 mod bounds;
+mod chunk;
 pub mod entry;
 mod error;
 pub mod format;
 pub mod key;
+pub mod mvcc;
 mod options;
 mod order;
 mod stats;

@@ -1,5 +1,15 @@
 //! Threads, locks, clock and randomness: the one way to them.
+//!
+//! Models of concurrent code (`tests/loom_*.rs`, `tests/shuttle_*.rs`) include its source beside a `sync` of the
+//! same names, in which the scheduler decides.
 
+pub mod random;
+pub mod thread;
+pub mod time;
+
+pub use arc_swap::ArcSwap;
 pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+pub use std::hint;
 pub use std::sync::Arc;
 pub use std::sync::atomic;
+pub use std::thread_local;

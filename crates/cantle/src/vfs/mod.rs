@@ -6,8 +6,25 @@
 //! can be cloned as a power loss would leave it), [`FaultVfs`] (fails chosen calls of another), and
 //! [`OverlayVfs`] (reads one, writes to another).
 //!
+//! Names and bytes become durable apart from each other: `sync_data` of a file covers its bytes and length,
+//! `sync_dir` of the directory covers its name, and a new directory needs `sync_dir` of its parent. Whoever
+//! omits one may lose the file to a power loss although the other succeeded. Directories are created, never
+//! renamed or removed. Relative paths begin where the implementation says; `""` is a directory like `"."`.
+//!
 //! Thread safety: every method may be called from any thread. Files are written at explicit offsets; callers
 //! serialise writers of one file. Nothing here panics; every operation returns a `Result`.
+
+mod fault;
+mod lock_file;
+mod mem;
+mod overlay;
+mod page_cache;
+mod std_fs;
+
+pub use fault::{Call, Failure, FaultVfs, Operation, Verdict};
+pub use mem::{CrashPlan, MemFile, MemVfs, Survival, Tail};
+pub use overlay::OverlayVfs;
+pub use std_fs::StdVfs;
 
 use std::fmt::Debug;
 use std::io;
@@ -46,7 +63,7 @@ pub enum LockMode {
 /// Why a lock was not granted.
 #[derive(Debug)]
 pub enum LockError {
-    /// Somebody else holds it; their process id where the lock file tells.
+    /// Somebody holds it, be it this process; the process id of an exclusive holder where the lock file tells.
     Held(Option<u32>),
     /// The operating system failed.
     Io(io::Error),
@@ -65,11 +82,14 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Creates a directory and its missing parents. No error if it exists.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
-    /// Renames a file, replacing the target atomically. Durable after `sync_dir` of the parent.
+    /// Renames a file (not a directory), replacing the target atomically: whoever looks finds one or the other.
+    /// Durable after `sync_dir` of the parent, of both parents if they differ; a power loss before that may
+    /// leave the file under both names. Does nothing if both are names of the same file.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// A second name for a file's bytes. `Unsupported` or `CrossesDevices` where that cannot be.
+    /// A second name for a file's bytes. `Unsupported` or `CrossesDevices` where that cannot be,
+    /// `AlreadyExists` if there is something at `to`.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file's name; open handles go on reading it.
+    /// Removes a file's name; open handles go on using it. Directories are refused.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes creations, renames and removals in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
@@ -80,7 +100,7 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     fn available_bytes(&self, dir: &Path) -> io::Result<u64>;
     /// Names the page cache through which `dir` is written: boot id, device and mounted superblock. As long
     /// as it stays the same, unsynced writes of a process that died are still there. `None` when the file
-    /// system cannot vouch for that.
+    /// system cannot vouch for that. Compare it for equality; its bytes have no other meaning.
     fn page_cache_identity(&self, dir: &Path) -> io::Result<Option<Vec<u8>>>;
 }
 
@@ -119,3 +139,6 @@ pub trait VfsFile: Send + Sync + Debug {
         if read == buffer.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 }
+
+#[cfg(test)]
+mod conformance;

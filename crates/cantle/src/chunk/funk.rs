@@ -1,0 +1,307 @@
+//! A chunk's files (the paper's *funk*): log segments, newest first, and the sorted tables beneath them.
+//!
+//! A funk is immutable and replaced as a whole (`Chunk::funk`), so that readers need no lock: whoever holds one
+//! sees everything that the chunk held when it was current, and its active segment goes on growing under him.
+//! Order is recency: what an earlier source says of a key hides what later ones say.
+
+use super::context::Context;
+use super::memory_part::{MemoryHit, Place};
+use super::segment::{Parts, Segment};
+use super::span::Span;
+use super::tombstone::RangeTombstone;
+use crate::entry::Kind;
+use crate::error::{Error, Result};
+use crate::filter::bloom;
+use crate::format::codec::Decoder;
+use crate::mvcc::CommitCell;
+use crate::substrate::TableHandle;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::table::{TableGet, block::BlockCursor};
+use bytes::Bytes;
+use std::cmp::Ordering;
+
+/// Everything in a file was deleted, by a range delete that covered the whole chunk.
+#[derive(Debug, Clone)]
+pub struct Dropped {
+    pub version: u64,
+    /// The spanning batch that dropped it, or 0.
+    pub batch: u64,
+    pub cell: Option<CommitCell>,
+}
+
+impl Dropped {
+    pub fn is_visible(&self, at: u64) -> bool {
+        self.version <= at && self.cell.as_ref().is_none_or(CommitCell::is_committed)
+    }
+}
+
+/// What is in a file, as far as it belongs to this chunk.
+#[derive(Clone)]
+pub enum Source {
+    Log(Arc<Segment>),
+    Table(Arc<TableHandle>),
+}
+
+/// A file that the chunk reads, alone or with others.
+#[derive(Clone)]
+pub struct FileRef {
+    pub source: Source,
+    /// Only keys in here count: files may be shared.
+    pub span: Span,
+    pub dropped: Option<Dropped>,
+    /// This chunk's share of a shared file in bytes; `None` for all of it.
+    pub share_bytes: Option<u64>,
+}
+
+impl FileRef {
+    pub fn file(&self) -> &Arc<crate::files::StoreFile> {
+        match &self.source {
+            Source::Log(segment) => &segment.file,
+            Source::Table(table) => &table.file,
+        }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.share_bytes.unwrap_or_else(|| match &self.source {
+            Source::Log(segment) => segment.len(),
+            Source::Table(table) => table.file.bytes(),
+        })
+    }
+
+    /// Whether a read at `at` must look here for keys of the span.
+    pub fn is_visible(&self, at: u64) -> bool {
+        self.dropped.as_ref().is_none_or(|dropped| !dropped.is_visible(at))
+    }
+}
+
+/// The files of a chunk, newest first: logs, then tables.
+#[derive(Clone, Default)]
+pub struct Funk {
+    pub files: Vec<FileRef>,
+}
+
+/// What a get found.
+pub enum Found {
+    Value(Bytes),
+    Deleted,
+}
+
+/// Where a get was served from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Served {
+    LogMemory,
+    LogIndex,
+    LogSearch,
+    Table,
+}
+
+impl Funk {
+    pub fn logs(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        self.files.iter().filter_map(|file| match &file.source {
+            Source::Log(segment) => Some(segment),
+            Source::Table(_) => None,
+        })
+    }
+
+    pub fn log_bytes(&self) -> u64 {
+        self.files.iter().filter(|file| matches!(file.source, Source::Log(_))).map(FileRef::bytes).sum()
+    }
+
+    pub fn table_bytes(&self) -> u64 {
+        self.files.iter().filter(|file| matches!(file.source, Source::Table(_))).map(FileRef::bytes).sum()
+    }
+
+    pub fn tables(&self) -> usize {
+        self.files.iter().filter(|file| matches!(file.source, Source::Table(_))).count()
+    }
+
+    pub fn garbage_bytes(&self) -> u64 {
+        let garbage = |file: &FileRef| match &file.source {
+            _ if file.dropped.is_some() => file.bytes(),
+            Source::Log(segment) => segment.garbage_bytes.load(Relaxed).min(u64::MAX / 2),
+            Source::Table(_) => 0,
+        };
+        self.files.iter().map(garbage).sum()
+    }
+
+    /// The value of `key` at version `at`, newest source first.
+    pub fn get(&self, context: &Context, key: &[u8], at: u64) -> Result<Option<Bytes>> {
+        let hash = bloom::hash(key);
+        let counters = &context.counters;
+        for file in &self.files {
+            if !file.span.contains(&context.order, key) || !file.is_visible(at) {
+                continue;
+            }
+            let found = match &file.source {
+                Source::Log(segment) => get_in_log(context, segment, key, hash, at)?,
+                Source::Table(table) => get_in_table(context, table, key, hash, at)?.map(|found| (found, Served::Table)),
+            };
+            if let Some((found, served)) = found {
+                let value = match found {
+                    Found::Value(value) => Some(value),
+                    Found::Deleted => None,
+                };
+                let counter = match (&value, served) {
+                    (None, _) => &counters.gets_absent,
+                    (_, Served::LogMemory) => &counters.gets_log_memory,
+                    (_, Served::LogIndex) => &counters.gets_log_index,
+                    (_, Served::LogSearch) => &counters.gets_log_search,
+                    (_, Served::Table) => &counters.gets_table,
+                };
+                counter.fetch_add(1, Relaxed);
+                return Ok(value);
+            }
+        }
+        counters.gets_absent.fetch_add(1, Relaxed);
+        Ok(None)
+    }
+
+    /// Whether an older entry of `key` than the newest is likely to be there: whether a put overwrote something.
+    /// Looks only at what is in memory or cached, and takes what it cannot see for absent.
+    pub fn overwrites(&self, context: &Context, key: &[u8]) -> Result<bool> {
+        let hash = bloom::hash(key);
+        for (index, file) in self.files.iter().enumerate() {
+            if !file.span.contains(&context.order, key) || file.dropped.is_some() {
+                continue;
+            }
+            match &file.source {
+                Source::Log(segment) => {
+                    let Some(parts) = segment.loaded() else { continue };
+                    if let Some(memory) = &parts.memory
+                        && (if index == 0 { memory.has_older(key) } else { memory.get(key, u64::MAX).is_some() })
+                    {
+                        return Ok(true);
+                    }
+                    for part in &parts.indexed {
+                        if part.filter.len > 0 && segment.may_contain(context, &parts.header, part, hash)? {
+                            return Ok(true);
+                        }
+                    }
+                }
+                Source::Table(table) => {
+                    let table = table.open(&context.tables, &context.files, &context.order, &context.cache)?;
+                    if table.may_contain(key, hash)? {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The newest of `tombstones` that covers `key` and counts at `at`: where it stands in its log.
+pub fn newest_tombstone(context: &Context, tombstones: &[RangeTombstone], key: &[u8], at: u64) -> Option<u64> {
+    let covering = |t: &&RangeTombstone| {
+        t.is_visible(at) && context.recovery.is_alive(t.version) && t.covers(&context.order, key)
+    };
+    tombstones.iter().filter(covering).map(|t| t.offset).max()
+}
+
+fn get_in_log(context: &Context, segment: &Segment, key: &[u8], hash: u64, at: u64) -> Result<Option<(Found, Served)>> {
+    let parts = segment.parts(context)?;
+    if let Some(memory) = &parts.memory {
+        let hit = memory.get(key, at);
+        let deleted = newest_tombstone(context, &memory.tombstones(), key, at);
+        if let Some(found) = settle(segment, &parts, hit, deleted)? {
+            return Ok(Some((found, Served::LogMemory)));
+        }
+    }
+    for part in &parts.indexed {
+        let deleted = newest_tombstone(context, &part.tombstones, key, at);
+        if !segment.may_contain(context, &parts.header, part, hash)? {
+            context.counters.filter_skips.fetch_add(1, Relaxed);
+            if deleted.is_some() {
+                return Ok(Some((Found::Deleted, Served::LogIndex)));
+            }
+            continue;
+        }
+        let (hit, served) = if part.root.len > 0 {
+            (find_indexed(context, segment, &parts, part.root, key, at)?, Served::LogIndex)
+        } else {
+            (search_part(context, segment, &parts, part, key, at)?, Served::LogSearch)
+        };
+        if hit.is_none() && part.filter.len > 0 {
+            context.counters.filter_false_positives.fetch_add(1, Relaxed);
+        }
+        if let Some(found) = settle(segment, &parts, hit, deleted)? {
+            return Ok(Some((found, served)));
+        }
+    }
+    Ok(None)
+}
+
+/// Of an entry and a range delete in one part, the later counts.
+fn settle(segment: &Segment, parts: &Parts, hit: Option<MemoryHit>, deleted: Option<u64>) -> Result<Option<Found>> {
+    let hit = hit.filter(|hit| deleted.is_none_or(|offset| hit.place.offset > offset));
+    Ok(match hit {
+        Some(hit) if hit.kind == Kind::Put => Some(Found::Value(segment.read_value(&parts.header, hit.place)?)),
+        Some(_) => Some(Found::Deleted),
+        None => deleted.map(|_| Found::Deleted),
+    })
+}
+
+/// Searches a part's index: the root, then one block, or a second one where a key's versions fill the first.
+fn find_indexed(context: &Context, segment: &Segment, parts: &Parts, root: Place, key: &[u8], at: u64) -> Result<Option<MemoryHit>> {
+    let path = &segment.file.path;
+    let malformed =
+        |place: Place| move |what: crate::format::codec::Malformed| Error::corruption(path, place.offset, format!("an index block {}", what.0));
+    let mut roots = BlockCursor::new(segment.index_block(context, &parts.header, root)?, context.order.clone());
+    roots.seek(key).map_err(malformed(root))?;
+    while roots.entry().is_some() {
+        let place = super::indexed_part::decode_place(&mut Decoder::new(&roots.value())).map_err(malformed(root))?;
+        let mut block = BlockCursor::new(segment.index_block(context, &parts.header, place)?, context.order.clone());
+        block.seek_version(key, at).map_err(malformed(place))?;
+        while let Some(entry) = block.entry() {
+            if context.order.compare(entry.key, key) != Ordering::Equal {
+                return Ok(None);
+            }
+            if context.recovery.is_alive(entry.version) {
+                let (kind, version) = (entry.kind, entry.version);
+                let place = super::indexed_part::decode_place(&mut Decoder::new(&block.value())).map_err(malformed(place))?;
+                return Ok(Some(MemoryHit { kind, version, place }));
+            }
+            block.next().map_err(malformed(place))?;
+        }
+        roots.next().map_err(malformed(root))?;
+    }
+    Ok(None)
+}
+
+/// Searches a part without an index from end to end (EvenDB §3.3).
+fn search_part(
+    context: &Context,
+    segment: &Segment,
+    parts: &Parts,
+    part: &super::indexed_part::IndexedPart,
+    key: &[u8],
+    at: u64,
+) -> Result<Option<MemoryHit>> {
+    let mut newest: Option<MemoryHit> = None;
+    segment.scan_part(&parts.header, part, |place, op| {
+        let counts = op.version <= at && context.recovery.counts(parts.header.epoch, op.version, op.batch);
+        if op.kind != Kind::DeleteRange && counts && context.order.compare(op.key, key) == Ordering::Equal {
+            // Later in the log is newer.
+            newest = Some(MemoryHit { kind: op.kind, version: op.version, place });
+        }
+        Ok(())
+    })?;
+    Ok(newest)
+}
+
+fn get_in_table(context: &Context, table: &TableHandle, key: &[u8], hash: u64, at: u64) -> Result<Option<Found>> {
+    let table = table.open(&context.tables, &context.files, &context.order, &context.cache)?;
+    match table.get(key, hash, at, &|version| context.recovery.is_alive(version))? {
+        TableGet::Found { kind: Kind::Put, value, .. } => Ok(Some(Found::Value(value))),
+        TableGet::Found { .. } => Ok(Some(Found::Deleted)),
+        TableGet::FilteredOut => {
+            context.counters.filter_skips.fetch_add(1, Relaxed);
+            Ok(None)
+        }
+        TableGet::Absent => {
+            context.counters.filter_false_positives.fetch_add(1, Relaxed);
+            Ok(None)
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! The chunk index: which chunk a key lies in (EvenDB §3.3, §4).
+//!
+//! The paper's index is a sorted array of all chunks' minimal keys, rebuilt at each split and flipped
+//! atomically. Here the array has two levels, blocks of about √n chunks and a list of about √n blocks, so that
+//! a split copies O(√n) entries. A [`View`] is immutable; blocks that a change does not touch are shared between
+//! the old view and the new one.
+//!
+//! ```text
+//!   view    first keys of the blocks:   lowest      k40          k81
+//!                                         │          │            │
+//!   blocks                          lowest k7 k21   k40 k52 k60   k81 k90      minimal keys -> chunks
+//! ```
+//!
+//! *Cost*, with n chunks: `find` compares O(log n) keys, of which all but those with the sought key's prefix are
+//! compared as integers in a contiguous array. `replace` copies the list of blocks and at most three blocks, of which
+//! none exceeds 2√n' (n' being the greatest n since the block was last written): O(√n) and the entries removed and
+//! added. A million chunks: some thousands of entries, tens of microseconds, for each split.
+//!
+//! *Invariants.* There is at least one chunk. The first chunk's key stands for "lowest" whatever its bytes are:
+//! no key lies before it. The keys of the others ascend strictly in the keyspace's order, and none of them
+//! consists of the same bytes as the first one's (under a comparator that does not sort the empty key first, a
+//! chunk is therefore not split at the empty key).
+//!
+//! Thread safety: readers take no lock and never wait. Writers take turns under a mutex. A `find` that begins after
+//! `replace` returned finds the new chunks; one that ran before it may hold a chunk that has been replaced, so
+//! a chunk is marked as retired after the flip, and who finds it retired asks again.
+
+use crate::order::KeyOrder;
+use crate::sync::{Arc, ArcSwap, Mutex};
+use bytes::Bytes;
+use std::cmp::Ordering;
+use std::ops::{Deref, Range};
+
+/// From keys to chunks. See the module.
+pub(crate) struct ChunkIndex<T> {
+    current: ArcSwap<View<T>>,
+    /// Held by a writer from reading the current view to flipping it.
+    writer: Mutex<()>,
+}
+
+impl<T> ChunkIndex<T> {
+    /// From the chunks' minimal keys, ascending; the first one's stands for "lowest".
+    pub(crate) fn new(order: KeyOrder, entries: Vec<(Bytes, Arc<T>)>) -> Self {
+        Self { current: ArcSwap::from_pointee(View::new(order, entries)), writer: Mutex::new(()) }
+    }
+
+    /// The current view, to keep.
+    pub(crate) fn view(&self) -> Arc<View<T>> {
+        self.current.load_full()
+    }
+
+    /// The current view, for the moment: cheaper than [`view`](Self::view), but few should be held at once.
+    pub(crate) fn load(&self) -> impl Deref<Target = Arc<View<T>>> + use<T> {
+        self.current.load()
+    }
+
+    /// The chunk that `key` lies in. It may have been replaced meanwhile; see the module.
+    pub(crate) fn find(&self, key: &[u8]) -> Arc<T> {
+        self.current.load().find(key).clone()
+    }
+
+    /// Replaces `remove_count` neighbouring chunks, from the one with the minimal key `remove_first_key` on, by
+    /// `add` in one flip. The first added key is the first removed. Returns how many entries it copied.
+    ///
+    /// # Panics
+    ///
+    /// If there are no such chunks, or `add` does not fit in their place: the caller, who alone may replace
+    /// these chunks, has lost track of them. Nothing is changed then.
+    pub(crate) fn replace(
+        &self,
+        remove_first_key: &[u8],
+        remove_count: usize,
+        add: Vec<(Bytes, Arc<T>)>,
+    ) -> usize {
+        let _turn = self.writer.lock();
+        let (view, copied) = self.current.load().replaced(remove_first_key, remove_count, add);
+        self.current.store(Arc::new(view));
+        copied
+    }
+}
+
+/// The chunks at one moment.
+pub(crate) struct View<T> {
+    order: KeyOrder,
+    /// The first key of each block.
+    first_keys: Keys,
+    blocks: Vec<Arc<Block<T>>>,
+    /// Chunks in all blocks.
+    len: usize,
+}
+
+struct Block<T> {
+    keys: Keys,
+    chunks: Vec<Arc<T>>,
+}
+
+impl<T> View<T> {
+    fn new(order: KeyOrder, entries: Vec<(Bytes, Arc<T>)>) -> Self {
+        assert!(!entries.is_empty(), "an index has at least one chunk");
+        let len = entries.len();
+        let blocks = cut(&order, entries, target_len(len));
+        Self::of_blocks(order, blocks, len)
+    }
+
+    fn of_blocks(order: KeyOrder, blocks: Vec<Arc<Block<T>>>, len: usize) -> Self {
+        let first_keys = blocks.iter().map(|block| block.keys.keys[0].clone()).collect();
+        Self { first_keys: Keys::new(&order, first_keys), order, blocks, len }
+    }
+
+    /// The chunk that `key` lies in.
+    pub(crate) fn find(&self, key: &[u8]) -> &Arc<T> {
+        self.chunk(self.position(key, Bound::AtOrBefore))
+    }
+
+    /// The last chunk that begins before `key`, or the last of all: where a walk down from `key` starts. The
+    /// first chunk begins before every key.
+    pub(crate) fn find_last_before(&self, key: Option<&[u8]>) -> &Arc<T> {
+        self.chunk(match key {
+            Some(key) => self.position(key, Bound::Before),
+            None => self.last_position(),
+        })
+    }
+
+    /// The chunk after the one with this minimal key (or after where it was, if it has been replaced).
+    pub(crate) fn next_after(&self, min_key: &[u8]) -> Option<&Arc<T>> {
+        let position =
+            if self.is_lowest(min_key) { Position::FIRST } else { self.position(min_key, Bound::AtOrBefore) };
+        self.after(position).map(|next| self.chunk(next))
+    }
+
+    /// The chunk before the one with this minimal key; `None` before the first.
+    pub(crate) fn prev_before(&self, min_key: &[u8]) -> Option<&Arc<T>> {
+        (!self.is_lowest(min_key)).then(|| self.chunk(self.position(min_key, Bound::Before)))
+    }
+
+    /// All chunks with their minimal keys, ascending.
+    pub(crate) fn iter(&self) -> Iter<'_, T> {
+        Iter { view: self, next: Some(Position::FIRST) }
+    }
+
+    /// From the chunk that `key` lies in on.
+    pub(crate) fn iter_from(&self, key: &[u8]) -> Iter<'_, T> {
+        Iter { view: self, next: Some(self.position(key, Bound::AtOrBefore)) }
+    }
+
+    /// How many chunks there are: at least one.
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn is_lowest(&self, min_key: &[u8]) -> bool {
+        self.first_keys.keys[0] == min_key
+    }
+
+    /// The last chunk within the bound; the first chunk is within every bound.
+    fn position(&self, key: &[u8], bound: Bound) -> Position {
+        let prefix = self.order.prefix(key);
+        let block = self.first_keys.last_within(&self.order, key, prefix, bound);
+        Position { block, entry: self.blocks[block].keys.last_within(&self.order, key, prefix, bound) }
+    }
+
+    fn chunk(&self, position: Position) -> &Arc<T> {
+        &self.blocks[position.block].chunks[position.entry]
+    }
+
+    fn key(&self, position: Position) -> &Bytes {
+        &self.blocks[position.block].keys.keys[position.entry]
+    }
+
+    fn last_position(&self) -> Position {
+        let block = self.blocks.len() - 1;
+        Position { block, entry: self.blocks[block].chunks.len() - 1 }
+    }
+
+    fn after(&self, Position { block, entry }: Position) -> Option<Position> {
+        if entry + 1 < self.blocks[block].chunks.len() {
+            Some(Position { block, entry: entry + 1 })
+        } else {
+            (block + 1 < self.blocks.len()).then_some(Position { block: block + 1, entry: 0 })
+        }
+    }
+
+    /// The view after a change, and how many entries (of blocks and of the list of blocks) were copied.
+    fn replaced(&self, first_key: &[u8], remove_count: usize, add: Vec<(Bytes, Arc<T>)>) -> (Self, usize) {
+        let from = if self.is_lowest(first_key) {
+            Position::FIRST
+        } else {
+            self.position(first_key, Bound::AtOrBefore)
+        };
+        assert!(*self.key(from) == first_key, "no chunk begins with the first key to remove");
+        assert!(
+            add.first().is_some_and(|(key, _)| key == first_key),
+            "the first added key is the first removed"
+        );
+        assert!(remove_count > 0, "a chunk that is added takes the place of another one");
+
+        // The last block touched, and how many of its entries go.
+        let (mut last, mut remove_upto) = (from.block, from.entry + remove_count);
+        while remove_upto > self.blocks[last].chunks.len() {
+            remove_upto -= self.blocks[last].chunks.len();
+            last += 1;
+            assert!(last < self.blocks.len(), "more chunks to remove than there are");
+        }
+        let end = Position { block: last, entry: remove_upto };
+        let limit =
+            if end.entry < self.blocks[last].chunks.len() { Some(end) } else { self.after_block(last) };
+        assert!(
+            add.iter().skip(1).all(|(key, _)| !self.is_lowest(key))
+                && add.windows(2).enumerate().all(|(index, pair)| {
+                    (from == Position::FIRST && index == 0)
+                        || self.order.compare(&pair[0].0, &pair[1].0).is_lt()
+                })
+                && limit.is_none_or(|limit| {
+                    add.len() == 1 || self.order.compare(&add[add.len() - 1].0, self.key(limit)).is_lt()
+                }),
+            "the added keys ascend and stay below the next chunk's"
+        );
+
+        let len = self.len - remove_count + add.len();
+        let target = target_len(len);
+        let head = self.blocks[from.block].entries(0..from.entry);
+        let tail = self.blocks[last].entries(end.entry..self.blocks[last].chunks.len());
+        let mut touched = from.block..last + 1;
+        let mut entries: Vec<_> = head.chain(add).chain(tail).collect();
+        // A block that has become small joins a neighbour, so that the list of blocks stays short.
+        if entries.len() < target / 2 {
+            if touched.start > 0 {
+                touched.start -= 1;
+                let before = &self.blocks[touched.start];
+                entries.splice(0..0, before.entries(0..before.chunks.len()));
+            } else if let Some(behind) = self.blocks.get(touched.end) {
+                touched.end += 1;
+                entries.extend(behind.entries(0..behind.chunks.len()));
+            }
+        }
+        let copied_entries = entries.len();
+        let mut blocks = Vec::with_capacity(self.blocks.len() + 1 + copied_entries / target);
+        blocks.extend_from_slice(&self.blocks[..touched.start]);
+        blocks.extend(cut(&self.order, entries, target));
+        blocks.extend_from_slice(&self.blocks[touched.end..]);
+        let copied = copied_entries + blocks.len();
+        (Self::of_blocks(self.order.clone(), blocks, len), copied)
+    }
+
+    fn after_block(&self, block: usize) -> Option<Position> {
+        (block + 1 < self.blocks.len()).then_some(Position { block: block + 1, entry: 0 })
+    }
+}
+
+impl<T> Block<T> {
+    fn entries(&self, range: Range<usize>) -> impl Iterator<Item = (Bytes, Arc<T>)> {
+        let keys = self.keys.keys[range.clone()].iter().cloned();
+        keys.zip(self.chunks[range].iter().cloned())
+    }
+}
+
+/// How long blocks are to be: √n, and not so short that small indexes consist of crumbs.
+fn target_len(len: usize) -> usize {
+    len.isqrt().max(16)
+}
+
+/// Blocks of `target` to `2 * target` entries, or one that is shorter.
+fn cut<T>(order: &KeyOrder, entries: Vec<(Bytes, Arc<T>)>, target: usize) -> Vec<Arc<Block<T>>> {
+    let total = entries.len();
+    let pieces = if total <= 2 * target { 1 } else { total / target };
+    let mut entries = entries.into_iter();
+    (0..pieces)
+        .map(|piece| {
+            let piece_len = (piece + 1) * total / pieces - piece * total / pieces;
+            let (keys, chunks) = entries.by_ref().take(piece_len).unzip();
+            Arc::new(Block { keys: Keys::new(order, keys), chunks })
+        })
+        .collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Position {
+    block: usize,
+    entry: usize,
+}
+
+impl Position {
+    const FIRST: Self = Self { block: 0, entry: 0 };
+}
+
+#[derive(Clone, Copy)]
+enum Bound {
+    AtOrBefore,
+    Before,
+}
+
+/// Ascending keys, the first of which is taken to be within every bound.
+struct Keys {
+    keys: Vec<Bytes>,
+    /// The keys' order-preserving prefixes; empty if the order has none.
+    prefixes: Vec<u64>,
+}
+
+impl Keys {
+    fn new(order: &KeyOrder, keys: Vec<Bytes>) -> Self {
+        // The first one is never compared, and the lowest chunk's key may be no key of the order.
+        let prefixes = keys.iter().enumerate().map(|(index, key)| match index {
+            0 => Some(0),
+            _ => order.prefix(key),
+        });
+        Self { prefixes: prefixes.collect::<Option<_>>().unwrap_or_default(), keys }
+    }
+
+    /// The last key within the bound.
+    fn last_within(&self, order: &KeyOrder, key: &[u8], prefix: Option<u64>, bound: Bound) -> usize {
+        let (mut low, mut high) = (1, self.keys.len());
+        if let (Some(prefix), Some((_, prefixes))) = (prefix, self.prefixes.split_first()) {
+            low = 1 + prefixes.partition_point(|&other| other < prefix);
+            high = low + prefixes[low - 1..].partition_point(|&other| other == prefix);
+        }
+        let within = |other: &Bytes| match (order.compare(other, key), bound) {
+            (Ordering::Less, _) | (Ordering::Equal, Bound::AtOrBefore) => true,
+            (Ordering::Equal, Bound::Before) | (Ordering::Greater, _) => false,
+        };
+        low - 1 + self.keys[low..high].partition_point(within)
+    }
+}
+
+/// Chunks with their minimal keys, ascending.
+pub(crate) struct Iter<'a, T> {
+    view: &'a View<T>,
+    next: Option<Position>,
+}
+
+impl<'a, T> Iterator for Iter<'a, T> {
+    type Item = (&'a Bytes, &'a Arc<T>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let position = self.next?;
+        self.next = self.view.after(position);
+        Some((self.view.key(position), self.view.chunk(position)))
+    }
+}

@@ -1,0 +1,211 @@
+//! An older part of a log, whose index stands behind it in the log itself.
+//!
+//! ```text
+//!   op op op … │ block │ block │ … │ root │ filter │ part end
+//! ```
+//!
+//! A *block* maps keys to places of operations, in the format of table blocks; the *root* maps the last key of
+//! every block to the block's place; the *filter* is a Bloom filter of the keys (EvenDB §3.1); the *part end*
+//! says where all of these are, and where the part before it ends. So a read touches the filter, the root, one
+//! block and one operation, however long the log; all but the operation are cached and evictable.
+//!
+//! Without an index (`log_index(false)`) root and blocks are missing, and the part is searched linearly, as
+//! published.
+
+use super::log_record::LogRecord;
+use super::memory_part::{MemoryPart, Place};
+use super::tombstone::{RangeTombstone, decode_bounds, encode_bounds};
+use crate::entry::Kind;
+use crate::filter::bloom::{self, BloomBuilder};
+use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
+use crate::format::header::FileHeader;
+use crate::log::encode_record;
+use crate::order::KeyOrder;
+use crate::table::block::BlockBuilder;
+
+/// Index blocks are about this long.
+const BLOCK_BYTES: usize = 4 << 10;
+const FILTER_BITS_PER_KEY: u32 = 10;
+
+/// Where an indexed part and its index are.
+#[derive(Debug, Clone)]
+pub struct IndexedPart {
+    /// The part's first operation.
+    pub start: u64,
+    /// Behind its last operation.
+    pub end: u64,
+    pub entries: u64,
+    /// Of the root block; length 0 without an index.
+    pub root: Place,
+    /// Of the filter; length 0 where the order forbids hashing.
+    pub filter: Place,
+    pub tombstones: Vec<RangeTombstone>,
+    /// The part end's own place.
+    pub at: Place,
+    /// The part end before this one; length 0 if this is the first.
+    pub previous: Place,
+}
+
+/// A place as the value of an index entry.
+pub fn encode_place(place: Place, out: &mut Vec<u8>) {
+    put_varint(out, place.offset);
+    put_varint(out, u64::from(place.len));
+}
+
+pub fn decode_place(decoder: &mut Decoder<'_>) -> Result<Place, Malformed> {
+    let offset = decoder.varint()?;
+    let len = u32::try_from(decoder.varint()?).map_err(|_| Malformed("a length exceeds 32 bits"))?;
+    Ok(Place { offset, len })
+}
+
+impl IndexedPart {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.start);
+        put_varint(out, self.end);
+        put_varint(out, self.entries);
+        encode_place(self.root, out);
+        encode_place(self.filter, out);
+        encode_place(self.previous, out);
+        put_varint(out, self.tombstones.len() as u64);
+        for tombstone in &self.tombstones {
+            put_varint(out, tombstone.version);
+            put_varint(out, tombstone.offset);
+            put_bytes(out, &encode_bounds(&tombstone.bounds));
+        }
+    }
+
+    /// Decodes a part end that stands at `at`. Everything it points to lies before it.
+    pub fn decode(payload: &[u8], at: Place) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(payload);
+        let mut part = Self {
+            start: decoder.varint()?,
+            end: decoder.varint()?,
+            entries: decoder.varint()?,
+            root: decode_place(&mut decoder)?,
+            filter: decode_place(&mut decoder)?,
+            previous: decode_place(&mut decoder)?,
+            tombstones: Vec::new(),
+            at,
+        };
+        for _ in 0..decoder.varint()? {
+            let version = decoder.varint()?;
+            let offset = decoder.varint()?;
+            let bounds = decode_bounds(&mut Decoder::new(decoder.bytes()?))?;
+            part.tombstones.push(RangeTombstone { bounds, version, offset, cell: None });
+        }
+        decoder.finish()?;
+        let before = |place: Place| place.offset.checked_add(u64::from(place.len)).is_some_and(|end| end <= at.offset);
+        let ordered = part.start <= part.end && part.end <= at.offset && part.previous.offset < at.offset;
+        if ordered && before(part.root) && before(part.filter) && before(part.previous) {
+            Ok(part)
+        } else {
+            Err(Malformed("points outside of its log"))
+        }
+    }
+}
+
+/// What a part's index is made for.
+pub struct IndexRequest<'a> {
+    pub header: &'a FileHeader,
+    pub order: &'a KeyOrder,
+    /// The part's first operation, and where its index goes: right behind its last.
+    pub start: u64,
+    pub end: u64,
+    pub previous: Place,
+    pub with_index: bool,
+}
+
+/// Makes the bytes that go behind a part: its index, filter and end.
+pub fn build_index(request: &IndexRequest<'_>, part: &MemoryPart) -> (Vec<u8>, IndexedPart) {
+    let mut builder = IndexBuilder {
+        request,
+        out: Vec::new(),
+        block: BlockBuilder::new(request.header.base_version),
+        root: BlockBuilder::new(request.header.base_version),
+        last_key: Vec::new(),
+    };
+    let mut filter = BloomBuilder::new(FILTER_BITS_PER_KEY);
+    let mut newest: Option<(Vec<u8>, u64)> = None;
+    let mut entries = 0;
+    let mut value = Vec::with_capacity(16);
+    part.for_each(|key, hit| {
+        // Of the operations on a key at one version the latest, which comes first, hides the others.
+        let same_key = newest.as_ref().is_some_and(|(last, _)| last == key);
+        if same_key && newest.as_ref().is_some_and(|(_, version)| *version == hit.version) {
+            return;
+        }
+        if !same_key {
+            filter.add(bloom::hash(key));
+        }
+        newest = Some((key.to_vec(), hit.version));
+        entries += 1;
+        if request.with_index {
+            value.clear();
+            encode_place(hit.place, &mut value);
+            builder.add(key, hit.version, hit.kind, &value);
+        }
+    });
+    let root = builder.finish_root();
+    let filter = if request.order.hashable() { builder.record(&filter.finish()) } else { Place { offset: 0, len: 0 } };
+    let tombstones = part.tombstones().iter().map(|t| RangeTombstone { cell: None, ..t.clone() }).collect();
+    let IndexRequest { start, end, previous, .. } = *request;
+    let at = Place { offset: end + builder.out.len() as u64, len: 0 };
+    let mut indexed = IndexedPart { start, end, entries, root, filter, tombstones, at, previous };
+    let mut payload = Vec::new();
+    let mut encoded = Vec::new();
+    indexed.encode(&mut encoded);
+    LogRecord::encode_part_end(&encoded, &mut payload);
+    let before = builder.out.len();
+    encode_record(request.header, at.offset, payload.len(), &mut builder.out, |out| out.extend_from_slice(&payload));
+    indexed.at.len = (builder.out.len() - before) as u32;
+    (builder.out, indexed)
+}
+
+struct IndexBuilder<'a> {
+    request: &'a IndexRequest<'a>,
+    out: Vec<u8>,
+    block: BlockBuilder,
+    root: BlockBuilder,
+    last_key: Vec<u8>,
+}
+
+impl IndexBuilder<'_> {
+    fn add(&mut self, key: &[u8], version: u64, kind: Kind, value: &[u8]) {
+        self.block.add(key, version, kind, value);
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        if self.block.size_bytes() >= BLOCK_BYTES {
+            self.finish_block();
+        }
+    }
+
+    fn finish_block(&mut self) {
+        if self.block.is_empty() {
+            return;
+        }
+        let block = self.block.finish();
+        let place = self.record(&block);
+        let mut value = Vec::new();
+        encode_place(place, &mut value);
+        self.root.add(&self.last_key, self.request.header.base_version, Kind::Put, &value);
+    }
+
+    fn finish_root(&mut self) -> Place {
+        self.finish_block();
+        if !self.request.with_index || self.root.is_empty() {
+            return Place { offset: 0, len: 0 };
+        }
+        let root = self.root.finish();
+        self.record(&root)
+    }
+
+    /// Appends a record that holds `block`.
+    fn record(&mut self, block: &[u8]) -> Place {
+        let offset = self.request.end + self.out.len() as u64;
+        let before = self.out.len();
+        encode_record(self.request.header, offset, block.len() + 1, &mut self.out, |out| {
+            LogRecord::encode_block(block, out);
+        });
+        Place { offset, len: (self.out.len() - before) as u32 }
+    }
+}

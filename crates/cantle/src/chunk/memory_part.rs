@@ -1,0 +1,308 @@
+//! The newest part of a log, indexed in memory: key → place in the log.
+//!
+//! Thread safety: one writer at a time (who holds the chunk's lock) inserts; any number of readers search and
+//! walk without waiting. Entries are never removed; the whole part goes when it is indexed on disk.
+
+use super::tombstone::RangeTombstone;
+use crate::entry::{EntryCursor, EntryRef, Kind};
+use crate::error::Result;
+use crate::mvcc::CommitCell;
+use crate::order::KeyOrder;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use crossbeam_skiplist::SkipMap;
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+/// Where a record stands in a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    pub offset: u64,
+    pub len: u32,
+}
+
+/// Orders by key, then newest version first, then latest place first.
+trait Position {
+    fn order(&self) -> &KeyOrder;
+    fn key(&self) -> &[u8];
+    fn version(&self) -> u64;
+    fn offset(&self) -> u64;
+}
+
+impl PartialEq for dyn Position + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for dyn Position + '_ {}
+impl PartialOrd for dyn Position + '_ {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for dyn Position + '_ {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order()
+            .compare(self.key(), other.key())
+            .then_with(|| other.version().cmp(&self.version()))
+            .then_with(|| other.offset().cmp(&self.offset()))
+    }
+}
+
+struct MemoryKey {
+    order: KeyOrder,
+    key: Box<[u8]>,
+    version: u64,
+    offset: u64,
+}
+
+impl Position for MemoryKey {
+    fn order(&self) -> &KeyOrder {
+        &self.order
+    }
+    fn key(&self) -> &[u8] {
+        &self.key
+    }
+    fn version(&self) -> u64 {
+        self.version
+    }
+    fn offset(&self) -> u64 {
+        self.offset
+    }
+}
+
+impl PartialEq for MemoryKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for MemoryKey {}
+impl PartialOrd for MemoryKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for MemoryKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (this, other): (&dyn Position, &dyn Position) = (self, other);
+        this.cmp(other)
+    }
+}
+impl<'a> Borrow<dyn Position + 'a> for MemoryKey {
+    fn borrow(&self) -> &(dyn Position + 'a) {
+        self
+    }
+}
+
+/// A place in the order to search from.
+struct Probe<'a> {
+    order: &'a KeyOrder,
+    key: &'a [u8],
+    version: u64,
+    offset: u64,
+}
+
+impl Position for Probe<'_> {
+    fn order(&self) -> &KeyOrder {
+        self.order
+    }
+    fn key(&self) -> &[u8] {
+        self.key
+    }
+    fn version(&self) -> u64 {
+        self.version
+    }
+    fn offset(&self) -> u64 {
+        self.offset
+    }
+}
+
+struct MemoryEntry {
+    kind: Kind,
+    len: u32,
+    cell: Option<CommitCell>,
+}
+
+impl MemoryEntry {
+    fn is_visible(&self) -> bool {
+        self.cell.as_ref().is_none_or(|cell| cell.is_committed())
+    }
+}
+
+/// What memory an entry takes beside its key: the key's and the entry's structs, the allocation's header and a
+/// tower of 4/3 links on average.
+const ENTRY_BYTES: u64 = 128;
+
+/// The in-memory index of a part of a log.
+pub struct MemoryPart {
+    order: KeyOrder,
+    map: SkipMap<MemoryKey, MemoryEntry>,
+    tombstones: ArcSwap<Vec<RangeTombstone>>,
+    bytes: AtomicU64,
+}
+
+/// What a search for a key found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryHit {
+    pub kind: Kind,
+    pub version: u64,
+    pub place: Place,
+}
+
+impl MemoryPart {
+    pub fn new(order: KeyOrder) -> Self {
+        Self { order, map: SkipMap::new(), tombstones: ArcSwap::default(), bytes: AtomicU64::new(0) }
+    }
+
+    pub fn insert(&self, key: &[u8], version: u64, kind: Kind, place: Place, cell: Option<CommitCell>) {
+        let memory_key = MemoryKey { order: self.order.clone(), key: key.into(), version, offset: place.offset };
+        self.map.insert(memory_key, MemoryEntry { kind, len: place.len, cell });
+        self.bytes.fetch_add(ENTRY_BYTES + key.len() as u64, Relaxed);
+    }
+
+    pub fn insert_tombstone(&self, tombstone: RangeTombstone) {
+        let mut tombstones = Vec::clone(&self.tombstones.load());
+        tombstones.push(tombstone);
+        self.tombstones.store(Arc::new(tombstones));
+        self.bytes.fetch_add(ENTRY_BYTES, Relaxed);
+    }
+
+    pub fn tombstones(&self) -> Arc<Vec<RangeTombstone>> {
+        self.tombstones.load_full()
+    }
+
+    /// Accounted memory.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty() && self.tombstones.load().is_empty()
+    }
+
+    /// The newest visible entry of `key` at or below version `at`.
+    pub fn get(&self, key: &[u8], at: u64) -> Option<MemoryHit> {
+        let probe = Probe { order: &self.order, key, version: at, offset: u64::MAX };
+        let mut entry = self.map.lower_bound(Bound::Included(&probe as &dyn Position));
+        while let Some(found) = entry {
+            if self.order.compare(&found.key().key, key) != Ordering::Equal {
+                return None;
+            }
+            if found.value().is_visible() {
+                return Some(MemoryHit {
+                    kind: found.value().kind,
+                    version: found.key().version,
+                    place: Place { offset: found.key().offset, len: found.value().len },
+                });
+            }
+            entry = found.next();
+        }
+        None
+    }
+
+    /// How many entries `key` has, counted up to two: whether a put overwrote something.
+    pub fn has_older(&self, key: &[u8]) -> bool {
+        let probe = Probe { order: &self.order, key, version: u64::MAX, offset: u64::MAX };
+        let newest = self.map.lower_bound(Bound::Included(&probe as &dyn Position));
+        let older = newest.and_then(|entry| entry.next());
+        older.is_some_and(|entry| self.order.compare(&entry.key().key, key) == Ordering::Equal)
+    }
+
+    /// Visits every entry in order. Only for a part that is not written any more.
+    pub fn for_each(&self, mut visit: impl FnMut(&[u8], MemoryHit)) {
+        for entry in &self.map {
+            let place = Place { offset: entry.key().offset, len: entry.value().len };
+            visit(&entry.key().key, MemoryHit { kind: entry.value().kind, version: entry.key().version, place });
+        }
+    }
+}
+
+/// Walks a memory part. Finds its place anew at each step, so that it holds nothing but the part.
+pub struct MemoryCursor<F> {
+    part: Arc<MemoryPart>,
+    current: Option<(Box<[u8]>, MemoryHit)>,
+    read: F,
+}
+
+impl<F: FnMut(Place) -> Result<Bytes> + Send> MemoryCursor<F> {
+    pub fn new(part: Arc<MemoryPart>, read: F) -> Self {
+        Self { part, current: None, read }
+    }
+
+    fn take(&mut self, forward: bool, from: Bound<&dyn Position>) {
+        let mut entry = if forward { self.part.map.lower_bound(from) } else { self.part.map.upper_bound(from) };
+        // What is not committed yet is not there.
+        while let Some(found) = &entry
+            && !found.value().is_visible()
+        {
+            entry = if forward { found.next() } else { found.prev() };
+        }
+        self.current = entry.map(|found| {
+            let place = Place { offset: found.key().offset, len: found.value().len };
+            let hit = MemoryHit { kind: found.value().kind, version: found.key().version, place };
+            (found.key().key.clone(), hit)
+        });
+    }
+
+    fn step(&mut self, forward: bool) {
+        if let Some((key, hit)) = self.current.take() {
+            let order = self.part.order.clone();
+            let probe = Probe { order: &order, key: &key, version: hit.version, offset: hit.place.offset };
+            self.take(forward, Bound::Excluded(&probe));
+        }
+    }
+
+    fn seek_to(&mut self, key: &[u8], forward: bool) {
+        let order = self.part.order.clone();
+        // Before every version of the key.
+        let probe = Probe { order: &order, key, version: u64::MAX, offset: u64::MAX };
+        let bound: Bound<&dyn Position> = if forward { Bound::Included(&probe) } else { Bound::Excluded(&probe) };
+        self.take(forward, bound);
+    }
+}
+
+impl<F: FnMut(Place) -> Result<Bytes> + Send> EntryCursor for MemoryCursor<F> {
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.take(true, Bound::Unbounded);
+        Ok(())
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.take(false, Bound::Unbounded);
+        Ok(())
+    }
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_to(key, true);
+        Ok(())
+    }
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_to(key, false);
+        Ok(())
+    }
+    fn next(&mut self) -> Result<()> {
+        self.step(true);
+        Ok(())
+    }
+    fn prev(&mut self) -> Result<()> {
+        self.step(false);
+        Ok(())
+    }
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        self.current.as_ref().map(|(key, hit)| EntryRef { key, version: hit.version, kind: hit.kind })
+    }
+    fn position(&self) -> u64 {
+        self.current.as_ref().map_or(0, |(_, hit)| hit.place.offset)
+    }
+    fn value(&mut self) -> Result<Bytes> {
+        match &self.current {
+            Some((_, hit)) if hit.kind == Kind::Put => (self.read)(hit.place),
+            _ => Ok(Bytes::new()),
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The chunk layout (EvenDB).
+
+pub(crate) mod index;

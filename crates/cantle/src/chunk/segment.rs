@@ -1,0 +1,470 @@
+//! A segment of a chunk's log.
+//!
+//! A segment is written in one epoch by whoever holds its chunk's lock, is sealed when its chunk is rebalanced
+//! or split, and may then belong to several chunks, under key bounds. It consists of parts: older ones with an
+//! index behind them (`indexed_part`), the newest indexed in memory (`memory_part`).
+//!
+//! Invariants: `len` covers whole operations that are visible or about to be, and grows only under the chunk's
+//! lock; what stands behind it may be cut off. The state is replaced as a whole, so a reader sees each operation
+//! in exactly one part. A segment of an earlier epoch is loaded when it is first read: its indexed parts through
+//! the chain of part ends, its tail by a scan.
+//!
+//! Thread safety: reads never wait for writes, but the first read of an old segment loads it under a lock.
+
+use super::context::Context;
+use super::indexed_part::{IndexRequest, IndexedPart, build_index};
+use super::log_record::LogRecord;
+use super::memory_part::{MemoryPart, Place};
+use super::tombstone::{RangeTombstone, decode_bounds};
+use crate::cache::CacheValue;
+use crate::entry::Kind;
+use crate::error::{Error, Result};
+use crate::files::StoreFile;
+use crate::format::codec::Decoder;
+use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::log::{RecordFile, record_payload};
+use crate::manifest::SegmentEdit;
+use crate::order::KeyOrder;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::{AcqRel, Acquire, Relaxed, Release}};
+use crate::sync::{Arc, Mutex};
+use crate::table::block::Block;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use crossbeam_skiplist::SkipMap;
+
+/// The parts of a segment, newest first.
+pub struct Parts {
+    pub header: FileHeader,
+    pub memory: Option<Arc<MemoryPart>>,
+    pub indexed: Vec<Arc<IndexedPart>>,
+}
+
+pub struct Segment {
+    pub file: Arc<StoreFile>,
+    order: KeyOrder,
+    /// `None` until an old segment is loaded.
+    parts: ArcSwap<Option<Arc<Parts>>>,
+    loading: Mutex<()>,
+    /// What the manifest says of it.
+    recorded: SegmentEdit,
+    /// Whether there may be operations behind `recorded.len` that count.
+    open_ended: bool,
+    len: AtomicU64,
+    pub garbage_bytes: AtomicU64,
+    dirty: AtomicBool,
+    tail: Tail,
+}
+
+/// Records that are not in the file yet (`Durability::Buffered`).
+#[derive(Default)]
+struct Tail {
+    records: SkipMap<u64, Bytes>,
+    flushed: AtomicU64,
+    flushing: Mutex<()>,
+}
+
+impl Segment {
+    /// A new, empty segment.
+    pub fn create(file: Arc<StoreFile>, header: FileHeader, order: KeyOrder) -> Self {
+        let parts = Parts { header, memory: Some(Arc::new(MemoryPart::new(order.clone()))), indexed: Vec::new() };
+        let segment = Self::unloaded(file, order, SegmentEdit { len: HEADER_BYTES, ..SegmentEdit::default() }, false);
+        segment.parts.store(Arc::new(Some(Arc::new(parts))));
+        segment
+    }
+
+    /// A segment of an earlier epoch. `open_ended`: the page cache outlived its writer, so that what follows
+    /// the recorded length counts up to the first bad record.
+    pub fn unloaded(file: Arc<StoreFile>, order: KeyOrder, recorded: SegmentEdit, open_ended: bool) -> Self {
+        Self {
+            file,
+            order,
+            parts: ArcSwap::default(),
+            loading: Mutex::new(()),
+            recorded,
+            open_ended,
+            len: AtomicU64::new(recorded.len),
+            garbage_bytes: AtomicU64::new(recorded.garbage_bytes),
+            dirty: AtomicBool::new(false),
+            tail: Tail { flushed: AtomicU64::new(u64::MAX), ..Tail::default() },
+        }
+    }
+
+    pub fn len(&self) -> u64 {
+        self.len.load(Acquire)
+    }
+
+    /// Whether nothing was ever written to it.
+    pub fn is_empty(&self) -> bool {
+        self.len() <= HEADER_BYTES && !self.open_ended
+    }
+
+    pub fn set_len(&self, len: u64) {
+        self.len.store(len, Release);
+        self.file.set_bytes(len);
+    }
+
+    /// The parts, if they are in memory.
+    pub fn loaded(&self) -> Option<Arc<Parts>> {
+        Option::clone(&self.parts.load())
+    }
+
+    /// The parts, loaded if need be.
+    pub fn parts(&self, context: &Context) -> Result<Arc<Parts>> {
+        if let Some(parts) = &**self.parts.load() {
+            return Ok(parts.clone());
+        }
+        let _loading = self.loading.lock();
+        if let Some(parts) = self.loaded() {
+            return Ok(parts);
+        }
+        let parts = Arc::new(self.load(context)?);
+        if let Some(memory) = &parts.memory {
+            context.memory_index_bytes.fetch_add(memory.bytes(), Relaxed);
+        }
+        self.parts.store(Arc::new(Some(parts.clone())));
+        Ok(parts)
+    }
+
+    /// Lets go of what can be loaded again. Only for segments of earlier epochs.
+    pub fn unload(&self, context: &Context) -> bool {
+        let Some(parts) = self.loaded().filter(|parts| parts.header.epoch < context.epoch()) else { return false };
+        if let Some(memory) = &parts.memory {
+            context.memory_index_bytes.fetch_sub(memory.bytes(), Relaxed);
+        }
+        self.parts.store(Arc::default());
+        true
+    }
+
+    fn record_file(&self, header: FileHeader) -> Result<RecordFile> {
+        Ok(RecordFile { file: self.file.handle()?, path: self.file.path.clone(), header })
+    }
+
+    fn load(&self, context: &Context) -> Result<Parts> {
+        let path = &self.file.path;
+        let handle = self.file.handle()?;
+        let file_bytes = handle.len().map_err(|e| Error::io("measure", path, e))?;
+        if file_bytes < HEADER_BYTES && self.recorded.len <= HEADER_BYTES {
+            // Created, and nothing more, before the power failed.
+            let header = context.files.header_of(FileKind::Log, self.file.keyspace, self.file.id);
+            return Ok(Parts { header, memory: None, indexed: Vec::new() });
+        }
+        let header = FileHeader::read(&*handle, path, FileKind::Log)?;
+        if header.store != context.files.store || header.file != self.file.id {
+            return Err(Error::corruption(path, 16, "the file belongs to another store or has another's name"));
+        }
+        let records = RecordFile { file: handle, path: path.clone(), header };
+        let mut indexed = Vec::new();
+        let (offset, len) = self.recorded.part;
+        let mut next = Place { offset, len };
+        while next.len != 0 {
+            let part = Arc::new(read_part_end(&records, next)?);
+            next = part.previous;
+            indexed.push(part);
+        }
+        let tail_start = indexed.first().map_or(HEADER_BYTES, |part| part.at.offset + u64::from(part.at.len));
+        let end = if self.open_ended { file_bytes } else { self.recorded.len };
+        if end > file_bytes {
+            return Err(Error::corruption(path, file_bytes, format!("the log ends {} bytes too early", end - file_bytes)));
+        }
+        let mut loader = Loader::new(context, self, header, indexed);
+        let len = loader.scan(&records, tail_start, end)?;
+        self.set_len(len);
+        tracing::debug!(path = %path.display(), scanned_bytes = len - tail_start, "loaded a log");
+        Ok(loader.finish())
+    }
+
+    /// The operation at `place`: key and value.
+    pub fn read_op(&self, header: &FileHeader, place: Place) -> Result<(Bytes, usize)> {
+        let payload = self.read_payload(header, place)?;
+        match LogRecord::decode(&payload, header.base_version) {
+            Ok(LogRecord::Op(op)) => {
+                let value_start = payload.len() - op.value.len();
+                Ok((payload, value_start))
+            }
+            _ => Err(Error::corruption(&self.file.path, place.offset, "an index points to what is no operation")),
+        }
+    }
+
+    /// The value of the operation at `place`.
+    pub fn read_value(&self, header: &FileHeader, place: Place) -> Result<Bytes> {
+        let (payload, value_start) = self.read_op(header, place)?;
+        Ok(payload.slice(value_start..))
+    }
+
+    fn read_payload(&self, header: &FileHeader, place: Place) -> Result<Bytes> {
+        let len = place.len as usize;
+        if place.offset >= self.tail.flushed.load(Acquire)
+            && let Some(record) = self.tail.records.get(&place.offset)
+        {
+            let bytes = record.value().clone();
+            return record_payload(header, &self.file.path, place.offset, bytes, len);
+        }
+        self.record_file(*header)?.read(place.offset, len)
+    }
+
+    /// A block of the index, through the cache.
+    pub fn index_block(&self, context: &Context, header: &FileHeader, place: Place) -> Result<Arc<Block>> {
+        if let Some(CacheValue::Block(block)) = context.cache.get(self.file.id, place.offset) {
+            return Ok(block);
+        }
+        let payload = self.read_payload(header, place)?;
+        let Ok(LogRecord::Block(_)) = LogRecord::decode(&payload, header.base_version) else {
+            return Err(Error::corruption(&self.file.path, place.offset, "an index points to what is no block"));
+        };
+        let block = Block::parse(payload.slice(1..), header.base_version)
+            .map_err(|what| Error::corruption(&self.file.path, place.offset, format!("an index block {}", what.0)))?;
+        let block = Arc::new(block);
+        context.cache.insert(self.file.id, place.offset, CacheValue::Block(block.clone()));
+        Ok(block)
+    }
+
+    /// Whether the part's filter lets a key of this hash pass.
+    pub fn may_contain(&self, context: &Context, header: &FileHeader, part: &IndexedPart, hash: u64) -> Result<bool> {
+        if part.filter.len == 0 {
+            return Ok(true);
+        }
+        if let Some(CacheValue::Bytes(filter)) = context.cache.get(self.file.id, part.filter.offset) {
+            return Ok(crate::filter::bloom::may_contain(&filter, hash));
+        }
+        let payload = self.read_payload(header, part.filter)?;
+        let Ok(LogRecord::Block(_)) = LogRecord::decode(&payload, header.base_version) else {
+            return Err(Error::corruption(&self.file.path, part.filter.offset, "a filter's place holds no filter"));
+        };
+        let filter = payload.slice(1..);
+        context.cache.insert(self.file.id, part.filter.offset, CacheValue::Bytes(filter.clone()));
+        Ok(crate::filter::bloom::may_contain(&filter, hash))
+    }
+
+    /// Scans the operations of a part from the file, in the order in which they were written.
+    pub fn scan_part(
+        &self,
+        header: &FileHeader,
+        part: &IndexedPart,
+        mut visit: impl FnMut(Place, &super::log_record::LogOp<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let records = self.record_file(*header)?;
+        let mut scan = records.scan(part.start, part.end);
+        while let Some(record) = scan.next()? {
+            let place = Place { offset: record.offset, len: record.len as u32 };
+            match LogRecord::decode(record.payload, header.base_version) {
+                Ok(LogRecord::Op(op)) => visit(place, &op)?,
+                Ok(_) => {}
+                Err(what) => {
+                    return Err(Error::corruption(&self.file.path, place.offset, format!("an operation {}", what.0)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    // What follows is for who holds the chunk's lock of an active segment.
+
+    /// Writes records at `offset`, the present end; does not publish them.
+    pub fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let handle = self.file.handle()?;
+        handle.write_at(bytes, offset).map_err(|e| Error::io("append to", &self.file.path, e))
+    }
+
+    /// Keeps one record in memory until the next flush.
+    pub fn buffer(&self, offset: u64, record: Bytes) {
+        self.tail.records.insert(offset, record);
+    }
+
+    /// Forgets buffered records behind `len`.
+    pub fn unbuffer(&self, len: u64) {
+        while let Some(record) = self.tail.records.back().filter(|record| *record.key() >= len) {
+            record.remove();
+        }
+    }
+
+    /// In a buffered segment everything from `offset` on is in memory until it is flushed.
+    pub fn begin_buffering(&self) {
+        self.tail.flushed.store(HEADER_BYTES, Release);
+    }
+
+    /// Writes what is buffered to the file.
+    pub fn flush(&self) -> Result<()> {
+        let _flushing = self.tail.flushing.lock();
+        if self.tail.records.is_empty() {
+            return Ok(());
+        }
+        let start = self.tail.flushed.load(Acquire);
+        let end = self.len();
+        let mut bytes = Vec::with_capacity((end - start) as usize);
+        for record in self.tail.records.range(start..end) {
+            debug_assert_eq!(*record.key(), start + bytes.len() as u64, "buffered records are contiguous");
+            bytes.extend_from_slice(record.value());
+        }
+        let handle = self.file.handle()?;
+        handle.write_at(&bytes, start).map_err(|e| Error::io("append to", &self.file.path, e))?;
+        // Readers look at `flushed` first: below it they read the file.
+        let flushed = start + bytes.len() as u64;
+        self.tail.flushed.store(flushed, Release);
+        while let Some(record) = self.tail.records.front().filter(|record| *record.key() < flushed) {
+            record.remove();
+        }
+        Ok(())
+    }
+
+    /// Bytes that wait for a flush.
+    pub fn buffered_bytes(&self) -> u64 {
+        if self.tail.records.is_empty() { 0 } else { self.len().saturating_sub(self.tail.flushed.load(Relaxed)) }
+    }
+
+    /// Takes back what was written behind `len`. When that fails, the segment must not be written any more.
+    pub fn cut(&self, len: u64) -> Result<()> {
+        let handle = self.file.handle()?;
+        handle.set_len(len).map_err(|e| Error::io("truncate", &self.file.path, e))
+    }
+
+    /// Indexes the memory part on disk and begins a new one. Returns where the log now ends.
+    pub fn seal_part(&self, context: &Context, part_start: u64, end: u64) -> Result<u64> {
+        let Some(parts) = self.loaded() else { return Ok(end) };
+        let Some(memory) = parts.memory.as_ref().filter(|memory| !memory.is_empty()) else { return Ok(end) };
+        self.flush()?;
+        let request = IndexRequest {
+            header: &parts.header,
+            order: &self.order,
+            start: part_start,
+            end,
+            previous: parts.indexed.first().map_or(Place { offset: 0, len: 0 }, |part| part.at),
+            with_index: context.options.log_index,
+        };
+        let (bytes, part) = build_index(&request, memory);
+        let handle = self.file.handle()?;
+        if let Err(error) = handle.write_at(&bytes, end) {
+            // Half an index is no harm if it is cut off; the part stays in memory.
+            self.cut(end)?;
+            return Err(Error::io("append to", &self.file.path, error));
+        }
+        let new_end = end + bytes.len() as u64;
+        if self.tail.flushed.load(Relaxed) != u64::MAX {
+            self.tail.flushed.store(new_end, Release);
+        }
+        context.counters.log_bytes_written.fetch_add(bytes.len() as u64, Relaxed);
+        context.memory_index_bytes.fetch_sub(memory.bytes(), Relaxed);
+        let mut indexed = Vec::with_capacity(parts.indexed.len() + 1);
+        indexed.push(Arc::new(part));
+        indexed.extend_from_slice(&parts.indexed);
+        let memory = Some(Arc::new(MemoryPart::new(self.order.clone())));
+        self.parts.store(Arc::new(Some(Arc::new(Parts { header: parts.header, memory, indexed }))));
+        self.set_len(new_end);
+        Ok(new_end)
+    }
+
+    /// Marks the segment dirty; true if it was clean.
+    pub fn mark_dirty(&self) -> bool {
+        !self.dirty.swap(true, AcqRel)
+    }
+
+    /// Makes the segment durable as it stands and says how long it is.
+    pub fn sync(&self) -> Result<SegmentEdit> {
+        self.dirty.store(false, Release);
+        let (len, part) = match self.loaded() {
+            // The length is read first: a part sealed in between only lies behind it.
+            Some(parts) => {
+                let part = parts.indexed.first().map_or((0, 0), |part| (part.at.offset, part.at.len));
+                (self.len().max(part.0 + u64::from(part.1)), part)
+            }
+            None => (self.recorded.len, self.recorded.part),
+        };
+        self.flush()?;
+        let handle = self.file.handle()?;
+        handle.sync_data().map_err(|e| Error::io("sync", &self.file.path, e))?;
+        Ok(SegmentEdit { file: self.file.id, len, part, garbage_bytes: self.garbage_bytes.load(Relaxed) })
+    }
+
+    /// Whether a checkpoint must find out how long this segment of an earlier epoch is.
+    pub fn is_unaccounted(&self) -> Result<bool> {
+        let len = self.file.handle()?.len().map_err(|e| Error::io("measure", &self.file.path, e))?;
+        Ok(self.open_ended && len != self.recorded.len)
+    }
+}
+
+fn read_part_end(records: &RecordFile, at: Place) -> Result<IndexedPart> {
+    let payload = records.read(at.offset, at.len as usize)?;
+    match LogRecord::decode(&payload, records.header.base_version) {
+        Ok(LogRecord::PartEnd(bytes)) => IndexedPart::decode(bytes, at)
+            .map_err(|what| Error::corruption(&records.path, at.offset, format!("the end of a log part {}", what.0))),
+        _ => Err(Error::corruption(&records.path, at.offset, "a record is not the end of a log part, as the manifest says")),
+    }
+}
+
+/// Reads the tail of an old segment.
+struct Loader<'a> {
+    context: &'a Context,
+    segment: &'a Segment,
+    header: FileHeader,
+    memory: MemoryPart,
+    indexed: Vec<Arc<IndexedPart>>,
+}
+
+impl<'a> Loader<'a> {
+    fn new(context: &'a Context, segment: &'a Segment, header: FileHeader, indexed: Vec<Arc<IndexedPart>>) -> Self {
+        Self { context, segment, header, memory: MemoryPart::new(segment.order.clone()), indexed }
+    }
+
+    /// Takes in the operations between `from` and `end`; returns where they really end.
+    fn scan(&mut self, records: &RecordFile, from: u64, end: u64) -> Result<u64> {
+        let mut scan = records.scan(from, end);
+        // Operations of a write count once its last one is there.
+        let mut group: Vec<(Place, Vec<u8>)> = Vec::new();
+        let mut whole = from;
+        loop {
+            let offset = scan.offset();
+            match scan.next() {
+                Ok(Some(record)) => {
+                    let place = Place { offset, len: record.len as u32 };
+                    let record_end = offset + record.len as u64;
+                    let malformed = |what: crate::format::codec::Malformed| {
+                        Error::corruption(&records.path, offset, format!("a log record {}", what.0))
+                    };
+                    match LogRecord::decode(record.payload, self.header.base_version).map_err(malformed)? {
+                        LogRecord::Op(op) => {
+                            let more = op.more;
+                            group.push((place, record.payload.to_vec()));
+                            if !more {
+                                for (place, payload) in group.drain(..) {
+                                    self.take(place, &payload).map_err(malformed)?;
+                                }
+                                whole = record_end;
+                            }
+                        }
+                        LogRecord::Block(_) => whole = record_end,
+                        LogRecord::PartEnd(bytes) => {
+                            let part = IndexedPart::decode(bytes, place).map_err(malformed)?;
+                            self.memory = MemoryPart::new(self.segment.order.clone());
+                            self.indexed.insert(0, Arc::new(part));
+                            whole = record_end;
+                        }
+                    }
+                }
+                Ok(None) => return Ok(whole),
+                // The first bad record behind the recorded length is where the writer died.
+                Err(error) if error.is_corruption() && offset >= self.segment.recorded.len && self.segment.open_ended => {
+                    return Ok(whole);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn take(&self, place: Place, payload: &[u8]) -> std::result::Result<(), crate::format::codec::Malformed> {
+        let LogRecord::Op(op) = LogRecord::decode(payload, self.header.base_version)? else { return Ok(()) };
+        if !self.context.recovery.counts(self.header.epoch, op.version, op.batch) {
+            return Ok(());
+        }
+        if op.kind == Kind::DeleteRange {
+            let bounds = decode_bounds(&mut Decoder::new(op.value))?;
+            self.memory.insert_tombstone(RangeTombstone { bounds, version: op.version, offset: place.offset, cell: None });
+        } else {
+            self.memory.insert(op.key, op.version, op.kind, place, None);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Parts {
+        let memory = (!self.memory.is_empty()).then(|| Arc::new(self.memory));
+        Parts { header: self.header, memory, indexed: self.indexed }
+    }
+}

@@ -1,0 +1,254 @@
+//! The store's files: numbering, open handles, and when a file may go.
+//!
+//! Life of a file: *created* under a number that is never used again → *referenced* by the structures of a
+//! layout (`retain`/`release` count those references) → *obsolete* once nothing current references it → *held*
+//! until a checkpoint that no longer needs it is durable → *doomed*, and unlinked when the last reader lets go.
+//! Obsolete files are the recovery image of the last checkpoint, which is why they are held.
+//!
+//! Thread safety: everything here may be called from any thread.
+
+mod handles;
+
+pub use handles::Handles;
+
+use crate::error::{Error, Result};
+use crate::format::header::{FileHeader, FileKind};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::{AcqRel, Acquire, Relaxed, Release}};
+use crate::sync::{Arc, Mutex};
+use crate::vfs::{OpenMode, Vfs, VfsFile};
+use std::path::{Path, PathBuf};
+
+/// The files of one store.
+#[derive(Debug)]
+pub struct Files {
+    pub vfs: Arc<dyn Vfs>,
+    pub dir: PathBuf,
+    pub store: u128,
+    /// The epoch that new files belong to.
+    pub epoch: u64,
+    handles: Handles,
+    next: AtomicU64,
+    /// Whether a name was added or removed since the directory was last synced.
+    dir_dirty: AtomicBool,
+    held: Mutex<Vec<Arc<StoreFile>>>,
+    held_bytes: AtomicU64,
+    /// Unlinked only while no backup is being made.
+    pinned: AtomicUsize,
+    waiting: Mutex<Vec<PathBuf>>,
+}
+
+/// One file. Lives as long as somebody reads it or refers to it.
+#[derive(Debug)]
+pub struct StoreFile {
+    pub id: u64,
+    pub kind: FileKind,
+    pub keyspace: u32,
+    pub path: PathBuf,
+    bytes: AtomicU64,
+    references: AtomicUsize,
+    doomed: AtomicBool,
+    files: Arc<Files>,
+}
+
+/// The name of a file in the store's directory.
+pub fn file_name(kind: FileKind, id: u64) -> String {
+    match kind {
+        FileKind::Table => format!("{id:012}.table"),
+        FileKind::Log => format!("{id:012}.log"),
+        FileKind::Journal => format!("{id:012}.journal"),
+        FileKind::Manifest => format!("MANIFEST-{id:012}"),
+    }
+}
+
+/// The kind and number that a name stands for, if it is one of ours.
+pub fn parse_file_name(name: &str) -> Option<(FileKind, u64)> {
+    let (digits, kind) = if let Some(digits) = name.strip_prefix("MANIFEST-") {
+        (digits, FileKind::Manifest)
+    } else if let Some(digits) = name.strip_suffix(".table") {
+        (digits, FileKind::Table)
+    } else if let Some(digits) = name.strip_suffix(".log") {
+        (digits, FileKind::Log)
+    } else if let Some(digits) = name.strip_suffix(".journal") {
+        (digits, FileKind::Journal)
+    } else {
+        return None;
+    };
+    let id = digits.parse().ok()?;
+    (file_name(kind, id) == name).then_some((kind, id))
+}
+
+impl Files {
+    pub fn new(vfs: Arc<dyn Vfs>, dir: PathBuf, store: u128, epoch: u64, next: u64) -> Self {
+        Self {
+            vfs,
+            dir,
+            store,
+            epoch,
+            handles: Handles::new(),
+            next: AtomicU64::new(next),
+            dir_dirty: AtomicBool::new(false),
+            held: Mutex::new(Vec::new()),
+            held_bytes: AtomicU64::new(0),
+            pinned: AtomicUsize::new(0),
+            waiting: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// A number for a new file.
+    pub fn next_id(&self) -> u64 {
+        self.next.fetch_add(1, Relaxed)
+    }
+
+    /// The number that the next file will get.
+    pub fn peek_id(&self) -> u64 {
+        self.next.load(Relaxed)
+    }
+
+    pub fn path(&self, kind: FileKind, id: u64) -> PathBuf {
+        self.dir.join(file_name(kind, id))
+    }
+
+    /// Creates a file; its header is written by who fills it.
+    pub fn create(self: &Arc<Self>, kind: FileKind, keyspace: u32, base_version: u64) -> Result<(Arc<StoreFile>, Arc<dyn VfsFile>, FileHeader)> {
+        let id = self.next_id();
+        let path = self.path(kind, id);
+        self.dir_dirty.store(true, Release);
+        let handle = self.handles.retrying(|| self.vfs.open(&path, OpenMode::CreateNew)).map_err(|e| Error::io("create", &path, e))?;
+        self.handles.insert(id, handle.clone());
+        Ok((self.adopt(kind, id, keyspace, 0), handle, FileHeader { base_version, ..self.header_of(kind, keyspace, id) }))
+    }
+
+    /// The header of a file that this epoch writes.
+    pub fn header_of(&self, kind: FileKind, keyspace: u32, file: u64) -> FileHeader {
+        FileHeader { kind, keyspace, store: self.store, file, epoch: self.epoch, base_version: 0 }
+    }
+
+    /// A file that exists already.
+    pub fn adopt(self: &Arc<Self>, kind: FileKind, id: u64, keyspace: u32, bytes: u64) -> Arc<StoreFile> {
+        Arc::new(StoreFile {
+            id,
+            kind,
+            keyspace,
+            path: self.path(kind, id),
+            bytes: AtomicU64::new(bytes),
+            references: AtomicUsize::new(0),
+            doomed: AtomicBool::new(false),
+            files: self.clone(),
+        })
+    }
+
+    /// Makes new names durable, if there are any.
+    pub fn sync_dir(&self) -> Result<()> {
+        if self.dir_dirty.swap(false, AcqRel) {
+            self.vfs.sync_dir(&self.dir).map_err(|e| Error::io("sync directory", &self.dir, e))?;
+        }
+        Ok(())
+    }
+
+    /// Whether names changed since the directory was last synced.
+    pub fn is_dir_dirty(&self) -> bool {
+        self.dir_dirty.load(Acquire)
+    }
+
+    /// Bytes of obsolete files that wait for a checkpoint.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Relaxed)
+    }
+
+    /// The files that became obsolete so far. Their removal is part of the next checkpoint record: once that
+    /// is durable, they may go.
+    pub fn take_held(&self) -> Vec<Arc<StoreFile>> {
+        std::mem::take(&mut *self.held.lock())
+    }
+
+    /// Puts back files whose checkpoint did not come about.
+    pub fn hold_again(&self, files: Vec<Arc<StoreFile>>) {
+        self.held.lock().extend(files);
+    }
+
+    /// Lets go of files that no checkpoint needs any more.
+    pub fn doom(&self, files: Vec<Arc<StoreFile>>) {
+        for file in files {
+            self.held_bytes.fetch_sub(file.bytes().min(self.held_bytes()), Relaxed);
+            file.doomed.store(true, Release);
+        }
+    }
+
+    /// Keeps every file that exists now from being unlinked until `unpin`.
+    pub fn pin(&self) {
+        self.pinned.fetch_add(1, AcqRel);
+    }
+
+    /// Ends a `pin`, and unlinks what waited for it.
+    pub fn unpin(&self) {
+        if self.pinned.fetch_sub(1, AcqRel) == 1 {
+            for path in std::mem::take(&mut *self.waiting.lock()) {
+                self.unlink(&path);
+            }
+        }
+    }
+
+    fn unlink(&self, path: &Path) {
+        if self.pinned.load(Acquire) > 0 {
+            self.waiting.lock().push(path.to_path_buf());
+        } else if let Err(error) = self.vfs.remove(path) {
+            // Left behind, it is removed at the next opening, as no manifest names it.
+            tracing::warn!(path = %path.display(), %error, "cannot remove an obsolete file");
+        }
+    }
+
+    /// Closes every handle that nobody uses at the moment.
+    pub fn close_handles(&self) {
+        self.handles.clear();
+    }
+}
+
+impl StoreFile {
+    /// A handle, opened if need be. Keep it for one operation only: the number of open files is bounded.
+    pub fn handle(&self) -> Result<Arc<dyn VfsFile>> {
+        self.files
+            .handles
+            .get_or_open(self.id, || {
+                let mode = if self.kind == FileKind::Log { OpenMode::ReadWrite } else { OpenMode::Read };
+                self.files.vfs.open(&self.path, mode)
+            })
+            .map_err(|e| match e.kind() {
+                std::io::ErrorKind::NotFound => Error::corruption(&self.path, 0, "the file is missing"),
+                _ => Error::io("open", &self.path, e),
+            })
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    pub fn set_bytes(&self, bytes: u64) {
+        self.bytes.store(bytes, Relaxed);
+    }
+
+    /// A current structure refers to the file.
+    pub fn retain(&self) {
+        self.references.fetch_add(1, AcqRel);
+    }
+
+    /// A current structure no longer refers to the file; true when that made it obsolete. Call it after the
+    /// edit that removes the reference was appended: a checkpoint that finds the file held must cover the edit.
+    pub fn release(self: &Arc<Self>) -> bool {
+        let last = self.references.fetch_sub(1, AcqRel) == 1;
+        if last {
+            self.files.held_bytes.fetch_add(self.bytes(), Relaxed);
+            self.files.held.lock().push(self.clone());
+        }
+        last
+    }
+}
+
+impl Drop for StoreFile {
+    fn drop(&mut self) {
+        if self.doomed.load(Acquire) {
+            self.files.handles.remove(self.id);
+            self.files.unlink(&self.path);
+            self.files.dir_dirty.store(true, Release);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The bytes of a journal record.
+
+use crate::entry::Kind;
+use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
+
+/// One operation of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalOp {
+    pub keyspace: u32,
+    pub kind: Kind,
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+}
+
+/// What a record says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JournalRecord {
+    /// The batch with this number is whole.
+    Commit { batch: u64, version: u64 },
+    /// A write, whole; it also commits its batch, if it has one (not 0).
+    Write {
+        batch: u64,
+        version: u64,
+        /// How much of this file was durable when the record was written: damage before that is corruption.
+        durable_bytes: u64,
+        ops: Vec<JournalOp>,
+    },
+}
+
+const COMMIT: u8 = 1;
+const WRITE: u8 = 2;
+
+impl JournalRecord {
+    pub fn version(&self) -> u64 {
+        match self {
+            Self::Commit { version, .. } | Self::Write { version, .. } => *version,
+        }
+    }
+
+    pub fn batch(&self) -> u64 {
+        match self {
+            Self::Commit { batch, .. } | Self::Write { batch, .. } => *batch,
+        }
+    }
+
+    pub fn encode_commit(out: &mut Vec<u8>, batch: u64, version: u64) {
+        out.push(COMMIT);
+        put_varint(out, batch);
+        put_varint(out, version);
+    }
+
+    /// Encodes a write without making a record of it first.
+    pub fn encode_write<'a>(
+        out: &mut Vec<u8>,
+        batch: u64,
+        version: u64,
+        durable_bytes: u64,
+        ops: impl ExactSizeIterator<Item = (u32, Kind, &'a [u8], &'a [u8])>,
+    ) {
+        out.push(WRITE);
+        put_varint(out, batch);
+        put_varint(out, version);
+        put_varint(out, durable_bytes);
+        put_varint(out, ops.len() as u64);
+        for (keyspace, kind, key, value) in ops {
+            put_varint(out, u64::from(keyspace));
+            out.push(kind as u8);
+            put_bytes(out, key);
+            put_bytes(out, value);
+        }
+    }
+
+    pub fn decode(payload: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(payload);
+        let tag = decoder.u8()?;
+        let batch = decoder.varint()?;
+        let version = decoder.varint()?;
+        let record = match tag {
+            COMMIT => Self::Commit { batch, version },
+            WRITE => {
+                let durable_bytes = decoder.varint()?;
+                let mut ops = Vec::new();
+                for _ in 0..decoder.varint()? {
+                    ops.push(JournalOp {
+                        keyspace: u32::try_from(decoder.varint()?).map_err(|_| Malformed("a number exceeds 32 bits"))?,
+                        kind: Kind::from_u8(decoder.u8()?).ok_or(Malformed("an operation is of an unknown kind"))?,
+                        key: decoder.bytes()?.to_vec(),
+                        value: decoder.bytes()?.to_vec(),
+                    });
+                }
+                Self::Write { batch, version, durable_bytes, ops }
+            }
+            _ => return Err(Malformed("a journal record has an unknown tag")),
+        };
+        decoder.finish()?;
+        Ok(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_round_trip() {
+        let op = JournalOp { keyspace: 7, kind: Kind::DeleteRange, key: b"a".to_vec(), value: b"b".to_vec() };
+        let mut out = Vec::new();
+        JournalRecord::encode_write(&mut out, 3, 9, 64, [(op.keyspace, op.kind, &op.key[..], &op.value[..])].into_iter());
+        let expected = JournalRecord::Write { batch: 3, version: 9, durable_bytes: 64, ops: vec![op] };
+        assert_eq!(JournalRecord::decode(&out), Ok(expected));
+        for len in 0..out.len() {
+            assert!(JournalRecord::decode(&out[..len]).is_err(), "{len} bytes must not decode");
+        }
+    }
+}

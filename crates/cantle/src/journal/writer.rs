@@ -1,0 +1,360 @@
+//! Appending, group commit, rotation, and reading back.
+
+use super::record::JournalRecord;
+use crate::entry::Kind;
+use crate::error::{Error, Result};
+use crate::files::Files;
+use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::log::{RecordFile, encode_record, record_bytes_max};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
+use crate::vfs::{OpenMode, VfsFile};
+use std::path::{Path, PathBuf};
+
+/// A position in the order of journal records, within one opening of the store.
+pub type Lsn = u64;
+
+/// Journal files grow in steps of this many bytes, reserved on disk before they are used.
+const STEP_BYTES: u64 = 1 << 20;
+
+pub struct Journal {
+    files: Arc<Files>,
+    inner: Mutex<Inner>,
+    synced: Condvar,
+    pub syncs: AtomicU64,
+    pub writes: AtomicU64,
+}
+
+/// A journal file that is not written any more.
+#[derive(Debug, Clone)]
+pub struct OldJournal {
+    pub id: u64,
+    pub path: PathBuf,
+    pub max_version: u64,
+}
+
+struct Active {
+    id: u64,
+    path: PathBuf,
+    file: Arc<dyn VfsFile>,
+    header: FileHeader,
+    /// Bytes written.
+    len: u64,
+    /// Bytes durable.
+    durable_bytes: u64,
+    /// Bytes the file system has promised.
+    allocated_bytes: u64,
+    max_version: u64,
+}
+
+#[derive(Default)]
+struct Inner {
+    active: Option<Active>,
+    old: Vec<OldJournal>,
+    /// Records that wait for the next group.
+    buffer: Vec<u8>,
+    /// Bytes promised to writers that have not enqueued yet.
+    reserved_bytes: u64,
+    enqueued: Lsn,
+    durable: Lsn,
+    /// Somebody writes or syncs at the moment, outside the lock.
+    busy: bool,
+    failed: Option<Error>,
+}
+
+impl Journal {
+    pub fn new(files: Arc<Files>, old: Vec<OldJournal>) -> Self {
+        Self {
+            files,
+            inner: Mutex::new(Inner { old, ..Inner::default() }),
+            synced: Condvar::new(),
+            syncs: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+        }
+    }
+
+    /// Makes sure that a record of `payload_bytes` will find space. Every reservation is used by exactly one
+    /// `commit` or `enqueue`, or given back by `release`.
+    pub fn reserve(&self, payload_bytes: usize) -> Result<Reservation<'_>> {
+        let bytes = record_bytes_max(payload_bytes) as u64;
+        let mut inner = self.inner.lock();
+        if let Some(error) = &inner.failed {
+            return Err(error.clone());
+        }
+        let active = match &mut inner.active {
+            Some(active) => active,
+            None => inner.active.insert(self.create()?),
+        };
+        let path = active.path.clone();
+        let needed = active.len + inner.buffer.len() as u64 + inner.reserved_bytes + bytes;
+        let Some(active) = &mut inner.active else { return Err(Error::Closed) };
+        if needed > active.allocated_bytes {
+            let allocated = needed.next_multiple_of(STEP_BYTES);
+            match active.file.allocate(allocated) {
+                Ok(()) => {}
+                // Without preallocation a full disk shows at the write.
+                Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {}
+                Err(error) => return Err(Error::io("extend", &path, error)),
+            }
+            active.allocated_bytes = allocated;
+        }
+        inner.reserved_bytes += bytes;
+        Ok(Reservation { journal: self, bytes })
+    }
+
+    fn create(&self) -> Result<Active> {
+        let id = self.files.next_id();
+        let path = self.files.path(FileKind::Journal, id);
+        let header = FileHeader {
+            kind: FileKind::Journal,
+            keyspace: 0,
+            store: self.files.store,
+            file: id,
+            epoch: self.files.epoch,
+            base_version: 0,
+        };
+        let file = self.files.vfs.open(&path, OpenMode::CreateNew).map_err(|e| Error::io("create", &path, e))?;
+        let written = file.write_at(&header.encode(), 0).map_err(|e| Error::io("write to", &path, e)).and_then(|()| {
+            // The name must be durable before a sync of the data means anything.
+            self.files.vfs.sync_dir(&self.files.dir).map_err(|e| Error::io("sync directory", &self.files.dir, e))
+        });
+        if let Err(error) = written {
+            self.remove(&path);
+            return Err(error);
+        }
+        Ok(Active { id, path, file, header, len: HEADER_BYTES, durable_bytes: 0, allocated_bytes: HEADER_BYTES, max_version: 0 })
+    }
+
+    /// Writes a batch's commit record: once this returns, the batch survives the end of the process.
+    pub fn commit(&self, reservation: Reservation<'_>, batch: u64, version: u64) -> Result<()> {
+        let mut payload = Vec::with_capacity(24);
+        JournalRecord::encode_commit(&mut payload, batch, version);
+        let mut inner = self.lock_idle();
+        drop_reservation(reservation, &mut inner);
+        let Some(active) = &mut inner.active else { return Err(Error::Closed) };
+        let mut bytes = Vec::new();
+        encode_record(&active.header, active.len, payload.len(), &mut bytes, |out| out.extend_from_slice(&payload));
+        if let Err(error) = active.file.write_at(&bytes, active.len) {
+            let error = Error::io("append to", &active.path, error);
+            // A half-written record is overwritten by the next one at the same place.
+            return Err(error);
+        }
+        active.len += bytes.len() as u64;
+        active.max_version = active.max_version.max(version);
+        Ok(())
+    }
+
+    /// Takes a place in the order of records. Call it under the locks that order the write among others of its
+    /// keys; `wait` for it after they are released.
+    pub fn enqueue<'a>(
+        &self,
+        reservation: Reservation<'_>,
+        batch: u64,
+        version: u64,
+        ops: impl ExactSizeIterator<Item = (u32, Kind, &'a [u8], &'a [u8])>,
+    ) -> Result<Lsn> {
+        let mut inner = self.inner.lock();
+        drop_reservation(reservation, &mut inner);
+        if let Some(error) = &inner.failed {
+            return Err(error.clone());
+        }
+        let Inner { active, buffer, enqueued, .. } = &mut *inner;
+        let Some(active) = active else { return Err(Error::Closed) };
+        let offset = active.len + buffer.len() as u64;
+        let mut payload = Vec::new();
+        JournalRecord::encode_write(&mut payload, batch, version, active.durable_bytes, ops);
+        encode_record(&active.header, offset, payload.len(), buffer, |out| out.extend_from_slice(&payload));
+        active.max_version = active.max_version.max(version);
+        *enqueued += 1;
+        self.writes.fetch_add(1, Relaxed);
+        Ok(*enqueued)
+    }
+
+    /// Waits until the record is durable. Whoever comes first syncs for all that are enqueued by then.
+    pub fn wait(&self, lsn: Lsn) -> Result<()> {
+        let mut inner = self.inner.lock();
+        loop {
+            if inner.durable >= lsn {
+                return Ok(());
+            }
+            if let Some(error) = &inner.failed {
+                return Err(error.clone());
+            }
+            if inner.busy {
+                self.synced.wait(&mut inner);
+            } else {
+                inner = self.sync_group(inner);
+            }
+        }
+    }
+
+    /// Writes and syncs what is in the buffer, without holding the lock meanwhile. A failure is final.
+    fn sync_group<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+        let group = inner.enqueued;
+        let bytes = std::mem::take(&mut inner.buffer);
+        let Some(active) = &mut inner.active else { return inner };
+        let (file, path, offset) = (active.file.clone(), active.path.clone(), active.len);
+        // Later records are placed behind this group.
+        active.len += bytes.len() as u64;
+        let end = active.len;
+        inner.busy = true;
+        drop(inner);
+        let done = file
+            .write_at(&bytes, offset)
+            .map_err(|e| Error::io("append to", &path, e))
+            .and_then(|()| file.sync_data().map_err(|e| Error::io("sync", &path, e)));
+        self.syncs.fetch_add(1, Relaxed);
+        let mut inner = self.inner.lock();
+        inner.busy = false;
+        match done {
+            Ok(()) => {
+                inner.durable = group;
+                if let Some(active) = &mut inner.active {
+                    active.durable_bytes = end;
+                }
+                // The vector's memory serves the next group.
+                if inner.buffer.is_empty() && bytes.capacity() <= STEP_BYTES as usize {
+                    inner.buffer = bytes;
+                    inner.buffer.clear();
+                }
+            }
+            Err(error) => inner.failed = Some(error),
+        }
+        self.synced.notify_all();
+        inner
+    }
+
+    /// Begins a new file with the next record, so that the present one can go when a checkpoint covers it.
+    pub fn rotate(&self) -> Result<()> {
+        let mut inner = self.lock_idle();
+        while !inner.buffer.is_empty() && inner.failed.is_none() {
+            inner = self.sync_group(inner);
+            while inner.busy {
+                self.synced.wait(&mut inner);
+            }
+        }
+        if let Some(error) = &inner.failed {
+            return Err(error.clone());
+        }
+        if inner.reserved_bytes > 0 {
+            // A writer between `reserve` and `enqueue` counts on this file; the next checkpoint rotates.
+            return Ok(());
+        }
+        if let Some(active) = inner.active.take_if(|active| active.len > HEADER_BYTES) {
+            inner.old.push(OldJournal { id: active.id, path: active.path, max_version: active.max_version });
+        }
+        Ok(())
+    }
+
+    /// The first file that a recovery to a checkpoint of `version` needs.
+    pub fn first_needed(&self, version: u64) -> u64 {
+        let inner = self.inner.lock();
+        let old = inner.old.iter().filter(|journal| journal.max_version > version).map(|journal| journal.id);
+        let active = inner.active.as_ref().map(|active| active.id);
+        old.chain(active).min().unwrap_or_else(|| self.files.peek_id())
+    }
+
+    /// Removes the files that a durable checkpoint of `version` covers.
+    pub fn retire(&self, version: u64) {
+        let covered: Vec<_> = self.inner.lock().old.extract_if(.., |journal| journal.max_version <= version).collect();
+        for journal in covered {
+            self.remove(&journal.path);
+        }
+    }
+
+    /// Bytes of all journal files.
+    pub fn bytes(&self) -> u64 {
+        self.inner.lock().active.as_ref().map_or(0, |active| active.allocated_bytes)
+    }
+
+    fn remove(&self, path: &Path) {
+        if let Err(error) = self.files.vfs.remove(path) {
+            tracing::warn!(path = %path.display(), %error, "cannot remove a journal file");
+        }
+    }
+
+    fn lock_idle(&self) -> MutexGuard<'_, Inner> {
+        let mut inner = self.inner.lock();
+        while inner.busy {
+            self.synced.wait(&mut inner);
+        }
+        inner
+    }
+}
+
+/// Space for one record.
+#[must_use]
+pub struct Reservation<'a> {
+    journal: &'a Journal,
+    bytes: u64,
+}
+
+fn drop_reservation(reservation: Reservation<'_>, inner: &mut Inner) {
+    inner.reserved_bytes -= reservation.bytes;
+    std::mem::forget(reservation);
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        self.journal.inner.lock().reserved_bytes -= self.bytes;
+    }
+}
+
+/// Reads the journal files `ids` in their order. A file's first bad record ends it, unless what stands behind
+/// proves that it was durable once, which makes it corruption.
+pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal>, Vec<JournalRecord>)> {
+    ids.sort_unstable();
+    let mut old = Vec::new();
+    let mut all = Vec::new();
+    for id in ids {
+        let path = files.path(FileKind::Journal, id);
+        let file = files.vfs.open(&path, OpenMode::Read).map_err(|e| Error::io("open", &path, e))?;
+        let file_bytes = file.len().map_err(|e| Error::io("measure", &path, e))?;
+        let header = match FileHeader::read(&*file, &path, FileKind::Journal) {
+            Ok(header) => header,
+            // Created, but its header never reached the disk: nothing in it was acknowledged.
+            Err(error) if error.is_corruption() && is_blank(&*file, file_bytes, &path)? => {
+                old.push(OldJournal { id, path, max_version: 0 });
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        if header.store != files.store || header.file != id {
+            return Err(Error::corruption(&path, 16, "the file belongs to another store or has another's name"));
+        }
+        let records = RecordFile { file, path: path.clone(), header };
+        let mut scan = records.scan(0, file_bytes);
+        let mut max_version = 0;
+        loop {
+            let offset = scan.offset();
+            match scan.next() {
+                Ok(Some(record)) => {
+                    let record = JournalRecord::decode(record.payload)
+                        .map_err(|what| Error::corruption(&path, offset, format!("a journal record {}", what.0)))?;
+                    max_version = max_version.max(record.version());
+                    all.push(record);
+                }
+                Ok(None) => break,
+                Err(error) if error.is_corruption() => {
+                    let was_durable = |payload: &[u8]| {
+                        matches!(JournalRecord::decode(payload), Ok(JournalRecord::Write { durable_bytes, .. }) if durable_bytes > offset)
+                    };
+                    if records.valid_record_after(offset + 1, file_bytes, was_durable)?.is_some() {
+                        return Err(error);
+                    }
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        old.push(OldJournal { id, path, max_version });
+    }
+    Ok((old, all))
+}
+
+/// Whether a file's header is nothing but what an unsynced creation leaves behind.
+fn is_blank(file: &dyn VfsFile, file_bytes: u64, path: &Path) -> Result<bool> {
+    let mut head = vec![0; file_bytes.min(4096) as usize];
+    let read = file.read_at(&mut head, 0).map_err(|e| Error::io("read", path, e))?;
+    Ok(file_bytes < HEADER_BYTES || head[..read].iter().all(|&byte| byte == 0))
+}

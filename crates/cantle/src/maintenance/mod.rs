@@ -1,0 +1,8 @@
+//! Work in the background: a pool of threads that stores may share, and the brake on writers when that work
+//! falls behind.
+
+mod pool;
+mod throttle;
+
+pub use pool::{Pool, Ticker};
+pub use throttle::Throttle;

@@ -1,0 +1,124 @@
+//! Threads for rebalances, and one for what is due from time to time.
+//!
+//! Thread safety: jobs run on any worker, in the order in which they were submitted. The threads end when the
+//! last handle to the pool is gone; a job that still waits then is dropped.
+
+use crate::sync::thread;
+use crate::sync::time::Instant;
+use crate::sync::{Arc, Condvar, Mutex};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Weak;
+use std::time::Duration;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Called every `TICK`, on a thread of its own.
+pub trait Ticker: Send + Sync {
+    fn tick(&self);
+}
+
+const TICK: Duration = Duration::from_millis(20);
+
+/// A handle to the threads. Cheap to clone.
+#[derive(Clone)]
+pub struct Pool {
+    handle: Arc<Handle>,
+}
+
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    work: Condvar,
+    tick: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    tickers: Vec<Weak<dyn Ticker>>,
+    ended: bool,
+}
+
+impl Pool {
+    /// Starts `threads` workers and the ticking thread.
+    pub fn new(threads: usize) -> io::Result<Self> {
+        let shared = Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), tick: Condvar::new() });
+        let pool = Self { handle: Arc::new(Handle { shared: shared.clone() }) };
+        for index in 0..threads.max(1) {
+            let shared = shared.clone();
+            thread::spawn(&format!("cantle-work-{index}"), move || work(&shared))?;
+        }
+        thread::spawn("cantle-tick", move || tick(&shared))?;
+        Ok(pool)
+    }
+
+    pub fn submit(&self, job: impl FnOnce() + Send + 'static) {
+        self.handle.shared.state.lock().jobs.push_back(Box::new(job));
+        self.handle.shared.work.notify_one();
+    }
+
+    /// Ticks `ticker` for as long as it lives.
+    pub fn register(&self, ticker: Weak<dyn Ticker>) {
+        self.handle.shared.state.lock().tickers.push(ticker);
+    }
+
+    /// Ticks as soon as may be.
+    pub fn wake(&self) {
+        self.handle.shared.tick.notify_one();
+    }
+
+    /// Jobs that no worker has taken yet.
+    pub fn queued(&self) -> usize {
+        self.handle.shared.state.lock().jobs.len()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let jobs = {
+            let mut state = self.shared.state.lock();
+            state.ended = true;
+            // Dropped outside the lock: a job may hold the last handle of something that needs it.
+            std::mem::take(&mut state.jobs)
+        };
+        drop(jobs);
+        self.shared.work.notify_all();
+        self.shared.tick.notify_all();
+    }
+}
+
+fn work(shared: &Shared) {
+    let mut state = shared.state.lock();
+    loop {
+        if let Some(job) = state.jobs.pop_front() {
+            drop(state);
+            job();
+            state = shared.state.lock();
+        } else if state.ended {
+            return;
+        } else {
+            shared.work.wait(&mut state);
+        }
+    }
+}
+
+fn tick(shared: &Shared) {
+    let mut state = shared.state.lock();
+    while !state.ended {
+        let deadline = Instant::now() + TICK;
+        shared.tick.wait_until(&mut state, deadline);
+        state.tickers.retain(|ticker| ticker.strong_count() > 0);
+        let tickers = state.tickers.clone();
+        drop(state);
+        for ticker in tickers {
+            if let Some(ticker) = ticker.upgrade() {
+                ticker.tick();
+            }
+        }
+        state = shared.state.lock();
+    }
+}

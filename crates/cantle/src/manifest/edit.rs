@@ -1,0 +1,217 @@
+//! The edits and their bytes.
+
+use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
+use crate::mvcc::recovery_table::{DeadBatches, RecoveryTable};
+
+/// One step from a set of files to the next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Edit {
+    /// A keyspace is created, or its metadata replaced.
+    Keyspace(KeyspaceEdit),
+    /// A keyspace is dropped as of a version: a recovery to an earlier one undoes it.
+    DropKeyspace { keyspace: u32, version: u64 },
+    /// Nothing needs a dropped keyspace's files any more.
+    ForgetKeyspace { keyspace: u32 },
+    /// A change that only the keyspace's layout understands.
+    Layout { keyspace: u32, payload: Vec<u8> },
+    /// An epoch begins.
+    Start(StartEdit),
+    /// Everything up to a version is durable.
+    Checkpoint(CheckpointEdit),
+    /// The length of a log segment of an earlier epoch was found out.
+    Segment(SegmentEdit),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyspaceEdit {
+    pub keyspace: u32,
+    pub name: String,
+    pub layout: u8,
+    pub comparator: String,
+    pub metadata: Vec<u8>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct StartEdit {
+    pub epoch: u64,
+    pub first_version: u64,
+    pub recovery_table: RecoveryTable,
+    pub dead_batches: Vec<DeadBatches>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CheckpointEdit {
+    /// Every write of this version or below is durable; those above, of this epoch, are not vouched for.
+    pub version: u64,
+    /// No version of this epoch reaches this one; the next epoch starts here.
+    pub ceiling: u64,
+    pub next_file: u64,
+    pub next_keyspace: u32,
+    /// Spanning batches below this number are whole or were never written.
+    pub next_batch: u64,
+    /// Journal files below this number are not needed.
+    pub first_journal: u64,
+    pub segments: Vec<SegmentEdit>,
+}
+
+/// How far a log segment is vouched for. Damage below `len` is corruption.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SegmentEdit {
+    pub file: u64,
+    pub len: u64,
+    /// Where the record that ends the newest indexed part stands; (0, 0) if there is none.
+    pub part: (u64, u32),
+    /// Estimated bytes of garbage in the segment and in what it overwrites.
+    pub garbage_bytes: u64,
+}
+
+impl SegmentEdit {
+    fn encode(&self, out: &mut Vec<u8>) {
+        for number in [self.file, self.len, self.part.0, u64::from(self.part.1), self.garbage_bytes] {
+            put_varint(out, number);
+        }
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            file: decoder.varint()?,
+            len: decoder.varint()?,
+            part: (decoder.varint()?, u32_of(decoder)?),
+            garbage_bytes: decoder.varint()?,
+        })
+    }
+}
+
+fn u32_of(decoder: &mut Decoder<'_>) -> Result<u32, Malformed> {
+    u32::try_from(decoder.varint()?).map_err(|_| Malformed("a number exceeds 32 bits"))
+}
+
+fn text(decoder: &mut Decoder<'_>) -> Result<String, Malformed> {
+    std::str::from_utf8(decoder.bytes()?).map(str::to_owned).map_err(|_| Malformed("a name is not UTF-8"))
+}
+
+/// What the first byte of a record says.
+mod tag {
+    pub(super) const KEYSPACE: u8 = 1;
+    pub(super) const DROP_KEYSPACE: u8 = 2;
+    pub(super) const FORGET_KEYSPACE: u8 = 3;
+    pub(super) const LAYOUT: u8 = 4;
+    pub(super) const START: u8 = 5;
+    pub(super) const CHECKPOINT: u8 = 6;
+    pub(super) const SEGMENT: u8 = 7;
+}
+
+impl Edit {
+    /// Whether these bytes are a checkpoint, without decoding the rest.
+    pub fn is_checkpoint(payload: &[u8]) -> bool {
+        payload.first() == Some(&tag::CHECKPOINT)
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::Keyspace(edit) => {
+                out.push(tag::KEYSPACE);
+                put_varint(&mut out, u64::from(edit.keyspace));
+                put_bytes(&mut out, edit.name.as_bytes());
+                out.push(edit.layout);
+                put_bytes(&mut out, edit.comparator.as_bytes());
+                put_bytes(&mut out, &edit.metadata);
+            }
+            Self::DropKeyspace { keyspace, version } => {
+                out.push(tag::DROP_KEYSPACE);
+                put_varint(&mut out, u64::from(*keyspace));
+                put_varint(&mut out, *version);
+            }
+            Self::ForgetKeyspace { keyspace } => {
+                out.push(tag::FORGET_KEYSPACE);
+                put_varint(&mut out, u64::from(*keyspace));
+            }
+            Self::Layout { keyspace, payload } => {
+                out.push(tag::LAYOUT);
+                put_varint(&mut out, u64::from(*keyspace));
+                out.extend_from_slice(payload);
+            }
+            Self::Start(edit) => {
+                out.push(tag::START);
+                put_varint(&mut out, edit.epoch);
+                put_varint(&mut out, edit.first_version);
+                edit.recovery_table.encode(&mut out);
+                put_varint(&mut out, edit.dead_batches.len() as u64);
+                for batches in &edit.dead_batches {
+                    batches.encode(&mut out);
+                }
+            }
+            Self::Checkpoint(edit) => {
+                out.push(tag::CHECKPOINT);
+                for number in [
+                    edit.version,
+                    edit.ceiling,
+                    edit.next_file,
+                    u64::from(edit.next_keyspace),
+                    edit.next_batch,
+                    edit.first_journal,
+                    edit.segments.len() as u64,
+                ] {
+                    put_varint(&mut out, number);
+                }
+                for segment in &edit.segments {
+                    segment.encode(&mut out);
+                }
+            }
+            Self::Segment(edit) => {
+                out.push(tag::SEGMENT);
+                edit.encode(&mut out);
+            }
+        }
+        out
+    }
+
+    pub fn decode(payload: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(payload);
+        let edit = match decoder.u8()? {
+            tag::KEYSPACE => Self::Keyspace(KeyspaceEdit {
+                keyspace: u32_of(&mut decoder)?,
+                name: text(&mut decoder)?,
+                layout: decoder.u8()?,
+                comparator: text(&mut decoder)?,
+                metadata: decoder.bytes()?.to_vec(),
+            }),
+            tag::DROP_KEYSPACE => Self::DropKeyspace { keyspace: u32_of(&mut decoder)?, version: decoder.varint()? },
+            tag::FORGET_KEYSPACE => Self::ForgetKeyspace { keyspace: u32_of(&mut decoder)? },
+            tag::LAYOUT => {
+                let keyspace = u32_of(&mut decoder)?;
+                return Ok(Self::Layout { keyspace, payload: decoder.rest().to_vec() });
+            }
+            tag::START => {
+                let epoch = decoder.varint()?;
+                let first_version = decoder.varint()?;
+                let recovery_table = RecoveryTable::decode(&mut decoder)?;
+                let mut dead_batches = Vec::new();
+                for _ in 0..decoder.varint()? {
+                    dead_batches.push(DeadBatches::decode(&mut decoder)?);
+                }
+                Self::Start(StartEdit { epoch, first_version, recovery_table, dead_batches })
+            }
+            tag::CHECKPOINT => {
+                let mut edit = CheckpointEdit {
+                    version: decoder.varint()?,
+                    ceiling: decoder.varint()?,
+                    next_file: decoder.varint()?,
+                    next_keyspace: u32_of(&mut decoder)?,
+                    next_batch: decoder.varint()?,
+                    first_journal: decoder.varint()?,
+                    segments: Vec::new(),
+                };
+                for _ in 0..decoder.varint()? {
+                    edit.segments.push(SegmentEdit::decode(&mut decoder)?);
+                }
+                Self::Checkpoint(edit)
+            }
+            tag::SEGMENT => Self::Segment(SegmentEdit::decode(&mut decoder)?),
+            _ => return Err(Malformed("an edit has an unknown tag")),
+        };
+        decoder.finish()?;
+        Ok(edit)
+    }
+}

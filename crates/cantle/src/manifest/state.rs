@@ -1,0 +1,185 @@
+//! The state that edits lead to, and how it is read from a file.
+
+use super::edit::{CheckpointEdit, Edit, KeyspaceEdit, SegmentEdit, StartEdit};
+use crate::error::{Error, Result};
+use crate::format::codec::Malformed;
+use crate::format::header::{FileHeader, FileKind};
+use crate::log::RecordFile;
+use crate::mvcc::recovery_table::is_dead_batch;
+use crate::vfs::{OpenMode, Vfs};
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// What a layout keeps in the manifest.
+pub trait LayoutState: Any + Send {
+    /// Takes in one of the layout's own edits.
+    fn apply(&mut self, payload: &[u8]) -> Result<(), Malformed>;
+    /// An epoch ended: undoes what was dropped at a version, by a spanning batch if that is not 0, that turned
+    /// out dead, and makes the rest unconditional.
+    fn resolve(&mut self, dead: &dyn Fn(u64, u64) -> bool);
+    /// Emits edits that lead from nothing to this state.
+    fn dump(&self, emit: &mut dyn FnMut(Vec<u8>));
+    /// Names every file that the state refers to.
+    fn files(&self, visit: &mut dyn FnMut(FileKind, u64));
+    /// For the layout to get its own type back.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+/// Makes the empty state of the layout with this number, if it is known.
+pub type NewLayoutState = fn(layout: u8) -> Option<Box<dyn LayoutState>>;
+
+pub struct KeyspaceState {
+    pub edit: KeyspaceEdit,
+    pub dropped: Option<u64>,
+    pub layout: Box<dyn LayoutState>,
+}
+
+/// Everything that a manifest says.
+pub struct State {
+    pub keyspaces: BTreeMap<u32, KeyspaceState>,
+    pub segments: HashMap<u64, SegmentEdit>,
+    pub start: StartEdit,
+    pub checkpoint: CheckpointEdit,
+    new_layout: NewLayoutState,
+}
+
+impl State {
+    pub fn new(new_layout: NewLayoutState) -> Self {
+        Self {
+            keyspaces: BTreeMap::new(),
+            segments: HashMap::new(),
+            start: StartEdit::default(),
+            checkpoint: CheckpointEdit::default(),
+            new_layout,
+        }
+    }
+
+    /// Takes in the next edit.
+    pub fn apply(&mut self, edit: Edit) -> Result<(), Malformed> {
+        match edit {
+            Edit::Keyspace(edit) => match self.keyspaces.get_mut(&edit.keyspace) {
+                Some(keyspace) => keyspace.edit = edit,
+                None => {
+                    let layout = (self.new_layout)(edit.layout).ok_or(Malformed("a keyspace has an unknown layout"))?;
+                    self.keyspaces.insert(edit.keyspace, KeyspaceState { edit, dropped: None, layout });
+                }
+            },
+            Edit::DropKeyspace { keyspace, version } => {
+                let state = self.keyspaces.get_mut(&keyspace).ok_or(Malformed("an edit names an unknown keyspace"))?;
+                state.dropped = Some(version);
+            }
+            Edit::ForgetKeyspace { keyspace } => {
+                self.keyspaces.remove(&keyspace).ok_or(Malformed("an edit names an unknown keyspace"))?;
+            }
+            Edit::Layout { keyspace, payload } => {
+                let state = self.keyspaces.get_mut(&keyspace).ok_or(Malformed("an edit names an unknown keyspace"))?;
+                state.layout.apply(&payload)?;
+            }
+            Edit::Start(start) => {
+                let ended = self.start.epoch;
+                let dead = |version: u64, batch: u64| {
+                    start.recovery_table.is_dead(version) || (batch != 0 && is_dead_batch(&start.dead_batches, ended, batch))
+                };
+                for keyspace in self.keyspaces.values_mut() {
+                    keyspace.dropped = keyspace.dropped.filter(|&version| !dead(version, 0));
+                    keyspace.layout.resolve(&dead);
+                }
+                self.start = start;
+            }
+            Edit::Checkpoint(mut checkpoint) => {
+                for segment in checkpoint.segments.drain(..) {
+                    self.segments.insert(segment.file, segment);
+                }
+                self.checkpoint = checkpoint;
+            }
+            Edit::Segment(segment) => {
+                self.segments.insert(segment.file, segment);
+            }
+        }
+        Ok(())
+    }
+
+    /// The edits that lead from nothing to this state, the checkpoint excepted; its segments come along.
+    pub fn dump(&self, emit: &mut dyn FnMut(Edit)) {
+        emit(Edit::Start(self.start.clone()));
+        for (&keyspace, state) in &self.keyspaces {
+            emit(Edit::Keyspace(state.edit.clone()));
+            state.layout.dump(&mut |payload| emit(Edit::Layout { keyspace, payload }));
+            if let Some(version) = state.dropped {
+                emit(Edit::DropKeyspace { keyspace, version });
+            }
+            state.layout.files(&mut |_, file| {
+                if let Some(segment) = self.segments.get(&file) {
+                    emit(Edit::Segment(*segment));
+                }
+            });
+        }
+    }
+}
+
+/// What reading a manifest gave.
+pub struct Replayed {
+    pub header: FileHeader,
+    pub state: State,
+    /// Where the next edit goes; what stands behind it is to be cut off.
+    pub end: u64,
+    /// How many of the bytes are edits since the last checkpoint.
+    pub provisional_bytes: u64,
+}
+
+/// Reads a manifest. Bytes behind the last checkpoint that are no record end the manifest; damage before it is
+/// corruption. `provisional` says whether the edits behind the last checkpoint count: whether the page cache
+/// outlived the process that wrote them.
+pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisional: bool) -> Result<Replayed> {
+    let file = vfs.open(path, OpenMode::Read).map_err(|e| Error::io("open", path, e))?;
+    let header = FileHeader::read(&*file, path, FileKind::Manifest)?;
+    let file_bytes = file.len().map_err(|e| Error::io("measure", path, e))?;
+    let records = RecordFile { file, path: path.to_path_buf(), header };
+    let mut state = State::new(new_layout);
+    let mut scan = records.scan(0, file_bytes);
+    let mut checkpoint_end = None;
+    // Edits since the last checkpoint, which may turn out not to count.
+    let mut pending: Vec<(u64, Edit)> = Vec::new();
+    let malformed = |offset, what: Malformed| Error::corruption(path, offset, format!("an edit {}", what.0));
+    let mut end = scan.offset();
+    loop {
+        let offset = scan.offset();
+        match scan.next() {
+            Ok(Some(record)) => {
+                let edit = Edit::decode(record.payload).map_err(|what| malformed(offset, what))?;
+                let is_checkpoint = matches!(edit, Edit::Checkpoint(_));
+                pending.push((offset, edit));
+                end = scan.offset();
+                if is_checkpoint {
+                    checkpoint_end = Some(end);
+                    apply_all(&mut state, &mut pending).map_err(|(o, what)| malformed(o, what))?;
+                }
+            }
+            Ok(None) => break,
+            Err(error) if error.is_corruption() => {
+                // The torn end of what was being written, unless a later checkpoint proves that it was whole.
+                let later = records.valid_record_after(offset + 1, file_bytes, Edit::is_checkpoint)?;
+                if later.is_some() || checkpoint_end.is_none() {
+                    return Err(error);
+                }
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let Some(checkpoint_end) = checkpoint_end else {
+        return Err(Error::corruption(path, end, "the manifest ends before its first checkpoint"));
+    };
+    let provisional_bytes = end - checkpoint_end;
+    if provisional {
+        apply_all(&mut state, &mut pending).map_err(|(o, what)| malformed(o, what))?;
+    } else {
+        end = checkpoint_end;
+    }
+    Ok(Replayed { header, state, end, provisional_bytes })
+}
+
+fn apply_all(state: &mut State, pending: &mut Vec<(u64, Edit)>) -> std::result::Result<(), (u64, Malformed)> {
+    pending.drain(..).try_for_each(|(offset, edit)| state.apply(edit).map_err(|what| (offset, what)))
+}

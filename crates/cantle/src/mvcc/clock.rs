@@ -1,0 +1,181 @@
+//! The global version (GV), and the snapshots that are open.
+//!
+//! Thread safety: everything may be called from any thread. The order in which things happen here carries the
+//! proof in [`mvcc`](super); change nothing without the models in `tests/loom_mvcc.rs`.
+
+use super::pending::{Claim, KeySpan, Pending, SLOTS};
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
+use crate::sync::atomic::{AtomicU64, fence};
+use crate::sync::{Arc, Mutex};
+use crossbeam_utils::CachePadded;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The versions of one store: who writes at which version, and who reads at which.
+pub struct Mvcc {
+    /// Read by every write, written when a snapshot raises the version.
+    clock: CachePadded<Clock>,
+    pending: Pending,
+    /// Open snapshots: their versions, and how many have each. Held while GV is raised.
+    open: Mutex<BTreeMap<u64, usize>>,
+}
+
+struct Clock {
+    /// GV: the version that writes take now.
+    current: AtomicU64,
+    /// The greatest version that a write has taken. Never above `current`; equal to it once an entry of that
+    /// version shows.
+    used: AtomicU64,
+}
+
+impl Mvcc {
+    /// Versions from `first_version` (1 or more) on: greater than any that an earlier epoch can have used.
+    pub fn new(first_version: u64) -> Self {
+        Self::with_slots(first_version, SLOTS)
+    }
+
+    /// As `new`, with room for this many announced writes at once.
+    pub fn with_slots(first_version: u64, slots: usize) -> Self {
+        assert!(first_version > 0, "version 0 is before every write");
+        // Counting the first version as used makes the first snapshot include what recovery wrote with it.
+        let clock = Clock { current: AtomicU64::new(first_version), used: AtomicU64::new(first_version) };
+        Self {
+            clock: CachePadded::new(clock),
+            pending: Pending::new(slots),
+            open: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// The global version. Not the version of a write: that one comes from [`announce`](Self::announce).
+    pub fn current(&self) -> u64 {
+        self.clock.current.load(Acquire)
+    }
+
+    /// Announces a write to keys in `span` and gives it its version. Hold the result until everything written
+    /// can be read, and wait for nothing meanwhile, not even for another announcement; one that covers all
+    /// keys of a batch has the [`hull`](KeySpan::hull) of their spans.
+    pub fn announce(&self, span: KeySpan) -> Announced<'_> {
+        let claim = self.pending.claim(span);
+        let version = self.clock.current.load(Acquire);
+        // Before any entry shows: whoever has seen one must not be given a snapshot without it.
+        if self.clock.used.load(Acquire) < version {
+            self.clock.used.fetch_max(version, AcqRel);
+        }
+        claim.publish(version);
+        Announced { claim, version }
+    }
+
+    /// Opens a snapshot of all that is written so far, and waits for the announced writes to `span` that
+    /// belong to it. Keys outside `span` may be read after [`SnapshotGuard::wait_for`].
+    ///
+    /// The calling thread must hold no announcement.
+    pub fn snapshot(self: &Arc<Self>, span: KeySpan) -> SnapshotGuard {
+        let version = {
+            let mut open = self.open.lock();
+            let current = self.clock.current.load(Acquire);
+            let version = if self.clock.used.load(Acquire) < current {
+                current - 1
+            } else {
+                self.clock.current.fetch_add(1, AcqRel)
+            };
+            *open.entry(version).or_insert(0) += 1;
+            version
+        };
+        // Either this finds a writer's announcement, or that writer reads the raised version.
+        fence(SeqCst);
+        let guard = SnapshotGuard { registration: Arc::new(Registration { mvcc: self.clone(), version }) };
+        guard.wait_for(span);
+        guard
+    }
+
+    /// Registers a reader at a version of the past, such as a durable checkpoint of an earlier epoch. What it
+    /// needs must still be there: call this before the first rebalance, or while another guard holds it.
+    pub fn pin(self: &Arc<Self>, version: u64) -> SnapshotGuard {
+        *self.open.lock().entry(version).or_insert(0) += 1;
+        SnapshotGuard { registration: Arc::new(Registration { mvcc: self.clone(), version }) }
+    }
+
+    /// The versions that some open snapshot reads, ascending. A rebalance asks after it has sealed its input:
+    /// a snapshot opened later needs, of each key in there, only the newest entry.
+    pub fn open_versions(&self) -> Vec<u64> {
+        self.open.lock().keys().copied().collect()
+    }
+
+    /// How many snapshots are open. Clones of one count once.
+    pub fn open_count(&self) -> usize {
+        self.open.lock().values().sum()
+    }
+}
+
+impl fmt::Debug for Mvcc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mvcc").field("current", &self.current()).field("open", &*self.open.lock()).finish()
+    }
+}
+
+/// A write under way. Dropping it says that all it wrote can be read, or that it wrote nothing.
+#[derive(Debug)]
+#[must_use = "dropping it ends the announcement"]
+pub struct Announced<'a> {
+    claim: Claim<'a>,
+    version: u64,
+}
+
+impl Announced<'_> {
+    /// The version of the entries to write.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Ends the announcement.
+    pub fn complete(self) {
+        drop(self.claim);
+    }
+}
+
+/// An open snapshot: what its version sees is kept until the last clone is dropped.
+#[derive(Clone)]
+pub struct SnapshotGuard {
+    registration: Arc<Registration>,
+}
+
+impl SnapshotGuard {
+    /// The version: of a key, the newest entry with this version or a lower one is the one to read.
+    pub fn version(&self) -> u64 {
+        self.registration.version
+    }
+
+    /// Waits until keys in `span` can be read as well. Soon free of cost: whoever has to be waited for was
+    /// announced before the snapshot was opened. The calling thread must hold no announcement.
+    pub fn wait_for(&self, span: KeySpan) {
+        self.registration.mvcc.pending.wait(span, self.version());
+    }
+}
+
+impl fmt::Debug for SnapshotGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SnapshotGuard").field(&self.version()).finish()
+    }
+}
+
+struct Registration {
+    mvcc: Arc<Mvcc>,
+    version: u64,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let mut open = self.mvcc.open.lock();
+        if let Some(count) = open.get_mut(&self.version) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.version);
+            }
+        }
+    }
+}
+
+const _: fn() = || {
+    fn assert<T: Clone + Send + Sync + 'static>() {}
+    assert::<SnapshotGuard>();
+};

@@ -1,0 +1,224 @@
+//! Checkpoints (EvenDB §3.5): raise the version, wait for pending writers, sync every dirty file, record the
+//! version and the lengths of the dirty logs.
+//!
+//! What a power failure finds: before the record is durable, the previous checkpoint with all of its files, as
+//! obsolete files are held until a record covers their removal; after it, this one. A checkpoint in progress is
+//! an open snapshot, so that no rebalance drops what only its version needs.
+
+use super::Substrate;
+use crate::error::{Error, Result};
+use crate::manifest::{CheckpointEdit, Edit, SegmentEdit};
+use crate::mvcc::KeySpan;
+use crate::sync::atomic::{AtomicU64, Ordering::{Acquire, Relaxed, Release}};
+use crate::sync::time::Instant;
+use crate::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A log that a checkpoint must make durable.
+pub trait DirtyLog: Send + Sync {
+    /// Makes durable what the log holds now and says how long that is.
+    fn sync(&self) -> Result<SegmentEdit>;
+}
+
+/// Logs written since the last checkpoint.
+#[derive(Default)]
+pub struct DirtySet {
+    logs: Mutex<Vec<Arc<dyn DirtyLog>>>,
+    bytes: AtomicU64,
+}
+
+impl DirtySet {
+    pub fn add(&self, log: Arc<dyn DirtyLog>) {
+        self.logs.lock().push(log);
+    }
+
+    pub fn add_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.logs.lock().is_empty()
+    }
+
+    fn take(&self) -> Vec<Arc<dyn DirtyLog>> {
+        self.bytes.store(0, Relaxed);
+        std::mem::take(&mut *self.logs.lock())
+    }
+}
+
+/// Who runs checkpoints, who waits for them, and what came of them.
+pub struct Checkpoints {
+    running: Mutex<()>,
+    begun: AtomicU64,
+    finished: AtomicU64,
+    durable_version: AtomicU64,
+    next_keyspace: AtomicU64,
+    last: Mutex<Instant>,
+    pub longest_micros: AtomicU64,
+}
+
+impl Checkpoints {
+    pub fn new(durable_version: u64, next_keyspace: u32) -> Self {
+        Self {
+            running: Mutex::new(()),
+            begun: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
+            durable_version: AtomicU64::new(durable_version),
+            next_keyspace: AtomicU64::new(u64::from(next_keyspace)),
+            last: Mutex::new(Instant::now()),
+            longest_micros: AtomicU64::new(0),
+        }
+    }
+
+    /// How many are done.
+    pub fn count(&self) -> u64 {
+        self.finished.load(Relaxed)
+    }
+
+    /// The version that a power loss now would return to.
+    pub fn durable_version(&self) -> u64 {
+        self.durable_version.load(Acquire)
+    }
+
+    pub fn since_last(&self) -> Duration {
+        self.last.lock().elapsed()
+    }
+
+    /// A number for a new keyspace.
+    pub fn take_keyspace_id(&self) -> u32 {
+        self.next_keyspace.fetch_add(1, Relaxed) as u32
+    }
+}
+
+/// How far versions are promised to a checkpoint's epoch beyond the checkpoint's own: the next epoch starts
+/// there. 2³² versions between two checkpoints are out of reach (at a million scans a second, 71 minutes), and
+/// 2³² epochs of as many versions fit in 64 bits.
+pub const VERSIONS_PER_CHECKPOINT: u64 = 1 << 32;
+
+impl Substrate {
+    /// Makes everything that was acknowledged before the call durable. Callers that arrive while a checkpoint
+    /// runs share the next one.
+    pub fn checkpoint(&self) -> Result<()> {
+        let checkpoints = &self.checkpoints;
+        // The next to begin covers us; one that runs already may not.
+        let ticket = checkpoints.begun.load(Acquire) + 1;
+        let _running = checkpoints.running.lock();
+        if checkpoints.finished.load(Acquire) >= ticket {
+            return Ok(());
+        }
+        self.health.check_writable()?;
+        let number = checkpoints.begun.fetch_add(1, Release) + 1;
+        let started = Instant::now();
+        let done = self.run_checkpoint();
+        match &done {
+            Ok(version) => {
+                let elapsed = started.elapsed();
+                checkpoints.durable_version.store(*version, Release);
+                checkpoints.finished.store(number, Release);
+                checkpoints.longest_micros.fetch_max(elapsed.as_micros() as u64, Relaxed);
+                tracing::debug!(version, ?elapsed, "checkpoint");
+            }
+            Err(error) => {
+                // The next caller tries again under a new number; nothing counts as finished.
+                checkpoints.begun.fetch_sub(1, Release);
+                tracing::warn!(%error, "checkpoint failed");
+            }
+        }
+        *checkpoints.last.lock() = Instant::now();
+        done.map(|_| ())
+    }
+
+    fn run_checkpoint(&self) -> Result<u64> {
+        // Batches below this number have been announced before the version is raised, and are waited for.
+        let next_batch = self.next_batch.load(Acquire);
+        // Registered as a snapshot, for the reason given above; waits for the pending writers.
+        let snapshot = self.mvcc.snapshot(KeySpan::ALL);
+        let version = snapshot.version();
+        self.journal.rotate().map_err(|error| self.sync_failed(error))?;
+        let mut taken = Vec::new();
+        let mut segments = Vec::new();
+        let written = self.sync_and_record(version, next_batch, &mut taken, &mut segments);
+        if let Err(error) = written {
+            for log in taken {
+                self.dirty.add(log);
+            }
+            return Err(error);
+        }
+        drop(snapshot);
+        self.journal.retire(version);
+        Ok(version)
+    }
+
+    fn sync_and_record(
+        &self,
+        version: u64,
+        next_batch: u64,
+        taken: &mut Vec<Arc<dyn DirtyLog>>,
+        segments: &mut Vec<SegmentEdit>,
+    ) -> Result<()> {
+        self.sync_dirty(taken, segments)?;
+        // What became dirty meanwhile was written after the version was raised, but edits that reach the
+        // manifest before the record may refer to new files: their names must be durable with it.
+        self.files.sync_dir().map_err(|error| self.sync_failed(error))?;
+        let manifest = self.manifest.lock();
+        if self.files.is_dir_dirty() {
+            self.files.sync_dir().map_err(|error| self.sync_failed(error))?;
+        }
+        let held = self.files.take_held();
+        let edit = Edit::Checkpoint(CheckpointEdit {
+            version,
+            ceiling: version.saturating_add(VERSIONS_PER_CHECKPOINT),
+            next_file: self.files.peek_id(),
+            next_keyspace: self.checkpoints.next_keyspace.load(Relaxed) as u32,
+            next_batch,
+            first_journal: self.journal.first_needed(version),
+            segments: std::mem::take(segments),
+        });
+        match manifest.checkpoint(edit) {
+            Ok(()) => {
+                self.files.doom(held);
+                Ok(())
+            }
+            Err(error) => {
+                self.files.hold_again(held);
+                Err(if error.is_no_space() { error } else { self.sync_failed(error) })
+            }
+        }
+    }
+
+    fn sync_dirty(&self, taken: &mut Vec<Arc<dyn DirtyLog>>, segments: &mut Vec<SegmentEdit>) -> Result<()> {
+        taken.extend(self.dirty.take());
+        for log in taken.iter() {
+            match log.sync() {
+                Ok(edit) => segments.push(edit),
+                // A log of an earlier epoch that turns out damaged must not keep the rest from being safe.
+                Err(error @ Error::Corruption { .. }) => tracing::error!(%error, "a log cannot be accounted for"),
+                Err(error) if error.is_no_space() && !is_sync(&error) => return Err(error),
+                Err(error) => return Err(self.sync_failed(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// A sync failed: nothing may be vouched for any more, and nothing written.
+    pub fn sync_failed(&self, error: Error) -> Error {
+        if matches!(error, Error::ReadOnly { .. } | Error::Closed) {
+            return error;
+        }
+        if let Err(revoke) = self.vouch.revoke() {
+            tracing::error!(error = %revoke, "cannot revoke what was vouched for");
+        }
+        self.health.fail(format!(
+            "{error}; what was written since the last checkpoint may be lost: find out what the device says, then reopen the store"
+        ));
+        error
+    }
+}
+
+fn is_sync(error: &Error) -> bool {
+    matches!(error, Error::NoSpace { operation, .. } | Error::Io { operation, .. } if operation.starts_with("sync"))
+}

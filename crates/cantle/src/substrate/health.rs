@@ -1,0 +1,51 @@
+//! Whether the store still accepts writes, and why not.
+
+use crate::error::{Error, Result};
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, Ordering::{Acquire, Release}};
+use arc_swap::ArcSwapOption;
+
+/// Latches the first failure after which nothing may be written any more: a sync that failed (what it should
+/// have made durable is gone from the page cache's books, and syncing again would report success).
+#[derive(Default)]
+pub struct Health {
+    read_only: ArcSwapOption<String>,
+    closed: AtomicBool,
+}
+
+impl Health {
+    /// Turns the store read-only; the first reason stays.
+    pub fn fail(&self, reason: impl Into<String>) {
+        let reason = Arc::new(reason.into());
+        let before = self.read_only.compare_and_swap(&None::<Arc<String>>, Some(reason.clone()));
+        if before.is_none() {
+            tracing::error!(%reason, "the store turns read-only");
+        }
+    }
+
+    pub fn reason(&self) -> Option<String> {
+        self.read_only.load().as_ref().map(|reason| reason.to_string())
+    }
+
+    pub fn close(&self) -> bool {
+        self.closed.swap(true, Release)
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Acquire)
+    }
+
+    /// Whether reads may go on.
+    pub fn check_open(&self) -> Result<()> {
+        if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Whether writes may go on.
+    pub fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        match &*self.read_only.load() {
+            Some(reason) => Err(Error::ReadOnly { reason: reason.to_string() }),
+            None => Ok(()),
+        }
+    }
+}

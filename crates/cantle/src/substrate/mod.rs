@@ -1,0 +1,50 @@
+//! What every layout stands on: files, manifest, journal, versions, cache, maintenance, bundled for one store.
+
+mod checkpoint;
+mod health;
+mod recovery;
+mod reserve;
+mod tables;
+pub mod vouch;
+
+pub use checkpoint::{Checkpoints, DirtyLog, DirtySet};
+pub use health::Health;
+pub use recovery::Recovery;
+pub use reserve::Reserve;
+pub use tables::{TableHandle, Tables};
+
+use crate::cache::BlockCache;
+use crate::files::Files;
+use crate::journal::Journal;
+use crate::maintenance::{Pool, Throttle};
+use crate::manifest::Manifest;
+use crate::mvcc::Mvcc;
+use crate::options::Durability;
+use crate::sync::Arc;
+use crate::sync::atomic::AtomicU64;
+
+/// The shared parts of an open store.
+pub struct Substrate {
+    pub files: Arc<Files>,
+    pub manifest: Manifest,
+    pub journal: Journal,
+    pub mvcc: Arc<Mvcc>,
+    pub cache: BlockCache,
+    pub tables: Tables,
+    pub recovery: Recovery,
+    pub health: Health,
+    pub dirty: DirtySet,
+    pub checkpoints: Checkpoints,
+    pub vouch: vouch::Vouch,
+    pub reserve: Reserve,
+    pub pool: Pool,
+    pub throttle: Throttle,
+    pub durability: Durability,
+    pub read_only: bool,
+    /// Memory of the in-memory indexes of logs; shared by the stores of one budget.
+    pub memory_index_bytes: Arc<AtomicU64>,
+    /// The number of the next spanning batch.
+    pub next_batch: AtomicU64,
+    /// The first version of the present epoch.
+    pub first_version: u64,
+}

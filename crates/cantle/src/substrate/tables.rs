@@ -1,0 +1,47 @@
+//! Open tables.
+
+use crate::cache::BlockCache;
+use crate::error::Result;
+use crate::files::{Files, StoreFile};
+use crate::order::KeyOrder;
+use crate::sync::Arc;
+use crate::table::Table;
+use quick_cache::sync::Cache;
+
+/// Tables that were read recently, with their footers decoded. A bounded number: each holds an open file.
+pub struct Tables {
+    open: Cache<u64, Arc<Table>>,
+}
+
+impl Tables {
+    pub fn new() -> Self {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1024);
+        Self { open: Cache::new(usize::try_from(limit / 4).unwrap_or(256).clamp(16, 32_768)) }
+    }
+
+    pub fn clear(&self) {
+        self.open.clear();
+    }
+}
+
+/// A table that current structures refer to; opened when it is read.
+#[derive(Debug)]
+pub struct TableHandle {
+    pub file: Arc<StoreFile>,
+    /// Bytes of keys and values of its live entries.
+    pub user_bytes: u64,
+    pub entries: u64,
+}
+
+impl TableHandle {
+    pub fn open(&self, tables: &Tables, files: &Files, order: &KeyOrder, cache: &BlockCache) -> Result<Arc<Table>> {
+        if let Some(table) = tables.open.get(&self.file.id) {
+            return Ok(table);
+        }
+        let handle = self.file.handle()?;
+        let table = Table::open(handle, self.file.path.clone(), (files.store, self.file.id), order.clone(), cache.clone())?;
+        let table = Arc::new(table);
+        tables.open.insert(self.file.id, table.clone());
+        Ok(table)
+    }
+}

@@ -1,0 +1,143 @@
+//! Whether what a dead process wrote, but never synced, is still there.
+//!
+//! The file `PAGECACHE` is one block, allocated and synced when the store is created. At each opening it is
+//! overwritten in place with the epoch and the identity of the page cache (`Vfs::page_cache_identity`). When the
+//! next opening finds the same identity, nothing was lost: then everything counts, not only the last checkpoint.
+//! A failed sync revokes that before it is reported, because pages are marked clean after the failure and may be
+//! dropped.
+//!
+//! ```text
+//!   0            8        16      17       19           19+n   4092
+//!   ├────────────┼────────┼───────┼────────┼────────────┼──────┼──────┤
+//!   │ "CANTLEPC" │ epoch  │ state │ n (2)  │ identity   │ zero │crc32c│
+//! ```
+
+use crate::error::{Error, Result};
+use crate::sync::{Arc, Mutex};
+use crate::vfs::{OpenMode, Vfs, VfsFile};
+use std::path::{Path, PathBuf};
+
+pub const VOUCH_FILE: &str = "PAGECACHE";
+const MAGIC: [u8; 8] = *b"CANTLEPC";
+const BLOCK_BYTES: usize = 4096;
+const VOUCHED: u8 = 1;
+const REVOKED: u8 = 0;
+
+pub struct Vouch {
+    path: PathBuf,
+    file: Option<Arc<dyn VfsFile>>,
+    block: Mutex<Block>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Block {
+    epoch: u64,
+    vouched: bool,
+    identity: Vec<u8>,
+}
+
+impl Block {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(BLOCK_BYTES);
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&self.epoch.to_le_bytes());
+        out.push(if self.vouched { VOUCHED } else { REVOKED });
+        out.extend_from_slice(&(self.identity.len() as u16).to_le_bytes());
+        out.extend_from_slice(&self.identity);
+        out.resize(BLOCK_BYTES - 4, 0);
+        let crc = crc32c::crc32c(&out);
+        out.extend_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Anything that does not decode vouches for nothing.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (fields, crc) = bytes.split_last_chunk::<4>()?;
+        if bytes.len() != BLOCK_BYTES || *crc != crc32c::crc32c(fields).to_le_bytes() {
+            return None;
+        }
+        let fields = fields.strip_prefix(&MAGIC)?;
+        let (epoch, fields) = fields.split_first_chunk::<8>()?;
+        let (&state, fields) = fields.split_first()?;
+        let (len, fields) = fields.split_first_chunk::<2>()?;
+        let identity = fields.get(..usize::from(u16::from_le_bytes(*len)))?.to_vec();
+        Some(Self { epoch: u64::from_le_bytes(*epoch), vouched: state == VOUCHED, identity })
+    }
+}
+
+/// Whether everything that the process of `epoch` wrote is known to be there still.
+pub fn outlived(vfs: &dyn Vfs, dir: &Path, epoch: u64) -> bool {
+    let path = dir.join(VOUCH_FILE);
+    let read = || -> std::io::Result<Option<Block>> {
+        if vfs.metadata(&path)?.is_none() {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; BLOCK_BYTES];
+        let read = vfs.open(&path, OpenMode::Read)?.read_at(&mut bytes, 0)?;
+        Ok(Block::decode(&bytes[..read]))
+    };
+    match (read(), vfs.page_cache_identity(dir)) {
+        (Ok(Some(block)), Ok(Some(identity))) => block.vouched && block.epoch == epoch && block.identity == identity,
+        // In doubt, the checkpoint counts.
+        _ => false,
+    }
+}
+
+impl Vouch {
+    /// Begins an epoch. With `vouch` the page cache is vouched for as long as no sync fails.
+    pub fn begin(vfs: &dyn Vfs, dir: &Path, epoch: u64, vouch: bool) -> Result<Self> {
+        let path = dir.join(VOUCH_FILE);
+        let identity = if vouch { vfs.page_cache_identity(dir).ok().flatten().unwrap_or_default() } else { Vec::new() };
+        let fits = !identity.is_empty() && identity.len() < 1024;
+        let block = Block { epoch, vouched: fits, identity: if fits { identity } else { Vec::new() } };
+        let begin = || -> std::io::Result<Arc<dyn VfsFile>> {
+            let exists = vfs.metadata(&path)?.is_some();
+            let file = vfs.open(&path, if exists { OpenMode::ReadWrite } else { OpenMode::CreateNew })?;
+            file.write_at(&block.encode(), 0)?;
+            if !exists {
+                // Allocated and durable, so that a revocation needs no space.
+                file.sync_data()?;
+                vfs.sync_dir(dir)?;
+            }
+            Ok(file)
+        };
+        let file = begin().map_err(|e| Error::io("write", &path, e))?;
+        Ok(Self { path, file: Some(file), block: Mutex::new(block) })
+    }
+
+    /// For stores that write nothing.
+    pub fn none() -> Self {
+        Self { path: PathBuf::new(), file: None, block: Mutex::default() }
+    }
+
+    /// Nothing is vouched for any more.
+    pub fn revoke(&self) -> Result<()> {
+        let mut block = self.block.lock();
+        if !block.vouched {
+            return Ok(());
+        }
+        block.vouched = false;
+        let Some(file) = &self.file else { return Ok(()) };
+        file.write_at(&block.encode(), 0)
+            .and_then(|()| file.sync_data())
+            .map_err(|e| Error::io("write", &self.path, e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_round_trips_and_any_flipped_bit_vouches_for_nothing() {
+        let block = Block { epoch: 7, vouched: true, identity: b"boot/device".to_vec() };
+        let bytes = block.encode();
+        assert_eq!(Block::decode(&bytes), Some(block));
+        for index in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[index] ^= 0x10;
+            assert_eq!(Block::decode(&damaged), None, "byte {index}");
+        }
+        assert_eq!(Block::decode(&bytes[..100]), None);
+    }
+}

@@ -1,0 +1,442 @@
+//! A file system in memory that knows what a power loss would leave of it.
+//!
+//! Beside the current content, every file keeps the image that its last sync made durable and the changes
+//! since; every directory does the same with its names. [`MemVfs::crash`] makes of these a new, independent
+//! file system as a power loss could leave it, [`MemVfs::kill`] one as the death of the process would. It is
+//! pessimistic: a file that was synced is lost all the same until its directory is, and so is a directory
+//! until its parent is.
+//!
+//! Thread safety: `names` guards the directories; whoever changes a file holds it shared, so that a copy of
+//! the file system (which holds it exclusively) is of one point in time. A file's state has its own lock,
+//! taken after `names`.
+
+mod content;
+mod crash;
+mod file;
+mod names;
+
+pub use crash::{CrashPlan, Survival, Tail};
+pub use file::MemFile;
+
+use self::file::{FileData, FileState, LiveFile, Space};
+use self::names::{Entry, Names, Place, SavedTree, clean};
+use super::{LockError, LockMode, Metadata, OpenMode, Vfs, VfsFile, VfsLock, lock_file};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex, RwLock};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A file system in memory. Clones are handles to the same one; [`crash`](Self::crash) and
+/// [`kill`](Self::kill) make others.
+///
+/// Relative and absolute paths begin at its root, which exists and is durable.
+#[derive(Clone)]
+pub struct MemVfs {
+    shared: Arc<Shared>,
+}
+
+/// What the handles of one file system share.
+#[derive(Debug)]
+struct Shared {
+    /// Names the page cache: the same in a copy that lost nothing.
+    instance: u64,
+    /// Whether unsynced changes are remembered.
+    history: bool,
+    space: Arc<Space>,
+    next_file: AtomicU64,
+    names: RwLock<Names>,
+    locks: Mutex<HashMap<PathBuf, Holders>>,
+}
+
+/// Who holds a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holders {
+    Exclusive,
+    Shared(usize),
+}
+
+/// A number that no other file system of this process has.
+fn new_instance() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl MemVfs {
+    /// An empty file system, as large as memory, that remembers every unsynced change.
+    pub fn new() -> Self {
+        Self::empty(new_instance(), true, u64::MAX, 0)
+    }
+
+    /// An empty file system that remembers no unsynced changes, so that files that are never synced take
+    /// only the memory of their content. A crash loses nothing.
+    pub fn without_history() -> Self {
+        Self::empty(new_instance(), false, u64::MAX, 0)
+    }
+
+    /// Limits what all files together may take, in units of 4 KiB a page; writes beyond fail with
+    /// `StorageFull` and leave the prefix that fitted. `None` lifts the limit. Nothing is taken away from
+    /// what there is.
+    pub fn set_capacity_bytes(&self, capacity_bytes: Option<u64>) {
+        self.shared.space.capacity_bytes.store(capacity_bytes.unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// A new file system as a power loss at this moment could leave this one, which stays as it is. The same
+    /// plan and the same history give the same bytes. Nobody holds its locks, and all that it holds is
+    /// durable. Its page cache is another one.
+    pub fn crash(&self, plan: &CrashPlan) -> Self {
+        if !self.shared.history {
+            return self.copy(new_instance());
+        }
+        let names = self.shared.names.write();
+        let surviving = crash::surviving_names(&names, plan);
+        let copy = self.empty_copy(new_instance());
+        let mut files = Files::default();
+        {
+            let mut fresh = copy.shared.names.write();
+            let mut pending = vec![PathBuf::new()];
+            while let Some(directory) = pending.pop() {
+                let mut saved = BTreeMap::new();
+                for (name, entry) in surviving.get(&directory).into_iter().flatten() {
+                    let entry = match entry {
+                        Entry::File(file) => Entry::File(files.copy(file, |state| {
+                            FileState::durable(crash::surviving_content(file.id, state, plan))
+                        })),
+                        Entry::Directory => {
+                            pending.push(directory.join(name));
+                            Entry::Directory
+                        }
+                    };
+                    saved.insert(name.clone(), entry);
+                }
+                fresh.durable.insert(directory, saved);
+            }
+            fresh.live = files.live_tree(&fresh.durable, &copy.shared.space);
+        }
+        copy
+    }
+
+    /// A new file system that is as the death of every process would leave this one, which stays as it is:
+    /// nothing is lost, the page cache is the same, the locks are free.
+    pub fn kill(&self) -> Self {
+        self.copy(self.shared.instance)
+    }
+
+    /// Forgets the unsynced name changes of a directory, as a failed sync of it may: programs go on seeing
+    /// them, and no later sync makes them durable.
+    pub fn lose_unsynced_names(&self, dir: &Path) {
+        let dir = clean(dir);
+        self.shared.names.write().unsynced.retain(|change| change.directory != dir);
+    }
+
+    /// Opens a file as [`Vfs::open`] does, as what it is.
+    pub fn open_file(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<MemFile>> {
+        let place = Place::of(path)?;
+        let file = match mode {
+            OpenMode::Read | OpenMode::ReadWrite => Arc::clone(self.shared.names.read().file(&place)?),
+            OpenMode::CreateNew => self.shared.create(&mut self.shared.names.write(), &place)?,
+        };
+        Ok(Arc::new(MemFile::new(Arc::clone(&self.shared), file, mode != OpenMode::Read)))
+    }
+
+    fn empty(instance: u64, history: bool, capacity_bytes: u64, next_file: u64) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                instance,
+                history,
+                space: Arc::new(Space::new(capacity_bytes)),
+                next_file: AtomicU64::new(next_file),
+                names: RwLock::new(Names::new()),
+                locks: Mutex::new(HashMap::new()),
+            }),
+        }
+    }
+
+    fn empty_copy(&self, instance: u64) -> Self {
+        let capacity_bytes = self.shared.space.capacity_bytes.load(Ordering::Relaxed);
+        let next_file = self.shared.next_file.load(Ordering::Relaxed);
+        Self::empty(instance, self.shared.history, capacity_bytes, next_file)
+    }
+
+    fn copy(&self, instance: u64) -> Self {
+        let names = self.shared.names.write();
+        let copy = self.empty_copy(instance);
+        let mut files = Files::default();
+        {
+            let mut fresh = copy.shared.names.write();
+            let live: SavedTree = map_tree(&names.live, |file| files.copy(&file.data, FileState::clone));
+            fresh.live = files.live_tree(&live, &copy.shared.space);
+            fresh.durable = map_tree(&names.durable, |file| files.copy(file, FileState::clone));
+            fresh.unsynced = names.unsynced.clone();
+            for change in &mut fresh.unsynced {
+                if let Some((_, Entry::File(file))) = &mut change.set {
+                    *file = files.copy(file, FileState::clone);
+                }
+            }
+            fresh.next_change = names.next_change;
+        }
+        copy
+    }
+}
+
+/// The files of a copy, so that the names of one file are names of one file there, too.
+#[derive(Default)]
+struct Files {
+    by_id: HashMap<u64, Arc<FileData>>,
+}
+
+impl Files {
+    fn copy(&mut self, file: &FileData, state: impl FnOnce(&FileState) -> FileState) -> Arc<FileData> {
+        let copy = self.by_id.entry(file.id).or_insert_with(|| {
+            Arc::new(FileData { id: file.id, state: RwLock::new(state(&file.state.read())) })
+        });
+        Arc::clone(copy)
+    }
+
+    /// The names of `saved` as programs see them, charged to `space`.
+    fn live_tree(&self, saved: &SavedTree, space: &Arc<Space>) -> names::LiveTree {
+        let mut live: HashMap<u64, Arc<LiveFile>> = HashMap::new();
+        map_tree(saved, |file| {
+            let live =
+                live.entry(file.id).or_insert_with(|| LiveFile::new(Arc::clone(file), Arc::clone(space)));
+            Arc::clone(live)
+        })
+    }
+}
+
+fn map_tree<F, G>(tree: &names::Tree<F>, mut map: impl FnMut(&F) -> G) -> names::Tree<G> {
+    let mut entries_of = |entries: &BTreeMap<_, Entry<F>>| {
+        entries
+            .iter()
+            .map(|(name, entry)| {
+                let entry = match entry {
+                    Entry::File(file) => Entry::File(map(file)),
+                    Entry::Directory => Entry::Directory,
+                };
+                (std::ffi::OsString::clone(name), entry)
+            })
+            .collect()
+    };
+    tree.iter().map(|(directory, entries)| (directory.clone(), entries_of(entries))).collect()
+}
+
+impl Shared {
+    fn create(&self, names: &mut Names, place: &Place) -> io::Result<Arc<LiveFile>> {
+        if names.find(place).is_some() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let id = self.next_file.fetch_add(1, Ordering::Relaxed);
+        let data = Arc::new(FileData { id, state: RwLock::new(FileState::default()) });
+        let file = LiveFile::new(data, Arc::clone(&self.space));
+        self.set(names, place, &file)?;
+        Ok(file)
+    }
+
+    /// Gives a file a name, in place of what had it.
+    fn set(&self, names: &mut Names, place: &Place, file: &Arc<LiveFile>) -> io::Result<()> {
+        names.entries(&place.directory)?.insert(place.name.clone(), Entry::File(Arc::clone(file)));
+        if self.history {
+            let set = (place.name.clone(), Entry::File(Arc::clone(&file.data)));
+            names.record(&place.directory, None, Some(set), None);
+        }
+        Ok(())
+    }
+
+    fn acquire(&self, path: PathBuf, mode: LockMode) -> bool {
+        let mut locks = self.locks.lock();
+        match (mode, locks.get_mut(&path)) {
+            (LockMode::Exclusive, None) => drop(locks.insert(path, Holders::Exclusive)),
+            (LockMode::Shared, None) => drop(locks.insert(path, Holders::Shared(1))),
+            (LockMode::Shared, Some(Holders::Shared(count))) => *count += 1,
+            _ => return false,
+        }
+        true
+    }
+
+    fn release(&self, path: &Path) {
+        let mut locks = self.locks.lock();
+        match locks.get_mut(path) {
+            Some(Holders::Shared(count)) if *count > 1 => *count -= 1,
+            _ => drop(locks.remove(path)),
+        }
+    }
+}
+
+impl Vfs for MemVfs {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
+        let file: Arc<dyn VfsFile> = self.open_file(path, mode)?;
+        Ok(file)
+    }
+
+    fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
+        let names = self.shared.names.read();
+        let path = clean(path);
+        if names.live.contains_key(&path) {
+            return Ok(Some(Metadata { len: 0, is_dir: true }));
+        }
+        Ok(match names.find(&Place::of(&path)?) {
+            Some(Entry::File(file)) => {
+                Some(Metadata { len: file.data.state.read().content.len(), is_dir: false })
+            }
+            Some(Entry::Directory) => Some(Metadata { len: 0, is_dir: true }),
+            None => None,
+        })
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let names = self.shared.names.read();
+        let dir = clean(dir);
+        if let Ok(place) = Place::of(&dir)
+            && let Some(Entry::File(_)) = names.find(&place)
+        {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        let entries = names.live.get(&dir).ok_or_else(|| names.why_missing(&dir))?;
+        Ok(entries.keys().map(|name| name.to_string_lossy().into_owned()).collect())
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        let names = &mut *self.shared.names.write();
+        let dir = clean(dir);
+        let mut above = PathBuf::new();
+        for name in dir.iter() {
+            let place = Place { directory: above.clone(), name: name.to_os_string() };
+            above.push(name);
+            match names.find(&place) {
+                Some(Entry::Directory) => {}
+                Some(Entry::File(_)) if above == dir => return Err(io::ErrorKind::AlreadyExists.into()),
+                Some(Entry::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
+                None => {
+                    names.entries(&place.directory)?.insert(place.name.clone(), Entry::Directory);
+                    names.live.insert(above.clone(), BTreeMap::new());
+                    if self.shared.history {
+                        names.record(&place.directory, None, Some((place.name, Entry::Directory)), None);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from, to) = (Place::of(from)?, Place::of(to)?);
+        let names = &mut *self.shared.names.write();
+        let file = Arc::clone(names.file(&from)?);
+        match names.find(&to) {
+            Some(Entry::Directory) => return Err(io::ErrorKind::IsADirectory.into()),
+            // Two names of one file: POSIX leaves both.
+            Some(Entry::File(other)) if Arc::ptr_eq(other, &file) => return Ok(()),
+            _ => {}
+        }
+        let set = (to.name.clone(), Entry::File(Arc::clone(&file.data)));
+        names.entries(&to.directory)?.insert(to.name.clone(), Entry::File(file));
+        names.entries(&from.directory)?.remove(&from.name);
+        if self.shared.history {
+            if from.directory == to.directory {
+                names.record(&to.directory, Some(from.name), Some(set), None);
+            } else {
+                let arrival = names.record(&to.directory, None, Some(set), None);
+                names.record(&from.directory, Some(from.name), None, Some(arrival));
+            }
+        }
+        Ok(())
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from, to) = (Place::of(from)?, Place::of(to)?);
+        let names = &mut *self.shared.names.write();
+        let file = Arc::clone(names.file(&from)?);
+        if names.find(&to).is_some() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.shared.set(names, &to, &file)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let place = Place::of(path)?;
+        let names = &mut *self.shared.names.write();
+        names.file(&place)?;
+        names.entries(&place.directory)?.remove(&place.name);
+        if self.shared.history {
+            names.record(&place.directory, Some(place.name), None, None);
+        }
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let dir = clean(dir);
+        let names = &mut *self.shared.names.write();
+        if !names.live.contains_key(&dir) {
+            return Err(names.why_missing(&dir));
+        }
+        names.sync(&dir);
+        Ok(())
+    }
+
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn VfsLock>, LockError> {
+        let place = Place::of(path).map_err(LockError::Io)?;
+        let file = {
+            let names = &mut *self.shared.names.write();
+            match names.find(&place) {
+                None => self.shared.create(names, &place),
+                Some(_) => names.file(&place).cloned(),
+            }
+            .map_err(LockError::Io)?
+        };
+        let file = MemFile::new(Arc::clone(&self.shared), file, true);
+        let path = clean(path);
+        if !self.shared.acquire(path.clone(), mode) {
+            let exclusive = self.shared.locks.lock().get(&path) == Some(&Holders::Exclusive);
+            return Err(LockError::Held(if exclusive { lock_file::pid_in(&file) } else { None }));
+        }
+        let lock = MemLock { shared: Arc::clone(&self.shared), path };
+        if mode == LockMode::Exclusive {
+            lock_file::write_pid(&file).map_err(LockError::Io)?;
+        }
+        Ok(Box::new(lock))
+    }
+
+    fn available_bytes(&self, _dir: &Path) -> io::Result<u64> {
+        Ok(self.shared.space.available_bytes())
+    }
+
+    fn page_cache_identity(&self, _dir: &Path) -> io::Result<Option<Vec<u8>>> {
+        Ok(Some(format!("memory {}", self.shared.instance).into_bytes()))
+    }
+}
+
+impl Default for MemVfs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemVfs {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("MemVfs").field("instance", &self.shared.instance).finish_non_exhaustive()
+    }
+}
+
+/// A lock, until dropped.
+struct MemLock {
+    shared: Arc<Shared>,
+    path: PathBuf,
+}
+
+impl VfsLock for MemLock {}
+
+impl Drop for MemLock {
+    fn drop(&mut self) {
+        self.shared.release(&self.path);
+    }
+}
+
+impl fmt::Debug for MemLock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("MemLock").field(&self.path).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! The bytes of one file: a sparse map of 4 KiB pages that copies share until one of them is written.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// The unit of sharing and of space accounting; also the unit in which a page cache is written back.
+pub(super) const PAGE_BYTES: u64 = 4096;
+
+type Page = [u8; PAGE_BYTES as usize];
+
+/// A file's bytes. Pages that are not in the map read as zeros; bytes of a page beyond `len` are zero.
+#[derive(Clone, Default)]
+pub(super) struct Content {
+    pages: BTreeMap<u64, Arc<Page>>,
+    len: u64,
+    /// Pages below this index occupy space whether they were written or not.
+    reserved_pages: u64,
+}
+
+impl Content {
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Pages of space that the file takes.
+    pub(super) fn occupied_pages(&self) -> u64 {
+        self.reserved_pages + self.pages.range(self.reserved_pages..).count() as u64
+    }
+
+    /// Whether a write to page `index` takes no more space.
+    pub(super) fn occupies(&self, index: u64) -> bool {
+        index < self.reserved_pages || self.pages.contains_key(&index)
+    }
+
+    pub(super) fn read_at(&self, buffer: &mut [u8], offset: u64) -> usize {
+        let wanted = self.len.saturating_sub(offset).min(buffer.len() as u64);
+        let buffer = &mut buffer[..wanted as usize];
+        for piece in pieces(offset, buffer.len()) {
+            let target = &mut buffer[piece.start..piece.end];
+            match self.pages.get(&piece.page) {
+                Some(page) => target.copy_from_slice(&page[piece.within..piece.within + target.len()]),
+                None => target.fill(0),
+            }
+        }
+        buffer.len()
+    }
+
+    /// Writes `bytes`, whose end the caller has checked to lie below `i64::MAX`.
+    pub(super) fn write_at(&mut self, bytes: &[u8], offset: u64) {
+        for piece in pieces(offset, bytes.len()) {
+            let source = &bytes[piece.start..piece.end];
+            let page = self.pages.entry(piece.page).or_insert_with(|| Arc::new([0; PAGE_BYTES as usize]));
+            Arc::make_mut(page)[piece.within..piece.within + source.len()].copy_from_slice(source);
+        }
+        if !bytes.is_empty() {
+            self.len = self.len.max(offset + bytes.len() as u64);
+        }
+    }
+
+    pub(super) fn set_len(&mut self, len: u64) {
+        if len < self.len {
+            let kept_pages = len.div_ceil(PAGE_BYTES);
+            drop(self.pages.split_off(&kept_pages));
+            self.reserved_pages = self.reserved_pages.min(kept_pages);
+            let within = (len % PAGE_BYTES) as usize;
+            if within > 0
+                && let Some(page) = self.pages.get_mut(&(len / PAGE_BYTES))
+            {
+                Arc::make_mut(page)[within..].fill(0);
+            }
+        }
+        self.len = len;
+    }
+
+    /// Extends the file to `len` bytes if it is shorter, and reserves their pages.
+    pub(super) fn reserve(&mut self, len: u64) {
+        self.len = self.len.max(len);
+        self.reserved_pages = self.reserved_pages.max(len.div_ceil(PAGE_BYTES));
+    }
+
+    /// What `occupied_pages` would be after `reserve(len)`.
+    pub(super) fn occupied_pages_if_reserved(&self, len: u64) -> u64 {
+        let reserved = self.reserved_pages.max(len.div_ceil(PAGE_BYTES));
+        reserved + self.pages.range(reserved..).count() as u64
+    }
+
+    /// Takes over the pages that `bytes` bytes at `offset` touch as they are in `newer`, sharing them, as the
+    /// writing back of dirty pages does. Leaves the length alone.
+    pub(super) fn take_pages(&mut self, newer: &Self, offset: u64, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        for index in offset / PAGE_BYTES..=(offset + bytes - 1) / PAGE_BYTES {
+            match newer.pages.get(&index) {
+                Some(page) => self.pages.insert(index, Arc::clone(page)),
+                None => self.pages.remove(&index),
+            };
+        }
+    }
+
+    /// Overwrites with zeros what lies at `from` or beyond, in those units (of `unit_bytes`, a divisor of the
+    /// page) that `chosen` picks. Leaves the length alone.
+    pub(super) fn zero_units(&mut self, from: u64, unit_bytes: u64, chosen: impl Fn(u64) -> bool) {
+        for (index, page) in self.pages.range_mut(from / PAGE_BYTES..) {
+            let page_start = index * PAGE_BYTES;
+            for within in (0..PAGE_BYTES).step_by(unit_bytes as usize) {
+                let start = (page_start + within).max(from);
+                let end = page_start + within + unit_bytes;
+                if start < end && chosen((page_start + within) / unit_bytes) {
+                    let range = (start - page_start) as usize..(end - page_start) as usize;
+                    Arc::make_mut(page)[range].fill(0);
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Content").field("len", &self.len).field("pages", &self.pages.len()).finish()
+    }
+}
+
+/// The part of a buffer that falls into one page.
+pub(super) struct Piece {
+    pub(super) page: u64,
+    within: usize,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// Cuts a buffer of `len` bytes that belongs at `offset` at the page boundaries.
+pub(super) fn pieces(offset: u64, len: usize) -> impl Iterator<Item = Piece> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        if start == len {
+            return None;
+        }
+        let at = offset + start as u64;
+        let within = (at % PAGE_BYTES) as usize;
+        let end = len.min(start + PAGE_BYTES as usize - within);
+        let piece = Piece { page: at / PAGE_BYTES, within, start, end };
+        start = end;
+        Some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cut_bytes_read_as_zeros_when_the_file_grows_again() {
+        let mut content = Content::default();
+        content.write_at(&[7; 10_000], 0);
+        content.set_len(5_000);
+        content.set_len(9_000);
+        let mut bytes = [1; 10_000];
+        assert_eq!(content.read_at(&mut bytes, 0), 9_000);
+        assert!(bytes[..5_000].iter().all(|&byte| byte == 7));
+        assert!(bytes[5_000..9_000].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn a_copy_does_not_see_later_writes() {
+        let mut content = Content::default();
+        content.write_at(b"before", 4_094);
+        let copy = content.clone();
+        content.write_at(b"after!", 4_094);
+        let mut bytes = [0; 6];
+        copy.read_at(&mut bytes, 4_094);
+        assert_eq!(&bytes, b"before");
+    }
+
+    #[test]
+    fn sparse_and_reserved_pages_are_counted_once() {
+        let mut content = Content::default();
+        content.set_len(1 << 40);
+        assert_eq!(content.occupied_pages(), 0);
+        content.write_at(&[1], 3 * PAGE_BYTES);
+        assert_eq!(content.occupied_pages(), 1);
+        assert_eq!(content.occupied_pages_if_reserved(2 * PAGE_BYTES), 3);
+        content.reserve(4 * PAGE_BYTES);
+        assert_eq!(content.occupied_pages(), 4);
+        assert!(content.occupies(0) && !content.occupies(4));
+        content.set_len(PAGE_BYTES + 1);
+        assert_eq!(content.occupied_pages(), 2);
+    }
+}

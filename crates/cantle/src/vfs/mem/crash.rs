@@ -1,0 +1,240 @@
+//! What a power loss leaves of unsynced changes.
+//!
+//! The page cache writes a file back unit by unit (512 B or 4 KiB, what a disk writes as a whole), each at a
+//! time of its own and as it is then, and the length likewise. So a plan gives every unit, and the length, a
+//! number of changes that it had seen; a unit never holds a later change without the earlier ones to its
+//! bytes. What lies below the length but was not written back reads as zeros or, in files that grew by writing,
+//! as garbage.
+
+use super::content::Content;
+use super::file::{Change, FileState};
+use super::names::{Names, SavedTree};
+use crate::sync::Arc;
+use crate::sync::random::{Rng, mix};
+use std::collections::HashSet;
+
+/// What a power loss keeps of what was not synced. The same plan and history give the same result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CrashPlan {
+    /// Decides whatever the rest leaves open.
+    pub seed: u64,
+    /// What becomes of unsynced creations, renames, links and removals.
+    pub names: Survival,
+    /// What becomes of unsynced bytes and lengths, each file for itself.
+    pub data: Survival,
+    /// What stands where a file grew but its data was lost.
+    pub tail: Tail,
+}
+
+/// Which changes outlive a power loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Survival {
+    /// None.
+    Nothing,
+    /// All.
+    Everything,
+    /// The first few, as the seed has it; of data, the last write among them is torn.
+    Prefix,
+    /// Each as the seed has it; data in units of 512 B or 4 KiB.
+    Scattered,
+    /// One of the above, as the seed has it.
+    Any,
+}
+
+/// What stands where a file grew but its data was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    /// Nothing: the file ends with the last byte that was kept.
+    Cut,
+    /// Zeros.
+    Zeros,
+    /// Noise.
+    Garbage,
+    /// One of the above, as the seed has it.
+    Any,
+}
+
+impl CrashPlan {
+    /// Only what was synced survives.
+    pub const LOSE_UNSYNCED: Self =
+        Self { seed: 0, names: Survival::Nothing, data: Survival::Nothing, tail: Tail::Cut };
+
+    /// Everything survives, as if the power had failed a while after the last change.
+    pub const KEEP_ALL: Self =
+        Self { seed: 0, names: Survival::Everything, data: Survival::Everything, tail: Tail::Cut };
+
+    /// Anything that can happen, chosen by `seed`.
+    pub const fn random(seed: u64) -> Self {
+        Self { seed, names: Survival::Any, data: Survival::Any, tail: Tail::Any }
+    }
+}
+
+impl Survival {
+    fn choose(self, rng: &mut Rng) -> Self {
+        match self {
+            Self::Any => match rng.below(4) {
+                0 => Self::Nothing,
+                1 => Self::Everything,
+                2 => Self::Prefix,
+                _ => Self::Scattered,
+            },
+            chosen => chosen,
+        }
+    }
+}
+
+impl Tail {
+    fn choose(self, rng: &mut Rng) -> Self {
+        match self {
+            Self::Any => match rng.below(3) {
+                0 => Self::Cut,
+                1 => Self::Zeros,
+                _ => Self::Garbage,
+            },
+            chosen => chosen,
+        }
+    }
+}
+
+/// The directories as the disk has them after the power loss.
+pub(super) fn surviving_names(names: &Names, plan: &CrashPlan) -> SavedTree {
+    let mut tree = names.durable.clone();
+    let mut rng = Rng::new(mix(plan.seed));
+    let survival = plan.names.choose(&mut rng);
+    let kept = match survival {
+        Survival::Prefix => rng.below(names.unsynced.len() as u64 + 1) as usize,
+        Survival::Nothing => 0,
+        _ => names.unsynced.len(),
+    };
+    let mut lost = HashSet::new();
+    for change in &names.unsynced[..kept] {
+        let coin = survival == Survival::Scattered && rng.one_in(2);
+        if coin || change.after.is_some_and(|after| lost.contains(&after)) {
+            lost.insert(change.number);
+        } else {
+            change.apply(&mut tree);
+        }
+    }
+    tree
+}
+
+/// A file's bytes as the disk has them after the power loss.
+pub(super) fn surviving_content(id: u64, state: &FileState, plan: &CrashPlan) -> Arc<Content> {
+    if state.unsynced.is_empty() {
+        return Arc::clone(&state.durable);
+    }
+    let mut rng = Rng::new(mix(plan.seed) ^ id.wrapping_add(1));
+    let survival = plan.data.choose(&mut rng);
+    let tail = plan.tail.choose(&mut rng);
+    let all = state.unsynced.len();
+    match survival {
+        Survival::Nothing => Arc::clone(&state.durable),
+        Survival::Everything => {
+            let mut content = Content::clone(&state.durable);
+            state.unsynced.iter().for_each(|change| change.apply(&mut content));
+            Arc::new(content)
+        }
+        _ => {
+            let unit_bytes = if rng.one_in(2) { 512 } else { 4096 };
+            let seen = match survival {
+                Survival::Prefix => torn_prefix(state, unit_bytes, rng.below(all as u64) as usize, &mut rng),
+                _ => Seen::Scattered { seed: rng.next_u64(), all },
+            };
+            let len_seen = match seen {
+                // The torn write's length may have been written without its data.
+                Seen::Torn { whole, .. } => whole + 1,
+                Seen::Scattered { .. } => rng.below(all as u64 + 1) as usize,
+            };
+            Arc::new(WriteBack { state, unit_bytes, seen, len_seen, tail }.image(&mut rng))
+        }
+    }
+}
+
+/// How many of the changes each unit has seen.
+enum Seen {
+    /// `whole` changes everywhere, one more in the units before `tear`.
+    Torn { whole: usize, tear: u64 },
+    /// Every unit its own number, out of `all`.
+    Scattered { seed: u64, all: usize },
+}
+
+impl Seen {
+    fn by(&self, unit: u64) -> usize {
+        match *self {
+            Self::Torn { whole, tear } => whole + usize::from(unit < tear),
+            Self::Scattered { seed, all } => {
+                let mut rng = Rng::new(seed ^ mix(unit.wrapping_add(1)));
+                // With many changes a mere draw would never hit none or all of them.
+                match rng.below(4) {
+                    0 => 0,
+                    1 => all,
+                    _ => rng.below(all as u64 + 1) as usize,
+                }
+            }
+        }
+    }
+}
+
+fn torn_prefix(state: &FileState, unit_bytes: u64, whole: usize, rng: &mut Rng) -> Seen {
+    let tear = match &state.unsynced[whole] {
+        Change::Write { offset, bytes } => {
+            let first = offset / unit_bytes;
+            let units = (offset + bytes.len() as u64).div_ceil(unit_bytes) - first;
+            first + rng.below(units + 1)
+        }
+        Change::SetLen(_) | Change::Allocate(_) => u64::MAX * rng.below(2),
+    };
+    Seen::Torn { whole, tear }
+}
+
+/// One file on its way to the disk when the power fails.
+struct WriteBack<'a> {
+    state: &'a FileState,
+    unit_bytes: u64,
+    seen: Seen,
+    /// How many changes the file's length has seen.
+    len_seen: usize,
+    tail: Tail,
+}
+
+impl WriteBack<'_> {
+    fn image(&self, rng: &mut Rng) -> Content {
+        let durable_len = self.state.durable.len();
+        // The length after each number of changes.
+        let mut lens = vec![durable_len];
+        for change in &self.state.unsynced {
+            lens.push(change.len_after(lens[lens.len() - 1]));
+        }
+        let mut content = Content::clone(&self.state.durable);
+        let mut kept_end = durable_len;
+        for (index, change) in self.state.unsynced.iter().enumerate() {
+            let Change::Write { offset, bytes } = change else {
+                if let Change::SetLen(len) = change {
+                    content.zero_units(*len, self.unit_bytes, |unit| index < self.seen.by(unit));
+                }
+                continue;
+            };
+            let (offset, end) = (*offset, offset + bytes.len() as u64);
+            for unit in offset / self.unit_bytes..end.div_ceil(self.unit_bytes) {
+                let from = offset.max(unit * self.unit_bytes);
+                let to = end.min((unit + 1) * self.unit_bytes);
+                let seen = self.seen.by(unit);
+                if index < seen {
+                    content.write_at(&bytes[(from - offset) as usize..(to - offset) as usize], from);
+                    kept_end = kept_end.max(to);
+                } else if index < self.len_seen && self.tail == Tail::Garbage {
+                    // Blocks that the file did not have before: what is in them is anybody's.
+                    let from = from.max(lens[seen]);
+                    if from < to {
+                        let mut noise = vec![0; (to - from) as usize];
+                        rng.fill(&mut noise);
+                        content.write_at(&noise, from);
+                    }
+                }
+            }
+        }
+        let len = lens[self.len_seen];
+        content.set_len(if self.tail == Tail::Cut { len.min(kept_end) } else { len });
+        content
+    }
+}

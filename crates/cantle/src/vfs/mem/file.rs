@@ -1,0 +1,248 @@
+//! A file of a [`MemVfs`](super::MemVfs): what programs read, what the disk holds, and the difference.
+
+use super::Shared;
+use super::content::{Content, PAGE_BYTES, pieces};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Arc, RwLock};
+use crate::vfs::VfsFile;
+use std::io;
+
+/// The largest file, as Linux has it.
+const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+
+/// A change of a file that no sync has made durable.
+#[derive(Debug, Clone)]
+pub(super) enum Change {
+    Write { offset: u64, bytes: Arc<[u8]> },
+    SetLen(u64),
+    Allocate(u64),
+}
+
+impl Change {
+    /// The file's length after the change, given the length before.
+    pub(super) fn len_after(&self, before: u64) -> u64 {
+        match self {
+            Self::Write { offset, bytes } => before.max(offset + bytes.len() as u64),
+            Self::SetLen(len) => *len,
+            Self::Allocate(len) => before.max(*len),
+        }
+    }
+
+    /// Does to `content` what was done to the file.
+    pub(super) fn apply(&self, content: &mut Content) {
+        match self {
+            Self::Write { offset, bytes } => content.write_at(bytes, *offset),
+            Self::SetLen(len) => content.set_len(*len),
+            Self::Allocate(len) => content.reserve(*len),
+        }
+    }
+}
+
+/// Both images of a file. `durable` with `unsynced` applied is `content`, unless a failed sync lost something.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FileState {
+    /// What programs read: the page cache.
+    pub(super) content: Arc<Content>,
+    /// What the disk holds for certain.
+    pub(super) durable: Arc<Content>,
+    /// Changes since the last sync, oldest first. Empty in a file system without history.
+    pub(super) unsynced: Vec<Change>,
+    /// Pages for which `content` is charged.
+    pub(super) occupied_pages: u64,
+}
+
+impl FileState {
+    /// A file of which all is on disk.
+    pub(super) fn durable(content: Arc<Content>) -> Self {
+        let occupied_pages = content.occupied_pages();
+        Self { durable: Arc::clone(&content), content, unsynced: Vec::new(), occupied_pages }
+    }
+
+    /// Writes the dirty pages back, whole pages as they are now.
+    fn sync(&mut self) {
+        if self.unsynced.is_empty() {
+            return;
+        }
+        let durable = Arc::make_mut(&mut self.durable);
+        for change in self.unsynced.drain(..) {
+            match change {
+                Change::Write { offset, bytes } => {
+                    durable.take_pages(&self.content, offset, bytes.len() as u64);
+                    durable.set_len(durable.len().max(offset + bytes.len() as u64));
+                }
+                change => change.apply(durable),
+            }
+        }
+        durable.set_len(self.content.len());
+    }
+}
+
+/// A file, whatever its names.
+#[derive(Debug)]
+pub(super) struct FileData {
+    /// Unique in the file system, and the same in copies of it: the seed of a crash leans on it.
+    pub(super) id: u64,
+    pub(super) state: RwLock<FileState>,
+}
+
+/// The space of a file system.
+#[derive(Debug)]
+pub(super) struct Space {
+    pub(super) capacity_bytes: AtomicU64,
+    used_pages: AtomicU64,
+}
+
+impl Space {
+    pub(super) fn new(capacity_bytes: u64) -> Self {
+        Self { capacity_bytes: AtomicU64::new(capacity_bytes), used_pages: AtomicU64::new(0) }
+    }
+
+    pub(super) fn available_bytes(&self) -> u64 {
+        let used_bytes = self.used_pages.load(Ordering::Relaxed).saturating_mul(PAGE_BYTES);
+        self.capacity_bytes.load(Ordering::Relaxed).saturating_sub(used_bytes)
+    }
+
+    fn take(&self, pages: u64) -> io::Result<()> {
+        let capacity_pages = self.capacity_bytes.load(Ordering::Relaxed) / PAGE_BYTES;
+        self.used_pages
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+                used.checked_add(pages).filter(|&total| pages == 0 || total <= capacity_pages)
+            })
+            .map(drop)
+            .map_err(|_| io::ErrorKind::StorageFull.into())
+    }
+
+    fn give_back(&self, pages: u64) {
+        self.used_pages.fetch_sub(pages, Ordering::Relaxed);
+    }
+}
+
+/// A file that has a name or an open handle, and therefore takes space. The durable image and the name
+/// changes hold the [`FileData`] alone, so that a removed file's space is free at once.
+#[derive(Debug)]
+pub(super) struct LiveFile {
+    pub(super) data: Arc<FileData>,
+    space: Arc<Space>,
+}
+
+impl LiveFile {
+    /// Charges `space` for what the file occupies, beyond the capacity if need be.
+    pub(super) fn new(data: Arc<FileData>, space: Arc<Space>) -> Arc<Self> {
+        space.used_pages.fetch_add(data.state.read().occupied_pages, Ordering::Relaxed);
+        Arc::new(Self { data, space })
+    }
+}
+
+impl Drop for LiveFile {
+    fn drop(&mut self) {
+        self.space.give_back(self.data.state.read().occupied_pages);
+    }
+}
+
+/// An open file of a [`MemVfs`](super::MemVfs).
+#[derive(Debug)]
+pub struct MemFile {
+    shared: Arc<Shared>,
+    file: Arc<LiveFile>,
+    writable: bool,
+}
+
+impl MemFile {
+    pub(super) fn new(shared: Arc<Shared>, file: Arc<LiveFile>, writable: bool) -> Self {
+        Self { shared, file, writable }
+    }
+
+    /// Does what a failed fsync does on Linux: the dirty pages count as clean, so that programs go on reading
+    /// them but no later sync writes them, unless they are dirtied again.
+    pub fn lose_unsynced(&self) {
+        let _consistent = self.shared.names.read();
+        self.file.data.state.write().unsynced.clear();
+    }
+
+    /// Runs a change with the file system held still for copies, which see it whole or not at all.
+    fn change<T>(&self, act: impl FnOnce(&mut FileState, &Space) -> io::Result<T>) -> io::Result<T> {
+        if !self.writable {
+            return Err(rustix::io::Errno::BADF.into());
+        }
+        let _consistent = self.shared.names.read();
+        act(&mut self.file.data.state.write(), &self.file.space)
+    }
+}
+
+impl VfsFile for MemFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(self.file.data.state.read().content.read_at(buffer, offset))
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.change(|state, space| {
+            offset
+                .checked_add(bytes.len() as u64)
+                .filter(|&end| end <= FILE_BYTES_MAX)
+                .ok_or(io::ErrorKind::FileTooLarge)?;
+            let mut written = 0;
+            let mut outcome = Ok(());
+            for piece in pieces(offset, bytes.len()) {
+                if !state.content.occupies(piece.page) {
+                    if let Err(full) = space.take(1) {
+                        outcome = Err(full);
+                        break;
+                    }
+                    state.occupied_pages += 1;
+                }
+                written = piece.end;
+            }
+            let bytes = &bytes[..written];
+            if !bytes.is_empty() {
+                Arc::make_mut(&mut state.content).write_at(bytes, offset);
+                if self.shared.history {
+                    state.unsynced.push(Change::Write { offset, bytes: bytes.into() });
+                }
+            }
+            outcome
+        })
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.change(|state, space| {
+            if len > FILE_BYTES_MAX {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            let content = Arc::make_mut(&mut state.content);
+            content.set_len(len);
+            let occupied_pages = content.occupied_pages();
+            space.give_back(state.occupied_pages - occupied_pages);
+            state.occupied_pages = occupied_pages;
+            if self.shared.history {
+                state.unsynced.push(Change::SetLen(len));
+            }
+            Ok(())
+        })
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.change(|state, space| {
+            if len > FILE_BYTES_MAX {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            let occupied_pages = state.content.occupied_pages_if_reserved(len);
+            space.take(occupied_pages - state.occupied_pages)?;
+            state.occupied_pages = occupied_pages;
+            Arc::make_mut(&mut state.content).reserve(len);
+            if self.shared.history {
+                state.unsynced.push(Change::Allocate(len));
+            }
+            Ok(())
+        })
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.data.state.read().content.len())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let _consistent = self.shared.names.read();
+        self.file.data.state.write().sync();
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! The directories of a [`MemVfs`](super::MemVfs): the names as programs see them, as the disk has them, and
+//! the changes in between.
+//!
+//! Directories are known by their path from the root, which is the empty path. They are never removed.
+
+use super::file::{FileData, LiveFile};
+use crate::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// What a name stands for.
+#[derive(Debug, Clone)]
+pub(super) enum Entry<F> {
+    File(F),
+    Directory,
+}
+
+/// The directories and their entries.
+pub(super) type Tree<F> = HashMap<PathBuf, BTreeMap<OsString, Entry<F>>>;
+
+/// A name as programs see it.
+pub(super) type LiveTree = Tree<Arc<LiveFile>>;
+
+/// A name as the disk has it.
+pub(super) type SavedTree = Tree<Arc<FileData>>;
+
+/// A change of a directory that no sync of it has made durable; takes effect whole or not at all.
+#[derive(Debug, Clone)]
+pub(super) struct NameChange {
+    /// Ascending in the order of the changes.
+    pub(super) number: u64,
+    pub(super) directory: PathBuf,
+    pub(super) unset: Option<OsString>,
+    pub(super) set: Option<(OsString, Entry<Arc<FileData>>)>,
+    /// The change of another directory without which this one must not take effect: a file that moves
+    /// between directories may end up in both, never in neither.
+    pub(super) after: Option<u64>,
+}
+
+impl NameChange {
+    pub(super) fn apply(&self, tree: &mut SavedTree) {
+        let entries = tree.entry(self.directory.clone()).or_default();
+        if let Some(name) = &self.unset {
+            entries.remove(name);
+        }
+        if let Some((name, entry)) = &self.set {
+            entries.insert(name.clone(), entry.clone());
+        }
+    }
+}
+
+/// Both images of the directories.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    pub(super) live: LiveTree,
+    pub(super) durable: SavedTree,
+    /// Oldest first. Empty in a file system without history.
+    pub(super) unsynced: Vec<NameChange>,
+    pub(super) next_change: u64,
+}
+
+impl Names {
+    /// The root alone, durable.
+    pub(super) fn new() -> Self {
+        let mut names = Self::default();
+        names.live.insert(PathBuf::new(), BTreeMap::new());
+        names.durable.insert(PathBuf::new(), BTreeMap::new());
+        names
+    }
+
+    /// What is at a place; `None` when there is nothing.
+    pub(super) fn find(&self, place: &Place) -> Option<&Entry<Arc<LiveFile>>> {
+        self.live.get(&place.directory)?.get(&place.name)
+    }
+
+    /// The file at a place.
+    pub(super) fn file(&self, place: &Place) -> io::Result<&Arc<LiveFile>> {
+        match self.find(place) {
+            Some(Entry::File(file)) => Ok(file),
+            Some(Entry::Directory) => Err(io::ErrorKind::IsADirectory.into()),
+            None => Err(self.why_missing(&place.directory)),
+        }
+    }
+
+    /// The entries of a directory, to be changed.
+    pub(super) fn entries(
+        &mut self,
+        directory: &Path,
+    ) -> io::Result<&mut BTreeMap<OsString, Entry<Arc<LiveFile>>>> {
+        let missing = self.why_missing(directory);
+        self.live.get_mut(directory).ok_or(missing)
+    }
+
+    /// The error for something that is not there: one of the directories above may be a file.
+    pub(super) fn why_missing(&self, directory: &Path) -> io::Error {
+        let through_a_file = directory
+            .ancestors()
+            .filter_map(Place::of_clean)
+            .any(|place| matches!(self.find(&place), Some(Entry::File(_))));
+        if through_a_file { io::ErrorKind::NotADirectory.into() } else { io::ErrorKind::NotFound.into() }
+    }
+
+    /// Remembers a change; returns its number.
+    pub(super) fn record(
+        &mut self,
+        directory: &Path,
+        unset: Option<OsString>,
+        set: Option<(OsString, Entry<Arc<FileData>>)>,
+        after: Option<u64>,
+    ) -> u64 {
+        let number = self.next_change;
+        self.next_change += 1;
+        self.unsynced.push(NameChange { number, directory: directory.to_path_buf(), unset, set, after });
+        number
+    }
+
+    /// Makes the changes of a directory durable, and those of others without which they must not be.
+    pub(super) fn sync(&mut self, directory: &Path) {
+        let mut due: HashMap<PathBuf, u64> = HashMap::from([(directory.to_path_buf(), u64::MAX)]);
+        // A change comes before what depends on it, so one pass backwards finds all.
+        for change in self.unsynced.iter().rev() {
+            let is_due = due.get(&change.directory).is_some_and(|&last| change.number <= last);
+            if let (true, Some(after)) = (is_due, change.after)
+                && let Some(other) = self.unsynced.iter().find(|other| other.number == after)
+            {
+                let last = due.entry(other.directory.clone()).or_insert(after);
+                *last = (*last).max(after);
+            }
+        }
+        let durable = &mut self.durable;
+        self.unsynced.retain(|change| {
+            let is_due = due.get(&change.directory).is_some_and(|&last| change.number <= last);
+            if is_due {
+                change.apply(durable);
+            }
+            !is_due
+        });
+    }
+}
+
+/// Where a name stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) directory: PathBuf,
+    pub(super) name: OsString,
+}
+
+impl Place {
+    /// Fails for the root, which has no name.
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        Self::of_clean(&clean(path)).ok_or_else(|| io::ErrorKind::IsADirectory.into())
+    }
+
+    fn of_clean(path: &Path) -> Option<Self> {
+        Some(Self { directory: path.parent()?.to_path_buf(), name: path.file_name()?.to_os_string() })
+    }
+}
+
+/// The path from the root, without `.` and `..`. There is no working directory: relative paths begin at the
+/// root, too.
+pub(super) fn clean(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => clean.push(name),
+            Component::ParentDir => drop(clean.pop()),
+            Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
+        }
+    }
+    clean
+}

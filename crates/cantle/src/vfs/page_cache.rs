@@ -1,0 +1,74 @@
+//! Which page cache stands before a device: what must be unchanged for unsynced writes of a dead process to
+//! be there still.
+//!
+//! A page cache ends with the boot or with the mounted superblock. Linux gives every mounted superblock of the
+//! common file systems a directory `/sys/fs/<type>/<device>`, made afresh with each mount and so with an
+//! inode number that no other mount had since boot; bind mounts and other mount points of the same superblock
+//! share it. On tmpfs the pages are the storage, so boot and device suffice. Everything else (network and
+//! stacked file systems, FUSE, devices by several names) gets no identity, and so does a process that cannot
+//! read `/proc` or `/sys`: that costs the writes since the last checkpoint after its death, nothing more.
+#![expect(clippy::disallowed_methods, reason = "/proc and /sys are no files of the store")]
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The identity of the page cache of `device`, a directory's `st_dev`.
+pub(super) fn identity(device: u64) -> Option<Vec<u8>> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    // Mount points may hold any bytes; what is compared here is ASCII.
+    let mounts = fs::read("/proc/self/mountinfo").ok()?;
+    let kind = file_system_type(&String::from_utf8_lossy(&mounts), major, minor)?.to_owned();
+    let superblock = match kind.as_str() {
+        "tmpfs" => "tmpfs".to_owned(),
+        kind => superblock_inode(kind, major, minor)?.to_string(),
+    };
+    Some(format!("{} {major}:{minor} {kind} {superblock}", boot.trim()).into_bytes())
+}
+
+/// The type of the file system on a device, from the text of `/proc/self/mountinfo`:
+/// `36 35 98:0 /root /mount/point rw,noatime shared:1 - ext4 /dev/source rw`.
+fn file_system_type(mounts: &str, major: u32, minor: u32) -> Option<&str> {
+    let device = format!("{major}:{minor}");
+    mounts.lines().filter(|line| line.split(' ').nth(2) == Some(&device)).find_map(|line| {
+        let (_, after) = line.split_once(" - ")?;
+        after.split(' ').next().filter(|kind| !kind.is_empty() && !kind.contains(['/', '.']))
+    })
+}
+
+fn superblock_inode(kind: &str, major: u32, minor: u32) -> Option<u64> {
+    // The kernel's own name of the device, whatever path it was mounted by.
+    let link = fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    // The ext4 driver mounts its predecessors, too.
+    let driver = if matches!(kind, "ext2" | "ext3") { "ext4" } else { kind };
+    let entry = Path::new("/sys/fs").join(driver).join(link.file_name()?);
+    Some(fs::metadata(entry).ok()?.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+22 27 0:21 / /proc rw,relatime - proc proc rw
+27 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw,discard
+28 27 254:0 /srv /mnt/a\\040b rw - ext4 /dev/vda rw
+30 27 254:1 / /torn rw
+31 27 0:25 / /dev/shm rw,relatime - tmpfs tmpfs rw,size=24684100k
+";
+
+    #[test]
+    fn the_type_is_found_by_device_behind_any_number_of_optional_fields() {
+        assert_eq!(file_system_type(MOUNTS, 254, 0), Some("ext4"));
+        assert_eq!(file_system_type(MOUNTS, 0, 25), Some("tmpfs"));
+        assert_eq!(file_system_type(MOUNTS, 0, 2), None);
+        assert_eq!(file_system_type(MOUNTS, 254, 1), None);
+        assert_eq!(file_system_type("", 254, 0), None);
+    }
+
+    #[test]
+    fn a_device_that_is_not_mounted_has_no_identity() {
+        assert_eq!(identity(u64::MAX), None);
+    }
+}

@@ -1,0 +1,304 @@
+//! The operating system's file system.
+//!
+//! Files are advised as read at random, because read-ahead (of megabytes on some devices) would multiply the
+//! cost of every point read; large reads are issued whole all the same. `start_writeback` does nothing: there
+//! is no safe interface to `sync_file_range`.
+#![expect(clippy::disallowed_methods, reason = "this is the one way to the operating system's files")]
+
+use super::{LockError, LockMode, Metadata, OpenMode, Vfs, VfsFile, VfsLock, lock_file, page_cache};
+use crate::sync::Arc;
+use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::io::Errno;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+/// The operating system's file system. Stateless: all instances are the same.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StdVfs;
+
+impl Vfs for StdVfs {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        match mode {
+            OpenMode::Read => {}
+            OpenMode::ReadWrite => drop(options.write(true)),
+            OpenMode::CreateNew => drop(options.write(true).create_new(true)),
+        }
+        let file = options.open(path)?;
+        advise_random(&file);
+        Ok(Arc::new(StdFile { file }))
+    }
+
+    fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
+        match fs::metadata(path) {
+            Ok(metadata) => {
+                let is_dir = metadata.is_dir();
+                Ok(Some(Metadata { len: if is_dir { 0 } else { metadata.len() }, is_dir }))
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        // A foreign name that is not Unicode is no reason to fail, and not one of ours however it is spelt.
+        fs::read_dir(directory(dir))?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect()
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        fs::create_dir_all(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match fs::hard_link(from, to) {
+            // FAT and others that know no links answer EPERM.
+            Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
+                Err(io::Error::new(io::ErrorKind::Unsupported, error))
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        // O_DIRECTORY by way of the trailing dot: syncing a file here would hide a mistake.
+        File::open(dir.join("."))?.sync_all()
+    }
+
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn VfsLock>, LockError> {
+        let file = open_lock_file(path, mode).map_err(LockError::Io)?;
+        let wanted = match mode {
+            LockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
+            LockMode::Shared => FlockOperation::NonBlockingLockShared,
+        };
+        match try_flock(&file, wanted) {
+            Ok(true) => {}
+            Ok(false) => return Err(LockError::Held(holder(file, mode))),
+            Err(error) => return Err(LockError::Io(error)),
+        }
+        let file = StdFile { file };
+        if mode == LockMode::Exclusive {
+            lock_file::write_pid(&file).map_err(LockError::Io)?;
+        }
+        Ok(Box::new(StdLock { _file: file }))
+    }
+
+    fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let space = retry(|| rustix::fs::statvfs(directory(dir)))?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
+    fn page_cache_identity(&self, dir: &Path) -> io::Result<Option<Vec<u8>>> {
+        Ok(page_cache::identity(fs::metadata(directory(dir))?.dev()))
+    }
+}
+
+/// The parent of a path of one name is the empty path, which means the working directory.
+fn directory(path: &Path) -> &Path {
+    if path.as_os_str().is_empty() { Path::new(".") } else { path }
+}
+
+/// An open file of the operating system.
+#[derive(Debug)]
+struct StdFile {
+    file: File,
+}
+
+impl VfsFile for StdFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.file.read_at(&mut buffer[filled..], offset.saturating_add(filled as u64)) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        // Loops over short writes and interruptions.
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        match retry(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, len)) {
+            // Kernels and file systems without the call say ENOSYS; NFS before 4.2 and others EOPNOTSUPP.
+            Err(error) if error.raw_os_error() == Some(Errno::NOSYS.raw_os_error()) => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn evict_pages(&self, offset: u64, len: u64) -> io::Result<()> {
+        let Some(len) = std::num::NonZeroU64::new(len) else { return Ok(()) };
+        retry(|| rustix::fs::fadvise(&self.file, offset, Some(len), rustix::fs::Advice::DontNeed))
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn advise_random(file: &File) {
+    // Advice that is refused costs speed, nothing else.
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise_random(_file: &File) {}
+
+fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            outcome => return Ok(outcome?),
+        }
+    }
+}
+
+/// A shared lock needs no permission to write, so that a store on a read-only medium can be read; for that the
+/// lock file must exist.
+fn open_lock_file(path: &Path, mode: LockMode) -> io::Result<File> {
+    if mode == LockMode::Shared {
+        match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            outcome => return outcome,
+        }
+    }
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+}
+
+/// Whether the lock was granted. Locks belong to the open file, so two openings in one process conflict, too.
+fn try_flock(file: &File, operation: FlockOperation) -> io::Result<bool> {
+    match retry(|| rustix::fs::flock(file, operation)) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Who holds a lock that was denied. The process id in the file is the last exclusive holder's, so it says
+/// nothing when shared holders are in the way.
+fn holder(file: File, denied: LockMode) -> Option<u32> {
+    if denied == LockMode::Exclusive
+        && let Ok(true) = try_flock(&file, FlockOperation::NonBlockingLockShared)
+    {
+        return None;
+    }
+    lock_file::pid_in(&StdFile { file })
+}
+
+/// A lock of the operating system, released when its file is closed, at the latest with the process.
+#[derive(Debug)]
+struct StdLock {
+    _file: StdFile,
+}
+
+impl VfsLock for StdLock {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn behaves_as_a_file_system() {
+        let directory = tempfile::tempdir().unwrap();
+        super::super::conformance::check(&StdVfs, directory.path());
+    }
+
+    #[test]
+    fn a_lock_held_by_another_process_names_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("LOCK");
+        drop(StdVfs.lock(&path, LockMode::Exclusive).unwrap());
+        // flock(1) holds the lock while it runs the shell, which writes its own id and waits.
+        let Ok(mut other) = Command::new("flock")
+            .args(["--nonblock", "--no-fork"])
+            .arg(&path)
+            .args(["sh", "-c", r#"echo $$ > "$0"; echo held; read line"#])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+        else {
+            return;
+        };
+        let mut line = String::new();
+        io::BufRead::read_line(&mut io::BufReader::new(other.stdout.take().unwrap()), &mut line).unwrap();
+        let denied = StdVfs.lock(&path, LockMode::Exclusive);
+        assert!(matches!(denied, Err(LockError::Held(Some(pid))) if pid == other.id()), "{denied:?}");
+        drop(other.stdin.take());
+        other.wait().unwrap();
+        StdVfs.lock(&path, LockMode::Exclusive).unwrap();
+    }
+
+    #[test]
+    fn a_shared_lock_needs_no_permission_to_write() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("LOCK");
+        fs::write(&path, "").unwrap();
+        let mut permissions = fs::metadata(&path).unwrap().permissions();
+        permissions.set_readonly(true);
+        fs::set_permissions(&path, permissions).unwrap();
+        StdVfs.lock(&path, LockMode::Shared).unwrap();
+    }
+
+    #[test]
+    fn only_directories_are_synced_as_directories() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, "").unwrap();
+        assert!(StdVfs.sync_dir(&path).is_err());
+        StdVfs.sync_dir(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn the_empty_path_is_the_working_directory() {
+        let dir = Path::new("cantle").parent().unwrap();
+        assert!(StdVfs.list(dir).unwrap().contains(&"src".to_owned()));
+        assert!(StdVfs.available_bytes(dir).is_ok() && StdVfs.page_cache_identity(dir).is_ok());
+        StdVfs.sync_dir(dir).unwrap();
+    }
+
+    #[test]
+    fn the_identity_of_the_page_cache_is_the_same_throughout_a_file_system() {
+        let directory = tempfile::tempdir().unwrap();
+        let inner = directory.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        let identity = StdVfs.page_cache_identity(directory.path()).unwrap();
+        assert_eq!(StdVfs.page_cache_identity(&inner).unwrap(), identity);
+        assert!(StdVfs.page_cache_identity(&inner.join("missing")).is_err());
+    }
+}
