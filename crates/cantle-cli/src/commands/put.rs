@@ -38,7 +38,9 @@ impl Put {
         let key = codec.parse(self.key.as_bytes()).map_err(Failure::Usage)?;
         let value = if self.value == "-" {
             let mut value = Vec::new();
+            // One byte over the store's limit is enough for the store to refuse it.
             io::stdin()
+                .take((1 << 30) + 1)
                 .read_to_end(&mut value)
                 .map_err(|error| Failure::Failed(format!("cannot read standard input: {error}")))?;
             value

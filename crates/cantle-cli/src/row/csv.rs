@@ -46,22 +46,24 @@ impl<R: Read> CsvFile<R> {
         &self.header
     }
 
+    /// Where a column stands.
+    pub(crate) fn position(&self, column: &str) -> Outcome<usize> {
+        let mut found = self.header.iter().enumerate().filter(|(_, name)| *name == column);
+        match (found.next(), found.next()) {
+            (Some((index, _)), None) => Ok(index),
+            (Some(_), Some(_)) => {
+                Err(Failure::Usage(format!("{} has several columns {column:?}", self.name)))
+            }
+            (None, _) => Err(Failure::Usage(format!(
+                "{} has no column {column:?}; it has {}",
+                self.name,
+                self.header.join(", ")
+            ))),
+        }
+    }
+
     /// The rows as pairs of this schema. `columns` are those of a JSON value; a CSV value has its own.
     pub(crate) fn rows(self, schema: &Schema, columns: &[String]) -> Outcome<CsvRows<R>> {
-        let position = |column: &str| {
-            let mut found = self.header.iter().enumerate().filter(|(_, name)| *name == column);
-            match (found.next(), found.next()) {
-                (Some((index, _)), None) => Ok(index),
-                (Some(_), Some(_)) => {
-                    Err(Failure::Usage(format!("{} has several columns {column:?}", self.name)))
-                }
-                (None, _) => Err(Failure::Usage(format!(
-                    "{} has no column {column:?}; it has {}",
-                    self.name,
-                    self.header.join(", ")
-                ))),
-            }
-        };
         let (value, json) = match &schema.value {
             ValueForm::Csv(columns) => (columns.as_slice(), false),
             ValueForm::Json => (columns, true),
@@ -71,8 +73,8 @@ impl<R: Read> CsvFile<R> {
                 ));
             }
         };
-        let key_at = schema.key.iter().map(|column| position(&column.0)).collect::<Outcome<_>>()?;
-        let value_at = value.iter().map(|column| position(column)).collect::<Outcome<_>>()?;
+        let key_at = schema.key.iter().map(|column| self.position(&column.0)).collect::<Outcome<_>>()?;
+        let value_at = value.iter().map(|column| self.position(column)).collect::<Outcome<_>>()?;
         Ok(CsvRows { key: schema.key.clone(), key_at, value_at, json, record: ByteRecord::new(), file: self })
     }
 }
