@@ -1,10 +1,11 @@
 //! The chunk map as a drawing for a terminal: chunks in key order, the sizes of their tables and logs, heat.
 //!
-//! One line stands for one chunk, or for several neighbours where there are more chunks than lines. Pure: it
-//! takes what [`Keyspace::chunks`](cantle::Keyspace::chunks) returned and gives text.
+//! One line stands for one chunk, or for several neighbours where there are more chunks than lines. Nothing is
+//! printed here: what [`Keyspace::chunks`](cantle::Keyspace::chunks) returned becomes a text.
 
-use crate::output::{human_bytes, human_count};
+use crate::output::{human_bytes, human_count, terminal_columns};
 use cantle::ChunkInfo;
+use std::env;
 use std::fmt::Write as _;
 
 /// What a drawing may use.
@@ -18,9 +19,12 @@ pub(crate) struct Canvas {
     pub(crate) color: bool,
 }
 
-impl Default for Canvas {
-    fn default() -> Self {
-        Self { width: 100, lines_max: 32, color: false }
+impl Canvas {
+    /// What suits standard output: the terminal's width and colours, unless `NO_COLOR` is set.
+    pub(crate) fn of_stdout(lines_max: usize) -> Self {
+        let columns = terminal_columns();
+        let color = columns.is_some() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self { width: columns.unwrap_or(100).min(140), lines_max, color }
     }
 }
 
@@ -204,7 +208,7 @@ mod tests {
         let keys: Vec<String> = (0..1000).map(|n| format!("k{n:04}")).collect();
         let chunks: Vec<Chunk<'_>> =
             keys.iter().map(|key| chunk(key.as_bytes(), 1_000_000, 0, 0.0)).collect();
-        let drawing = draw_chunks(&chunks, Canvas { lines_max: 7, ..Canvas::default() }, show);
+        let drawing = draw_chunks(&chunks, Canvas { width: 100, lines_max: 7, color: false }, show);
         assert_eq!(drawing.lines().count(), 9);
         let shared: u32 = drawing
             .lines()
@@ -215,9 +219,11 @@ mod tests {
 
     #[test]
     fn nothing_long_and_nothing_at_all_can_be_drawn() {
-        assert!(draw_chunks(&[], Canvas::default(), show).contains("0 chunks"));
+        assert!(
+            draw_chunks(&[], Canvas { width: 10, lines_max: 0, color: false }, show).contains("0 chunks")
+        );
         let long = [chunk(&[b'x'; 300], 1, 1, f64::NAN)];
-        let drawing = draw_chunks(&long, Canvas { width: 10, ..Canvas::default() }, show);
+        let drawing = draw_chunks(&long, Canvas { width: 10, lines_max: 7, color: false }, show);
         assert!(drawing.contains('…'), "{drawing}");
     }
 }

@@ -1,7 +1,7 @@
 //! The command `cantle`: load, query, inspect and measure stores from a shell.
 //!
 //! Each subcommand is one file in `commands`; what they share lies beside this one. Nothing here prints except
-//! through `output` (standard output), `progress` and the one line below (standard error). Exit codes: 0 done,
+//! through `output` and `progress`. Exit codes: 0 done,
 //! 1 absent or damage found, 2 usage, 3 failure; a reader of our output that went away is no failure.
 
 mod chunkmap;
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     if let Err(failure) = &outcome
         && let Some(message) = failure.message()
     {
-        eprintln!("cantle: {message}");
+        output::note(format_args!("cantle: {message}"));
     }
     ExitCode::from(outcome.map_or_else(|failure| failure.exit_code(), |()| 0))
 }

@@ -1,6 +1,6 @@
-//! Standard output.
+//! Standard output, and notes on standard error.
 //!
-//! Whoever reads it may go away (`| head`): the error of the next write then ends the command silently, see
+//! Whoever reads standard output may go away (`| head`): the error of the next write then ends the command silently, see
 //! [`Failure::ClosedPipe`](crate::failure::Failure::ClosedPipe).
 
 use crate::failure::Outcome;
@@ -35,6 +35,18 @@ impl Output {
     pub(crate) fn finish(mut self) -> Outcome {
         Ok(self.0.flush()?)
     }
+}
+
+/// Writes a line to standard error. Whoever reads that may have gone away, which is no reason to stop.
+pub(crate) fn note(line: impl std::fmt::Display) {
+    // Nobody is left to tell.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Columns of the terminal that standard output is, if it is one.
+pub(crate) fn terminal_columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|&columns| columns > 0)
 }
 
 /// Bytes as people write them: `1.5 MB`.

@@ -2,7 +2,7 @@
 //!
 //! A bar with rate on a terminal; elsewhere a plain line every ten seconds.
 
-use crate::output::{human_bytes, human_count};
+use crate::output::{human_bytes, human_count, note};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -48,15 +48,20 @@ impl Progress {
             bar.set_message(format!("{} rows, {}/s", human_count(rows), human_count(self.rate(rows))));
         } else if Instant::now() >= self.line_due {
             self.line_due += LINE_INTERVAL;
-            eprintln!("{} {} rows, {}/s", self.verb, human_count(rows), human_count(self.rate(rows)));
+            note(format_args!(
+                "{} {} rows, {}/s",
+                self.verb,
+                human_count(rows),
+                human_count(self.rate(rows))
+            ));
         }
     }
 
     /// Writes a line without breaking the bar.
     pub(crate) fn say(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None => eprintln!("{line}"),
+            Some(bar) => bar.suspend(|| note(line)),
+            None => note(line),
         }
     }
 
@@ -66,12 +71,12 @@ impl Progress {
             bar.finish_and_clear();
         }
         let seconds = self.started.elapsed().as_secs_f64();
-        eprintln!(
+        note(format_args!(
             "{} {} rows, {} of keys and values, in {seconds:.1} s: {} rows/s",
             self.verb,
             human_count(rows),
             human_bytes(user_bytes),
             human_count(self.rate(rows)),
-        );
+        ));
     }
 }

@@ -15,9 +15,9 @@ pub(crate) const DEFAULT_KEYSPACE: &str = "default";
 pub(crate) struct StoreArgs {
     /// The store's directory
     pub(crate) db: PathBuf,
-    /// The keyspace
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_KEYSPACE)]
-    pub(crate) keyspace: String,
+    /// The keyspace [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) keyspace: Option<String>,
 }
 
 /// How keys are written.
@@ -59,11 +59,12 @@ impl StoreArgs {
     /// Opens the store and the keyspace.
     pub(crate) fn open(&self, access: Access) -> Outcome<Opened> {
         let db = self.open_db(access)?;
-        let known = || -> Outcome<bool> { Ok(db.keyspaces()?.contains(&self.keyspace)) };
-        if access != Access::Create && self.keyspace != DEFAULT_KEYSPACE && !known()? {
-            return Err(cantle::Error::NoKeyspace(self.keyspace.clone()).into());
+        let name = self.keyspace.as_deref().unwrap_or(DEFAULT_KEYSPACE);
+        let known = || -> Outcome<bool> { Ok(db.keyspaces()?.iter().any(|known| known == name)) };
+        if access != Access::Create && name != DEFAULT_KEYSPACE && !known()? {
+            return Err(cantle::Error::NoKeyspace(name.to_owned()).into());
         }
-        let keyspace = db.keyspace(&self.keyspace, KeyspaceOptions::new())?;
+        let keyspace = db.keyspace(name, KeyspaceOptions::new())?;
         Ok(Opened { db, keyspace })
     }
 }

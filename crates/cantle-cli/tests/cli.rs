@@ -312,7 +312,7 @@ fn exit_codes_tell_absence_usage_and_failure_apart() {
     place.run(&["scan", "flights", "--keyspace", "none"]).fails(3, "\"none\"");
     place.run(&["load", "s", "--csv", "missing.csv", "--key", "a"]).fails(3, "missing.csv");
     place.run(&["stats", "flights.csv"]).fails(3, "flights.csv");
-    assert!(!place.path("nowhere").exists());
+    assert!(!place.path("nowhere").exists() && !place.path("s").exists(), "nothing was created");
 }
 
 #[test]
@@ -376,6 +376,19 @@ fn a_reader_that_goes_away_ends_the_command_silently() {
 }
 
 #[test]
+fn a_reader_of_notes_that_goes_away_stops_nothing() {
+    let place = Place::new();
+    place.file("flights.csv", FLIGHTS);
+    let mut child = place.command(&["load", "s", "--csv", "flights.csv", "--key", KEY]).spawn().unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(place.run(&["scan", "s", "--keys-only"]).lines().len(), 6);
+    let mut child = place.command(&["get", "s", "UA"]).spawn().unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+}
+
+#[test]
 fn a_store_is_described_verified_and_backed_up() {
     let place = Place::new();
     place.flights();
@@ -393,6 +406,10 @@ fn a_store_is_described_verified_and_backed_up() {
     assert!(prometheus.contains("# TYPE cantle_disk_bytes gauge\ncantle_disk_bytes "), "{prometheus}");
     assert!(prometheus.contains("cantle_keyspace_chunks{keyspace=\"default\"} 1\n"), "{prometheus}");
     assert!(place.run(&["stats", "flights"]).text().contains("disk bytes"));
+    place.run(&["load", "flights", "--csv", "flights.csv", "--key", "flight:int", "--keyspace", "k2"]).text();
+    let one = place.run(&["stats", "flights", "--keyspace", "k2", "--json"]).text();
+    let one: serde_json::Value = serde_json::from_str(&one).unwrap();
+    assert!(one["keyspaces"].as_array().unwrap().iter().all(|keyspace| keyspace["name"] == "k2"), "{one}");
 
     let inspect = place.run(&["inspect", "flights"]).text();
     assert!(inspect.contains("key      carrier:text,origin:text,time_hour:time,flight:int"), "{inspect}");

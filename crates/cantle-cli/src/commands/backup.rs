@@ -1,7 +1,7 @@
 //! `cantle backup`: a copy of a store that is a store.
 
 use crate::failure::Outcome;
-use crate::output::human_bytes;
+use crate::output::{human_bytes, note};
 use crate::store::{Access, StoreArgs};
 use cantle::Options;
 use clap::Args;
@@ -29,7 +29,7 @@ impl Backup {
         db.close()?;
         // It opens: that is what a backup is for.
         let copy = Options::new().read_only(true).create_if_missing(false).open(&self.to)?;
-        eprintln!("backed up to {}: {}", self.to.display(), human_bytes(copy.stats().disk_bytes));
+        note(format_args!("backed up to {}: {}", self.to.display(), human_bytes(copy.stats().disk_bytes)));
         Ok(())
     }
 }

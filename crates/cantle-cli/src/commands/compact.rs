@@ -2,7 +2,7 @@
 
 use super::scan::RangeArgs;
 use crate::failure::Outcome;
-use crate::output::human_bytes;
+use crate::output::{human_bytes, note};
 use crate::store::{Access, KeyArgs, StoreArgs};
 use clap::Args;
 
@@ -32,12 +32,12 @@ impl Compact {
         // Files that were replaced go when a checkpoint covers it.
         opened.db.sync()?;
         let after = opened.db.stats().disk_bytes;
-        eprintln!(
+        note(format_args!(
             "compacted {}: {} before, {} now",
             self.store.db.display(),
             human_bytes(before),
             human_bytes(after)
-        );
+        ));
         Ok(opened.db.close()?)
     }
 }

@@ -7,7 +7,6 @@ use crate::output::Output;
 use crate::schema::ValueForm;
 use crate::store::{Access, KeyArgs, StoreArgs};
 use clap::Args;
-use std::io::{self, IsTerminal};
 
 /// Draw the chunk map: chunks in key order, their tables, logs and heat
 #[derive(Debug, Args)]
@@ -50,7 +49,7 @@ impl Inspect {
             ValueForm::Json => output.line("value    JSON objects")?,
             ValueForm::Raw => {}
         }
-        let canvas = Canvas { lines_max: self.lines, color: io::stdout().is_terminal(), ..Canvas::default() };
+        let canvas = Canvas::of_stdout(self.lines);
         output.bytes(chunkmap::draw(&chunks, canvas, |key| codec.show_start(key)).as_bytes())?;
         output.finish()
     }

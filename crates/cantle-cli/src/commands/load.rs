@@ -68,6 +68,8 @@ enum OnError {
     Stop,
 }
 
+const NO_KEY: &str = "--csv needs --key: which columns make the key?";
+
 /// Rows that are written together: enough to make the cost of a write small, few enough to hold in memory.
 const BATCH_ROWS: usize = 256;
 const BATCH_BYTES: usize = 1 << 20;
@@ -81,6 +83,7 @@ impl Load {
         let input = input::open(path.map_or("-", String::as_str))?;
         let (name, bytes, consumed) = (input.name.clone(), input.bytes, input.consumed.clone());
         let source = Source::new(&self, input)?;
+        self.check(&source)?;
 
         let opened = self.store.open(Access::Create)?;
         let schema = self.settle(&opened, &source)?;
@@ -99,6 +102,20 @@ impl Load {
         let kept = opened.db.sync().and_then(|()| opened.db.close());
         ended.and(written)?;
         Ok(kept?)
+    }
+
+    /// Refuses what makes no sense whatever the keyspace is, before a store is created for it.
+    fn check(&self, source: &Source) -> Outcome {
+        let key = self.key.iter().flat_map(|columns| &columns.0).map(|column| &column.0);
+        let value = self.value.iter().flat_map(|columns| &columns.0);
+        if let Some(both) = value.clone().find(|name| key.clone().any(|column| column == *name)) {
+            return Err(Failure::Usage(format!("column {both:?} is in the key: leave it out of --value")));
+        }
+        let Source::Csv(file) = source else { return Ok(()) };
+        if self.key.is_none() && !self.store.db.exists() {
+            return Err(Failure::Usage(NO_KEY.into()));
+        }
+        key.chain(value).try_for_each(|column| file.position(column).map(drop))
     }
 
     /// What the keyspace's keys and values are made of: as stored, or as this load says for an empty one.
@@ -185,7 +202,7 @@ impl Source {
         let value = schema.value.clone();
         Ok(match self {
             Self::Csv(_) if schema.key.is_empty() => {
-                return Err(Failure::Usage("--csv needs --key: which columns make the key?".into()));
+                return Err(Failure::Usage(NO_KEY.into()));
             }
             Self::Csv(file) => {
                 let columns = load.value_columns(file.header(), &schema.key);

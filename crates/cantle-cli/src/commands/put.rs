@@ -9,7 +9,7 @@ use std::io::{self, Read};
 /// Set the value of a key
 ///
 /// The value must have the columns that the keyspace's values have, as a CSV record or a JSON object; in a
-/// keyspace of raw values it is taken as it is.
+/// keyspace of raw values it is taken as it is. A store that does not exist is created.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Put {
@@ -38,7 +38,9 @@ impl Put {
         let key = codec.parse(self.key.as_bytes()).map_err(Failure::Usage)?;
         let value = if self.value == "-" {
             let mut value = Vec::new();
+            // One byte over the store's limit is enough for the store to refuse it.
             io::stdin()
+                .take((1 << 30) + 1)
                 .read_to_end(&mut value)
                 .map_err(|error| Failure::Failed(format!("cannot read standard input: {error}")))?;
             value

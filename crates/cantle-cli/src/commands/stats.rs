@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 
 /// Print a store's counters and sizes
 ///
-/// Counters count from the opening of the store, which is this command's own.
+/// Of all keyspaces, or of the one named. Counters count from the opening of the store, which is this command's
+/// own.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Stats {
@@ -42,9 +43,14 @@ enum Format {
 impl Stats {
     pub(crate) fn run(self) -> Outcome {
         let opened = self.store.open(Access::Read)?;
-        let Value::Object(stats) = serde_json::to_value(opened.db.stats())? else {
+        let Value::Object(mut stats) = serde_json::to_value(opened.db.stats())? else {
             return Err(Failure::Failed("the store's statistics are no object".into()));
         };
+        if let (Some(name), Some(Value::Array(keyspaces))) =
+            (&self.store.keyspace, stats.get_mut("keyspaces"))
+        {
+            keyspaces.retain(|keyspace| keyspace.get("name").and_then(Value::as_str) == Some(name));
+        }
         let mut output = Output::new();
         match if self.json { Format::Json } else { self.format } {
             Format::Json => output.json(&stats)?,

@@ -7,6 +7,8 @@ use clap::Args;
 use serde_json::json;
 
 /// Read every file of a store and check it; exit 1 if there is damage
+///
+/// All keyspaces are read: their files share directories and records.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Verify {

@@ -17,12 +17,19 @@ pub(crate) struct CsvFile<R> {
     seen: Rc<RefCell<Seen>>,
     name: String,
     header: Vec<String>,
+    row_bytes_max: u64,
 }
 
 impl<R: Read> CsvFile<R> {
     /// Reads the header. `name` is for messages.
     pub(crate) fn new(inner: R, name: String) -> Outcome<Self> {
-        let seen = Rc::new(RefCell::new(Seen::default()));
+        Self::with_row_limit(inner, name, ROW_BYTES_MAX)
+    }
+
+    /// The same, where a row has at most about `row_bytes_max` bytes (and a buffer's).
+    pub(super) fn with_row_limit(inner: R, name: String, row_bytes_max: u64) -> Outcome<Self> {
+        let seen = Seen { left: row_bytes_max, position: 0, last: Vec::new() };
+        let seen = Rc::new(RefCell::new(seen));
         let watched = Watched { inner, seen: Rc::clone(&seen) };
         let mut reader = ReaderBuilder::new().flexible(true).buffer_capacity(1 << 18).from_reader(watched);
         let header = reader.byte_headers().map_err(|error| failed(&name, 1, &error))?;
@@ -31,7 +38,7 @@ impl<R: Read> CsvFile<R> {
             .map(|column| str::from_utf8(column).map(str::to_owned))
             .collect::<Result<_, _>>()
             .map_err(|_| Failure::Failed(format!("{name} line 1: the header is not UTF-8")))?;
-        Ok(Self { reader, seen, name, header })
+        Ok(Self { reader, seen, name, header, row_bytes_max })
     }
 
     /// The names of the columns.
@@ -39,22 +46,24 @@ impl<R: Read> CsvFile<R> {
         &self.header
     }
 
+    /// Where a column stands.
+    pub(crate) fn position(&self, column: &str) -> Outcome<usize> {
+        let mut found = self.header.iter().enumerate().filter(|(_, name)| *name == column);
+        match (found.next(), found.next()) {
+            (Some((index, _)), None) => Ok(index),
+            (Some(_), Some(_)) => {
+                Err(Failure::Usage(format!("{} has several columns {column:?}", self.name)))
+            }
+            (None, _) => Err(Failure::Usage(format!(
+                "{} has no column {column:?}; it has {}",
+                self.name,
+                self.header.join(", ")
+            ))),
+        }
+    }
+
     /// The rows as pairs of this schema. `columns` are those of a JSON value; a CSV value has its own.
     pub(crate) fn rows(self, schema: &Schema, columns: &[String]) -> Outcome<CsvRows<R>> {
-        let position = |column: &str| {
-            let mut found = self.header.iter().enumerate().filter(|(_, name)| *name == column);
-            match (found.next(), found.next()) {
-                (Some((index, _)), None) => Ok(index),
-                (Some(_), Some(_)) => {
-                    Err(Failure::Usage(format!("{} has several columns {column:?}", self.name)))
-                }
-                (None, _) => Err(Failure::Usage(format!(
-                    "{} has no column {column:?}; it has {}",
-                    self.name,
-                    self.header.join(", ")
-                ))),
-            }
-        };
         let (value, json) = match &schema.value {
             ValueForm::Csv(columns) => (columns.as_slice(), false),
             ValueForm::Json => (columns, true),
@@ -64,8 +73,8 @@ impl<R: Read> CsvFile<R> {
                 ));
             }
         };
-        let key_at = schema.key.iter().map(|column| position(&column.0)).collect::<Outcome<_>>()?;
-        let value_at = value.iter().map(|column| position(column)).collect::<Outcome<_>>()?;
+        let key_at = schema.key.iter().map(|column| self.position(&column.0)).collect::<Outcome<_>>()?;
+        let value_at = value.iter().map(|column| self.position(column)).collect::<Outcome<_>>()?;
         Ok(CsvRows { key: schema.key.clone(), key_at, value_at, json, record: ByteRecord::new(), file: self })
     }
 }
@@ -106,7 +115,7 @@ impl<R: Read> CsvRows<R> {
 
 impl<R: Read> Rows for CsvRows<R> {
     fn next_row(&mut self) -> Outcome<Option<Row>> {
-        self.file.seen.borrow_mut().left = ROW_BYTES_MAX;
+        self.file.seen.borrow_mut().left = self.file.row_bytes_max;
         let from = self.file.reader.position().line();
         let more = self.file.reader.read_byte_record(&mut self.record);
         if !more.map_err(|error| failed(&self.file.name, from, &error))? {
@@ -136,12 +145,6 @@ struct Seen {
     last: Vec<u8>,
 }
 
-impl Default for Seen {
-    fn default() -> Self {
-        Self { left: ROW_BYTES_MAX, position: 0, last: Vec::new() }
-    }
-}
-
 impl Seen {
     /// The byte before `position`, which lies in what was read last.
     fn byte_before(&self, position: u64) -> Option<u8> {
@@ -160,7 +163,9 @@ impl<R: Read> Read for Watched<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut seen = self.seen.borrow_mut();
         if seen.left == 0 {
-            return Err(io::Error::other("the row is longer than 1 GiB: a quote may not be closed"));
+            return Err(io::Error::other(
+                "the row is too long (the most is 1 GiB): a quote may not be closed",
+            ));
         }
         let read = self.inner.read(buffer)?;
         if read > 0 {

@@ -110,6 +110,16 @@ fn huge_fields_are_rows_like_any_other() {
 }
 
 #[test]
+fn a_quote_that_is_never_closed_ends_the_file_instead_of_filling_the_memory() {
+    let text = format!("k,v\n1,a\n2,\"{}", "x\n".repeat(1 << 20));
+    let file = CsvFile::with_row_limit(text.as_bytes(), "test".into(), 1 << 19).unwrap();
+    let mut rows = file.rows(&schema("k:int", columns(&["v"])), &[]).unwrap();
+    assert_eq!(rows.next_row().unwrap().unwrap().line, 2);
+    let error = rows.next_row().err().unwrap();
+    assert!(error.message().unwrap().contains("test from line 3 on: the row is too long"), "{error:?}");
+}
+
+#[test]
 fn tsv_rows_are_unescaped_and_bad_ones_reported() {
     let text = b"a\\x00\tv\\tw\twith tab\r\n\nno tab\n\\q\tx\n\t\n";
     let pairs = drain(TsvRows::new(text.as_slice(), "test".into(), tsv_shape(&Schema::default())));
