@@ -1,8 +1,9 @@
 //! Settings: plain data with documented defaults. No option but `memory_budget` should ever need a thought.
 
-use crate::db::Db;
+use crate::db::{Db, Runtime};
 use crate::error::Result;
 use crate::order::{Comparator, KeyOrder};
+use crate::sync::Mutex;
 use crate::vfs::Vfs;
 use std::path::Path;
 use std::sync::Arc;
@@ -161,18 +162,30 @@ impl KeyspaceOptions {
 
 /// Memory, threads and rates that stores of one process share. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Resources(pub(crate) Arc<ResourcesSettings>);
+pub struct Resources(Arc<Shared>);
 
 #[derive(Debug)]
-pub(crate) struct ResourcesSettings {
-    pub(crate) memory_budget: u64,
-    pub(crate) background_threads: usize,
+struct Shared {
+    memory_budget: u64,
+    background_threads: usize,
+    /// Started when the first store needs it.
+    runtime: Mutex<Option<Runtime>>,
 }
 
 impl Resources {
     /// One budget in bytes and one pool of threads for every store that is opened with a clone of this.
     pub fn new(memory_budget: u64, background_threads: usize) -> Self {
-        Self(Arc::new(ResourcesSettings { memory_budget, background_threads }))
+        Self(Arc::new(Shared { memory_budget, background_threads, runtime: Mutex::new(None) }))
+    }
+
+    pub(crate) fn runtime(&self) -> Result<Runtime> {
+        let mut runtime = self.0.runtime.lock();
+        match &*runtime {
+            Some(runtime) => Ok(runtime.clone()),
+            None => {
+                Ok(runtime.insert(Runtime::new(self.0.memory_budget, self.0.background_threads)?).clone())
+            }
+        }
     }
 }
 

@@ -15,7 +15,8 @@ pub struct Span {
 
 impl Span {
     pub fn contains(&self, order: &KeyOrder, key: &[u8]) -> bool {
-        self.start.as_ref().is_none_or(|start| order.compare(key, start) != Ordering::Less) && !self.ends_before(order, key)
+        self.start.as_ref().is_none_or(|start| order.compare(key, start) != Ordering::Less)
+            && !self.ends_before(order, key)
     }
 
     /// Whether the span ends at or before `key`.
@@ -26,11 +27,15 @@ impl Span {
     /// What both have in common; `None` if nothing.
     pub fn intersect(&self, order: &KeyOrder, other: &Self) -> Option<Self> {
         let later = |a: &Option<Bytes>, b: &Option<Bytes>| match (a, b) {
-            (Some(a), Some(b)) => Some(if order.compare(a, b) == Ordering::Less { b.clone() } else { a.clone() }),
+            (Some(a), Some(b)) => {
+                Some(if order.compare(a, b) == Ordering::Less { b.clone() } else { a.clone() })
+            }
             (a, b) => a.clone().or_else(|| b.clone()),
         };
         let earlier = |a: &Option<Bytes>, b: &Option<Bytes>| match (a, b) {
-            (Some(a), Some(b)) => Some(if order.compare(a, b) == Ordering::Less { a.clone() } else { b.clone() }),
+            (Some(a), Some(b)) => {
+                Some(if order.compare(a, b) == Ordering::Less { a.clone() } else { b.clone() })
+            }
             (a, b) => a.clone().or_else(|| b.clone()),
         };
         let span = Self { start: later(&self.start, &other.start), end: earlier(&self.end, &other.end) };
@@ -51,7 +56,9 @@ impl Span {
         let to_end = match (&bounds.end, &self.end) {
             (Bound::Unbounded, _) => true,
             (_, None) => false,
-            (Bound::Included(key) | Bound::Excluded(key), Some(end)) => order.compare(key, end) != Ordering::Less,
+            (Bound::Included(key) | Bound::Excluded(key), Some(end)) => {
+                order.compare(key, end) != Ordering::Less
+            }
         };
         from_start && to_end
     }
@@ -65,7 +72,9 @@ impl Span {
         };
         let after_start = match (&bounds.start, &self.end) {
             (Bound::Unbounded, _) | (_, None) => true,
-            (Bound::Included(start) | Bound::Excluded(start), Some(end)) => order.compare(start, end) == Ordering::Less,
+            (Bound::Included(start) | Bound::Excluded(start), Some(end)) => {
+                order.compare(start, end) == Ordering::Less
+            }
         };
         before_end && after_start
     }

@@ -3,7 +3,10 @@
 use super::funk::Funk;
 use super::segment::Segment;
 use crate::span::Span;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::{AcqRel, Acquire, Relaxed, Release}};
+use crate::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
 use crate::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 

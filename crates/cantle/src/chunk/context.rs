@@ -3,8 +3,9 @@
 use crate::order::KeyOrder;
 use crate::substrate::Substrate;
 use crate::sync::Arc;
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicI64, AtomicU64};
 use crate::table::TableOptions;
+use arc_swap::{ArcSwap, Guard};
 use std::ops::Deref;
 
 /// The options of a keyspace as the layout uses them.
@@ -40,16 +41,42 @@ pub struct Counters {
     pub chunks_dropped: AtomicU64,
 }
 
+/// Sums over all chunks, kept up to date under the locks of the chunks that change.
+#[derive(Default)]
+pub struct Totals {
+    pub log_bytes: AtomicI64,
+    pub table_bytes: AtomicI64,
+    pub user_bytes: AtomicI64,
+    pub garbage_bytes: AtomicI64,
+    /// Tables that are being written.
+    pub growing_bytes: AtomicI64,
+}
+
 /// The substrate, and what is the keyspace's own.
 pub struct Context {
     pub substrate: Arc<Substrate>,
     pub keyspace: u32,
     pub order: KeyOrder,
-    pub options: ChunkOptions,
+    options: ArcSwap<ChunkOptions>,
+    pub totals: Totals,
     pub counters: Counters,
 }
 
 impl Context {
+    pub fn new(substrate: Arc<Substrate>, keyspace: u32, order: KeyOrder, options: ChunkOptions) -> Self {
+        let options = ArcSwap::from_pointee(options);
+        Self { substrate, keyspace, order, options, totals: Totals::default(), counters: Counters::default() }
+    }
+
+    pub fn options(&self) -> Guard<Arc<ChunkOptions>> {
+        self.options.load()
+    }
+
+    /// From the next rebalance on.
+    pub fn set_options(&self, options: ChunkOptions) {
+        self.options.store(Arc::new(options));
+    }
+
     pub fn epoch(&self) -> u64 {
         self.recovery.epoch
     }

@@ -46,7 +46,11 @@ pub struct FileRecord {
 
 impl ChunkRecord {
     pub fn of(chunk: &Chunk, files: &[FileRef]) -> Self {
-        Self { id: chunk.id, start: chunk.span.start.clone(), files: files.iter().map(|file| FileRecord::of(file, &chunk.span)).collect() }
+        Self {
+            id: chunk.id,
+            start: chunk.span.start.clone(),
+            files: files.iter().map(|file| FileRecord::of(file, &chunk.span)).collect(),
+        }
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
@@ -123,10 +127,19 @@ impl FileRecord {
             return Err(Malformed("describes a file in an unknown way"));
         }
         let kind = if flags & TABLE != 0 { FileKind::Table } else { FileKind::Log };
-        let mut record =
-            Self { kind, file: decoder.varint()?, bytes: 0, user_bytes: 0, entries: 0, span: None, share_bytes: None, dropped: None };
+        let mut record = Self {
+            kind,
+            file: decoder.varint()?,
+            bytes: 0,
+            user_bytes: 0,
+            entries: 0,
+            span: None,
+            share_bytes: None,
+            dropped: None,
+        };
         if kind == FileKind::Table {
-            (record.bytes, record.user_bytes, record.entries) = (decoder.varint()?, decoder.varint()?, decoder.varint()?);
+            (record.bytes, record.user_bytes, record.entries) =
+                (decoder.varint()?, decoder.varint()?, decoder.varint()?);
         }
         if flags & SPAN != 0 {
             record.span = Some(Span { start: optional_key(decoder)?, end: optional_key(decoder)? });
@@ -221,7 +234,11 @@ impl ChunkEdit {
                 Self::Replace { removed, added }
             }
             LOG_TAG => Self::Log { chunk: decoder.varint()?, file: decoder.varint()? },
-            DROP_TAG => Self::Drop { chunks: decode_ids(&mut decoder)?, version: decoder.varint()?, batch: decoder.varint()? },
+            DROP_TAG => Self::Drop {
+                chunks: decode_ids(&mut decoder)?,
+                version: decoder.varint()?,
+                batch: decoder.varint()?,
+            },
             _ => return Err(Malformed("has an unknown chunk edit")),
         };
         decoder.finish()?;
@@ -271,7 +288,10 @@ impl LayoutState for ChunkMap {
 
     fn resolve(&mut self, dead: &dyn Fn(u64, u64) -> bool) {
         for file in self.chunks.values_mut().flat_map(|chunk| &mut chunk.files) {
-            file.dropped = file.dropped.filter(|&(version, batch)| !dead(version, batch)).map(|(version, _)| (version, 0));
+            file.dropped = file
+                .dropped
+                .filter(|&(version, batch)| !dead(version, batch))
+                .map(|(version, _)| (version, 0));
         }
     }
 

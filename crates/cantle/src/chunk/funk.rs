@@ -7,13 +7,13 @@
 use super::context::Context;
 use super::memory_part::{MemoryHit, Place};
 use super::segment::{Parts, Segment};
-use crate::span::Span;
 use super::tombstone::RangeTombstone;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::filter::bloom;
 use crate::format::codec::Decoder;
 use crate::mvcc::CommitCell;
+use crate::span::Span;
 use crate::substrate::TableHandle;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -138,7 +138,8 @@ impl Funk {
                     sizes.log_bytes += bytes;
                     if file.dropped.is_none() {
                         // A shared log's contents are taken for evenly spread.
-                        let share = |total: u64| (total as f64 * bytes as f64 / segment.len().max(1) as f64) as u64;
+                        let share =
+                            |total: u64| (total as f64 * bytes as f64 / segment.len().max(1) as f64) as u64;
                         sizes.user_bytes += share(segment.user_bytes.load(Relaxed));
                         sizes.garbage_bytes += share(segment.garbage_bytes.load(Relaxed));
                     }
@@ -168,7 +169,9 @@ impl Funk {
             }
             let found = match &file.source {
                 Source::Log(segment) => get_in_log(context, segment, key, hash, at)?,
-                Source::Table(table) => get_in_table(context, table, key, hash, at)?.map(|found| (found, Served::Table)),
+                Source::Table(table) => {
+                    get_in_table(context, table, key, hash, at)?.map(|found| (found, Served::Table))
+                }
             };
             if let Some((found, served)) = found {
                 let value = match found {
@@ -202,7 +205,11 @@ impl Funk {
                 Source::Log(segment) => {
                     let Some(parts) = segment.loaded() else { continue };
                     if let Some(memory) = &parts.memory
-                        && (if index == 0 { memory.has_older(key) } else { memory.get(key, u64::MAX).is_some() })
+                        && (if index == 0 {
+                            memory.has_older(key)
+                        } else {
+                            memory.get(key, u64::MAX).is_some()
+                        })
                     {
                         return Ok(true);
                     }
@@ -213,8 +220,9 @@ impl Funk {
                     }
                 }
                 Source::Table(table) => {
-                    let table = table.open(&context.tables, &context.files, &context.order, &context.cache)?;
-                    if table.may_contain(key, hash)? {
+                    let table =
+                        table.open(&context.tables, &context.files, &context.order, &context.cache)?;
+                    if table.may_contain(hash)? {
                         return Ok(true);
                     }
                 }
@@ -225,14 +233,25 @@ impl Funk {
 }
 
 /// The newest of `tombstones` that covers `key` and counts at `at`: where it stands in its log.
-pub fn newest_tombstone(context: &Context, tombstones: &[RangeTombstone], key: &[u8], at: u64) -> Option<u64> {
+pub fn newest_tombstone(
+    context: &Context,
+    tombstones: &[RangeTombstone],
+    key: &[u8],
+    at: u64,
+) -> Option<u64> {
     let covering = |t: &&RangeTombstone| {
         t.is_visible(at) && context.recovery.is_alive(t.version) && t.covers(&context.order, key)
     };
     tombstones.iter().filter(covering).map(|t| t.offset).max()
 }
 
-fn get_in_log(context: &Context, segment: &Segment, key: &[u8], hash: u64, at: u64) -> Result<Option<(Found, Served)>> {
+fn get_in_log(
+    context: &Context,
+    segment: &Segment,
+    key: &[u8],
+    hash: u64,
+    at: u64,
+) -> Result<Option<(Found, Served)>> {
     let parts = segment.parts(context)?;
     if let Some(memory) = &parts.memory {
         let hit = memory.get(key, at);
@@ -266,25 +285,45 @@ fn get_in_log(context: &Context, segment: &Segment, key: &[u8], hash: u64, at: u
 }
 
 /// Of an entry and a range delete in one part, the later counts.
-fn settle(segment: &Segment, parts: &Parts, hit: Option<MemoryHit>, deleted: Option<u64>) -> Result<Option<Found>> {
+fn settle(
+    segment: &Segment,
+    parts: &Parts,
+    hit: Option<MemoryHit>,
+    deleted: Option<u64>,
+) -> Result<Option<Found>> {
     let hit = hit.filter(|hit| deleted.is_none_or(|offset| hit.place.offset > offset));
     Ok(match hit {
-        Some(hit) if hit.kind == Kind::Put => Some(Found::Value(segment.read_value(&parts.header, hit.place)?)),
+        Some(hit) if hit.kind == Kind::Put => {
+            Some(Found::Value(segment.read_value(&parts.header, hit.place)?))
+        }
         Some(_) => Some(Found::Deleted),
         None => deleted.map(|_| Found::Deleted),
     })
 }
 
 /// Searches a part's index: the root, then one block, or a second one where a key's versions fill the first.
-fn find_indexed(context: &Context, segment: &Segment, parts: &Parts, root: Place, key: &[u8], at: u64) -> Result<Option<MemoryHit>> {
+fn find_indexed(
+    context: &Context,
+    segment: &Segment,
+    parts: &Parts,
+    root: Place,
+    key: &[u8],
+    at: u64,
+) -> Result<Option<MemoryHit>> {
     let path = &segment.file.path;
-    let malformed =
-        |place: Place| move |what: crate::format::codec::Malformed| Error::corruption(path, place.offset, format!("an index block {}", what.0));
-    let mut roots = BlockCursor::new(segment.index_block(context, &parts.header, root)?, context.order.clone());
+    let malformed = |place: Place| {
+        move |what: crate::format::codec::Malformed| {
+            Error::corruption(path, place.offset, format!("an index block {}", what.0))
+        }
+    };
+    let mut roots =
+        BlockCursor::new(segment.index_block(context, &parts.header, root)?, context.order.clone());
     roots.seek(key).map_err(malformed(root))?;
     while roots.entry().is_some() {
-        let place = super::indexed_part::decode_place(&mut Decoder::new(&roots.value())).map_err(malformed(root))?;
-        let mut block = BlockCursor::new(segment.index_block(context, &parts.header, place)?, context.order.clone());
+        let place =
+            super::indexed_part::decode_place(&mut Decoder::new(&roots.value())).map_err(malformed(root))?;
+        let mut block =
+            BlockCursor::new(segment.index_block(context, &parts.header, place)?, context.order.clone());
         block.seek_version(key, at).map_err(malformed(place))?;
         while let Some(entry) = block.entry() {
             if context.order.compare(entry.key, key) != Ordering::Equal {
@@ -292,7 +331,8 @@ fn find_indexed(context: &Context, segment: &Segment, parts: &Parts, root: Place
             }
             if context.recovery.is_alive(entry.version) {
                 let (kind, version) = (entry.kind, entry.version);
-                let place = super::indexed_part::decode_place(&mut Decoder::new(&block.value())).map_err(malformed(place))?;
+                let place = super::indexed_part::decode_place(&mut Decoder::new(&block.value()))
+                    .map_err(malformed(place))?;
                 return Ok(Some(MemoryHit { kind, version, place }));
             }
             block.next().map_err(malformed(place))?;
@@ -323,7 +363,13 @@ fn search_part(
     Ok(newest)
 }
 
-fn get_in_table(context: &Context, table: &TableHandle, key: &[u8], hash: u64, at: u64) -> Result<Option<Found>> {
+fn get_in_table(
+    context: &Context,
+    table: &TableHandle,
+    key: &[u8],
+    hash: u64,
+    at: u64,
+) -> Result<Option<Found>> {
     let table = table.open(&context.tables, &context.files, &context.order, &context.cache)?;
     match table.get(key, hash, at, &|version| context.recovery.is_alive(version))? {
         TableGet::Found { kind: Kind::Put, value, .. } => Ok(Some(Found::Value(value))),

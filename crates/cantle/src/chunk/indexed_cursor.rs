@@ -23,7 +23,8 @@ pub struct IndexedCursor {
 
 impl IndexedCursor {
     pub fn new(context: Arc<Context>, segment: Arc<Segment>, parts: Arc<Parts>, root: Place) -> Result<Self> {
-        let roots = BlockCursor::new(segment.index_block(&context, &parts.header, root)?, context.order.clone());
+        let roots =
+            BlockCursor::new(segment.index_block(&context, &parts.header, root)?, context.order.clone());
         Ok(Self { context, segment, parts, roots, root, block: None })
     }
 
@@ -38,14 +39,19 @@ impl IndexedCursor {
         if self.roots.entry().is_none() {
             return Ok(false);
         }
-        let place = decode_place(&mut Decoder::new(&self.roots.value())).map_err(self.malformed(self.root))?;
+        let place =
+            decode_place(&mut Decoder::new(&self.roots.value())).map_err(self.malformed(self.root))?;
         let block = self.segment.index_block(&self.context, &self.parts.header, place)?;
         self.block = Some((place, BlockCursor::new(block, self.context.order.clone())));
         Ok(true)
     }
 
     /// Does `position` in the present block; where that leaves it, goes on with the next block in a direction.
-    fn move_by(&mut self, forward: bool, position: impl FnOnce(&mut BlockCursor) -> Result<(), Malformed>) -> Result<()> {
+    fn move_by(
+        &mut self,
+        forward: bool,
+        position: impl FnOnce(&mut BlockCursor) -> Result<(), Malformed>,
+    ) -> Result<()> {
         let Some((place, block)) = &mut self.block else { return Ok(()) };
         let place = *place;
         let moved = position(block);

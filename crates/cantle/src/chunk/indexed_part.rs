@@ -14,7 +14,8 @@
 
 use super::log_record::LogRecord;
 use super::memory_part::{MemoryPart, Place};
-use super::tombstone::{RangeTombstone, decode_bounds, encode_bounds};
+use super::tombstone::RangeTombstone;
+use crate::bounds::{decode_bounds, encode_bounds};
 use crate::entry::Kind;
 use crate::filter::bloom::{self, BloomBuilder};
 use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
@@ -94,7 +95,8 @@ impl IndexedPart {
             part.tombstones.push(RangeTombstone { bounds, version, offset, cell: None });
         }
         decoder.finish()?;
-        let before = |place: Place| place.offset.checked_add(u64::from(place.len)).is_some_and(|end| end <= at.offset);
+        let before =
+            |place: Place| place.offset.checked_add(u64::from(place.len)).is_some_and(|end| end <= at.offset);
         let ordered = part.start <= part.end && part.end <= at.offset && part.previous.offset < at.offset;
         if ordered && before(part.root) && before(part.filter) && before(part.previous) {
             Ok(part)
@@ -146,7 +148,8 @@ pub fn build_index(request: &IndexRequest<'_>, part: &MemoryPart) -> (Vec<u8>, I
         }
     });
     let root = builder.finish_root();
-    let filter = if request.order.hashable() { builder.record(&filter.finish()) } else { Place { offset: 0, len: 0 } };
+    let filter =
+        if request.order.hashable() { builder.record(&filter.finish()) } else { Place { offset: 0, len: 0 } };
     let tombstones = part.tombstones().iter().map(|t| RangeTombstone { cell: None, ..t.clone() }).collect();
     let IndexRequest { start, end, previous, .. } = *request;
     let at = Place { offset: end + builder.out.len() as u64, len: 0 };
@@ -156,7 +159,9 @@ pub fn build_index(request: &IndexRequest<'_>, part: &MemoryPart) -> (Vec<u8>, I
     indexed.encode(&mut encoded);
     LogRecord::encode_part_end(&encoded, &mut payload);
     let before = builder.out.len();
-    encode_record(request.header, at.offset, payload.len(), &mut builder.out, |out| out.extend_from_slice(&payload));
+    encode_record(request.header, at.offset, payload.len(), &mut builder.out, |out| {
+        out.extend_from_slice(&payload)
+    });
     indexed.at.len = (builder.out.len() - before) as u32;
     (builder.out, indexed)
 }

@@ -22,7 +22,11 @@ impl Chunks {
         let next = chunk.span.end.as_ref().map(|end| view.find(end).clone());
         let previous = chunk.span.start.as_ref().map(|start| view.find_last_before(Some(start)).clone());
         drop(view);
-        for (left, right) in [next.map(|next| (chunk.clone(), next)), previous.map(|previous| (previous, chunk.clone()))].into_iter().flatten() {
+        for (left, right) in
+            [next.map(|next| (chunk.clone(), next)), previous.map(|previous| (previous, chunk.clone()))]
+                .into_iter()
+                .flatten()
+        {
             if left.id != right.id && self.is_small(&left, &right) && self.join(&left, &right)? {
                 return Ok(true);
             }
@@ -39,7 +43,9 @@ impl Chunks {
     }
 
     fn join(&self, left: &Arc<Chunk>, right: &Arc<Chunk>) -> Result<bool> {
-        let (Some(_left_change), Some(_right_change)) = (left.begin_change(), right.begin_change()) else { return Ok(false) };
+        let (Some(_left_change), Some(_right_change)) = (left.begin_change(), right.begin_change()) else {
+            return Ok(false);
+        };
         let mut left_writer = left.writer.lock();
         let mut right_writer = right.writer.lock();
         if left_writer.retired || right_writer.retired || left.span.end != right.span.start {
@@ -60,7 +66,9 @@ impl Chunks {
         let joined = Arc::new(Chunk::new(self.next_id(), span, Funk { files }));
         let record = ChunkRecord::of(&joined, &joined.funk.load().files);
         let edit = ChunkEdit::Replace { removed: vec![left.id, right.id], added: vec![record] };
-        self.context.manifest.append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
+        self.context
+            .manifest
+            .append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
         let start = joined.span.start.clone().unwrap_or_else(Bytes::new);
         self.index.replace(&start, 2, vec![(start.clone(), joined)]);
         left_writer.retired = true;

@@ -82,7 +82,8 @@ impl<'a> LogRecord<'a> {
             _ => {}
         }
         let kind = Kind::from_u8(tag & KIND_MASK).ok_or(Malformed("is of an unknown kind"))?;
-        let version = base_version.checked_add(decoder.varint()?).ok_or(Malformed("has an impossible version"))?;
+        let version =
+            base_version.checked_add(decoder.varint()?).ok_or(Malformed("has an impossible version"))?;
         let batch = if tag & CONDITIONAL == 0 { 0 } else { decoder.varint()? };
         let key = decoder.bytes()?;
         Ok(Self::Op(LogOp { kind, version, batch, more: tag & MORE != 0, key, value: decoder.rest() }))

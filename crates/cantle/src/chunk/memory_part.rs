@@ -158,7 +158,8 @@ impl MemoryPart {
     }
 
     pub fn insert(&self, key: &[u8], version: u64, kind: Kind, place: Place, cell: Option<CommitCell>) {
-        let memory_key = MemoryKey { order: self.order.clone(), key: key.into(), version, offset: place.offset };
+        let memory_key =
+            MemoryKey { order: self.order.clone(), key: key.into(), version, offset: place.offset };
         self.map.insert(memory_key, MemoryEntry { kind, len: place.len, cell });
         self.bytes.fetch_add(ENTRY_BYTES + key.len() as u64, Relaxed);
     }
@@ -219,7 +220,10 @@ impl MemoryPart {
     pub fn for_each(&self, mut visit: impl FnMut(&[u8], MemoryHit)) {
         for entry in &self.map {
             let place = Place { offset: entry.key().offset, len: entry.value().len };
-            visit(&entry.key().key, MemoryHit { kind: entry.value().kind, version: entry.key().version, place });
+            visit(
+                &entry.key().key,
+                MemoryHit { kind: entry.value().kind, version: entry.key().version, place },
+            );
         }
     }
 }
@@ -237,7 +241,8 @@ impl<F: FnMut(Place) -> Result<Bytes> + Send> MemoryCursor<F> {
     }
 
     fn take(&mut self, forward: bool, from: Bound<&dyn Position>) {
-        let mut entry = if forward { self.part.map.lower_bound(from) } else { self.part.map.upper_bound(from) };
+        let mut entry =
+            if forward { self.part.map.lower_bound(from) } else { self.part.map.upper_bound(from) };
         // What is not committed yet is not there.
         while let Some(found) = &entry
             && !found.value().is_visible()
@@ -263,7 +268,8 @@ impl<F: FnMut(Place) -> Result<Bytes> + Send> MemoryCursor<F> {
         let order = self.part.order.clone();
         // Before every version of the key.
         let probe = Probe { order: &order, key, version: u64::MAX, offset: u64::MAX };
-        let bound: Bound<&dyn Position> = if forward { Bound::Included(&probe) } else { Bound::Excluded(&probe) };
+        let bound: Bound<&dyn Position> =
+            if forward { Bound::Included(&probe) } else { Bound::Excluded(&probe) };
         self.take(forward, bound);
     }
 }

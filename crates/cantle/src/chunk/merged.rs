@@ -5,11 +5,11 @@ use super::funk::{FileRef, Funk, Source};
 use super::indexed_cursor::IndexedCursor;
 use super::memory_part::{MemoryCursor, MemoryPart, Place};
 use super::segment::{Parts, Segment};
-use crate::span::Span;
 use super::tombstone::RangeTombstone;
 use crate::entry::{EntryCursor, Kind};
 use crate::error::Result;
 use crate::merge::{MergeCursor, SpannedCursor};
+use crate::span::Span;
 use crate::sync::Arc;
 use bytes::Bytes;
 
@@ -38,13 +38,22 @@ pub struct Covering {
 impl Merged {
     /// Merges those of `funk`'s files that `take` says. `once` is for jobs that pass once and should leave no
     /// trace in the cache.
-    pub fn new(context: &Arc<Context>, funk: &Funk, once: bool, take: impl Fn(&FileRef) -> bool) -> Result<Self> {
+    pub fn new(
+        context: &Arc<Context>,
+        funk: &Funk,
+        once: bool,
+        take: impl Fn(&FileRef) -> bool,
+    ) -> Result<Self> {
         let mut sources: Vec<Box<dyn EntryCursor>> = Vec::new();
         let mut tombstones = Vec::new();
         for file in funk.files.iter().filter(|file| take(file)) {
             let mut add = |cursor: Box<dyn EntryCursor>, deletes: &[RangeTombstone]| {
                 if !deletes.is_empty() {
-                    tombstones.push(SourceTombstones { source: sources.len(), span: file.span.clone(), tombstones: deletes.to_vec() });
+                    tombstones.push(SourceTombstones {
+                        source: sources.len(),
+                        span: file.span.clone(),
+                        tombstones: deletes.to_vec(),
+                    });
                 }
                 sources.push(Box::new(SpannedCursor::new(cursor, file.span.clone(), context.order.clone())));
             };
@@ -56,7 +65,12 @@ impl Merged {
                     }
                     for part in &parts.indexed {
                         if part.root.len > 0 {
-                            let cursor = IndexedCursor::new(context.clone(), segment.clone(), parts.clone(), part.root)?;
+                            let cursor = IndexedCursor::new(
+                                context.clone(),
+                                segment.clone(),
+                                parts.clone(),
+                                part.root,
+                            )?;
                             add(Box::new(cursor), &part.tombstones);
                         } else if part.entries > 0 || !part.tombstones.is_empty() {
                             // Without an index the part is sorted here and now.
@@ -74,12 +88,17 @@ impl Merged {
                     }
                 }
                 Source::Table(table) => {
-                    let table = table.open(&context.tables, &context.files, &context.order, &context.cache)?;
+                    let table =
+                        table.open(&context.tables, &context.files, &context.order, &context.cache)?;
                     add(Box::new(if once { table.cursor_without_cache() } else { table.cursor() }), &[]);
                 }
             }
         }
-        Ok(Self { cursor: MergeCursor::new(context.order.clone(), sources), context: context.clone(), tombstones })
+        Ok(Self {
+            cursor: MergeCursor::new(context.order.clone(), sources),
+            context: context.clone(),
+            tombstones,
+        })
     }
 
     pub fn has_tombstones(&self) -> bool {
@@ -93,14 +112,20 @@ impl Merged {
             let counts = move |t: &&RangeTombstone| {
                 t.is_visible(at) && self.context.recovery.is_alive(t.version) && t.covers(order, key)
             };
-            source.tombstones.iter().filter(counts).map(|t| Covering { version: t.version, source: source.source, offset: t.offset })
+            source.tombstones.iter().filter(counts).map(|t| Covering {
+                version: t.version,
+                source: source.source,
+                offset: t.offset,
+            })
         })
     }
 
     /// Whether a range delete that counts at `at` is newer than the entry of `key` at this place.
     pub fn is_deleted(&self, key: &[u8], at: u64, source: usize, position: u64) -> bool {
         !self.tombstones.is_empty()
-            && self.covering(key, at).any(|t| t.source < source || (t.source == source && t.offset > position))
+            && self
+                .covering(key, at)
+                .any(|t| t.source < source || (t.source == source && t.offset > position))
     }
 
     pub fn is_alive(&self, version: u64) -> bool {

@@ -56,6 +56,8 @@ use crate::stats::{ChunkInfo, GetsServed, KeyspaceStats, Report};
 use crate::sync::Arc;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+pub use open::OpenState;
+
 use bytes::Bytes;
 use chunk::Chunk;
 use context::Context;
@@ -71,21 +73,9 @@ pub struct Chunks {
     pub context: Arc<Context>,
     pub index: ChunkIndex<Chunk>,
     next_chunk: AtomicU64,
-    totals: Totals,
     jobs: Jobs,
     /// The keyspace was dropped: nothing is written any more.
     released: AtomicBool,
-}
-
-/// Sums over all chunks, kept up to date under the locks of the chunks that change.
-#[derive(Default)]
-struct Totals {
-    log_bytes: AtomicI64,
-    table_bytes: AtomicI64,
-    user_bytes: AtomicI64,
-    garbage_bytes: AtomicI64,
-    /// Tables that are being written.
-    growing_bytes: AtomicI64,
 }
 
 /// Rebalances under way and to come.
@@ -102,11 +92,13 @@ struct Jobs {
     ticks: AtomicU64,
     /// When memory is short, logs are indexed on disk from here on.
     hand: Mutex<Option<Bytes>>,
+    /// Chunks are looked over from here on.
+    look: Mutex<Option<Bytes>>,
 }
 
 impl Chunks {
     fn limits(&self) -> Limits {
-        let options = &self.context.options;
+        let options = self.context.options();
         Limits {
             chunk_bytes: options.chunk_bytes,
             space_amplification: options.space_amplification,
@@ -116,7 +108,7 @@ impl Chunks {
 
     fn sizes(&self) -> KeyspaceSizes {
         let of = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
-        let totals = &self.totals;
+        let totals = &self.context.totals;
         KeyspaceSizes {
             disk_bytes: of(&totals.log_bytes)
                 + of(&totals.table_bytes)
@@ -131,16 +123,16 @@ impl Chunks {
         let change = |total: &AtomicI64, before: u64, after: u64| {
             total.fetch_add(after as i64 - before as i64, Relaxed);
         };
-        change(&self.totals.log_bytes, before.log_bytes, after.log_bytes);
-        change(&self.totals.table_bytes, before.table_bytes, after.table_bytes);
-        change(&self.totals.user_bytes, before.user_bytes, after.user_bytes);
-        change(&self.totals.garbage_bytes, before.garbage_bytes, after.garbage_bytes);
+        change(&self.context.totals.log_bytes, before.log_bytes, after.log_bytes);
+        change(&self.context.totals.table_bytes, before.table_bytes, after.table_bytes);
+        change(&self.context.totals.user_bytes, before.user_bytes, after.user_bytes);
+        change(&self.context.totals.garbage_bytes, before.garbage_bytes, after.garbage_bytes);
     }
 
     fn first(&self) -> Arc<Chunk> {
         let view = self.index.view();
         // An index is never empty.
-        view.iter().next().cloned().unwrap_or_else(|| self.index.find(b""))
+        view.iter().next().map(|(_, chunk)| chunk.clone()).unwrap_or_else(|| self.index.find(b""))
     }
 
     fn next_id(&self) -> u64 {
@@ -158,7 +150,7 @@ impl Chunks {
             std::ops::Bound::Included(key) | std::ops::Bound::Excluded(key) => view.iter_from(key),
             std::ops::Bound::Unbounded => view.iter(),
         };
-        from.take_while(|chunk| chunk.span.overlaps(order, bounds)).cloned().collect()
+        from.map(|(_, chunk)| chunk).take_while(|chunk| chunk.span.overlaps(order, bounds)).cloned().collect()
     }
 }
 
@@ -206,8 +198,8 @@ impl Layout for Chunks {
         KeyspaceStats {
             name: String::new(),
             chunks: self.index.load().len() as u64,
-            table_bytes: total(&self.totals.table_bytes),
-            log_bytes: total(&self.totals.log_bytes),
+            table_bytes: total(&self.context.totals.table_bytes),
+            log_bytes: total(&self.context.totals.log_bytes),
             held_bytes: self.context.files.held_bytes(),
             live_bytes: self.sizes().live_bytes,
             user_bytes_written: of(&counters.user_bytes_written),
@@ -243,11 +235,12 @@ impl Layout for Chunks {
                 log_bytes: sizes.log_bytes,
                 garbage_bytes: sizes.garbage_bytes + sizes.dropped_bytes,
                 tables: sizes.tables,
-                segments: funk.files.iter().filter(|file| matches!(file.source, Source::Log(_))).count() as u32,
+                segments: funk.files.iter().filter(|file| matches!(file.source, Source::Log(_))).count()
+                    as u32,
                 heat: chunk.heat() as f64,
             }
         };
-        view.iter().map(info).collect()
+        view.iter().map(|(_, chunk)| info(chunk)).collect()
     }
 
     fn verify(&self, report: &mut Report) {

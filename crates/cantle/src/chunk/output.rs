@@ -59,7 +59,12 @@ struct Current {
 }
 
 impl<'a> Output<'a> {
-    pub fn new(context: &'a Context, base_version: u64, target_bytes: u64, growing_bytes: &'a AtomicI64) -> Self {
+    pub fn new(
+        context: &'a Context,
+        base_version: u64,
+        target_bytes: u64,
+        growing_bytes: &'a AtomicI64,
+    ) -> Self {
         Self {
             context,
             base_version,
@@ -103,7 +108,9 @@ impl<'a> Output<'a> {
             if let Some(previous) = previous.filter(|_| bytes > 0 && !key.is_empty()) {
                 let shared = shared_prefix(&self.context.order, previous, key);
                 let distance = bytes.abs_diff(self.target_bytes);
-                if best.is_none_or(|(_, best_shared, best_distance)| (shared, distance) < (best_shared, best_distance)) {
+                if best.is_none_or(|(_, best_shared, best_distance)| {
+                    (shared, distance) < (best_shared, best_distance)
+                }) {
                     best = Some((index, shared, distance));
                 }
             }
@@ -128,8 +135,10 @@ impl<'a> Output<'a> {
 
     fn write(&mut self, entries: &KeyEntries) -> Result<()> {
         if self.current.is_none() {
-            let (file, handle, header) = self.context.files.create(FileKind::Table, self.context.keyspace, self.base_version)?;
-            let builder = TableBuilder::new(handle, file.path.clone(), header, self.context.options.table.clone());
+            let (file, handle, header) =
+                self.context.files.create(FileKind::Table, self.context.keyspace, self.base_version)?;
+            let builder =
+                TableBuilder::new(handle, file.path.clone(), header, self.context.options().table.clone());
             let builder = builder.inspect_err(|_| self.context.files.discard(&file))?;
             self.current = Some(Current { file, builder, bytes: 0, growing: 0 });
         }

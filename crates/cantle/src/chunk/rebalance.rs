@@ -42,8 +42,13 @@ impl Chunks {
         }
         // What frees space may use what is set aside for that.
         let pieces = self.context.reserve.with(|| self.merge_files(&input))?;
-        let cancel = |pieces: &[Piece]| pieces.iter().for_each(|piece| self.context.files.discard(&piece.table.file));
-        let flipped = if pieces.len() > 1 { self.split(chunk, &input, &pieces) } else { self.flip(chunk, &input, &pieces) };
+        let cancel =
+            |pieces: &[Piece]| pieces.iter().for_each(|piece| self.context.files.discard(&piece.table.file));
+        let flipped = if pieces.len() > 1 {
+            self.split(chunk, &input, &pieces)
+        } else {
+            self.flip(chunk, &input, &pieces)
+        };
         flipped.inspect_err(|_| cancel(&pieces))?;
         chunk.forgive_reads();
         if merges {
@@ -81,7 +86,10 @@ impl Chunks {
             base_version = base_version.min(match &file.source {
                 Source::Log(segment) => segment.parts(context)?.header.base_version,
                 Source::Table(table) => {
-                    table.open(&context.tables, &context.files, &context.order, &context.cache)?.header().base_version
+                    table
+                        .open(&context.tables, &context.files, &context.order, &context.cache)?
+                        .header()
+                        .base_version
                 }
             });
         }
@@ -93,8 +101,9 @@ impl Chunks {
         let limits = self.limits();
         let count = policy::split_count(bytes, &limits);
         // The estimate may be off: no table becomes much longer than a chunk should be.
-        let target_bytes = if count == 1 { limits.chunk_bytes + limits.chunk_bytes / 2 } else { bytes / count };
-        let mut output = Output::new(context, base_version, target_bytes, &self.totals.growing_bytes);
+        let target_bytes =
+            if count == 1 { limits.chunk_bytes + limits.chunk_bytes / 2 } else { bytes / count };
+        let mut output = Output::new(context, base_version, target_bytes, &self.context.totals.growing_bytes);
         let mut merged = Merged::new(context, &input.funk, true, take)?;
         merged.cursor.seek_to_first()?;
         while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
@@ -114,11 +123,14 @@ impl Chunks {
         let newer = files.len();
         files.extend(pieces.iter().map(|piece| table_ref(piece, chunk, &before, newer)));
         files.extend(input.kept.iter().cloned());
-        let edit = ChunkEdit::Replace { removed: vec![chunk.id], added: vec![ChunkRecord::of(chunk, &files)] };
+        let edit =
+            ChunkEdit::Replace { removed: vec![chunk.id], added: vec![ChunkRecord::of(chunk, &files)] };
         for piece in pieces {
             piece.table.file.retain();
         }
-        self.context.manifest.append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
+        self.context
+            .manifest
+            .append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
         let after = Funk { files };
         self.account(&before.sizes(), &after.sizes());
         chunk.funk.store(Arc::new(after));
@@ -148,10 +160,18 @@ pub fn newer_files(now: &Funk, input: &Input) -> Vec<FileRef> {
 /// The new table as one of the chunk's files. If the chunk was dropped meanwhile, so is the table: it holds
 /// nothing newer.
 pub fn table_ref(piece: &Piece, chunk: &Chunk, now: &Funk, newer: usize) -> FileRef {
-    let dropped = now.files[newer..].iter().filter_map(|file| file.dropped.clone()).max_by_key(|dropped| dropped.version);
+    let dropped = now.files[newer..]
+        .iter()
+        .filter_map(|file| file.dropped.clone())
+        .max_by_key(|dropped| dropped.version);
     // Files that were dropped before the rebalance began are not in the table.
     let dropped = dropped.filter(|_| now.files[newer..].iter().all(|file| file.dropped.is_some()));
-    FileRef { source: Source::Table(piece.table.clone()), span: chunk.span.clone(), dropped, share_bytes: None }
+    FileRef {
+        source: Source::Table(piece.table.clone()),
+        span: chunk.span.clone(),
+        dropped,
+        share_bytes: None,
+    }
 }
 
 /// Reads all entries of `key` off the cursor; returns those that are kept, newest first.
@@ -161,7 +181,8 @@ fn keep_versions(
     key: &Bytes,
     keep: &Keep,
 ) -> Result<Vec<(u64, Kind, Bytes)>> {
-    let mut deletes: Vec<Covering> = if merged.has_tombstones() { merged.covering(key, u64::MAX).collect() } else { Vec::new() };
+    let mut deletes: Vec<Covering> =
+        if merged.has_tombstones() { merged.covering(key, u64::MAX).collect() } else { Vec::new() };
     // The most recent last, to be taken from the end.
     deletes.sort_by(|a, b| b.source.cmp(&a.source).then(a.offset.cmp(&b.offset)));
     let mut kept = Vec::new();
@@ -178,7 +199,9 @@ fn keep_versions(
         let (version, kind) = (entry.version, entry.kind);
         let (source, position) = (merged.cursor.source(), merged.cursor.position());
         // A range delete that is more recent than this entry acts as a delete of the key.
-        while let Some(delete) = deletes.pop_if(|d| d.source < source || (d.source == source && d.offset > position)) {
+        while let Some(delete) =
+            deletes.pop_if(|d| d.source < source || (d.source == source && d.offset > position))
+        {
             if take(delete.version, &mut newer) {
                 kept.push((delete.version, Kind::Delete, Bytes::new()));
             }

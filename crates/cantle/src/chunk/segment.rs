@@ -15,7 +15,8 @@ use super::context::Context;
 use super::indexed_part::{IndexRequest, IndexedPart, build_index};
 use super::log_record::LogRecord;
 use super::memory_part::{MemoryPart, Place};
-use super::tombstone::{RangeTombstone, decode_bounds};
+use super::tombstone::RangeTombstone;
+use crate::bounds::decode_bounds;
 use crate::cache::CacheValue;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
@@ -24,9 +25,12 @@ use crate::format::codec::Decoder;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::{RecordFile, record_payload};
 use crate::manifest::SegmentEdit;
-use crate::substrate::DirtyLog;
 use crate::order::KeyOrder;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::{AcqRel, Acquire, Relaxed, Release}};
+use crate::substrate::DirtyLog;
+use crate::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
 use crate::sync::{Arc, Mutex};
 use crate::table::block::Block;
 use arc_swap::ArcSwap;
@@ -71,8 +75,10 @@ struct Tail {
 impl Segment {
     /// A new, empty segment.
     pub fn create(file: Arc<StoreFile>, header: FileHeader, order: KeyOrder) -> Self {
-        let parts = Parts { header, memory: Some(Arc::new(MemoryPart::new(order.clone()))), indexed: Vec::new() };
-        let segment = Self::unloaded(file, order, SegmentEdit { len: HEADER_BYTES, ..SegmentEdit::default() }, false);
+        let parts =
+            Parts { header, memory: Some(Arc::new(MemoryPart::new(order.clone()))), indexed: Vec::new() };
+        let segment =
+            Self::unloaded(file, order, SegmentEdit { len: HEADER_BYTES, ..SegmentEdit::default() }, false);
         segment.parts.store(Arc::new(Some(Arc::new(parts))));
         segment
     }
@@ -135,7 +141,9 @@ impl Segment {
 
     /// Lets go of what can be loaded again. Only for segments of earlier epochs.
     pub fn unload(&self, context: &Context) -> bool {
-        let Some(parts) = self.loaded().filter(|parts| parts.header.epoch < context.epoch()) else { return false };
+        let Some(parts) = self.loaded().filter(|parts| parts.header.epoch < context.epoch()) else {
+            return false;
+        };
         if let Some(memory) = &parts.memory {
             context.memory_index_bytes.fetch_sub(memory.bytes(), Relaxed);
         }
@@ -158,7 +166,11 @@ impl Segment {
         }
         let header = FileHeader::read(&*handle, path, FileKind::Log)?;
         if header.store != context.files.store || header.file != self.file.id {
-            return Err(Error::corruption(path, 16, "the file belongs to another store or has another's name"));
+            return Err(Error::corruption(
+                path,
+                16,
+                "the file belongs to another store or has another's name",
+            ));
         }
         let records = RecordFile { file: handle, path: path.clone(), header };
         let mut indexed = Vec::new();
@@ -172,10 +184,18 @@ impl Segment {
         let tail_start = indexed.first().map_or(HEADER_BYTES, |part| part.at.offset + u64::from(part.at.len));
         let end = if self.open_ended { file_bytes } else { self.recorded.len };
         if end > file_bytes {
-            return Err(Error::corruption(path, file_bytes, format!("the log ends {} bytes too early", end - file_bytes)));
+            return Err(Error::corruption(
+                path,
+                file_bytes,
+                format!("the log ends {} bytes too early", end - file_bytes),
+            ));
         }
         let mut loader = Loader::new(context, self, header, indexed);
         let len = loader.scan(&records, tail_start, end)?;
+        let grown = len as i64 - self.recorded.len as i64;
+        self.user_bytes.fetch_add((grown.max(0) as u64) / 100 * 97, Relaxed);
+        context.totals.user_bytes.fetch_add(grown.max(0) / 100 * 97, Relaxed);
+        context.totals.log_bytes.fetch_add(grown, Relaxed);
         self.set_len(len);
         tracing::debug!(path = %path.display(), scanned_bytes = len - tail_start, "loaded a log");
         Ok(loader.finish())
@@ -189,7 +209,11 @@ impl Segment {
                 let value_start = payload.len() - op.value.len();
                 Ok((payload, value_start))
             }
-            _ => Err(Error::corruption(&self.file.path, place.offset, "an index points to what is no operation")),
+            _ => Err(Error::corruption(
+                &self.file.path,
+                place.offset,
+                "an index points to what is no operation",
+            )),
         }
     }
 
@@ -217,17 +241,28 @@ impl Segment {
         }
         let payload = self.read_payload(header, place)?;
         let Ok(LogRecord::Block(_)) = LogRecord::decode(&payload, header.base_version) else {
-            return Err(Error::corruption(&self.file.path, place.offset, "an index points to what is no block"));
+            return Err(Error::corruption(
+                &self.file.path,
+                place.offset,
+                "an index points to what is no block",
+            ));
         };
-        let block = Block::parse(payload.slice(1..), header.base_version)
-            .map_err(|what| Error::corruption(&self.file.path, place.offset, format!("an index block {}", what.0)))?;
+        let block = Block::parse(payload.slice(1..), header.base_version).map_err(|what| {
+            Error::corruption(&self.file.path, place.offset, format!("an index block {}", what.0))
+        })?;
         let block = Arc::new(block);
         context.cache.insert(self.file.id, place.offset, CacheValue::Block(block.clone()));
         Ok(block)
     }
 
     /// Whether the part's filter lets a key of this hash pass.
-    pub fn may_contain(&self, context: &Context, header: &FileHeader, part: &IndexedPart, hash: u64) -> Result<bool> {
+    pub fn may_contain(
+        &self,
+        context: &Context,
+        header: &FileHeader,
+        part: &IndexedPart,
+        hash: u64,
+    ) -> Result<bool> {
         if part.filter.len == 0 {
             return Ok(true);
         }
@@ -236,7 +271,11 @@ impl Segment {
         }
         let payload = self.read_payload(header, part.filter)?;
         let Ok(LogRecord::Block(_)) = LogRecord::decode(&payload, header.base_version) else {
-            return Err(Error::corruption(&self.file.path, part.filter.offset, "a filter's place holds no filter"));
+            return Err(Error::corruption(
+                &self.file.path,
+                part.filter.offset,
+                "a filter's place holds no filter",
+            ));
         };
         let filter = payload.slice(1..);
         context.cache.insert(self.file.id, part.filter.offset, CacheValue::Bytes(filter.clone()));
@@ -258,7 +297,11 @@ impl Segment {
                 Ok(LogRecord::Op(op)) => visit(place, &op)?,
                 Ok(_) => {}
                 Err(what) => {
-                    return Err(Error::corruption(&self.file.path, place.offset, format!("an operation {}", what.0)));
+                    return Err(Error::corruption(
+                        &self.file.path,
+                        place.offset,
+                        format!("an operation {}", what.0),
+                    ));
                 }
             }
         }
@@ -316,7 +359,11 @@ impl Segment {
 
     /// Bytes that wait for a flush.
     pub fn buffered_bytes(&self) -> u64 {
-        if self.tail.records.is_empty() { 0 } else { self.len().saturating_sub(self.tail.flushed.load(Relaxed)) }
+        if self.tail.records.is_empty() {
+            0
+        } else {
+            self.len().saturating_sub(self.tail.flushed.load(Relaxed))
+        }
     }
 
     /// Takes back what was written behind `len`. When that fails, the segment must not be written any more.
@@ -336,7 +383,7 @@ impl Segment {
             start: part_start,
             end,
             previous: parts.indexed.first().map_or(Place { offset: 0, len: 0 }, |part| part.at),
-            with_index: context.options.log_index,
+            with_index: context.options().log_index,
         };
         let (bytes, part) = build_index(&request, memory);
         let handle = self.file.handle()?;
@@ -397,9 +444,14 @@ impl Segment {
 fn read_part_end(records: &RecordFile, at: Place) -> Result<IndexedPart> {
     let payload = records.read(at.offset, at.len as usize)?;
     match LogRecord::decode(&payload, records.header.base_version) {
-        Ok(LogRecord::PartEnd(bytes)) => IndexedPart::decode(bytes, at)
-            .map_err(|what| Error::corruption(&records.path, at.offset, format!("the end of a log part {}", what.0))),
-        _ => Err(Error::corruption(&records.path, at.offset, "a record is not the end of a log part, as the manifest says")),
+        Ok(LogRecord::PartEnd(bytes)) => IndexedPart::decode(bytes, at).map_err(|what| {
+            Error::corruption(&records.path, at.offset, format!("the end of a log part {}", what.0))
+        }),
+        _ => Err(Error::corruption(
+            &records.path,
+            at.offset,
+            "a record is not the end of a log part, as the manifest says",
+        )),
     }
 }
 
@@ -437,7 +489,12 @@ struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    fn new(context: &'a Context, segment: &'a Segment, header: FileHeader, indexed: Vec<Arc<IndexedPart>>) -> Self {
+    fn new(
+        context: &'a Context,
+        segment: &'a Segment,
+        header: FileHeader,
+        indexed: Vec<Arc<IndexedPart>>,
+    ) -> Self {
         Self { context, segment, header, memory: MemoryPart::new(segment.order.clone()), indexed }
     }
 
@@ -478,7 +535,11 @@ impl<'a> Loader<'a> {
                 }
                 Ok(None) => return Ok(whole),
                 // The first bad record behind the recorded length is where the writer died.
-                Err(error) if error.is_corruption() && offset >= self.segment.recorded.len && self.segment.open_ended => {
+                Err(error)
+                    if error.is_corruption()
+                        && offset >= self.segment.recorded.len
+                        && self.segment.open_ended =>
+                {
                     return Ok(whole);
                 }
                 Err(error) => return Err(error),
@@ -493,7 +554,12 @@ impl<'a> Loader<'a> {
         }
         if op.kind == Kind::DeleteRange {
             let bounds = decode_bounds(&mut Decoder::new(op.value))?;
-            self.memory.insert_tombstone(RangeTombstone { bounds, version: op.version, offset: place.offset, cell: None });
+            self.memory.insert_tombstone(RangeTombstone {
+                bounds,
+                version: op.version,
+                offset: place.offset,
+                cell: None,
+            });
         } else {
             self.memory.insert(op.key, op.version, op.kind, place, None);
         }

@@ -34,7 +34,8 @@ impl Chunks {
         let mut children = Vec::with_capacity(pieces.len());
         for (index, piece) in pieces.iter().enumerate() {
             let start = if index == 0 { parent.span.start.clone() } else { piece.start.clone() };
-            let end = pieces.get(index + 1).map_or_else(|| parent.span.end.clone(), |next| next.start.clone());
+            let end =
+                pieces.get(index + 1).map_or_else(|| parent.span.end.clone(), |next| next.start.clone());
             let span = Span { start, end };
             let part = |file: &&FileRef| {
                 let span = file.span.intersect(order, &span)?;
@@ -51,7 +52,9 @@ impl Chunks {
         }
         let records = children.iter().map(|child| ChunkRecord::of(child, &child.funk.load().files)).collect();
         let edit = ChunkEdit::Replace { removed: vec![parent.id], added: records };
-        self.context.manifest.append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
+        self.context
+            .manifest
+            .append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
         for child in &children {
             child.funk.load().files.iter().for_each(|file| file.file().retain());
         }
@@ -81,4 +84,3 @@ impl Chunks {
         }
     }
 }
-

@@ -2,7 +2,6 @@
 //! only in part. They live until the chunk's next rebalance.
 
 use crate::bounds::Bounds;
-use crate::format::codec::{Decoder, Malformed, put_bytes};
 use crate::mvcc::CommitCell;
 use crate::order::KeyOrder;
 use crate::sync::Arc;
@@ -42,35 +41,4 @@ pub fn contains(bounds: &Bounds, order: &KeyOrder, key: &[u8]) -> bool {
             Bound::Excluded(end) => order.compare(key, end) == Ordering::Less,
             Bound::Unbounded => true,
         }
-}
-
-/// How a bound is written: as the key field of a record holds one key, both bounds go into the value.
-pub fn encode_bounds(bounds: &Bounds) -> Vec<u8> {
-    let mut out = Vec::new();
-    for bound in [&bounds.start, &bounds.end] {
-        match bound {
-            Bound::Unbounded => out.push(0),
-            Bound::Included(key) => {
-                out.push(1);
-                put_bytes(&mut out, key);
-            }
-            Bound::Excluded(key) => {
-                out.push(2);
-                put_bytes(&mut out, key);
-            }
-        }
-    }
-    out
-}
-
-pub fn decode_bounds(decoder: &mut Decoder<'_>) -> Result<Bounds, Malformed> {
-    let mut bound = || {
-        Ok(match decoder.u8()? {
-            0 => Bound::Unbounded,
-            1 => Bound::Included(decoder.bytes()?.to_vec()),
-            2 => Bound::Excluded(decoder.bytes()?.to_vec()),
-            _ => return Err(Malformed("has an unknown bound")),
-        })
-    };
-    Ok(Bounds { start: bound()?, end: bound()? })
 }

@@ -3,13 +3,13 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use super::merged::Merged;
-use crate::span::Span;
 use super::tombstone::contains;
 use crate::bounds::Bounds;
 use crate::entry::Kind;
 use crate::error::Result;
 use crate::layout::PairCursor;
 use crate::mvcc::SnapshotGuard;
+use crate::span::Span;
 use crate::sync::Arc;
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -64,8 +64,13 @@ impl Walk {
                 }
                 let (kind, version) = (entry.kind, entry.version);
                 if (newest.is_none() || !self.forward) && version <= at && merged.is_alive(version) {
-                    let deleted = merged.is_deleted(&key, at, merged.cursor.source(), merged.cursor.position());
-                    newest = Some(if deleted { (Kind::Delete, Bytes::new()) } else { (kind, merged.cursor.value()?) });
+                    let deleted =
+                        merged.is_deleted(&key, at, merged.cursor.source(), merged.cursor.position());
+                    newest = Some(if deleted {
+                        (Kind::Delete, Bytes::new())
+                    } else {
+                        (kind, merged.cursor.value()?)
+                    });
                 } else {
                     skipped += 1;
                 }
@@ -88,12 +93,22 @@ impl Walk {
         self.current = None;
         loop {
             if let Some((key, value)) = self.settle()? {
-                let within = contains(&Bounds { start: Bound::Unbounded, end: self.bounds.end.clone() }, &self.chunks.context.order, &key);
+                let within = contains(
+                    &Bounds { start: Bound::Unbounded, end: self.bounds.end.clone() },
+                    &self.chunks.context.order,
+                    &key,
+                );
                 self.current = within.then_some((key, value));
                 return Ok(within);
             }
-            let Some(next) = self.chunk.as_ref().and_then(|open| open.span.end.clone()) else { return Ok(false) };
-            if !contains(&Bounds { start: Bound::Unbounded, end: self.bounds.end.clone() }, &self.chunks.context.order, &next) {
+            let Some(next) = self.chunk.as_ref().and_then(|open| open.span.end.clone()) else {
+                return Ok(false);
+            };
+            if !contains(
+                &Bounds { start: Bound::Unbounded, end: self.bounds.end.clone() },
+                &self.chunks.context.order,
+                &next,
+            ) {
                 return Ok(false);
             }
             // Found by key, as chunks may have been split or merged since.
@@ -108,15 +123,23 @@ impl Walk {
         self.current = None;
         loop {
             if let Some((key, value)) = self.settle()? {
-                let within = contains(&Bounds { start: self.bounds.start.clone(), end: Bound::Unbounded }, &self.chunks.context.order, &key);
+                let within = contains(
+                    &Bounds { start: self.bounds.start.clone(), end: Bound::Unbounded },
+                    &self.chunks.context.order,
+                    &key,
+                );
                 self.current = within.then_some((key, value));
                 return Ok(within);
             }
-            let Some(start) = self.chunk.as_ref().and_then(|open| open.span.start.clone()) else { return Ok(false) };
+            let Some(start) = self.chunk.as_ref().and_then(|open| open.span.start.clone()) else {
+                return Ok(false);
+            };
             let order = &self.chunks.context.order;
             let beyond = match &self.bounds.start {
                 Bound::Unbounded => false,
-                Bound::Included(key) | Bound::Excluded(key) => order.compare(&start, key) != Ordering::Greater,
+                Bound::Included(key) | Bound::Excluded(key) => {
+                    order.compare(&start, key) != Ordering::Greater
+                }
             };
             if beyond {
                 return Ok(false);
@@ -164,7 +187,11 @@ impl Walk {
         }
         let found = self.advance_forward()?;
         match (&key, &self.current) {
-            (Some(key), Some((found_key, _))) if after && order.compare(found_key, key) == Ordering::Equal => self.advance_forward(),
+            (Some(key), Some((found_key, _)))
+                if after && order.compare(found_key, key) == Ordering::Equal =>
+            {
+                self.advance_forward()
+            }
             _ => Ok(found),
         }
     }
@@ -178,11 +205,16 @@ impl Walk {
             (Bound::Unbounded, key) => (key.map(<[u8]>::to_vec), false),
             (Bound::Excluded(end), None) => (Some(end.clone()), false),
             (Bound::Included(end), None) => (Some(end.clone()), true),
-            (Bound::Excluded(end), Some(key)) => {
-                (Some(if order.compare(key, end) == Ordering::Greater { end.clone() } else { key.to_vec() }), false)
-            }
+            (Bound::Excluded(end), Some(key)) => (
+                Some(if order.compare(key, end) == Ordering::Greater { end.clone() } else { key.to_vec() }),
+                false,
+            ),
             (Bound::Included(end), Some(key)) => {
-                if order.compare(key, end) == Ordering::Greater { (Some(end.clone()), true) } else { (Some(key.to_vec()), false) }
+                if order.compare(key, end) == Ordering::Greater {
+                    (Some(end.clone()), true)
+                } else {
+                    (Some(key.to_vec()), false)
+                }
             }
         };
         if including && let Some(key) = &key {
@@ -195,7 +227,11 @@ impl Walk {
             let pair = self.settle()?.filter(|(found, _)| order.compare(found, key) == Ordering::Equal);
             self.forward = false;
             if let Some((found, value)) = pair
-                && contains(&Bounds { start: self.bounds.start.clone(), end: Bound::Unbounded }, &order, &found)
+                && contains(
+                    &Bounds { start: self.bounds.start.clone(), end: Bound::Unbounded },
+                    &order,
+                    &found,
+                )
             {
                 if let Some(open) = &mut self.chunk {
                     open.merged.cursor.seek_before(key)?;

@@ -11,7 +11,8 @@ use super::funk::{Dropped, FileRef, Source};
 use super::log_record::LogOp;
 use super::memory_part::Place;
 use super::segment::Segment;
-use super::tombstone::{RangeTombstone, encode_bounds};
+use super::tombstone::RangeTombstone;
+use crate::bounds::encode_bounds;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::format::header::{FileKind, HEADER_BYTES};
@@ -19,9 +20,12 @@ use crate::layout::{Op, PreparedWrite, Stamp};
 use crate::log::encode_record;
 use crate::manifest::Edit;
 use crate::mvcc::{CommitCell, KeySpan};
-use crate::order::KeyOrder;
 use crate::options::Durability;
-use crate::sync::{Arc, atomic::Ordering::Relaxed};
+use crate::order::KeyOrder;
+use crate::sync::{
+    Arc,
+    atomic::Ordering::{Acquire, Relaxed},
+};
 use bytes::Bytes;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use std::collections::HashMap;
@@ -64,9 +68,16 @@ struct Unit {
 
 impl<'a> Write<'a> {
     pub fn prepare(chunks: &'a Chunks, ops: &'a [Op]) -> Result<Self> {
+        if chunks.released.load(Acquire) {
+            return Err(Error::NoKeyspace("(dropped)".into()));
+        }
         let mut write = Self { chunks, ops, units: Vec::new() };
         // Until no chunk was split or merged between finding and locking it.
-        while !write.lock()? {}
+        while !write.lock()? {
+            if chunks.released.load(Acquire) {
+                return Err(Error::NoKeyspace("(dropped)".into()));
+            }
+        }
         Ok(write)
     }
 
@@ -90,7 +101,9 @@ impl<'a> Write<'a> {
         };
         for (index, op) in self.ops.iter().enumerate() {
             match &op.bounds {
-                Some(bounds) => self.chunks.overlapping(bounds).into_iter().for_each(|chunk| take(chunk, index)),
+                Some(bounds) => {
+                    self.chunks.overlapping(bounds).into_iter().for_each(|chunk| take(chunk, index))
+                }
                 None => take(self.chunks.index.find(&op.key), index),
             }
         }
@@ -117,17 +130,28 @@ impl<'a> Write<'a> {
         if range_delete.is_some() && chunk.funk.load().files.iter().all(|file| file.dropped.is_some()) {
             return Ok(true); // nothing there to delete
         }
-        let drop_whole = range_delete.is_some_and(|bounds| chunk.span.is_within(&self.chunks.context.order, bounds));
+        let drop_whole =
+            range_delete.is_some_and(|bounds| chunk.span.is_within(&self.chunks.context.order, bounds));
         if !drop_whole {
             self.chunks.ensure_active(&chunk, &mut guard)?;
         }
         let stamp = Stamp { version: 0, batch: 0 };
-        self.units.push(Unit { chunk, guard, ops, drop_whole, stamp, places: Vec::new(), new_end: 0, published: false });
+        self.units.push(Unit {
+            chunk,
+            guard,
+            ops,
+            drop_whole,
+            stamp,
+            places: Vec::new(),
+            new_end: 0,
+            published: false,
+        });
         Ok(true)
     }
 
     fn drop_edit(&self, stamp: Stamp) -> Option<Edit> {
-        let chunks: Vec<u64> = self.units.iter().filter(|unit| unit.drop_whole).map(|unit| unit.chunk.id).collect();
+        let chunks: Vec<u64> =
+            self.units.iter().filter(|unit| unit.drop_whole).map(|unit| unit.chunk.id).collect();
         let edit = ChunkEdit::Drop { chunks, version: stamp.version, batch: stamp.batch };
         match &edit {
             ChunkEdit::Drop { chunks, .. } if chunks.is_empty() => None,
@@ -199,7 +223,8 @@ impl PreparedWrite for Write<'_> {
             }
         }
         // Estimates and jobs need no lock; a put's own chunk is looked at after it is released.
-        let touched: Vec<_> = self.units.drain(..).map(|unit| (unit.chunk, unit.ops, unit.drop_whole)).collect();
+        let touched: Vec<_> =
+            self.units.drain(..).map(|unit| (unit.chunk, unit.ops, unit.drop_whole)).collect();
         for (chunk, ops, dropped) in touched {
             self.chunks.after_write(&chunk, ops.iter().map(|&op| &self.ops[op]), dropped);
         }
@@ -277,8 +302,8 @@ impl Unit {
         active.end = self.new_end;
         segment.set_len(self.new_end);
         segment.user_bytes.fetch_add(user_bytes, Relaxed);
-        chunks.totals.user_bytes.fetch_add(user_bytes as i64, Relaxed);
-        chunks.totals.log_bytes.fetch_add(written as i64, Relaxed);
+        chunks.context.totals.user_bytes.fetch_add(user_bytes as i64, Relaxed);
+        chunks.context.totals.log_bytes.fetch_add(written as i64, Relaxed);
         let context = &chunks.context;
         context.counters.log_bytes_written.fetch_add(written, Relaxed);
         context.memory_index_bytes.fetch_add(memory.bytes() - memory_before, Relaxed);
@@ -296,7 +321,8 @@ impl Unit {
         let before = self.chunk.funk.load_full();
         let mut funk = (*before).clone();
         for file in funk.files.iter_mut().filter(|file| file.dropped.is_none()) {
-            file.dropped = Some(Dropped { version: self.stamp.version, batch: self.stamp.batch, cell: cell.cloned() });
+            file.dropped =
+                Some(Dropped { version: self.stamp.version, batch: self.stamp.batch, cell: cell.cloned() });
         }
         chunks.account(&before.sizes(), &funk.sizes());
         self.chunk.funk.store(Arc::new(funk));
@@ -311,8 +337,12 @@ impl Unit {
             active.segment.flush()?;
         }
         let part_bytes = active.end - active.part_start;
-        let by_length = part_bytes_max(&context.options, active.end);
-        let entries = active.segment.loaded().and_then(|parts| parts.memory.as_ref().map(|memory| memory.len())).unwrap_or(0);
+        let by_length = part_bytes_max(&context.options(), active.end);
+        let entries = active
+            .segment
+            .loaded()
+            .and_then(|parts| parts.memory.as_ref().map(|memory| memory.len()))
+            .unwrap_or(0);
         if part_bytes >= by_length || entries >= PART_ENTRIES_MAX {
             chunks.index_part(active)?;
         }
@@ -333,11 +363,17 @@ impl Chunks {
             return Ok(());
         }
         let context = &self.context;
-        let (file, handle, header) = context.files.create(FileKind::Log, context.keyspace, context.mvcc.current())?;
+        let (file, handle, header) =
+            context.files.create(FileKind::Log, context.keyspace, context.mvcc.current())?;
         let edit = ChunkEdit::Log { chunk: chunk.id, file: file.id };
-        let created = handle.write_at(&header.encode(), 0).map_err(|e| Error::io("write to", &file.path, e)).and_then(|()| {
-            context.manifest.append(&[Edit::Layout { keyspace: context.keyspace, payload: edit.encode() }])
-        });
+        let created = handle
+            .write_at(&header.encode(), 0)
+            .map_err(|e| Error::io("write to", &file.path, e))
+            .and_then(|()| {
+                context
+                    .manifest
+                    .append(&[Edit::Layout { keyspace: context.keyspace, payload: edit.encode() }])
+            });
         if let Err(error) = created {
             context.files.discard(&file);
             return Err(error);
@@ -350,7 +386,12 @@ impl Chunks {
         }
         let before = chunk.funk.load_full();
         let mut funk = (*before).clone();
-        let file = FileRef { source: Source::Log(segment.clone()), span: chunk.span.clone(), dropped: None, share_bytes: None };
+        let file = FileRef {
+            source: Source::Log(segment.clone()),
+            span: chunk.span.clone(),
+            dropped: None,
+            share_bytes: None,
+        };
         funk.files.insert(0, file);
         self.account(&before.sizes(), &funk.sizes());
         chunk.funk.store(Arc::new(funk));
@@ -361,7 +402,7 @@ impl Chunks {
     /// Indexes the newest part of an active log on disk.
     pub fn index_part(&self, active: &mut Active) -> Result<()> {
         let new_end = active.segment.seal_part(&self.context, active.part_start, active.end)?;
-        self.totals.log_bytes.fetch_add((new_end - active.end) as i64, Relaxed);
+        self.context.totals.log_bytes.fetch_add((new_end - active.end) as i64, Relaxed);
         if new_end != active.end {
             self.context.dirty.add_bytes(new_end - active.end);
             if active.segment.mark_dirty() {

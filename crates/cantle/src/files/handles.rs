@@ -30,7 +30,11 @@ impl Handles {
         self.open.clear();
     }
 
-    pub fn get_or_open(&self, id: u64, open: impl Fn() -> io::Result<Arc<dyn VfsFile>>) -> io::Result<Arc<dyn VfsFile>> {
+    pub fn get_or_open(
+        &self,
+        id: u64,
+        open: impl Fn() -> io::Result<Arc<dyn VfsFile>>,
+    ) -> io::Result<Arc<dyn VfsFile>> {
         if let Some(handle) = self.open.get(&id) {
             return Ok(handle);
         }
@@ -42,7 +46,8 @@ impl Handles {
     /// Opens; where the process has too many files open, closes ours that idle and tries once more.
     pub fn retrying<T>(&self, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
         open().or_else(|error| {
-            let too_many = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
+            let too_many =
+                [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
             if error.raw_os_error().is_some_and(|code| too_many.contains(&code)) {
                 self.clear();
                 open()

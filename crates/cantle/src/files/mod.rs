@@ -13,7 +13,10 @@ pub use handles::Handles;
 
 use crate::error::{Error, Result};
 use crate::format::header::{FileHeader, FileKind};
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::{AcqRel, Acquire, Relaxed, Release}};
+use crate::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
 use crate::sync::{Arc, Mutex};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
@@ -109,13 +112,25 @@ impl Files {
     }
 
     /// Creates a file; its header is written by who fills it.
-    pub fn create(self: &Arc<Self>, kind: FileKind, keyspace: u32, base_version: u64) -> Result<(Arc<StoreFile>, Arc<dyn VfsFile>, FileHeader)> {
+    pub fn create(
+        self: &Arc<Self>,
+        kind: FileKind,
+        keyspace: u32,
+        base_version: u64,
+    ) -> Result<(Arc<StoreFile>, Arc<dyn VfsFile>, FileHeader)> {
         let id = self.next_id();
         let path = self.path(kind, id);
         self.dir_dirty.store(true, Release);
-        let handle = self.handles.retrying(|| self.vfs.open(&path, OpenMode::CreateNew)).map_err(|e| Error::io("create", &path, e))?;
+        let handle = self
+            .handles
+            .retrying(|| self.vfs.open(&path, OpenMode::CreateNew))
+            .map_err(|e| Error::io("create", &path, e))?;
         self.handles.insert(id, handle.clone());
-        Ok((self.adopt(kind, id, keyspace, 0), handle, FileHeader { base_version, ..self.header_of(kind, keyspace, id) }))
+        Ok((
+            self.adopt(kind, id, keyspace, 0),
+            handle,
+            FileHeader { base_version, ..self.header_of(kind, keyspace, id) },
+        ))
     }
 
     /// The header of a file that this epoch writes.
@@ -165,6 +180,12 @@ impl Files {
     /// is durable, they may go.
     pub fn take_held(&self) -> Vec<Arc<StoreFile>> {
         std::mem::take(&mut *self.held.lock())
+    }
+
+    /// Holds files of the last checkpoint that nothing current refers to.
+    pub fn hold(&self, files: Vec<Arc<StoreFile>>) {
+        self.held_bytes.fetch_add(files.iter().map(|file| file.bytes()).sum(), Relaxed);
+        self.held.lock().extend(files);
     }
 
     /// Puts back files whose checkpoint did not come about.

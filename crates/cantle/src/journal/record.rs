@@ -82,8 +82,10 @@ impl JournalRecord {
                 let mut ops = Vec::new();
                 for _ in 0..decoder.varint()? {
                     ops.push(JournalOp {
-                        keyspace: u32::try_from(decoder.varint()?).map_err(|_| Malformed("a number exceeds 32 bits"))?,
-                        kind: Kind::from_u8(decoder.u8()?).ok_or(Malformed("an operation is of an unknown kind"))?,
+                        keyspace: u32::try_from(decoder.varint()?)
+                            .map_err(|_| Malformed("a number exceeds 32 bits"))?,
+                        kind: Kind::from_u8(decoder.u8()?)
+                            .ok_or(Malformed("an operation is of an unknown kind"))?,
                         key: decoder.bytes()?.to_vec(),
                         value: decoder.bytes()?.to_vec(),
                     });
@@ -105,7 +107,13 @@ mod tests {
     fn records_round_trip() {
         let op = JournalOp { keyspace: 7, kind: Kind::DeleteRange, key: b"a".to_vec(), value: b"b".to_vec() };
         let mut out = Vec::new();
-        JournalRecord::encode_write(&mut out, 3, 9, 64, [(op.keyspace, op.kind, &op.key[..], &op.value[..])].into_iter());
+        JournalRecord::encode_write(
+            &mut out,
+            3,
+            9,
+            64,
+            [(op.keyspace, op.kind, &op.key[..], &op.value[..])].into_iter(),
+        );
         let expected = JournalRecord::Write { batch: 3, version: 9, durable_bytes: 64, ops: vec![op] };
         assert_eq!(JournalRecord::decode(&out), Ok(expected));
         for len in 0..out.len() {

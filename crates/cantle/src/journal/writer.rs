@@ -113,16 +113,30 @@ impl Journal {
             epoch: self.files.epoch,
             base_version: 0,
         };
-        let file = self.files.vfs.open(&path, OpenMode::CreateNew).map_err(|e| Error::io("create", &path, e))?;
-        let written = file.write_at(&header.encode(), 0).map_err(|e| Error::io("write to", &path, e)).and_then(|()| {
-            // The name must be durable before a sync of the data means anything.
-            self.files.vfs.sync_dir(&self.files.dir).map_err(|e| Error::io("sync directory", &self.files.dir, e))
-        });
+        let file =
+            self.files.vfs.open(&path, OpenMode::CreateNew).map_err(|e| Error::io("create", &path, e))?;
+        let written =
+            file.write_at(&header.encode(), 0).map_err(|e| Error::io("write to", &path, e)).and_then(|()| {
+                // The name must be durable before a sync of the data means anything.
+                self.files
+                    .vfs
+                    .sync_dir(&self.files.dir)
+                    .map_err(|e| Error::io("sync directory", &self.files.dir, e))
+            });
         if let Err(error) = written {
             self.remove(&path);
             return Err(error);
         }
-        Ok(Active { id, path, file, header, len: HEADER_BYTES, durable_bytes: 0, allocated_bytes: HEADER_BYTES, max_version: 0 })
+        Ok(Active {
+            id,
+            path,
+            file,
+            header,
+            len: HEADER_BYTES,
+            durable_bytes: 0,
+            allocated_bytes: HEADER_BYTES,
+            max_version: 0,
+        })
     }
 
     /// Writes a batch's commit record: once this returns, the batch survives the end of the process.
@@ -133,7 +147,9 @@ impl Journal {
         drop_reservation(reservation, &mut inner);
         let Some(active) = &mut inner.active else { return Err(Error::Closed) };
         let mut bytes = Vec::new();
-        encode_record(&active.header, active.len, payload.len(), &mut bytes, |out| out.extend_from_slice(&payload));
+        encode_record(&active.header, active.len, payload.len(), &mut bytes, |out| {
+            out.extend_from_slice(&payload)
+        });
         if let Err(error) = active.file.write_at(&bytes, active.len) {
             let error = Error::io("append to", &active.path, error);
             // A half-written record is overwritten by the next one at the same place.
@@ -256,7 +272,8 @@ impl Journal {
 
     /// Removes the files that a durable checkpoint of `version` covers.
     pub fn retire(&self, version: u64) {
-        let covered: Vec<_> = self.inner.lock().old.extract_if(.., |journal| journal.max_version <= version).collect();
+        let covered: Vec<_> =
+            self.inner.lock().old.extract_if(.., |journal| journal.max_version <= version).collect();
         for journal in covered {
             self.remove(&journal.path);
         }
@@ -320,7 +337,11 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
             Err(error) => return Err(error),
         };
         if header.store != files.store || header.file != id {
-            return Err(Error::corruption(&path, 16, "the file belongs to another store or has another's name"));
+            return Err(Error::corruption(
+                &path,
+                16,
+                "the file belongs to another store or has another's name",
+            ));
         }
         let records = RecordFile { file, path: path.clone(), header };
         let mut scan = records.scan(0, file_bytes);
@@ -329,16 +350,15 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
             let offset = scan.offset();
             match scan.next() {
                 Ok(Some(record)) => {
-                    let record = JournalRecord::decode(record.payload)
-                        .map_err(|what| Error::corruption(&path, offset, format!("a journal record {}", what.0)))?;
+                    let record = JournalRecord::decode(record.payload).map_err(|what| {
+                        Error::corruption(&path, offset, format!("a journal record {}", what.0))
+                    })?;
                     max_version = max_version.max(record.version());
                     all.push(record);
                 }
                 Ok(None) => break,
                 Err(error) if error.is_corruption() => {
-                    let was_durable = |payload: &[u8]| {
-                        matches!(JournalRecord::decode(payload), Ok(JournalRecord::Write { durable_bytes, .. }) if durable_bytes > offset)
-                    };
+                    let was_durable = |payload: &[u8]| matches!(JournalRecord::decode(payload), Ok(JournalRecord::Write { durable_bytes, .. }) if durable_bytes > offset);
                     if records.valid_record_after(offset + 1, file_bytes, was_durable)?.is_some() {
                         return Err(error);
                     }

@@ -58,7 +58,11 @@ fn parse(header: &FileHeader, offset: u64, bytes: &[u8]) -> Framed {
     let mut decoder = Decoder::new(bytes);
     let Ok(crc) = decoder.u32() else { return Framed::Short(FRAME_BYTES_MAX) };
     let Ok(len) = decoder.varint() else {
-        return if bytes.len() < FRAME_BYTES_MAX { Framed::Short(FRAME_BYTES_MAX) } else { Framed::Bad("the length does not decode") };
+        return if bytes.len() < FRAME_BYTES_MAX {
+            Framed::Short(FRAME_BYTES_MAX)
+        } else {
+            Framed::Bad("the length does not decode")
+        };
     };
     if len == 0 || len > PAYLOAD_BYTES_MAX {
         return Framed::Bad("the length is impossible");
@@ -75,10 +79,18 @@ fn parse(header: &FileHeader, offset: u64, bytes: &[u8]) -> Framed {
 }
 
 /// Checks the record of `len` bytes that stands at `offset` and cuts out its payload.
-pub fn record_payload(header: &FileHeader, path: &Path, offset: u64, bytes: Bytes, len: usize) -> Result<Bytes> {
+pub fn record_payload(
+    header: &FileHeader,
+    path: &Path,
+    offset: u64,
+    bytes: Bytes,
+    len: usize,
+) -> Result<Bytes> {
     match parse(header, offset, &bytes) {
         Framed::Record { skip, total } if total == len => Ok(bytes.slice(skip..total)),
-        Framed::Record { .. } => Err(Error::corruption(path, offset, "a record has another length than its index says")),
+        Framed::Record { .. } => {
+            Err(Error::corruption(path, offset, "a record has another length than its index says"))
+        }
         Framed::Short(_) => Err(Error::corruption(path, offset, "a record is cut short")),
         Framed::Bad(what) => Err(Error::corruption(path, offset, format!("a record is damaged: {what}"))),
     }
@@ -102,12 +114,24 @@ impl RecordFile {
 
     /// Scans records from `from` up to `end`.
     pub fn scan(&self, from: u64, end: u64) -> Scan<'_> {
-        Scan { records: self, offset: from.max(HEADER_BYTES), end, buffer: Vec::new(), buffer_offset: 0, skip: 0 }
+        Scan {
+            records: self,
+            offset: from.max(HEADER_BYTES),
+            end,
+            buffer: Vec::new(),
+            buffer_offset: 0,
+            skip: 0,
+        }
     }
 
     /// Whether an intact record starts anywhere in `from..end`: then what stands before it is damage and not
     /// the torn end of the file. Looks at most `LOOK_BYTES` ahead.
-    pub fn valid_record_after(&self, from: u64, end: u64, mut is: impl FnMut(&[u8]) -> bool) -> Result<Option<u64>> {
+    pub fn valid_record_after(
+        &self,
+        from: u64,
+        end: u64,
+        mut is: impl FnMut(&[u8]) -> bool,
+    ) -> Result<Option<u64>> {
         const LOOK_BYTES: u64 = 4 << 20;
         let end = end.min(from.saturating_add(LOOK_BYTES));
         let mut bytes = vec![0; end.saturating_sub(from) as usize];
@@ -118,7 +142,9 @@ impl RecordFile {
         let mut checked_bytes = 0;
         for start in 0..bytes.len() {
             let offset = from + start as u64;
-            let Some(Ok(len)) = bytes.get(start + 4..).map(|rest| Decoder::new(rest).varint()) else { continue };
+            let Some(Ok(len)) = bytes.get(start + 4..).map(|rest| Decoder::new(rest).varint()) else {
+                continue;
+            };
             if len == 0 || len > (bytes.len() - start) as u64 {
                 continue;
             }
@@ -188,7 +214,11 @@ impl Scan<'_> {
                     let offset = self.offset;
                     self.offset += total as u64;
                     self.skip += total;
-                    return Ok(Some(Scanned { offset, len: total, payload: &self.buffer[at + skip..at + total] }));
+                    return Ok(Some(Scanned {
+                        offset,
+                        len: total,
+                        payload: &self.buffer[at + skip..at + total],
+                    }));
                 }
                 Framed::Short(needed) if complete && needed as u64 <= left => wanted = needed,
                 Framed::Short(_) | Framed::Record { .. } => {

@@ -48,11 +48,18 @@ struct State {
 impl Pool {
     /// Starts `threads` workers and the ticking thread.
     pub fn new(threads: usize) -> io::Result<Self> {
-        let shared = Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), urgent: Condvar::new(), tick: Condvar::new() });
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            urgent: Condvar::new(),
+            tick: Condvar::new(),
+        });
         let pool = Self { handle: Arc::new(Handle { shared: shared.clone() }) };
         for index in 0..threads.max(1) {
             let shared = shared.clone();
-            thread::spawn(&format!("cantle-work-{index}"), move || work(&shared, &shared.work, |state| &mut state.jobs))?;
+            thread::spawn(&format!("cantle-work-{index}"), move || {
+                work(&shared, &shared.work, |state| &mut state.jobs)
+            })?;
         }
         let urgent = shared.clone();
         thread::spawn("cantle-checkpoint", move || work(&urgent, &urgent.urgent, |state| &mut state.urgent))?;

@@ -26,7 +26,11 @@ impl Throttle {
     /// `overload`: 0 where maintenance keeps up, 1 where writers must be as slow as it.
     pub fn set(&self, overload: f64, maintenance_bytes_per_second: f64) {
         let overload = overload.clamp(0.0, 8.0);
-        let nanos = if overload <= 0.0 { 0.0 } else { overload * 1024.0 * 1e9 / maintenance_bytes_per_second.max(1e6) };
+        let nanos = if overload <= 0.0 {
+            0.0
+        } else {
+            overload * 1024.0 * 1e9 / maintenance_bytes_per_second.max(1e6)
+        };
         self.nanos_per_kib.store(nanos as u64, Relaxed);
     }
 

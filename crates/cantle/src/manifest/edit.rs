@@ -174,7 +174,9 @@ impl Edit {
                 comparator: text(&mut decoder)?,
                 metadata: decoder.bytes()?.to_vec(),
             }),
-            tag::DROP_KEYSPACE => Self::DropKeyspace { keyspace: u32_of(&mut decoder)?, version: decoder.varint()? },
+            tag::DROP_KEYSPACE => {
+                Self::DropKeyspace { keyspace: u32_of(&mut decoder)?, version: decoder.varint()? }
+            }
             tag::FORGET_KEYSPACE => Self::ForgetKeyspace { keyspace: u32_of(&mut decoder)? },
             tag::LAYOUT => {
                 let keyspace = u32_of(&mut decoder)?;

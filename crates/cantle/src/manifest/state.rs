@@ -60,25 +60,33 @@ impl State {
             Edit::Keyspace(edit) => match self.keyspaces.get_mut(&edit.keyspace) {
                 Some(keyspace) => keyspace.edit = edit,
                 None => {
-                    let layout = (self.new_layout)(edit.layout).ok_or(Malformed("a keyspace has an unknown layout"))?;
+                    let layout = (self.new_layout)(edit.layout)
+                        .ok_or(Malformed("a keyspace has an unknown layout"))?;
                     self.keyspaces.insert(edit.keyspace, KeyspaceState { edit, dropped: None, layout });
                 }
             },
             Edit::DropKeyspace { keyspace, version } => {
-                let state = self.keyspaces.get_mut(&keyspace).ok_or(Malformed("an edit names an unknown keyspace"))?;
+                let state = self
+                    .keyspaces
+                    .get_mut(&keyspace)
+                    .ok_or(Malformed("an edit names an unknown keyspace"))?;
                 state.dropped = Some(version);
             }
             Edit::ForgetKeyspace { keyspace } => {
                 self.keyspaces.remove(&keyspace).ok_or(Malformed("an edit names an unknown keyspace"))?;
             }
             Edit::Layout { keyspace, payload } => {
-                let state = self.keyspaces.get_mut(&keyspace).ok_or(Malformed("an edit names an unknown keyspace"))?;
+                let state = self
+                    .keyspaces
+                    .get_mut(&keyspace)
+                    .ok_or(Malformed("an edit names an unknown keyspace"))?;
                 state.layout.apply(&payload)?;
             }
             Edit::Start(start) => {
                 let ended = self.start.epoch;
                 let dead = |version: u64, batch: u64| {
-                    start.recovery_table.is_dead(version) || (batch != 0 && start.dead_batches.is_dead(ended, batch))
+                    start.recovery_table.is_dead(version)
+                        || (batch != 0 && start.dead_batches.is_dead(ended, batch))
                 };
                 for keyspace in self.keyspaces.values_mut() {
                     keyspace.dropped = keyspace.dropped.filter(|&version| !dead(version, 0));
@@ -125,6 +133,8 @@ pub struct Replayed {
     pub end: u64,
     /// How many of the bytes are edits since the last checkpoint.
     pub provisional_bytes: u64,
+    /// The files that the last checkpoint refers to, if later edits were applied: they are its recovery image.
+    pub checkpoint_files: Vec<(FileKind, u64)>,
 }
 
 /// Reads a manifest. Bytes behind the last checkpoint that are no record end the manifest; damage before it is
@@ -171,12 +181,18 @@ pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisiona
         return Err(Error::corruption(path, end, "the manifest ends before its first checkpoint"));
     };
     let provisional_bytes = end - checkpoint_end;
+    let mut checkpoint_files = Vec::new();
+    if provisional && !pending.is_empty() {
+        for keyspace in state.keyspaces.values() {
+            keyspace.layout.files(&mut |kind, file| checkpoint_files.push((kind, file)));
+        }
+    }
     if provisional {
         apply_all(&mut state, &mut pending).map_err(|(o, what)| malformed(o, what))?;
     } else {
         end = checkpoint_end;
     }
-    Ok(Replayed { header, state, end, provisional_bytes })
+    Ok(Replayed { header, state, end, provisional_bytes, checkpoint_files })
 }
 
 fn apply_all(state: &mut State, pending: &mut Vec<(u64, Edit)>) -> std::result::Result<(), (u64, Malformed)> {

@@ -30,6 +30,8 @@ struct Inner {
     base_bytes: u64,
     /// A failed append left bytes behind that could not be cut off.
     broken: bool,
+    /// Whether something was appended since the last checkpoint.
+    dirty: bool,
 }
 
 /// Holds off all other edits, so that a checkpoint's record comes right behind what it covers.
@@ -46,12 +48,18 @@ impl Manifest {
     }
 
     /// Goes on with a manifest that was replayed up to `end`; cuts off what stands behind.
-    pub fn resume(files: Arc<Files>, new_layout: NewLayoutState, path: PathBuf, header: FileHeader, end: u64) -> Result<Self> {
+    pub fn resume(
+        files: Arc<Files>,
+        new_layout: NewLayoutState,
+        path: PathBuf,
+        header: FileHeader,
+        end: u64,
+    ) -> Result<Self> {
         let file = files.vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io("open", &path, e))?;
         if file.len().map_err(|e| Error::io("measure", &path, e))? != end {
             file.set_len(end).map_err(|e| Error::io("truncate", &path, e))?;
         }
-        let inner = Inner { path, file, header, len: end, base_bytes: end, broken: false };
+        let inner = Inner { path, file, header, len: end, base_bytes: end, broken: false, dirty: true };
         Ok(Self { files, new_layout, inner: Mutex::new(inner) })
     }
 
@@ -71,6 +79,11 @@ impl Manifest {
     pub fn bytes(&self) -> u64 {
         self.inner.lock().len
     }
+
+    /// Whether there are edits that no checkpoint covers.
+    pub fn is_dirty(&self) -> bool {
+        self.inner.lock().dirty
+    }
 }
 
 impl Locked<'_> {
@@ -82,7 +95,9 @@ impl Locked<'_> {
             return self.rewrite(checkpoint);
         }
         inner.append(std::slice::from_ref(&checkpoint))?;
-        inner.file.sync_data().map_err(|e| Error::io("sync", &inner.path, e))
+        inner.file.sync_data().map_err(|e| Error::io("sync", &inner.path, e))?;
+        inner.dirty = false;
+        Ok(())
     }
 
     fn rewrite(mut self, checkpoint: Edit) -> Result<()> {
@@ -105,14 +120,19 @@ impl Inner {
     fn append(&mut self, edits: &[Edit]) -> Result<()> {
         if self.broken {
             return Err(Error::ReadOnly {
-                reason: format!("an append to {} failed and could not be undone: reopen the store", self.path.display()),
+                reason: format!(
+                    "an append to {} failed and could not be undone: reopen the store",
+                    self.path.display()
+                ),
             });
         }
         let mut bytes = Vec::new();
         for edit in edits {
             let payload = edit.encode();
             let offset = self.len + bytes.len() as u64;
-            encode_record(&self.header, offset, payload.len(), &mut bytes, |out| out.extend_from_slice(&payload));
+            encode_record(&self.header, offset, payload.len(), &mut bytes, |out| {
+                out.extend_from_slice(&payload)
+            });
         }
         if let Err(error) = self.file.write_at(&bytes, self.len) {
             // What was written of it must not precede the next edit.
@@ -120,6 +140,7 @@ impl Inner {
             return Err(Error::io("append to", &self.path, error));
         }
         self.len += bytes.len() as u64;
+        self.dirty = true;
         Ok(())
     }
 }
@@ -130,8 +151,14 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
     let id = files.next_id();
     let path = files.path(FileKind::Manifest, id);
     let temporary = files.dir.join(format!("{}.tmp", file_name(FileKind::Manifest, id)));
-    let header =
-        FileHeader { kind: FileKind::Manifest, keyspace: 0, store: files.store, file: id, epoch: files.epoch, base_version: 0 };
+    let header = FileHeader {
+        kind: FileKind::Manifest,
+        keyspace: 0,
+        store: files.store,
+        file: id,
+        epoch: files.epoch,
+        base_version: 0,
+    };
     let written = (|| {
         if files.vfs.metadata(&temporary)?.is_some() {
             files.vfs.remove(&temporary)?;
@@ -158,7 +185,9 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         Ok((file, len))
     })();
     match written {
-        Ok((file, len)) => Ok(Inner { path, file, header, len, base_bytes: len, broken: false }),
+        Ok((file, len)) => {
+            Ok(Inner { path, file, header, len, base_bytes: len, broken: false, dirty: false })
+        }
         Err(error) => {
             // An incomplete file under a temporary name means nothing; the next opening removes it.
             if let Err(error) = files.vfs.remove(&temporary) {

@@ -78,7 +78,11 @@ impl MergeCursor {
         }
     }
 
-    fn start(&mut self, forward: bool, mut seek: impl FnMut(&mut dyn EntryCursor) -> Result<()>) -> Result<()> {
+    fn start(
+        &mut self,
+        forward: bool,
+        mut seek: impl FnMut(&mut dyn EntryCursor) -> Result<()>,
+    ) -> Result<()> {
         self.forward = forward;
         self.heap.clear();
         let mut positioned = Vec::with_capacity(self.sources.len());
@@ -98,7 +102,8 @@ impl MergeCursor {
     /// Whether source `a` comes before source `b` in the walk.
     fn is_before(&self, a: usize, b: usize) -> bool {
         let (Some(x), Some(y)) = (self.sources[a].entry(), self.sources[b].entry()) else { return false };
-        let order = self.order.compare(x.key, y.key).then_with(|| y.version.cmp(&x.version)).then_with(|| a.cmp(&b));
+        let order =
+            self.order.compare(x.key, y.key).then_with(|| y.version.cmp(&x.version)).then_with(|| a.cmp(&b));
         if self.forward { order == Ordering::Less } else { order == Ordering::Greater }
     }
 

@@ -1,9 +1,9 @@
 //! A source of which only a span of keys counts: files are shared under key bounds.
 
-use crate::span::Span;
 use crate::entry::{EntryCursor, EntryRef};
 use crate::error::Result;
 use crate::order::KeyOrder;
+use crate::span::Span;
 use bytes::Bytes;
 use std::cmp::Ordering;
 

@@ -9,7 +9,10 @@ use super::Substrate;
 use crate::error::{Error, Result};
 use crate::manifest::{CheckpointEdit, Edit, SegmentEdit};
 use crate::mvcc::KeySpan;
-use crate::sync::atomic::{AtomicU64, Ordering::{Acquire, Relaxed, Release}};
+use crate::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
 use crate::sync::time::{Instant, now};
 use crate::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -58,6 +61,7 @@ pub struct Checkpoints {
     durable_version: AtomicU64,
     next_keyspace: AtomicU64,
     last: Mutex<Instant>,
+    wanted: AtomicBool,
     pub longest_micros: AtomicU64,
 }
 
@@ -70,6 +74,7 @@ impl Checkpoints {
             durable_version: AtomicU64::new(durable_version),
             next_keyspace: AtomicU64::new(u64::from(next_keyspace)),
             last: Mutex::new(now()),
+            wanted: AtomicBool::new(false),
             longest_micros: AtomicU64::new(0),
         }
     }
@@ -86,6 +91,16 @@ impl Checkpoints {
 
     pub fn since_last(&self) -> Duration {
         self.last.lock().elapsed()
+    }
+
+    /// Asks for a checkpoint before its time: files are held that it would free.
+    pub fn want(&self) {
+        self.wanted.store(true, Release);
+    }
+
+    /// Whether one was asked for since the last.
+    pub fn take_wanted(&self) -> bool {
+        self.wanted.swap(false, AcqRel)
     }
 
     /// A number for a new keyspace.
@@ -196,7 +211,9 @@ impl Substrate {
             match log.sync() {
                 Ok(edit) => segments.push(edit),
                 // A log of an earlier epoch that turns out damaged must not keep the rest from being safe.
-                Err(error @ Error::Corruption { .. }) => tracing::error!(%error, "a log cannot be accounted for"),
+                Err(error @ Error::Corruption { .. }) => {
+                    tracing::error!(%error, "a log cannot be accounted for")
+                }
                 Err(error) if error.is_no_space() && !is_sync(&error) => return Err(error),
                 Err(error) => return Err(self.sync_failed(error)),
             }

@@ -2,7 +2,10 @@
 
 use crate::error::{Error, Result};
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicBool, Ordering::{Acquire, Release}};
+use crate::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
 use arc_swap::ArcSwapOption;
 
 /// Latches the first failure after which nothing may be written any more: a sync that failed (what it should

@@ -7,10 +7,10 @@ mod reserve;
 mod tables;
 pub mod vouch;
 
-pub use checkpoint::{Checkpoints, DirtyLog, DirtySet};
+pub use checkpoint::{Checkpoints, DirtyLog, DirtySet, VERSIONS_PER_CHECKPOINT};
 pub use health::Health;
 pub use recovery::Recovery;
-pub use reserve::Reserve;
+pub use reserve::{RESERVE_FILE, Reserve};
 pub use tables::{TableHandle, Tables};
 
 use crate::cache::BlockCache;

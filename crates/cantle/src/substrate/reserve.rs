@@ -6,7 +6,10 @@
 
 use crate::error::{Error, Result};
 use crate::files::Files;
-use crate::sync::atomic::{AtomicBool, Ordering::{Acquire, Release}};
+use crate::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
 use crate::sync::{Arc, Mutex};
 use crate::vfs::OpenMode;
 use std::io;
@@ -91,7 +94,8 @@ impl Reserve {
             return Ok(true);
         }
         let path = files.dir.join(RESERVE_FILE);
-        let available = files.vfs.available_bytes(&files.dir).map_err(|e| Error::io("measure", &files.dir, e))?;
+        let available =
+            files.vfs.available_bytes(&files.dir).map_err(|e| Error::io("measure", &files.dir, e))?;
         let bytes = (available / RESERVE_FRACTION).min(RESERVE_BYTES_MAX);
         if available > PLENTY_BYTES {
             return Ok(true);

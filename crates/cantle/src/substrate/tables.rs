@@ -34,12 +34,24 @@ pub struct TableHandle {
 }
 
 impl TableHandle {
-    pub fn open(&self, tables: &Tables, files: &Files, order: &KeyOrder, cache: &BlockCache) -> Result<Arc<Table>> {
+    pub fn open(
+        &self,
+        tables: &Tables,
+        files: &Files,
+        order: &KeyOrder,
+        cache: &BlockCache,
+    ) -> Result<Arc<Table>> {
         if let Some(table) = tables.open.get(&self.file.id) {
             return Ok(table);
         }
         let handle = self.file.handle()?;
-        let table = Table::open(handle, self.file.path.clone(), (files.store, self.file.id), order.clone(), cache.clone())?;
+        let table = Table::open(
+            handle,
+            self.file.path.clone(),
+            (files.store, self.file.id),
+            order.clone(),
+            cache.clone(),
+        )?;
         let table = Arc::new(table);
         tables.open.insert(self.file.id, table.clone());
         Ok(table)

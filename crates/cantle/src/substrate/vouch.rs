@@ -20,8 +20,9 @@ use std::path::{Path, PathBuf};
 pub const VOUCH_FILE: &str = "PAGECACHE";
 const MAGIC: [u8; 8] = *b"CANTLEPC";
 const BLOCK_BYTES: usize = 4096;
+/// Bits of the state.
 const VOUCHED: u8 = 1;
-const REVOKED: u8 = 0;
+const PREVIOUS_COUNTS: u8 = 2;
 
 pub struct Vouch {
     path: PathBuf,
@@ -33,6 +34,9 @@ pub struct Vouch {
 struct Block {
     epoch: u64,
     vouched: bool,
+    /// Whether everything of the epoch before counts. Asked when the process died between writing this block and
+    /// recording its epoch in the manifest.
+    previous_counts: bool,
     identity: Vec<u8>,
 }
 
@@ -41,7 +45,9 @@ impl Block {
         let mut out = Vec::with_capacity(BLOCK_BYTES);
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&self.epoch.to_le_bytes());
-        out.push(if self.vouched { VOUCHED } else { REVOKED });
+        out.push(
+            if self.vouched { VOUCHED } else { 0 } | if self.previous_counts { PREVIOUS_COUNTS } else { 0 },
+        );
         out.extend_from_slice(&(self.identity.len() as u16).to_le_bytes());
         out.extend_from_slice(&self.identity);
         out.resize(BLOCK_BYTES - 4, 0);
@@ -61,7 +67,8 @@ impl Block {
         let (&state, fields) = fields.split_first()?;
         let (len, fields) = fields.split_first_chunk::<2>()?;
         let identity = fields.get(..usize::from(u16::from_le_bytes(*len)))?.to_vec();
-        Some(Self { epoch: u64::from_le_bytes(*epoch), vouched: state == VOUCHED, identity })
+        let (vouched, previous_counts) = (state & VOUCHED != 0, state & PREVIOUS_COUNTS != 0);
+        Some(Self { epoch: u64::from_le_bytes(*epoch), vouched, previous_counts, identity })
     }
 }
 
@@ -77,19 +84,24 @@ pub fn outlived(vfs: &dyn Vfs, dir: &Path, epoch: u64) -> bool {
         Ok(Block::decode(&bytes[..read]))
     };
     match (read(), vfs.page_cache_identity(dir)) {
-        (Ok(Some(block)), Ok(Some(identity))) => block.vouched && block.epoch == epoch && block.identity == identity,
+        (Ok(Some(block)), Ok(Some(identity))) if block.identity == identity => {
+            (block.epoch == epoch && block.vouched) || (block.epoch == epoch + 1 && block.previous_counts)
+        }
         // In doubt, the checkpoint counts.
         _ => false,
     }
 }
 
 impl Vouch {
-    /// Begins an epoch. With `vouch` the page cache is vouched for as long as no sync fails.
-    pub fn begin(vfs: &dyn Vfs, dir: &Path, epoch: u64, vouch: bool) -> Result<Self> {
+    /// Begins an epoch, before the manifest records it. With `vouch` the page cache is vouched for as long as no
+    /// sync fails.
+    pub fn begin(vfs: &dyn Vfs, dir: &Path, epoch: u64, vouch: bool, previous_counts: bool) -> Result<Self> {
         let path = dir.join(VOUCH_FILE);
-        let identity = if vouch { vfs.page_cache_identity(dir).ok().flatten().unwrap_or_default() } else { Vec::new() };
-        let fits = !identity.is_empty() && identity.len() < 1024;
-        let block = Block { epoch, vouched: fits, identity: if fits { identity } else { Vec::new() } };
+        let identity = vfs.page_cache_identity(dir).ok().flatten().filter(|identity| identity.len() < 1024);
+        let known = identity.is_some();
+        let identity = identity.unwrap_or_default();
+        let block =
+            Block { epoch, vouched: vouch && known, previous_counts: previous_counts && known, identity };
         let begin = || -> std::io::Result<Arc<dyn VfsFile>> {
             let exists = vfs.metadata(&path)?.is_some();
             let file = vfs.open(&path, if exists { OpenMode::ReadWrite } else { OpenMode::CreateNew })?;
@@ -113,10 +125,11 @@ impl Vouch {
     /// Nothing is vouched for any more.
     pub fn revoke(&self) -> Result<()> {
         let mut block = self.block.lock();
-        if !block.vouched {
+        if !block.vouched && !block.previous_counts {
             return Ok(());
         }
         block.vouched = false;
+        block.previous_counts = false;
         let Some(file) = &self.file else { return Ok(()) };
         file.write_at(&block.encode(), 0)
             .and_then(|()| file.sync_data())
@@ -130,7 +143,8 @@ mod tests {
 
     #[test]
     fn a_block_round_trips_and_any_flipped_bit_vouches_for_nothing() {
-        let block = Block { epoch: 7, vouched: true, identity: b"boot/device".to_vec() };
+        let block =
+            Block { epoch: 7, vouched: true, previous_counts: false, identity: b"boot/device".to_vec() };
         let bytes = block.encode();
         assert_eq!(Block::decode(&bytes), Some(block));
         for index in 0..bytes.len() {

@@ -112,6 +112,11 @@ impl Table {
         Ok(TableGet::Absent)
     }
 
+    /// Whether the filter lets a key of this hash pass. Without a filter everything passes.
+    pub(crate) fn may_contain(&self, hash: u64) -> Result<bool> {
+        Ok(self.footer.filter.payload_bytes == 0 || bloom::may_contain(&self.filter()?, hash))
+    }
+
     /// Walks all entries, caching the blocks it reads.
     pub(crate) fn cursor(self: &Arc<Self>) -> TableCursor {
         TableCursor::new(self.clone(), true)

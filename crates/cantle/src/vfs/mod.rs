@@ -16,12 +16,14 @@
 
 mod fault;
 mod lock_file;
+mod machine;
 mod mem;
 mod overlay;
 mod page_cache;
 mod std_fs;
 
 pub use fault::{Call, Failure, FaultVfs, Operation, Verdict};
+pub(crate) use machine::memory_bytes;
 pub use mem::{CrashPlan, MemFile, MemVfs, Survival, Tail};
 pub use overlay::OverlayVfs;
 pub use std_fs::StdVfs;

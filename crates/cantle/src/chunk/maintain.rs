@@ -1,0 +1,357 @@
+//! What is done in the background, and when: estimates after writes, rebalances for logs, space and reads,
+//! joins, memory.
+
+use super::Chunks;
+use super::chunk::Chunk;
+use super::funk::Source;
+use super::policy::{self, ChunkSizes};
+use super::write::SAMPLE;
+use crate::bounds::Bounds;
+use crate::entry::Kind;
+use crate::error::Result;
+use crate::layout::Op;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use bytes::Bytes;
+use std::ops::Bound;
+
+/// Counts are halved (EvenDB §4) every so many ticks: about every ten seconds.
+const DECAY_TICKS: u64 = 512;
+/// Rebalances submitted at a time: enough to keep the threads busy, few enough that each is still the best choice.
+const JOBS_MAX: usize = 4;
+/// Of the memory budget, what the in-memory indexes of logs may take.
+const MEMORY_INDEX_FRACTION: u64 = 4;
+/// Chunks looked at in one tick when memory is short.
+const HAND_CHUNKS: usize = 256;
+
+impl Chunks {
+    pub(super) fn chunk_sizes(&self, chunk: &Chunk) -> ChunkSizes {
+        let funk = chunk.funk.load();
+        let sizes = funk.sizes();
+        let range_deletes = funk.logs().filter_map(|segment| segment.loaded()).map(|parts| {
+            let memory = parts.memory.as_ref().map_or(0, |memory| memory.tombstones().len());
+            memory + parts.indexed.iter().map(|part| part.tombstones.len()).sum::<usize>()
+        });
+        ChunkSizes {
+            table_bytes: sizes.table_bytes,
+            log_bytes: sizes.log_bytes,
+            garbage_bytes: sizes.garbage_bytes + sizes.dropped_bytes,
+            files: funk.files.len(),
+            read_debt: chunk.read_debt(),
+            range_deletes: range_deletes.sum(),
+        }
+    }
+
+    /// After a write was published and its locks released.
+    pub(super) fn after_write<'a>(
+        &self,
+        chunk: &Arc<Chunk>,
+        ops: impl Iterator<Item = &'a Op>,
+        dropped: bool,
+    ) {
+        if dropped {
+            self.jobs.waiting.lock().push(Arc::downgrade(chunk));
+            return;
+        }
+        let counter = self.context.counters.writes.load(Relaxed);
+        for op in ops {
+            if op.kind == Kind::DeleteRange {
+                chunk.owe_reads(64);
+            } else if (counter + op.key.len() as u64).is_multiple_of(SAMPLE) {
+                self.estimate_garbage(chunk, op);
+            }
+        }
+        let funk = chunk.funk.load();
+        let log_bytes = funk.files.first().map_or(0, |file| file.bytes());
+        // The first file is the log that grew; the rest is looked at only when that is long enough to matter.
+        if log_bytes >= policy::log_limit_bytes(&self.limits(), &self.sizes()) {
+            self.submit(chunk);
+        }
+    }
+
+    /// One put of `SAMPLE` stands for all: if it overwrote something, so did the others.
+    fn estimate_garbage(&self, chunk: &Chunk, op: &Op) {
+        let funk = chunk.funk.load();
+        let Some(Source::Log(segment)) = funk.files.first().map(|file| &file.source) else { return };
+        let overwrites = match funk.overwrites(&self.context, &op.key) {
+            Ok(overwrites) => overwrites,
+            Err(error) => {
+                tracing::debug!(%error, "cannot estimate garbage");
+                return;
+            }
+        };
+        // A delete leaves nothing; what it deleted is taken for as long as what is written on average.
+        let entry_bytes = match op.kind {
+            Kind::Put => op.key.len() + op.value.len(),
+            _ => (segment.user_bytes.load(Relaxed) / (segment.len() / 512 + 1)) as usize,
+        };
+        if overwrites {
+            let bytes = SAMPLE * entry_bytes as u64;
+            segment.garbage_bytes.fetch_add(bytes, Relaxed);
+            self.context.totals.garbage_bytes.fetch_add(bytes as i64, Relaxed);
+        }
+    }
+
+    /// Has a chunk rebalanced in the background.
+    pub(super) fn submit(&self, chunk: &Arc<Chunk>) {
+        if self.context.read_only || self.released.load(Acquire) || chunk.queued.swap(true, AcqRel) {
+            return;
+        }
+        let sizes = self.chunk_sizes(chunk);
+        self.jobs.active.fetch_add(1, Relaxed);
+        self.jobs.freeing_bytes.fetch_add(sizes.garbage_bytes as i64, Relaxed);
+        let (this, chunk) = (self.this.clone(), chunk.clone());
+        self.context.pool.submit(move || {
+            let Some(chunks) = this.upgrade() else { return };
+            chunk.queued.store(false, Relaxed);
+            if chunks.context.health.check_writable().is_ok() && !chunks.released.load(Acquire) {
+                match chunks.rebalance(&chunk) {
+                    Ok(_) => chunks.after_rebalance(&chunk),
+                    // The chunk is as it was; the next tick tries again.
+                    Err(error) => tracing::warn!(%error, chunk = chunk.id, "rebalance failed"),
+                }
+            }
+            chunks.jobs.active.fetch_sub(1, Relaxed);
+            chunks.jobs.freeing_bytes.fetch_sub(sizes.garbage_bytes as i64, Relaxed);
+            chunks.rebalance_for_space();
+        });
+    }
+
+    fn after_rebalance(&self, chunk: &Arc<Chunk>) {
+        if self.context.files.held_bytes() > policy::held_limit_bytes(&self.limits(), &self.sizes()) {
+            self.context.checkpoints.want();
+            self.context.pool.wake();
+        }
+        if let Err(error) = self.join_if_small(chunk) {
+            tracing::warn!(%error, chunk = chunk.id, "merge of neighbours failed");
+        }
+    }
+
+    /// Rebalances what gains most for as long as the keyspace exceeds its space bound.
+    fn rebalance_for_space(&self) {
+        let limits = self.limits();
+        loop {
+            if self.jobs.active.load(Relaxed) >= JOBS_MAX {
+                return;
+            }
+            let sizes = self.sizes();
+            let over = policy::over_bytes(&limits, &sizes) as i64;
+            // What checkpoints and jobs under way will free needs nobody else.
+            let coming = self.jobs.freeing_bytes.load(Relaxed) + self.context.files.held_bytes() as i64;
+            if over <= coming {
+                return;
+            }
+            let Some(chunk) = self.best_candidate() else { return };
+            self.submit(&chunk);
+        }
+    }
+
+    fn best_candidate(&self) -> Option<Arc<Chunk>> {
+        /// A chunk of which less is garbage is not worth rewriting.
+        const GAIN_MIN: f64 = 0.02;
+        let mut candidates = self.jobs.candidates.lock();
+        for _ in 0..2 {
+            while let Some(chunk) = candidates.pop() {
+                if let Some(chunk) = chunk.upgrade()
+                    && !chunk.queued.load(Relaxed)
+                    && !chunk.is_changing()
+                    && policy::gain(&self.chunk_sizes(&chunk)) >= GAIN_MIN
+                {
+                    return Some(chunk);
+                }
+            }
+            let view = self.index.view();
+            let mut by_gain: Vec<_> = view
+                .iter()
+                .map(|(_, chunk)| (policy::gain(&self.chunk_sizes(chunk)), Arc::downgrade(chunk)))
+                .collect();
+            by_gain.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+            // A few at a time: gains change while the first are rebalanced.
+            let keep = by_gain.len() - (by_gain.len() / 16).clamp(1, 64).min(by_gain.len());
+            candidates.extend(by_gain.drain(keep..).map(|(_, chunk)| chunk));
+        }
+        None
+    }
+
+    /// Called every few milliseconds.
+    pub(super) fn maintain(&self) {
+        if self.context.read_only || self.released.load(Acquire) {
+            return;
+        }
+        let ticks = self.jobs.ticks.fetch_add(1, Relaxed);
+        self.brake();
+        self.rebalance_for_space();
+        self.purge_waiting();
+        let budget = self.context.cache.capacity_bytes() / MEMORY_INDEX_FRACTION;
+        if self.context.memory_index_bytes.load(Relaxed) > budget {
+            self.free_memory();
+        }
+        if ticks.is_multiple_of(16) {
+            self.look_around(ticks.is_multiple_of(DECAY_TICKS));
+        }
+    }
+
+    /// Finds chunks that are due for their own sake, and lets counts decay.
+    fn look_around(&self, decay: bool) {
+        let (limits, sizes) = (self.limits(), self.sizes());
+        let view = self.index.view();
+        // A large keyspace is looked over in turns, so that this stays a matter of microseconds.
+        const CHUNKS_PER_LOOK: usize = 1024;
+        let from = self.jobs.look.lock().take().unwrap_or_default();
+        let mut chunks = view.iter_from(&from);
+        for (_, chunk) in chunks.by_ref().take(CHUNKS_PER_LOOK) {
+            if policy::due(&self.chunk_sizes(chunk), &limits, &sizes).is_some() && !chunk.is_changing() {
+                self.submit(chunk);
+            }
+        }
+        *self.jobs.look.lock() = chunks.next().map(|(key, _)| key.clone());
+        if decay {
+            view.iter().for_each(|(_, chunk)| chunk.decay());
+        }
+    }
+
+    /// Slows writers in proportion to how far the space bound is exceeded.
+    fn brake(&self) {
+        /// Exceeding the bound by this fraction is what rebalances under way account for.
+        const TOLERANCE: f64 = 0.02;
+        /// At this fraction more, writers are as slow as maintenance.
+        const FULL: f64 = 0.10;
+        let (limits, sizes) = (self.limits(), self.sizes());
+        let over = policy::over_bytes(&limits, &sizes) as f64
+            / (sizes.live_bytes.max(1) as f64 * limits.space_amplification);
+        let overload = (over - TOLERANCE) / FULL;
+        // A rebalance moves some 100 MB a second; of that a part is garbage that it frees.
+        self.context.throttle.set(overload, 100e6 * (limits.space_amplification - 1.0).clamp(0.1, 1.0));
+    }
+
+    /// Tries again to purge chunks whose dropped files a snapshot still needed.
+    fn purge_waiting(&self) {
+        let waiting = std::mem::take(&mut *self.jobs.waiting.lock());
+        if waiting.is_empty() {
+            return;
+        }
+        let oldest = self.context.mvcc.open_versions().first().copied();
+        for chunk in waiting {
+            let Some(strong) = chunk.upgrade() else { continue };
+            let funk = strong.funk.load();
+            let dropped = funk
+                .files
+                .iter()
+                .filter_map(|file| file.dropped.as_ref())
+                .map(|dropped| dropped.version)
+                .min();
+            match dropped {
+                Some(version) if oldest.is_some_and(|oldest| oldest < version) => {
+                    self.jobs.waiting.lock().push(chunk)
+                }
+                Some(_) => {
+                    self.submit(&strong);
+                    // Until a rebalance has seen to it.
+                    self.jobs.waiting.lock().push(chunk);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Indexes parts of logs on disk, the coldest first by way of a clock hand, until memory suffices.
+    fn free_memory(&self) {
+        let view = self.index.view();
+        let from: Bytes = self.jobs.hand.lock().take().unwrap_or_default();
+        let mean_heat =
+            1 + view.iter_from(&from).take(HAND_CHUNKS).map(|(_, chunk)| chunk.heat()).sum::<u64>()
+                / HAND_CHUNKS as u64;
+        let mut chunks = view.iter_from(&from);
+        for (_, chunk) in chunks.by_ref().take(HAND_CHUNKS) {
+            if chunk.heat() > 2 * mean_heat {
+                continue;
+            }
+            if let Some(mut writer) = chunk.writer.try_lock()
+                && let Some(active) = &mut writer.active
+                && let Err(error) = self.index_part(active)
+            {
+                tracing::warn!(%error, "cannot index a part of a log");
+            }
+            for segment in chunk.funk.load().logs() {
+                segment.unload(&self.context);
+            }
+        }
+        *self.jobs.hand.lock() = chunks.next().map(|(key, _)| key.clone());
+    }
+
+    /// Before closing: what is indexed in memory only would be scanned at the next opening.
+    pub(super) fn index_all_parts(&self) -> Result<()> {
+        for (_, chunk) in self.index.view().iter() {
+            if let Some(active) = &mut chunk.writer.lock().active {
+                self.index_part(active)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rebalances every chunk that overlaps the bounds, now and in this thread, and joins small neighbours.
+    pub(super) fn compact_chunks(&self, bounds: &Bounds) -> Result<()> {
+        let mut at = match &bounds.start {
+            Bound::Unbounded => None,
+            Bound::Included(key) | Bound::Excluded(key) => Some(Bytes::copy_from_slice(key)),
+        };
+        loop {
+            let chunk = match &at {
+                Some(key) => self.index.find(key),
+                None => self.first(),
+            };
+            if !chunk.span.overlaps(&self.context.order, bounds) {
+                return Ok(());
+            }
+            let sorted = {
+                let funk = chunk.funk.load();
+                funk.files.len() <= 1
+                    && funk.logs().next().is_none()
+                    && funk.files.iter().all(|file| file.dropped.is_none())
+            };
+            if !sorted {
+                // Somebody else may be at it: then wait for him and look again.
+                while !self.rebalance(&chunk)? && chunk.is_changing() {
+                    crate::sync::thread::sleep(std::time::Duration::from_millis(1));
+                }
+            }
+            let Some(end) = chunk.span.end.clone() else { break };
+            at = Some(end);
+        }
+        for chunk in self.overlapping(bounds) {
+            while self.join_if_small(&self.index.find(chunk.span.start.as_deref().unwrap_or_default()))? {}
+        }
+        Ok(())
+    }
+
+    /// The share of a chunk's bytes that lies within bounds which cover it in part.
+    pub(super) fn approximate_part(
+        &self,
+        funk: &super::funk::Funk,
+        bounds: &Bounds,
+        sizes: super::funk::FunkSizes,
+    ) -> Result<u64> {
+        let context = &self.context;
+        let mut bytes = 0;
+        let mut table_bytes = 0;
+        for file in funk.files.iter().filter(|file| file.dropped.is_none()) {
+            if let Source::Table(handle) = &file.source {
+                let table = handle.open(&context.tables, &context.files, &context.order, &context.cache)?;
+                let end_bytes = handle.file.bytes();
+                let from = match &bounds.start {
+                    Bound::Included(key) | Bound::Excluded(key) => table.offset_of(key)?,
+                    Bound::Unbounded => 0,
+                };
+                let to = match &bounds.end {
+                    Bound::Included(key) | Bound::Excluded(key) => table.offset_of(key)?,
+                    Bound::Unbounded => end_bytes,
+                };
+                bytes += to.saturating_sub(from);
+                table_bytes += end_bytes;
+            }
+        }
+        // The log is taken to be spread as the tables are; without tables, half of it lies within.
+        let share = if table_bytes == 0 { 0.5 } else { bytes as f64 / table_bytes as f64 };
+        Ok(bytes + (sizes.log_bytes as f64 * share) as u64)
+    }
+}

@@ -1,0 +1,164 @@
+//! A keyspace from what the manifest says of it, or a new one.
+
+use super::chunk::Chunk;
+use super::context::{ChunkOptions, Context};
+use super::edit::{ChunkEdit, ChunkMap, ChunkRecord};
+use super::funk::{FileRef, Funk, FunkSizes, Source};
+use super::index::ChunkIndex;
+use super::segment::{OpenEnded, Segment};
+use super::{Chunks, Jobs};
+use crate::error::{Error, Result};
+use crate::format::header::FileKind;
+use crate::manifest::SegmentEdit;
+use crate::order::KeyOrder;
+use crate::span::Span;
+use crate::substrate::{Substrate, TableHandle};
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
+use bytes::Bytes;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+/// What a chunk's record in the manifest becomes.
+pub struct OpenState<'a> {
+    pub map: ChunkMap,
+    pub segments: &'a HashMap<u64, SegmentEdit>,
+    /// Whether logs may hold more than the manifest says (`substrate::vouch`).
+    pub outlived: bool,
+}
+
+impl Chunks {
+    /// The edit that creates a keyspace: one chunk for all keys.
+    pub fn first_edit() -> ChunkEdit {
+        ChunkEdit::Replace {
+            removed: Vec::new(),
+            added: vec![ChunkRecord { id: 1, start: None, files: Vec::new() }],
+        }
+    }
+
+    pub fn open(
+        substrate: Arc<Substrate>,
+        keyspace: u32,
+        order: KeyOrder,
+        options: ChunkOptions,
+        state: OpenState<'_>,
+    ) -> Result<Arc<Self>> {
+        let context = Arc::new(Context::new(substrate, keyspace, order.clone(), options));
+        let mut records: Vec<ChunkRecord> = state.map.chunks.into_values().collect();
+        records.sort_by(|a, b| match (&a.start, &b.start) {
+            (Some(a), Some(b)) => order.compare(a, b),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        });
+        let damaged = |what: &str| {
+            Error::corruption(context.manifest.path(), 0, format!("keyspace {keyspace}: {what}"))
+        };
+        if records.first().is_none_or(|first| first.start.is_some()) {
+            return Err(damaged("its first chunk is missing"));
+        }
+        let out_of_order = |pair: &[ChunkRecord]| match (&pair[0].start, &pair[1].start) {
+            (Some(a), Some(b)) => order.compare(a, b) != Ordering::Less,
+            (None, Some(b)) => b.is_empty(),
+            (_, None) => true,
+        };
+        if records.windows(2).any(out_of_order) {
+            return Err(damaged("two chunks begin at the same key"));
+        }
+        let next_chunk = records.iter().map(|record| record.id).max().unwrap_or(0) + 1;
+        let ends: Vec<Option<Bytes>> =
+            records.iter().skip(1).map(|record| record.start.clone()).chain([None]).collect();
+        let mut opener = Opener {
+            context: &context,
+            segments: state.segments,
+            outlived: state.outlived,
+            files: HashMap::new(),
+        };
+        let mut sizes = FunkSizes::default();
+        let mut entries = Vec::with_capacity(records.len());
+        let mut dropped = Vec::new();
+        for (record, end) in records.into_iter().zip(ends) {
+            let key = record.start.clone().unwrap_or_default();
+            let chunk = opener.chunk(record, end);
+            let funk = chunk.funk.load();
+            sizes.add(&funk.sizes());
+            if funk.files.iter().any(|file| file.dropped.is_some()) {
+                dropped.push(Arc::downgrade(&chunk));
+            }
+            drop(funk);
+            entries.push((key, chunk));
+        }
+        let chunks = Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            index: ChunkIndex::new(order, entries),
+            context,
+            next_chunk: AtomicU64::new(next_chunk),
+            jobs: Jobs::default(),
+            released: AtomicBool::new(false),
+        });
+        chunks.account(&FunkSizes::default(), &sizes);
+        *chunks.jobs.waiting.lock() = dropped;
+        Ok(chunks)
+    }
+}
+
+struct Opener<'a> {
+    context: &'a Arc<Context>,
+    segments: &'a HashMap<u64, SegmentEdit>,
+    outlived: bool,
+    /// Files that several chunks share are one object.
+    files: HashMap<u64, Source>,
+}
+
+impl Opener<'_> {
+    fn chunk(&mut self, record: ChunkRecord, end: Option<Bytes>) -> Arc<Chunk> {
+        let span = Span { start: record.start, end };
+        let mut files = Vec::with_capacity(record.files.len());
+        for file in record.files {
+            // Beyond the last checkpoint a log that it does not know holds nothing that counts.
+            let known =
+                file.kind == FileKind::Table || self.outlived || self.segments.contains_key(&file.file);
+            if !known {
+                continue;
+            }
+            let source = self.source(&file).clone();
+            let file = FileRef {
+                span: file.span.clone().unwrap_or_else(|| span.clone()),
+                dropped: file.dropped(),
+                share_bytes: file.share_bytes,
+                source,
+            };
+            file.file().retain();
+            files.push(file);
+        }
+        Arc::new(Chunk::new(record.id, span, Funk { files }))
+    }
+
+    fn source(&mut self, record: &super::edit::FileRecord) -> &Source {
+        let Self { context, segments, outlived, files } = self;
+        files.entry(record.file).or_insert_with(|| {
+            let file = context.files.adopt(record.kind, record.file, context.keyspace, record.bytes);
+            match record.kind {
+                FileKind::Table => Source::Table(Arc::new(TableHandle {
+                    file,
+                    user_bytes: record.user_bytes,
+                    entries: record.entries,
+                })),
+                _ => {
+                    let recorded = segments
+                        .get(&record.file)
+                        .copied()
+                        .unwrap_or(SegmentEdit { file: record.file, ..SegmentEdit::default() });
+                    file.set_bytes(recorded.len);
+                    let segment =
+                        Arc::new(Segment::unloaded(file, context.order.clone(), recorded, *outlived));
+                    if *outlived {
+                        // The first checkpoint finds out how long it is and makes it durable.
+                        context
+                            .dirty
+                            .add(Arc::new(OpenEnded { context: context.clone(), segment: segment.clone() }));
+                    }
+                    Source::Log(segment)
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! Reading and checking everything, and letting go of everything.
+
+use super::Chunks;
+use super::funk::{FunkSizes, Source};
+use super::log_record::LogRecord;
+use super::segment::Segment;
+use crate::error::{Error, Result};
+use crate::stats::Report;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering::AcqRel;
+use std::collections::HashSet;
+
+impl Chunks {
+    pub(super) fn verify_files(&self, report: &mut Report) {
+        let context = &self.context;
+        let mut seen = HashSet::new();
+        for (_, chunk) in self.index.view().iter() {
+            let funk = chunk.funk.load_full();
+            for file in &funk.files {
+                if !seen.insert(file.file().id) {
+                    continue;
+                }
+                report.files += 1;
+                report.bytes += file.file().bytes();
+                let verified = match &file.source {
+                    Source::Table(handle) => {
+                        // From the file, not from a table that is open already.
+                        let open = || {
+                            crate::table::Table::open(
+                                handle.file.handle()?,
+                                handle.file.path.clone(),
+                                (context.files.store, handle.file.id),
+                                context.order.clone(),
+                                context.cache.clone(),
+                            )
+                        };
+                        open().and_then(|table| table.verify(&mut |damage| report.damage.push(damage)))
+                    }
+                    Source::Log(segment) => self.verify_log(segment),
+                };
+                match verified {
+                    Ok(entries) => report.entries += entries,
+                    Err(error) => report.damage.push(error),
+                }
+            }
+        }
+    }
+
+    /// Reads a log from end to end, then by way of its index.
+    fn verify_log(&self, segment: &Arc<Segment>) -> Result<u64> {
+        let context = &self.context;
+        segment.flush()?;
+        // The length first: what comes later is not looked at.
+        let parts = segment.parts(context)?;
+        let len = segment.len();
+        let records = crate::log::RecordFile {
+            file: segment.file.handle()?,
+            path: segment.file.path.clone(),
+            header: parts.header,
+        };
+        if len <= crate::format::header::HEADER_BYTES {
+            return Ok(0);
+        }
+        crate::format::header::FileHeader::read(
+            &*records.file,
+            &records.path,
+            crate::format::header::FileKind::Log,
+        )?;
+        let mut scan = records.scan(0, len);
+        let mut entries = 0;
+        loop {
+            let offset = scan.offset();
+            let Some(record) = scan.next()? else { break };
+            let decoded = LogRecord::decode(record.payload, parts.header.base_version).map_err(|what| {
+                Error::corruption(&records.path, offset, format!("a log record {}", what.0))
+            })?;
+            entries += u64::from(matches!(decoded, LogRecord::Op(_)));
+        }
+        if scan.offset() != len {
+            return Err(Error::corruption(&records.path, scan.offset(), "the log ends too early"));
+        }
+        Ok(entries)
+    }
+
+    /// The keyspace was dropped and nothing can undo that any more.
+    pub(super) fn release_files(&self) {
+        if self.released.swap(true, AcqRel) {
+            return;
+        }
+        for (_, chunk) in self.index.view().iter() {
+            // Waits for a rebalance under way, which would refer to new files.
+            let _change = loop {
+                match chunk.begin_change() {
+                    Some(change) => break change,
+                    None => crate::sync::thread::sleep(std::time::Duration::from_millis(1)),
+                }
+            };
+            let mut writer = chunk.writer.lock();
+            writer.active = None;
+            writer.retired = true;
+            let funk = chunk.funk.load_full();
+            self.account(&funk.sizes(), &FunkSizes::default());
+            self.release(&funk.files, &[]);
+        }
+    }
+}

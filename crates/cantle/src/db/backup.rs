@@ -1,0 +1,137 @@
+//! Backups and verification.
+
+use super::foreign::{Found, look};
+use super::store::Store;
+use crate::error::{Error, Result};
+use crate::files::{Files, file_name};
+use crate::format::header::FileKind;
+use crate::manifest::{CheckpointEdit, Edit, Manifest, State, replay};
+use crate::stats::Report;
+use crate::sync::Arc;
+use crate::vfs::{OpenMode, StdVfs, Vfs};
+use std::io;
+use std::path::Path;
+
+const COPY_BYTES: usize = 1 << 20;
+
+/// Keeps the files of a checkpoint from being unlinked.
+struct Pin<'a>(&'a Files);
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.0.unpin();
+    }
+}
+
+impl Store {
+    pub(super) fn backup(&self, dir: &Path) -> Result<()> {
+        self.check_open()?;
+        let files = &self.substrate.files;
+        // A store that is opened for reading keeps its own changes in memory; the backup goes to the disk.
+        let base = self.options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
+        let vfs = &*base;
+        if let Found::Store { .. } = look(vfs, dir)? {
+            return Err(Error::AlreadyExists { path: dir.to_path_buf() });
+        }
+        if !vfs.list(dir).unwrap_or_default().is_empty() {
+            return Err(Error::NotAStore {
+                path: dir.to_path_buf(),
+                what: "a backup goes into a new or an empty directory".into(),
+            });
+        }
+        files.pin();
+        let _pin = Pin(files);
+        if !self.options.read_only {
+            self.substrate.checkpoint()?;
+        }
+        // What the manifest says as of its last checkpoint; later edits do not count here.
+        let state = {
+            let manifest = self.substrate.manifest.path();
+            replay(&*files.vfs, &manifest, super::open::new_layout, self.options.read_only)?.state
+        };
+        vfs.create_dir_all(dir).map_err(|e| Error::io("create directory", dir, e))?;
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            vfs.sync_dir(parent).map_err(|e| Error::io("sync directory", parent, e))?;
+        }
+        let mut wanted = Vec::new();
+        for keyspace in state.keyspaces.values() {
+            keyspace.layout.files(&mut |kind, id| wanted.push((kind, id)));
+        }
+        wanted.sort_unstable_by_key(|&(_, id)| id);
+        wanted.dedup();
+        for (kind, id) in wanted {
+            let (from, to) = (files.path(kind, id), dir.join(file_name(kind, id)));
+            let linked = kind == FileKind::Table && vfs.hard_link(&from, &to).is_ok();
+            if linked {
+                continue;
+            }
+            // A log goes on growing: what the checkpoint vouches for is copied.
+            let len = match (kind, state.segments.get(&id)) {
+                (FileKind::Log, Some(segment)) => Some(segment.len),
+                (FileKind::Log, None) => continue,
+                _ => None,
+            };
+            copy(vfs, &from, &to, len)?;
+        }
+        self.write_manifest(base, dir, &state)
+    }
+
+    fn write_manifest(&self, vfs: Arc<dyn Vfs>, dir: &Path, state: &State) -> Result<()> {
+        let ours = &self.substrate.files;
+        let files =
+            Arc::new(Files::new(vfs, dir.to_path_buf(), ours.store, state.start.epoch, ours.next_id()));
+        let mut edits = Vec::new();
+        state.dump(&mut |edit| edits.push(edit));
+        edits.push(Edit::Checkpoint(CheckpointEdit {
+            next_file: files.peek_id() + 1,
+            ..state.checkpoint.clone()
+        }));
+        Manifest::create(files, super::open::new_layout, &edits)?;
+        Ok(())
+    }
+
+    pub(super) fn verify(&self) -> Result<Report> {
+        self.check_open()?;
+        let files = &self.substrate.files;
+        let mut report = Report::default();
+        files.pin();
+        let _pin = Pin(files);
+        let manifest = self.substrate.manifest.path();
+        report.files += 1;
+        report.bytes += self.substrate.manifest.bytes();
+        if let Err(error) = replay(&*files.vfs, &manifest, super::open::new_layout, true) {
+            report.damage.push(error);
+        }
+        for keyspace in self.all_keyspaces() {
+            keyspace.layout.verify(&mut report);
+        }
+        let names = files.vfs.list(&files.dir).map_err(|e| Error::io("list", &files.dir, e))?;
+        report.unknown_files = names
+            .into_iter()
+            .filter(|name| !super::foreign::is_ours(name))
+            .map(|name| files.dir.join(name))
+            .collect();
+        Ok(report)
+    }
+}
+
+fn copy(vfs: &dyn Vfs, from: &Path, to: &Path, len: Option<u64>) -> Result<()> {
+    let source = vfs.open(from, OpenMode::Read).map_err(|e| Error::io("open", from, e))?;
+    let len = match len {
+        Some(len) => len,
+        None => source.len().map_err(|e| Error::io("measure", from, e))?,
+    };
+    let target = vfs.open(to, OpenMode::CreateNew).map_err(|e| Error::io("create", to, e))?;
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut offset = 0;
+    while offset < len {
+        let piece = &mut buffer[..COPY_BYTES.min((len - offset) as usize)];
+        let read = source.read_at(piece, offset).map_err(|e| Error::io("read", from, e))?;
+        if read == 0 {
+            return Err(Error::io("read", from, io::ErrorKind::UnexpectedEof.into()));
+        }
+        target.write_at(&piece[..read], offset).map_err(|e| Error::io("write to", to, e))?;
+        offset += read as u64;
+    }
+    target.sync_data().map_err(|e| Error::io("sync", to, e))
+}

@@ -1,0 +1,75 @@
+//! A movable position in a range.
+
+use super::keyspace::KeyspaceInner;
+use super::snapshot::Snapshot;
+use crate::bounds::Bounds;
+use crate::error::Result;
+use crate::layout::PairCursor;
+use crate::sync::Arc;
+
+/// A position among the pairs of a range, as of one snapshot. It may turn round at any time. Every movement says
+/// whether there is a pair under the cursor; after an error there is none.
+///
+/// Open for hours it hinders nobody: rebalances go on, and only the versions that it sees are kept.
+pub struct Cursor {
+    inner: Box<dyn PairCursor>,
+    snapshot: Snapshot,
+}
+
+impl Cursor {
+    pub(super) fn new(snapshot: &Snapshot, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Self {
+        let inner = keyspace.layout.clone().cursor(bounds, snapshot.guard.clone());
+        Self { inner, snapshot: snapshot.clone() }
+    }
+
+    /// To the first pair at or after `key`.
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.check()?;
+        self.inner.seek(key.as_ref())
+    }
+
+    /// To the first pair.
+    pub fn seek_to_first(&mut self) -> Result<bool> {
+        self.check()?;
+        self.inner.seek_to_first()
+    }
+
+    /// To the last pair.
+    pub fn seek_to_last(&mut self) -> Result<bool> {
+        self.check()?;
+        self.inner.seek_to_last()
+    }
+
+    /// To the next pair. From nowhere (a new cursor, or one past an end) it goes nowhere.
+    #[expect(clippy::should_implement_trait, reason = "a cursor lends its pair, which an iterator cannot")]
+    pub fn next(&mut self) -> Result<bool> {
+        self.check()?;
+        self.inner.next()
+    }
+
+    /// To the previous pair.
+    pub fn prev(&mut self) -> Result<bool> {
+        self.check()?;
+        self.inner.prev()
+    }
+
+    /// The key under the cursor.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.inner.pair().map(|(key, _)| &key[..])
+    }
+
+    /// The value under the cursor.
+    pub fn value(&self) -> Option<&[u8]> {
+        self.inner.pair().map(|(_, value)| &value[..])
+    }
+
+    fn check(&self) -> Result<()> {
+        self.snapshot.handle.store.check_open()
+    }
+}
+
+impl std::fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cursor").field("key", &self.key()).finish_non_exhaustive()
+    }
+}

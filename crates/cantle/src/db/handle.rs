@@ -1,0 +1,140 @@
+//! The handle to an open store.
+
+use super::batch::WriteBatch;
+use super::keyspace::{Keyspace, KeyspaceInner};
+use super::snapshot::Snapshot;
+use super::store::Store;
+use crate::error::{Error, Result};
+use crate::mvcc::KeySpan;
+use crate::options::{KeyspaceOptions, Options, WriteOptions};
+use crate::stats::{Report, Stats};
+use crate::sync::Arc;
+use std::path::Path;
+
+/// Closes the store when the last of `Db`, `Keyspace`, `Snapshot`, `Range` and `Cursor` is gone.
+pub(crate) struct Handle {
+    pub(super) store: Arc<Store>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Err(error) = self.store.close() {
+            tracing::error!(%error, "closing the store failed");
+        }
+    }
+}
+
+/// An open store. Cheap to clone; every method may be called from any thread at any time.
+///
+/// `Db`'s own operations work on the keyspace named `default`.
+///
+/// ```
+/// # fn main() -> cantle::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path().join("store");
+/// let db = cantle::Db::open(path)?;
+/// db.put("user1/2024", "hello")?;
+/// assert_eq!(db.get("user1/2024")?.as_deref(), Some(&b"hello"[..]));
+/// for pair in db.prefix("user1/").rev() {
+///     let (key, value) = pair?;
+///     println!("{key:?} {value:?}");
+/// }
+/// db.close()?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Db {
+    pub(super) handle: Arc<Handle>,
+}
+
+impl Db {
+    /// Opens the store in directory `path` with the default options, creating it if there is none.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Options::new().open(path)
+    }
+
+    pub(crate) fn open_with(path: &Path, options: Options) -> Result<Self> {
+        let store = super::open::open(path, options)?;
+        Ok(Self { handle: Arc::new(Handle { store }) })
+    }
+
+    /// The keyspace that the operations work on.
+    pub(super) fn own(&self) -> &Arc<KeyspaceInner> {
+        &self.handle.store.default
+    }
+
+    /// Applies a batch: all of it or nothing, seen whole or not at all, over any keys and keyspaces.
+    pub fn write(&self, batch: WriteBatch) -> Result<()> {
+        self.write_with(batch, WriteOptions::new())
+    }
+
+    /// Applies a batch that may ask for more durability than the store's.
+    pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
+        self.handle.store.write_batch(batch, options.durability)
+    }
+
+    /// The store as it is now, for as long as the snapshot lives.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::take(&self.handle, KeySpan::ALL)
+    }
+
+    /// The keyspace of this name, created if there is none. The layout and the comparator of an existing one must
+    /// be the same, or not given; other options take effect, save for `default`, which has those given at opening.
+    pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        let inner = self.handle.store.keyspace(name, options)?;
+        Ok(Keyspace { handle: self.handle.clone(), inner })
+    }
+
+    /// The names of all keyspaces, in order.
+    pub fn keyspaces(&self) -> Result<Vec<String>> {
+        self.handle.store.check_open()?;
+        Ok(self.handle.store.all_keyspaces().iter().map(|keyspace| keyspace.name.clone()).collect())
+    }
+
+    /// Drops a keyspace with everything in it. Its space comes back once no snapshot reads it.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.handle.store.drop_keyspace(name)
+    }
+
+    /// Makes everything that was acknowledged before durable. Callers at the same time share one checkpoint.
+    pub fn sync(&self) -> Result<()> {
+        self.handle.store.check_writable()?;
+        self.handle.store.substrate.checkpoint()
+    }
+
+    /// Writes a consistent copy of the store into a new or empty directory: a store that opens. Tables are shared
+    /// by hard links where both are on one file system.
+    pub fn backup(&self, dir: impl AsRef<Path>) -> Result<()> {
+        self.handle.store.backup(dir.as_ref())
+    }
+
+    /// Counters and sizes, in microseconds.
+    pub fn stats(&self) -> Stats {
+        self.handle.store.stats()
+    }
+
+    /// Reads and checks every file. Damage is in the report, not an error.
+    pub fn verify(&self) -> Result<Report> {
+        self.handle.store.verify()
+    }
+
+    /// Makes everything durable and closes the store. Other handles give [`Error::Closed`] from now on; the lock
+    /// goes with the last of them.
+    pub fn close(&self) -> Result<()> {
+        if self.handle.store.substrate.health.is_closed() {
+            return Err(Error::Closed);
+        }
+        self.handle.store.close()
+    }
+
+    /// The store's directory.
+    pub fn path(&self) -> &Path {
+        &self.handle.store.path
+    }
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db").field("path", &self.handle.store.path).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,120 @@
+//! A named, ordered set of pairs within a store, with a layout of its own.
+
+use super::handle::Handle;
+use crate::error::{Error, Result};
+use crate::layout::Layout as LayoutTrait;
+use crate::manifest::{Edit, KeyspaceEdit};
+use crate::mvcc::KeySpan;
+use crate::order::KeyOrder;
+use crate::stats::KeyspaceStats;
+use crate::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
+use crate::sync::{Arc, Mutex};
+
+/// The longest metadata of an application.
+const METADATA_BYTES_MAX: usize = 64 << 10;
+
+pub(crate) struct KeyspaceInner {
+    pub(super) id: u32,
+    pub(super) name: String,
+    pub(super) order: KeyOrder,
+    pub(super) layout: Arc<dyn LayoutTrait>,
+    pub(super) chunks: Arc<crate::chunk::Chunks>,
+    pub(super) layout_code: u8,
+    pub(super) metadata: Mutex<Vec<u8>>,
+    pub(super) dropped: AtomicBool,
+}
+
+impl KeyspaceInner {
+    pub(super) fn stats(&self) -> KeyspaceStats {
+        KeyspaceStats { name: self.name.clone(), ..self.layout.stats() }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        if self.dropped.load(Acquire) { Err(Error::NoKeyspace(self.name.clone())) } else { Ok(()) }
+    }
+
+    pub(super) fn mark_dropped(&self) {
+        self.dropped.store(true, Release);
+    }
+
+    pub(super) fn edit(&self, metadata: Vec<u8>) -> KeyspaceEdit {
+        KeyspaceEdit {
+            keyspace: self.id,
+            name: self.name.clone(),
+            layout: self.layout_code,
+            comparator: self.order.name().to_owned(),
+            metadata,
+        }
+    }
+
+    /// The keys from one bound to another as a span that writers announce.
+    pub(super) fn span(&self, bounds: &crate::bounds::Bounds) -> KeySpan {
+        use std::ops::Bound;
+        let prefix = |bound: &Bound<Vec<u8>>, open: u64| match bound {
+            Bound::Unbounded => Some(open),
+            Bound::Included(key) | Bound::Excluded(key) => self.order.prefix(key),
+        };
+        match (prefix(&bounds.start, 0), prefix(&bounds.end, u64::MAX)) {
+            (Some(lo), Some(hi)) => KeySpan { lo, hi },
+            _ => KeySpan::ALL,
+        }
+    }
+}
+
+/// A handle to a keyspace: the same operations as [`Db`](crate::Db), on its pairs. Cheap to clone, usable from
+/// any thread.
+///
+/// After [`drop_keyspace`](crate::Db::drop_keyspace) every operation gives [`Error::NoKeyspace`], but snapshots
+/// taken before go on reading.
+#[derive(Clone)]
+pub struct Keyspace {
+    pub(super) handle: Arc<Handle>,
+    pub(super) inner: Arc<KeyspaceInner>,
+}
+
+impl Keyspace {
+    /// The keyspace that the operations work on.
+    pub(super) fn own(&self) -> &Arc<KeyspaceInner> {
+        &self.inner
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Its counters and sizes, in microseconds.
+    pub fn stats(&self) -> KeyspaceStats {
+        self.inner.stats()
+    }
+
+    /// Bytes of the application's own that are kept with the keyspace (the command keeps the names and types of
+    /// key columns there). Empty until set.
+    pub fn metadata(&self) -> Vec<u8> {
+        self.inner.metadata.lock().clone()
+    }
+
+    /// Replaces the metadata; at most 64 KiB. Durable when this returns.
+    pub fn set_metadata(&self, bytes: &[u8]) -> Result<()> {
+        if bytes.len() > METADATA_BYTES_MAX {
+            return Err(Error::InvalidArgument(format!("metadata of {} bytes exceeds 64 KiB", bytes.len())));
+        }
+        let store = &self.handle.store;
+        store.check_writable()?;
+        self.inner.check()?;
+        let mut metadata = self.inner.metadata.lock();
+        store.substrate.manifest.append(&[Edit::Keyspace(self.inner.edit(bytes.to_vec()))])?;
+        *metadata = bytes.to_vec();
+        drop(metadata);
+        store.substrate.checkpoint()
+    }
+}
+
+impl std::fmt::Debug for Keyspace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keyspace").field("name", &self.inner.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,523 @@
+//! Opening: what is there, what of it counts, and a new epoch.
+//!
+//! ```text
+//!   look at the directory → lock → manifest (→ its last checkpoint, if the page cache is not vouched for)
+//!     → journal: which spanning batches were committed, which writes must be applied again
+//!     → new epoch in `PAGECACHE`, then in the manifest → keyspaces → journal replay → orphans removed
+//! ```
+//!
+//! No log of a chunk is read. A power failure at any point finds the same last checkpoint and journal again.
+
+use super::foreign::{Found, LOCK_FILE, look};
+use super::keyspace::KeyspaceInner;
+use super::runtime::Runtime;
+use super::store::{DEFAULT_KEYSPACE, Store};
+use crate::chunk::Chunks;
+use crate::chunk::OpenState;
+use crate::chunk::context::ChunkOptions;
+use crate::chunk::edit::ChunkMap;
+use crate::error::{Error, Result};
+use crate::files::{Files, parse_file_name};
+use crate::format::header::FileKind;
+use crate::journal::{Journal, JournalRecord, OldJournal, read_journals};
+use crate::layout::Layout as LayoutTrait;
+use crate::maintenance::{Throttle, Ticker};
+use crate::manifest::{
+    CheckpointEdit, Edit, KeyspaceEdit, LayoutState, Manifest, Replayed, StartEdit, State, replay,
+};
+use crate::mvcc::{EpochBatches, Mvcc};
+use crate::options::{Compression, Durability, KeyspaceOptions, Layout, Options};
+use crate::order::{BYTEWISE, KeyOrder};
+use crate::substrate::vouch::{Vouch, outlived};
+use crate::substrate::{
+    Checkpoints, DirtySet, Health, Recovery, Reserve, Substrate, Tables, VERSIONS_PER_CHECKPOINT,
+};
+use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::time::now;
+use crate::sync::{Arc, Mutex, RwLock, random};
+use crate::table::TableOptions;
+use crate::vfs::{LockError, LockMode, OverlayVfs, StdVfs, Vfs, VfsLock};
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::Weak;
+
+const CHUNK_LAYOUT: u8 = 1;
+const DEFAULT_ID: u32 = 1;
+
+pub(super) fn new_layout(layout: u8) -> Option<Box<dyn LayoutState>> {
+    (layout == CHUNK_LAYOUT).then(|| Box::<ChunkMap>::default() as Box<dyn LayoutState>)
+}
+
+pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
+    let started = now();
+    check_options(&options)?;
+    let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
+    let found = look(&*vfs, path)?;
+    match &found {
+        Found::Nothing if !options.create_if_missing || options.read_only => {
+            return Err(Error::NotFound { path: path.to_path_buf() });
+        }
+        Found::Store { .. } if options.error_if_exists => {
+            return Err(Error::AlreadyExists { path: path.to_path_buf() });
+        }
+        _ => {}
+    }
+    if !options.read_only && vfs.metadata(path).map_err(|e| Error::io("look at", path, e))?.is_none() {
+        vfs.create_dir_all(path).map_err(|e| Error::io("create directory", path, e))?;
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            vfs.sync_dir(parent).map_err(|e| Error::io("sync directory", parent, e))?;
+        }
+    }
+    let lock = take_lock(&*vfs, path, &options)?;
+    // Nothing on disk changes in a store that is opened for reading: recovery happens in memory.
+    let vfs: Arc<dyn Vfs> = if options.read_only { Arc::new(OverlayVfs::new(vfs)) } else { vfs };
+    // Somebody may have created or changed the store before the lock was ours.
+    let opened = match look(&*vfs, path)? {
+        Found::Nothing => create(vfs, path, &options)?,
+        Found::Store { manifest } => recover(vfs, path, manifest, &options)?,
+    };
+    assemble(path, options, opened, lock, started)
+}
+
+fn check_options(options: &Options) -> Result<()> {
+    if let Some(bytes) = options.memory_budget
+        && bytes < 1 << 20
+    {
+        return Err(Error::InvalidArgument(format!("a memory budget of {bytes} bytes is below 1 MiB")));
+    }
+    check_keyspace_options(&options.default_keyspace)
+}
+
+/// Refuses what no keyspace can have.
+pub(super) fn check_keyspace_options(options: &KeyspaceOptions) -> Result<()> {
+    let invalid = |what: String| Err(Error::InvalidArgument(what));
+    if !(64 << 10..=1 << 30).contains(&options.chunk_bytes) {
+        return invalid(format!("chunk_bytes of {} is outside 64 KiB to 1 GiB", options.chunk_bytes));
+    }
+    if !(options.space_amplification >= 1.1 && options.space_amplification.is_finite()) {
+        return invalid(format!("a space_amplification of {} is below 1.1", options.space_amplification));
+    }
+    if !(1..=64).contains(&options.filter_partitions) {
+        return invalid(format!("{} filter_partitions are outside 1 to 64", options.filter_partitions));
+    }
+    if options.log_bytes.is_some_and(|bytes| bytes < 4096) {
+        return invalid("log_bytes is below 4 KiB".into());
+    }
+    match options.compression {
+        Compression::Zstd(level) if !(1..=22).contains(&level) => {
+            invalid(format!("a Zstd level of {level} is outside 1 to 22"))
+        }
+        #[cfg(not(feature = "zstd"))]
+        Compression::Zstd(_) => invalid("this library was built without the feature `zstd`".into()),
+        _ => Ok(()),
+    }
+}
+
+fn take_lock(vfs: &dyn Vfs, path: &Path, options: &Options) -> Result<Option<Box<dyn VfsLock>>> {
+    let file = path.join(LOCK_FILE);
+    let mode = if options.read_only { LockMode::Shared } else { LockMode::Exclusive };
+    match vfs.lock(&file, mode) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(LockError::Held(pid)) => Err(Error::Locked { path: path.to_path_buf(), pid }),
+        Err(LockError::Io(error)) => Err(Error::io("lock", file, error)),
+    }
+}
+
+/// What creation and recovery both lead to.
+struct Opened {
+    files: Arc<Files>,
+    manifest: Manifest,
+    state: State,
+    recovery: Recovery,
+    vouch: Vouch,
+    /// Journal files of earlier epochs, and what of them must be applied again.
+    journals: Vec<OldJournal>,
+    replay: Vec<JournalRecord>,
+    outlived: bool,
+    next_batch: u64,
+    orphans: Vec<std::path::PathBuf>,
+}
+
+fn create(vfs: Arc<dyn Vfs>, path: &Path, options: &Options) -> Result<Opened> {
+    let start = StartEdit { epoch: 1, first_version: 1, ..StartEdit::default() };
+    let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), random::u128(), start.epoch, 1));
+    let vouch = Vouch::begin(&*vfs, path, start.epoch, options.durability != Durability::Buffered, false)?;
+    let checkpoint = CheckpointEdit {
+        ceiling: VERSIONS_PER_CHECKPOINT,
+        next_file: 2,
+        next_keyspace: DEFAULT_ID + 1,
+        next_batch: 1,
+        ..CheckpointEdit::default()
+    };
+    let order = options.default_keyspace.order.clone().unwrap_or_default();
+    let edits = [
+        Edit::Start(start),
+        Edit::Keyspace(keyspace_edit(DEFAULT_ID, DEFAULT_KEYSPACE, &order)),
+        Edit::Layout { keyspace: DEFAULT_ID, payload: Chunks::first_edit().encode() },
+        Edit::Checkpoint(checkpoint),
+    ];
+    let mut state = State::new(new_layout);
+    for edit in edits.clone() {
+        state.apply(edit).map_err(|what| Error::corruption(path, 0, what.0))?;
+    }
+    let manifest = Manifest::create(files.clone(), new_layout, &edits)?;
+    let recovery = Recovery { epoch: 1, first_version: 1, ..Recovery::default() };
+    tracing::info!(path = %path.display(), "created a store");
+    Ok(Opened {
+        files,
+        manifest,
+        state,
+        recovery,
+        vouch,
+        journals: Vec::new(),
+        replay: Vec::new(),
+        outlived: false,
+        next_batch: 1,
+        orphans: Vec::new(),
+    })
+}
+
+pub(super) fn keyspace_edit(keyspace: u32, name: &str, order: &KeyOrder) -> KeyspaceEdit {
+    KeyspaceEdit {
+        keyspace,
+        name: name.to_owned(),
+        layout: CHUNK_LAYOUT,
+        comparator: order.name().to_owned(),
+        metadata: Vec::new(),
+    }
+}
+
+fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) -> Result<Opened> {
+    let manifest_path = path.join(crate::files::file_name(FileKind::Manifest, manifest_id));
+    let (replayed, outlived) = read_manifest(&*vfs, path, &manifest_path)?;
+    let Replayed { header, mut state, end, checkpoint_files, .. } = replayed;
+    let names = vfs.list(path).map_err(|e| Error::io("list", path, e))?;
+    let listed: Vec<(FileKind, u64)> = names.iter().filter_map(|name| parse_file_name(name)).collect();
+    let next_file = listed.iter().map(|&(_, id)| id + 1).max().unwrap_or(1).max(state.checkpoint.next_file);
+
+    // Versions of the new epoch lie beyond all that earlier ones may have used.
+    let ceiling =
+        state.checkpoint.ceiling.max(state.start.first_version.saturating_add(VERSIONS_PER_CHECKPOINT));
+    let reading = Files::new(vfs.clone(), path.to_path_buf(), header.store, 0, next_file);
+    let first_journal = state.checkpoint.first_journal;
+    let journal_ids = listed
+        .iter()
+        .filter(|&&(kind, id)| kind == FileKind::Journal && id >= first_journal)
+        .map(|&(_, id)| id)
+        .collect();
+    let (journals, records) = read_journals(&reading, journal_ids)?;
+    let newest_record = records.iter().map(JournalRecord::version).max().unwrap_or(0);
+    let first_version = ceiling.max(newest_record + 1);
+    let epoch = state.start.epoch + 1;
+    let mut start = StartEdit {
+        epoch,
+        first_version,
+        recovery_table: state.start.recovery_table.clone(),
+        dead_batches: state.start.dead_batches.clone(),
+    };
+    let malformed = |what: crate::format::codec::Malformed| {
+        Error::corruption(&manifest_path, 0, format!("the recovery table {}", what.0))
+    };
+    let committed: Vec<u64> = records.iter().map(JournalRecord::batch).filter(|&batch| batch != 0).collect();
+    let next_batch = committed.iter().map(|id| id + 1).max().unwrap_or(1).max(state.checkpoint.next_batch);
+    let checkpointed = state.checkpoint.version;
+    if outlived {
+        let batches = EpochBatches::from_committed(state.start.epoch, state.checkpoint.next_batch, committed);
+        start.dead_batches.push(batches).map_err(malformed)?;
+    } else {
+        start.recovery_table.push(state.start.epoch, checkpointed, first_version).map_err(malformed)?;
+    }
+    // What the journal holds beyond the checkpoint is in the logs too, if they outlived the process.
+    let replay = if outlived {
+        Vec::new()
+    } else {
+        records.into_iter().filter(|record| record.version() > checkpointed).collect()
+    };
+    tracing::info!(path = %path.display(), epoch, outlived, checkpointed, replayed = replay.len(), "recovered a store");
+
+    state.apply(Edit::Start(start.clone())).map_err(malformed)?;
+    let mut referenced: HashSet<u64> = checkpoint_files.iter().map(|&(_, id)| id).collect();
+    for keyspace in state.keyspaces.values() {
+        keyspace.layout.files(&mut |_, id| {
+            referenced.insert(id);
+        });
+    }
+    referenced.extend(journals.iter().map(|journal| journal.id));
+    referenced.insert(manifest_id);
+    let orphans = names
+        .iter()
+        .filter(|name| match parse_file_name(name) {
+            Some((_, id)) => !referenced.contains(&id),
+            None => name.ends_with(".tmp"),
+        })
+        .map(|name| path.join(name))
+        .collect();
+
+    let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), header.store, epoch, next_file));
+    let vouch = Vouch::begin(&*vfs, path, epoch, options.durability != Durability::Buffered, outlived)?;
+    let manifest = Manifest::resume(files.clone(), new_layout, manifest_path, header, end)?;
+    manifest.append(&[Edit::Start(start.clone())])?;
+    // The recovery image of the last checkpoint stays until the next one.
+    let current: HashSet<u64> = {
+        let mut current = HashSet::new();
+        for keyspace in state.keyspaces.values() {
+            keyspace.layout.files(&mut |_, id| {
+                current.insert(id);
+            });
+        }
+        current
+    };
+    let held = checkpoint_files.iter().filter(|(_, id)| !current.contains(id));
+    let held = held.map(|&(kind, id)| files.adopt(kind, id, 0, 0)).collect();
+    files.hold(held);
+    let recovery =
+        Recovery { epoch, first_version, table: start.recovery_table, dead_batches: start.dead_batches };
+    Ok(Opened { files, manifest, state, recovery, vouch, journals, replay, outlived, next_batch, orphans })
+}
+
+/// Reads the manifest, with the edits behind its last checkpoint if the page cache outlived their writer.
+fn read_manifest(vfs: &dyn Vfs, path: &Path, manifest_path: &Path) -> Result<(Replayed, bool)> {
+    let all = replay(vfs, manifest_path, new_layout, true);
+    match all {
+        Ok(replayed) if outlived(vfs, path, replayed.state.start.epoch) => Ok((replayed, true)),
+        Ok(replayed) if replayed.provisional_bytes == 0 => Ok((replayed, false)),
+        Ok(_) | Err(Error::Corruption { .. }) => Ok((replay(vfs, manifest_path, new_layout, false)?, false)),
+        Err(error) => Err(error),
+    }
+}
+
+fn assemble(
+    path: &Path,
+    options: Options,
+    opened: Opened,
+    lock: Option<Box<dyn VfsLock>>,
+    started: crate::sync::time::Instant,
+) -> Result<Arc<Store>> {
+    let runtime = Runtime::of(&options)?;
+    let Opened { files, manifest, state, recovery, vouch, journals, replay, outlived, next_batch, orphans } =
+        opened;
+    let State { keyspaces: states, segments, checkpoint, .. } = state;
+    let first_version = recovery.first_version;
+    let substrate = Arc::new(Substrate {
+        journal: Journal::new(files.clone(), journals),
+        mvcc: Arc::new(Mvcc::new(first_version)),
+        cache: runtime.cache.for_owner(runtime.cache.next_owner()),
+        tables: Tables::new(),
+        health: Health::default(),
+        dirty: DirtySet::default(),
+        checkpoints: Checkpoints::new(checkpoint.version, checkpoint.next_keyspace),
+        reserve: if options.read_only { Reserve::none() } else { Reserve::new(files.clone()) },
+        pool: runtime.pool.clone(),
+        throttle: Throttle::default(),
+        durability: options.durability,
+        read_only: options.read_only,
+        memory_index_bytes: runtime.memory_index_bytes.clone(),
+        next_batch: AtomicU64::new(next_batch),
+        files,
+        manifest,
+        recovery,
+        vouch,
+        first_version,
+    });
+    let mut keyspaces = BTreeMap::new();
+    let mut dropped = Vec::new();
+    for (id, state) in states {
+        let given = if state.edit.name == DEFAULT_KEYSPACE {
+            options.default_keyspace.clone()
+        } else {
+            KeyspaceOptions::default()
+        };
+        let order = order_of(&state.edit, &given, &options)?;
+        let Ok(map) = state.layout.into_any().downcast::<ChunkMap>() else {
+            return Err(Error::corruption(
+                path,
+                0,
+                format!("keyspace {:?} has an unknown layout", state.edit.name),
+            ));
+        };
+        let open = OpenState { map: *map, segments: &segments, outlived };
+        let chunks = Chunks::open(substrate.clone(), id, order.clone(), chunk_options(&given, &order), open)?;
+        let inner = Arc::new(keyspace_inner(&state.edit, order, chunks));
+        match state.dropped {
+            Some(version) => {
+                inner.mark_dropped();
+                dropped.push((version, inner));
+            }
+            None => {
+                keyspaces.insert(inner.name.clone(), inner);
+            }
+        }
+    }
+    let default = keyspaces.get(DEFAULT_KEYSPACE).cloned();
+    let default = default.ok_or_else(|| Error::corruption(path, 0, "the default keyspace is missing"))?;
+    let store = Arc::new_cyclic(|this: &Weak<Store>| Store {
+        path: path.to_path_buf(),
+        default,
+        keyspaces: RwLock::new(keyspaces),
+        dropped: Mutex::new(dropped),
+        budget_bytes: runtime.budget_bytes,
+        open_time: started.elapsed(),
+        write_longest_nanos: AtomicU64::new(0),
+        checkpointing: AtomicBool::new(false),
+        ticks: AtomicU64::new(0),
+        this: this.clone(),
+        options,
+        substrate,
+        _lock: lock,
+    });
+    store.replay(replay)?;
+    if !store.options.read_only {
+        let ticker: Weak<dyn Ticker> = store.this.clone();
+        runtime.pool.register(ticker);
+        remove_orphans(&store, orphans);
+    }
+    Ok(store)
+}
+
+/// Files of before a crash that nothing refers to.
+fn remove_orphans(store: &Arc<Store>, orphans: Vec<std::path::PathBuf>) {
+    if orphans.is_empty() {
+        return;
+    }
+    let this = store.this.clone();
+    store.substrate.pool.submit(move || {
+        for orphan in orphans {
+            let Some(store) = this.upgrade() else { return };
+            if let Err(error) = store.substrate.files.vfs.remove(&orphan) {
+                tracing::warn!(path = %orphan.display(), %error, "cannot remove what a crash left behind");
+            }
+        }
+    });
+}
+
+/// The order that a keyspace was created with, if we have it.
+fn order_of(edit: &KeyspaceEdit, given: &KeyspaceOptions, options: &Options) -> Result<KeyOrder> {
+    check_order(edit, given)?;
+    if let Some(order) = &given.order {
+        return Ok(order.clone());
+    }
+    if edit.comparator == BYTEWISE {
+        return Ok(KeyOrder::Bytewise);
+    }
+    let registered = options.comparators.iter().find(|comparator| comparator.name() == edit.comparator);
+    registered.map(|comparator| KeyOrder::Custom(comparator.clone())).ok_or_else(|| Error::OptionMismatch {
+        keyspace: edit.name.clone(),
+        option: "comparator",
+        stored: edit.comparator.clone(),
+        given: format!("{BYTEWISE} (register the comparator with Options::comparator)"),
+    })
+}
+
+/// An existing keyspace keeps its comparator and layout.
+fn check_order(edit: &KeyspaceEdit, given: &KeyspaceOptions) -> Result<()> {
+    let mismatch = |option, stored: &str, given: &str| {
+        Err(Error::OptionMismatch {
+            keyspace: edit.name.clone(),
+            option,
+            stored: stored.to_owned(),
+            given: given.to_owned(),
+        })
+    };
+    match &given.order {
+        Some(order) if order.name() != edit.comparator => {
+            mismatch("comparator", &edit.comparator, order.name())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn chunk_options(given: &KeyspaceOptions, order: &KeyOrder) -> ChunkOptions {
+    ChunkOptions {
+        chunk_bytes: given.chunk_bytes,
+        space_amplification: given.space_amplification,
+        log_bytes: given.log_bytes,
+        filter_partitions: given.filter_partitions,
+        log_index: given.log_index,
+        table: TableOptions {
+            compression: given.compression,
+            order: order.clone(),
+            ..TableOptions::default()
+        },
+    }
+}
+
+fn keyspace_inner(edit: &KeyspaceEdit, order: KeyOrder, chunks: Arc<Chunks>) -> KeyspaceInner {
+    KeyspaceInner {
+        id: edit.keyspace,
+        name: edit.name.clone(),
+        order,
+        layout: chunks.clone() as Arc<dyn LayoutTrait>,
+        chunks,
+        layout_code: edit.layout,
+        metadata: Mutex::new(edit.metadata.clone()),
+        dropped: AtomicBool::new(false),
+    }
+}
+
+impl Store {
+    pub(super) fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceInner>> {
+        self.check_open()?;
+        check_keyspace_options(&options)?;
+        let Layout::Chunk = options.layout.unwrap_or_default();
+        if name.is_empty() || name.len() > 255 {
+            return Err(Error::InvalidArgument(format!(
+                "a keyspace's name has 1 to 255 bytes, not {}",
+                name.len()
+            )));
+        }
+        // Held throughout, so that two callers do not create it twice.
+        let mut keyspaces = self.keyspaces.write();
+        if let Some(existing) = keyspaces.get(name) {
+            check_order(&existing.edit(Vec::new()), &options)?;
+            if name != DEFAULT_KEYSPACE {
+                existing.chunks.context.set_options(chunk_options(&options, &existing.order));
+            }
+            return Ok(existing.clone());
+        }
+        if self.options.read_only {
+            return Err(Error::NoKeyspace(name.to_owned()));
+        }
+        self.check_writable()?;
+        let order = options.order.clone().unwrap_or_default();
+        let id = self.substrate.checkpoints.take_keyspace_id();
+        let edit = keyspace_edit(id, name, &order);
+        let first = Chunks::first_edit();
+        let mut map = ChunkMap::default();
+        map.apply(&first.encode()).map_err(|what| Error::corruption(&self.path, 0, what.0))?;
+        self.substrate.manifest.append(&[
+            Edit::Keyspace(edit.clone()),
+            Edit::Layout { keyspace: id, payload: first.encode() },
+        ])?;
+        let open = OpenState { map, segments: &Default::default(), outlived: false };
+        let chunks =
+            Chunks::open(self.substrate.clone(), id, order.clone(), chunk_options(&options, &order), open)?;
+        let inner = Arc::new(keyspace_inner(&edit, order, chunks));
+        keyspaces.insert(name.to_owned(), inner.clone());
+        drop(keyspaces);
+        // Its name and comparator are durable before it is handed out.
+        self.substrate.checkpoint()?;
+        Ok(inner)
+    }
+
+    pub(super) fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.check_writable()?;
+        if name == DEFAULT_KEYSPACE {
+            return Err(Error::InvalidArgument(
+                "the default keyspace cannot be dropped; delete_range(..) empties it".into(),
+            ));
+        }
+        let mut keyspaces = self.keyspaces.write();
+        let keyspace = keyspaces.get(name).cloned().ok_or_else(|| Error::NoKeyspace(name.to_owned()))?;
+        // A write like any other: a recovery to an earlier version undoes it.
+        let announced = self.substrate.mvcc.announce(crate::mvcc::KeySpan::ALL);
+        let version = announced.version();
+        self.substrate.manifest.append(&[Edit::DropKeyspace { keyspace: keyspace.id, version }])?;
+        keyspace.mark_dropped();
+        keyspaces.remove(name);
+        self.dropped.lock().push((version, keyspace));
+        drop(announced);
+        drop(keyspaces);
+        self.substrate.pool.wake();
+        Ok(())
+    }
+}

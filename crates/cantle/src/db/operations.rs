@@ -1,0 +1,127 @@
+//! The operations that `Db` and `Keyspace` share, written once.
+
+use super::cursor::Cursor;
+use super::handle::Db;
+use super::keyspace::Keyspace;
+use super::range::Range;
+use super::snapshot::Snapshot;
+use crate::bounds::{Bounds, KeyRange};
+use crate::entry::Kind;
+use crate::error::Result;
+use crate::layout::Op;
+use crate::stats::ChunkInfo;
+use crate::value::Value;
+use bytes::Bytes;
+
+macro_rules! operations {
+    ($type:ty) => {
+        impl $type {
+            /// Stores a pair, replacing the key's value. Keys are at most 64 KiB long, values 1 GiB.
+            ///
+            /// Acknowledged at the store's durability. An error means that nothing was written, unless the
+            /// error says that a sync failed; then the outcome shows after the next opening.
+            pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+                let op = Op {
+                    kind: Kind::Put,
+                    key: Bytes::copy_from_slice(key.as_ref()),
+                    value: Bytes::copy_from_slice(value.as_ref()),
+                    bounds: None,
+                };
+                self.handle.store.write_one(self.own(), op)
+            }
+
+            /// The key's value. Never waits for writers.
+            pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+                Ok(self.handle.store.get(self.own(), key.as_ref(), u64::MAX)?.map(Value::new))
+            }
+
+            /// Lends the key's value to `read` without copying it; `None` if the key is absent.
+            pub fn get_with<T>(
+                &self,
+                key: impl AsRef<[u8]>,
+                read: impl FnOnce(&[u8]) -> T,
+            ) -> Result<Option<T>> {
+                Ok(self.handle.store.get(self.own(), key.as_ref(), u64::MAX)?.map(|value| read(&value)))
+            }
+
+            /// Whether the key has a value.
+            pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+                Ok(self.handle.store.get(self.own(), key.as_ref(), u64::MAX)?.is_some())
+            }
+
+            /// Removes the key, if it is there.
+            pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+                let op = Op {
+                    kind: Kind::Delete,
+                    key: Bytes::copy_from_slice(key.as_ref()),
+                    value: Bytes::new(),
+                    bounds: None,
+                };
+                self.handle.store.write_one(self.own(), op)
+            }
+
+            /// Removes every key of the range, atomically. Chunks that lie within it are dropped at once,
+            /// whatever they hold; snapshots taken before still read them.
+            pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
+                self.handle.store.delete_range(self.own(), Bounds::of(&range))
+            }
+
+            /// Replaces the key's value by what `change` makes of it, atomically; `None` deletes it. Returns the
+            /// new value. `change` may run several times and may read the store, but not write to it.
+            pub fn update(
+                &self,
+                key: impl AsRef<[u8]>,
+                change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+            ) -> Result<Option<Value>> {
+                self.handle.store.update(self.own(), key.as_ref(), change)
+            }
+
+            /// The pairs of the range, in order, as of now: one snapshot, from either end.
+            pub fn range(&self, range: impl KeyRange) -> Range {
+                self.range_of(Bounds::of(&range))
+            }
+
+            /// The pairs whose keys start with `prefix`, in order, as of now.
+            pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+                self.range_of(Bounds::prefix(prefix.as_ref()))
+            }
+
+            /// A cursor over the range, as of now. It is positioned by its first movement.
+            pub fn cursor(&self, range: impl KeyRange) -> Cursor {
+                let bounds = Bounds::of(&range);
+                let snapshot = Snapshot::take(&self.handle, self.own().span(&bounds));
+                Cursor::new(&snapshot, self.own(), bounds)
+            }
+
+            /// About how many bytes on disk the keys of the range take.
+            pub fn approximate_bytes(&self, range: impl KeyRange) -> Result<u64> {
+                self.handle.store.check_open()?;
+                self.own().check()?;
+                self.own().layout.approximate_bytes(&Bounds::of(&range))
+            }
+
+            /// Sorts and cleans everything within the range, now, in this thread. Never needed; it makes the
+            /// store as small as it gets.
+            pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
+                self.handle.store.check_writable()?;
+                self.own().check()?;
+                self.own().layout.compact(&Bounds::of(&range))?;
+                self.handle.store.substrate.checkpoint()
+            }
+
+            /// The chunk map, in key order.
+            pub fn chunks(&self) -> Result<Vec<ChunkInfo>> {
+                self.handle.store.check_open()?;
+                Ok(self.own().layout.map())
+            }
+
+            fn range_of(&self, bounds: Bounds) -> Range {
+                let snapshot = Snapshot::take(&self.handle, self.own().span(&bounds));
+                Range::new(&snapshot, self.own(), bounds)
+            }
+        }
+    };
+}
+
+operations!(Db);
+operations!(Keyspace);

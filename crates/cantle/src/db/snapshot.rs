@@ -1,0 +1,106 @@
+//! The store at one moment.
+
+use super::cursor::Cursor;
+use super::handle::Handle;
+use super::keyspace::{Keyspace, KeyspaceInner};
+use super::range::Range;
+use crate::bounds::{Bounds, KeyRange};
+use crate::error::Result;
+use crate::mvcc::{KeySpan, SnapshotGuard};
+use crate::sync::Arc;
+use crate::value::Value;
+
+/// The store as it was when the snapshot was taken. Cheap to clone; usable from any thread. While it lives, the
+/// versions that it sees are kept, and no others on its account.
+#[derive(Clone)]
+pub struct Snapshot {
+    pub(super) handle: Arc<Handle>,
+    pub(super) guard: SnapshotGuard,
+}
+
+impl Snapshot {
+    /// Waits only for writers of keys in `span`.
+    pub(super) fn take(handle: &Arc<Handle>, span: KeySpan) -> Self {
+        Self { handle: handle.clone(), guard: handle.store.substrate.mvcc.snapshot(span) }
+    }
+
+    fn own(&self) -> &Arc<KeyspaceInner> {
+        &self.handle.store.default
+    }
+
+    /// The key's value at that moment.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.read(self.own(), key.as_ref())
+    }
+
+    /// The key's value in a keyspace.
+    pub fn get_in(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.read(&keyspace.inner, key.as_ref())
+    }
+
+    /// Lends the key's value to `read` without copying it.
+    pub fn get_with<T>(&self, key: impl AsRef<[u8]>, read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        Ok(self.get(key)?.map(|value| read(&value)))
+    }
+
+    /// Lends the key's value in a keyspace to `read` without copying it.
+    pub fn get_with_in<T>(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        Ok(self.get_in(keyspace, key)?.map(|value| read(&value)))
+    }
+
+    /// Whether the key had a value.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// Whether the key had a value in a keyspace.
+    pub fn contains_key_in(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get_in(keyspace, key)?.is_some())
+    }
+
+    /// The pairs of the range, in order.
+    pub fn range(&self, range: impl KeyRange) -> Range {
+        Range::new(self, self.own(), Bounds::of(&range))
+    }
+
+    /// The pairs of the range in a keyspace, in order.
+    pub fn range_in(&self, keyspace: &Keyspace, range: impl KeyRange) -> Range {
+        Range::new(self, &keyspace.inner, Bounds::of(&range))
+    }
+
+    /// The pairs whose keys start with `prefix`, in order.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        Range::new(self, self.own(), Bounds::prefix(prefix.as_ref()))
+    }
+
+    /// The pairs of a keyspace whose keys start with `prefix`, in order.
+    pub fn prefix_in(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Range {
+        Range::new(self, &keyspace.inner, Bounds::prefix(prefix.as_ref()))
+    }
+
+    /// A cursor over the range.
+    pub fn cursor(&self, range: impl KeyRange) -> Cursor {
+        Cursor::new(self, self.own(), Bounds::of(&range))
+    }
+
+    /// A cursor over the range in a keyspace.
+    pub fn cursor_in(&self, keyspace: &Keyspace, range: impl KeyRange) -> Cursor {
+        Cursor::new(self, &keyspace.inner, Bounds::of(&range))
+    }
+
+    fn read(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Value>> {
+        self.handle.store.check_open()?;
+        Ok(keyspace.layout.get(key, self.guard.version())?.map(Value::new))
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot").field("version", &self.guard.version()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,178 @@
+//! What stands behind every handle of an open store.
+
+use super::keyspace::KeyspaceInner;
+use crate::error::{Error, Result};
+use crate::maintenance::Ticker;
+use crate::manifest::Edit;
+use crate::options::Options;
+use crate::stats::{KeyspaceStats, Stats};
+use crate::substrate::{Substrate, VERSIONS_PER_CHECKPOINT};
+use crate::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{AcqRel, Relaxed, Release},
+};
+use crate::sync::{Arc, Mutex, RwLock};
+use crate::vfs::VfsLock;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Weak;
+use std::time::Duration;
+
+/// A journal longer than this brings the next checkpoint forward, so that opening stays short.
+const JOURNAL_BYTES_MAX: u64 = 16 << 20;
+/// Unsynced bytes beyond which a checkpoint does not wait for its time: what a power loss could cost stays
+/// bounded, and so does the work of one checkpoint.
+const DIRTY_BYTES_MAX: u64 = 1 << 30;
+
+/// The name of the keyspace that `Db`'s own operations work on.
+pub(super) const DEFAULT_KEYSPACE: &str = "default";
+
+pub(crate) struct Store {
+    pub(super) path: PathBuf,
+    pub(super) options: Options,
+    pub(super) substrate: Arc<Substrate>,
+    pub(super) default: Arc<KeyspaceInner>,
+    pub(super) keyspaces: RwLock<BTreeMap<String, Arc<KeyspaceInner>>>,
+    /// Dropped keyspaces, and the versions as of which.
+    pub(super) dropped: Mutex<Vec<(u64, Arc<KeyspaceInner>)>>,
+    pub(super) budget_bytes: u64,
+    pub(super) open_time: Duration,
+    pub(super) write_longest_nanos: AtomicU64,
+    pub(super) checkpointing: AtomicBool,
+    pub(super) ticks: AtomicU64,
+    pub(super) this: Weak<Store>,
+    /// Last: released when everything else is gone.
+    pub(super) _lock: Option<Box<dyn VfsLock>>,
+}
+
+impl Store {
+    /// The keyspaces in the order of their names.
+    pub(super) fn all_keyspaces(&self) -> Vec<Arc<KeyspaceInner>> {
+        self.keyspaces.read().values().cloned().collect()
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let substrate = &self.substrate;
+        let micros = |counter: &AtomicU64| Duration::from_micros(counter.load(Relaxed));
+        let nanos = |counter: &AtomicU64| Duration::from_nanos(counter.load(Relaxed));
+        let keyspaces: Vec<KeyspaceStats> =
+            self.all_keyspaces().iter().map(|keyspace| keyspace.stats()).collect();
+        let files: u64 = keyspaces.iter().map(|keyspace| keyspace.log_bytes + keyspace.table_bytes).sum();
+        let memory_index_bytes = substrate.memory_index_bytes.load(Relaxed);
+        Stats {
+            version: substrate.mvcc.current(),
+            epoch: substrate.recovery.epoch,
+            open_snapshots: substrate.mvcc.open_count() as u64,
+            checkpoints: substrate.checkpoints.count(),
+            checkpoint_longest: micros(&substrate.checkpoints.longest_micros),
+            journal_syncs: substrate.journal.syncs.load(Relaxed),
+            journal_writes: substrate.journal.writes.load(Relaxed),
+            disk_bytes: files
+                + substrate.files.held_bytes()
+                + substrate.journal.bytes()
+                + substrate.manifest.bytes(),
+            memory_budget: self.budget_bytes,
+            memory_used: substrate.cache.used_bytes() + memory_index_bytes,
+            cache_hits: substrate.cache.hits(),
+            cache_misses: substrate.cache.misses(),
+            write_delays: substrate.throttle.delays.load(Relaxed),
+            write_delay_total: nanos(&substrate.throttle.delayed_nanos),
+            write_longest: nanos(&self.write_longest_nanos),
+            open_time: self.open_time,
+            maintenance_queued: substrate.pool.queued() as u64,
+            read_only: substrate.health.reason(),
+            keyspaces,
+        }
+    }
+
+    /// Closes the store: what was acknowledged is durable when this returns.
+    pub(super) fn close(&self) -> Result<()> {
+        if self.substrate.health.is_closed() {
+            return Ok(());
+        }
+        let done = if self.options.read_only || self.substrate.health.reason().is_some() {
+            Ok(())
+        } else {
+            let settled = self.all_keyspaces().iter().try_for_each(|keyspace| keyspace.layout.settle());
+            settled.and_then(|()| if self.is_dirty() { self.substrate.checkpoint() } else { Ok(()) })
+        };
+        self.substrate.health.close();
+        self.substrate.tables.clear();
+        self.substrate.files.close_handles();
+        done
+    }
+
+    fn is_dirty(&self) -> bool {
+        !self.substrate.dirty.is_empty()
+            || self.substrate.manifest.is_dirty()
+            || self.substrate.files.held_bytes() > 0
+    }
+
+    /// Has a checkpoint made in the background, one at a time.
+    fn start_checkpoint(&self) {
+        if self.checkpointing.swap(true, AcqRel) {
+            return;
+        }
+        let this = self.this.clone();
+        self.substrate.pool.submit_urgent(move || {
+            let Some(store) = this.upgrade() else { return };
+            if let Err(error) = store.substrate.checkpoint()
+                && !matches!(error, Error::Closed | Error::ReadOnly { .. })
+            {
+                tracing::warn!(%error, "checkpoint failed");
+            }
+            store.checkpointing.store(false, Release);
+        });
+    }
+
+    /// Lets go of dropped keyspaces that no snapshot can see any more: later checkpoints are of later versions.
+    fn forget_dropped(&self) {
+        let mut dropped = self.dropped.lock();
+        if dropped.is_empty() {
+            return;
+        }
+        let oldest = self.substrate.mvcc.open_versions().first().copied();
+        dropped.retain(|(version, keyspace)| {
+            if oldest.is_some_and(|oldest| oldest < *version) {
+                return true;
+            }
+            match self.substrate.manifest.append(&[Edit::ForgetKeyspace { keyspace: keyspace.id }]) {
+                Ok(()) => {
+                    keyspace.layout.release();
+                    false
+                }
+                Err(error) => {
+                    tracing::warn!(%error, keyspace = keyspace.name, "cannot forget a dropped keyspace");
+                    true
+                }
+            }
+        });
+    }
+}
+
+impl Ticker for Store {
+    fn tick(&self) {
+        if self.options.read_only || self.substrate.health.check_writable().is_err() {
+            return;
+        }
+        for keyspace in self.all_keyspaces() {
+            keyspace.layout.tick();
+        }
+        self.forget_dropped();
+        let substrate = &self.substrate;
+        if self.ticks.fetch_add(1, Relaxed).is_multiple_of(16) {
+            substrate.reserve.maintain();
+        }
+        let checkpoints = &substrate.checkpoints;
+        let used_versions =
+            substrate.mvcc.current() - checkpoints.durable_version().max(substrate.first_version);
+        let due = checkpoints.take_wanted()
+            || (checkpoints.since_last() >= self.options.checkpoint_interval && self.is_dirty())
+            || substrate.journal.bytes() > JOURNAL_BYTES_MAX
+            || substrate.dirty.bytes() > DIRTY_BYTES_MAX
+            || used_versions > VERSIONS_PER_CHECKPOINT / 2;
+        if due {
+            self.start_checkpoint();
+        }
+    }
+}

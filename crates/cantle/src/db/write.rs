@@ -1,0 +1,338 @@
+//! Reads and writes: from arguments to acknowledgement.
+//!
+//! A write passes: checks → the brake → `prepare` (locks, room) → room in the journal → announcement and version →
+//! `append` → commit record → `publish` → end of the announcement → locks released → the sync that it waits for.
+
+use super::batch::{WriteBatch, range_op};
+use super::keyspace::KeyspaceInner;
+use super::store::Store;
+use crate::bounds::Bounds;
+use crate::entry::Kind;
+use crate::error::{Error, Result};
+use crate::journal::{JournalRecord, Lsn, Reservation};
+use crate::layout::{Op, PreparedWrite, Stamp};
+use crate::mvcc::{CommitCell, KeySpan};
+use crate::options::Durability;
+use crate::span::is_empty_range;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::time::now;
+use crate::value::Value;
+use bytes::Bytes;
+
+/// The longest key.
+const KEY_BYTES_MAX: usize = 64 << 10;
+/// The longest value.
+const VALUE_BYTES_MAX: usize = 1 << 30;
+/// What stands around an operation in a journal record, at most: keyspace, kind, two lengths.
+const JOURNAL_OP_BYTES: usize = 5 + 1 + 10 + 10;
+/// A commit record, or the head of a write's.
+const JOURNAL_HEAD_BYTES: usize = 1 + 4 * 10;
+
+/// A keyspace and what is done to it.
+struct Part {
+    keyspace: Arc<KeyspaceInner>,
+    ops: Vec<Op>,
+}
+
+impl Store {
+    pub(super) fn check_open(&self) -> Result<()> {
+        self.substrate.health.check_open()
+    }
+
+    pub(super) fn check_writable(&self) -> Result<()> {
+        if self.options.read_only {
+            self.check_open()?;
+            return Err(Error::ReadOnly { reason: "it was opened read-only".into() });
+        }
+        self.substrate.health.check_writable()
+    }
+
+    pub(super) fn get(&self, keyspace: &KeyspaceInner, key: &[u8], at: u64) -> Result<Option<Bytes>> {
+        self.check_open()?;
+        keyspace.check()?;
+        keyspace.layout.get(key, at)
+    }
+
+    pub(super) fn write_one(&self, keyspace: &Arc<KeyspaceInner>, op: Op) -> Result<()> {
+        let ops = [op];
+        self.check_ops(keyspace, &ops)?;
+        let started = now();
+        self.brake(&ops)?;
+        let mut prepared = keyspace.layout.prepare(&ops)?;
+        let lsn = self.commit(&mut [(&mut *prepared, keyspace.id, &ops)])?;
+        drop(prepared);
+        self.acknowledge(lsn, None)?;
+        self.write_longest_nanos.fetch_max(started.elapsed().as_nanos() as u64, Relaxed);
+        Ok(())
+    }
+
+    pub(super) fn delete_range(&self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Result<()> {
+        if is_empty_range(&keyspace.order, &bounds) {
+            self.check_writable()?;
+            return keyspace.check();
+        }
+        self.write_one(keyspace, range_op(bounds))
+    }
+
+    pub(super) fn write_batch(&self, batch: WriteBatch, durability: Option<Durability>) -> Result<()> {
+        self.check_writable()?;
+        let started = now();
+        let mut parts: Vec<Part> = Vec::new();
+        for (keyspace, op) in batch.ops {
+            let keyspace = keyspace.unwrap_or_else(|| self.default.clone());
+            if op.bounds.as_ref().is_some_and(|bounds| is_empty_range(&keyspace.order, bounds)) {
+                continue;
+            }
+            match parts.iter_mut().find(|part| part.keyspace.id == keyspace.id) {
+                Some(part) => part.ops.push(op),
+                None => parts.push(Part { keyspace, ops: vec![op] }),
+            }
+        }
+        if let Some(foreign) = parts.iter().find(|part| !self.owns(&part.keyspace)) {
+            return Err(Error::InvalidArgument(format!(
+                "keyspace {:?} belongs to another store",
+                foreign.keyspace.name
+            )));
+        }
+        // Locks are taken in this order by everybody.
+        parts.sort_by_key(|part| part.keyspace.id);
+        for part in &parts {
+            self.check_ops(&part.keyspace, &part.ops)?;
+        }
+        if parts.is_empty() {
+            return self.acknowledge(None, durability);
+        }
+        for part in &parts {
+            self.brake(&part.ops)?;
+        }
+        let mut prepared = Vec::with_capacity(parts.len());
+        for part in &parts {
+            prepared.push(part.keyspace.layout.prepare(&part.ops)?);
+        }
+        let lsn = {
+            let writes = prepared.iter_mut().zip(&parts);
+            let mut writes: Vec<Announceable<'_, '_>> =
+                writes.map(|(write, part)| (&mut **write, part.keyspace.id, &part.ops[..])).collect();
+            self.commit(&mut writes)?
+        };
+        drop(prepared);
+        self.acknowledge(lsn, durability)?;
+        self.write_longest_nanos.fetch_max(started.elapsed().as_nanos() as u64, Relaxed);
+        Ok(())
+    }
+
+    pub(super) fn update(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        key: &[u8],
+        mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Value>> {
+        loop {
+            let old = self.get(keyspace, key, u64::MAX)?;
+            let new = change(old.as_deref()).map(Bytes::from);
+            let (kind, value) = match &new {
+                Some(value) => (Kind::Put, value.clone()),
+                None => (Kind::Delete, Bytes::new()),
+            };
+            let ops = [Op { kind, key: Bytes::copy_from_slice(key), value, bounds: None }];
+            self.check_ops(keyspace, &ops)?;
+            self.brake(&ops)?;
+            let mut prepared = keyspace.layout.prepare(&ops)?;
+            // Nobody else writes the key from here on: if it still has the value that `change` was given, the
+            // outcome is as if all had happened now. Else it is run again.
+            if keyspace.layout.get(key, u64::MAX)? != old {
+                continue;
+            }
+            let lsn = self.commit(&mut [(&mut *prepared, keyspace.id, &ops)])?;
+            drop(prepared);
+            self.acknowledge(lsn, None)?;
+            return Ok(new.map(Value::new));
+        }
+    }
+
+    /// Announces prepared writes, appends and commits them under one version, and shows them.
+    fn commit(&self, writes: &mut [Announceable<'_, '_>]) -> Result<Option<Lsn>> {
+        let substrate = &self.substrate;
+        let parts: usize = writes.iter().map(|(write, _, _)| write.parts()).sum();
+        if parts == 0 {
+            return Ok(None); // range deletes of nothing
+        }
+        let spanning = parts > 1;
+        let several = spanning || writes.iter().map(|(_, _, ops)| ops.len()).sum::<usize>() > 1;
+        let journals_all = substrate.durability == Durability::Sync;
+        let reservation = match (journals_all, spanning) {
+            (true, _) => Some(substrate.journal.reserve(journal_bytes(writes))?),
+            (false, true) => Some(substrate.journal.reserve(JOURNAL_HEAD_BYTES)?),
+            (false, false) => None,
+        };
+        let span = writes.iter().map(|(write, _, _)| write.span()).fold(KeySpan::EMPTY, KeySpan::hull);
+        let cell = several.then(CommitCell::new);
+        let announced = substrate.mvcc.announce(span);
+        let batch = if spanning { substrate.next_batch.fetch_add(1, Relaxed) } else { 0 };
+        let stamp = Stamp { version: announced.version(), batch };
+        let lsn = match self.append(writes, stamp, reservation, journals_all) {
+            Ok(lsn) => lsn,
+            Err(error) => {
+                writes.iter_mut().for_each(|(write, _, _)| write.undo());
+                return Err(error);
+            }
+        };
+        for (write, _, _) in writes.iter_mut() {
+            write.publish(cell.as_ref());
+        }
+        if let Some(cell) = &cell {
+            cell.commit();
+        }
+        drop(announced);
+        writes.iter_mut().for_each(|(write, _, _)| write.settle());
+        Ok(lsn)
+    }
+
+    fn append(
+        &self,
+        writes: &mut [Announceable<'_, '_>],
+        stamp: Stamp,
+        reservation: Option<Reservation<'_>>,
+        journals_all: bool,
+    ) -> Result<Option<Lsn>> {
+        for (write, _, _) in writes.iter_mut() {
+            write.append(stamp)?;
+        }
+        let Some(reservation) = reservation else { return Ok(None) };
+        let journal = &self.substrate.journal;
+        // Room was made before: what fails here is the device, and whether the record is there nobody knows.
+        if journals_all {
+            let ops = writes.iter().flat_map(|(_, keyspace, ops)| ops.iter().map(move |op| (*keyspace, op)));
+            let ops: Vec<_> = ops.map(|(keyspace, op)| (keyspace, op, journal_value(op))).collect();
+            let encoded =
+                ops.iter().map(|(keyspace, op, value)| (*keyspace, op.kind, &op.key[..], &value[..]));
+            journal.enqueue(reservation, stamp.batch, stamp.version, encoded).map(Some)
+        } else {
+            journal
+                .commit(reservation, stamp.batch, stamp.version)
+                .map_err(|error| self.substrate.sync_failed(error))?;
+            Ok(None)
+        }
+    }
+
+    /// Waits until the write is as durable as was asked for.
+    fn acknowledge(&self, lsn: Option<Lsn>, durability: Option<Durability>) -> Result<()> {
+        let substrate = &self.substrate;
+        if let Some(lsn) = lsn {
+            return substrate.journal.wait(lsn).map_err(|error| substrate.sync_failed(error));
+        }
+        // A store that is not `Sync` syncs a single write by a checkpoint.
+        match durability {
+            Some(wanted) if wanted > substrate.durability => substrate.checkpoint(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Applies what the journal kept from before a power loss. The old journal stays until a checkpoint covers it.
+    pub(super) fn replay(&self, records: Vec<JournalRecord>) -> Result<()> {
+        for record in records {
+            let JournalRecord::Write { ops, .. } = record else { continue };
+            let mut parts: Vec<Part> = Vec::new();
+            for op in ops {
+                // Of a keyspace that was dropped nothing needs to be kept.
+                let Some(keyspace) =
+                    self.all_keyspaces().into_iter().find(|keyspace| keyspace.id == op.keyspace)
+                else {
+                    continue;
+                };
+                let bounds = match op.kind {
+                    Kind::DeleteRange => Some(decode_journal_bounds(&op.value)?),
+                    _ => None,
+                };
+                let value = if bounds.is_some() { Bytes::new() } else { Bytes::from(op.value) };
+                let op = Op { kind: op.kind, key: Bytes::from(op.key), value, bounds };
+                match parts.iter_mut().find(|part| part.keyspace.id == keyspace.id) {
+                    Some(part) => part.ops.push(op),
+                    None => parts.push(Part { keyspace, ops: vec![op] }),
+                }
+            }
+            parts.sort_by_key(|part| part.keyspace.id);
+            let mut prepared = Vec::with_capacity(parts.len());
+            for part in &parts {
+                prepared.push(part.keyspace.layout.prepare(&part.ops)?);
+            }
+            let announced = self.substrate.mvcc.announce(KeySpan::ALL);
+            let spanning = prepared.iter().map(|write| write.parts()).sum::<usize>() > 1;
+            let batch = if spanning { self.substrate.next_batch.fetch_add(1, Relaxed) } else { 0 };
+            let stamp = Stamp { version: announced.version(), batch };
+            for write in &mut prepared {
+                write.append(stamp)?;
+            }
+            for write in &mut prepared {
+                write.publish(None);
+            }
+            drop(announced);
+            prepared.iter_mut().for_each(|write| write.settle());
+        }
+        Ok(())
+    }
+
+    fn owns(&self, keyspace: &Arc<KeyspaceInner>) -> bool {
+        Arc::ptr_eq(keyspace, &self.default)
+            || self.keyspaces.read().values().any(|ours| Arc::ptr_eq(ours, keyspace))
+            || keyspace.check().is_err()
+    }
+
+    fn check_ops(&self, keyspace: &KeyspaceInner, ops: &[Op]) -> Result<()> {
+        self.check_writable()?;
+        keyspace.check()?;
+        for op in ops {
+            if op.key.len() > KEY_BYTES_MAX {
+                return Err(Error::InvalidArgument(format!(
+                    "a key of {} bytes exceeds 64 KiB",
+                    op.key.len()
+                )));
+            }
+            if op.value.len() > VALUE_BYTES_MAX {
+                return Err(Error::InvalidArgument(format!(
+                    "a value of {} bytes exceeds 1 GiB",
+                    op.value.len()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Slows the writer, if maintenance is behind; turns puts away while the disk is full.
+    fn brake(&self, ops: &[Op]) -> Result<()> {
+        if self.substrate.reserve.is_spent() && ops.iter().any(|op| op.kind == Kind::Put) {
+            self.substrate.reserve.maintain();
+            if self.substrate.reserve.is_spent() {
+                return Err(Error::io("append to", &self.path, std::io::ErrorKind::StorageFull.into()));
+            }
+        }
+        self.substrate.throttle.delay(ops.iter().map(|op| op.key.len() + op.value.len()).sum());
+        Ok(())
+    }
+}
+
+/// A prepared write, its keyspace's number, and its operations.
+type Announceable<'a, 'b> = (&'a mut (dyn PreparedWrite + 'b), u32, &'b [Op]);
+
+fn journal_value(op: &Op) -> Bytes {
+    match &op.bounds {
+        Some(bounds) => Bytes::from(crate::bounds::encode_bounds(bounds)),
+        None => op.value.clone(),
+    }
+}
+
+fn decode_journal_bounds(value: &[u8]) -> Result<Bounds> {
+    crate::bounds::decode_bounds(&mut crate::format::codec::Decoder::new(value))
+        .map_err(|what| Error::corruption("journal", 0, format!("a range delete {}", what.0)))
+}
+
+fn journal_bytes(writes: &[Announceable<'_, '_>]) -> usize {
+    let of = |op: &Op| {
+        JOURNAL_OP_BYTES
+            + op.key.len()
+            + op.value.len()
+            + op.bounds.as_ref().map_or(0, |b| crate::bounds::encode_bounds(b).len())
+    };
+    JOURNAL_HEAD_BYTES + writes.iter().flat_map(|(_, _, ops)| ops.iter()).map(of).sum::<usize>()
+}
