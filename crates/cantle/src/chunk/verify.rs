@@ -49,10 +49,10 @@ impl Chunks {
     /// Reads a log from end to end, then by way of its index.
     fn verify_log(&self, segment: &Arc<Segment>) -> Result<u64> {
         let context = &self.context;
-        segment.flush()?;
-        // The length first: what comes later is not looked at.
         let parts = segment.parts(context)?;
+        // The length first: what comes later is not looked at, and may not be in the file yet.
         let len = segment.len();
+        segment.flush()?;
         let records = crate::log::RecordFile {
             file: segment.file.handle()?,
             path: segment.file.path.clone(),
