@@ -216,6 +216,12 @@ impl Chunks {
         self.context.throttle.set(overload, 100e6 * (limits.space_amplification - 1.0).clamp(0.1, 1.0));
     }
 
+    /// Has those of new chunks purged that took over dropped files.
+    pub(super) fn purge_later(&self, chunks: &[Arc<Chunk>]) {
+        let dropped = |chunk: &&Arc<Chunk>| chunk.funk.load().files.iter().any(|file| file.dropped.is_some());
+        self.jobs.waiting.lock().extend(chunks.iter().filter(dropped).map(Arc::downgrade));
+    }
+
     /// Tries again to purge chunks whose dropped files a snapshot still needed.
     fn purge_waiting(&self) {
         let waiting = std::mem::take(&mut *self.jobs.waiting.lock());

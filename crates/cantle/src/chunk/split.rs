@@ -63,6 +63,7 @@ impl Chunks {
             after.add(&child.funk.load().sizes());
         }
         self.account(&before.sizes(), &after);
+        self.purge_later(&children);
         let key = |chunk: &Chunk| chunk.span.start.clone().unwrap_or_else(Bytes::new);
         let count = children.len();
         self.index.replace(&key(parent), 1, children.into_iter().map(|child| (key(&child), child)).collect());
