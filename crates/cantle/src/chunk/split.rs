@@ -18,9 +18,12 @@ use crate::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 
 impl Chunks {
-    pub(super) fn split(&self, parent: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<()> {
+    pub(super) fn split(&self, parent: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<bool> {
         let order = &self.context.order;
         let mut writer = parent.writer.lock();
+        if writer.retired {
+            return Ok(false); // the keyspace was dropped
+        }
         if let Some(active) = &mut writer.active {
             // Each child will look into it: by its index, not by a memory part that nobody evicts.
             if let Err(error) = self.index_part(active) {
@@ -73,7 +76,7 @@ impl Chunks {
         self.release(&before.files, &[]);
         self.context.counters.splits.fetch_add(1, Relaxed);
         tracing::debug!(chunk = parent.id, count, "split");
-        Ok(())
+        Ok(true)
     }
 
     /// What a log's in-memory index takes is no longer needed once no chunk refers to the log.

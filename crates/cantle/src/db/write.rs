@@ -171,6 +171,8 @@ impl Store {
         let span = writes.iter().map(|(write, _, _)| write.span()).fold(KeySpan::EMPTY, KeySpan::hull);
         let cell = several.then(CommitCell::new);
         let announced = substrate.mvcc.announce(span);
+        // Who closes the store waits for the writes that were announced before.
+        substrate.health.check_writable()?;
         let batch = if spanning { substrate.next_batch.fetch_add(1, Relaxed) } else { 0 };
         let stamp = Stamp { version: announced.version(), batch };
         let lsn = match self.append(writes, stamp, reservation, journals_all) {
