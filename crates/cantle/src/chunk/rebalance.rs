@@ -52,8 +52,7 @@ impl Chunks {
         }
         // What frees space may use what is set aside for that.
         let pieces = self.context.reserve.with(|| self.merge_files(&input))?;
-        let cancel =
-            |pieces: &[Piece]| pieces.iter().for_each(|piece| self.context.files.discard(&piece.table.file));
+        let cancel = |pieces: &[Piece]| pieces.iter().for_each(|piece| piece.discard(&self.context));
         let flipped = if pieces.len() > 1 {
             self.split(chunk, &input, &pieces)
         } else {

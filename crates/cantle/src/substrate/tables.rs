@@ -33,8 +33,10 @@ impl Tables {
 #[derive(Debug)]
 pub struct TableHandle {
     pub file: Arc<StoreFile>,
-    /// Bytes of keys and values of its live entries.
+    /// Bytes of keys and values of its puts.
     pub user_bytes: u64,
+    /// Of these, what only snapshots saw when it was written.
+    pub stale_bytes: u64,
     pub entries: u64,
 }
 
