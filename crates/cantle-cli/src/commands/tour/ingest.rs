@@ -8,7 +8,7 @@ use crate::measure::disk;
 use crate::measure::display::{bytes, count, duration, rate, ratio};
 use crate::measure::failed;
 use crate::measure::process::{self, DeviceBytes};
-use crate::measure::progress::Progress;
+use crate::progress::Progress;
 use cantle::Db;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
@@ -81,7 +81,7 @@ pub(crate) fn load(
     process::reset_peak_resident();
     let device_before = DeviceBytes::now();
     let started = Instant::now();
-    let mut progress = Progress::new("loading", rows_max.unwrap_or(BUNDLED_ROWS));
+    let mut progress = Progress::new("loading", Some(rows_max.unwrap_or(BUNDLED_ROWS)));
     while rows_max.is_none_or(|max| digest.rows < max) {
         match reader.next()? {
             None => break,
