@@ -148,7 +148,9 @@ fn draw_chunks(chunks: &[Chunk<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> Str
 fn warmth(heat: f64, hottest: f64) -> Option<usize> {
     let highest = HEAT.len() - 1;
     // A logarithm that is no number, of heat that is none, is cast to zero.
-    (heat > 0.0).then(|| (highest as f64 + (heat / hottest).log2()).round() as usize).map(|step| step.min(highest))
+    (heat > 0.0)
+        .then(|| (highest as f64 + (heat / hottest).log2()).round() as usize)
+        .map(|step| step.min(highest))
 }
 
 /// At most `lines_max` groups of neighbours, of almost equal numbers of chunks.
