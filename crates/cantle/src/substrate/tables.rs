@@ -19,6 +19,11 @@ impl Tables {
         Self { open: Cache::new(usize::try_from(limit / 4).unwrap_or(256).clamp(16, 32_768)) }
     }
 
+    /// Closes a table that nothing refers to any more.
+    pub fn forget(&self, file: u64) {
+        self.open.remove(&file);
+    }
+
     pub fn clear(&self) {
         self.open.clear();
     }
