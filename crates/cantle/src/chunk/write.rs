@@ -185,9 +185,11 @@ impl PreparedWrite for Write<'_> {
     fn append(&mut self, stamp: Stamp) -> Result<()> {
         let buffered = self.chunks.context.durability == Durability::Buffered;
         let mut bytes = Vec::new();
+        // Those of dropped chunks, too: what is published carries the stamp.
+        self.units.iter_mut().for_each(|unit| unit.stamp = stamp);
         for unit in self.units.iter_mut().filter(|unit| !unit.drop_whole) {
             bytes.clear();
-            unit.append(self.ops, stamp, buffered, &mut bytes)?;
+            unit.append(self.ops, buffered, &mut bytes)?;
         }
         match self.drop_edit(stamp) {
             Some(edit) => self.chunks.context.manifest.append(&[edit]),
@@ -232,8 +234,8 @@ impl PreparedWrite for Write<'_> {
 }
 
 impl Unit {
-    fn append(&mut self, ops: &[Op], stamp: Stamp, buffered: bool, bytes: &mut Vec<u8>) -> Result<()> {
-        self.stamp = stamp;
+    fn append(&mut self, ops: &[Op], buffered: bool, bytes: &mut Vec<u8>) -> Result<()> {
+        let stamp = self.stamp;
         let Some(active) = &self.guard.active else { return Err(Error::Closed) };
         let Some(parts) = active.segment.loaded() else { return Err(Error::Closed) };
         let header = parts.header;
