@@ -10,6 +10,7 @@ use crate::sync::Arc;
 use crate::value::{Key, Value};
 use bytes::Bytes;
 use std::cmp::Ordering;
+use std::ops::Bound;
 
 /// The pairs of a range in order, as of one snapshot; `rev()` for the other direction, or both ends in turn.
 ///
@@ -45,7 +46,8 @@ impl Range {
         match keyspace.order {
             KeyOrder::Bytewise => Self::new(snapshot, keyspace, Bounds::prefix(prefix)),
             KeyOrder::Custom(_) => {
-                let range = Self::new(snapshot, keyspace, Bounds::prefix(b""));
+                let all = Bounds { start: Bound::Unbounded, end: Bound::Unbounded };
+                let range = Self::new(snapshot, keyspace, all);
                 Self { prefix: Some(prefix.to_vec()), ..range }
             }
         }
