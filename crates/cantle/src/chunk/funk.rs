@@ -254,8 +254,10 @@ fn get_in_log(
 ) -> Result<Option<(Found, Served)>> {
     let parts = segment.parts(context)?;
     if let Some(memory) = &parts.memory {
-        let hit = memory.get(key, at);
+        // Range deletes first: of a batch that deletes a range and then puts the key, whoever sees the delete must
+        // see the put.
         let deleted = newest_tombstone(context, &memory.tombstones(), key, at);
+        let hit = memory.get(key, at);
         if let Some(found) = settle(segment, &parts, hit, deleted)? {
             return Ok(Some((found, Served::LogMemory)));
         }

@@ -8,7 +8,7 @@ use super::policy::{self, ChunkSizes};
 use super::write::SAMPLE;
 use crate::bounds::Bounds;
 use crate::entry::Kind;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Op;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -23,6 +23,19 @@ const JOBS_MAX: usize = 4;
 const MEMORY_INDEX_FRACTION: u64 = 4;
 /// Chunks looked at in one tick when memory is short.
 const HAND_CHUNKS: usize = 256;
+
+/// A rebalance under way in the background; no longer, however it ended, when this is dropped.
+struct Job<'a> {
+    chunks: &'a Chunks,
+    freeing_bytes: i64,
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        self.chunks.jobs.active.fetch_sub(1, Relaxed);
+        self.chunks.jobs.freeing_bytes.fetch_sub(self.freeing_bytes, Relaxed);
+    }
+}
 
 impl Chunks {
     pub(super) fn chunk_sizes(&self, chunk: &Chunk) -> ChunkSizes {
@@ -103,17 +116,22 @@ impl Chunks {
         let (this, chunk) = (self.this.clone(), chunk.clone());
         self.context.pool.submit(move || {
             let Some(chunks) = this.upgrade() else { return };
+            let job = Job { chunks: &chunks, freeing_bytes: sizes.garbage_bytes as i64 };
             chunk.queued.store(false, Relaxed);
-            if chunks.context.health.check_writable().is_ok() && !chunks.released.load(Acquire) {
-                match chunks.rebalance(&chunk) {
-                    Ok(_) => chunks.after_rebalance(&chunk),
-                    // The chunk is as it was; the next tick tries again.
-                    Err(error) => tracing::warn!(%error, chunk = chunk.id, "rebalance failed"),
-                }
+            let Some(_work) = chunks.context.begin_work() else { return };
+            if chunks.context.health.check_writable().is_err() || chunks.released.load(Acquire) {
+                return;
             }
-            chunks.jobs.active.fetch_sub(1, Relaxed);
-            chunks.jobs.freeing_bytes.fetch_sub(sizes.garbage_bytes as i64, Relaxed);
-            chunks.rebalance_for_space();
+            match chunks.rebalance(&chunk) {
+                Ok(_) => {
+                    chunks.after_rebalance(&chunk);
+                    drop(job);
+                    chunks.rebalance_for_space();
+                }
+                Err(Error::Closed) => {}
+                // The chunk is as it was; the next tick tries again.
+                Err(error) => tracing::warn!(%error, chunk = chunk.id, "rebalance failed"),
+            }
         });
     }
 
@@ -131,6 +149,9 @@ impl Chunks {
     fn rebalance_for_space(&self) {
         let limits = self.limits();
         loop {
+            if self.released.load(Acquire) || self.context.health.check_writable().is_err() {
+                return;
+            }
             if self.jobs.active.load(Relaxed) >= JOBS_MAX {
                 return;
             }
@@ -214,6 +235,12 @@ impl Chunks {
         let overload = policy::excess(&limits, &self.sizes()) / FULL;
         // A rebalance moves some 100 MB a second; of that a part is garbage that it frees.
         self.context.throttle.set(overload, 100e6 * (limits.space_amplification - 1.0).clamp(0.1, 1.0));
+    }
+
+    /// Has those of new chunks purged that took over dropped files.
+    pub(super) fn purge_later(&self, chunks: &[Arc<Chunk>]) {
+        let dropped = |chunk: &&Arc<Chunk>| chunk.funk.load().files.iter().any(|file| file.dropped.is_some());
+        self.jobs.waiting.lock().extend(chunks.iter().filter(dropped).map(Arc::downgrade));
     }
 
     /// Tries again to purge chunks whose dropped files a snapshot still needed.

@@ -109,9 +109,8 @@ impl Locked<'_> {
         edits.push(checkpoint);
         let new = write_new(&manifest.files, edits.into_iter())?;
         let old = std::mem::replace(inner, new);
-        if let Err(error) = manifest.files.vfs.remove(&old.path) {
-            tracing::warn!(path = %old.path.display(), %error, "cannot remove the previous manifest");
-        }
+        // A backup may be reading it.
+        manifest.files.unlink(&old.path);
         Ok(())
     }
 }
