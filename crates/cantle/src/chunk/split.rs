@@ -15,7 +15,6 @@ use crate::manifest::Edit;
 use crate::span::Span;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
-use bytes::Bytes;
 
 impl Chunks {
     pub(super) fn split(&self, parent: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<()> {
@@ -63,7 +62,7 @@ impl Chunks {
             after.add(&child.funk.load().sizes());
         }
         self.account(&before.sizes(), &after);
-        let key = |chunk: &Chunk| chunk.span.start.clone().unwrap_or_else(Bytes::new);
+        let key = |chunk: &Chunk| chunk.span.start.clone().unwrap_or_default();
         let count = children.len();
         self.index.replace(&key(parent), 1, children.into_iter().map(|child| (key(&child), child)).collect());
         // After the flip: who finds the chunk retired finds its successors.

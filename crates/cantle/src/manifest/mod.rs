@@ -17,5 +17,5 @@ mod state;
 mod writer;
 
 pub use edit::{CheckpointEdit, Edit, KeyspaceEdit, SegmentEdit, StartEdit};
-pub use state::{KeyspaceState, LayoutState, NewLayoutState, Replayed, State, replay};
+pub use state::{LayoutState, Replayed, State, replay};
 pub use writer::Manifest;

@@ -26,7 +26,7 @@ const PREVIOUS_COUNTS: u8 = 2;
 
 pub struct Vouch {
     path: PathBuf,
-    file: Option<Arc<dyn VfsFile>>,
+    file: Arc<dyn VfsFile>,
     block: Mutex<Block>,
 }
 
@@ -114,12 +114,7 @@ impl Vouch {
             Ok(file)
         };
         let file = begin().map_err(|e| Error::io("write", &path, e))?;
-        Ok(Self { path, file: Some(file), block: Mutex::new(block) })
-    }
-
-    /// For stores that write nothing.
-    pub fn none() -> Self {
-        Self { path: PathBuf::new(), file: None, block: Mutex::default() }
+        Ok(Self { path, file, block: Mutex::new(block) })
     }
 
     /// Nothing is vouched for any more.
@@ -130,9 +125,9 @@ impl Vouch {
         }
         block.vouched = false;
         block.previous_counts = false;
-        let Some(file) = &self.file else { return Ok(()) };
-        file.write_at(&block.encode(), 0)
-            .and_then(|()| file.sync_data())
+        self.file
+            .write_at(&block.encode(), 0)
+            .and_then(|()| self.file.sync_data())
             .map_err(|e| Error::io("write", &self.path, e))
     }
 }
