@@ -26,6 +26,8 @@
 #[expect(clippy::module_inception, reason = "the layout is named for what it is made of, and so is the file")]
 pub mod chunk;
 pub mod context;
+#[cfg(test)]
+mod documented;
 pub mod edit;
 pub mod funk;
 pub mod index;

@@ -12,6 +12,8 @@
 //!
 //! Thread safety: [`Manifest`] serialises its writers.
 
+#[cfg(test)]
+mod documented;
 mod edit;
 mod state;
 mod writer;
