@@ -134,11 +134,7 @@ impl Chunks {
             if self.jobs.active.load(Relaxed) >= JOBS_MAX {
                 return;
             }
-            let sizes = self.sizes();
-            let over = policy::over_bytes(&limits, &sizes) as i64;
-            // What checkpoints and jobs under way will free needs nobody else.
-            let coming = self.jobs.freeing_bytes.load(Relaxed) + self.context.files.held_bytes() as i64;
-            if over <= coming {
+            if policy::over_bytes(&limits, &self.sizes()) == 0 {
                 return;
             }
             let Some(chunk) = self.best_candidate() else { return };
@@ -212,14 +208,10 @@ impl Chunks {
 
     /// Slows writers in proportion to how far the space bound is exceeded.
     fn brake(&self) {
-        /// Exceeding the bound by this fraction is what rebalances under way account for.
-        const TOLERANCE: f64 = 0.02;
-        /// At this fraction more, writers are as slow as maintenance.
-        const FULL: f64 = 0.10;
-        let (limits, sizes) = (self.limits(), self.sizes());
-        let over = policy::over_bytes(&limits, &sizes) as f64
-            / (sizes.live_bytes.max(1) as f64 * limits.space_amplification);
-        let overload = (over - TOLERANCE) / FULL;
+        /// Exceeding the bound by this fraction makes writers as slow as maintenance.
+        const FULL: f64 = 0.05;
+        let limits = self.limits();
+        let overload = policy::excess(&limits, &self.sizes()) / FULL;
         // A rebalance moves some 100 MB a second; of that a part is garbage that it frees.
         self.context.throttle.set(overload, 100e6 * (limits.space_amplification - 1.0).clamp(0.1, 1.0));
     }

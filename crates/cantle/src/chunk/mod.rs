@@ -113,10 +113,10 @@ impl Chunks {
         let of = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
         let totals = &self.context.totals;
         KeyspaceSizes {
-            disk_bytes: of(&totals.log_bytes)
-                + of(&totals.table_bytes)
-                + of(&totals.growing_bytes)
-                + self.context.files.held_bytes(),
+            file_bytes: of(&totals.log_bytes) + of(&totals.table_bytes),
+            held_bytes: self.context.files.held_bytes(),
+            growing_bytes: of(&totals.growing_bytes),
+            freeing_bytes: of(&self.jobs.freeing_bytes),
             live_bytes: of(&totals.user_bytes).saturating_sub(of(&totals.garbage_bytes)),
         }
     }

@@ -33,6 +33,17 @@ pub struct Piece {
     /// `None` for the first: it begins where the rebalanced chunk does.
     pub start: Option<Bytes>,
     pub table: Arc<TableHandle>,
+    /// The table was there before: it lies apart from what was merged, and moves as it is.
+    pub reused: bool,
+}
+
+impl Piece {
+    /// Removes a table that came to nothing.
+    pub fn discard(&self, context: &Context) {
+        if !self.reused {
+            context.files.discard(&self.table.file);
+        }
+    }
 }
 
 pub struct Output<'a> {
@@ -162,7 +173,7 @@ impl<'a> Output<'a> {
         file.set_bytes(meta.file_bytes);
         self.context.counters.table_bytes_written.fetch_add(meta.file_bytes, Relaxed);
         let table = Arc::new(TableHandle { file, user_bytes: meta.user_bytes, entries: meta.entries });
-        self.pieces.push(Piece { start: self.start.take(), table });
+        self.pieces.push(Piece { start: self.start.take(), table, reused: false });
         Ok(())
     }
 }
@@ -175,9 +186,14 @@ impl Drop for Output<'_> {
             self.context.files.discard(&current.file);
         }
         for piece in self.pieces.drain(..) {
-            self.context.files.discard(&piece.table.file);
+            piece.discard(self.context);
         }
     }
+}
+
+/// The shortest key that separates two neighbouring keys: greater than `before`, not greater than `key`.
+pub fn separate(order: &KeyOrder, before: &[u8], key: &Bytes) -> Bytes {
+    separator(order, key, shared_prefix(order, before, key))
 }
 
 /// How many leading bytes two neighbouring keys share. Under a comparator of the user's that says nothing.

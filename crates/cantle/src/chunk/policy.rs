@@ -17,8 +17,14 @@ pub struct ChunkSizes {
 /// What it knows of the keyspace.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct KeyspaceSizes {
-    /// Bytes of all files, those held for a checkpoint or a reader and those being written included.
-    pub disk_bytes: u64,
+    /// Bytes of logs and tables that chunks refer to.
+    pub file_bytes: u64,
+    /// Bytes of obsolete files that wait for a checkpoint.
+    pub held_bytes: u64,
+    /// Bytes of tables that are being written.
+    pub growing_bytes: u64,
+    /// Bytes of garbage that rebalances under way will free.
+    pub freeing_bytes: u64,
     /// Estimated bytes of what a scan would return.
     pub live_bytes: u64,
 }
@@ -52,8 +58,8 @@ const LOG_CHUNKS_MAX: u64 = 20;
 const REWRITE_COST: u64 = 8;
 /// A typical entry's length, to turn bytes into entries.
 const ENTRY_BYTES: u64 = 256;
-/// Below this, space amplification is not looked at: headers and half-filled files dominate.
-pub const BOUNDED_BYTES_MIN: u64 = 4 << 20;
+/// So much a keyspace may take whatever is in it: below this, headers and half-filled files dominate.
+const BOUNDED_BYTES_MIN: u64 = 4 << 20;
 
 /// How long a chunk's log may become, where space does not bound it before. It grows with the keyspace, so that
 /// a small one soon has several chunks, and a large one writes inserts little more than twice.
@@ -75,13 +81,37 @@ pub fn due(chunk: &ChunkSizes, limits: &Limits, keyspace: &KeyspaceSizes) -> Opt
     (unsorted && chunk.read_debt > REWRITE_COST * entries.max(64)).then_some(Why::Reads)
 }
 
-/// By how many bytes the keyspace exceeds its space bound; rebalances are due for it then.
+/// The bytes that the space bound allows.
+fn allowed_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
+    let live = keyspace.live_bytes as f64;
+    ((live * limits.space_amplification) as u64).max(BOUNDED_BYTES_MIN)
+}
+
+/// What must stay free below the bound, so that it holds while a chunk is written anew and the old files wait for
+/// a checkpoint; at most a quarter of what the bound leaves for logs.
+fn margin_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
+    let slack = allowed_bytes(limits, keyspace).saturating_sub(keyspace.live_bytes);
+    (held_limit_bytes(limits, keyspace) + limits.chunk_bytes).min(slack / 4)
+}
+
+/// By how many bytes the keyspace's files are about to exceed its space bound, rebalances under way considered:
+/// more rebalances are due.
 pub fn over_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
-    if limits.log_bytes.is_some() || keyspace.disk_bytes < BOUNDED_BYTES_MIN {
+    if limits.log_bytes.is_some() {
         return 0;
     }
-    let allowed = keyspace.live_bytes as f64 * limits.space_amplification;
-    (keyspace.disk_bytes as f64 - allowed).max(0.0) as u64
+    let allowed = allowed_bytes(limits, keyspace) - margin_bytes(limits, keyspace);
+    keyspace.file_bytes.saturating_sub(keyspace.freeing_bytes).saturating_sub(allowed)
+}
+
+/// How far the bound is exceeded now, as a fraction of it.
+pub fn excess(limits: &Limits, keyspace: &KeyspaceSizes) -> f64 {
+    if limits.log_bytes.is_some() {
+        return 0.0;
+    }
+    let disk = keyspace.file_bytes + keyspace.held_bytes + keyspace.growing_bytes;
+    let allowed = allowed_bytes(limits, keyspace);
+    disk.saturating_sub(allowed) as f64 / allowed as f64
 }
 
 /// How much a rebalance of the chunk frees per byte that it writes.
@@ -94,7 +124,7 @@ pub fn gain(chunk: &ChunkSizes) -> f64 {
 /// Bytes of obsolete files beyond which the next checkpoint is brought forward.
 pub fn held_limit_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
     let slack = keyspace.live_bytes as f64 * (limits.space_amplification - 1.0);
-    ((slack / 16.0) as u64).max(4 << 20)
+    ((slack / 16.0) as u64).clamp(2 << 20, 256 << 20)
 }
 
 /// Into how many chunks `bytes` are split: none is over the limit, and each has room to grow.

@@ -303,6 +303,38 @@ impl Segment {
         Ok(())
     }
 
+    /// Visits the keys of all operations that stand at `from` or behind it, with the lengths of their records.
+    pub fn for_each_since(
+        &self,
+        context: &Context,
+        from: u64,
+        mut visit: impl FnMut(&[u8], u64),
+    ) -> Result<()> {
+        let parts = self.parts(context)?;
+        for part in parts.indexed.iter().filter(|part| part.end > from) {
+            self.scan_part(&parts.header, part, |place, op| {
+                if place.offset >= from && op.kind != Kind::DeleteRange {
+                    visit(op.key, u64::from(place.len));
+                }
+                Ok(())
+            })?;
+        }
+        if let Some(memory) = &parts.memory {
+            memory.for_each(|key, hit| {
+                if hit.place.offset >= from {
+                    visit(key, u64::from(hit.place.len));
+                }
+            });
+        }
+        Ok(())
+    }
+
+    pub fn has_range_deletes(&self, context: &Context) -> Result<bool> {
+        let parts = self.parts(context)?;
+        let in_memory = parts.memory.as_ref().is_some_and(|memory| !memory.tombstones().is_empty());
+        Ok(in_memory || parts.indexed.iter().any(|part| !part.tombstones.is_empty()))
+    }
+
     // What follows is for who holds the chunk's lock of an active segment.
 
     /// Writes records at `offset`, the present end; does not publish them.
