@@ -108,6 +108,7 @@ async fn count(blocking: &Blocking, mut range: Range) -> cantle::Result<usize> {
     }
 }
 
+/// Registers users and counts them, from async code.
 pub fn main() -> cantle::Result<()> {
     let dir = tempfile::tempdir().map_err(|error| cantle::Error::InvalidArgument(error.to_string()))?;
     let db = Db::open(dir.path().join("users"))?;

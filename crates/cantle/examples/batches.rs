@@ -18,6 +18,7 @@ fn place_order(
     db.write(batch)
 }
 
+/// Places orders and deletes some, with their index.
 pub fn main() -> cantle::Result<()> {
     let dir = tempfile::tempdir().map_err(|error| cantle::Error::InvalidArgument(error.to_string()))?;
     let db = Db::open(dir.path().join("shop"))?;

@@ -12,6 +12,7 @@ fn message_key(user: &str, thread: i64, micros: i64) -> Vec<u8> {
     key::encode(&(user, thread, micros))
 }
 
+/// Stores messages and reads them by user, by thread and by time.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;
     let db = Db::open(dir.path().join("messages"))?;

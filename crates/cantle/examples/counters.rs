@@ -20,6 +20,7 @@ fn add(db: &Db, key: &str, by: u64) -> cantle::Result<u64> {
     Ok(new.map_or(0, |value| number(&value)))
 }
 
+/// Counts visits from several threads.
 pub fn main() -> cantle::Result<()> {
     let dir = tempfile::tempdir().map_err(|error| cantle::Error::InvalidArgument(error.to_string()))?;
     let path = dir.path().join("counters");

@@ -22,6 +22,7 @@ fn total(pairs: impl Iterator<Item = cantle::Result<(cantle::Key, cantle::Value)
     pairs.map(|pair| pair.map(|(_, value)| amount(&value))).sum()
 }
 
+/// Moves money about while its sum is taken.
 pub fn main() -> cantle::Result<()> {
     let dir = tempfile::tempdir().map_err(|error| cantle::Error::InvalidArgument(error.to_string()))?;
     let db = Db::open(dir.path().join("bank"))?;

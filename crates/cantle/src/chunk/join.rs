@@ -68,6 +68,7 @@ impl Chunks {
         self.context
             .manifest
             .append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
+        self.purge_later(std::slice::from_ref(&joined));
         let start = joined.span.start.clone().unwrap_or_default();
         self.index.replace(&start, 2, vec![(start.clone(), joined)]);
         left_writer.retired = true;

@@ -258,6 +258,10 @@ impl Layout for Chunks {
         self.index_all_parts()
     }
 
+    fn retire(&self) {
+        self.retire_chunks();
+    }
+
     fn release(&self) {
         self.release_files();
     }

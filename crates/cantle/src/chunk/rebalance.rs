@@ -13,7 +13,7 @@ use super::merged::{Covering, Merged};
 use super::output::{KeyEntries, Output, Piece, separate};
 use super::policy;
 use crate::entry::Kind;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::manifest::Edit;
 use crate::mvcc::Keep;
 use crate::substrate::TableHandle;
@@ -52,14 +52,16 @@ impl Chunks {
         }
         // What frees space may use what is set aside for that.
         let pieces = self.context.reserve.with(|| self.merge_files(&input))?;
-        let cancel =
-            |pieces: &[Piece]| pieces.iter().for_each(|piece| self.context.files.discard(&piece.table.file));
+        let cancel = |pieces: &[Piece]| pieces.iter().for_each(|piece| piece.discard(&self.context));
         let flipped = if pieces.len() > 1 {
             self.split(chunk, &input, &pieces)
         } else {
             self.flip(chunk, &input, &pieces)
         };
-        flipped.inspect_err(|_| cancel(&pieces))?;
+        if !flipped.inspect_err(|_| cancel(&pieces))? {
+            cancel(&pieces);
+            return Ok(false);
+        }
         chunk.forgive_reads();
         if merges {
             self.context.counters.rebalances.fetch_add(1, Relaxed);
@@ -180,6 +182,9 @@ impl Chunks {
         let mut merged = Merged::new(context, &input.funk, true, take)?;
         merged.cursor.seek_to_first()?;
         while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
+            if context.health.is_closing() {
+                return Err(Error::Closed);
+            }
             let entries = keep_versions(context, &mut merged, &key, &input.keep)?;
             if !entries.is_empty() {
                 output.add(KeyEntries { key, entries })?;
@@ -188,9 +193,12 @@ impl Chunks {
         output.finish()
     }
 
-    /// Puts the new table in the place of what was merged.
-    fn flip(&self, chunk: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<()> {
+    /// Puts the new table in the place of what was merged; false if the keyspace was dropped meanwhile.
+    fn flip(&self, chunk: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<bool> {
         let writer = chunk.writer.lock();
+        if writer.retired {
+            return Ok(false);
+        }
         let before = chunk.funk.load_full();
         let mut files = newer_files(&before, input);
         let newer = files.len();
@@ -209,7 +217,7 @@ impl Chunks {
         chunk.funk.store(Arc::new(after));
         drop(writer);
         self.release(&input.funk.files, &input.kept);
-        Ok(())
+        Ok(true)
     }
 
     /// The current structures no longer refer to `files`, but for those in `kept`.
@@ -219,7 +227,12 @@ impl Chunks {
                 if let Source::Log(segment) = &file.source {
                     self.forget_memory(segment);
                 }
-                file.file().release();
+                if file.file().release()
+                    && let Source::Table(table) = &file.source
+                {
+                    // An open table would keep the file's blocks allocated after it is unlinked.
+                    self.context.tables.forget(table.file.id);
+                }
             }
         }
     }

@@ -58,6 +58,8 @@ pub struct Segment {
     pub garbage_bytes: AtomicU64,
     /// Bytes of keys and values of its puts.
     pub user_bytes: AtomicU64,
+    /// How many these are; of an old segment not known.
+    pub puts: AtomicU64,
     dirty: AtomicBool,
     /// The memory of its index is no longer accounted for.
     forgotten: AtomicBool,
@@ -97,6 +99,7 @@ impl Segment {
             garbage_bytes: AtomicU64::new(recorded.garbage_bytes),
             // Of an old segment only the length is known: records and index are about 3 % of it.
             user_bytes: AtomicU64::new((recorded.len.saturating_sub(HEADER_BYTES)) / 100 * 97),
+            puts: AtomicU64::new(0),
             dirty: AtomicBool::new(false),
             forgotten: AtomicBool::new(false),
             tail: Tail { flushed: AtomicU64::new(u64::MAX), ..Tail::default() },
@@ -187,7 +190,8 @@ impl Segment {
         }
         let mut loader = Loader::new(context, self, header, indexed);
         let len = loader.scan(&records, tail_start, end)?;
-        let grown = len as i64 - self.recorded.len as i64;
+        // Since it was loaded last, if it ever was.
+        let grown = len as i64 - self.len() as i64;
         self.user_bytes.fetch_add((grown.max(0) as u64) / 100 * 97, Relaxed);
         context.totals.user_bytes.fetch_add(grown.max(0) / 100 * 97, Relaxed);
         context.totals.log_bytes.fetch_add(grown, Relaxed);
@@ -446,14 +450,16 @@ impl Segment {
 
     /// Makes the segment durable as it stands and says how long it is.
     pub fn sync(&self) -> Result<SegmentEdit> {
-        self.dirty.store(false, Release);
+        // An exchange, so that whoever finds the mark still there has its write seen by what follows.
+        self.dirty.swap(false, AcqRel);
         let (len, part) = match self.loaded() {
             // The length is read first: a part sealed in between only lies behind it.
             Some(parts) => {
                 let part = parts.indexed.first().map_or((0, 0), |part| (part.at.offset, part.at.len));
                 (self.len().max(part.0 + u64::from(part.1)), part)
             }
-            None => (self.recorded.len, self.recorded.part),
+            // Unloaded again: what lies behind the recorded part is scanned at the next loading.
+            None => (self.len(), self.recorded.part),
         };
         self.flush()?;
         let handle = self.file.handle()?;

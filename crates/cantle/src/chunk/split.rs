@@ -19,13 +19,16 @@ use crate::sync::atomic::Ordering::Relaxed;
 use std::collections::HashMap;
 
 impl Chunks {
-    pub(super) fn split(&self, parent: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<()> {
+    pub(super) fn split(&self, parent: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<bool> {
         let order = &self.context.order;
         let spans = spans(parent, pieces);
         // What the diverted log holds for whom is counted before the lock is taken; what comes meanwhile after.
         let mut shares = Shares::new(spans.len());
         shares.count(&self.context, &newer_files(&parent.funk.load_full(), input), &spans)?;
         let mut writer = parent.writer.lock();
+        if writer.retired {
+            return Ok(false); // the keyspace was dropped
+        }
         if let Some(active) = &mut writer.active {
             // Each child will look into it: by its index, not by a memory part that nobody evicts.
             if let Err(error) = self.index_part(active) {
@@ -65,6 +68,7 @@ impl Chunks {
             after.add(&child.funk.load().sizes());
         }
         self.account(&before.sizes(), &after);
+        self.purge_later(&children);
         let key = |chunk: &Chunk| chunk.span.start.clone().unwrap_or_default();
         let count = children.len();
         self.index.replace(&key(parent), 1, children.into_iter().map(|child| (key(&child), child)).collect());
@@ -74,7 +78,7 @@ impl Chunks {
         self.release(&before.files, &[]);
         self.context.counters.splits.fetch_add(1, Relaxed);
         tracing::debug!(chunk = parent.id, count, "split");
-        Ok(())
+        Ok(true)
     }
 
     /// What a log's in-memory index takes is no longer needed once no chunk refers to the log.

@@ -21,7 +21,7 @@ use crate::files::{Files, parse_file_name};
 use crate::format::header::FileKind;
 use crate::journal::{Journal, JournalRecord, OldJournal, read_journals};
 use crate::layout::Layout as LayoutTrait;
-use crate::maintenance::{Throttle, Ticker};
+use crate::maintenance::{Gate, Throttle, Ticker};
 use crate::manifest::{
     CheckpointEdit, Edit, KeyspaceEdit, LayoutState, Manifest, Replayed, StartEdit, State, replay,
 };
@@ -308,6 +308,7 @@ fn assemble(
         checkpoints: Checkpoints::new(checkpoint.version, checkpoint.next_keyspace),
         reserve: if options.read_only { Reserve::none() } else { Reserve::new(files.clone()) },
         pool: runtime.pool.clone(),
+        gate: Gate::default(),
         throttle: Throttle::default(),
         durability: options.durability,
         read_only: options.read_only,
@@ -363,7 +364,8 @@ fn assemble(
         this: this.clone(),
         options,
         substrate,
-        _lock: lock,
+        closing: Mutex::new(()),
+        lock: Mutex::new(lock),
     });
     store.replay(replay)?;
     if !store.options.read_only {
@@ -383,6 +385,7 @@ fn remove_orphans(store: &Arc<Store>, orphans: Vec<std::path::PathBuf>) {
     store.substrate.pool.submit(move || {
         for orphan in orphans {
             let Some(store) = this.upgrade() else { return };
+            let Some(_work) = store.substrate.begin_work() else { return };
             if let Err(error) = store.substrate.files.vfs.remove(&orphan) {
                 tracing::warn!(path = %orphan.display(), %error, "cannot remove what a crash left behind");
             }
@@ -510,6 +513,7 @@ impl Store {
         let keyspace = keyspaces.get(name).cloned().ok_or_else(|| Error::NoKeyspace(name.to_owned()))?;
         // A write like any other: a recovery to an earlier version undoes it.
         let announced = self.substrate.mvcc.announce(crate::mvcc::KeySpan::ALL);
+        self.check_writable()?;
         let version = announced.version();
         self.substrate.manifest.append(&[Edit::DropKeyspace { keyspace: keyspace.id, version }])?;
         keyspace.mark_dropped();

@@ -41,8 +41,10 @@ pub(crate) struct Store {
     pub(super) checkpointing: AtomicBool,
     pub(super) ticks: AtomicU64,
     pub(super) this: Weak<Store>,
-    /// Last: released when everything else is gone.
-    pub(super) _lock: Option<Box<dyn VfsLock>>,
+    /// Held by who closes the store.
+    pub(super) closing: Mutex<()>,
+    /// Held until the last handle is gone.
+    pub(super) lock: Mutex<Option<Box<dyn VfsLock>>>,
 }
 
 impl Store {
@@ -87,9 +89,13 @@ impl Store {
 
     /// Closes the store: what was acknowledged is durable when this returns.
     pub(super) fn close(&self) -> Result<()> {
+        let _closing = self.closing.lock();
         if self.substrate.health.is_closed() {
             return Ok(());
         }
+        // A write that is announced after this is turned away; the checkpoint waits for those before.
+        self.substrate.health.begin_close();
+        self.substrate.gate.close();
         let done = if self.options.read_only || self.substrate.health.reason().is_some() {
             Ok(())
         } else {
@@ -100,6 +106,11 @@ impl Store {
         self.substrate.tables.clear();
         self.substrate.files.close_handles();
         done
+    }
+
+    /// Lets others open the store. Nothing may touch its files any more.
+    pub(super) fn unlock(&self) {
+        self.lock.lock().take();
     }
 
     fn is_dirty(&self) -> bool {
@@ -116,12 +127,13 @@ impl Store {
         let this = self.this.clone();
         self.substrate.pool.submit_urgent(move || {
             let Some(store) = this.upgrade() else { return };
+            let _done = Done(&store);
+            let Some(_work) = store.substrate.begin_work() else { return };
             if let Err(error) = store.substrate.checkpoint()
                 && !matches!(error, Error::Closed | Error::ReadOnly { .. })
             {
                 tracing::warn!(%error, "checkpoint failed");
             }
-            store.checkpointing.store(false, Release);
         });
     }
 
@@ -136,6 +148,8 @@ impl Store {
             if oldest.is_some_and(|oldest| oldest < *version) {
                 return true;
             }
+            // No edit that names the keyspace may follow the one that forgets it.
+            keyspace.layout.retire();
             match self.substrate.manifest.append(&[Edit::ForgetKeyspace { keyspace: keyspace.id }]) {
                 Ok(()) => {
                     keyspace.layout.release();
@@ -150,8 +164,18 @@ impl Store {
     }
 }
 
+/// A checkpoint in the background is over, however it ended.
+struct Done<'a>(&'a Store);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.checkpointing.store(false, Release);
+    }
+}
+
 impl Ticker for Store {
     fn tick(&self) {
+        let Some(_work) = self.substrate.begin_work() else { return };
         if self.options.read_only || self.substrate.health.check_writable().is_err() {
             return;
         }

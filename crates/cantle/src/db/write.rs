@@ -159,7 +159,9 @@ impl Store {
             return Ok(None); // range deletes of nothing
         }
         let spanning = parts > 1;
-        let several = spanning || writes.iter().map(|(_, _, ops)| ops.len()).sum::<usize>() > 1;
+        // A range delete that drops chunks is one edit, but shows in each of them.
+        let ranges = writes.iter().any(|(_, _, ops)| ops.iter().any(|op| op.bounds.is_some()));
+        let several = ranges || spanning || writes.iter().map(|(_, _, ops)| ops.len()).sum::<usize>() > 1;
         let journals_all = substrate.durability == Durability::Sync;
         let reservation = match (journals_all, spanning) {
             (true, _) => Some(substrate.journal.reserve(journal_bytes(writes))?),
@@ -169,6 +171,8 @@ impl Store {
         let span = writes.iter().map(|(write, _, _)| write.span()).fold(KeySpan::EMPTY, KeySpan::hull);
         let cell = several.then(CommitCell::new);
         let announced = substrate.mvcc.announce(span);
+        // Who closes the store waits for the writes that were announced before.
+        substrate.health.check_writable()?;
         let batch = if spanning { substrate.next_batch.fetch_add(1, Relaxed) } else { 0 };
         let stamp = Stamp { version: announced.version(), batch };
         let lsn = match self.append(writes, stamp, reservation, journals_all) {

@@ -120,11 +120,12 @@ impl Files {
     ) -> Result<(Arc<StoreFile>, Arc<dyn VfsFile>, FileHeader)> {
         let id = self.next_id();
         let path = self.path(kind, id);
-        self.dir_dirty.store(true, Release);
         let handle = self
             .handles
             .retrying(|| self.vfs.open(&path, OpenMode::CreateNew))
             .map_err(|e| Error::io("create", &path, e))?;
+        // Afterwards: a sync of the directory that began before the name was there does not count.
+        self.dir_dirty.store(true, Release);
         self.handles.insert(id, handle.clone());
         Ok((
             self.adopt(kind, id, keyspace, 0),
@@ -215,7 +216,8 @@ impl Files {
         }
     }
 
-    fn unlink(&self, path: &Path) {
+    /// Removes a file that nobody refers to, or leaves it to the last `unpin`.
+    pub fn unlink(&self, path: &Path) {
         if self.pinned.load(Acquire) > 0 {
             self.waiting.lock().push(path.to_path_buf());
         } else if let Err(error) = self.vfs.remove(path) {

@@ -31,6 +31,16 @@ pub struct OldJournal {
     pub id: u64,
     pub path: PathBuf,
     pub max_version: u64,
+    /// The greatest number of a batch whose commit only this journal tells; 0 for one of an earlier epoch, whose
+    /// batches are settled by the record that began this epoch.
+    pub max_batch: u64,
+}
+
+impl OldJournal {
+    /// Whether a checkpoint of `version`, which settles the batches below `next_batch`, makes it superfluous.
+    fn is_covered(&self, version: u64, next_batch: u64) -> bool {
+        self.max_version <= version && self.max_batch < next_batch
+    }
 }
 
 struct Active {
@@ -45,6 +55,7 @@ struct Active {
     /// Bytes the file system has promised.
     allocated_bytes: u64,
     max_version: u64,
+    max_batch: u64,
 }
 
 #[derive(Default)]
@@ -136,6 +147,7 @@ impl Journal {
             durable_bytes: 0,
             allocated_bytes: HEADER_BYTES,
             max_version: 0,
+            max_batch: 0,
         })
     }
 
@@ -157,6 +169,7 @@ impl Journal {
         }
         active.len += bytes.len() as u64;
         active.max_version = active.max_version.max(version);
+        active.max_batch = active.max_batch.max(batch);
         Ok(())
     }
 
@@ -181,6 +194,7 @@ impl Journal {
         JournalRecord::encode_write(&mut payload, batch, version, active.durable_bytes, ops);
         encode_record(&active.header, offset, payload.len(), buffer, |out| out.extend_from_slice(&payload));
         active.max_version = active.max_version.max(version);
+        active.max_batch = active.max_batch.max(batch);
         *enqueued += 1;
         self.writes.fetch_add(1, Relaxed);
         Ok(*enqueued)
@@ -257,23 +271,26 @@ impl Journal {
             return Ok(());
         }
         if let Some(active) = inner.active.take_if(|active| active.len > HEADER_BYTES) {
-            inner.old.push(OldJournal { id: active.id, path: active.path, max_version: active.max_version });
+            let Active { id, path, max_version, max_batch, .. } = active;
+            inner.old.push(OldJournal { id, path, max_version, max_batch });
         }
         Ok(())
     }
 
-    /// The first file that a recovery to a checkpoint of `version` needs.
-    pub fn first_needed(&self, version: u64) -> u64 {
+    /// The first file that a recovery to a checkpoint of `version`, which settles the batches below `next_batch`,
+    /// needs.
+    pub fn first_needed(&self, version: u64, next_batch: u64) -> u64 {
         let inner = self.inner.lock();
-        let old = inner.old.iter().filter(|journal| journal.max_version > version).map(|journal| journal.id);
+        let needed = inner.old.iter().filter(|journal| !journal.is_covered(version, next_batch));
+        let old = needed.map(|journal| journal.id);
         let active = inner.active.as_ref().map(|active| active.id);
         old.chain(active).min().unwrap_or_else(|| self.files.peek_id())
     }
 
-    /// Removes the files that a durable checkpoint of `version` covers.
-    pub fn retire(&self, version: u64) {
+    /// Removes the files that such a checkpoint covers, once it is durable.
+    pub fn retire(&self, version: u64, next_batch: u64) {
         let covered: Vec<_> =
-            self.inner.lock().old.extract_if(.., |journal| journal.max_version <= version).collect();
+            self.inner.lock().old.extract_if(.., |journal| journal.is_covered(version, next_batch)).collect();
         for journal in covered {
             self.remove(&journal.path);
         }
@@ -331,7 +348,7 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
             Ok(header) => header,
             // Created, but its header never reached the disk: nothing in it was acknowledged.
             Err(error) if error.is_corruption() && is_blank(&*file, file_bytes, &path)? => {
-                old.push(OldJournal { id, path, max_version: 0 });
+                old.push(OldJournal { id, path, max_version: 0, max_batch: 0 });
                 continue;
             }
             Err(error) => return Err(error),
@@ -367,7 +384,7 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
                 Err(error) => return Err(error),
             }
         }
-        old.push(OldJournal { id, path, max_version });
+        old.push(OldJournal { id, path, max_version, max_batch: 0 });
     }
     Ok((old, all))
 }

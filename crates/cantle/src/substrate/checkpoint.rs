@@ -125,7 +125,8 @@ impl Substrate {
         if checkpoints.finished.load(Acquire) >= ticket {
             return Ok(());
         }
-        self.health.check_writable()?;
+        // Not whether the store is open: closing it makes one, and so may a write that was accepted before.
+        self.health.check_sound()?;
         let number = checkpoints.begun.fetch_add(1, Release) + 1;
         let started = now();
         let done = self.run_checkpoint();
@@ -148,7 +149,8 @@ impl Substrate {
     }
 
     fn run_checkpoint(&self) -> Result<u64> {
-        // Batches below this number have been announced before the version is raised, and are waited for.
+        // Batches below this number have been announced before the version is raised, and are waited for: the
+        // checkpoint settles them. Of others that it covers, the journal goes on telling that they committed.
         let next_batch = self.next_batch.load(Acquire);
         // Registered as a snapshot, for the reason given above; waits for the pending writers.
         let snapshot = self.mvcc.snapshot(KeySpan::ALL);
@@ -164,7 +166,7 @@ impl Substrate {
             return Err(error);
         }
         drop(snapshot);
-        self.journal.retire(version);
+        self.journal.retire(version, next_batch);
         Ok(version)
     }
 
@@ -190,7 +192,7 @@ impl Substrate {
             next_file: self.files.peek_id(),
             next_keyspace: self.checkpoints.next_keyspace.load(Relaxed) as u32,
             next_batch,
-            first_journal: self.journal.first_needed(version),
+            first_journal: self.journal.first_needed(version, next_batch),
             segments: std::mem::take(segments),
         });
         match manifest.checkpoint(edit) {

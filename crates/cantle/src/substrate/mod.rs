@@ -16,7 +16,7 @@ pub use tables::{TableHandle, Tables};
 use crate::cache::BlockCache;
 use crate::files::Files;
 use crate::journal::Journal;
-use crate::maintenance::{Pool, Throttle};
+use crate::maintenance::{Gate, Pass, Pool, Throttle};
 use crate::manifest::Manifest;
 use crate::mvcc::Mvcc;
 use crate::options::Durability;
@@ -38,6 +38,8 @@ pub struct Substrate {
     pub vouch: vouch::Vouch,
     pub reserve: Reserve,
     pub pool: Pool,
+    /// What runs in the pool for this store.
+    pub gate: Gate,
     pub throttle: Throttle,
     pub durability: Durability,
     pub read_only: bool,
@@ -47,4 +49,27 @@ pub struct Substrate {
     pub next_batch: AtomicU64,
     /// The first version of the present epoch.
     pub first_version: u64,
+}
+
+impl Substrate {
+    /// Begins background work; `None` once the store closes.
+    pub fn begin_work(&self) -> Option<Work<'_>> {
+        self.gate.enter().map(|pass| Work { health: &self.health, _pass: pass })
+    }
+}
+
+/// Background work under way, for which closing waits.
+#[must_use]
+pub struct Work<'a> {
+    health: &'a Health,
+    _pass: Pass<'a>,
+}
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        // What a broken invariant left behind must not reach the disk.
+        if std::thread::panicking() {
+            self.health.fail("background work panicked: report it, with the log, and reopen the store");
+        }
+    }
 }
