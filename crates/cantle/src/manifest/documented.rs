@@ -27,6 +27,7 @@ fn the_documented_manifest_is_what_is_written() {
         file: 7,
         bytes: 252,
         user_bytes: 16,
+        stale_bytes: 3,
         entries: 3,
         span: Some(Span { start: None, end: Some("app/9".into()) }),
         share_bytes: Some(126),
