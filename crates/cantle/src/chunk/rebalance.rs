@@ -273,7 +273,7 @@ fn keep_versions(
     deletes.sort_by(|a, b| b.source.cmp(&a.source).then(a.offset.cmp(&b.offset)));
     let mut kept = Vec::new();
     let mut newer: Option<u64> = None;
-    let mut take = |version: u64, newer: &mut Option<u64>| {
+    let take = |version: u64, newer: &mut Option<u64>| {
         let needed = keep.needed(*newer, version);
         *newer = Some(version);
         needed

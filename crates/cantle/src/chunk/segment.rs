@@ -110,11 +110,6 @@ impl Segment {
         self.len.load(Acquire)
     }
 
-    /// Whether nothing was ever written to it.
-    pub fn is_empty(&self) -> bool {
-        self.len() <= HEADER_BYTES && !self.open_ended
-    }
-
     pub fn set_len(&self, len: u64) {
         self.len.store(len, Release);
         self.file.set_bytes(len);
