@@ -187,9 +187,10 @@ impl<'a> Write<'a> {
             .collect();
         let removed = restored.iter().map(|record| record.id).collect();
         if let Err(error) = self.append_edit(&ChunkEdit::Replace { removed, added: restored }) {
-            self.chunks.context.health.fail(format!(
-                "{error}; a range delete that failed cannot be taken back: reopen the store"
-            ));
+            self.chunks
+                .context
+                .health
+                .fail(format!("{error}; a range delete that failed cannot be taken back: reopen the store"));
         }
     }
 
@@ -262,8 +263,7 @@ impl PreparedWrite for Write<'_> {
             }
         }
         // Estimates and jobs need no lock; a put's own chunk is looked at after it is released.
-        let touched: Vec<_> =
-            self.units.drain(..).map(|unit| (unit.chunk, unit.ops, unit.effect)).collect();
+        let touched: Vec<_> = self.units.drain(..).map(|unit| (unit.chunk, unit.ops, unit.effect)).collect();
         for (chunk, ops, effect) in touched.into_iter().filter(|(_, _, effect)| *effect != Effect::Nothing) {
             let dropped = effect == Effect::Drop;
             self.chunks.after_write(&chunk, ops.iter().map(|&op| &self.ops[op]), dropped);
@@ -321,7 +321,6 @@ impl Unit {
         let Some(active) = &mut self.guard.active else { return };
         let segment = active.segment.clone();
         let Some(memory) = segment.loaded().and_then(|parts| parts.memory.clone()) else { return };
-        let memory_before = memory.bytes();
         let mut user_bytes = 0;
         for (&op, &place) in self.ops.iter().zip(&self.places) {
             let op = &ops[op];
@@ -346,7 +345,6 @@ impl Unit {
         chunks.context.totals.log_bytes.fetch_add(written as i64, Relaxed);
         let context = &chunks.context;
         context.counters.log_bytes_written.fetch_add(written, Relaxed);
-        context.memory_index_bytes.fetch_add(memory.bytes() - memory_before, Relaxed);
         context.dirty.add_bytes(written);
         if segment.mark_dirty() {
             context.dirty.add(segment);
@@ -419,7 +417,7 @@ impl Chunks {
             return Err(error);
         }
         file.retain();
-        let segment = Arc::new(Segment::create(file, header, context.order.clone()));
+        let segment = Arc::new(Segment::create(file, header, context));
         segment.set_len(HEADER_BYTES);
         if context.durability == Durability::Buffered {
             segment.begin_buffering();
