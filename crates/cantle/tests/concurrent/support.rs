@@ -1,6 +1,6 @@
 //! What the tests share: a small generator, options for tiny chunks, and threads that keep maintenance busy.
 
-use cantle::{Db, Durability, KeyspaceOptions, Options};
+use cantle::{Db, Durability, KeyspaceOptions, Options, WriteBatch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -71,6 +71,18 @@ pub fn number(value: &[u8]) -> u64 {
 /// Keys between those that a test looks at: `letter` is the first byte, 'a' to 'f'.
 fn filler_key(rng: &mut Rng) -> String {
     format!("{}{:03}x", (b'a' + rng.below(6) as u8) as char, rng.below(100))
+}
+
+/// So much between the keys that tests look at that they lie in several chunks.
+pub fn fill(db: &Db, rng: &mut Rng) {
+    for _ in 0..10 {
+        let mut batch = WriteBatch::new();
+        for _ in 0..40 {
+            batch.put(filler_key(rng), vec![7; 2000]);
+        }
+        db.write(batch).unwrap();
+    }
+    db.compact_range(..).unwrap();
 }
 
 /// Fills the gaps between the keys that tests look at, which are a letter and three digits, and empties them, so that
