@@ -447,6 +447,10 @@ impl DirtyLog for Segment {
     fn sync(&self) -> Result<SegmentEdit> {
         Segment::sync(self)
     }
+
+    fn is_obsolete(&self) -> bool {
+        !self.file.is_referenced()
+    }
 }
 
 /// A segment of an earlier epoch whose end is not known yet. Accounting for it makes durable what was accepted
@@ -464,6 +468,10 @@ impl DirtyLog for OpenEnded {
         } else {
             Ok(self.segment.recorded)
         }
+    }
+
+    fn is_obsolete(&self) -> bool {
+        !self.segment.file.is_referenced()
     }
 }
 

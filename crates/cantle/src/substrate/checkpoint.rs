@@ -21,6 +21,8 @@ use std::time::Duration;
 pub trait DirtyLog: Send + Sync {
     /// Makes durable what the log holds now and says how long that is.
     fn sync(&self) -> Result<SegmentEdit>;
+    /// Whether nothing refers to it any more: the edits that say so precede the checkpoint's record.
+    fn is_obsolete(&self) -> bool;
 }
 
 /// Logs written since the last checkpoint.
@@ -209,7 +211,7 @@ impl Substrate {
 
     fn sync_dirty(&self, taken: &mut Vec<Arc<dyn DirtyLog>>, segments: &mut Vec<SegmentEdit>) -> Result<()> {
         taken.extend(self.dirty.take());
-        for log in taken.iter() {
+        for log in taken.iter().filter(|log| !log.is_obsolete()) {
             match log.sync() {
                 Ok(edit) => segments.push(edit),
                 // A log of an earlier epoch that turns out damaged must not keep the rest from being safe.

@@ -1,6 +1,6 @@
 //! Batches over several chunks and keyspaces are seen whole or not at all, by gets, snapshots and ranges.
 
-use crate::support::{Rng, StopOnDrop, amid_maintenance, assert_moved, number, options, until, value};
+use crate::support::{Rng, StopOnDrop, amid_maintenance, assert_moved, dir, number, options, until, value};
 use cantle::{Db, Durability, KeyspaceOptions, WriteBatch};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -29,7 +29,7 @@ fn against(millis: u64, mut write: impl FnMut(u64), read: impl Fn() + Sync) {
 #[test]
 fn who_sees_one_half_of_a_batch_sees_the_other() {
     let mut rng = Rng::for_test("who_sees_one_half_of_a_batch_sees_the_other");
-    let dir = tempfile::tempdir().unwrap();
+    let dir = dir();
     let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
     let other =
         db.keyspace("other", KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(8 << 10)).unwrap();
@@ -103,7 +103,7 @@ fn transfer(db: &Db, bank: &Mutex<()>, rng: &mut Rng) {
 #[test]
 fn transfers_keep_the_sum_that_snapshots_see() {
     let mut rng = Rng::for_test("transfers_keep_the_sum_that_snapshots_see");
-    let dir = tempfile::tempdir().unwrap();
+    let dir = dir();
     let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
     for number in 0..ACCOUNTS {
         db.put(account(number), value(1000, &mut rng)).unwrap();

@@ -1,6 +1,6 @@
 //! `update` loses nothing.
 
-use crate::support::{Rng, amid_maintenance, assert_moved, factor, number, options};
+use crate::support::{Rng, amid_maintenance, assert_moved, dir, factor, number, options};
 use cantle::Durability;
 
 #[test]
@@ -8,7 +8,7 @@ fn no_increment_is_lost() {
     const KEYS: [&str; 3] = ["a050", "c010", "f000"];
     const THREADS: u64 = 4;
     let mut rng = Rng::for_test("no_increment_is_lost");
-    let dir = tempfile::tempdir().unwrap();
+    let dir = dir();
     let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
     let increments = 2500 * u64::from(factor());
     let padding = vec![b'.'; 500];

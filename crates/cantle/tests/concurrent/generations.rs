@@ -1,6 +1,6 @@
 //! Range deletes against gets, puts and scans: a batch deletes everything and writes the next generation.
 
-use crate::support::{Rng, StopOnDrop, assert_moved, number, options, shake, until};
+use crate::support::{Rng, StopOnDrop, assert_moved, dir, number, options, shake, until};
 use cantle::{Db, Durability, WriteBatch};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Instant;
@@ -49,7 +49,7 @@ fn read(db: &Db, mut rng: Rng, stop: &AtomicBool) {
 fn a_generation_replaces_the_one_before_at_one_moment() {
     let mut rng = Rng::for_test("a_generation_replaces_the_one_before_at_one_moment");
     for value_bytes in [20, 3000] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = dir();
         let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
         db.write(generation(1, value_bytes)).unwrap();
         let (stop, end) = (AtomicBool::new(false), until(1500));
@@ -77,7 +77,7 @@ fn a_generation_replaces_the_one_before_at_one_moment() {
 #[test]
 fn a_range_delete_of_many_chunks_has_one_moment() {
     let mut rng = Rng::for_test("a_range_delete_of_many_chunks_has_one_moment");
-    let dir = tempfile::tempdir().unwrap();
+    let dir = dir();
     let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
     let (stop, end) = (AtomicBool::new(false), until(2500));
     std::thread::scope(|scope| {

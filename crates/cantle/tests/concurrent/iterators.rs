@@ -1,6 +1,6 @@
 //! Iterators and snapshots that are held while everything under them moves.
 
-use crate::support::{Rng, StopOnDrop, assert_moved, options, shake, until};
+use crate::support::{Rng, StopOnDrop, assert_moved, dir, options, shake, until};
 use cantle::{Db, Durability};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -73,7 +73,7 @@ fn check(db: &Db, model: &Mutex<Model>, rng: &mut Rng) {
 fn what_is_held_does_not_change() {
     let mut rng = Rng::for_test("what_is_held_does_not_change");
     for durability in [Durability::Process, Durability::Buffered] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = dir();
         let db = options(durability, &mut rng).open(dir.path().join("store")).unwrap();
         let (model, stop, end) = (Mutex::new(Model::new()), AtomicBool::new(false), until(2000));
         std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
 //! Opening, closing, keyspaces that come and go, backups and statistics, all under load.
 
-use crate::support::{Rng, StopOnDrop, churn, options, shake, until};
+use crate::support::{Rng, StopOnDrop, churn, dir, options, shake, until};
 use cantle::{Db, Durability, Error, KeyspaceOptions, WriteBatch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ fn put_until_closed(db: &Db, thread: usize, first: u64, bytes: usize) -> u64 {
 fn closing_amid_writes_loses_nothing_and_frees_the_lock() {
     let mut rng = Rng::for_test("closing_amid_writes_loses_nothing_and_frees_the_lock");
     for durability in [Durability::Process, Durability::Buffered, Durability::Sync] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = dir();
         let path = dir.path().join("store");
         let mut counts = [0_u64; 3];
         let (mut openings, end) = (0, until(1500));
@@ -80,7 +80,7 @@ fn closing_amid_writes_loses_nothing_and_frees_the_lock() {
 #[test]
 fn keyspaces_come_and_go_under_load() {
     let mut rng = Rng::for_test("keyspaces_come_and_go_under_load");
-    let dir = tempfile::tempdir().unwrap();
+    let dir = dir();
     let path = dir.path().join("store");
     for _ in 0..3 {
         let db = options(Durability::Process, &mut rng).open(&path).unwrap();
@@ -141,7 +141,7 @@ fn keyspaces_come_and_go_under_load() {
 fn a_backup_under_load_is_a_prefix() {
     let mut rng = Rng::for_test("a_backup_under_load_is_a_prefix");
     for durability in [Durability::Process, Durability::Buffered, Durability::Sync] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = dir();
         let db = options(durability, &mut rng).open(dir.path().join("store")).unwrap();
         let stop = AtomicBool::new(false);
         // What each thread has completed.

@@ -2,7 +2,7 @@
 //! puts, gets, deletes, updates, batches, range deletes and snapshots.
 
 use crate::history::{Action, Operation, State, linearize};
-use crate::support::{Clock, Rng, amid_maintenance, assert_moved, fill, number, options, until, value};
+use crate::support::{Clock, Rng, amid_maintenance, assert_moved, dir, fill, number, options, until, value};
 use cantle::{Db, Durability, Snapshot, WriteBatch};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Instant;
@@ -184,7 +184,7 @@ fn span(rng: &mut Rng) -> (usize, usize) {
 
 fn rounds(name: &str, durability: Durability, millis: u64) {
     let mut rng = Rng::for_test(name);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = dir();
     let db = options(durability, &mut rng).open(dir.path().join("store")).unwrap();
     let (clock, numbers) = (Clock::default(), AtomicU64::new(1));
     let mut state: State = vec![None; KEYS.len()];

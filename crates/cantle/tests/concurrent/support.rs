@@ -3,6 +3,7 @@
 use cantle::{Db, Durability, KeyspaceOptions, Options, WriteBatch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant, SystemTime};
+use tempfile::TempDir;
 
 pub fn factor() -> u32 {
     std::env::var("CANTLE_TEST_FACTOR").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1)
@@ -41,6 +42,11 @@ impl Rng {
     pub fn fork(&mut self) -> Self {
         Self(self.next())
     }
+}
+
+/// In memory, if the system has such a place: what is tested is not the device, and others may use that too.
+pub fn dir() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 /// Chunks of 64 KiB that are rebalanced after every few writes, and frequent checkpoints.
