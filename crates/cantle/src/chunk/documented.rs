@@ -32,7 +32,7 @@ fn append(file: &mut Vec<u8>, part: Option<&MemoryPart>, op: &LogOp<'_>, bounds:
 #[test]
 fn the_documented_log_is_what_is_written() {
     let header = example_header(FileKind::Log, 3, 8, 1000);
-    let part = MemoryPart::new(KeyOrder::Bytewise);
+    let part = MemoryPart::new(KeyOrder::Bytewise, Default::default());
     let mut file = header.encode().to_vec();
     let op = |kind, version, key, value| LogOp { kind, version, batch: 0, more: false, key, value };
 

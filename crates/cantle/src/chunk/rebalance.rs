@@ -224,9 +224,6 @@ impl Chunks {
     pub fn release(&self, files: &[FileRef], kept: &[FileRef]) {
         for file in files {
             if !kept.iter().any(|kept| kept.file().id == file.file().id && kept.span == file.span) {
-                if let Source::Log(segment) = &file.source {
-                    self.forget_memory(segment);
-                }
                 if file.file().release()
                     && let Source::Table(table) = &file.source
                 {

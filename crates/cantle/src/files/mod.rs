@@ -268,6 +268,11 @@ impl StoreFile {
         self.references.fetch_add(1, AcqRel);
     }
 
+    /// Whether a current structure refers to the file.
+    pub fn is_referenced(&self) -> bool {
+        self.references.load(Acquire) > 0
+    }
+
     /// A current structure no longer refers to the file; true when that made it obsolete. Call it after the
     /// edit that removes the reference was appended: a checkpoint that finds the file held must cover the edit.
     pub fn release(self: &Arc<Self>) -> bool {

@@ -21,6 +21,8 @@ use std::time::Duration;
 pub trait DirtyLog: Send + Sync {
     /// Makes durable what the log holds now and says how long that is.
     fn sync(&self) -> Result<SegmentEdit>;
+    /// Whether nothing refers to it any more: the edits that say so precede the checkpoint's record.
+    fn is_obsolete(&self) -> bool;
 }
 
 /// Logs written since the last checkpoint.
@@ -241,6 +243,8 @@ impl Substrate {
 /// Syncs logs from several threads at once: the file system's journal then serves many syncs with one commit,
 /// which makes a checkpoint of a hundred logs several times as fast as one after the other.
 fn sync_all(logs: &[Arc<dyn DirtyLog>]) -> Vec<Result<SegmentEdit>> {
+    // What no chunk refers to any more goes with this very checkpoint.
+    let logs: Vec<_> = logs.iter().filter(|log| !log.is_obsolete()).collect();
     const THREADS_MAX: usize = 8;
     const LOGS_PER_THREAD: usize = 4;
     let threads = logs.len().div_ceil(LOGS_PER_THREAD).clamp(1, THREADS_MAX);
