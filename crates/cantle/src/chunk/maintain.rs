@@ -103,6 +103,7 @@ impl Chunks {
         let (this, chunk) = (self.this.clone(), chunk.clone());
         self.context.pool.submit(move || {
             let Some(chunks) = this.upgrade() else { return };
+            let Some(_inside) = chunks.context.gate.enter() else { return };
             chunk.queued.store(false, Relaxed);
             if chunks.context.health.check_writable().is_ok() && !chunks.released.load(Acquire) {
                 match chunks.rebalance(&chunk) {

@@ -21,6 +21,7 @@ impl Drop for Handle {
         if let Err(error) = self.store.close() {
             tracing::error!(%error, "closing the store failed");
         }
+        self.store.unlock();
     }
 }
 

@@ -30,7 +30,7 @@ use crate::options::{Compression, Durability, KeyspaceOptions, Layout, Options};
 use crate::order::{BYTEWISE, KeyOrder};
 use crate::substrate::vouch::{Vouch, outlived};
 use crate::substrate::{
-    Checkpoints, DirtySet, Health, Recovery, Reserve, Substrate, Tables, VERSIONS_PER_CHECKPOINT,
+    Checkpoints, DirtySet, Gate, Health, Recovery, Reserve, Substrate, Tables, VERSIONS_PER_CHECKPOINT,
 };
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::time::now;
@@ -304,6 +304,7 @@ fn assemble(
         cache: runtime.cache.for_owner(runtime.cache.next_owner()),
         tables: Tables::new(),
         health: Health::default(),
+        gate: Gate::default(),
         dirty: DirtySet::default(),
         checkpoints: Checkpoints::new(checkpoint.version, checkpoint.next_keyspace),
         reserve: if options.read_only { Reserve::none() } else { Reserve::new(files.clone()) },
@@ -363,7 +364,7 @@ fn assemble(
         this: this.clone(),
         options,
         substrate,
-        _lock: lock,
+        lock: Mutex::new(lock),
     });
     store.replay(replay)?;
     if !store.options.read_only {
@@ -383,6 +384,7 @@ fn remove_orphans(store: &Arc<Store>, orphans: Vec<std::path::PathBuf>) {
     store.substrate.pool.submit(move || {
         for orphan in orphans {
             let Some(store) = this.upgrade() else { return };
+            let Some(_inside) = store.substrate.gate.enter() else { return };
             if let Err(error) = store.substrate.files.vfs.remove(&orphan) {
                 tracing::warn!(path = %orphan.display(), %error, "cannot remove what a crash left behind");
             }

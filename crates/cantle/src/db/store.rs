@@ -41,8 +41,8 @@ pub(crate) struct Store {
     pub(super) checkpointing: AtomicBool,
     pub(super) ticks: AtomicU64,
     pub(super) this: Weak<Store>,
-    /// Last: released when everything else is gone.
-    pub(super) _lock: Option<Box<dyn VfsLock>>,
+    /// Released when the last handle is gone and nothing runs in the background any more.
+    pub(super) lock: Mutex<Option<Box<dyn VfsLock>>>,
 }
 
 impl Store {
@@ -90,6 +90,9 @@ impl Store {
         if self.substrate.health.is_closed() {
             return Ok(());
         }
+        // A checkpoint under way has taken what was dirty, and a rebalance may not write any more once the next
+        // opening can begin.
+        self.substrate.gate.close();
         let done = if self.options.read_only || self.substrate.health.reason().is_some() {
             Ok(())
         } else {
@@ -100,6 +103,11 @@ impl Store {
         self.substrate.tables.clear();
         self.substrate.files.close_handles();
         done
+    }
+
+    /// Lets the next opening begin. Only when no handle is left.
+    pub(super) fn unlock(&self) {
+        drop(self.lock.lock().take());
     }
 
     fn is_dirty(&self) -> bool {
@@ -116,6 +124,7 @@ impl Store {
         let this = self.this.clone();
         self.substrate.pool.submit_urgent(move || {
             let Some(store) = this.upgrade() else { return };
+            let Some(_inside) = store.substrate.gate.enter() else { return };
             if let Err(error) = store.substrate.checkpoint()
                 && !matches!(error, Error::Closed | Error::ReadOnly { .. })
             {
@@ -155,6 +164,7 @@ impl Ticker for Store {
         if self.options.read_only || self.substrate.health.check_writable().is_err() {
             return;
         }
+        let Some(_inside) = self.substrate.gate.enter() else { return };
         for keyspace in self.all_keyspaces() {
             keyspace.layout.tick();
         }

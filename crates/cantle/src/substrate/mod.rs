@@ -1,6 +1,7 @@
 //! What every layout stands on: files, manifest, journal, versions, cache, maintenance, bundled for one store.
 
 mod checkpoint;
+mod gate;
 mod health;
 mod recovery;
 mod reserve;
@@ -8,6 +9,7 @@ mod tables;
 pub mod vouch;
 
 pub use checkpoint::{Checkpoints, DirtyLog, DirtySet, VERSIONS_PER_CHECKPOINT};
+pub use gate::Gate;
 pub use health::Health;
 pub use recovery::Recovery;
 pub use reserve::{RESERVE_FILE, Reserve};
@@ -33,6 +35,8 @@ pub struct Substrate {
     pub tables: Tables,
     pub recovery: Recovery,
     pub health: Health,
+    /// Entered by every job in the background.
+    pub gate: Gate,
     pub dirty: DirtySet,
     pub checkpoints: Checkpoints,
     pub vouch: vouch::Vouch,

@@ -109,7 +109,13 @@ pub struct Image {
 }
 
 /// Takes an image before every `step`th call that changes something, `limit` at most.
-pub fn record(fault: &FaultVfs, memory: &MemVfs, progress: &Arc<Progress>, step: u64, limit: usize) -> Images {
+pub fn record(
+    fault: &FaultVfs,
+    memory: &MemVfs,
+    progress: &Arc<Progress>,
+    step: u64,
+    limit: usize,
+) -> Images {
     let images: Images = Arc::default();
     let (taken, memory, progress, count) =
         (images.clone(), memory.clone(), progress.clone(), AtomicU64::new(step / 2));
@@ -166,7 +172,13 @@ impl History {
     }
 
     /// Checks that a state is that after some operations, as many as was promised; returns how many.
-    pub fn check(&self, found: &State, marks: Marks, death: Death, durability: Durability) -> Result<u64, String> {
+    pub fn check(
+        &self,
+        found: &State,
+        marks: Marks,
+        death: Death,
+        durability: Durability,
+    ) -> Result<u64, String> {
         let low = match (death, durability) {
             (Death::Power, Durability::Sync) | (Death::Process, Durability::Process | Durability::Sync) => {
                 marks.acknowledged
@@ -194,7 +206,13 @@ impl History {
 }
 
 /// Opens an image and checks what it holds; returns the store and how many operations it has.
-pub fn reopen(setup: &Setup, vfs: Arc<dyn cantle::vfs::Vfs>, history: &History, marks: Marks, death: Death) -> (Db, u64) {
+pub fn reopen(
+    setup: &Setup,
+    vfs: Arc<dyn cantle::vfs::Vfs>,
+    history: &History,
+    marks: Marks,
+    death: Death,
+) -> (Db, u64) {
     match try_reopen(setup, vfs, history, marks, death) {
         Ok(opened) => opened,
         Err(what) => panic!("{what}"),
@@ -209,7 +227,8 @@ pub fn try_reopen(
     death: Death,
 ) -> Result<(Db, u64), String> {
     let db = setup.open(vfs).map_err(|error| format!("cannot reopen after {death:?}: {error}"))?;
-    let found = workload::contents(&db, &setup.keyspace()).map_err(|error| format!("cannot read: {error}"))?;
+    let found =
+        workload::contents(&db, &setup.keyspace()).map_err(|error| format!("cannot read: {error}"))?;
     let k = history.check(&found, marks, death, setup.durability)?;
     Ok((db, k))
 }
@@ -217,5 +236,6 @@ pub fn try_reopen(
 /// A store that existed before anything went wrong, so that images of its creation are told apart.
 pub fn exists(vfs: &MemVfs) -> bool {
     use cantle::vfs::Vfs;
-    vfs.list(Path::new(STORE)).is_ok_and(|names| names.iter().any(|name| name.starts_with("MANIFEST") && !name.ends_with(".tmp")))
+    vfs.list(Path::new(STORE))
+        .is_ok_and(|names| names.iter().any(|name| name.starts_with("MANIFEST") && !name.ends_with(".tmp")))
 }

@@ -32,7 +32,8 @@ fn run(seed: u64, durability: Durability, operations: u64) -> Run {
             // Known before it begins: an image taken meanwhile may hold it.
             history.push(&op);
             progress.begin();
-            workload::run(&db, &op, &setup.keyspace(), serial).unwrap_or_else(|error| panic!("{op:?}: {error}"));
+            workload::run(&db, &op, &setup.keyspace(), serial)
+                .unwrap_or_else(|error| panic!("{op:?}: {error}"));
             progress.finish(workload::is_sync(&op));
             serial += 1;
         }
@@ -81,7 +82,9 @@ fn check_runs(durability: Durability, seeds: std::ops::Range<u64>) {
                 drop(db);
                 states += 1;
                 let _ = k;
-                for image_of_recovery in taken.iter().flat_map(|taken| std::mem::take(&mut *taken.lock().unwrap())) {
+                for image_of_recovery in
+                    taken.iter().flat_map(|taken| std::mem::take(&mut *taken.lock().unwrap()))
+                {
                     for (vfs, next, what) in deaths(&mut rng, &image_of_recovery.vfs) {
                         // Only a chain of killed processes keeps what no power loss would.
                         let worst = if death == Death::Power { death } else { next };

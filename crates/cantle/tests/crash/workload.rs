@@ -215,7 +215,9 @@ pub fn difference(found: &State, expected: &State) -> String {
                 let keys: std::collections::BTreeSet<_> = found.keys().chain(expected.keys()).collect();
                 for key in keys {
                     let show = |value: Option<&Arc<[u8]>>| {
-                        value.map(|value| format!("{} bytes {:02x?}", value.len(), &value[..4.min(value.len())]))
+                        value.map(|value| {
+                            format!("{} bytes {:02x?}", value.len(), &value[..4.min(value.len())])
+                        })
                     };
                     if found.get(key) != expected.get(key) {
                         out += &format!(
@@ -228,7 +230,8 @@ pub fn difference(found: &State, expected: &State) -> String {
                 }
             }
             (found, _) => {
-                out += &format!("\n  keyspace {name} is {}", if found.is_some() { "there" } else { "missing" })
+                out +=
+                    &format!("\n  keyspace {name} is {}", if found.is_some() { "there" } else { "missing" })
             }
         }
     }
