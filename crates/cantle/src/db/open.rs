@@ -193,7 +193,9 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let Replayed { header, mut state, end, checkpoint_files, .. } = replayed;
     let names = vfs.list(path).map_err(|e| Error::io("list", path, e))?;
     let listed: Vec<(FileKind, u64)> = names.iter().filter_map(|name| parse_file_name(name)).collect();
-    let next_file = listed.iter().map(|&(_, id)| id + 1).max().unwrap_or(1).max(state.checkpoint.next_file);
+    // Unfinished files count, too: they are removed later, and must not be taken for new ones then.
+    let numbers = names.iter().filter_map(|name| parse_file_name(name.strip_suffix(".tmp").unwrap_or(name)));
+    let next_file = numbers.map(|(_, id)| id + 1).max().unwrap_or(1).max(state.checkpoint.next_file);
 
     // Versions of the new epoch lie beyond all that earlier ones may have used.
     let ceiling =

@@ -162,10 +162,12 @@ impl Store {
         let several = spanning || writes.iter().map(|(_, _, ops)| ops.len()).sum::<usize>() > 1;
         let journals_all = substrate.durability == Durability::Sync;
         let reservation = match (journals_all, spanning) {
-            (true, _) => Some(substrate.journal.reserve(journal_bytes(writes))?),
-            (false, true) => Some(substrate.journal.reserve(JOURNAL_HEAD_BYTES)?),
+            (true, _) => Some(journal_bytes(writes)),
+            (false, true) => Some(JOURNAL_HEAD_BYTES),
             (false, false) => None,
         };
+        let reservation = reservation.map(|bytes| substrate.journal.reserve(bytes)).transpose();
+        let reservation = reservation.map_err(|error| substrate.checked(error))?;
         let span = writes.iter().map(|(write, _, _)| write.span()).fold(KeySpan::EMPTY, KeySpan::hull);
         let cell = several.then(CommitCell::new);
         let announced = substrate.mvcc.announce(span);

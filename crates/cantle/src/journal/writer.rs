@@ -3,7 +3,7 @@
 use super::record::JournalRecord;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
-use crate::files::Files;
+use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::{RecordFile, encode_record, record_bytes_max};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -31,6 +31,15 @@ pub struct OldJournal {
     pub id: u64,
     pub path: PathBuf,
     pub max_version: u64,
+    pub max_batch: u64,
+}
+
+impl OldJournal {
+    /// Whether a checkpoint covers all of it: its writes, and the numbers of its batches, as a batch above
+    /// `next_batch` is taken for dead if no journal shows its commit.
+    fn is_covered(&self, version: u64, next_batch: u64) -> bool {
+        self.max_version <= version && self.max_batch < next_batch
+    }
 }
 
 struct Active {
@@ -45,6 +54,7 @@ struct Active {
     /// Bytes the file system has promised.
     allocated_bytes: u64,
     max_version: u64,
+    max_batch: u64,
 }
 
 #[derive(Default)]
@@ -113,18 +123,26 @@ impl Journal {
             epoch: self.files.epoch,
             base_version: 0,
         };
+        // Under its own name a journal always has its header, whatever a power loss leaves of the rest.
+        let temporary = self.files.dir.join(format!("{}.tmp", file_name(FileKind::Journal, id)));
+        let vfs = &*self.files.vfs;
         let file =
-            self.files.vfs.open(&path, OpenMode::CreateNew).map_err(|e| Error::io("create", &path, e))?;
-        let written =
-            file.write_at(&header.encode(), 0).map_err(|e| Error::io("write to", &path, e)).and_then(|()| {
-                // The name must be durable before a sync of the data means anything.
-                self.files
-                    .vfs
-                    .sync_dir(&self.files.dir)
-                    .map_err(|e| Error::io("sync directory", &self.files.dir, e))
+            vfs.open(&temporary, OpenMode::CreateNew).map_err(|e| Error::io("create", &temporary, e))?;
+        let written = file
+            .write_at(&header.encode(), 0)
+            .map_err(|e| Error::io("write to", &temporary, e))
+            .and_then(|()| file.sync_data().map_err(|e| Error::io("sync", &temporary, e)))
+            .and_then(|()| vfs.rename(&temporary, &path).map_err(|e| Error::io("rename", &temporary, e)))
+            // The name must be durable before a sync of the data means anything.
+            .and_then(|()| {
+                vfs.sync_dir(&self.files.dir).map_err(|e| Error::io("sync directory", &self.files.dir, e))
             });
         if let Err(error) = written {
-            self.remove(&path);
+            for left in [&temporary, &path] {
+                if let Err(error) = vfs.remove(left) {
+                    tracing::debug!(path = %left.display(), %error, "there was no unfinished journal");
+                }
+            }
             return Err(error);
         }
         Ok(Active {
@@ -133,9 +151,10 @@ impl Journal {
             file,
             header,
             len: HEADER_BYTES,
-            durable_bytes: 0,
+            durable_bytes: HEADER_BYTES,
             allocated_bytes: HEADER_BYTES,
             max_version: 0,
+            max_batch: 0,
         })
     }
 
@@ -157,6 +176,7 @@ impl Journal {
         }
         active.len += bytes.len() as u64;
         active.max_version = active.max_version.max(version);
+        active.max_batch = active.max_batch.max(batch);
         Ok(())
     }
 
@@ -181,6 +201,7 @@ impl Journal {
         JournalRecord::encode_write(&mut payload, batch, version, active.durable_bytes, ops);
         encode_record(&active.header, offset, payload.len(), buffer, |out| out.extend_from_slice(&payload));
         active.max_version = active.max_version.max(version);
+        active.max_batch = active.max_batch.max(batch);
         *enqueued += 1;
         self.writes.fetch_add(1, Relaxed);
         Ok(*enqueued)
@@ -257,23 +278,26 @@ impl Journal {
             return Ok(());
         }
         if let Some(active) = inner.active.take_if(|active| active.len > HEADER_BYTES) {
-            inner.old.push(OldJournal { id: active.id, path: active.path, max_version: active.max_version });
+            let Active { id, path, max_version, max_batch, .. } = active;
+            inner.old.push(OldJournal { id, path, max_version, max_batch });
         }
         Ok(())
     }
 
-    /// The first file that a recovery to a checkpoint of `version` needs.
-    pub fn first_needed(&self, version: u64) -> u64 {
+    /// The first file that a recovery to a checkpoint of `version` needs. Batches below `next_batch` are whole or
+    /// were never written.
+    pub fn first_needed(&self, version: u64, next_batch: u64) -> u64 {
         let inner = self.inner.lock();
-        let old = inner.old.iter().filter(|journal| journal.max_version > version).map(|journal| journal.id);
+        let needed = inner.old.iter().filter(|journal| !journal.is_covered(version, next_batch));
+        let old = needed.map(|journal| journal.id);
         let active = inner.active.as_ref().map(|active| active.id);
         old.chain(active).min().unwrap_or_else(|| self.files.peek_id())
     }
 
     /// Removes the files that a durable checkpoint of `version` covers.
-    pub fn retire(&self, version: u64) {
+    pub fn retire(&self, version: u64, next_batch: u64) {
         let covered: Vec<_> =
-            self.inner.lock().old.extract_if(.., |journal| journal.max_version <= version).collect();
+            self.inner.lock().old.extract_if(.., |journal| journal.is_covered(version, next_batch)).collect();
         for journal in covered {
             self.remove(&journal.path);
         }
@@ -327,15 +351,7 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
         let path = files.path(FileKind::Journal, id);
         let file = files.vfs.open(&path, OpenMode::Read).map_err(|e| Error::io("open", &path, e))?;
         let file_bytes = file.len().map_err(|e| Error::io("measure", &path, e))?;
-        let header = match FileHeader::read(&*file, &path, FileKind::Journal) {
-            Ok(header) => header,
-            // Created, but its header never reached the disk: nothing in it was acknowledged.
-            Err(error) if error.is_corruption() && is_blank(&*file, file_bytes, &path)? => {
-                old.push(OldJournal { id, path, max_version: 0 });
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
+        let header = FileHeader::read(&*file, &path, FileKind::Journal)?;
         if header.store != files.store || header.file != id {
             return Err(Error::corruption(
                 &path,
@@ -345,7 +361,7 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
         }
         let records = RecordFile { file, path: path.clone(), header };
         let mut scan = records.scan(0, file_bytes);
-        let mut max_version = 0;
+        let (mut max_version, mut max_batch) = (0, 0);
         loop {
             let offset = scan.offset();
             match scan.next() {
@@ -354,6 +370,7 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
                         Error::corruption(&path, offset, format!("a journal record {}", what.0))
                     })?;
                     max_version = max_version.max(record.version());
+                    max_batch = max_batch.max(record.batch());
                     all.push(record);
                 }
                 Ok(None) => break,
@@ -367,14 +384,7 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
                 Err(error) => return Err(error),
             }
         }
-        old.push(OldJournal { id, path, max_version });
+        old.push(OldJournal { id, path, max_version, max_batch });
     }
     Ok((old, all))
-}
-
-/// Whether a file's header is nothing but what an unsynced creation leaves behind.
-fn is_blank(file: &dyn VfsFile, file_bytes: u64, path: &Path) -> Result<bool> {
-    let mut head = vec![0; file_bytes.min(4096) as usize];
-    let read = file.read_at(&mut head, 0).map_err(|e| Error::io("read", path, e))?;
-    Ok(file_bytes < HEADER_BYTES || head[..read].iter().all(|&byte| byte == 0))
 }

@@ -164,7 +164,7 @@ impl Substrate {
             return Err(error);
         }
         drop(snapshot);
-        self.journal.retire(version);
+        self.journal.retire(version, next_batch);
         Ok(version)
     }
 
@@ -178,10 +178,10 @@ impl Substrate {
         self.sync_dirty(taken, segments)?;
         // What became dirty meanwhile was written after the version was raised, but edits that reach the
         // manifest before the record may refer to new files: their names must be durable with it.
-        self.files.sync_dir().map_err(|error| self.sync_failed(error))?;
+        self.files.sync_dir().map_err(|error| self.checked(error))?;
         let manifest = self.manifest.lock();
         if self.files.is_dir_dirty() {
-            self.files.sync_dir().map_err(|error| self.sync_failed(error))?;
+            self.files.sync_dir().map_err(|error| self.checked(error))?;
         }
         let held = self.files.take_held();
         let edit = Edit::Checkpoint(CheckpointEdit {
@@ -190,7 +190,7 @@ impl Substrate {
             next_file: self.files.peek_id(),
             next_keyspace: self.checkpoints.next_keyspace.load(Relaxed) as u32,
             next_batch,
-            first_journal: self.journal.first_needed(version),
+            first_journal: self.journal.first_needed(version, next_batch),
             segments: std::mem::take(segments),
         });
         match manifest.checkpoint(edit) {
@@ -200,7 +200,7 @@ impl Substrate {
             }
             Err(error) => {
                 self.files.hold_again(held);
-                Err(if error.is_no_space() { error } else { self.sync_failed(error) })
+                Err(self.checked(error))
             }
         }
     }
@@ -214,11 +214,15 @@ impl Substrate {
                 Err(error @ Error::Corruption { .. }) => {
                     tracing::error!(%error, "a log cannot be accounted for")
                 }
-                Err(error) if error.is_no_space() && !is_sync(&error) => return Err(error),
-                Err(error) => return Err(self.sync_failed(error)),
+                Err(error) => return Err(self.checked(error)),
             }
         }
         Ok(())
+    }
+
+    /// An error as it is, unless a sync failed: then see `sync_failed`.
+    pub fn checked(&self, error: Error) -> Error {
+        if error.is_sync() { self.sync_failed(error) } else { error }
     }
 
     /// A sync failed: nothing may be vouched for any more, and nothing written.
@@ -234,8 +238,4 @@ impl Substrate {
         ));
         error
     }
-}
-
-fn is_sync(error: &Error) -> bool {
-    matches!(error, Error::NoSpace { operation, .. } | Error::Io { operation, .. } if operation.starts_with("sync"))
 }
