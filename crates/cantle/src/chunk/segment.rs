@@ -426,7 +426,8 @@ impl Segment {
                 let part = parts.indexed.first().map_or((0, 0), |part| (part.at.offset, part.at.len));
                 (self.len().max(part.0 + u64::from(part.1)), part)
             }
-            None => (self.recorded.len, self.recorded.part),
+            // It may have been loaded, and unloaded since.
+            None => (self.len(), self.recorded.part),
         };
         self.flush()?;
         let handle = self.file.handle()?;

@@ -28,7 +28,7 @@ use crate::manifest::{
 use crate::mvcc::{EpochBatches, Mvcc};
 use crate::options::{Compression, Durability, KeyspaceOptions, Layout, Options};
 use crate::order::{BYTEWISE, KeyOrder};
-use crate::substrate::vouch::{Vouch, outlived};
+use crate::substrate::vouch::{Vouch, may_deceive, outlived};
 use crate::substrate::{
     Checkpoints, DirtySet, Gate, Health, Recovery, Reserve, Substrate, Tables, VERSIONS_PER_CHECKPOINT,
 };
@@ -63,10 +63,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
         _ => {}
     }
     if !options.read_only && vfs.metadata(path).map_err(|e| Error::io("look at", path, e))?.is_none() {
-        vfs.create_dir_all(path).map_err(|e| Error::io("create directory", path, e))?;
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            vfs.sync_dir(parent).map_err(|e| Error::io("sync directory", parent, e))?;
-        }
+        create_directories(&*vfs, path)?;
     }
     let lock = take_lock(&*vfs, path, &options)?;
     // Nothing on disk changes in a store that is opened for reading: recovery happens in memory.
@@ -77,6 +74,22 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
         Found::Store { manifest } => recover(vfs, path, manifest, &options)?,
     };
     assemble(path, options, opened, lock, started)
+}
+
+/// Creates a directory and the missing ones above it, all durable when this returns.
+pub(super) fn create_directories(vfs: &dyn Vfs, path: &Path) -> Result<()> {
+    let mut created = Vec::new();
+    for dir in path.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
+        if vfs.metadata(dir).map_err(|e| Error::io("look at", dir, e))?.is_some() {
+            break;
+        }
+        created.push(dir);
+    }
+    vfs.create_dir_all(path).map_err(|e| Error::io("create directory", path, e))?;
+    for parent in created.into_iter().filter_map(Path::parent) {
+        vfs.sync_dir(parent).map_err(|e| Error::io("sync directory", parent, e))?;
+    }
+    Ok(())
 }
 
 fn check_options(options: &Options) -> Result<()> {
@@ -237,6 +250,18 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     };
     tracing::info!(path = %path.display(), epoch, outlived, checkpointed, replayed = replay.len(), "recovered a store");
 
+    let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), header.store, epoch, next_file));
+    // What does not count is gone before the page cache is vouched for in this epoch's name: an earlier epoch of
+    // the same number may have written it. And this epoch's block stands before its edit.
+    let manifest = if !outlived && may_deceive(&*vfs, path) {
+        Manifest::resume_as_copy(files.clone(), new_layout, manifest_path.clone(), &state)?
+    } else {
+        Manifest::resume(files.clone(), new_layout, manifest_path.clone(), header, end, !outlived)?
+    };
+    // Until the journal was replayed, this epoch is no whole. In a buffered store a checkpoint takes over first.
+    let vouched = outlived || (options.durability != Durability::Buffered && replay.is_empty());
+    let vouch = Vouch::begin(&*vfs, path, epoch, vouched, outlived)?;
+
     state.apply(Edit::Start(start.clone())).map_err(malformed)?;
     let mut referenced: HashSet<u64> = checkpoint_files.iter().map(|&(_, id)| id).collect();
     for keyspace in state.keyspaces.values() {
@@ -245,7 +270,9 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
         });
     }
     referenced.extend(journals.iter().map(|journal| journal.id));
-    referenced.insert(manifest_id);
+    referenced.extend(
+        parse_file_name(&manifest.path().file_name().unwrap_or_default().to_string_lossy()).map(|(_, id)| id),
+    );
     let orphans = names
         .iter()
         .filter(|name| match parse_file_name(name) {
@@ -255,9 +282,6 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
         .map(|name| path.join(name))
         .collect();
 
-    let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), header.store, epoch, next_file));
-    let vouch = Vouch::begin(&*vfs, path, epoch, options.durability != Durability::Buffered, outlived)?;
-    let manifest = Manifest::resume(files.clone(), new_layout, manifest_path, header, end)?;
     manifest.append(&[Edit::Start(start.clone())])?;
     // The recovery image of the last checkpoint stays until the next one.
     let current: HashSet<u64> = {
@@ -300,6 +324,8 @@ fn assemble(
         opened;
     let State { keyspaces: states, segments, checkpoint, .. } = state;
     let first_version = recovery.first_version;
+    // A keyspace that was created behind the last checkpoint has a number of its own, too.
+    let newest_keyspace = states.keys().next_back().copied().unwrap_or(0);
     let substrate = Arc::new(Substrate {
         journal: Journal::new(files.clone(), journals),
         mvcc: Arc::new(Mvcc::new(first_version)),
@@ -308,7 +334,7 @@ fn assemble(
         health: Health::default(),
         gate: Gate::default(),
         dirty: DirtySet::default(),
-        checkpoints: Checkpoints::new(checkpoint.version, checkpoint.next_keyspace),
+        checkpoints: Checkpoints::new(checkpoint.version, checkpoint.next_keyspace.max(newest_keyspace + 1)),
         reserve: if options.read_only { Reserve::none() } else { Reserve::new(files.clone()) },
         pool: runtime.pool.clone(),
         throttle: Throttle::default(),
@@ -363,13 +389,16 @@ fn assemble(
         write_longest_nanos: AtomicU64::new(0),
         checkpointing: AtomicBool::new(false),
         ticks: AtomicU64::new(0),
+        unsettled: AtomicBool::new(false),
         this: this.clone(),
         options,
         substrate,
         lock: Mutex::new(lock),
     });
+    let replayed = !replay.is_empty();
     store.replay(replay)?;
     if !store.options.read_only {
+        store.settle_opening(outlived, replayed)?;
         let ticker: Weak<dyn Ticker> = store.this.clone();
         runtime.pool.register(ticker);
         remove_orphans(&store, orphans);
@@ -384,6 +413,15 @@ fn remove_orphans(store: &Arc<Store>, orphans: Vec<std::path::PathBuf>) {
     }
     let this = store.this.clone();
     store.substrate.pool.submit(move || {
+        {
+            let Some(store) = this.upgrade() else { return };
+            let Some(_inside) = store.substrate.gate.enter() else { return };
+            // The last checkpoint, which does without these files, may be one that nobody has synced yet.
+            if let Err(error) = store.substrate.manifest.sync() {
+                store.substrate.sync_failed(error);
+                return;
+            }
+        }
         for orphan in orphans {
             let Some(store) = this.upgrade() else { return };
             let Some(_inside) = store.substrate.gate.enter() else { return };
@@ -522,6 +560,7 @@ impl Store {
         drop(announced);
         drop(keyspaces);
         self.substrate.pool.wake();
-        Ok(())
+        // The journal does not tell of it.
+        if self.substrate.durability == Durability::Sync { self.substrate.checkpoint() } else { Ok(()) }
     }
 }

@@ -259,12 +259,18 @@ impl Store {
             for part in &parts {
                 prepared.push(part.keyspace.layout.prepare(&part.ops)?);
             }
-            let announced = self.substrate.mvcc.announce(KeySpan::ALL);
             let spanning = prepared.iter().map(|write| write.parts()).sum::<usize>() > 1;
+            // It is a batch of this epoch, and needs a commit record in case the process dies.
+            let journal = &self.substrate.journal;
+            let reservation = spanning.then(|| journal.reserve(JOURNAL_HEAD_BYTES)).transpose()?;
+            let announced = self.substrate.mvcc.announce(KeySpan::ALL);
             let batch = if spanning { self.substrate.next_batch.fetch_add(1, Relaxed) } else { 0 };
             let stamp = Stamp { version: announced.version(), batch };
             for write in &mut prepared {
                 write.append(stamp)?;
+            }
+            if let Some(reservation) = reservation {
+                journal.commit(reservation, stamp.batch, stamp.version)?;
             }
             for write in &mut prepared {
                 write.publish(None);
@@ -303,6 +309,7 @@ impl Store {
 
     /// Slows the writer, if maintenance is behind; turns puts away while the disk is full.
     fn brake(&self, ops: &[Op]) -> Result<()> {
+        self.settle_before_write()?;
         if self.substrate.reserve.is_spent() && ops.iter().any(|op| op.kind == Kind::Put) {
             self.substrate.reserve.maintain();
             if self.substrate.reserve.is_spent() {

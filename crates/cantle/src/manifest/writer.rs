@@ -1,7 +1,7 @@
 //! Appending to the manifest, and rewriting it.
 
 use super::edit::Edit;
-use super::state::{NewLayoutState, replay};
+use super::state::{NewLayoutState, State, replay};
 use crate::error::{Error, Result};
 use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
@@ -47,20 +47,51 @@ impl Manifest {
         Ok(Self { files, new_layout, inner: Mutex::new(inner) })
     }
 
-    /// Goes on with a manifest that was replayed up to `end`; cuts off what stands behind.
+    /// Goes on with a manifest that was replayed up to `end`; cuts off what stands behind. With `settle` that is
+    /// durable before anything is appended, so that a power loss cannot mix what is cut off with what comes.
     pub fn resume(
         files: Arc<Files>,
         new_layout: NewLayoutState,
         path: PathBuf,
         header: FileHeader,
         end: u64,
+        settle: bool,
     ) -> Result<Self> {
         let file = files.vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io("open", &path, e))?;
         if file.len().map_err(|e| Error::io("measure", &path, e))? != end {
             file.set_len(end).map_err(|e| Error::io("truncate", &path, e))?;
+            if settle {
+                file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
+            }
         }
         let inner = Inner { path, file, header, len: end, base_bytes: end, broken: false, dirty: true };
         Ok(Self { files, new_layout, inner: Mutex::new(inner) })
+    }
+
+    /// Goes on with a copy of what the manifest at `path` says up to its last checkpoint: a sync failed once, and
+    /// what it holds may never have reached the disk.
+    pub fn resume_as_copy(
+        files: Arc<Files>,
+        new_layout: NewLayoutState,
+        path: PathBuf,
+        state: &State,
+    ) -> Result<Self> {
+        let mut edits = Vec::new();
+        state.dump(&mut |edit| edits.push(edit));
+        edits.push(Edit::Checkpoint(state.checkpoint.clone()));
+        let manifest = Self::create(files, new_layout, &edits)?;
+        manifest.inner.lock().dirty = true;
+        if let Err(error) = manifest.files.vfs.remove(&path) {
+            tracing::warn!(path = %path.display(), %error, "cannot remove the previous manifest");
+        }
+        Ok(manifest)
+    }
+
+    /// Makes what was appended durable. Only a checkpoint makes it count.
+    pub fn sync(&self) -> Result<()> {
+        let inner = self.inner.lock();
+        inner.file.sync_data().map_err(|e| Error::io("sync", &inner.path, e))?;
+        self.files.vfs.sync_dir(&self.files.dir).map_err(|e| Error::io("sync directory", &self.files.dir, e))
     }
 
     /// Appends edits in one write: after the death of the process all of them are there or none.
@@ -159,7 +190,8 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         epoch: files.epoch,
         base_version: 0,
     };
-    let written = (|| {
+    // From here on a failure leaves nothing but a file under a temporary name.
+    let write = || -> std::io::Result<(Arc<dyn VfsFile>, u64)> {
         if files.vfs.metadata(&temporary)?.is_some() {
             files.vfs.remove(&temporary)?;
         }
@@ -179,11 +211,15 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         file.write_at(&bytes, written_bytes)?;
         let len = written_bytes + bytes.len() as u64;
         debug_assert!(len > HEADER_BYTES);
-        file.sync_data()?;
-        files.vfs.rename(&temporary, &path)?;
-        files.vfs.sync_dir(&files.dir)?;
         Ok((file, len))
-    })();
+    };
+    let written = write().map_err(|e| Error::io("write", &temporary, e)).and_then(|(file, len)| {
+        file.sync_data().map_err(|e| Error::io("sync", &temporary, e))?;
+        // From here on the new manifest may be found: a failure is as grave as that of a sync.
+        files.vfs.rename(&temporary, &path).map_err(|e| Error::io("sync the name of", &path, e))?;
+        files.vfs.sync_dir(&files.dir).map_err(|e| Error::io("sync directory", &files.dir, e))?;
+        Ok((file, len))
+    });
     match written {
         Ok((file, len)) => {
             Ok(Inner { path, file, header, len, base_bytes: len, broken: false, dirty: false })
@@ -193,7 +229,7 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
             if let Err(error) = files.vfs.remove(&temporary) {
                 tracing::debug!(path = %temporary.display(), %error, "cannot remove an unfinished manifest");
             }
-            Err(Error::io("write", &path, error))
+            Err(error)
         }
     }
 }
