@@ -19,6 +19,8 @@ pub enum ChunkEdit {
     Log { chunk: u64, file: u64 },
     /// Everything in these chunks was deleted.
     Drop { chunks: Vec<u64>, version: u64, batch: u64 },
+    /// It was not: the write of which that was a part failed.
+    Undrop { chunks: Vec<u64>, version: u64, batch: u64 },
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -194,6 +196,7 @@ fn decode_ids(decoder: &mut Decoder<'_>) -> Result<Vec<u64>, Malformed> {
 const REPLACE_TAG: u8 = 1;
 const LOG_TAG: u8 = 2;
 const DROP_TAG: u8 = 3;
+const UNDROP_TAG: u8 = 4;
 
 impl ChunkEdit {
     pub fn encode(&self) -> Vec<u8> {
@@ -212,8 +215,8 @@ impl ChunkEdit {
                 put_varint(&mut out, *chunk);
                 put_varint(&mut out, *file);
             }
-            Self::Drop { chunks, version, batch } => {
-                out.push(DROP_TAG);
+            Self::Drop { chunks, version, batch } | Self::Undrop { chunks, version, batch } => {
+                out.push(if matches!(self, Self::Drop { .. }) { DROP_TAG } else { UNDROP_TAG });
                 encode_ids(&mut out, chunks);
                 put_varint(&mut out, *version);
                 put_varint(&mut out, *batch);
@@ -235,6 +238,11 @@ impl ChunkEdit {
             }
             LOG_TAG => Self::Log { chunk: decoder.varint()?, file: decoder.varint()? },
             DROP_TAG => Self::Drop {
+                chunks: decode_ids(&mut decoder)?,
+                version: decoder.varint()?,
+                batch: decoder.varint()?,
+            },
+            UNDROP_TAG => Self::Undrop {
                 chunks: decode_ids(&mut decoder)?,
                 version: decoder.varint()?,
                 batch: decoder.varint()?,
@@ -279,6 +287,13 @@ impl LayoutState for ChunkMap {
                 for id in chunks {
                     for file in &mut self.chunks.get_mut(&id).ok_or(unknown)?.files {
                         file.dropped.get_or_insert((version, batch));
+                    }
+                }
+            }
+            ChunkEdit::Undrop { chunks, version, batch } => {
+                for id in chunks {
+                    for file in &mut self.chunks.get_mut(&id).ok_or(unknown)?.files {
+                        file.dropped = file.dropped.filter(|&dropped| dropped != (version, batch));
                     }
                 }
             }

@@ -49,6 +49,8 @@ pub struct Write<'a> {
     chunks: &'a Chunks,
     ops: &'a [Op],
     units: Vec<Unit>,
+    /// The stamp under which the manifest was told of dropped chunks.
+    dropped: Option<Stamp>,
 }
 
 /// What is written to one chunk.
@@ -71,7 +73,7 @@ impl<'a> Write<'a> {
         if chunks.released.load(Acquire) {
             return Err(Error::NoKeyspace("(dropped)".into()));
         }
-        let mut write = Self { chunks, ops, units: Vec::new() };
+        let mut write = Self { chunks, ops, units: Vec::new(), dropped: None };
         // Until no chunk was split or merged between finding and locking it.
         while !write.lock()? {
             if chunks.released.load(Acquire) {
@@ -149,14 +151,13 @@ impl<'a> Write<'a> {
         Ok(true)
     }
 
-    fn drop_edit(&self, stamp: Stamp) -> Option<Edit> {
-        let chunks: Vec<u64> =
-            self.units.iter().filter(|unit| unit.drop_whole).map(|unit| unit.chunk.id).collect();
-        let edit = ChunkEdit::Drop { chunks, version: stamp.version, batch: stamp.batch };
-        match &edit {
-            ChunkEdit::Drop { chunks, .. } if chunks.is_empty() => None,
-            _ => Some(Edit::Layout { keyspace: self.chunks.context.keyspace, payload: edit.encode() }),
-        }
+    fn dropped_chunks(&self) -> Vec<u64> {
+        self.units.iter().filter(|unit| unit.drop_whole).map(|unit| unit.chunk.id).collect()
+    }
+
+    fn tell_manifest(&self, edit: &ChunkEdit) -> Result<()> {
+        let context = &self.chunks.context;
+        context.manifest.append(&[Edit::Layout { keyspace: context.keyspace, payload: edit.encode() }])
     }
 }
 
@@ -189,15 +190,25 @@ impl PreparedWrite for Write<'_> {
             bytes.clear();
             unit.append(self.ops, stamp, buffered, &mut bytes)?;
         }
-        match self.drop_edit(stamp) {
-            Some(edit) => self.chunks.context.manifest.append(&[edit]),
-            None => Ok(()),
+        let chunks = self.dropped_chunks();
+        if !chunks.is_empty() {
+            let Stamp { version, batch } = stamp;
+            self.tell_manifest(&ChunkEdit::Drop { chunks, version, batch })?;
+            self.dropped = Some(stamp);
         }
+        Ok(())
     }
 
     fn undo(&mut self) {
         for unit in self.units.iter_mut().filter(|unit| !unit.drop_whole) {
             unit.undo();
+        }
+        // Another part of the write failed.
+        if let Some(Stamp { version, batch }) = self.dropped.take() {
+            let edit = ChunkEdit::Undrop { chunks: self.dropped_chunks(), version, batch };
+            if let Err(error) = self.tell_manifest(&edit) {
+                self.chunks.context.sync_failed(error);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Appending to the manifest, and rewriting it.
 
-use super::edit::Edit;
+use super::edit::{CheckpointEdit, Edit};
 use super::state::{NewLayoutState, State, replay};
 use crate::error::{Error, Result};
 use crate::files::{Files, file_name};
@@ -26,6 +26,8 @@ struct Inner {
     file: Arc<dyn VfsFile>,
     header: FileHeader,
     len: u64,
+    /// What is known to be durable.
+    durable_bytes: u64,
     /// Length after the last rewrite.
     base_bytes: u64,
     /// A failed append left bytes behind that could not be cut off.
@@ -64,7 +66,18 @@ impl Manifest {
                 file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
             }
         }
-        let inner = Inner { path, file, header, len: end, base_bytes: end, broken: false, dirty: true };
+        // What a dead process left may not be durable.
+        let durable_bytes = if settle { end } else { 0 };
+        let inner = Inner {
+            path,
+            file,
+            header,
+            len: end,
+            durable_bytes,
+            base_bytes: end,
+            broken: false,
+            dirty: true,
+        };
         Ok(Self { files, new_layout, inner: Mutex::new(inner) })
     }
 
@@ -94,7 +107,7 @@ impl Manifest {
         self.files.vfs.sync_dir(&self.files.dir).map_err(|e| Error::io("sync directory", &self.files.dir, e))
     }
 
-    /// Appends edits in one write: after the death of the process all of them are there or none.
+    /// Appends edits as one record: after the death of the process all of them are there or none.
     pub fn append(&self, edits: &[Edit]) -> Result<()> {
         self.inner.lock().append(edits)
     }
@@ -120,24 +133,30 @@ impl Manifest {
 impl Locked<'_> {
     /// Appends a checkpoint and makes it, and with it every edit before it, durable. Rewrites the manifest
     /// instead when it has grown.
-    pub fn checkpoint(mut self, checkpoint: Edit) -> Result<()> {
+    pub fn checkpoint(mut self, mut checkpoint: CheckpointEdit) -> Result<()> {
         let inner = &mut *self.inner;
         if inner.len > REWRITE_BYTES_MIN && inner.len > REWRITE_GROWTH * inner.base_bytes {
             return self.rewrite(checkpoint);
         }
-        inner.append(std::slice::from_ref(&checkpoint))?;
+        checkpoint.durable_bytes = inner.durable_bytes;
+        inner.append(&[Edit::Checkpoint(checkpoint)])?;
         inner.file.sync_data().map_err(|e| Error::io("sync", &inner.path, e))?;
+        inner.durable_bytes = inner.len;
+        // Tells damage of this checkpoint from one whose sync never ended. Without it the checkpoint counts, too.
+        if let Err(error) = inner.append(&[Edit::Durable { bytes: inner.durable_bytes }]) {
+            tracing::debug!(%error, "a checkpoint goes without proof of its durability");
+        }
         inner.dirty = false;
         Ok(())
     }
 
-    fn rewrite(mut self, checkpoint: Edit) -> Result<()> {
+    fn rewrite(mut self, checkpoint: CheckpointEdit) -> Result<()> {
         let manifest = self.manifest;
         let inner = &mut *self.inner;
         let state = replay(&*manifest.files.vfs, &inner.path, manifest.new_layout, true)?.state;
         let mut edits = Vec::new();
         state.dump(&mut |edit| edits.push(edit));
-        edits.push(checkpoint);
+        edits.push(Edit::Checkpoint(checkpoint));
         let new = write_new(&manifest.files, edits.into_iter())?;
         let old = std::mem::replace(inner, new);
         if let Err(error) = manifest.files.vfs.remove(&old.path) {
@@ -157,14 +176,14 @@ impl Inner {
                 ),
             });
         }
+        let payload = match edits {
+            [edit] => edit.encode(),
+            edits => Edit::Group(edits.to_vec()).encode(),
+        };
         let mut bytes = Vec::new();
-        for edit in edits {
-            let payload = edit.encode();
-            let offset = self.len + bytes.len() as u64;
-            encode_record(&self.header, offset, payload.len(), &mut bytes, |out| {
-                out.extend_from_slice(&payload)
-            });
-        }
+        encode_record(&self.header, self.len, payload.len(), &mut bytes, |out| {
+            out.extend_from_slice(&payload)
+        });
         if let Err(error) = self.file.write_at(&bytes, self.len) {
             // What was written of it must not precede the next edit.
             self.broken = self.file.set_len(self.len).is_err();
@@ -198,7 +217,11 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         let file = files.vfs.open(&temporary, OpenMode::CreateNew)?;
         let mut bytes = header.encode().to_vec();
         let mut written_bytes = 0;
-        for edit in edits {
+        for mut edit in edits {
+            if let Edit::Checkpoint(checkpoint) = &mut edit {
+                // It may be that of another manifest.
+                checkpoint.durable_bytes = 0;
+            }
             let payload = edit.encode();
             let offset = written_bytes + bytes.len() as u64;
             encode_record(&header, offset, payload.len(), &mut bytes, |out| out.extend_from_slice(&payload));
@@ -221,9 +244,16 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         Ok((file, len))
     });
     match written {
-        Ok((file, len)) => {
-            Ok(Inner { path, file, header, len, base_bytes: len, broken: false, dirty: false })
-        }
+        Ok((file, len)) => Ok(Inner {
+            path,
+            file,
+            header,
+            len,
+            durable_bytes: len,
+            base_bytes: len,
+            broken: false,
+            dirty: false,
+        }),
         Err(error) => {
             // An incomplete file under a temporary name means nothing; the next opening removes it.
             if let Err(error) = files.vfs.remove(&temporary) {

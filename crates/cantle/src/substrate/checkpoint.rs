@@ -7,7 +7,7 @@
 
 use super::Substrate;
 use crate::error::{Error, Result};
-use crate::manifest::{CheckpointEdit, Edit, SegmentEdit};
+use crate::manifest::{CheckpointEdit, SegmentEdit};
 use crate::mvcc::KeySpan;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -184,15 +184,16 @@ impl Substrate {
             self.files.sync_dir().map_err(|error| self.checked(error))?;
         }
         let held = self.files.take_held();
-        let edit = Edit::Checkpoint(CheckpointEdit {
+        let edit = CheckpointEdit {
             version,
             ceiling: version.saturating_add(VERSIONS_PER_CHECKPOINT),
             next_file: self.files.peek_id(),
             next_keyspace: self.checkpoints.next_keyspace.load(Relaxed) as u32,
             next_batch,
             first_journal: self.journal.first_needed(version, next_batch),
+            durable_bytes: 0,
             segments: std::mem::take(segments),
-        });
+        };
         match manifest.checkpoint(edit) {
             Ok(()) => {
                 self.files.doom(held);
