@@ -62,7 +62,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
         }
         _ => {}
     }
-    if !options.read_only && vfs.metadata(path).map_err(|e| Error::io("look at", path, e))?.is_none() {
+    if matches!(found, Found::Nothing) {
         create_directories(&*vfs, path)?;
     }
     let lock = take_lock(&*vfs, path, &options)?;
@@ -76,18 +76,16 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     assemble(path, options, opened, lock, started)
 }
 
-/// Creates a directory and the missing ones above it, all durable when this returns.
+/// Creates a directory and the missing ones above it, all durable when this returns, even if somebody made them
+/// just before and did not see to that.
 pub(super) fn create_directories(vfs: &dyn Vfs, path: &Path) -> Result<()> {
-    let mut created = Vec::new();
-    for dir in path.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
-        if vfs.metadata(dir).map_err(|e| Error::io("look at", dir, e))?.is_some() {
-            break;
-        }
-        created.push(dir);
-    }
     vfs.create_dir_all(path).map_err(|e| Error::io("create directory", path, e))?;
-    for parent in created.into_iter().filter_map(Path::parent) {
-        vfs.sync_dir(parent).map_err(|e| Error::io("sync directory", parent, e))?;
+    for parent in path.ancestors().skip(1) {
+        match vfs.sync_dir(parent) {
+            // Not ours, and so not made by us.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => break,
+            synced => synced.map_err(|e| Error::io("sync directory", parent, e))?,
+        }
     }
     Ok(())
 }
@@ -366,7 +364,7 @@ fn assemble(
         };
         let open = OpenState { map: *map, segments: &segments, outlived };
         let chunks = Chunks::open(substrate.clone(), id, order.clone(), chunk_options(&given, &order), open)?;
-        let inner = Arc::new(keyspace_inner(&state.edit, order, chunks));
+        let inner = Arc::new(keyspace_inner(&state.edit, order, chunks, true));
         match state.dropped {
             Some(version) => {
                 inner.mark_dropped();
@@ -483,7 +481,7 @@ fn chunk_options(given: &KeyspaceOptions, order: &KeyOrder) -> ChunkOptions {
     }
 }
 
-fn keyspace_inner(edit: &KeyspaceEdit, order: KeyOrder, chunks: Arc<Chunks>) -> KeyspaceInner {
+fn keyspace_inner(edit: &KeyspaceEdit, order: KeyOrder, chunks: Arc<Chunks>, settled: bool) -> KeyspaceInner {
     KeyspaceInner {
         id: edit.keyspace,
         name: edit.name.clone(),
@@ -493,6 +491,7 @@ fn keyspace_inner(edit: &KeyspaceEdit, order: KeyOrder, chunks: Arc<Chunks>) -> 
         layout_code: edit.layout,
         metadata: Mutex::new(edit.metadata.clone()),
         dropped: AtomicBool::new(false),
+        settled: AtomicBool::new(settled),
     }
 }
 
@@ -514,7 +513,10 @@ impl Store {
             if name != DEFAULT_KEYSPACE {
                 existing.chunks.context.set_options(chunk_options(&options, &existing.order));
             }
-            return Ok(existing.clone());
+            let existing = existing.clone();
+            drop(keyspaces);
+            existing.settle(&self.substrate)?;
+            return Ok(existing);
         }
         if self.options.read_only {
             return Err(Error::NoKeyspace(name.to_owned()));
@@ -533,11 +535,10 @@ impl Store {
         let open = OpenState { map, segments: &Default::default(), outlived: false };
         let chunks =
             Chunks::open(self.substrate.clone(), id, order.clone(), chunk_options(&options, &order), open)?;
-        let inner = Arc::new(keyspace_inner(&edit, order, chunks));
+        let inner = Arc::new(keyspace_inner(&edit, order, chunks, false));
         keyspaces.insert(name.to_owned(), inner.clone());
         drop(keyspaces);
-        // Its name and comparator are durable before it is handed out.
-        self.substrate.checkpoint()?;
+        inner.settle(&self.substrate)?;
         Ok(inner)
     }
 

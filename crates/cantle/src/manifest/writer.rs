@@ -255,9 +255,11 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
             dirty: false,
         }),
         Err(error) => {
-            // An incomplete file under a temporary name means nothing; the next opening removes it.
-            if let Err(error) = files.vfs.remove(&temporary) {
-                tracing::debug!(path = %temporary.display(), %error, "cannot remove an unfinished manifest");
+            // Under a temporary name it means nothing; under its own it might be taken for the current one.
+            for left in [&temporary, &path] {
+                if let Err(error) = files.vfs.remove(left) {
+                    tracing::debug!(path = %left.display(), %error, "there was no unfinished manifest");
+                }
             }
             Err(error)
         }

@@ -3,7 +3,6 @@
 use crate::workload::{self, Op, Rng, State};
 use cantle::vfs::{Call, FaultVfs, MemVfs, Verdict};
 use cantle::{Db, Durability, KeyspaceOptions, Options};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -206,19 +205,6 @@ impl History {
 }
 
 /// Opens an image and checks what it holds; returns the store and how many operations it has.
-pub fn reopen(
-    setup: &Setup,
-    vfs: Arc<dyn cantle::vfs::Vfs>,
-    history: &History,
-    marks: Marks,
-    death: Death,
-) -> (Db, u64) {
-    match try_reopen(setup, vfs, history, marks, death) {
-        Ok(opened) => opened,
-        Err(what) => panic!("{what}"),
-    }
-}
-
 pub fn try_reopen(
     setup: &Setup,
     vfs: Arc<dyn cantle::vfs::Vfs>,
@@ -231,11 +217,4 @@ pub fn try_reopen(
         workload::contents(&db, &setup.keyspace()).map_err(|error| format!("cannot read: {error}"))?;
     let k = history.check(&found, marks, death, setup.durability)?;
     Ok((db, k))
-}
-
-/// A store that existed before anything went wrong, so that images of its creation are told apart.
-pub fn exists(vfs: &MemVfs) -> bool {
-    use cantle::vfs::Vfs;
-    vfs.list(Path::new(STORE))
-        .is_ok_and(|names| names.iter().any(|name| name.starts_with("MANIFEST") && !name.ends_with(".tmp")))
 }
