@@ -44,11 +44,13 @@ impl Chunks {
         let pieces = self.context.reserve.with(|| self.merge_files(&input))?;
         let cancel =
             |pieces: &[Piece]| pieces.iter().for_each(|piece| self.context.files.discard(&piece.table.file));
-        let flipped = if pieces.len() > 1 {
-            self.split(chunk, &input, &pieces)
-        } else {
-            self.flip(chunk, &input, &pieces)
-        };
+        let flipped = self.context.reserve.with(|| {
+            if pieces.len() > 1 {
+                self.split(chunk, &input, &pieces)
+            } else {
+                self.flip(chunk, &input, &pieces)
+            }
+        });
         flipped.inspect_err(|_| cancel(&pieces))?;
         chunk.forgive_reads();
         if merges {
@@ -125,12 +127,12 @@ impl Chunks {
         files.extend(input.kept.iter().cloned());
         let edit =
             ChunkEdit::Replace { removed: vec![chunk.id], added: vec![ChunkRecord::of(chunk, &files)] };
-        for piece in pieces {
-            piece.table.file.retain();
-        }
         self.context
             .manifest
             .append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
+        for piece in pieces {
+            piece.table.file.retain();
+        }
         let after = Funk { files };
         self.account(&before.sizes(), &after.sizes());
         chunk.funk.store(Arc::new(after));

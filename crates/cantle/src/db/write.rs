@@ -59,12 +59,18 @@ impl Store {
         self.check_ops(keyspace, &ops)?;
         let started = now();
         self.brake(&ops)?;
-        let mut prepared = keyspace.layout.prepare(&ops)?;
-        let lsn = self.commit(&mut [(&mut *prepared, keyspace.id, &ops)])?;
-        drop(prepared);
+        let lsn = self.with_reserve(&ops, || {
+            let mut prepared = keyspace.layout.prepare(&ops)?;
+            self.commit(&mut [(&mut *prepared, keyspace.id, &ops)])
+        })?;
         self.acknowledge(lsn, None)?;
         self.write_longest_nanos.fetch_max(started.elapsed().as_nanos() as u64, Relaxed);
         Ok(())
+    }
+
+    /// Runs a write; one that only deletes may use the space that is set aside for that.
+    fn with_reserve<T>(&self, ops: &[Op], mut run: impl FnMut() -> Result<T>) -> Result<T> {
+        if ops.iter().any(|op| op.kind == Kind::Put) { run() } else { self.substrate.reserve.with(run) }
     }
 
     pub(super) fn delete_range(&self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Result<()> {

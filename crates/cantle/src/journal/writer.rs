@@ -99,8 +99,13 @@ impl Journal {
         let needed = active.len + inner.buffer.len() as u64 + inner.reserved_bytes + bytes;
         let Some(active) = &mut inner.active else { return Err(Error::Closed) };
         if needed > active.allocated_bytes {
-            let allocated = needed.next_multiple_of(STEP_BYTES);
-            match active.file.allocate(allocated) {
+            let mut allocated = needed.next_multiple_of(STEP_BYTES);
+            let done = active.file.allocate(allocated).or_else(|_| {
+                // On a full disk what is needed may still be there.
+                allocated = needed;
+                active.file.allocate(allocated)
+            });
+            match done {
                 Ok(()) => {}
                 // Without preallocation a full disk shows at the write.
                 Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {}

@@ -128,7 +128,8 @@ impl Substrate {
         self.health.check_writable()?;
         let number = checkpoints.begun.fetch_add(1, Release) + 1;
         let started = now();
-        let done = self.run_checkpoint();
+        // Frees what is held, and so may use what is set aside for that.
+        let done = self.reserve.with(|| self.run_checkpoint());
         match &done {
             Ok(version) => {
                 let elapsed = started.elapsed();

@@ -37,9 +37,11 @@ fn child() {
     let Ok(arguments) = std::env::var(CHILD) else { return };
     let (durability, path) = arguments.split_once(':').unwrap();
     let db = open(Path::new(path), durability_of(durability));
-    let from = |thread| db.get(format!("next-{thread}")).unwrap().map_or(0, |value| {
-        String::from_utf8(value.to_vec()).unwrap().parse::<u64>().unwrap()
-    });
+    let from = |thread| {
+        db.get(format!("next-{thread}"))
+            .unwrap()
+            .map_or(0, |value| String::from_utf8(value.to_vec()).unwrap().parse::<u64>().unwrap())
+    };
     println!("opened");
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -95,14 +97,20 @@ fn cycles(name: &str, count: u64) {
         let db = open(&path, durability_of(name));
         for thread in 0..THREADS {
             let next = db.get(format!("next-{thread}")).unwrap();
-            let next = next.map_or(0, |value| String::from_utf8(value.to_vec()).unwrap().parse::<u64>().unwrap());
+            let next =
+                next.map_or(0, |value| String::from_utf8(value.to_vec()).unwrap().parse::<u64>().unwrap());
             let wanted = last[thread as usize].map_or(0, |last| last + 1);
             assert!(next >= wanted, "cycle {cycle}: {wanted} writes were acknowledged, {next} are there");
             for n in next.saturating_sub(KEYS)..next {
                 let value = format!("{n:020}").repeat(20);
                 for half in 0..2 {
                     let found = db.get(key(thread, n, half)).unwrap();
-                    assert_eq!(found.as_deref(), Some(value.as_bytes()), "cycle {cycle}, {}", key(thread, n, half));
+                    assert_eq!(
+                        found.as_deref(),
+                        Some(value.as_bytes()),
+                        "cycle {cycle}, {}",
+                        key(thread, n, half)
+                    );
                 }
             }
         }
