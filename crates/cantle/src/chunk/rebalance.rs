@@ -69,6 +69,7 @@ impl Chunks {
             writer.active = None;
             chunk.funk.load_full()
         };
+        self.context.journal.settle().map_err(|error| self.context.sync_failed(error))?;
         // Only now: a snapshot that is opened later needs of each key in these files the newest version only.
         let open = self.context.mvcc.open_versions();
         let oldest = open.first().copied();

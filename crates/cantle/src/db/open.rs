@@ -324,11 +324,18 @@ fn assemble(
     let first_version = recovery.first_version;
     // A keyspace that was created behind the last checkpoint has a number of its own, too.
     let newest_keyspace = states.keys().next_back().copied().unwrap_or(0);
+    let tables = Arc::new(Tables::new());
+    let open_tables = Arc::downgrade(&tables);
+    files.on_removal(move |id| {
+        if let Some(tables) = open_tables.upgrade() {
+            tables.remove(id);
+        }
+    });
     let substrate = Arc::new(Substrate {
         journal: Journal::new(files.clone(), journals),
         mvcc: Arc::new(Mvcc::new(first_version)),
         cache: runtime.cache.for_owner(runtime.cache.next_owner()),
-        tables: Tables::new(),
+        tables,
         health: Health::default(),
         gate: Gate::default(),
         dirty: DirtySet::default(),

@@ -20,9 +20,9 @@ use crate::sync::atomic::{
 use crate::sync::{Arc, Mutex};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The files of one store.
-#[derive(Debug)]
 pub struct Files {
     pub vfs: Arc<dyn Vfs>,
     pub dir: PathBuf,
@@ -38,6 +38,16 @@ pub struct Files {
     /// Unlinked only while no backup is being made.
     pinned: AtomicUsize,
     waiting: Mutex<Vec<PathBuf>>,
+    /// Told of every file that goes.
+    on_removal: OnceLock<OnRemoval>,
+}
+
+type OnRemoval = Box<dyn Fn(u64) + Send + Sync>;
+
+impl std::fmt::Debug for Files {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Files").field("dir", &self.dir).finish_non_exhaustive()
+    }
 }
 
 /// One file. Lives as long as somebody reads it or refers to it.
@@ -95,7 +105,14 @@ impl Files {
             held_bytes: AtomicU64::new(0),
             pinned: AtomicUsize::new(0),
             waiting: Mutex::new(Vec::new()),
+            on_removal: OnceLock::new(),
         }
+    }
+
+    /// Has `tell` told of every file that goes from now on, so that nobody keeps it open.
+    pub fn on_removal(&self, tell: impl Fn(u64) + Send + Sync + 'static) {
+        // The first stays.
+        let _ = self.on_removal.set(Box::new(tell));
     }
 
     /// A number for a new file.
@@ -275,6 +292,9 @@ impl Drop for StoreFile {
     fn drop(&mut self) {
         if self.doomed.load(Acquire) {
             self.files.handles.remove(self.id);
+            if let Some(tell) = self.files.on_removal.get() {
+                tell(self.id);
+            }
             self.files.unlink(&self.path);
             self.files.dir_dirty.store(true, Release);
         }

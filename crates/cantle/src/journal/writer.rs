@@ -230,6 +230,13 @@ impl Journal {
         }
     }
 
+    /// Waits until everything that is enqueued now is durable. Who rewrites records of logs without the numbers
+    /// of their batches must wait for their commits first: else a batch that died would live on in part.
+    pub fn settle(&self) -> Result<()> {
+        let enqueued = self.inner.lock().enqueued;
+        self.wait(enqueued)
+    }
+
     /// Writes and syncs what is in the buffer, without holding the lock meanwhile. A failure is final.
     fn sync_group<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
         let group = inner.enqueued;

@@ -32,7 +32,7 @@ pub struct Substrate {
     pub journal: Journal,
     pub mvcc: Arc<Mvcc>,
     pub cache: BlockCache,
-    pub tables: Tables,
+    pub tables: Arc<Tables>,
     pub recovery: Recovery,
     pub health: Health,
     /// Entered by every job in the background.

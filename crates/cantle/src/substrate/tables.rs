@@ -19,6 +19,11 @@ impl Tables {
         Self { open: Cache::new(usize::try_from(limit / 4).unwrap_or(256).clamp(16, 32_768)) }
     }
 
+    /// Closes a table whose file is gone: an open file keeps its blocks.
+    pub fn remove(&self, id: u64) {
+        self.open.remove(&id);
+    }
+
     pub fn clear(&self) {
         self.open.clear();
     }
