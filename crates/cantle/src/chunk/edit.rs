@@ -2,7 +2,7 @@
 
 use super::chunk::Chunk;
 use super::funk::{Dropped, FileRef, Source};
-use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
+use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileKind;
 use crate::manifest::LayoutState;
 use crate::span::Span;
@@ -19,8 +19,6 @@ pub enum ChunkEdit {
     Log { chunk: u64, file: u64 },
     /// Everything in these chunks was deleted.
     Drop { chunks: Vec<u64>, version: u64, batch: u64 },
-    /// It was not: the write of which that was a part failed.
-    Undrop { chunks: Vec<u64>, version: u64, batch: u64 },
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -38,6 +36,7 @@ pub struct FileRecord {
     pub file: u64,
     pub bytes: u64,
     pub user_bytes: u64,
+    pub stale_bytes: u64,
     pub entries: u64,
     /// Where only a part of the chunk's range counts.
     pub span: Option<Span>,
@@ -80,15 +79,18 @@ const DROPPED: u8 = 8;
 
 impl FileRecord {
     fn of(file: &FileRef, chunk: &Span) -> Self {
-        let (kind, bytes, user_bytes, entries) = match &file.source {
-            Source::Log(_) => (FileKind::Log, 0, 0, 0),
-            Source::Table(table) => (FileKind::Table, table.file.bytes(), table.user_bytes, table.entries),
+        let (kind, bytes, user_bytes, stale_bytes, entries) = match &file.source {
+            Source::Log(_) => (FileKind::Log, 0, 0, 0, 0),
+            Source::Table(table) => {
+                (FileKind::Table, table.file.bytes(), table.user_bytes, table.stale_bytes, table.entries)
+            }
         };
         Self {
             kind,
             file: file.file().id,
             bytes,
             user_bytes,
+            stale_bytes,
             entries,
             span: (file.span != *chunk).then(|| file.span.clone()),
             share_bytes: file.share_bytes,
@@ -106,7 +108,7 @@ impl FileRecord {
         );
         put_varint(out, self.file);
         if self.kind == FileKind::Table {
-            for number in [self.bytes, self.user_bytes, self.entries] {
+            for number in [self.bytes, self.user_bytes, self.stale_bytes, self.entries] {
                 put_varint(out, number);
             }
         }
@@ -134,14 +136,17 @@ impl FileRecord {
             file: decoder.varint()?,
             bytes: 0,
             user_bytes: 0,
+            stale_bytes: 0,
             entries: 0,
             span: None,
             share_bytes: None,
             dropped: None,
         };
         if kind == FileKind::Table {
-            (record.bytes, record.user_bytes, record.entries) =
-                (decoder.varint()?, decoder.varint()?, decoder.varint()?);
+            record.bytes = decoder.varint()?;
+            record.user_bytes = decoder.varint()?;
+            record.stale_bytes = decoder.varint()?;
+            record.entries = decoder.varint()?;
         }
         if flags & SPAN != 0 {
             record.span = Some(Span { start: optional_key(decoder)?, end: optional_key(decoder)? });
@@ -196,7 +201,6 @@ fn decode_ids(decoder: &mut Decoder<'_>) -> Result<Vec<u64>, Malformed> {
 const REPLACE_TAG: u8 = 1;
 const LOG_TAG: u8 = 2;
 const DROP_TAG: u8 = 3;
-const UNDROP_TAG: u8 = 4;
 
 impl ChunkEdit {
     pub fn encode(&self) -> Vec<u8> {
@@ -215,8 +219,8 @@ impl ChunkEdit {
                 put_varint(&mut out, *chunk);
                 put_varint(&mut out, *file);
             }
-            Self::Drop { chunks, version, batch } | Self::Undrop { chunks, version, batch } => {
-                out.push(if matches!(self, Self::Drop { .. }) { DROP_TAG } else { UNDROP_TAG });
+            Self::Drop { chunks, version, batch } => {
+                out.push(DROP_TAG);
                 encode_ids(&mut out, chunks);
                 put_varint(&mut out, *version);
                 put_varint(&mut out, *batch);
@@ -238,11 +242,6 @@ impl ChunkEdit {
             }
             LOG_TAG => Self::Log { chunk: decoder.varint()?, file: decoder.varint()? },
             DROP_TAG => Self::Drop {
-                chunks: decode_ids(&mut decoder)?,
-                version: decoder.varint()?,
-                batch: decoder.varint()?,
-            },
-            UNDROP_TAG => Self::Undrop {
                 chunks: decode_ids(&mut decoder)?,
                 version: decoder.varint()?,
                 batch: decoder.varint()?,
@@ -276,6 +275,7 @@ impl LayoutState for ChunkMap {
                     file,
                     bytes: 0,
                     user_bytes: 0,
+                    stale_bytes: 0,
                     entries: 0,
                     span: None,
                     share_bytes: None,
@@ -287,13 +287,6 @@ impl LayoutState for ChunkMap {
                 for id in chunks {
                     for file in &mut self.chunks.get_mut(&id).ok_or(unknown)?.files {
                         file.dropped.get_or_insert((version, batch));
-                    }
-                }
-            }
-            ChunkEdit::Undrop { chunks, version, batch } => {
-                for id in chunks {
-                    for file in &mut self.chunks.get_mut(&id).ok_or(unknown)?.files {
-                        file.dropped = file.dropped.filter(|&dropped| dropped != (version, batch));
                     }
                 }
             }

@@ -8,7 +8,7 @@ use super::policy::{self, ChunkSizes};
 use super::write::SAMPLE;
 use crate::bounds::Bounds;
 use crate::entry::Kind;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Op;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -23,6 +23,19 @@ const JOBS_MAX: usize = 4;
 const MEMORY_INDEX_FRACTION: u64 = 4;
 /// Chunks looked at in one tick when memory is short.
 const HAND_CHUNKS: usize = 256;
+
+/// A rebalance under way in the background; no longer, however it ended, when this is dropped.
+struct Job<'a> {
+    chunks: &'a Chunks,
+    freeing_bytes: i64,
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        self.chunks.jobs.active.fetch_sub(1, Relaxed);
+        self.chunks.jobs.freeing_bytes.fetch_sub(self.freeing_bytes, Relaxed);
+    }
+}
 
 impl Chunks {
     pub(super) fn chunk_sizes(&self, chunk: &Chunk) -> ChunkSizes {
@@ -55,8 +68,9 @@ impl Chunks {
         }
         let counter = self.context.counters.writes.load(Relaxed);
         for op in ops {
-            if op.kind == Kind::DeleteRange {
+            if let Some(bounds) = &op.bounds {
                 chunk.owe_reads(64);
+                self.estimate_deleted(chunk, bounds);
             } else if (counter + op.key.len() as u64).is_multiple_of(SAMPLE) {
                 self.estimate_garbage(chunk, op);
             }
@@ -80,16 +94,35 @@ impl Chunks {
                 return;
             }
         };
-        // A delete leaves nothing; what it deleted is taken for as long as what is written on average.
-        let entry_bytes = match op.kind {
-            Kind::Put => op.key.len() + op.value.len(),
-            _ => (segment.user_bytes.load(Relaxed) / (segment.len() / 512 + 1)) as usize,
-        };
         if overwrites {
-            let bytes = SAMPLE * entry_bytes as u64;
-            segment.garbage_bytes.fetch_add(bytes, Relaxed);
-            self.context.totals.garbage_bytes.fetch_add(bytes as i64, Relaxed);
+            // A delete is taken to have deleted what is as long as the chunk's entries on average.
+            let entry_bytes = match op.kind {
+                Kind::Put => (op.key.len() + op.value.len()) as u64,
+                _ => {
+                    let sizes = funk.sizes();
+                    sizes.user_bytes / sizes.entries.max(1)
+                }
+            };
+            self.add_garbage(segment, SAMPLE * entry_bytes);
         }
+    }
+
+    /// A range delete that covers a part of a chunk.
+    fn estimate_deleted(&self, chunk: &Chunk, bounds: &Bounds) {
+        let funk = chunk.funk.load();
+        let Some(Source::Log(segment)) = funk.files.first().map(|file| &file.source) else { return };
+        let sizes = funk.sizes();
+        match self.approximate_part(&funk, bounds, sizes) {
+            Ok(bytes) => {
+                self.add_garbage(segment, bytes.min(sizes.user_bytes.saturating_sub(sizes.garbage_bytes)))
+            }
+            Err(error) => tracing::debug!(%error, "cannot estimate garbage"),
+        }
+    }
+
+    fn add_garbage(&self, segment: &super::segment::Segment, bytes: u64) {
+        segment.garbage_bytes.fetch_add(bytes, Relaxed);
+        self.context.totals.garbage_bytes.fetch_add(bytes as i64, Relaxed);
     }
 
     /// Has a chunk rebalanced in the background.
@@ -103,22 +136,31 @@ impl Chunks {
         let (this, chunk) = (self.this.clone(), chunk.clone());
         self.context.pool.submit(move || {
             let Some(chunks) = this.upgrade() else { return };
-            let Some(_inside) = chunks.context.gate.enter() else { return };
+            let job = Job { chunks: &chunks, freeing_bytes: sizes.garbage_bytes as i64 };
             chunk.queued.store(false, Relaxed);
-            if chunks.context.health.check_writable().is_ok() && !chunks.released.load(Acquire) {
-                match chunks.rebalance(&chunk) {
-                    Ok(_) => chunks.after_rebalance(&chunk),
-                    // The chunk is as it was; the next tick tries again.
-                    Err(error) => tracing::warn!(%error, chunk = chunk.id, "rebalance failed"),
-                }
+            let Some(_work) = chunks.context.begin_work() else { return };
+            if chunks.context.health.check_writable().is_err() || chunks.released.load(Acquire) {
+                return;
             }
-            chunks.jobs.active.fetch_sub(1, Relaxed);
-            chunks.jobs.freeing_bytes.fetch_sub(sizes.garbage_bytes as i64, Relaxed);
-            chunks.rebalance_for_space();
+            match chunks.rebalance(&chunk) {
+                Ok(_) => {
+                    chunks.after_rebalance(&chunk, &sizes);
+                    drop(job);
+                    chunks.rebalance_for_space();
+                }
+                Err(Error::Closed) => {}
+                // The chunk is as it was; the next tick tries again.
+                Err(error) => tracing::warn!(%error, chunk = chunk.id, "rebalance failed"),
+            }
         });
     }
 
-    fn after_rebalance(&self, chunk: &Arc<Chunk>) {
+    fn after_rebalance(&self, chunk: &Arc<Chunk>, before: &ChunkSizes) {
+        let left = self.chunk_sizes(chunk).garbage_bytes;
+        if left > before.garbage_bytes / 2 {
+            // An open snapshot keeps it: another rebalance under the same snapshot would free as little.
+            chunk.set_futile(self.context.mvcc.open_versions().first().copied());
+        }
         if self.context.files.held_bytes() > policy::held_limit_bytes(&self.limits(), &self.sizes()) {
             self.context.checkpoints.want();
             self.context.pool.wake();
@@ -132,10 +174,19 @@ impl Chunks {
     fn rebalance_for_space(&self) {
         let limits = self.limits();
         loop {
+            if self.released.load(Acquire) || self.context.health.check_writable().is_err() {
+                return;
+            }
             if self.jobs.active.load(Relaxed) >= JOBS_MAX {
                 return;
             }
-            if policy::over_bytes(&limits, &self.sizes()) == 0 {
+            let sizes = self.sizes();
+            if policy::over_bytes(&limits, &sizes) == 0 {
+                return;
+            }
+            if policy::must_wait_for_checkpoint(&limits, &sizes) {
+                self.context.checkpoints.want();
+                self.context.pool.wake();
                 return;
             }
             let Some(chunk) = self.best_candidate() else { return };
@@ -146,12 +197,14 @@ impl Chunks {
     fn best_candidate(&self) -> Option<Arc<Chunk>> {
         /// A chunk of which less is garbage is not worth rewriting.
         const GAIN_MIN: f64 = 0.02;
+        let oldest = self.context.mvcc.open_versions().first().copied();
         let mut candidates = self.jobs.candidates.lock();
         for _ in 0..2 {
             while let Some(chunk) = candidates.pop() {
                 if let Some(chunk) = chunk.upgrade()
                     && !chunk.queued.load(Relaxed)
                     && !chunk.is_changing()
+                    && !chunk.was_futile(oldest)
                     && policy::gain(&self.chunk_sizes(&chunk)) >= GAIN_MIN
                 {
                     return Some(chunk);
@@ -215,6 +268,12 @@ impl Chunks {
         let overload = policy::excess(&limits, &self.sizes()) / FULL;
         // A rebalance moves some 100 MB a second; of that a part is garbage that it frees.
         self.context.throttle.set(overload, 100e6 * (limits.space_amplification - 1.0).clamp(0.1, 1.0));
+    }
+
+    /// Has those of new chunks purged that took over dropped files.
+    pub(super) fn purge_later(&self, chunks: &[Arc<Chunk>]) {
+        let dropped = |chunk: &&Arc<Chunk>| chunk.funk.load().files.iter().any(|file| file.dropped.is_some());
+        self.jobs.waiting.lock().extend(chunks.iter().filter(dropped).map(Arc::downgrade));
     }
 
     /// Tries again to purge chunks whose dropped files a snapshot still needed.

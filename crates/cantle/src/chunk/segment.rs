@@ -58,9 +58,9 @@ pub struct Segment {
     pub garbage_bytes: AtomicU64,
     /// Bytes of keys and values of its puts.
     pub user_bytes: AtomicU64,
+    /// How many these are; of an old segment not known.
+    pub puts: AtomicU64,
     dirty: AtomicBool,
-    /// The memory of its index is no longer accounted for.
-    forgotten: AtomicBool,
     tail: Tail,
 }
 
@@ -74,9 +74,9 @@ struct Tail {
 
 impl Segment {
     /// A new, empty segment.
-    pub fn create(file: Arc<StoreFile>, header: FileHeader, order: KeyOrder) -> Self {
-        let parts =
-            Parts { header, memory: Some(Arc::new(MemoryPart::new(order.clone()))), indexed: Vec::new() };
+    pub fn create(file: Arc<StoreFile>, header: FileHeader, context: &Context) -> Self {
+        let order = context.order.clone();
+        let parts = Parts { header, memory: Some(Arc::new(context.memory_part())), indexed: Vec::new() };
         let segment =
             Self::unloaded(file, order, SegmentEdit { len: HEADER_BYTES, ..SegmentEdit::default() }, false);
         segment.parts.store(Arc::new(Some(Arc::new(parts))));
@@ -97,19 +97,14 @@ impl Segment {
             garbage_bytes: AtomicU64::new(recorded.garbage_bytes),
             // Of an old segment only the length is known: records and index are about 3 % of it.
             user_bytes: AtomicU64::new((recorded.len.saturating_sub(HEADER_BYTES)) / 100 * 97),
+            puts: AtomicU64::new(0),
             dirty: AtomicBool::new(false),
-            forgotten: AtomicBool::new(false),
             tail: Tail { flushed: AtomicU64::new(u64::MAX), ..Tail::default() },
         }
     }
 
     pub fn len(&self) -> u64 {
         self.len.load(Acquire)
-    }
-
-    /// Whether nothing was ever written to it.
-    pub fn is_empty(&self) -> bool {
-        self.len() <= HEADER_BYTES && !self.open_ended
     }
 
     pub fn set_len(&self, len: u64) {
@@ -132,23 +127,17 @@ impl Segment {
             return Ok(parts);
         }
         let parts = Arc::new(self.load(context)?);
-        if let Some(memory) = &parts.memory {
-            context.memory_index_bytes.fetch_add(memory.bytes(), Relaxed);
-        }
         self.parts.store(Arc::new(Some(parts.clone())));
         Ok(parts)
     }
 
     /// Lets go of what can be loaded again. Only for segments of earlier epochs.
     pub fn unload(&self, context: &Context) -> bool {
-        let Some(parts) = self.loaded().filter(|parts| parts.header.epoch < context.epoch()) else {
-            return false;
-        };
-        if let Some(memory) = &parts.memory {
-            context.memory_index_bytes.fetch_sub(memory.bytes(), Relaxed);
+        let old = self.loaded().is_some_and(|parts| parts.header.epoch < context.epoch());
+        if old {
+            self.parts.store(Arc::default());
         }
-        self.parts.store(Arc::default());
-        true
+        old
     }
 
     fn record_file(&self, header: FileHeader) -> Result<RecordFile> {
@@ -192,7 +181,8 @@ impl Segment {
         }
         let mut loader = Loader::new(context, self, header, indexed);
         let len = loader.scan(&records, tail_start, end)?;
-        let grown = len as i64 - self.recorded.len as i64;
+        // Since it was loaded last, if it ever was.
+        let grown = len as i64 - self.len() as i64;
         self.user_bytes.fetch_add((grown.max(0) as u64) / 100 * 97, Relaxed);
         context.totals.user_bytes.fetch_add(grown.max(0) / 100 * 97, Relaxed);
         context.totals.log_bytes.fetch_add(grown, Relaxed);
@@ -308,6 +298,38 @@ impl Segment {
         Ok(())
     }
 
+    /// Visits the keys of all operations that stand at `from` or behind it, with the lengths of their records.
+    pub fn for_each_since(
+        &self,
+        context: &Context,
+        from: u64,
+        mut visit: impl FnMut(&[u8], u64),
+    ) -> Result<()> {
+        let parts = self.parts(context)?;
+        for part in parts.indexed.iter().filter(|part| part.end > from) {
+            self.scan_part(&parts.header, part, |place, op| {
+                if place.offset >= from && op.kind != Kind::DeleteRange {
+                    visit(op.key, u64::from(place.len));
+                }
+                Ok(())
+            })?;
+        }
+        if let Some(memory) = &parts.memory {
+            memory.for_each(|key, hit| {
+                if hit.place.offset >= from {
+                    visit(key, u64::from(hit.place.len));
+                }
+            });
+        }
+        Ok(())
+    }
+
+    pub fn has_range_deletes(&self, context: &Context) -> Result<bool> {
+        let parts = self.parts(context)?;
+        let in_memory = parts.memory.as_ref().is_some_and(|memory| !memory.tombstones().is_empty());
+        Ok(in_memory || parts.indexed.iter().any(|part| !part.tombstones.is_empty()))
+    }
+
     // What follows is for who holds the chunk's lock of an active segment.
 
     /// Writes records at `offset`, the present end; does not publish them.
@@ -397,19 +419,13 @@ impl Segment {
             self.tail.flushed.store(new_end, Release);
         }
         context.counters.log_bytes_written.fetch_add(bytes.len() as u64, Relaxed);
-        context.memory_index_bytes.fetch_sub(memory.bytes(), Relaxed);
         let mut indexed = Vec::with_capacity(parts.indexed.len() + 1);
         indexed.push(Arc::new(part));
         indexed.extend_from_slice(&parts.indexed);
-        let memory = Some(Arc::new(MemoryPart::new(self.order.clone())));
+        let memory = Some(Arc::new(context.memory_part()));
         self.parts.store(Arc::new(Some(Arc::new(Parts { header: parts.header, memory, indexed }))));
         self.set_len(new_end);
         Ok(new_end)
-    }
-
-    /// True for the first caller.
-    pub fn forget_once(&self) -> bool {
-        !self.forgotten.swap(true, AcqRel)
     }
 
     /// Marks the segment dirty; true if it was clean.
@@ -419,14 +435,15 @@ impl Segment {
 
     /// Makes the segment durable as it stands and says how long it is.
     pub fn sync(&self) -> Result<SegmentEdit> {
-        self.dirty.store(false, Release);
+        // An exchange, so that whoever finds the mark still there has its write seen by what follows.
+        self.dirty.swap(false, AcqRel);
         let (len, part) = match self.loaded() {
             // The length is read first: a part sealed in between only lies behind it.
             Some(parts) => {
                 let part = parts.indexed.first().map_or((0, 0), |part| (part.at.offset, part.at.len));
                 (self.len().max(part.0 + u64::from(part.1)), part)
             }
-            // It may have been loaded, and unloaded since.
+            // Unloaded again: what lies behind the recorded part is scanned at the next loading.
             None => (self.len(), self.recorded.part),
         };
         self.flush()?;
@@ -460,6 +477,10 @@ impl DirtyLog for Segment {
     fn sync(&self) -> Result<SegmentEdit> {
         Segment::sync(self)
     }
+
+    fn is_obsolete(&self) -> bool {
+        !self.file.is_referenced()
+    }
 }
 
 /// A segment of an earlier epoch whose end is not known yet. Accounting for it makes durable what was accepted
@@ -487,6 +508,10 @@ impl DirtyLog for OpenEnded {
             done => done,
         }
     }
+
+    fn is_obsolete(&self) -> bool {
+        !self.segment.file.is_referenced()
+    }
 }
 
 /// Reads the tail of an old segment.
@@ -505,7 +530,7 @@ impl<'a> Loader<'a> {
         header: FileHeader,
         indexed: Vec<Arc<IndexedPart>>,
     ) -> Self {
-        Self { context, segment, header, memory: MemoryPart::new(segment.order.clone()), indexed }
+        Self { context, segment, header, memory: context.memory_part(), indexed }
     }
 
     /// Takes in the operations between `from` and `end`; returns where they really end.
@@ -537,7 +562,7 @@ impl<'a> Loader<'a> {
                         LogRecord::Block(_) => whole = record_end,
                         LogRecord::PartEnd(bytes) => {
                             let part = IndexedPart::decode(bytes, place).map_err(malformed)?;
-                            self.memory = MemoryPart::new(self.segment.order.clone());
+                            self.memory = self.context.memory_part();
                             self.indexed.insert(0, Arc::new(part));
                             whole = record_end;
                         }

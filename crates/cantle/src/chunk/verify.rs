@@ -7,7 +7,7 @@ use super::segment::Segment;
 use crate::error::{Error, Result};
 use crate::stats::Report;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::AcqRel;
+use crate::sync::atomic::Ordering::Release;
 use std::collections::HashSet;
 
 impl Chunks {
@@ -49,10 +49,10 @@ impl Chunks {
     /// Reads a log from end to end, then by way of its index.
     fn verify_log(&self, segment: &Arc<Segment>) -> Result<u64> {
         let context = &self.context;
-        segment.flush()?;
-        // The length first: what comes later is not looked at.
         let parts = segment.parts(context)?;
+        // The length first: what comes later is not looked at, and may not be in the file yet.
         let len = segment.len();
+        segment.flush()?;
         let records = crate::log::RecordFile {
             file: segment.file.handle()?,
             path: segment.file.path.clone(),
@@ -82,22 +82,27 @@ impl Chunks {
         Ok(entries)
     }
 
-    /// The keyspace was dropped and nothing can undo that any more.
-    pub(super) fn release_files(&self) {
-        if self.released.swap(true, AcqRel) {
-            return;
+    /// Retires every chunk for good: who would write to one, or tell the manifest of it, finds it retired.
+    pub(super) fn retire_chunks(&self) {
+        self.released.store(true, Release);
+        loop {
+            let view = self.index.view();
+            for (_, chunk) in view.iter() {
+                let mut writer = chunk.writer.lock();
+                writer.active = None;
+                writer.retired = true;
+            }
+            // A split or join that held its locks meanwhile has put new chunks in.
+            if Arc::ptr_eq(&view, &self.index.view()) {
+                return;
+            }
         }
+    }
+
+    /// The keyspace was dropped and nothing can undo that any more. Its chunks are retired, so no funk changes; a
+    /// rebalance under way reads files that it holds, and comes to nothing.
+    pub(super) fn release_files(&self) {
         for (_, chunk) in self.index.view().iter() {
-            // Waits for a rebalance under way, which would refer to new files.
-            let _change = loop {
-                match chunk.begin_change() {
-                    Some(change) => break change,
-                    None => crate::sync::thread::sleep(std::time::Duration::from_millis(1)),
-                }
-            };
-            let mut writer = chunk.writer.lock();
-            writer.active = None;
-            writer.retired = true;
             let funk = chunk.funk.load_full();
             self.account(&funk.sizes(), &FunkSizes::default());
             self.release(&funk.files, &[]);

@@ -6,7 +6,7 @@
 
 use super::Chunks;
 use super::chunk::{Active, Chunk, ChunkWriter};
-use super::edit::ChunkEdit;
+use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{Dropped, FileRef, Source};
 use super::log_record::LogOp;
 use super::memory_part::Place;
@@ -49,8 +49,8 @@ pub struct Write<'a> {
     chunks: &'a Chunks,
     ops: &'a [Op],
     units: Vec<Unit>,
-    /// The stamp under which the manifest was told of dropped chunks.
-    dropped: Option<Stamp>,
+    /// The manifest was told which chunks are dropped.
+    drop_told: bool,
 }
 
 /// What is written to one chunk.
@@ -59,8 +59,7 @@ struct Unit {
     guard: WriterGuard,
     /// Indexes of the operations.
     ops: Vec<usize>,
-    /// A range delete covers the chunk: its files are dropped, nothing is logged.
-    drop_whole: bool,
+    effect: Effect,
     stamp: Stamp,
     /// Where each operation stands, and the log's end once they are published.
     places: Vec<Place>,
@@ -68,12 +67,23 @@ struct Unit {
     published: bool,
 }
 
+/// What a write does to a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// Its operations are appended to the log.
+    Log,
+    /// A range delete covers the chunk: its files are dropped, nothing is logged.
+    Drop,
+    /// A range delete finds nothing there; but what is put meanwhile must not precede it.
+    Nothing,
+}
+
 impl<'a> Write<'a> {
     pub fn prepare(chunks: &'a Chunks, ops: &'a [Op]) -> Result<Self> {
         if chunks.released.load(Acquire) {
             return Err(Error::NoKeyspace("(dropped)".into()));
         }
-        let mut write = Self { chunks, ops, units: Vec::new(), dropped: None };
+        let mut write = Self { chunks, ops, units: Vec::new(), drop_told: false };
         // Until no chunk was split or merged between finding and locking it.
         while !write.lock()? {
             if chunks.released.load(Acquire) {
@@ -129,12 +139,12 @@ impl<'a> Write<'a> {
             [op] => self.ops[op].bounds.as_ref(),
             _ => None,
         };
-        if range_delete.is_some() && chunk.funk.load().files.iter().all(|file| file.dropped.is_some()) {
-            return Ok(true); // nothing there to delete
-        }
-        let drop_whole =
-            range_delete.is_some_and(|bounds| chunk.span.is_within(&self.chunks.context.order, bounds));
-        if !drop_whole {
+        let effect = match range_delete {
+            Some(_) if chunk.funk.load().files.iter().all(|file| file.dropped.is_some()) => Effect::Nothing,
+            Some(bounds) if chunk.span.is_within(&self.chunks.context.order, bounds) => Effect::Drop,
+            _ => Effect::Log,
+        };
+        if effect == Effect::Log {
             self.chunks.ensure_active(&chunk, &mut guard)?;
         }
         let stamp = Stamp { version: 0, batch: 0 };
@@ -142,7 +152,7 @@ impl<'a> Write<'a> {
             chunk,
             guard,
             ops,
-            drop_whole,
+            effect,
             stamp,
             places: Vec::new(),
             new_end: 0,
@@ -151,13 +161,42 @@ impl<'a> Write<'a> {
         Ok(true)
     }
 
-    fn dropped_chunks(&self) -> Vec<u64> {
-        self.units.iter().filter(|unit| unit.drop_whole).map(|unit| unit.chunk.id).collect()
+    fn units_to(&mut self, effect: Effect) -> impl Iterator<Item = &mut Unit> {
+        self.units.iter_mut().filter(move |unit| unit.effect == effect)
     }
 
-    fn tell_manifest(&self, edit: &ChunkEdit) -> Result<()> {
-        let context = &self.chunks.context;
-        context.manifest.append(&[Edit::Layout { keyspace: context.keyspace, payload: edit.encode() }])
+    /// Tells the manifest which chunks are dropped.
+    fn append_drop(&mut self, stamp: Stamp) -> Result<()> {
+        let chunks: Vec<u64> = self.units_to(Effect::Drop).map(|unit| unit.chunk.id).collect();
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        self.append_edit(&ChunkEdit::Drop { chunks, version: stamp.version, batch: stamp.batch })?;
+        self.drop_told = true;
+        Ok(())
+    }
+
+    /// Takes back what the manifest was told: a later checkpoint would take it for committed.
+    fn undo_drop(&mut self) {
+        if !std::mem::take(&mut self.drop_told) {
+            return;
+        }
+        let restored: Vec<ChunkRecord> = self
+            .units_to(Effect::Drop)
+            .map(|unit| ChunkRecord::of(&unit.chunk, &unit.chunk.funk.load().files))
+            .collect();
+        let removed = restored.iter().map(|record| record.id).collect();
+        if let Err(error) = self.append_edit(&ChunkEdit::Replace { removed, added: restored }) {
+            self.chunks
+                .context
+                .health
+                .fail(format!("{error}; a range delete that failed cannot be taken back: reopen the store"));
+        }
+    }
+
+    fn append_edit(&self, edit: &ChunkEdit) -> Result<()> {
+        let keyspace = self.chunks.context.keyspace;
+        self.chunks.context.manifest.append(&[Edit::Layout { keyspace, payload: edit.encode() }])
     }
 }
 
@@ -170,8 +209,8 @@ fn compare_starts(order: &KeyOrder, a: &Chunk, b: &Chunk) -> std::cmp::Ordering 
 
 impl PreparedWrite for Write<'_> {
     fn parts(&self) -> usize {
-        let dropped = usize::from(self.units.iter().any(|unit| unit.drop_whole));
-        dropped + self.units.iter().filter(|unit| !unit.drop_whole).count()
+        let count = |effect| self.units.iter().filter(|unit| unit.effect == effect).count();
+        count(Effect::Log) + count(Effect::Drop).min(1)
     }
 
     fn span(&self) -> KeySpan {
@@ -186,30 +225,20 @@ impl PreparedWrite for Write<'_> {
     fn append(&mut self, stamp: Stamp) -> Result<()> {
         let buffered = self.chunks.context.durability == Durability::Buffered;
         let mut bytes = Vec::new();
-        for unit in self.units.iter_mut().filter(|unit| !unit.drop_whole) {
-            bytes.clear();
-            unit.append(self.ops, stamp, buffered, &mut bytes)?;
+        let ops = self.ops;
+        for unit in &mut self.units {
+            unit.stamp = stamp;
+            if unit.effect == Effect::Log {
+                bytes.clear();
+                unit.append(ops, buffered, &mut bytes)?;
+            }
         }
-        let chunks = self.dropped_chunks();
-        if !chunks.is_empty() {
-            let Stamp { version, batch } = stamp;
-            self.tell_manifest(&ChunkEdit::Drop { chunks, version, batch })?;
-            self.dropped = Some(stamp);
-        }
-        Ok(())
+        self.append_drop(stamp)
     }
 
     fn undo(&mut self) {
-        for unit in self.units.iter_mut().filter(|unit| !unit.drop_whole) {
-            unit.undo();
-        }
-        // Another part of the write failed.
-        if let Some(Stamp { version, batch }) = self.dropped.take() {
-            let edit = ChunkEdit::Undrop { chunks: self.dropped_chunks(), version, batch };
-            if let Err(error) = self.tell_manifest(&edit) {
-                self.chunks.context.sync_failed(error);
-            }
-        }
+        self.units_to(Effect::Log).for_each(Unit::undo);
+        self.undo_drop();
     }
 
     fn publish(&mut self, cell: Option<&CommitCell>) {
@@ -218,10 +247,10 @@ impl PreparedWrite for Write<'_> {
         counters.user_bytes_written.fetch_add(user_bytes as u64, Relaxed);
         counters.writes.fetch_add(self.ops.len() as u64, Relaxed);
         for unit in &mut self.units {
-            if unit.drop_whole {
-                unit.publish_drop(self.chunks, cell);
-            } else {
-                unit.publish(self.chunks, self.ops, cell);
+            match unit.effect {
+                Effect::Log => unit.publish(self.chunks, self.ops, cell),
+                Effect::Drop => unit.publish_drop(self.chunks, cell),
+                Effect::Nothing => {}
             }
         }
     }
@@ -234,17 +263,17 @@ impl PreparedWrite for Write<'_> {
             }
         }
         // Estimates and jobs need no lock; a put's own chunk is looked at after it is released.
-        let touched: Vec<_> =
-            self.units.drain(..).map(|unit| (unit.chunk, unit.ops, unit.drop_whole)).collect();
-        for (chunk, ops, dropped) in touched {
+        let touched: Vec<_> = self.units.drain(..).map(|unit| (unit.chunk, unit.ops, unit.effect)).collect();
+        for (chunk, ops, effect) in touched.into_iter().filter(|(_, _, effect)| *effect != Effect::Nothing) {
+            let dropped = effect == Effect::Drop;
             self.chunks.after_write(&chunk, ops.iter().map(|&op| &self.ops[op]), dropped);
         }
     }
 }
 
 impl Unit {
-    fn append(&mut self, ops: &[Op], stamp: Stamp, buffered: bool, bytes: &mut Vec<u8>) -> Result<()> {
-        self.stamp = stamp;
+    fn append(&mut self, ops: &[Op], buffered: bool, bytes: &mut Vec<u8>) -> Result<()> {
+        let stamp = self.stamp;
         let Some(active) = &self.guard.active else { return Err(Error::Closed) };
         let Some(parts) = active.segment.loaded() else { return Err(Error::Closed) };
         let header = parts.header;
@@ -292,8 +321,7 @@ impl Unit {
         let Some(active) = &mut self.guard.active else { return };
         let segment = active.segment.clone();
         let Some(memory) = segment.loaded().and_then(|parts| parts.memory.clone()) else { return };
-        let memory_before = memory.bytes();
-        let mut user_bytes = 0;
+        let (mut user_bytes, mut puts) = (0, 0);
         for (&op, &place) in self.ops.iter().zip(&self.places) {
             let op = &ops[op];
             match &op.bounds {
@@ -307,17 +335,18 @@ impl Unit {
             }
             if op.kind == Kind::Put {
                 user_bytes += (op.key.len() + op.value.len()) as u64;
+                puts += 1;
             }
         }
         let written = self.new_end - active.end;
         active.end = self.new_end;
         segment.set_len(self.new_end);
         segment.user_bytes.fetch_add(user_bytes, Relaxed);
+        segment.puts.fetch_add(puts, Relaxed);
         chunks.context.totals.user_bytes.fetch_add(user_bytes as i64, Relaxed);
         chunks.context.totals.log_bytes.fetch_add(written as i64, Relaxed);
         let context = &chunks.context;
         context.counters.log_bytes_written.fetch_add(written, Relaxed);
-        context.memory_index_bytes.fetch_add(memory.bytes() - memory_before, Relaxed);
         context.dirty.add_bytes(written);
         if segment.mark_dirty() {
             context.dirty.add(segment);
@@ -390,7 +419,7 @@ impl Chunks {
             return Err(error);
         }
         file.retain();
-        let segment = Arc::new(Segment::create(file, header, context.order.clone()));
+        let segment = Arc::new(Segment::create(file, header, context));
         segment.set_len(HEADER_BYTES);
         if context.durability == Durability::Buffered {
             segment.begin_buffering();

@@ -21,6 +21,7 @@ impl Drop for Handle {
         if let Err(error) = self.store.close() {
             tracing::error!(%error, "closing the store failed");
         }
+        // Here, as a background thread may hold the store for a moment longer.
         self.store.unlock();
     }
 }

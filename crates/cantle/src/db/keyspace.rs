@@ -115,11 +115,14 @@ impl Keyspace {
         }
         let store = &self.handle.store;
         store.check_writable()?;
+        // Until the edit is told: one that followed the keyspace's drop would bring it back, without chunks.
+        let keyspaces = store.keyspaces.read();
         self.inner.check()?;
         let mut metadata = self.inner.metadata.lock();
         store.substrate.manifest.append(&[Edit::Keyspace(self.inner.edit(bytes.to_vec()))])?;
         *metadata = bytes.to_vec();
         drop(metadata);
+        drop(keyspaces);
         store.substrate.checkpoint()
     }
 }

@@ -21,7 +21,7 @@ use crate::files::{Files, parse_file_name};
 use crate::format::header::FileKind;
 use crate::journal::{Journal, JournalRecord, OldJournal, read_journals};
 use crate::layout::Layout as LayoutTrait;
-use crate::maintenance::{Throttle, Ticker};
+use crate::maintenance::{Gate, Throttle, Ticker};
 use crate::manifest::{
     CheckpointEdit, Edit, KeyspaceEdit, LayoutState, Manifest, Replayed, StartEdit, State, replay,
 };
@@ -30,7 +30,7 @@ use crate::options::{Compression, Durability, KeyspaceOptions, Layout, Options};
 use crate::order::{BYTEWISE, KeyOrder};
 use crate::substrate::vouch::{Vouch, may_deceive, outlived};
 use crate::substrate::{
-    Checkpoints, DirtySet, Gate, Health, Recovery, Reserve, Substrate, Tables, VERSIONS_PER_CHECKPOINT,
+    Checkpoints, DirtySet, Health, Recovery, Reserve, Substrate, Tables, VERSIONS_PER_CHECKPOINT,
 };
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::time::now;
@@ -324,24 +324,17 @@ fn assemble(
     let first_version = recovery.first_version;
     // A keyspace that was created behind the last checkpoint has a number of its own, too.
     let newest_keyspace = states.keys().next_back().copied().unwrap_or(0);
-    let tables = Arc::new(Tables::new());
-    let open_tables = Arc::downgrade(&tables);
-    files.on_removal(move |id| {
-        if let Some(tables) = open_tables.upgrade() {
-            tables.remove(id);
-        }
-    });
     let substrate = Arc::new(Substrate {
         journal: Journal::new(files.clone(), journals),
         mvcc: Arc::new(Mvcc::new(first_version)),
         cache: runtime.cache.for_owner(runtime.cache.next_owner()),
-        tables,
+        tables: Tables::new(),
         health: Health::default(),
-        gate: Gate::default(),
         dirty: DirtySet::default(),
         checkpoints: Checkpoints::new(checkpoint.version, checkpoint.next_keyspace.max(newest_keyspace + 1)),
         reserve: if options.read_only { Reserve::none() } else { Reserve::new(files.clone()) },
         pool: runtime.pool.clone(),
+        gate: Gate::default(),
         throttle: Throttle::default(),
         durability: options.durability,
         read_only: options.read_only,
@@ -398,6 +391,7 @@ fn assemble(
         this: this.clone(),
         options,
         substrate,
+        closing: Mutex::new(()),
         lock: Mutex::new(lock),
     });
     let replayed = !replay.is_empty();
@@ -420,7 +414,7 @@ fn remove_orphans(store: &Arc<Store>, orphans: Vec<std::path::PathBuf>) {
     store.substrate.pool.submit(move || {
         {
             let Some(store) = this.upgrade() else { return };
-            let Some(_inside) = store.substrate.gate.enter() else { return };
+            let Some(_work) = store.substrate.begin_work() else { return };
             // The last checkpoint, which does without these files, may be one that nobody has synced yet.
             if let Err(error) = store.substrate.manifest.sync() {
                 store.substrate.sync_failed(error);
@@ -429,7 +423,7 @@ fn remove_orphans(store: &Arc<Store>, orphans: Vec<std::path::PathBuf>) {
         }
         for orphan in orphans {
             let Some(store) = this.upgrade() else { return };
-            let Some(_inside) = store.substrate.gate.enter() else { return };
+            let Some(_work) = store.substrate.begin_work() else { return };
             if let Err(error) = store.substrate.files.vfs.remove(&orphan) {
                 tracing::warn!(path = %orphan.display(), %error, "cannot remove what a crash left behind");
             }
@@ -560,6 +554,7 @@ impl Store {
         let keyspace = keyspaces.get(name).cloned().ok_or_else(|| Error::NoKeyspace(name.to_owned()))?;
         // A write like any other: a recovery to an earlier version undoes it.
         let announced = self.substrate.mvcc.announce(crate::mvcc::KeySpan::ALL);
+        self.check_writable()?;
         let version = announced.version();
         self.substrate.manifest.append(&[Edit::DropKeyspace { keyspace: keyspace.id, version }])?;
         keyspace.mark_dropped();

@@ -73,14 +73,14 @@ impl Snapshot {
         Range::new(self, &keyspace.inner, Bounds::of(&range))
     }
 
-    /// The pairs whose keys start with `prefix`, in order.
+    /// The pairs whose keys start with `prefix`, in order. Under a comparator every pair is looked at.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
-        Range::new(self, self.own(), Bounds::prefix(prefix.as_ref()))
+        Range::with_prefix(self, self.own(), prefix.as_ref())
     }
 
     /// The pairs of a keyspace whose keys start with `prefix`, in order.
     pub fn prefix_in(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Range {
-        Range::new(self, &keyspace.inner, Bounds::prefix(prefix.as_ref()))
+        Range::with_prefix(self, &keyspace.inner, prefix.as_ref())
     }
 
     /// A cursor over the range.

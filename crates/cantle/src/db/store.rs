@@ -43,7 +43,9 @@ pub(crate) struct Store {
     /// Whether a checkpoint must come before the next write (`settle_opening`).
     pub(super) unsettled: AtomicBool,
     pub(super) this: Weak<Store>,
-    /// Released when the last handle is gone and nothing runs in the background any more.
+    /// Held by who closes the store.
+    pub(super) closing: Mutex<()>,
+    /// Held until the last handle is gone.
     pub(super) lock: Mutex<Option<Box<dyn VfsLock>>>,
 }
 
@@ -121,11 +123,12 @@ impl Store {
 
     /// Closes the store: what was acknowledged is durable when this returns.
     pub(super) fn close(&self) -> Result<()> {
+        let _closing = self.closing.lock();
         if self.substrate.health.is_closed() {
             return Ok(());
         }
-        // A checkpoint under way has taken what was dirty, and a rebalance may not write any more once the next
-        // opening can begin.
+        // A write that is announced after this is turned away; the checkpoint waits for those before.
+        self.substrate.health.begin_close();
         self.substrate.gate.close();
         let done = if self.options.read_only || self.substrate.health.reason().is_some() {
             Ok(())
@@ -139,15 +142,22 @@ impl Store {
         done
     }
 
-    /// Lets the next opening begin. Only when no handle is left.
+    /// Lets others open the store. Nothing may touch its files any more.
     pub(super) fn unlock(&self) {
-        drop(self.lock.lock().take());
+        self.lock.lock().take();
     }
 
     fn is_dirty(&self) -> bool {
         !self.substrate.dirty.is_empty()
             || self.substrate.manifest.is_dirty()
             || self.substrate.files.held_bytes() > 0
+    }
+
+    /// Closes tables that were unlinked, which frees their space, and drops what is cached of them.
+    fn forget_gone(&self) {
+        let gone = self.substrate.files.take_gone();
+        gone.iter().for_each(|file| self.substrate.tables.forget(*file));
+        self.substrate.cache.forget(&gone);
     }
 
     /// Has a checkpoint made in the background, one at a time.
@@ -158,13 +168,13 @@ impl Store {
         let this = self.this.clone();
         self.substrate.pool.submit_urgent(move || {
             let Some(store) = this.upgrade() else { return };
-            let Some(_inside) = store.substrate.gate.enter() else { return };
+            let _done = Done(&store);
+            let Some(_work) = store.substrate.begin_work() else { return };
             if let Err(error) = store.substrate.checkpoint()
                 && !matches!(error, Error::Closed | Error::ReadOnly { .. })
             {
                 tracing::warn!(%error, "checkpoint failed");
             }
-            store.checkpointing.store(false, Release);
         });
     }
 
@@ -179,6 +189,8 @@ impl Store {
             if oldest.is_some_and(|oldest| oldest < *version) {
                 return true;
             }
+            // No edit that names the keyspace may follow the one that forgets it.
+            keyspace.layout.retire();
             match self.substrate.manifest.append(&[Edit::ForgetKeyspace { keyspace: keyspace.id }]) {
                 Ok(()) => {
                     keyspace.layout.release();
@@ -193,16 +205,26 @@ impl Store {
     }
 }
 
+/// A checkpoint in the background is over, however it ended.
+struct Done<'a>(&'a Store);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.checkpointing.store(false, Release);
+    }
+}
+
 impl Ticker for Store {
     fn tick(&self) {
+        let Some(_work) = self.substrate.begin_work() else { return };
         if self.options.read_only || self.substrate.health.check_writable().is_err() {
             return;
         }
-        let Some(_inside) = self.substrate.gate.enter() else { return };
         for keyspace in self.all_keyspaces() {
             keyspace.layout.tick();
         }
         self.forget_dropped();
+        self.forget_gone();
         let substrate = &self.substrate;
         if self.ticks.fetch_add(1, Relaxed).is_multiple_of(16) {
             substrate.reserve.maintain();

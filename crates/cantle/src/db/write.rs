@@ -19,6 +19,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
 use crate::value::Value;
 use bytes::Bytes;
+use std::time::Duration;
 
 /// The longest key.
 const KEY_BYTES_MAX: usize = 64 << 10;
@@ -28,6 +29,16 @@ const VALUE_BYTES_MAX: usize = 1 << 30;
 const JOURNAL_OP_BYTES: usize = 5 + 1 + 10 + 10;
 /// A commit record, or the head of a write's.
 const JOURNAL_HEAD_BYTES: usize = 1 + 4 * 10;
+
+/// A write that takes longer is reported.
+const STALL: Duration = Duration::from_millis(100);
+
+/// A read met damage.
+pub(super) fn note_corruption(error: &Error) {
+    if error.is_corruption() {
+        tracing::error!(%error, "corruption");
+    }
+}
 
 /// A keyspace and what is done to it.
 struct Part {
@@ -51,7 +62,14 @@ impl Store {
     pub(super) fn get(&self, keyspace: &KeyspaceInner, key: &[u8], at: u64) -> Result<Option<Bytes>> {
         self.check_open()?;
         keyspace.check()?;
-        keyspace.layout.get(key, at)
+        keyspace.layout.get(key, at).inspect_err(note_corruption)
+    }
+
+    fn note_duration(&self, elapsed: Duration) {
+        self.write_longest_nanos.fetch_max(elapsed.as_nanos() as u64, Relaxed);
+        if elapsed >= STALL {
+            tracing::warn!(?elapsed, queued = self.substrate.pool.queued(), "a write stalled");
+        }
     }
 
     pub(super) fn write_one(&self, keyspace: &Arc<KeyspaceInner>, op: Op) -> Result<()> {
@@ -64,7 +82,7 @@ impl Store {
             self.commit(&mut [(&mut *prepared, keyspace.id, &ops)])
         })?;
         self.acknowledge(lsn, None)?;
-        self.write_longest_nanos.fetch_max(started.elapsed().as_nanos() as u64, Relaxed);
+        self.note_duration(started.elapsed());
         Ok(())
     }
 
@@ -124,7 +142,7 @@ impl Store {
         };
         drop(prepared);
         self.acknowledge(lsn, durability)?;
-        self.write_longest_nanos.fetch_max(started.elapsed().as_nanos() as u64, Relaxed);
+        self.note_duration(started.elapsed());
         Ok(())
     }
 
@@ -165,7 +183,9 @@ impl Store {
             return Ok(None); // range deletes of nothing
         }
         let spanning = parts > 1;
-        let several = spanning || writes.iter().map(|(_, _, ops)| ops.len()).sum::<usize>() > 1;
+        // A range delete that drops chunks is one edit, but shows in each of them.
+        let ranges = writes.iter().any(|(_, _, ops)| ops.iter().any(|op| op.bounds.is_some()));
+        let several = ranges || spanning || writes.iter().map(|(_, _, ops)| ops.len()).sum::<usize>() > 1;
         let journals_all = substrate.durability == Durability::Sync;
         let reservation = match (journals_all, spanning) {
             (true, _) => Some(journal_bytes(writes)),
@@ -177,6 +197,8 @@ impl Store {
         let span = writes.iter().map(|(write, _, _)| write.span()).fold(KeySpan::EMPTY, KeySpan::hull);
         let cell = several.then(CommitCell::new);
         let announced = substrate.mvcc.announce(span);
+        // Who closes the store waits for the writes that were announced before.
+        substrate.health.check_writable()?;
         let batch = if spanning { substrate.next_batch.fetch_add(1, Relaxed) } else { 0 };
         let stamp = Stamp { version: announced.version(), batch };
         let lsn = match self.append(writes, stamp, reservation, journals_all) {

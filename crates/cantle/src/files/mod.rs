@@ -20,9 +20,9 @@ use crate::sync::atomic::{
 use crate::sync::{Arc, Mutex};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 /// The files of one store.
+#[derive(Debug)]
 pub struct Files {
     pub vfs: Arc<dyn Vfs>,
     pub dir: PathBuf,
@@ -38,16 +38,8 @@ pub struct Files {
     /// Unlinked only while no backup is being made.
     pinned: AtomicUsize,
     waiting: Mutex<Vec<PathBuf>>,
-    /// Told of every file that goes.
-    on_removal: OnceLock<OnRemoval>,
-}
-
-type OnRemoval = Box<dyn Fn(u64) + Send + Sync>;
-
-impl std::fmt::Debug for Files {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Files").field("dir", &self.dir).finish_non_exhaustive()
-    }
+    /// Tables that were unlinked, and that caches may still keep open.
+    gone: Mutex<Vec<u64>>,
 }
 
 /// One file. Lives as long as somebody reads it or refers to it.
@@ -105,14 +97,8 @@ impl Files {
             held_bytes: AtomicU64::new(0),
             pinned: AtomicUsize::new(0),
             waiting: Mutex::new(Vec::new()),
-            on_removal: OnceLock::new(),
+            gone: Mutex::new(Vec::new()),
         }
-    }
-
-    /// Has `tell` told of every file that goes from now on, so that nobody keeps it open.
-    pub fn on_removal(&self, tell: impl Fn(u64) + Send + Sync + 'static) {
-        // The first stays.
-        let _ = self.on_removal.set(Box::new(tell));
     }
 
     /// A number for a new file.
@@ -138,11 +124,12 @@ impl Files {
     ) -> Result<(Arc<StoreFile>, Arc<dyn VfsFile>, FileHeader)> {
         let id = self.next_id();
         let path = self.path(kind, id);
-        self.dir_dirty.store(true, Release);
         let handle = self
             .handles
             .retrying(|| self.vfs.open(&path, OpenMode::CreateNew))
             .map_err(|e| Error::io("create", &path, e))?;
+        // Afterwards: a sync of the directory that began before the name was there does not count.
+        self.dir_dirty.store(true, Release);
         self.handles.insert(id, handle.clone());
         Ok((
             self.adopt(kind, id, keyspace, 0),
@@ -219,6 +206,11 @@ impl Files {
         }
     }
 
+    /// Tables that were unlinked since the last call. Whoever keeps them open keeps their space from being freed.
+    pub fn take_gone(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.gone.lock())
+    }
+
     /// Keeps every file that exists now from being unlinked until `unpin`.
     pub fn pin(&self) {
         self.pinned.fetch_add(1, AcqRel);
@@ -233,7 +225,8 @@ impl Files {
         }
     }
 
-    fn unlink(&self, path: &Path) {
+    /// Removes a file that nobody refers to, or leaves it to the last `unpin`.
+    pub fn unlink(&self, path: &Path) {
         if self.pinned.load(Acquire) > 0 {
             self.waiting.lock().push(path.to_path_buf());
         } else if let Err(error) = self.vfs.remove(path) {
@@ -276,6 +269,11 @@ impl StoreFile {
         self.references.fetch_add(1, AcqRel);
     }
 
+    /// Whether a current structure refers to the file.
+    pub fn is_referenced(&self) -> bool {
+        self.references.load(Acquire) > 0
+    }
+
     /// A current structure no longer refers to the file; true when that made it obsolete. Call it after the
     /// edit that removes the reference was appended: a checkpoint that finds the file held must cover the edit.
     pub fn release(self: &Arc<Self>) -> bool {
@@ -292,11 +290,11 @@ impl Drop for StoreFile {
     fn drop(&mut self) {
         if self.doomed.load(Acquire) {
             self.files.handles.remove(self.id);
-            if let Some(tell) = self.files.on_removal.get() {
-                tell(self.id);
-            }
             self.files.unlink(&self.path);
             self.files.dir_dirty.store(true, Release);
+            if self.kind == FileKind::Table {
+                self.files.gone.lock().push(self.id);
+            }
         }
     }
 }

@@ -31,12 +31,13 @@ pub struct OldJournal {
     pub id: u64,
     pub path: PathBuf,
     pub max_version: u64,
+    /// The greatest number of a batch whose commit only this journal tells; 0 for one of an earlier epoch, whose
+    /// batches are settled by the record that began this epoch.
     pub max_batch: u64,
 }
 
 impl OldJournal {
-    /// Whether a checkpoint covers all of it: its writes, and the numbers of its batches, as a batch above
-    /// `next_batch` is taken for dead if no journal shows its commit.
+    /// Whether a checkpoint of `version`, which settles the batches below `next_batch`, makes it superfluous.
     fn is_covered(&self, version: u64, next_batch: u64) -> bool {
         self.max_version <= version && self.max_batch < next_batch
     }
@@ -296,8 +297,8 @@ impl Journal {
         Ok(())
     }
 
-    /// The first file that a recovery to a checkpoint of `version` needs. Batches below `next_batch` are whole or
-    /// were never written.
+    /// The first file that a recovery to a checkpoint of `version`, which settles the batches below `next_batch`,
+    /// needs.
     pub fn first_needed(&self, version: u64, next_batch: u64) -> u64 {
         let inner = self.inner.lock();
         let needed = inner.old.iter().filter(|journal| !journal.is_covered(version, next_batch));
@@ -306,7 +307,7 @@ impl Journal {
         old.chain(active).min().unwrap_or_else(|| self.files.peek_id())
     }
 
-    /// Removes the files that a durable checkpoint of `version` covers.
+    /// Removes the files that such a checkpoint covers, once it is durable.
     pub fn retire(&self, version: u64, next_batch: u64) {
         let covered: Vec<_> =
             self.inner.lock().old.extract_if(.., |journal| journal.is_covered(version, next_batch)).collect();
@@ -396,7 +397,7 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
                 Err(error) => return Err(error),
             }
         }
-        old.push(OldJournal { id, path, max_version, max_batch });
+        old.push(OldJournal { id, path, max_version, max_batch: 0 });
     }
     Ok((old, all))
 }

@@ -79,6 +79,9 @@ pub trait Layout: Send + Sync {
     fn tick(&self);
     /// Before closing: writes what would otherwise be found out again.
     fn settle(&self) -> Result<()>;
+    /// The keyspace was dropped for good: nothing is written and the manifest is told nothing from here on. Waits for
+    /// who is at it.
+    fn retire(&self);
     /// The keyspace is gone: refers to its files no longer. Reads of older snapshots may go on.
     fn release(&self);
 }

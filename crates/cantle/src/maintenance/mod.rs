@@ -1,8 +1,10 @@
 //! Work in the background: a pool of threads that stores may share, and the brake on writers when that work
 //! falls behind.
 
+mod gate;
 mod pool;
 mod throttle;
 
+pub use gate::{Gate, Pass};
 pub use pool::{Pool, Ticker};
 pub use throttle::Throttle;

@@ -8,6 +8,7 @@ use crate::sync::time::now;
 use crate::sync::{Arc, Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Weak;
 use std::time::Duration;
 
@@ -109,12 +110,20 @@ impl Drop for Handle {
     }
 }
 
+/// A broken invariant in one job must not take the thread from all others. Who submits a job sees to what the job
+/// leaves behind.
+fn survive(job: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(job)).is_err() {
+        tracing::error!("a background job panicked");
+    }
+}
+
 fn work(shared: &Shared, wake: &Condvar, queue: fn(&mut State) -> &mut VecDeque<Job>) {
     let mut state = shared.state.lock();
     loop {
         if let Some(job) = queue(&mut state).pop_front() {
             drop(state);
-            job();
+            survive(job);
             state = shared.state.lock();
         } else if state.ended {
             return;
@@ -134,7 +143,7 @@ fn tick(shared: &Shared) {
         drop(state);
         for ticker in tickers {
             if let Some(ticker) = ticker.upgrade() {
-                ticker.tick();
+                survive(|| ticker.tick());
             }
         }
         state = shared.state.lock();

@@ -235,7 +235,7 @@ impl Edit {
             tag::DURABLE => Self::Durable { bytes: decoder.varint()? },
             tag::GROUP => {
                 let mut edits = Vec::new();
-                while !decoder.is_empty() {
+                while !decoder.rest().is_empty() {
                     let edit = decoder.bytes()?;
                     // One level: what a file holds must not decide how deep this goes.
                     if edit.first() == Some(&tag::GROUP) {

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::encode_record;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::vfs::{OpenMode, VfsFile};
 use std::path::PathBuf;
@@ -19,6 +20,8 @@ pub struct Manifest {
     files: Arc<Files>,
     new_layout: NewLayoutState,
     inner: Mutex<Inner>,
+    /// The file's length, for statistics.
+    bytes: AtomicU64,
 }
 
 struct Inner {
@@ -46,7 +49,7 @@ impl Manifest {
     /// Creates the first manifest of a store, durable when this returns.
     pub fn create(files: Arc<Files>, new_layout: NewLayoutState, edits: &[Edit]) -> Result<Self> {
         let inner = write_new(&files, edits.iter().cloned())?;
-        Ok(Self { files, new_layout, inner: Mutex::new(inner) })
+        Ok(Self { files, new_layout, bytes: AtomicU64::new(inner.len), inner: Mutex::new(inner) })
     }
 
     /// Goes on with a manifest that was replayed up to `end`; cuts off what stands behind. With `settle` that is
@@ -78,7 +81,7 @@ impl Manifest {
             broken: false,
             dirty: true,
         };
-        Ok(Self { files, new_layout, inner: Mutex::new(inner) })
+        Ok(Self { files, new_layout, bytes: AtomicU64::new(inner.len), inner: Mutex::new(inner) })
     }
 
     /// Goes on with a copy of what the manifest at `path` says up to its last checkpoint: a sync failed once, and
@@ -109,7 +112,10 @@ impl Manifest {
 
     /// Appends edits as one record: after the death of the process all of them are there or none.
     pub fn append(&self, edits: &[Edit]) -> Result<()> {
-        self.inner.lock().append(edits)
+        let mut inner = self.inner.lock();
+        inner.append(edits)?;
+        self.bytes.store(inner.len, Relaxed);
+        Ok(())
     }
 
     pub fn lock(&self) -> Locked<'_> {
@@ -121,7 +127,7 @@ impl Manifest {
     }
 
     pub fn bytes(&self) -> u64 {
-        self.inner.lock().len
+        self.bytes.load(Relaxed)
     }
 
     /// Whether there are edits that no checkpoint covers.
@@ -140,13 +146,20 @@ impl Locked<'_> {
         }
         checkpoint.durable_bytes = inner.durable_bytes;
         inner.append(&[Edit::Checkpoint(checkpoint)])?;
-        inner.file.sync_data().map_err(|e| Error::io("sync", &inner.path, e))?;
-        inner.durable_bytes = inner.len;
+        inner.dirty = false;
+        let (file, path) = (inner.file.clone(), inner.path.clone());
+        // Others go on meanwhile: what they append behind the checkpoint is provisional, durable or not.
+        let (manifest, end) = (self.manifest, inner.len);
+        drop(self);
+        file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
+        let mut inner = manifest.inner.lock();
+        inner.durable_bytes = end;
         // Tells damage of this checkpoint from one whose sync never ended. Without it the checkpoint counts, too.
-        if let Err(error) = inner.append(&[Edit::Durable { bytes: inner.durable_bytes }]) {
+        let dirty = inner.dirty;
+        if let Err(error) = inner.append(&[Edit::Durable { bytes: end }]) {
             tracing::debug!(%error, "a checkpoint goes without proof of its durability");
         }
-        inner.dirty = false;
+        inner.dirty = dirty;
         Ok(())
     }
 
@@ -159,9 +172,8 @@ impl Locked<'_> {
         edits.push(Edit::Checkpoint(checkpoint));
         let new = write_new(&manifest.files, edits.into_iter())?;
         let old = std::mem::replace(inner, new);
-        if let Err(error) = manifest.files.vfs.remove(&old.path) {
-            tracing::warn!(path = %old.path.display(), %error, "cannot remove the previous manifest");
-        }
+        // A backup may be reading it.
+        manifest.files.unlink(&old.path);
         Ok(())
     }
 }

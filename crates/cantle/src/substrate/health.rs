@@ -13,6 +13,7 @@ use arc_swap::ArcSwapOption;
 #[derive(Default)]
 pub struct Health {
     read_only: ArcSwapOption<String>,
+    closing: AtomicBool,
     closed: AtomicBool,
 }
 
@@ -30,7 +31,18 @@ impl Health {
         self.read_only.load().as_ref().map(|reason| reason.to_string())
     }
 
+    /// Turns writes away from here on; those announced before still count.
+    pub fn begin_close(&self) {
+        self.closing.store(true, Release);
+    }
+
+    /// Whether writes and maintenance are to stop.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Acquire)
+    }
+
     pub fn close(&self) -> bool {
+        self.begin_close();
         self.closed.swap(true, Release)
     }
 
@@ -45,7 +57,14 @@ impl Health {
 
     /// Whether writes may go on.
     pub fn check_writable(&self) -> Result<()> {
-        self.check_open()?;
+        if self.is_closing() {
+            return Err(Error::Closed);
+        }
+        self.check_sound()
+    }
+
+    /// Whether nothing has failed after which nothing may be written.
+    pub fn check_sound(&self) -> Result<()> {
         match &*self.read_only.load() {
             Some(reason) => Err(Error::ReadOnly { reason: reason.to_string() }),
             None => Ok(()),

@@ -1,7 +1,6 @@
 //! What every layout stands on: files, manifest, journal, versions, cache, maintenance, bundled for one store.
 
 mod checkpoint;
-mod gate;
 mod health;
 mod recovery;
 mod reserve;
@@ -9,7 +8,6 @@ mod tables;
 pub mod vouch;
 
 pub use checkpoint::{Checkpoints, DirtyLog, DirtySet, VERSIONS_PER_CHECKPOINT};
-pub use gate::Gate;
 pub use health::Health;
 pub use recovery::Recovery;
 pub use reserve::{RESERVE_FILE, Reserve};
@@ -18,7 +16,7 @@ pub use tables::{TableHandle, Tables};
 use crate::cache::BlockCache;
 use crate::files::Files;
 use crate::journal::Journal;
-use crate::maintenance::{Pool, Throttle};
+use crate::maintenance::{Gate, Pass, Pool, Throttle};
 use crate::manifest::Manifest;
 use crate::mvcc::Mvcc;
 use crate::options::Durability;
@@ -32,16 +30,16 @@ pub struct Substrate {
     pub journal: Journal,
     pub mvcc: Arc<Mvcc>,
     pub cache: BlockCache,
-    pub tables: Arc<Tables>,
+    pub tables: Tables,
     pub recovery: Recovery,
     pub health: Health,
-    /// Entered by every job in the background.
-    pub gate: Gate,
     pub dirty: DirtySet,
     pub checkpoints: Checkpoints,
     pub vouch: vouch::Vouch,
     pub reserve: Reserve,
     pub pool: Pool,
+    /// What runs in the pool for this store.
+    pub gate: Gate,
     pub throttle: Throttle,
     pub durability: Durability,
     pub read_only: bool,
@@ -51,4 +49,27 @@ pub struct Substrate {
     pub next_batch: AtomicU64,
     /// The first version of the present epoch.
     pub first_version: u64,
+}
+
+impl Substrate {
+    /// Begins background work; `None` once the store closes.
+    pub fn begin_work(&self) -> Option<Work<'_>> {
+        self.gate.enter().map(|pass| Work { health: &self.health, _pass: pass })
+    }
+}
+
+/// Background work under way, for which closing waits.
+#[must_use]
+pub struct Work<'a> {
+    health: &'a Health,
+    _pass: Pass<'a>,
+}
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        // What a broken invariant left behind must not reach the disk.
+        if std::thread::panicking() {
+            self.health.fail("background work panicked: report it, with the log, and reopen the store");
+        }
+    }
 }

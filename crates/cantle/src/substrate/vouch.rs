@@ -169,6 +169,18 @@ impl Vouch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::documented::assert_documented;
+
+    #[test]
+    fn the_documented_block_is_what_is_written() {
+        let identity = b"7e6b1f62-5c0d-4d3a-9a53-0d6f2a8c1b47 254:0 ext4 4711".to_vec();
+        let block = Block { epoch: 3, vouched: true, previous_counts: true, revoked: false, identity };
+        let bytes = block.encode();
+        let page = include_str!("../../docs/format/pagecache.md");
+        assert_documented(page, &bytes[..80], 0);
+        assert!(bytes[80..4092].iter().all(|&byte| byte == 0));
+        assert_documented(page, &bytes[4080..], 4080);
+    }
 
     #[test]
     fn a_block_round_trips_and_any_flipped_bit_vouches_for_nothing() {
