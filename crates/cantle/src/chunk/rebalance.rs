@@ -53,11 +53,13 @@ impl Chunks {
         // What frees space may use what is set aside for that.
         let pieces = self.context.reserve.with(|| self.merge_files(&input))?;
         let cancel = |pieces: &[Piece]| pieces.iter().for_each(|piece| piece.discard(&self.context));
-        let flipped = if pieces.len() > 1 {
-            self.split(chunk, &input, &pieces)
-        } else {
-            self.flip(chunk, &input, &pieces)
-        };
+        let flipped = self.context.reserve.with(|| {
+            if pieces.len() > 1 {
+                self.split(chunk, &input, &pieces)
+            } else {
+                self.flip(chunk, &input, &pieces)
+            }
+        });
         if !flipped.inspect_err(|_| cancel(&pieces))? {
             cancel(&pieces);
             return Ok(false);
@@ -79,6 +81,7 @@ impl Chunks {
             writer.active = None;
             chunk.funk.load_full()
         };
+        self.context.journal.settle().map_err(|error| self.context.sync_failed(error))?;
         // Only now: a snapshot that is opened later needs of each key in these files the newest version only.
         let open = self.context.mvcc.open_versions();
         let oldest = open.first().copied();
@@ -206,12 +209,12 @@ impl Chunks {
         files.extend(input.kept.iter().cloned());
         let edit =
             ChunkEdit::Replace { removed: vec![chunk.id], added: vec![ChunkRecord::of(chunk, &files)] };
-        for piece in pieces {
-            piece.table.file.retain();
-        }
         self.context
             .manifest
             .append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
+        for piece in pieces {
+            piece.table.file.retain();
+        }
         let after = Funk { files };
         self.account(&before.sizes(), &after.sizes());
         chunk.funk.store(Arc::new(after));

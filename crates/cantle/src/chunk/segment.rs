@@ -492,11 +492,20 @@ pub struct OpenEnded {
 
 impl DirtyLog for OpenEnded {
     fn sync(&self) -> Result<SegmentEdit> {
-        if self.segment.is_unaccounted()? {
-            self.segment.parts(&self.context)?;
-            self.segment.sync()
-        } else {
-            Ok(self.segment.recorded)
+        if !self.segment.is_unaccounted()? {
+            return Ok(self.segment.recorded);
+        }
+        match self.segment.parts(&self.context).and_then(|_| self.segment.sync()) {
+            Err(error) if error.is_corruption() => {
+                // It must not keep the rest from being safe, nor be forgotten: who reads it is told.
+                tracing::error!(%error, "a log is damaged");
+                let Ok(handle) = self.segment.file.handle() else { return Ok(self.segment.recorded) };
+                let path = &self.segment.file.path;
+                handle.sync_data().map_err(|e| Error::io("sync", path, e))?;
+                let file_bytes = handle.len().map_err(|e| Error::io("measure", path, e))?;
+                Ok(SegmentEdit { len: file_bytes.max(self.segment.recorded.len), ..self.segment.recorded })
+            }
+            done => done,
         }
     }
 

@@ -441,6 +441,7 @@ impl Chunks {
 
     /// Indexes the newest part of an active log on disk.
     pub fn index_part(&self, active: &mut Active) -> Result<()> {
+        self.context.journal.settle().map_err(|error| self.context.sync_failed(error))?;
         let new_end = active.segment.seal_part(&self.context, active.part_start, active.end)?;
         self.context.totals.log_bytes.fetch_add((new_end - active.end) as i64, Relaxed);
         if new_end != active.end {

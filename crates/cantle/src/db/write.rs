@@ -77,12 +77,18 @@ impl Store {
         self.check_ops(keyspace, &ops)?;
         let started = now();
         self.brake(&ops)?;
-        let mut prepared = keyspace.layout.prepare(&ops)?;
-        let lsn = self.commit(&mut [(&mut *prepared, keyspace.id, &ops)])?;
-        drop(prepared);
+        let lsn = self.with_reserve(&ops, || {
+            let mut prepared = keyspace.layout.prepare(&ops)?;
+            self.commit(&mut [(&mut *prepared, keyspace.id, &ops)])
+        })?;
         self.acknowledge(lsn, None)?;
         self.note_duration(started.elapsed());
         Ok(())
+    }
+
+    /// Runs a write; one that only deletes may use the space that is set aside for that.
+    fn with_reserve<T>(&self, ops: &[Op], mut run: impl FnMut() -> Result<T>) -> Result<T> {
+        if ops.iter().any(|op| op.kind == Kind::Put) { run() } else { self.substrate.reserve.with(run) }
     }
 
     pub(super) fn delete_range(&self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Result<()> {
@@ -182,10 +188,12 @@ impl Store {
         let several = ranges || spanning || writes.iter().map(|(_, _, ops)| ops.len()).sum::<usize>() > 1;
         let journals_all = substrate.durability == Durability::Sync;
         let reservation = match (journals_all, spanning) {
-            (true, _) => Some(substrate.journal.reserve(journal_bytes(writes))?),
-            (false, true) => Some(substrate.journal.reserve(JOURNAL_HEAD_BYTES)?),
+            (true, _) => Some(journal_bytes(writes)),
+            (false, true) => Some(JOURNAL_HEAD_BYTES),
             (false, false) => None,
         };
+        let reservation = reservation.map(|bytes| substrate.journal.reserve(bytes)).transpose();
+        let reservation = reservation.map_err(|error| substrate.checked(error))?;
         let span = writes.iter().map(|(write, _, _)| write.span()).fold(KeySpan::EMPTY, KeySpan::hull);
         let cell = several.then(CommitCell::new);
         let announced = substrate.mvcc.announce(span);
@@ -279,12 +287,18 @@ impl Store {
             for part in &parts {
                 prepared.push(part.keyspace.layout.prepare(&part.ops)?);
             }
-            let announced = self.substrate.mvcc.announce(KeySpan::ALL);
             let spanning = prepared.iter().map(|write| write.parts()).sum::<usize>() > 1;
+            // It is a batch of this epoch, and needs a commit record in case the process dies.
+            let journal = &self.substrate.journal;
+            let reservation = spanning.then(|| journal.reserve(JOURNAL_HEAD_BYTES)).transpose()?;
+            let announced = self.substrate.mvcc.announce(KeySpan::ALL);
             let batch = if spanning { self.substrate.next_batch.fetch_add(1, Relaxed) } else { 0 };
             let stamp = Stamp { version: announced.version(), batch };
             for write in &mut prepared {
                 write.append(stamp)?;
+            }
+            if let Some(reservation) = reservation {
+                journal.commit(reservation, stamp.batch, stamp.version)?;
             }
             for write in &mut prepared {
                 write.publish(None);
@@ -323,6 +337,7 @@ impl Store {
 
     /// Slows the writer, if maintenance is behind; turns puts away while the disk is full.
     fn brake(&self, ops: &[Op]) -> Result<()> {
+        self.settle_before_write()?;
         if self.substrate.reserve.is_spent() && ops.iter().any(|op| op.kind == Kind::Put) {
             self.substrate.reserve.maintain();
             if self.substrate.reserve.is_spent() {

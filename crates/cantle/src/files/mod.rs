@@ -91,7 +91,8 @@ impl Files {
             epoch,
             handles: Handles::new(),
             next: AtomicU64::new(next),
-            dir_dirty: AtomicBool::new(false),
+            // Who had the store before may have died before he synced it.
+            dir_dirty: AtomicBool::new(true),
             held: Mutex::new(Vec::new()),
             held_bytes: AtomicU64::new(0),
             pinned: AtomicUsize::new(0),

@@ -48,6 +48,7 @@ fn the_documented_manifest_is_what_is_written() {
         next_keyspace: 2,
         next_batch: 7,
         first_journal: 9,
+        durable_bytes: 173,
         segments: vec![SegmentEdit { file: 8, len: 133, part: (0, 0), garbage_bytes: 0 }],
     };
     let edits = [

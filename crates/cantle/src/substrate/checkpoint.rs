@@ -7,7 +7,7 @@
 
 use super::Substrate;
 use crate::error::{Error, Result};
-use crate::manifest::{CheckpointEdit, Edit, SegmentEdit};
+use crate::manifest::{CheckpointEdit, SegmentEdit};
 use crate::mvcc::KeySpan;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
@@ -131,7 +131,8 @@ impl Substrate {
         self.health.check_sound()?;
         let number = checkpoints.begun.fetch_add(1, Release) + 1;
         let started = now();
-        let done = self.run_checkpoint();
+        // Frees what is held, and so may use what is set aside for that.
+        let done = self.reserve.with(|| self.run_checkpoint());
         match &done {
             Ok(version) => {
                 let elapsed = started.elapsed();
@@ -182,21 +183,22 @@ impl Substrate {
         self.sync_dirty(taken, segments)?;
         // What became dirty meanwhile was written after the version was raised, but edits that reach the
         // manifest before the record may refer to new files: their names must be durable with it.
-        self.files.sync_dir().map_err(|error| self.sync_failed(error))?;
+        self.files.sync_dir().map_err(|error| self.checked(error))?;
         let manifest = self.manifest.lock();
         if self.files.is_dir_dirty() {
-            self.files.sync_dir().map_err(|error| self.sync_failed(error))?;
+            self.files.sync_dir().map_err(|error| self.checked(error))?;
         }
         let held = self.files.take_held();
-        let edit = Edit::Checkpoint(CheckpointEdit {
+        let edit = CheckpointEdit {
             version,
             ceiling: version.saturating_add(VERSIONS_PER_CHECKPOINT),
             next_file: self.files.peek_id(),
             next_keyspace: self.checkpoints.next_keyspace.load(Relaxed) as u32,
             next_batch,
             first_journal: self.journal.first_needed(version, next_batch),
+            durable_bytes: 0,
             segments: std::mem::take(segments),
-        });
+        };
         match manifest.checkpoint(edit) {
             Ok(()) => {
                 self.files.doom(held);
@@ -204,7 +206,7 @@ impl Substrate {
             }
             Err(error) => {
                 self.files.hold_again(held);
-                Err(if error.is_no_space() { error } else { self.sync_failed(error) })
+                Err(self.checked(error))
             }
         }
     }
@@ -218,11 +220,15 @@ impl Substrate {
                 Err(error @ Error::Corruption { .. }) => {
                     tracing::error!(%error, "a log cannot be accounted for")
                 }
-                Err(error) if error.is_no_space() && !is_sync(&error) => return Err(error),
-                Err(error) => return Err(self.sync_failed(error)),
+                Err(error) => return Err(self.checked(error)),
             }
         }
         Ok(())
+    }
+
+    /// An error as it is, unless a sync failed: then see `sync_failed`.
+    pub fn checked(&self, error: Error) -> Error {
+        if error.is_sync() { self.sync_failed(error) } else { error }
     }
 
     /// A sync failed: nothing may be vouched for any more, and nothing written.
@@ -270,8 +276,4 @@ fn sync_all(logs: &[Arc<dyn DirtyLog>]) -> Vec<Result<SegmentEdit>> {
         }
         synced
     })
-}
-
-fn is_sync(error: &Error) -> bool {
-    matches!(error, Error::NoSpace { operation, .. } | Error::Io { operation, .. } if operation.starts_with("sync"))
 }
