@@ -5,7 +5,7 @@ use super::handle::Handle;
 use super::keyspace::{Keyspace, KeyspaceInner};
 use super::range::Range;
 use crate::bounds::{Bounds, KeyRange};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mvcc::{KeySpan, SnapshotGuard};
 use crate::sync::Arc;
 use crate::value::Value;
@@ -94,8 +94,19 @@ impl Snapshot {
         Cursor::new(self, &keyspace.inner, Bounds::of(&range))
     }
 
+    /// Whether the keyspace may be read at this snapshot: the store is open, and it is this store's.
+    pub(super) fn check(&self, keyspace: &KeyspaceInner) -> Result<()> {
+        let store = &self.handle.store;
+        store.check_open()?;
+        if Arc::ptr_eq(&store.substrate, &keyspace.chunks.context.substrate) {
+            Ok(())
+        } else {
+            Err(Error::InvalidArgument(format!("keyspace {:?} belongs to another store", keyspace.name)))
+        }
+    }
+
     fn read(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Value>> {
-        self.handle.store.check_open()?;
+        self.check(keyspace)?;
         Ok(keyspace.layout.get(key, self.guard.version())?.map(Value::new))
     }
 }
