@@ -8,7 +8,7 @@ use crate::layout::PairCursor;
 use crate::sync::Arc;
 
 /// A position among the pairs of a range, as of one snapshot. It may turn round at any time. Every movement says
-/// whether there is a pair under the cursor; after an error there is none.
+/// whether there is a pair under the cursor; after an error (those of `get`) there is none.
 ///
 /// Open for hours it hinders nobody: rebalances go on, and only the versions that it sees are kept.
 pub struct Cursor {

@@ -10,8 +10,9 @@ use crate::mvcc::{KeySpan, SnapshotGuard};
 use crate::sync::Arc;
 use crate::value::Value;
 
-/// The store as it was when the snapshot was taken. Cheap to clone; usable from any thread. While it lives, the
-/// versions that it sees are kept, and no others on its account.
+/// The store as it was when the snapshot was taken (EvenDB §3.2). Cheap to clone; usable from any thread. While it
+/// lives, the versions that it sees are kept, and no others on its account. Reads fail as [`Db::get`](crate::Db::get)
+/// does.
 #[derive(Clone)]
 pub struct Snapshot {
     pub(super) handle: Arc<Handle>,
