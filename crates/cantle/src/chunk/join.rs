@@ -13,7 +13,6 @@ use crate::manifest::Edit;
 use crate::span::Span;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
-use bytes::Bytes;
 
 impl Chunks {
     /// Joins `chunk` with one of its neighbours if both together are small.
@@ -69,7 +68,7 @@ impl Chunks {
         self.context
             .manifest
             .append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
-        let start = joined.span.start.clone().unwrap_or_else(Bytes::new);
+        let start = joined.span.start.clone().unwrap_or_default();
         self.index.replace(&start, 2, vec![(start.clone(), joined.clone())]);
         // From here on others find it.
         self.purge_later(std::slice::from_ref(&joined));

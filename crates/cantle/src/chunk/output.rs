@@ -33,6 +33,17 @@ pub struct Piece {
     /// `None` for the first: it begins where the rebalanced chunk does.
     pub start: Option<Bytes>,
     pub table: Arc<TableHandle>,
+    /// The table was there before: it lies apart from what was merged, and moves as it is.
+    pub reused: bool,
+}
+
+impl Piece {
+    /// Removes a table that came to nothing.
+    pub fn discard(&self, context: &Context) {
+        if !self.reused {
+            context.files.discard(&self.table.file);
+        }
+    }
 }
 
 pub struct Output<'a> {
@@ -55,6 +66,7 @@ struct Current {
     file: Arc<StoreFile>,
     builder: TableBuilder,
     bytes: u64,
+    stale_bytes: u64,
     growing: i64,
 }
 
@@ -140,11 +152,14 @@ impl<'a> Output<'a> {
             let builder =
                 TableBuilder::new(handle, file.path.clone(), header, self.context.options().table.clone());
             let builder = builder.inspect_err(|_| self.context.files.discard(&file))?;
-            self.current = Some(Current { file, builder, bytes: 0, growing: 0 });
+            self.current = Some(Current { file, builder, bytes: 0, stale_bytes: 0, growing: 0 });
         }
         let Some(current) = &mut self.current else { return Ok(()) };
-        for (version, kind, value) in &entries.entries {
+        for (index, (version, kind, value)) in entries.entries.iter().enumerate() {
             current.builder.add(&entries.key, *version, *kind, value)?;
+            if index > 0 && *kind == Kind::Put {
+                current.stale_bytes += (entries.key.len() + value.len()) as u64;
+            }
         }
         current.bytes += entries.bytes();
         let grown = current.builder.bytes_estimate() as i64 - current.growing;
@@ -155,14 +170,17 @@ impl<'a> Output<'a> {
     }
 
     fn end_table(&mut self) -> Result<()> {
-        let Some(Current { file, builder, growing, .. }) = self.current.take() else { return Ok(()) };
+        let Some(Current { file, builder, stale_bytes, growing, .. }) = self.current.take() else {
+            return Ok(());
+        };
         let finished = builder.finish(true);
         self.growing_bytes.fetch_sub(growing, Relaxed);
         let meta = finished.inspect_err(|_| self.context.files.discard(&file))?;
         file.set_bytes(meta.file_bytes);
         self.context.counters.table_bytes_written.fetch_add(meta.file_bytes, Relaxed);
-        let table = Arc::new(TableHandle { file, user_bytes: meta.user_bytes, entries: meta.entries });
-        self.pieces.push(Piece { start: self.start.take(), table });
+        let table =
+            Arc::new(TableHandle { file, user_bytes: meta.user_bytes, stale_bytes, entries: meta.entries });
+        self.pieces.push(Piece { start: self.start.take(), table, reused: false });
         Ok(())
     }
 }
@@ -175,9 +193,14 @@ impl Drop for Output<'_> {
             self.context.files.discard(&current.file);
         }
         for piece in self.pieces.drain(..) {
-            self.context.files.discard(&piece.table.file);
+            piece.discard(self.context);
         }
     }
+}
+
+/// The shortest key that separates two neighbouring keys: greater than `before`, not greater than `key`.
+pub fn separate(order: &KeyOrder, before: &[u8], key: &Bytes) -> Bytes {
+    separator(order, key, shared_prefix(order, before, key))
 }
 
 /// How many leading bytes two neighbouring keys share. Under a comparator of the user's that says nothing.

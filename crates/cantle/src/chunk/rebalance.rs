@@ -10,12 +10,13 @@ use super::chunk::Chunk;
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk, Source};
 use super::merged::{Covering, Merged};
-use super::output::{KeyEntries, Output, Piece};
+use super::output::{KeyEntries, Output, Piece, separate};
 use super::policy;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::manifest::Edit;
 use crate::mvcc::Keep;
+use crate::substrate::TableHandle;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
@@ -31,6 +32,15 @@ pub struct Input {
     keep: Keep,
 }
 
+/// A table that lies apart from a chunk's logs.
+struct Apart {
+    table: Arc<TableHandle>,
+    /// Whether it lies before them.
+    before: bool,
+    /// Where the one ends and the other begins.
+    boundary: Bytes,
+}
+
 impl Chunks {
     /// Rebalances a chunk; false if somebody else does already, or there is nothing to do.
     pub fn rebalance(&self, chunk: &Arc<Chunk>) -> Result<bool> {
@@ -42,8 +52,7 @@ impl Chunks {
         }
         // What frees space may use what is set aside for that.
         let pieces = self.context.reserve.with(|| self.merge_files(&input))?;
-        let cancel =
-            |pieces: &[Piece]| pieces.iter().for_each(|piece| self.context.files.discard(&piece.table.file));
+        let cancel = |pieces: &[Piece]| pieces.iter().for_each(|piece| piece.discard(&self.context));
         let flipped = if pieces.len() > 1 {
             self.split(chunk, &input, &pieces)
         } else {
@@ -82,10 +91,74 @@ impl Chunks {
     }
 
     fn merge_files(&self, input: &Input) -> Result<Vec<Piece>> {
+        let Some(apart) = self.table_apart(input)? else {
+            return self.merge_into_tables(input, |file| file.dropped.is_none());
+        };
+        // Sequential inserts: the log continues the table, which need not be written again.
+        let mut pieces = self.merge_into_tables(input, |file| {
+            file.dropped.is_none() && matches!(file.source, Source::Log(_))
+        })?;
+        let piece = Piece { start: None, table: apart.table, reused: true };
+        if apart.before {
+            if let Some(first) = pieces.first_mut() {
+                first.start = Some(apart.boundary);
+            }
+            pieces.insert(0, piece);
+        } else {
+            pieces.push(Piece { start: Some(apart.boundary), ..piece });
+        }
+        Ok(pieces)
+    }
+
+    /// The chunk's only table, if it is large and no key of its logs lies within it.
+    fn table_apart(&self, input: &Input) -> Result<Option<Apart>> {
         let context = &self.context;
-        let take = |file: &FileRef| file.dropped.is_none();
+        let mut tables = input.funk.files.iter().filter(|file| file.dropped.is_none()).filter_map(|file| {
+            match &file.source {
+                Source::Table(table) => Some((file, table)),
+                Source::Log(_) => None,
+            }
+        });
+        let (Some((file, handle)), None) = (tables.next(), tables.next()) else { return Ok(None) };
+        let logs = |file: &FileRef| file.dropped.is_none() && matches!(file.source, Source::Log(_));
+        let log_bytes: u64 = input.funk.files.iter().filter(|file| logs(file)).map(FileRef::bytes).sum();
+        let large = handle.file.bytes() >= self.limits().chunk_bytes / 2
+            && log_bytes >= self.limits().chunk_bytes / 2;
+        if !large || !input.kept.is_empty() {
+            return Ok(None);
+        }
+        let table = handle.open(&context.tables, &context.files, &context.order, &context.cache)?;
+        let (smallest, largest) = (&table.meta().smallest, &table.meta().largest);
+        if !file.span.contains(&context.order, smallest) || !file.span.contains(&context.order, largest) {
+            return Ok(None); // a shared table: only a part of it is ours
+        }
+        let mut merged = Merged::new(context, &input.funk, true, logs)?;
+        if merged.has_tombstones() {
+            return Ok(None);
+        }
+        let key = |merged: &Merged| merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key));
+        merged.cursor.seek_to_first()?;
+        let first = key(&merged);
+        merged.cursor.seek_to_last()?;
+        let (Some(first), Some(last)) = (first, key(&merged)) else { return Ok(None) };
+        let less = |a: &[u8], b: &[u8]| context.order.compare(a, b) == Ordering::Less;
+        Ok(if less(largest, &first) {
+            let boundary = separate(&context.order, largest, &first);
+            Some(Apart { table: handle.clone(), before: true, boundary })
+        } else if less(&last, smallest) {
+            let boundary = separate(&context.order, &last, &Bytes::copy_from_slice(smallest));
+            Some(Apart { table: handle.clone(), before: false, boundary })
+        } else {
+            None
+        })
+    }
+
+    fn merge_into_tables(&self, input: &Input, take: impl Fn(&FileRef) -> bool) -> Result<Vec<Piece>> {
+        let context = &self.context;
         let mut base_version = u64::MAX;
+        let mut bytes = 0;
         for file in input.funk.files.iter().filter(|file| take(file)) {
+            bytes += file.bytes();
             base_version = base_version.min(match &file.source {
                 Source::Log(segment) => segment.parts(context)?.header.base_version,
                 Source::Table(table) => {
@@ -99,14 +172,13 @@ impl Chunks {
         if base_version == u64::MAX {
             return Ok(Vec::new());
         }
-        let sizes = input.funk.sizes();
-        let bytes = sizes.user_bytes.saturating_sub(sizes.garbage_bytes);
+        let live_bytes = bytes.saturating_sub(input.funk.sizes().garbage_bytes);
         let limits = self.limits();
-        let count = policy::split_count(bytes, &limits);
+        let count = policy::split_count(live_bytes, &limits);
         // The estimate may be off: no table becomes much longer than a chunk should be.
         let target_bytes =
-            if count == 1 { limits.chunk_bytes + limits.chunk_bytes / 2 } else { bytes / count };
-        let mut output = Output::new(context, base_version, target_bytes, &self.context.totals.growing_bytes);
+            if count == 1 { limits.chunk_bytes + limits.chunk_bytes / 2 } else { live_bytes / count };
+        let mut output = Output::new(context, base_version, target_bytes, &context.totals.growing_bytes);
         let mut merged = Merged::new(context, &input.funk, true, take)?;
         merged.cursor.seek_to_first()?;
         while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
@@ -198,7 +270,7 @@ fn keep_versions(
     deletes.sort_by(|a, b| b.source.cmp(&a.source).then(a.offset.cmp(&b.offset)));
     let mut kept = Vec::new();
     let mut newer: Option<u64> = None;
-    let mut take = |version: u64, newer: &mut Option<u64>| {
+    let take = |version: u64, newer: &mut Option<u64>| {
         let needed = keep.needed(*newer, version);
         *newer = Some(version);
         needed

@@ -58,6 +58,8 @@ pub struct Segment {
     pub garbage_bytes: AtomicU64,
     /// Bytes of keys and values of its puts.
     pub user_bytes: AtomicU64,
+    /// How many these are; of an old segment not known.
+    pub puts: AtomicU64,
     dirty: AtomicBool,
     tail: Tail,
 }
@@ -95,6 +97,7 @@ impl Segment {
             garbage_bytes: AtomicU64::new(recorded.garbage_bytes),
             // Of an old segment only the length is known: records and index are about 3 % of it.
             user_bytes: AtomicU64::new((recorded.len.saturating_sub(HEADER_BYTES)) / 100 * 97),
+            puts: AtomicU64::new(0),
             dirty: AtomicBool::new(false),
             tail: Tail { flushed: AtomicU64::new(u64::MAX), ..Tail::default() },
         }
@@ -102,11 +105,6 @@ impl Segment {
 
     pub fn len(&self) -> u64 {
         self.len.load(Acquire)
-    }
-
-    /// Whether nothing was ever written to it.
-    pub fn is_empty(&self) -> bool {
-        self.len() <= HEADER_BYTES && !self.open_ended
     }
 
     pub fn set_len(&self, len: u64) {
@@ -298,6 +296,38 @@ impl Segment {
             }
         }
         Ok(())
+    }
+
+    /// Visits the keys of all operations that stand at `from` or behind it, with the lengths of their records.
+    pub fn for_each_since(
+        &self,
+        context: &Context,
+        from: u64,
+        mut visit: impl FnMut(&[u8], u64),
+    ) -> Result<()> {
+        let parts = self.parts(context)?;
+        for part in parts.indexed.iter().filter(|part| part.end > from) {
+            self.scan_part(&parts.header, part, |place, op| {
+                if place.offset >= from && op.kind != Kind::DeleteRange {
+                    visit(op.key, u64::from(place.len));
+                }
+                Ok(())
+            })?;
+        }
+        if let Some(memory) = &parts.memory {
+            memory.for_each(|key, hit| {
+                if hit.place.offset >= from {
+                    visit(key, u64::from(hit.place.len));
+                }
+            });
+        }
+        Ok(())
+    }
+
+    pub fn has_range_deletes(&self, context: &Context) -> Result<bool> {
+        let parts = self.parts(context)?;
+        let in_memory = parts.memory.as_ref().is_some_and(|memory| !memory.tombstones().is_empty());
+        Ok(in_memory || parts.indexed.iter().any(|part| !part.tombstones.is_empty()))
     }
 
     // What follows is for who holds the chunk's lock of an active segment.

@@ -6,8 +6,9 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
+use super::context::Context;
 use super::edit::{ChunkEdit, ChunkRecord};
-use super::funk::{FileRef, Funk};
+use super::funk::{FileRef, Funk, FunkSizes, Source};
 use super::output::Piece;
 use super::rebalance::{Input, newer_files, table_ref};
 use crate::error::Result;
@@ -15,11 +16,15 @@ use crate::manifest::Edit;
 use crate::span::Span;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
-use bytes::Bytes;
+use std::collections::HashMap;
 
 impl Chunks {
     pub(super) fn split(&self, parent: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<bool> {
         let order = &self.context.order;
+        let spans = spans(parent, pieces);
+        // What the diverted log holds for whom is counted before the lock is taken; what comes meanwhile after.
+        let mut shares = Shares::new(spans.len());
+        shares.count(&self.context, &newer_files(&parent.funk.load_full(), input), &spans)?;
         let mut writer = parent.writer.lock();
         if writer.retired {
             return Ok(false); // the keyspace was dropped
@@ -33,22 +38,19 @@ impl Chunks {
         writer.active = None;
         let before = parent.funk.load_full();
         let newer = newer_files(&before, input);
-        let shared: Vec<&FileRef> = newer.iter().chain(&input.kept).collect();
+        shares.count(&self.context, &newer, &spans)?;
         let mut children = Vec::with_capacity(pieces.len());
-        for (index, piece) in pieces.iter().enumerate() {
-            let start = if index == 0 { parent.span.start.clone() } else { piece.start.clone() };
-            let end =
-                pieces.get(index + 1).map_or_else(|| parent.span.end.clone(), |next| next.start.clone());
-            let span = Span { start, end };
-            let part = |file: &&FileRef| {
+        for (index, (piece, span)) in pieces.iter().zip(spans).enumerate() {
+            let part = |file: &FileRef, share_bytes: u64| {
                 let span = file.span.intersect(order, &span)?;
-                let share_bytes = Some(file.bytes() / pieces.len() as u64);
-                Some(FileRef { span, share_bytes, ..(*file).clone() })
+                (share_bytes > 0).then(|| FileRef { span, share_bytes: Some(share_bytes), ..file.clone() })
             };
-            let mut files: Vec<FileRef> = shared[..newer.len()].iter().filter_map(part).collect();
+            let mut files: Vec<FileRef> =
+                newer.iter().filter_map(|file| part(file, shares.of(file, index))).collect();
             let table = table_ref(piece, parent, &before, newer.len());
             files.push(FileRef { span: span.clone(), ..table });
-            files.extend(shared[newer.len()..].iter().filter_map(part));
+            let kept_share = |file: &FileRef| (file.bytes() / pieces.len() as u64).max(1);
+            files.extend(input.kept.iter().filter_map(|file| part(file, kept_share(file))));
             let child = Chunk::new(self.next_id(), span, Funk { files });
             child.inherit(parent, pieces.len() as u64);
             children.push(Arc::new(child));
@@ -61,12 +63,12 @@ impl Chunks {
         for child in &children {
             child.funk.load().files.iter().for_each(|file| file.file().retain());
         }
-        let mut after = super::funk::FunkSizes::default();
+        let mut after = FunkSizes::default();
         for child in &children {
             after.add(&child.funk.load().sizes());
         }
         self.account(&before.sizes(), &after);
-        let key = |chunk: &Chunk| chunk.span.start.clone().unwrap_or_else(Bytes::new);
+        let key = |chunk: &Chunk| chunk.span.start.clone().unwrap_or_default();
         let count = children.len();
         let added = children.iter().map(|child| (key(child), child.clone())).collect();
         self.index.replace(&key(parent), 1, added);
@@ -79,5 +81,53 @@ impl Chunks {
         self.context.counters.splits.fetch_add(1, Relaxed);
         tracing::debug!(chunk = parent.id, count, "split");
         Ok(true)
+    }
+}
+
+/// The ranges of the new chunks.
+fn spans(parent: &Chunk, pieces: &[Piece]) -> Vec<Span> {
+    let span = |(index, piece): (usize, &Piece)| Span {
+        start: if index == 0 { parent.span.start.clone() } else { piece.start.clone() },
+        end: pieces.get(index + 1).map_or_else(|| parent.span.end.clone(), |next| next.start.clone()),
+    };
+    pieces.iter().enumerate().map(span).collect()
+}
+
+/// How many bytes of each diverted log lie in which of the new chunks: who has none does not refer to it.
+struct Shares {
+    children: usize,
+    /// By log: how far it was counted, and the bytes of each child.
+    logs: HashMap<u64, (u64, Vec<u64>)>,
+}
+
+impl Shares {
+    fn new(children: usize) -> Self {
+        Self { children, logs: HashMap::new() }
+    }
+
+    /// Counts what the logs among `files` hold beyond what was counted before.
+    fn count(&mut self, context: &Arc<Context>, files: &[FileRef], spans: &[Span]) -> Result<()> {
+        for file in files {
+            let Source::Log(segment) = &file.source else { continue };
+            let (counted, shares) =
+                self.logs.entry(segment.file.id).or_insert_with(|| (0, vec![0; self.children]));
+            let len = segment.len();
+            segment.for_each_since(context, *counted, |key, bytes| {
+                let child = spans.partition_point(|span| span.ends_before(&context.order, key));
+                if let Some(share) = shares.get_mut(child) {
+                    *share += bytes;
+                }
+            })?;
+            if segment.has_range_deletes(context)? {
+                // Whom they concern is not worth finding out.
+                shares.iter_mut().for_each(|share| *share = (*share).max(1));
+            }
+            *counted = len;
+        }
+        Ok(())
+    }
+
+    fn of(&self, file: &FileRef, child: usize) -> u64 {
+        self.logs.get(&file.file().id).map_or(0, |(_, shares)| shares[child])
     }
 }

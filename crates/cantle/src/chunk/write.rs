@@ -321,7 +321,7 @@ impl Unit {
         let Some(active) = &mut self.guard.active else { return };
         let segment = active.segment.clone();
         let Some(memory) = segment.loaded().and_then(|parts| parts.memory.clone()) else { return };
-        let mut user_bytes = 0;
+        let (mut user_bytes, mut puts) = (0, 0);
         for (&op, &place) in self.ops.iter().zip(&self.places) {
             let op = &ops[op];
             match &op.bounds {
@@ -335,12 +335,14 @@ impl Unit {
             }
             if op.kind == Kind::Put {
                 user_bytes += (op.key.len() + op.value.len()) as u64;
+                puts += 1;
             }
         }
         let written = self.new_end - active.end;
         active.end = self.new_end;
         segment.set_len(self.new_end);
         segment.user_bytes.fetch_add(user_bytes, Relaxed);
+        segment.puts.fetch_add(puts, Relaxed);
         chunks.context.totals.user_bytes.fetch_add(user_bytes as i64, Relaxed);
         chunks.context.totals.log_bytes.fetch_add(written as i64, Relaxed);
         let context = &chunks.context;

@@ -14,12 +14,13 @@ use crate::sync::Arc;
 pub struct Cursor {
     inner: Box<dyn PairCursor>,
     snapshot: Snapshot,
+    keyspace: Arc<KeyspaceInner>,
 }
 
 impl Cursor {
     pub(super) fn new(snapshot: &Snapshot, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Self {
         let inner = keyspace.layout.clone().cursor(bounds, snapshot.guard.clone());
-        Self { inner, snapshot: snapshot.clone() }
+        Self { inner, snapshot: snapshot.clone(), keyspace: keyspace.clone() }
     }
 
     /// To the first pair at or after `key`.
@@ -64,7 +65,7 @@ impl Cursor {
     }
 
     fn check(&self) -> Result<()> {
-        self.snapshot.handle.store.check_open()
+        self.snapshot.check(&self.keyspace)
     }
 }
 

@@ -9,6 +9,8 @@ use crate::bounds::{Bounds, KeyRange};
 use crate::entry::Kind;
 use crate::error::Result;
 use crate::layout::Op;
+use crate::mvcc::KeySpan;
+use crate::order::KeyOrder;
 use crate::stats::ChunkInfo;
 use crate::value::Value;
 use bytes::Bytes;
@@ -81,9 +83,15 @@ macro_rules! operations {
                 self.range_of(Bounds::of(&range))
             }
 
-            /// The pairs whose keys start with `prefix`, in order, as of now.
+            /// The pairs whose keys start with `prefix`, in order, as of now. Under a comparator every pair is
+            /// looked at.
             pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
-                self.range_of(Bounds::prefix(prefix.as_ref()))
+                let span = match self.own().order {
+                    KeyOrder::Bytewise => self.own().span(&Bounds::prefix(prefix.as_ref())),
+                    KeyOrder::Custom(_) => KeySpan::ALL,
+                };
+                let snapshot = Snapshot::take(&self.handle, span);
+                Range::with_prefix(&snapshot, self.own(), prefix.as_ref())
             }
 
             /// A cursor over the range, as of now. It is positioned by its first movement.

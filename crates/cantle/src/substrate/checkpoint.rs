@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 use crate::manifest::{CheckpointEdit, Edit, SegmentEdit};
 use crate::mvcc::KeySpan;
 use crate::sync::atomic::{
-    AtomicBool, AtomicU64,
+    AtomicBool, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::time::{Instant, now};
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, thread};
 use std::time::Duration;
 
 /// A log that a checkpoint must make durable.
@@ -211,8 +211,8 @@ impl Substrate {
 
     fn sync_dirty(&self, taken: &mut Vec<Arc<dyn DirtyLog>>, segments: &mut Vec<SegmentEdit>) -> Result<()> {
         taken.extend(self.dirty.take());
-        for log in taken.iter().filter(|log| !log.is_obsolete()) {
-            match log.sync() {
+        for synced in sync_all(taken) {
+            match synced {
                 Ok(edit) => segments.push(edit),
                 // A log of an earlier epoch that turns out damaged must not keep the rest from being safe.
                 Err(error @ Error::Corruption { .. }) => {
@@ -238,6 +238,38 @@ impl Substrate {
         ));
         error
     }
+}
+
+/// Syncs logs from several threads at once: the file system's journal then serves many syncs with one commit,
+/// which makes a checkpoint of a hundred logs several times as fast as one after the other.
+fn sync_all(logs: &[Arc<dyn DirtyLog>]) -> Vec<Result<SegmentEdit>> {
+    // What no chunk refers to any more goes with this very checkpoint.
+    let logs: Vec<_> = logs.iter().filter(|log| !log.is_obsolete()).collect();
+    const THREADS_MAX: usize = 8;
+    const LOGS_PER_THREAD: usize = 4;
+    let threads = logs.len().div_ceil(LOGS_PER_THREAD).clamp(1, THREADS_MAX);
+    if threads == 1 {
+        return logs.iter().map(|log| log.sync()).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut synced = Vec::new();
+        while let Some(log) = logs.get(next.fetch_add(1, Relaxed)) {
+            synced.push(log.sync());
+        }
+        synced
+    };
+    thread::scope(|scope| {
+        let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut synced = work();
+        for helper in helpers {
+            match helper.join() {
+                Ok(more) => synced.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        synced
+    })
 }
 
 fn is_sync(error: &Error) -> bool {

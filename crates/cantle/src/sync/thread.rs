@@ -1,7 +1,7 @@
 //! Threads. Every thread of the library has a name, and failing to start one is an error, not a panic.
 #![expect(clippy::disallowed_methods, reason = "this is the one way to threads")]
 
-pub use std::thread::{JoinHandle, yield_now};
+pub use std::thread::{JoinHandle, scope, yield_now};
 
 use std::io;
 use std::time::Duration;
