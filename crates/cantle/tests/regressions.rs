@@ -49,11 +49,15 @@ fn a_prefix_finds_its_keys_in_any_order() {
 #[test]
 fn a_snapshot_refuses_the_keyspace_of_another_store() {
     let dir = tempfile::tempdir().unwrap();
-    let (a, b) = (cantle::Db::open(dir.path().join("a")).unwrap(), cantle::Db::open(dir.path().join("b")).unwrap());
+    let (a, b) =
+        (cantle::Db::open(dir.path().join("a")).unwrap(), cantle::Db::open(dir.path().join("b")).unwrap());
     let foreign = b.keyspace("events", cantle::KeyspaceOptions::new()).unwrap();
     foreign.put("key", "value").unwrap();
     let snapshot = a.snapshot();
     assert!(matches!(snapshot.get_in(&foreign, "key"), Err(cantle::Error::InvalidArgument(_))));
     assert!(matches!(snapshot.range_in(&foreign, ..).next(), Some(Err(cantle::Error::InvalidArgument(_)))));
-    assert!(matches!(snapshot.cursor_in(&foreign, ..).seek_to_first(), Err(cantle::Error::InvalidArgument(_))));
+    assert!(matches!(
+        snapshot.cursor_in(&foreign, ..).seek_to_first(),
+        Err(cantle::Error::InvalidArgument(_))
+    ));
 }
