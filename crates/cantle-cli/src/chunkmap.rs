@@ -1,6 +1,8 @@
 //! The chunk map as a drawing for a terminal: chunks in key order, the sizes of their tables and logs, heat.
 //!
-//! One line stands for one chunk, or for several neighbours where there are more chunks than lines. Nothing is
+//! One line stands for one chunk, or for several neighbours where there are more chunks than lines. Accesses are
+//! skewed by nature, so heat is drawn in powers of two: on a linear scale one hot chunk makes all others look
+//! untouched. A store counts accesses while it is open: where there were none, no heat is drawn. Nothing is
 //! printed here: what [`Keyspace::chunks`](cantle::Keyspace::chunks) returned becomes a text.
 
 use crate::output::{human_bytes, human_count, terminal_columns};
@@ -65,6 +67,9 @@ struct Group<'a> {
 const HEAT: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// From cold to hot, of the terminal's 256 colours.
 const HEAT_COLORS: [u8; 8] = [39, 45, 51, 118, 190, 220, 208, 196];
+/// Columns of the bars: enough to tell sizes apart, not so many that they drown the rest.
+const BAR_COLUMNS_MIN: usize = 8;
+const BAR_COLUMNS_MAX: usize = 60;
 const TABLE_COLOR: u8 = 39;
 const LOG_COLOR: u8 = 214;
 
@@ -82,8 +87,10 @@ fn draw_chunks(chunks: &[Chunk<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> Str
     let labels: Vec<String> = groups.iter().map(|group| label(group, &show)).collect();
     let label_width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).max(8);
     let label_width = label_width.min(canvas.width / 2).min(48);
-    // Heat and sizes take 30 columns beside the label and the bar.
-    let bar_width = canvas.width.saturating_sub(label_width + 30).clamp(8, 60);
+    // The sizes and the gaps take 24 columns beside the label and the bar, heat another 6.
+    let is_warm = hottest > 0.0;
+    let beside = label_width + 24 + if is_warm { 6 } else { 0 };
+    let bar_width = canvas.width.saturating_sub(beside).clamp(BAR_COLUMNS_MIN, BAR_COLUMNS_MAX);
 
     let mut text = String::new();
     let mut line = |parts: std::fmt::Arguments<'_>| {
@@ -92,8 +99,12 @@ fn draw_chunks(chunks: &[Chunk<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> Str
         text.push('\n');
     };
     line(format_args!(
-        "{:label_width$}  heat  {:bar_width$}  {:>9}  {:>9}",
-        "from key", "tables █ and logs ░", "tables", "logs"
+        "{:label_width$}  {}{:bar_width$}  {:>9}  {:>9}",
+        "from key",
+        if is_warm { "heat  " } else { "" },
+        "tables █ and logs ░",
+        "tables",
+        "logs"
     ));
     for (group, label) in groups.iter().zip(&labels) {
         let size = |bytes: u64| (bytes as f64 / largest as f64 * bar_width as f64).round() as usize;
@@ -104,11 +115,14 @@ fn draw_chunks(chunks: &[Chunk<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> Str
             .max(usize::from(group.log_bytes > 0))
             .min((bar_width + 1).saturating_sub(table));
         let blank = bar_width.saturating_sub(table + log);
-        let warmth = if hottest > 0.0 { (group.heat / hottest * 7.0).round() as usize } else { 0 }.min(7);
+        let heat = match warmth(group.heat, hottest) {
+            Some(step) => paint(canvas, HEAT_COLORS[step], &HEAT[step].to_string()),
+            None => " ".into(),
+        };
         line(format_args!(
-            "{:label_width$}   {}    {}{}{:blank$}  {:>9}  {:>9}",
+            "{:label_width$}  {}{}{}{:blank$}  {:>9}  {:>9}",
             fit(label, label_width),
-            paint(canvas, HEAT_COLORS[warmth], &HEAT[warmth].to_string()),
+            if is_warm { format!(" {heat}    ") } else { String::new() },
             paint(canvas, TABLE_COLOR, &"█".repeat(table)),
             paint(canvas, LOG_COLOR, &"░".repeat(log)),
             "",
@@ -127,6 +141,16 @@ fn draw_chunks(chunks: &[Chunk<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> Str
         human_bytes(sum(|chunk| chunk.garbage_bytes)),
     ));
     text
+}
+
+/// The step of [`HEAT`] that stands for `heat`: the highest for the hottest, one lower for each halving, the
+/// lowest for whatever is colder. What was not touched has none.
+fn warmth(heat: f64, hottest: f64) -> Option<usize> {
+    let highest = HEAT.len() - 1;
+    // A logarithm that is no number, of heat that is none, is cast to zero.
+    (heat > 0.0)
+        .then(|| (highest as f64 + (heat / hottest).log2()).round() as usize)
+        .map(|step| step.min(highest))
 }
 
 /// At most `lines_max` groups of neighbours, of almost equal numbers of chunks.
@@ -191,16 +215,35 @@ mod tests {
         let drawing = draw_chunks(&chunks, canvas, show);
         let lines: Vec<&str> = drawing.lines().collect();
         assert_eq!(lines.len(), 5, "{drawing}");
-        assert!(lines[1].starts_with("(first)") && lines[1].contains("▁") && lines[1].contains("4.0 MB"));
+        assert!(lines[1].starts_with("(first)") && lines[1].contains("4.0 MB"));
+        assert!(!lines[1].contains(HEAT), "what was not touched is not warm");
         assert!(lines[2].starts_with("DL") && lines[2].contains('█') && lines[2].contains("░░░"));
         assert!(
-            lines[3].starts_with("UA") && lines[3].contains("▅") && lines[3].contains("░"),
+            lines[3].starts_with("UA") && lines[3].contains("▇") && lines[3].contains("░"),
             "a small log shows"
         );
         let widths: Vec<usize> = lines[..4].iter().map(|line| line.chars().count()).collect();
         assert!(widths.iter().all(|&width| width == widths[0]), "{drawing}");
         assert!(lines[4].starts_with("3 chunks: 6.0 MB in"), "{drawing}");
         assert!(draw_chunks(&chunks, Canvas { color: true, ..canvas }, show).contains("\x1b[38;5;196m█"));
+    }
+
+    #[test]
+    fn heat_falls_by_one_step_with_each_halving() {
+        let steps = [256.0, 128.0, 90.0, 64.0, 2.0, 1.0, 0.001].map(|heat| warmth(heat, 256.0));
+        assert_eq!(steps, [7, 6, 5, 5, 0, 0, 0].map(Some));
+        assert_eq!([0.0, -1.0, f64::NAN].map(|heat| warmth(heat, 1.0)), [None; 3]);
+    }
+
+    #[test]
+    fn a_store_that_nobody_asked_has_no_heat() {
+        let canvas = Canvas { width: 60, lines_max: 10, color: true };
+        let cold = draw_chunks(&[chunk(b"", 1, 1, 0.0)], canvas, show);
+        assert!(!cold.contains("heat"), "{cold}");
+        let warm = draw_chunks(&[chunk(b"", 1, 1, 1.0)], Canvas { color: false, ..canvas }, show);
+        assert!(warm.contains("heat"), "{warm}");
+        let widths = |text: &str| text.lines().next().map_or(0, |line| line.chars().count());
+        assert_eq!((widths(&cold), widths(&warm)), (60, 60));
     }
 
     #[test]

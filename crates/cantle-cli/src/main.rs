@@ -1,8 +1,8 @@
 //! The command `cantle`: load, query, inspect and measure stores from a shell.
 //!
 //! Each subcommand is one file in `commands`; what they share lies beside this one. Nothing here prints except
-//! through `output` and `progress`. Exit codes: 0 done,
-//! 1 absent or damage found, 2 usage, 3 failure; a reader of our output that went away is no failure.
+//! through `output` and `progress`. Exit codes: 0 done, 1 absent or damage found, 2 usage, 3 failure; a reader of
+//! our output that went away is no failure.
 
 mod chunkmap;
 mod commands;
@@ -17,6 +17,7 @@ mod progress;
 mod row;
 mod schema;
 mod store;
+mod tuning;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -1,59 +1,74 @@
-//! How far a long command is, on standard error.
-//!
-//! A bar with rate on a terminal; elsewhere a plain line every ten seconds.
+//! How far a long step is, on standard error: a bar with rate on a terminal, elsewhere a plain line now and then.
 
-use crate::output::{human_bytes, human_count, note};
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::output::{human_count, note};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-/// How often a line is written where there is no terminal.
-const LINE_INTERVAL: Duration = Duration::from_secs(10);
+/// How often a bar is drawn: smooth to the eye, nothing to the step.
+const BAR_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The progress of one command.
+/// How often a line is written where there is no terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The progress of one step. Belongs to one thread; the bar goes when it is dropped.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
-    verb: &'static str,
+    what: String,
+    total: Option<u64>,
     started: Instant,
-    line_due: Instant,
+    /// When to show something next.
+    due: Instant,
 }
 
 impl Progress {
-    /// Begins. `verb` is what is done ("loaded"); `input_bytes` how much there is to read, if known.
-    pub(crate) fn new(verb: &'static str, input_bytes: Option<u64>) -> Self {
+    /// A step described by `what` ("loading"), of `total` parts if that is known: rows, operations, or bytes of
+    /// a file.
+    pub(crate) fn new(what: impl Into<String>, total: Option<u64>) -> Self {
+        let what = what.into();
         let bar = io::stderr().is_terminal().then(|| {
-            let (bar, template) = match input_bytes {
-                Some(bytes) => {
-                    (ProgressBar::new(bytes), "{wide_bar:.cyan/blue} {percent:>3} %  {msg}  {elapsed} +{eta}")
-                }
-                None => (ProgressBar::new_spinner(), "{spinner:.cyan} {msg}  {elapsed}"),
+            let target = ProgressDrawTarget::stderr_with_hz(10);
+            let bar = ProgressBar::with_draw_target(total, target).with_prefix(what.clone());
+            let template = match total {
+                Some(_) => "   {prefix} {wide_bar:.cyan/240} {percent:>3} %  {msg}  {eta:>4}",
+                None => "   {spinner:.cyan} {prefix}  {msg}  {elapsed}",
             };
+            // A template that does not parse leaves the default look.
             if let Ok(style) = ProgressStyle::with_template(template) {
-                bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏░"));
+                bar.set_style(style.progress_chars("━╸─"));
             }
             bar
         });
         let started = Instant::now();
-        Self { bar, verb, started, line_due: started + LINE_INTERVAL }
+        let due = started + if bar.is_some() { BAR_INTERVAL } else { LINE_INTERVAL };
+        Self { bar, what, total, started, due }
     }
 
-    fn rate(&self, rows: u64) -> u64 {
-        (rows as f64 / self.started.elapsed().as_secs_f64().max(0.001)) as u64
+    /// `done` of the total's parts are finished. Cheap enough to call every few hundred of them.
+    pub(crate) fn at(&mut self, done: u64) {
+        self.set(done, done);
     }
 
-    /// Shows that `rows` are done and `input_bytes` of the input read.
-    pub(crate) fn set(&mut self, rows: u64, input_bytes: u64) {
-        if let Some(bar) = &self.bar {
-            bar.set_position(input_bytes);
-            bar.set_message(format!("{} rows, {}/s", human_count(rows), human_count(self.rate(rows))));
-        } else if Instant::now() >= self.line_due {
-            self.line_due += LINE_INTERVAL;
-            note(format_args!(
-                "{} {} rows, {}/s",
-                self.verb,
-                human_count(rows),
-                human_count(self.rate(rows))
-            ));
+    /// As [`at`](Self::at), where what is counted for the rate, `count`, is not what the total is made of.
+    pub(crate) fn set(&mut self, count: u64, done: u64) {
+        let now = Instant::now();
+        if now < self.due {
+            return;
+        }
+        let rate = count as f64 / (now - self.started).as_secs_f64().max(0.001);
+        let figures = format!("{}  {}/s", human_count(count), human_count(rate as u64));
+        match (&self.bar, self.total) {
+            (Some(bar), _) => {
+                self.due = now + BAR_INTERVAL;
+                bar.set_position(done);
+                bar.set_message(figures);
+            }
+            (None, total) => {
+                self.due = now + LINE_INTERVAL;
+                let percent = total.map(|total| done.saturating_mul(100) / total.max(1));
+                let percent = percent.map_or(String::new(), |percent| format!("{percent} %  "));
+                note(format_args!("{}: {percent}{figures}", self.what));
+            }
         }
     }
 
@@ -65,18 +80,16 @@ impl Progress {
         }
     }
 
-    /// Removes the bar and sums up.
-    pub(crate) fn finish(self, rows: u64, user_bytes: u64) {
+    /// Since the beginning.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        let seconds = self.started.elapsed().as_secs_f64();
-        note(format_args!(
-            "{} {} rows, {} of keys and values, in {seconds:.1} s: {} rows/s",
-            self.verb,
-            human_count(rows),
-            human_bytes(user_bytes),
-            human_count(self.rate(rows)),
-        ));
     }
 }

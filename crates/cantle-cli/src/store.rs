@@ -50,7 +50,11 @@ pub(crate) struct Opened {
 impl StoreArgs {
     /// Opens the store alone.
     pub(crate) fn open_db(&self, access: Access) -> Outcome<Db> {
-        Ok(Options::new()
+        self.open_db_with(access, Options::new())
+    }
+
+    fn open_db_with(&self, access: Access, options: Options) -> Outcome<Db> {
+        Ok(options
             .read_only(access == Access::Read)
             .create_if_missing(access == Access::Create)
             .open(&self.db)?)
@@ -58,13 +62,25 @@ impl StoreArgs {
 
     /// Opens the store and the keyspace.
     pub(crate) fn open(&self, access: Access) -> Outcome<Opened> {
-        let db = self.open_db(access)?;
+        self.open_with(access, Options::new(), KeyspaceOptions::new())
+    }
+
+    /// Opens the store and the keyspace with options of their own.
+    pub(crate) fn open_with(
+        &self,
+        access: Access,
+        options: Options,
+        keyspace: KeyspaceOptions,
+    ) -> Outcome<Opened> {
         let name = self.keyspace.as_deref().unwrap_or(DEFAULT_KEYSPACE);
+        let options =
+            if name == DEFAULT_KEYSPACE { options.default_keyspace(keyspace.clone()) } else { options };
+        let db = self.open_db_with(access, options)?;
         let known = || -> Outcome<bool> { Ok(db.keyspaces()?.iter().any(|known| known == name)) };
         if access != Access::Create && name != DEFAULT_KEYSPACE && !known()? {
             return Err(cantle::Error::NoKeyspace(name.to_owned()).into());
         }
-        let keyspace = db.keyspace(name, KeyspaceOptions::new())?;
+        let keyspace = db.keyspace(name, keyspace)?;
         Ok(Opened { db, keyspace })
     }
 }

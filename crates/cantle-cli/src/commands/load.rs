@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::input::{self, Input};
 use crate::keyfmt::KeyCodec;
-use crate::output::human_count;
+use crate::output::{human_bytes, human_count, note};
 use crate::progress::Progress;
 use crate::row::csv::CsvFile;
 use crate::row::ndjson::{NdjsonRows, NdjsonShape};
@@ -11,6 +11,7 @@ use crate::row::tsv::{TsvRows, TsvShape};
 use crate::row::{Row, Rows};
 use crate::schema::{KeyColumns, Schema, ValueColumns, ValueForm};
 use crate::store::{Access, KeyArgs, Opened, StoreArgs};
+use crate::tuning::Tuning;
 use cantle::WriteBatch;
 use clap::{ArgGroup, Args, ValueEnum};
 use std::sync::atomic::Ordering;
@@ -51,6 +52,8 @@ pub(crate) struct Load {
     on_error: OnError,
     #[command(flatten)]
     keys: KeyArgs,
+    #[command(flatten, next_help_heading = "Options of the store, for this load")]
+    tuning: Tuning,
 }
 
 const EXAMPLES: &str = "\
@@ -85,7 +88,8 @@ impl Load {
         let source = Source::new(&self, input)?;
         self.check(&source)?;
 
-        let opened = self.store.open(Access::Create)?;
+        let (options, keyspace) = (self.tuning.options(), self.tuning.keyspace_options());
+        let opened = self.store.open_with(Access::Create, options, keyspace)?;
         let schema = self.settle(&opened, &source)?;
         let codec = KeyCodec::new(self.keys.key_format, &schema);
         let mut rows = source.rows(&self, &schema, codec)?;
@@ -94,7 +98,7 @@ impl Load {
             opened.keyspace.set_metadata(&metadata)?;
         }
 
-        let mut loader = Loader::new(&opened, Progress::new("loaded", bytes));
+        let mut loader = Loader::new(&opened, Progress::new("loading", bytes));
         let ended = loader.load(rows.as_mut(), &name, self.on_error, || consumed.load(Ordering::Relaxed));
         // What was loaded before an error stays; the first error is the one to report.
         let written = loader.flush();
@@ -289,7 +293,15 @@ impl<'a> Loader<'a> {
         if self.skipped > SKIPPED_SHOWN {
             self.progress.say(&format!("cantle: {} rows were skipped", human_count(self.skipped)));
         }
-        self.progress.finish(self.rows, self.bytes);
+        let took = self.progress.elapsed();
+        drop(self.progress);
+        note(format_args!(
+            "loaded {} rows, {} of keys and values, in {:.1} s: {} rows/s",
+            human_count(self.rows),
+            human_bytes(self.bytes),
+            took.as_secs_f64(),
+            human_count((self.rows as f64 / took.as_secs_f64().max(0.001)) as u64),
+        ));
     }
 }
 

@@ -9,7 +9,6 @@ pub(crate) mod display;
 pub(crate) mod generator;
 pub(crate) mod latency;
 pub(crate) mod process;
-pub(crate) mod progress;
 pub(crate) mod size;
 pub(crate) mod timeline;
 

@@ -2,8 +2,8 @@
 //!
 //! One cache serves every store that shares a memory budget. An entry is named by the store instance that
 //! loaded it (its *owner*), the file and the offset. Files never change once an entry of them is cached and
-//! file ids are never used again, so entries are never invalidated; those of deleted files are evicted in
-//! time. Eviction is scan-resistant: what is read once does not drive out what is read often.
+//! file ids are never used again, so entries are never invalidated; those of deleted files are forgotten, as
+//! they would fill a large cache with what nobody can ask for. Eviction is scan-resistant: what is read once does not drive out what is read often.
 //!
 //! Invariants: the weight of an entry is the memory that it keeps alive; an entry heavier than an eighth of
 //! the capacity is not admitted, so that a few huge values cannot flush everything else.
@@ -17,6 +17,7 @@ use bytes::Bytes;
 use crossbeam_utils::CachePadded;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+use std::collections::HashSet;
 use std::fmt;
 
 /// Shards have a lock each. One for every 4 MiB keeps even the smallest able to hold an index of a large table;
@@ -68,7 +69,7 @@ impl Weighter<CacheKey, CacheValue> for Weigher {
 
 struct Shared {
     cache: Cache<CacheKey, CacheValue, Weigher, DefaultHashBuilder>,
-    capacity_bytes: AtomicU64,
+    capacity_bytes: u64,
     owners: AtomicU64,
     hits: CachePadded<AtomicU64>,
     misses: CachePadded<AtomicU64>,
@@ -104,7 +105,7 @@ impl BlockCache {
         };
         let shared = Shared {
             cache,
-            capacity_bytes: AtomicU64::new(capacity_bytes),
+            capacity_bytes,
             owners: AtomicU64::new(1),
             hits: CachePadded::default(),
             misses: CachePadded::default(),
@@ -138,21 +139,24 @@ impl BlockCache {
 
     /// Caches an entry, unless it is too big.
     pub(crate) fn insert(&self, file: u64, offset: u64, value: CacheValue) {
-        let capacity_bytes = self.shared.capacity_bytes.load(Ordering::Relaxed);
+        let capacity_bytes = self.shared.capacity_bytes;
         if value.weight_bytes() <= capacity_bytes / ENTRY_FRACTION {
             self.shared.cache.insert(CacheKey { owner: self.owner, file, offset }, value);
         }
     }
 
-    /// Changes the capacity, evicting what no longer fits.
-    pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
-        self.shared.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
-        self.shared.cache.set_capacity(capacity_bytes);
+    /// Lets go of all entries of these files of this owner. Walks the whole cache, shard by shard: call it once
+    /// for many files.
+    pub(crate) fn forget(&self, files: &[u64]) {
+        if !files.is_empty() {
+            let files: HashSet<u64> = files.iter().copied().collect();
+            self.shared.cache.retain(|key, _| key.owner != self.owner || !files.contains(&key.file));
+        }
     }
 
     /// The capacity in bytes.
     pub(crate) fn capacity_bytes(&self) -> u64 {
-        self.shared.capacity_bytes.load(Ordering::Relaxed)
+        self.shared.capacity_bytes
     }
 
     /// Memory that the entries keep alive, in bytes.
@@ -190,6 +194,23 @@ mod tests {
     }
 
     #[test]
+    fn forgotten_files_leave_the_cache_and_others_stay() {
+        let cache = BlockCache::new(1 << 20);
+        let other = cache.for_owner(cache.next_owner());
+        for file in 1..=4 {
+            cache.insert(file, 0, filter(1000));
+        }
+        other.insert(2, 0, filter(1000));
+        let used_bytes = cache.used_bytes();
+        cache.forget(&[]);
+        assert_eq!(cache.used_bytes(), used_bytes);
+        cache.forget(&[2, 3, 9]);
+        assert_eq!([1, 2, 3, 4].map(|file| cache.peek(file, 0).is_some()), [true, false, false, true]);
+        assert!(other.peek(2, 0).is_some(), "files of another store are its own");
+        assert_eq!(cache.used_bytes() * 5, used_bytes * 3);
+    }
+
+    #[test]
     fn the_capacity_bounds_what_is_kept() {
         let cache = BlockCache::new(1 << 20);
         for offset in 0..1_000 {
@@ -197,8 +218,6 @@ mod tests {
             assert!(cache.used_bytes() <= 1 << 20);
         }
         assert!(cache.used_bytes() > 900 << 10, "most of the capacity is used");
-        cache.set_capacity(64 << 10);
-        assert!(cache.used_bytes() <= 64 << 10);
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Chunk {
     writes: AtomicU64,
     /// Extra work that reads did because the chunk is not sorted, in entries.
     read_debt: AtomicU64,
+    /// The oldest snapshot under which a rebalance freed little, plus one; 0 if none did.
+    futile_under: AtomicU64,
 }
 
 /// What the lock guards.
@@ -62,6 +64,7 @@ impl Chunk {
             reads: AtomicU64::new(0),
             writes: AtomicU64::new(0),
             read_debt: AtomicU64::new(0),
+            futile_under: AtomicU64::new(0),
         }
     }
 
@@ -99,6 +102,15 @@ impl Chunk {
 
     pub fn forgive_reads(&self) {
         self.read_debt.store(0, Relaxed);
+    }
+
+    pub fn set_futile(&self, oldest: Option<u64>) {
+        self.futile_under.store(oldest.map_or(0, |oldest| oldest + 1), Relaxed);
+    }
+
+    /// Whether a rebalance for space would free as little as the last one did, while the oldest snapshot is the same.
+    pub fn was_futile(&self, oldest: Option<u64>) -> bool {
+        oldest.is_some_and(|oldest| self.futile_under.load(Relaxed) == oldest + 1)
     }
 
     /// Recent accesses.

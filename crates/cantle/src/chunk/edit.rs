@@ -2,7 +2,7 @@
 
 use super::chunk::Chunk;
 use super::funk::{Dropped, FileRef, Source};
-use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
+use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileKind;
 use crate::manifest::LayoutState;
 use crate::span::Span;
@@ -36,6 +36,7 @@ pub struct FileRecord {
     pub file: u64,
     pub bytes: u64,
     pub user_bytes: u64,
+    pub stale_bytes: u64,
     pub entries: u64,
     /// Where only a part of the chunk's range counts.
     pub span: Option<Span>,
@@ -78,15 +79,18 @@ const DROPPED: u8 = 8;
 
 impl FileRecord {
     fn of(file: &FileRef, chunk: &Span) -> Self {
-        let (kind, bytes, user_bytes, entries) = match &file.source {
-            Source::Log(_) => (FileKind::Log, 0, 0, 0),
-            Source::Table(table) => (FileKind::Table, table.file.bytes(), table.user_bytes, table.entries),
+        let (kind, bytes, user_bytes, stale_bytes, entries) = match &file.source {
+            Source::Log(_) => (FileKind::Log, 0, 0, 0, 0),
+            Source::Table(table) => {
+                (FileKind::Table, table.file.bytes(), table.user_bytes, table.stale_bytes, table.entries)
+            }
         };
         Self {
             kind,
             file: file.file().id,
             bytes,
             user_bytes,
+            stale_bytes,
             entries,
             span: (file.span != *chunk).then(|| file.span.clone()),
             share_bytes: file.share_bytes,
@@ -104,7 +108,7 @@ impl FileRecord {
         );
         put_varint(out, self.file);
         if self.kind == FileKind::Table {
-            for number in [self.bytes, self.user_bytes, self.entries] {
+            for number in [self.bytes, self.user_bytes, self.stale_bytes, self.entries] {
                 put_varint(out, number);
             }
         }
@@ -132,14 +136,17 @@ impl FileRecord {
             file: decoder.varint()?,
             bytes: 0,
             user_bytes: 0,
+            stale_bytes: 0,
             entries: 0,
             span: None,
             share_bytes: None,
             dropped: None,
         };
         if kind == FileKind::Table {
-            (record.bytes, record.user_bytes, record.entries) =
-                (decoder.varint()?, decoder.varint()?, decoder.varint()?);
+            record.bytes = decoder.varint()?;
+            record.user_bytes = decoder.varint()?;
+            record.stale_bytes = decoder.varint()?;
+            record.entries = decoder.varint()?;
         }
         if flags & SPAN != 0 {
             record.span = Some(Span { start: optional_key(decoder)?, end: optional_key(decoder)? });
@@ -268,6 +275,7 @@ impl LayoutState for ChunkMap {
                     file,
                     bytes: 0,
                     user_bytes: 0,
+                    stale_bytes: 0,
                     entries: 0,
                     span: None,
                     share_bytes: None,

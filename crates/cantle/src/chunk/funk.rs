@@ -93,6 +93,8 @@ pub struct FunkSizes {
     pub garbage_bytes: u64,
     /// Files that were dropped whole.
     pub dropped_bytes: u64,
+    /// Puts, about.
+    pub entries: u64,
 }
 
 impl FunkSizes {
@@ -103,6 +105,7 @@ impl FunkSizes {
         self.user_bytes += other.user_bytes;
         self.garbage_bytes += other.garbage_bytes;
         self.dropped_bytes += other.dropped_bytes;
+        self.entries += other.entries;
     }
 }
 
@@ -142,6 +145,7 @@ impl Funk {
                             |total: u64| (total as f64 * bytes as f64 / segment.len().max(1) as f64) as u64;
                         sizes.user_bytes += share(segment.user_bytes.load(Relaxed));
                         sizes.garbage_bytes += share(segment.garbage_bytes.load(Relaxed));
+                        sizes.entries += share(segment.puts.load(Relaxed));
                     }
                 }
                 Source::Table(table) => {
@@ -149,6 +153,8 @@ impl Funk {
                     sizes.tables += 1;
                     if file.dropped.is_none() {
                         sizes.user_bytes += table.user_bytes;
+                        sizes.garbage_bytes += table.stale_bytes;
+                        sizes.entries += table.entries;
                     }
                 }
             }

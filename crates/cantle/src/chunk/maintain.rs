@@ -68,8 +68,9 @@ impl Chunks {
         }
         let counter = self.context.counters.writes.load(Relaxed);
         for op in ops {
-            if op.kind == Kind::DeleteRange {
+            if let Some(bounds) = &op.bounds {
                 chunk.owe_reads(64);
+                self.estimate_deleted(chunk, bounds);
             } else if (counter + op.key.len() as u64).is_multiple_of(SAMPLE) {
                 self.estimate_garbage(chunk, op);
             }
@@ -93,16 +94,35 @@ impl Chunks {
                 return;
             }
         };
-        // A delete leaves nothing; what it deleted is taken for as long as what is written on average.
-        let entry_bytes = match op.kind {
-            Kind::Put => op.key.len() + op.value.len(),
-            _ => (segment.user_bytes.load(Relaxed) / (segment.len() / 512 + 1)) as usize,
-        };
         if overwrites {
-            let bytes = SAMPLE * entry_bytes as u64;
-            segment.garbage_bytes.fetch_add(bytes, Relaxed);
-            self.context.totals.garbage_bytes.fetch_add(bytes as i64, Relaxed);
+            // A delete is taken to have deleted what is as long as the chunk's entries on average.
+            let entry_bytes = match op.kind {
+                Kind::Put => (op.key.len() + op.value.len()) as u64,
+                _ => {
+                    let sizes = funk.sizes();
+                    sizes.user_bytes / sizes.entries.max(1)
+                }
+            };
+            self.add_garbage(segment, SAMPLE * entry_bytes);
         }
+    }
+
+    /// A range delete that covers a part of a chunk.
+    fn estimate_deleted(&self, chunk: &Chunk, bounds: &Bounds) {
+        let funk = chunk.funk.load();
+        let Some(Source::Log(segment)) = funk.files.first().map(|file| &file.source) else { return };
+        let sizes = funk.sizes();
+        match self.approximate_part(&funk, bounds, sizes) {
+            Ok(bytes) => {
+                self.add_garbage(segment, bytes.min(sizes.user_bytes.saturating_sub(sizes.garbage_bytes)))
+            }
+            Err(error) => tracing::debug!(%error, "cannot estimate garbage"),
+        }
+    }
+
+    fn add_garbage(&self, segment: &super::segment::Segment, bytes: u64) {
+        segment.garbage_bytes.fetch_add(bytes, Relaxed);
+        self.context.totals.garbage_bytes.fetch_add(bytes as i64, Relaxed);
     }
 
     /// Has a chunk rebalanced in the background.
@@ -124,7 +144,7 @@ impl Chunks {
             }
             match chunks.rebalance(&chunk) {
                 Ok(_) => {
-                    chunks.after_rebalance(&chunk);
+                    chunks.after_rebalance(&chunk, &sizes);
                     drop(job);
                     chunks.rebalance_for_space();
                 }
@@ -135,7 +155,12 @@ impl Chunks {
         });
     }
 
-    fn after_rebalance(&self, chunk: &Arc<Chunk>) {
+    fn after_rebalance(&self, chunk: &Arc<Chunk>, before: &ChunkSizes) {
+        let left = self.chunk_sizes(chunk).garbage_bytes;
+        if left > before.garbage_bytes / 2 {
+            // An open snapshot keeps it: another rebalance under the same snapshot would free as little.
+            chunk.set_futile(self.context.mvcc.open_versions().first().copied());
+        }
         if self.context.files.held_bytes() > policy::held_limit_bytes(&self.limits(), &self.sizes()) {
             self.context.checkpoints.want();
             self.context.pool.wake();
@@ -155,7 +180,13 @@ impl Chunks {
             if self.jobs.active.load(Relaxed) >= JOBS_MAX {
                 return;
             }
-            if policy::over_bytes(&limits, &self.sizes()) == 0 {
+            let sizes = self.sizes();
+            if policy::over_bytes(&limits, &sizes) == 0 {
+                return;
+            }
+            if policy::must_wait_for_checkpoint(&limits, &sizes) {
+                self.context.checkpoints.want();
+                self.context.pool.wake();
                 return;
             }
             let Some(chunk) = self.best_candidate() else { return };
@@ -166,12 +197,14 @@ impl Chunks {
     fn best_candidate(&self) -> Option<Arc<Chunk>> {
         /// A chunk of which less is garbage is not worth rewriting.
         const GAIN_MIN: f64 = 0.02;
+        let oldest = self.context.mvcc.open_versions().first().copied();
         let mut candidates = self.jobs.candidates.lock();
         for _ in 0..2 {
             while let Some(chunk) = candidates.pop() {
                 if let Some(chunk) = chunk.upgrade()
                     && !chunk.queued.load(Relaxed)
                     && !chunk.is_changing()
+                    && !chunk.was_futile(oldest)
                     && policy::gain(&self.chunk_sizes(&chunk)) >= GAIN_MIN
                 {
                     return Some(chunk);

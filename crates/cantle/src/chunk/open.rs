@@ -140,6 +140,7 @@ impl Opener<'_> {
                 FileKind::Table => Source::Table(Arc::new(TableHandle {
                     file,
                     user_bytes: record.user_bytes,
+                    stale_bytes: record.stale_bytes,
                     entries: record.entries,
                 })),
                 _ => {

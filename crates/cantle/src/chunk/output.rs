@@ -74,6 +74,7 @@ struct Current {
     file: Arc<StoreFile>,
     builder: TableBuilder,
     bytes: u64,
+    stale_bytes: u64,
     growing: i64,
 }
 
@@ -159,11 +160,14 @@ impl<'a> Output<'a> {
             let builder =
                 TableBuilder::new(handle, file.path.clone(), header, self.context.options().table.clone());
             let builder = builder.inspect_err(|_| self.context.files.discard(&file))?;
-            self.current = Some(Current { file, builder, bytes: 0, growing: 0 });
+            self.current = Some(Current { file, builder, bytes: 0, stale_bytes: 0, growing: 0 });
         }
         let Some(current) = &mut self.current else { return Ok(()) };
-        for entry in &entries.entries {
+        for (index, entry) in entries.entries.iter().enumerate() {
             current.builder.add(&entry.key, entry.version, entry.kind, &entry.value)?;
+            if index > 0 && entry.kind == Kind::Put {
+                current.stale_bytes += (entry.key.len() + entry.value.len()) as u64;
+            }
         }
         current.bytes += entries.bytes();
         let grown = current.builder.bytes_estimate() as i64 - current.growing;
@@ -174,13 +178,16 @@ impl<'a> Output<'a> {
     }
 
     fn end_table(&mut self) -> Result<()> {
-        let Some(Current { file, builder, growing, .. }) = self.current.take() else { return Ok(()) };
+        let Some(Current { file, builder, stale_bytes, growing, .. }) = self.current.take() else {
+            return Ok(());
+        };
         let finished = builder.finish(true);
         self.growing_bytes.fetch_sub(growing, Relaxed);
         let meta = finished.inspect_err(|_| self.context.files.discard(&file))?;
         file.set_bytes(meta.file_bytes);
         self.context.counters.table_bytes_written.fetch_add(meta.file_bytes, Relaxed);
-        let table = Arc::new(TableHandle { file, user_bytes: meta.user_bytes, entries: meta.entries });
+        let table =
+            Arc::new(TableHandle { file, user_bytes: meta.user_bytes, stale_bytes, entries: meta.entries });
         self.pieces.push(Piece { start: self.start.take(), table, reused: false });
         Ok(())
     }

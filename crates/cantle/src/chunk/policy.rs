@@ -104,6 +104,12 @@ pub fn over_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
     keyspace.file_bytes.saturating_sub(keyspace.freeing_bytes).saturating_sub(allowed)
 }
 
+/// Whether what a rebalance would add must wait until a checkpoint has freed what others left behind: the bound
+/// would be exceeded for no lasting gain.
+pub fn must_wait_for_checkpoint(limits: &Limits, keyspace: &KeyspaceSizes) -> bool {
+    keyspace.held_bytes > held_limit_bytes(limits, keyspace) && excess(limits, keyspace) > 0.0
+}
+
 /// How far the bound is exceeded now, as a fraction of it.
 pub fn excess(limits: &Limits, keyspace: &KeyspaceSizes) -> f64 {
     if limits.log_bytes.is_some() {

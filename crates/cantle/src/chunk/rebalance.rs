@@ -52,8 +52,7 @@ impl Chunks {
         }
         // What frees space may use what is set aside for that.
         let pieces = self.context.reserve.with(|| self.merge_files(&input))?;
-        let cancel =
-            |pieces: &[Piece]| pieces.iter().for_each(|piece| self.context.files.discard(&piece.table.file));
+        let cancel = |pieces: &[Piece]| pieces.iter().for_each(|piece| piece.discard(&self.context));
         let flipped = if pieces.len() > 1 {
             self.split(chunk, &input, &pieces)
         } else {
@@ -274,7 +273,7 @@ fn keep_versions(
     deletes.sort_by(|a, b| b.source.cmp(&a.source).then(a.offset.cmp(&b.offset)));
     let mut kept = Vec::new();
     let mut newer: Option<u64> = None;
-    let mut take = |version: u64, newer: &mut Option<u64>| {
+    let take = |version: u64, newer: &mut Option<u64>| {
         let needed = keep.needed(*newer, version);
         *newer = Some(version);
         needed

@@ -58,6 +58,8 @@ pub struct Segment {
     pub garbage_bytes: AtomicU64,
     /// Bytes of keys and values of its puts.
     pub user_bytes: AtomicU64,
+    /// How many these are; of an old segment not known.
+    pub puts: AtomicU64,
     dirty: AtomicBool,
     /// The memory of its index is no longer accounted for.
     forgotten: AtomicBool,
@@ -97,6 +99,7 @@ impl Segment {
             garbage_bytes: AtomicU64::new(recorded.garbage_bytes),
             // Of an old segment only the length is known: records and index are about 3 % of it.
             user_bytes: AtomicU64::new((recorded.len.saturating_sub(HEADER_BYTES)) / 100 * 97),
+            puts: AtomicU64::new(0),
             dirty: AtomicBool::new(false),
             forgotten: AtomicBool::new(false),
             tail: Tail { flushed: AtomicU64::new(u64::MAX), ..Tail::default() },
@@ -105,11 +108,6 @@ impl Segment {
 
     pub fn len(&self) -> u64 {
         self.len.load(Acquire)
-    }
-
-    /// Whether nothing was ever written to it.
-    pub fn is_empty(&self) -> bool {
-        self.len() <= HEADER_BYTES && !self.open_ended
     }
 
     pub fn set_len(&self, len: u64) {

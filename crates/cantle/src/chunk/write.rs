@@ -187,9 +187,10 @@ impl<'a> Write<'a> {
             .collect();
         let removed = restored.iter().map(|record| record.id).collect();
         if let Err(error) = self.append_edit(&ChunkEdit::Replace { removed, added: restored }) {
-            self.chunks.context.health.fail(format!(
-                "{error}; a range delete that failed cannot be taken back: reopen the store"
-            ));
+            self.chunks
+                .context
+                .health
+                .fail(format!("{error}; a range delete that failed cannot be taken back: reopen the store"));
         }
     }
 
@@ -262,8 +263,7 @@ impl PreparedWrite for Write<'_> {
             }
         }
         // Estimates and jobs need no lock; a put's own chunk is looked at after it is released.
-        let touched: Vec<_> =
-            self.units.drain(..).map(|unit| (unit.chunk, unit.ops, unit.effect)).collect();
+        let touched: Vec<_> = self.units.drain(..).map(|unit| (unit.chunk, unit.ops, unit.effect)).collect();
         for (chunk, ops, effect) in touched.into_iter().filter(|(_, _, effect)| *effect != Effect::Nothing) {
             let dropped = effect == Effect::Drop;
             self.chunks.after_write(&chunk, ops.iter().map(|&op| &self.ops[op]), dropped);
@@ -322,7 +322,7 @@ impl Unit {
         let segment = active.segment.clone();
         let Some(memory) = segment.loaded().and_then(|parts| parts.memory.clone()) else { return };
         let memory_before = memory.bytes();
-        let mut user_bytes = 0;
+        let (mut user_bytes, mut puts) = (0, 0);
         for (&op, &place) in self.ops.iter().zip(&self.places) {
             let op = &ops[op];
             match &op.bounds {
@@ -336,12 +336,14 @@ impl Unit {
             }
             if op.kind == Kind::Put {
                 user_bytes += (op.key.len() + op.value.len()) as u64;
+                puts += 1;
             }
         }
         let written = self.new_end - active.end;
         active.end = self.new_end;
         segment.set_len(self.new_end);
         segment.user_bytes.fetch_add(user_bytes, Relaxed);
+        segment.puts.fetch_add(puts, Relaxed);
         chunks.context.totals.user_bytes.fetch_add(user_bytes as i64, Relaxed);
         chunks.context.totals.log_bytes.fetch_add(written as i64, Relaxed);
         let context = &chunks.context;

@@ -2,6 +2,7 @@
 
 use super::keyspace::KeyspaceInner;
 use super::snapshot::Snapshot;
+use super::write::note_corruption;
 use crate::bounds::Bounds;
 use crate::error::Result;
 use crate::layout::PairCursor;
@@ -102,7 +103,7 @@ impl Range {
         if self.finished {
             return None;
         }
-        let pair = self.step(forward).transpose();
+        let pair = self.step(forward).inspect_err(note_corruption).transpose();
         self.finished = !matches!(pair, Some(Ok(_)));
         pair
     }

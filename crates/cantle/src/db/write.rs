@@ -19,6 +19,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
 use crate::value::Value;
 use bytes::Bytes;
+use std::time::Duration;
 
 /// The longest key.
 const KEY_BYTES_MAX: usize = 64 << 10;
@@ -28,6 +29,16 @@ const VALUE_BYTES_MAX: usize = 1 << 30;
 const JOURNAL_OP_BYTES: usize = 5 + 1 + 10 + 10;
 /// A commit record, or the head of a write's.
 const JOURNAL_HEAD_BYTES: usize = 1 + 4 * 10;
+
+/// A write that takes longer is reported.
+const STALL: Duration = Duration::from_millis(100);
+
+/// A read met damage.
+pub(super) fn note_corruption(error: &Error) {
+    if error.is_corruption() {
+        tracing::error!(%error, "corruption");
+    }
+}
 
 /// A keyspace and what is done to it.
 struct Part {
@@ -51,7 +62,14 @@ impl Store {
     pub(super) fn get(&self, keyspace: &KeyspaceInner, key: &[u8], at: u64) -> Result<Option<Bytes>> {
         self.check_open()?;
         keyspace.check()?;
-        keyspace.layout.get(key, at)
+        keyspace.layout.get(key, at).inspect_err(note_corruption)
+    }
+
+    fn note_duration(&self, elapsed: Duration) {
+        self.write_longest_nanos.fetch_max(elapsed.as_nanos() as u64, Relaxed);
+        if elapsed >= STALL {
+            tracing::warn!(?elapsed, queued = self.substrate.pool.queued(), "a write stalled");
+        }
     }
 
     pub(super) fn write_one(&self, keyspace: &Arc<KeyspaceInner>, op: Op) -> Result<()> {
@@ -63,7 +81,7 @@ impl Store {
         let lsn = self.commit(&mut [(&mut *prepared, keyspace.id, &ops)])?;
         drop(prepared);
         self.acknowledge(lsn, None)?;
-        self.write_longest_nanos.fetch_max(started.elapsed().as_nanos() as u64, Relaxed);
+        self.note_duration(started.elapsed());
         Ok(())
     }
 
@@ -119,7 +137,7 @@ impl Store {
         };
         drop(prepared);
         self.acknowledge(lsn, durability)?;
-        self.write_longest_nanos.fetch_max(started.elapsed().as_nanos() as u64, Relaxed);
+        self.note_duration(started.elapsed());
         Ok(())
     }
 

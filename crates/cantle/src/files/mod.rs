@@ -38,6 +38,8 @@ pub struct Files {
     /// Unlinked only while no backup is being made.
     pinned: AtomicUsize,
     waiting: Mutex<Vec<PathBuf>>,
+    /// Tables that were unlinked, and that caches may still keep open.
+    gone: Mutex<Vec<u64>>,
 }
 
 /// One file. Lives as long as somebody reads it or refers to it.
@@ -94,6 +96,7 @@ impl Files {
             held_bytes: AtomicU64::new(0),
             pinned: AtomicUsize::new(0),
             waiting: Mutex::new(Vec::new()),
+            gone: Mutex::new(Vec::new()),
         }
     }
 
@@ -202,6 +205,11 @@ impl Files {
         }
     }
 
+    /// Tables that were unlinked since the last call. Whoever keeps them open keeps their space from being freed.
+    pub fn take_gone(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.gone.lock())
+    }
+
     /// Keeps every file that exists now from being unlinked until `unpin`.
     pub fn pin(&self) {
         self.pinned.fetch_add(1, AcqRel);
@@ -278,6 +286,9 @@ impl Drop for StoreFile {
             self.files.handles.remove(self.id);
             self.files.unlink(&self.path);
             self.files.dir_dirty.store(true, Release);
+            if self.kind == FileKind::Table {
+                self.files.gone.lock().push(self.id);
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::encode_record;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::vfs::{OpenMode, VfsFile};
 use std::path::PathBuf;
@@ -19,6 +20,8 @@ pub struct Manifest {
     files: Arc<Files>,
     new_layout: NewLayoutState,
     inner: Mutex<Inner>,
+    /// The file's length, for statistics.
+    bytes: AtomicU64,
 }
 
 struct Inner {
@@ -44,7 +47,7 @@ impl Manifest {
     /// Creates the first manifest of a store, durable when this returns.
     pub fn create(files: Arc<Files>, new_layout: NewLayoutState, edits: &[Edit]) -> Result<Self> {
         let inner = write_new(&files, edits.iter().cloned())?;
-        Ok(Self { files, new_layout, inner: Mutex::new(inner) })
+        Ok(Self { files, new_layout, bytes: AtomicU64::new(inner.len), inner: Mutex::new(inner) })
     }
 
     /// Goes on with a manifest that was replayed up to `end`; cuts off what stands behind.
@@ -60,12 +63,15 @@ impl Manifest {
             file.set_len(end).map_err(|e| Error::io("truncate", &path, e))?;
         }
         let inner = Inner { path, file, header, len: end, base_bytes: end, broken: false, dirty: true };
-        Ok(Self { files, new_layout, inner: Mutex::new(inner) })
+        Ok(Self { files, new_layout, bytes: AtomicU64::new(inner.len), inner: Mutex::new(inner) })
     }
 
     /// Appends edits in one write: after the death of the process all of them are there or none.
     pub fn append(&self, edits: &[Edit]) -> Result<()> {
-        self.inner.lock().append(edits)
+        let mut inner = self.inner.lock();
+        inner.append(edits)?;
+        self.bytes.store(inner.len, Relaxed);
+        Ok(())
     }
 
     pub fn lock(&self) -> Locked<'_> {
@@ -77,7 +83,7 @@ impl Manifest {
     }
 
     pub fn bytes(&self) -> u64 {
-        self.inner.lock().len
+        self.bytes.load(Relaxed)
     }
 
     /// Whether there are edits that no checkpoint covers.
@@ -95,9 +101,11 @@ impl Locked<'_> {
             return self.rewrite(checkpoint);
         }
         inner.append(std::slice::from_ref(&checkpoint))?;
-        inner.file.sync_data().map_err(|e| Error::io("sync", &inner.path, e))?;
         inner.dirty = false;
-        Ok(())
+        let (file, path) = (inner.file.clone(), inner.path.clone());
+        // Others go on meanwhile: what they append behind the checkpoint is provisional, durable or not.
+        drop(self);
+        file.sync_data().map_err(|e| Error::io("sync", &path, e))
     }
 
     fn rewrite(mut self, checkpoint: Edit) -> Result<()> {

@@ -19,7 +19,7 @@ impl Tables {
         Self { open: Cache::new(usize::try_from(limit / 4).unwrap_or(256).clamp(16, 32_768)) }
     }
 
-    /// The table will hardly be read any more.
+    /// Closes a table that nothing current refers to any more.
     pub fn forget(&self, id: u64) {
         self.open.remove(&id);
     }
@@ -33,8 +33,10 @@ impl Tables {
 #[derive(Debug)]
 pub struct TableHandle {
     pub file: Arc<StoreFile>,
-    /// Bytes of keys and values of its live entries.
+    /// Bytes of keys and values of its puts.
     pub user_bytes: u64,
+    /// Of these, what only snapshots saw when it was written.
+    pub stale_bytes: u64,
     pub entries: u64,
 }
 

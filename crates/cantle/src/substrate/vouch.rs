@@ -26,7 +26,7 @@ const PREVIOUS_COUNTS: u8 = 2;
 
 pub struct Vouch {
     path: PathBuf,
-    file: Option<Arc<dyn VfsFile>>,
+    file: Arc<dyn VfsFile>,
     block: Mutex<Block>,
 }
 
@@ -114,12 +114,7 @@ impl Vouch {
             Ok(file)
         };
         let file = begin().map_err(|e| Error::io("write", &path, e))?;
-        Ok(Self { path, file: Some(file), block: Mutex::new(block) })
-    }
-
-    /// For stores that write nothing.
-    pub fn none() -> Self {
-        Self { path: PathBuf::new(), file: None, block: Mutex::default() }
+        Ok(Self { path, file, block: Mutex::new(block) })
     }
 
     /// Nothing is vouched for any more.
@@ -130,9 +125,9 @@ impl Vouch {
         }
         block.vouched = false;
         block.previous_counts = false;
-        let Some(file) = &self.file else { return Ok(()) };
-        file.write_at(&block.encode(), 0)
-            .and_then(|()| file.sync_data())
+        self.file
+            .write_at(&block.encode(), 0)
+            .and_then(|()| self.file.sync_data())
             .map_err(|e| Error::io("write", &self.path, e))
     }
 }
@@ -140,6 +135,18 @@ impl Vouch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::documented::assert_documented;
+
+    #[test]
+    fn the_documented_block_is_what_is_written() {
+        let identity = b"7e6b1f62-5c0d-4d3a-9a53-0d6f2a8c1b47 254:0 ext4 4711".to_vec();
+        let block = Block { epoch: 3, vouched: true, previous_counts: true, identity };
+        let bytes = block.encode();
+        let page = include_str!("../../docs/format/pagecache.md");
+        assert_documented(page, &bytes[..80], 0);
+        assert!(bytes[80..4092].iter().all(|&byte| byte == 0));
+        assert_documented(page, &bytes[4080..], 4080);
+    }
 
     #[test]
     fn a_block_round_trips_and_any_flipped_bit_vouches_for_nothing() {

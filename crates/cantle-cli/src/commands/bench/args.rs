@@ -4,7 +4,8 @@ use super::records::{RECORDS_MAX, VALUE_BYTES};
 use super::workload::Workload;
 use crate::measure::generator::Distribution;
 use crate::measure::size::parse_size;
-use cantle::{Compression, Durability, KeyspaceOptions, Options};
+use crate::tuning::Tuning;
+use cantle::Options;
 use std::path::PathBuf;
 
 /// Measure this machine with the workloads of the papers
@@ -53,25 +54,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 0.99, value_parser = parse_theta)]
     pub(crate) theta: f64,
 
-    /// The store's memory budget, as in 256MiB [default: the store's own]
-    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
-    pub(crate) memory: Option<u64>,
-
-    /// What an acknowledged write survives
-    #[arg(long, value_enum, default_value_t = Survives::Process)]
-    pub(crate) durability: Survives,
-
-    /// Bound on bytes on disk per live byte
-    #[arg(long, value_name = "RATIO", default_value_t = 1.5)]
-    pub(crate) space_amplification: f64,
-
-    /// Compression of tables: none, lz4, zstd or zstd:LEVEL
-    #[arg(long, default_value = "none", value_parser = parse_compression)]
-    pub(crate) compression: Compression,
-
-    /// The size at which a chunk splits, as in 8MiB [default: the store's own]
-    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
-    pub(crate) chunk_bytes: Option<u64>,
+    #[command(flatten)]
+    pub(crate) tuning: Tuning,
 
     /// A fixed limit of a chunk's log, as in 2MiB [default: follows from the space bound]
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
@@ -110,55 +94,14 @@ pub(crate) struct Args {
     pub(crate) open_child: Option<PathBuf>,
 }
 
-/// The store's durability as an argument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Survives {
-    /// Nothing until the next checkpoint
-    Buffered,
-    /// The end of the process
-    Process,
-    /// Power loss
-    Sync,
-}
-
-impl Survives {
-    /// The library's name for it.
-    pub(crate) fn durability(self) -> Durability {
-        match self {
-            Self::Buffered => Durability::Buffered,
-            Self::Process => Durability::Process,
-            Self::Sync => Durability::Sync,
-        }
-    }
-
-    /// As given on the command line.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Buffered => "buffered",
-            Self::Process => "process",
-            Self::Sync => "sync",
-        }
-    }
-}
-
 impl Args {
     /// The options that the store is opened with.
     pub(crate) fn store_options(&self) -> Options {
-        let mut keyspace = KeyspaceOptions::new()
-            .space_amplification(self.space_amplification)
-            .compression(self.compression)
-            .log_index(!self.no_log_index);
-        if let Some(bytes) = self.chunk_bytes {
-            keyspace = keyspace.chunk_bytes(bytes);
-        }
+        let mut keyspace = self.tuning.keyspace_options().log_index(!self.no_log_index);
         if let Some(bytes) = self.log_bytes {
             keyspace = keyspace.log_bytes(bytes);
         }
-        let mut options = Options::new().durability(self.durability.durability()).default_keyspace(keyspace);
-        if let Some(bytes) = self.memory {
-            options = options.memory_budget(bytes);
-        }
-        options
+        self.tuning.options().default_keyspace(keyspace)
     }
 
     /// Threads that run operations.
@@ -211,37 +154,12 @@ fn parse_theta(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The level that `zstd` alone means: Zstandard's own default.
-const ZSTD_LEVEL: i32 = 3;
-
-fn parse_compression(text: &str) -> Result<Compression, String> {
-    let wrong = || format!("{text:?} is no compression: give none, lz4, zstd or zstd:LEVEL with 1 to 22");
-    match text {
-        "none" => Ok(Compression::None),
-        "lz4" => Ok(Compression::Lz4),
-        "zstd" => Ok(Compression::Zstd(ZSTD_LEVEL)),
-        _ => {
-            let level = text.strip_prefix("zstd:").and_then(|level| level.parse::<i32>().ok());
-            level.filter(|level| (1..=22).contains(level)).map(Compression::Zstd).ok_or_else(wrong)
-        }
-    }
-}
-
-/// A compression as given on the command line.
-pub(crate) fn compression_name(compression: Compression) -> String {
-    match compression {
-        Compression::None => "none".into(),
-        Compression::Lz4 => "lz4".into(),
-        Compression::Zstd(level) => format!("zstd:{level}"),
-        other => format!("{other:?}"),
-    }
-}
-
 const _: () = assert!(VALUE_BYTES == 800, "the help text says 800");
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cantle::Compression;
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -274,7 +192,7 @@ mod tests {
         assert_eq!(args.distribution, [Distribution::Uniform, Distribution::Latest]);
         assert_eq!(args.operation_count(Workload::P), 50_000);
         assert_eq!(args.operation_count(Workload::InsertRandom), 20_000);
-        assert_eq!((args.memory, args.compression), (Some(64 << 20), Compression::Zstd(9)));
+        assert_eq!((args.tuning.memory, args.tuning.compression), (Some(64 << 20), Compression::Zstd(9)));
     }
 
     #[test]

@@ -13,7 +13,8 @@ use crate::measure::disk;
 use crate::measure::display;
 use crate::measure::failed;
 use crate::measure::generator::{Permutation, Random};
-use crate::measure::progress::Progress;
+use crate::progress::Progress;
+use crate::tuning::Survives;
 use serde::Serialize;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -117,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Outcome<bool> {
         first_get_max_ms: ms(longest),
         missing,
         wrong,
-        durability: args.durability.name(),
+        durability: args.tuning.durability.name(),
         seed: args.seed,
         cantle_version: env!("CARGO_PKG_VERSION"),
     };
@@ -127,7 +128,7 @@ pub(crate) fn run(args: &Args) -> Outcome<bool> {
         writeln!(std::io::stderr(), "the store is kept in {}", dir.display())?;
     }
     // A buffered store may lose what came after its last checkpoint.
-    let may_lose = args.durability == super::args::Survives::Buffered;
+    let may_lose = args.tuning.durability == Survives::Buffered;
     Ok(opening.wrong == 0 && (opening.missing == 0 || may_lose))
 }
 
@@ -167,7 +168,7 @@ pub(crate) fn child(args: &Args, dir: &Path) -> Outcome {
     let values = Values::new(args.seed);
     phase::load(&db, &values, args.records, args.seed)?;
     let puts = overwrites(args);
-    let mut progress = Progress::new("overwrite", puts);
+    let mut progress = Progress::new("overwrite", Some(puts));
     let mut random = Random::stream(args.seed, 2);
     let order = Permutation::new(args.records, args.seed);
     let mut value = [0; VALUE_BYTES];

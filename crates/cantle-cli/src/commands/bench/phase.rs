@@ -13,8 +13,8 @@ use crate::measure::failed;
 use crate::measure::generator::{Chooser, Permutation, Random};
 use crate::measure::latency::Latencies;
 use crate::measure::process::{self, DeviceBytes};
-use crate::measure::progress::Progress;
 use crate::measure::timeline::Timeline;
+use crate::progress::Progress;
 use cantle::{Db, Stats};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -141,7 +141,7 @@ impl Phase<'_> {
     pub(crate) fn run(&self) -> Fallible<Outcome> {
         let (done, any_failed) = (AtomicU64::new(0), AtomicBool::new(false));
         let stats_before = self.db.stats();
-        let mut progress = Progress::new(&self.title, self.operations);
+        let mut progress = Progress::new(&self.title, Some(self.operations));
         let peak_is_of_phase = process::reset_peak_resident();
         let device_before = DeviceBytes::now();
         let first_insert = self.population.existing();
@@ -318,7 +318,7 @@ impl Phase<'_> {
 /// Puts the records `0..records` in key order by one thread, then syncs: the start of every YCSB experiment.
 /// Returns how long it took.
 pub(crate) fn load(db: &Db, values: &Values, records: u64, seed: u64) -> Fallible<Duration> {
-    let mut progress = Progress::new("load", records);
+    let mut progress = Progress::new("load", Some(records));
     let mut random = Random::stream(seed, u64::MAX - 1);
     let mut value = [0; VALUE_BYTES];
     let start = Instant::now();
@@ -341,7 +341,7 @@ pub(crate) fn warm_up(
     newest: u64,
     seed: u64,
 ) -> cantle::Result<()> {
-    let mut progress = Progress::new("warm up", operations);
+    let mut progress = Progress::new("warm up", Some(operations));
     let (mut chooser, mut random) = (chooser.clone(), Random::stream(seed, u64::MAX - 2));
     for number in 0..operations {
         db.get_with(records::key(chooser.next(&mut random, newest)), |_| ())?;

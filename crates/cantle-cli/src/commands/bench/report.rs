@@ -1,6 +1,6 @@
 //! What is printed of one phase, for machines and for people.
 
-use super::args::{Args, compression_name};
+use super::args::Args;
 use super::phase::Outcome;
 use super::records::{KEY_BYTES, VALUE_BYTES};
 use super::workload::{Operation, Workload};
@@ -9,6 +9,7 @@ use crate::measure::generator::Distribution;
 use crate::measure::latency::Percentiles;
 use crate::measure::process;
 use crate::measure::timeline::INTERVAL_MS;
+use crate::tuning::compression_name;
 use cantle::Stats;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -191,11 +192,11 @@ impl Report {
                 theta: args.theta,
                 key_bytes: KEY_BYTES,
                 value_bytes: VALUE_BYTES,
-                memory_bytes: args.memory,
-                durability: args.durability.name(),
-                space_amplification: args.space_amplification,
-                compression: compression_name(args.compression),
-                chunk_bytes: args.chunk_bytes,
+                memory_bytes: args.tuning.memory,
+                durability: args.tuning.durability.name(),
+                space_amplification: args.tuning.space_amplification,
+                compression: compression_name(args.tuning.compression),
+                chunk_bytes: args.tuning.chunk_bytes,
                 log_bytes: args.log_bytes,
                 log_index: !args.no_log_index,
                 warmup: args.warmup,

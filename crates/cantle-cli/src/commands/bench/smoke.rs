@@ -6,6 +6,7 @@ use super::workload::Workload;
 use super::{Bench, Workplace, plan};
 use crate::failure::Outcome;
 use crate::measure::generator::Distribution;
+use crate::tuning::Tuning;
 use std::io::Write;
 
 /// Records of the store: a few chunks of the size below.
@@ -25,12 +26,16 @@ const THREADS: u64 = 3;
 
 /// Runs everything; whether every record was there and right.
 pub(crate) fn run(args: &Args) -> Outcome<bool> {
+    let tuning = Tuning {
+        memory: Some(args.tuning.memory.unwrap_or(MEMORY_BYTES)),
+        chunk_bytes: Some(args.tuning.chunk_bytes.unwrap_or(CHUNK_BYTES)),
+        ..args.tuning.clone()
+    };
     let tiny = Args {
+        tuning,
         records: RECORDS,
         operations: Some(OPERATIONS),
         threads: Some(THREADS),
-        memory: Some(args.memory.unwrap_or(MEMORY_BYTES)),
-        chunk_bytes: Some(args.chunk_bytes.unwrap_or(CHUNK_BYTES)),
         overwrites: None,
         warmup: 100,
         ..args.clone()

@@ -128,7 +128,11 @@ pub(crate) fn write_and_kill(narrator: &mut Narrator, dir: &Path) -> Outcome<u64
 pub(crate) fn check(narrator: &mut Narrator, db: &Db, acknowledged: u64, open: Duration) -> Outcome {
     let stats = db.stats();
     let log_bytes = stats.keyspaces.iter().map(|keyspace| keyspace.log_bytes).sum();
-    narrator.say(&format!("opened again in {}, with {} in logs", duration(open), bytes(log_bytes)))?;
+    narrator.say(&format!(
+        "opened again in {}: none of the {} in logs is read before its chunk is",
+        duration(open),
+        bytes(log_bytes)
+    ))?;
     let plan = Bookings::new();
     let started = Instant::now();
     let mut there = vec![false; BOOKINGS as usize];

@@ -8,7 +8,7 @@ use crate::measure::disk;
 use crate::measure::display::{bytes, count, duration, rate, ratio};
 use crate::measure::failed;
 use crate::measure::process::{self, DeviceBytes};
-use crate::measure::progress::Progress;
+use crate::progress::Progress;
 use cantle::Db;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
@@ -81,7 +81,7 @@ pub(crate) fn load(
     process::reset_peak_resident();
     let device_before = DeviceBytes::now();
     let started = Instant::now();
-    let mut progress = Progress::new("loading", rows_max.unwrap_or(BUNDLED_ROWS));
+    let mut progress = Progress::new("loading", Some(rows_max.unwrap_or(BUNDLED_ROWS)));
     while rows_max.is_none_or(|max| digest.rows < max) {
         match reader.next()? {
             None => break,
@@ -124,7 +124,7 @@ pub(crate) fn load(
     let (log, tables) = (written(|k| k.log_bytes_written), written(|k| k.table_bytes_written));
     let by_kernel = device_amplification.map_or("no figure".into(), |ratio| format!("{ratio:.2}"));
     narrator.say(&format!(
-        "written per user byte: {by_kernel} by the kernel's count, {:.2} by the store's (log {:.2}, tables {:.2})",
+        "written per byte of them: {by_kernel} by the kernel's count, {:.2} by the store's (logs {:.2}, tables {:.2})",
         ratio(log + tables, digest.bytes),
         ratio(log, digest.bytes),
         ratio(tables, digest.bytes)

@@ -64,6 +64,9 @@ impl Delays {
 
 /// The answers as the file gives them, found row by row while it is loaded: no range, no order, no store.
 pub(crate) struct Expected {
+    /// How the keys of the three airlines and airports begin. Rows of others are passed over undecoded, so that
+    /// the file's answers cost the load next to nothing.
+    beginnings: [Vec<u8>; 3],
     united: BTreeSet<Vec<u8>>,
     /// The latest so far; the earliest of them goes when there are more than [`LAST`].
     delta: BTreeSet<(i64, Vec<u8>)>,
@@ -75,6 +78,7 @@ pub(crate) struct Expected {
 impl Expected {
     pub(crate) fn new(questions: &Questions) -> Self {
         Self {
+            beginnings: [("UA", "EWR"), ("DL", "LGA"), ("B6", "JFK")].map(|place| key::encode(&place)),
             united: BTreeSet::new(),
             delta: BTreeSet::new(),
             jetblue: Delays::default(),
@@ -85,6 +89,9 @@ impl Expected {
 
     /// Takes a row of the file into account.
     pub(crate) fn see(&mut self, columns: &Columns, key: &[u8], value: &[u8]) -> Outcome {
+        if !self.beginnings.iter().any(|beginning| key.starts_with(beginning)) {
+            return Ok(());
+        }
         let flight = Flight::read(columns, key, value)?;
         let at = flight.scheduled_micros;
         match (flight.carrier.as_str(), flight.origin.as_str()) {
@@ -124,24 +131,6 @@ impl Questions {
         })
     }
 
-    /// Asks all three `times` times over and forgets the answers; returns how many rows were read.
-    pub(crate) fn repeat(&self, db: &Db, times: u64) -> Outcome<u64> {
-        let mut rows = 0;
-        for _ in 0..times {
-            for range in [&self.united, &self.jetblue] {
-                for pair in db.range(range.clone()) {
-                    pair?;
-                    rows += 1;
-                }
-            }
-            for pair in db.range(self.delta.clone()).rev().take(LAST) {
-                pair?;
-                rows += 1;
-            }
-        }
-        Ok(rows)
-    }
-
     /// United's departures from Newark on one morning; returns how long the scan took.
     pub(crate) fn united(
         &self,
@@ -158,6 +147,9 @@ impl Questions {
             hour(MORNING_HOURS.start),
             hour(MORNING_HOURS.end)
         ))?;
+        narrator.say(
+            "an airline's departures from one airport are neighbours: the answer is one stretch of keys",
+        )?;
         narrator.code(&format!("$ cantle scan {dir} \\"))?;
         narrator.code(&format!("      --from UA,EWR,{from} --to UA,EWR,{to}"))?;
         narrator.code("for pair in db.range(from..to) { let (key, value) = pair?; … }")?;
@@ -194,6 +186,8 @@ impl Questions {
         expected: &Expected,
     ) -> Outcome<Duration> {
         narrator.step("The last ten Delta departures from LaGuardia")?;
+        narrator
+            .say("the same kind of stretch, read from its end: what lies before the ten is not touched")?;
         narrator.code(&format!("$ cantle scan {dir} --prefix DL,LGA --reverse --limit {LAST}"))?;
         narrator.code(&format!("db.range(cantle::key::range_of(&(\"DL\", \"LGA\"))).rev().take({LAST})"))?;
         narrator.say("")?;
@@ -233,6 +227,7 @@ impl Questions {
             "JetBlue's mean delay out of Kennedy in the week of {}",
             WEEK.strftime("%-d %B %Y")
         ))?;
+        narrator.say("sums read the week's rows and no others; times are New York's, keys hold UTC")?;
         narrator.code(&format!("$ cantle scan {dir} \\"))?;
         narrator.code(&format!("      --from B6,JFK,{from} --to B6,JFK,{to} --format json"))?;
         narrator.say("")?;

@@ -1,0 +1,107 @@
+//! Options of a store and its keyspace as arguments, for the commands that write much.
+
+use crate::measure::size::parse_size;
+use cantle::{Compression, Durability, KeyspaceOptions, Options};
+
+/// A store does not remember them: they hold for the command that is given them.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Tuning {
+    /// The store's memory budget, as in 256MiB [default: a quarter of the machine's, at most 4GiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) memory: Option<u64>,
+
+    /// What an acknowledged write survives
+    #[arg(long, value_enum, default_value_t = Survives::Process)]
+    pub(crate) durability: Survives,
+
+    /// Bound on bytes on disk per live byte
+    #[arg(long, value_name = "RATIO", default_value_t = 1.5)]
+    pub(crate) space_amplification: f64,
+
+    /// Compression of tables: none, lz4, zstd or zstd:LEVEL
+    #[arg(long, default_value = "none", value_parser = parse_compression)]
+    pub(crate) compression: Compression,
+
+    /// The size at which a chunk splits, as in 8MiB [default: the store's own]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(crate) chunk_bytes: Option<u64>,
+}
+
+/// The store's durability as an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Survives {
+    /// Nothing until the next checkpoint
+    Buffered,
+    /// The end of the process
+    Process,
+    /// Power loss
+    Sync,
+}
+
+impl Survives {
+    /// The library's name for it.
+    pub(crate) fn durability(self) -> Durability {
+        match self {
+            Self::Buffered => Durability::Buffered,
+            Self::Process => Durability::Process,
+            Self::Sync => Durability::Sync,
+        }
+    }
+
+    /// As given on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Buffered => "buffered",
+            Self::Process => "process",
+            Self::Sync => "sync",
+        }
+    }
+}
+
+impl Tuning {
+    /// Options of the store; those of its default keyspace are the caller's to add.
+    pub(crate) fn options(&self) -> Options {
+        let options = Options::new().durability(self.durability.durability());
+        match self.memory {
+            Some(bytes) => options.memory_budget(bytes),
+            None => options,
+        }
+    }
+
+    /// Options of the keyspace that is written to.
+    pub(crate) fn keyspace_options(&self) -> KeyspaceOptions {
+        let keyspace = KeyspaceOptions::new()
+            .space_amplification(self.space_amplification)
+            .compression(self.compression);
+        match self.chunk_bytes {
+            Some(bytes) => keyspace.chunk_bytes(bytes),
+            None => keyspace,
+        }
+    }
+}
+
+/// The level that `zstd` alone means: Zstandard's own default.
+const ZSTD_LEVEL: i32 = 3;
+
+fn parse_compression(text: &str) -> Result<Compression, String> {
+    let wrong = || format!("{text:?} is no compression: give none, lz4, zstd or zstd:LEVEL with 1 to 22");
+    match text {
+        "none" => Ok(Compression::None),
+        "lz4" => Ok(Compression::Lz4),
+        "zstd" => Ok(Compression::Zstd(ZSTD_LEVEL)),
+        _ => {
+            let level = text.strip_prefix("zstd:").and_then(|level| level.parse::<i32>().ok());
+            level.filter(|level| (1..=22).contains(level)).map(Compression::Zstd).ok_or_else(wrong)
+        }
+    }
+}
+
+/// A compression as given on the command line.
+pub(crate) fn compression_name(compression: Compression) -> String {
+    match compression {
+        Compression::None => "none".into(),
+        Compression::Lz4 => "lz4".into(),
+        Compression::Zstd(level) => format!("zstd:{level}"),
+        other => format!("{other:?}"),
+    }
+}
