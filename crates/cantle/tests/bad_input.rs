@@ -1,4 +1,5 @@
 //! What callers and disks get wrong: each gives its own error, and nothing else is harmed.
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 #[path = "bad_input/arguments.rs"]
 mod arguments;
@@ -14,7 +15,7 @@ use cantle::{Db, KeyspaceOptions, Options};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub fn options(vfs: &MemVfs) -> Options {
+fn options(vfs: &MemVfs) -> Options {
     Options::new()
         .vfs(Arc::new(vfs.clone()))
         .memory_budget(1 << 20)
@@ -22,15 +23,15 @@ pub fn options(vfs: &MemVfs) -> Options {
         .default_keyspace(KeyspaceOptions::new().chunk_bytes(64 << 10))
 }
 
-pub fn open(vfs: &MemVfs) -> Db {
+fn open(vfs: &MemVfs) -> Db {
     options(vfs).open("store").unwrap()
 }
 
-pub fn write_file(vfs: &MemVfs, path: impl AsRef<Path>, bytes: &[u8]) {
+fn write_file(vfs: &MemVfs, path: impl AsRef<Path>, bytes: &[u8]) {
     vfs.open(path.as_ref(), OpenMode::CreateNew).unwrap().write_at(bytes, 0).unwrap();
 }
 
-pub fn read_file(vfs: &MemVfs, path: impl AsRef<Path>) -> Vec<u8> {
+fn read_file(vfs: &MemVfs, path: impl AsRef<Path>) -> Vec<u8> {
     let file = vfs.open(path.as_ref(), OpenMode::Read).unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_exact_at(&mut bytes, 0).unwrap();
@@ -38,7 +39,7 @@ pub fn read_file(vfs: &MemVfs, path: impl AsRef<Path>) -> Vec<u8> {
 }
 
 /// The files of a directory, in order.
-pub fn files(vfs: &MemVfs, dir: &str) -> Vec<PathBuf> {
+fn files(vfs: &MemVfs, dir: &str) -> Vec<PathBuf> {
     let mut names = vfs.list(Path::new(dir)).unwrap();
     names.sort();
     names.into_iter().map(|name| Path::new(dir).join(name)).collect()

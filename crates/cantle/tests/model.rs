@@ -2,6 +2,7 @@
 //!
 //! A failure prints its seed; `CANTLE_SEED=<seed> cargo test --test model` runs that configuration alone, and
 //! `CANTLE_TRACE=1` prints each operation. `CANTLE_TEST_FACTOR=10` runs ten times as many configurations.
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 #[path = "model/config.rs"]
 mod config;

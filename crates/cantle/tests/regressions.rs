@@ -1,4 +1,5 @@
 //! What once went wrong, one test each.
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cantle::vfs::MemVfs;
 use cantle::{Comparator, Db, KeyspaceOptions, Options};

@@ -36,7 +36,7 @@ impl Config {
         let order = |random: &mut Random| {
             random.pick(&[Order::Bytewise, Order::Bytewise, Order::Reverse, Order::CaseInsensitive])
         };
-        let first = if turn % 2 == 0 { Order::Bytewise } else { order(random) };
+        let first = if turn.is_multiple_of(2) { Order::Bytewise } else { order(random) };
         let keys = Keys::ALL[turn % Keys::ALL.len()];
         let spaces = vec![
             ("default", first, keys),

@@ -7,8 +7,6 @@ use cantle::{Cursor, Db, Key, Range, Snapshot, Value};
 use std::collections::VecDeque;
 use std::ops::Bound;
 
-type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-
 /// Does the same to the default keyspace through its store or snapshot, or to a named one.
 macro_rules! snapshot_or_in {
     ($snapshot:expr, $space:expr, $plain:ident, $inside:ident, $($argument:expr),*) => {
