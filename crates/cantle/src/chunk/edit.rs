@@ -246,11 +246,9 @@ impl ChunkEdit {
                 }
                 Self::Replace { removed, added }
             }
-            LOG_TAG => Self::Log {
-                chunk: decoder.varint()?,
-                file: decoder.varint()?,
-                epoch: decoder.varint()?,
-            },
+            LOG_TAG => {
+                Self::Log { chunk: decoder.varint()?, file: decoder.varint()?, epoch: decoder.varint()? }
+            }
             DROP_TAG => Self::Drop {
                 chunks: decode_ids(&mut decoder)?,
                 version: decoder.varint()?,

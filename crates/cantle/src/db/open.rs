@@ -586,7 +586,8 @@ mod tests {
 
     /// Rows of the recovery table of a store opened on `vfs`, after some work in it.
     fn rows_after(vfs: &MemVfs, compact: bool) -> u64 {
-        let options = Options::new().vfs(Arc::new(vfs.clone())).checkpoint_interval(Duration::from_secs(3600));
+        let options =
+            Options::new().vfs(Arc::new(vfs.clone())).checkpoint_interval(Duration::from_secs(3600));
         let db = options.open("store").unwrap();
         let mut encoded = Vec::new();
         db.handle.store.substrate.recovery.table.encode(&mut encoded);
