@@ -14,8 +14,10 @@ pub enum Kind {
     /// Every key from this key up to, not including, the one in the value was deleted. In logs only.
     DeleteRange = 2,
     /// Reserved: the value is a reference to a file of values stored apart.
+    #[expect(dead_code, reason = "reserved in the format")]
     PutApart = 3,
     /// Reserved: the value begins with the time of its expiry.
+    #[expect(dead_code, reason = "reserved in the format")]
     PutExpiring = 4,
 }
 

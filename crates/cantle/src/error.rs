@@ -145,6 +145,11 @@ impl Error {
         matches!(self, Self::Corruption { .. })
     }
 
+    /// Whether a sync failed: what it should have made durable may be lost, whatever a later one says.
+    pub(crate) fn is_sync(&self) -> bool {
+        matches!(self, Self::NoSpace { operation, .. } | Self::Io { operation, .. } if operation.starts_with("sync"))
+    }
+
     /// Whether freeing space on the file system and retrying can help.
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::NoSpace { .. })

@@ -1,5 +1,91 @@
 //! Cantle: an embedded, ordered, persistent key-value store for data that has neighbours.
+//!
+//! Composite keys (app + time, user + thread + message, node + edge) put what is written and scanned together side
+//! by side. Cantle cuts the keys into *chunks*, ranges of some megabytes, and makes the chunk the unit of logging,
+//! sorting and caching, after EvenDB (EuroSys '20). Sections are quoted in these pages as "EvenDB §3.4".
+//!
+//! # Model
+//!
+//! A store is a directory. It holds *keyspaces*: ordered maps from byte strings (0 B to 64 KiB) to byte strings
+//! (0 B to 1 GiB), in bytewise order or that of a [`Comparator`]. [`Db`] is the handle to an open store, and its own
+//! operations work on the keyspace named `default`; [`Keyspace`] has the same operations for another one.
+//!
+//! ```
+//! use cantle::{Db, WriteBatch, key};
+//!
+//! # fn main() -> cantle::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().join("messages");
+//! let db = Db::open(path)?; // created if there is none
+//!
+//! // Keys made of parts sort as their parts do.
+//! db.put(key::encode(&("ada", 7i64)), "hello")?;
+//! db.put(key::encode(&("ada", 12i64)), "good night")?;
+//! assert_eq!(db.get(key::encode(&("ada", 7i64)))?.as_deref(), Some(&b"hello"[..]));
+//!
+//! // Ranges run in both directions, and each is one moment of the store.
+//! let newest = db.range(key::range_of(&("ada",))).next_back().transpose()?;
+//! assert!(newest.is_some_and(|(_, value)| value == "good night"));
+//!
+//! // Batches are seen whole or not at all.
+//! let mut batch = WriteBatch::new();
+//! batch.delete(key::encode(&("ada", 7i64))).put(key::encode(&("bob", 1i64)), "hi");
+//! db.write(batch)?;
+//!
+//! // Read, modify, write, atomically.
+//! db.update("visits", |old| Some(format!("{}|", old.map_or("", |old| std::str::from_utf8(old).unwrap())).into()))?;
+//! db.close()
+//! # }
+//! ```
+//!
+//! [`Db::snapshot`] is the store at one moment, over all keyspaces; a [`Range`] or [`Cursor`] has a snapshot of its own.
+//! Only the versions that an open snapshot sees are kept for it, so it may stay open for hours (EvenDB §3.2).
+//! [`Db::update`] and [`WriteBatch`] are atomic; there are no transactions over several reads yet.
+//!
+//! # Threads
+//!
+//! [`Db`], [`Keyspace`] and [`Snapshot`] are `Clone + Send + Sync`, cheap to clone, and every method may be called
+//! from any thread at any time. Reads wait for nobody. Writers of different chunks do not wait for one another; when
+//! maintenance falls behind they are slowed a little each rather than stopped. A store is open in one process at a
+//! time ([`Error::Locked`]), or in many that only read ([`Options::read_only`]).
+//!
+//! Calls may block on the disk. From async code hand them to threads that may: the example `async_tasks` shows how.
+//!
+//! # Durability
+//!
+//! [`Options::durability`] sets what an acknowledged write survives, [`WriteOptions::durability`] asks for more for one
+//! batch, and [`Db::sync`] makes everything acknowledged before it durable.
+//!
+//! | | the process dies | the power fails |
+//! | --- | --- | --- |
+//! | [`Durability::Buffered`] | a consistent prefix | a consistent prefix |
+//! | [`Durability::Process`] (default) | everything acknowledged | a consistent prefix |
+//! | [`Durability::Sync`] | everything acknowledged | everything acknowledged |
+//!
+//! A *consistent prefix* ends at the last checkpoint, by default at most [five seconds](Options::checkpoint_interval) old:
+//! if a write is there, so is every write that had completed before it began (EvenDB §3.5).
+//!
+//! # Errors
+//!
+//! [`Error`] says what was attempted, on which file, and what to do. Damage is [`Error::Corruption`] with file and
+//! offset; other keys stay readable. A full disk is [`Error::NoSpace`]: reads and deletes go on, and so do writes when
+//! there is space again. A failed sync turns the store [read-only](Error::ReadOnly) until it is opened anew. Nothing
+//! that a file can contain makes the library panic.
+//!
+//! # Features
+//!
+//! * `zstd` (default): [`Compression::Zstd`]. The one dependency that needs a C compiler.
+//! * `serde`: [`Stats`], [`ChunkInfo`] and the option enums implement `serde::Serialize`.
+//!
+//! The library prints nothing. It emits [`tracing`](https://docs.rs/tracing) events for opening, recovery, checkpoints,
+//! splits, stalls and damage.
 #![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+/// The Rust in the README compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
 
 mod bounds;
 mod cache;

@@ -69,7 +69,7 @@ impl Weighter<CacheKey, CacheValue> for Weigher {
 
 struct Shared {
     cache: Cache<CacheKey, CacheValue, Weigher, DefaultHashBuilder>,
-    capacity_bytes: AtomicU64,
+    capacity_bytes: u64,
     owners: AtomicU64,
     hits: CachePadded<AtomicU64>,
     misses: CachePadded<AtomicU64>,
@@ -105,7 +105,7 @@ impl BlockCache {
         };
         let shared = Shared {
             cache,
-            capacity_bytes: AtomicU64::new(capacity_bytes),
+            capacity_bytes,
             owners: AtomicU64::new(1),
             hits: CachePadded::default(),
             misses: CachePadded::default(),
@@ -139,7 +139,7 @@ impl BlockCache {
 
     /// Caches an entry, unless it is too big.
     pub(crate) fn insert(&self, file: u64, offset: u64, value: CacheValue) {
-        let capacity_bytes = self.shared.capacity_bytes.load(Ordering::Relaxed);
+        let capacity_bytes = self.shared.capacity_bytes;
         if value.weight_bytes() <= capacity_bytes / ENTRY_FRACTION {
             self.shared.cache.insert(CacheKey { owner: self.owner, file, offset }, value);
         }
@@ -154,15 +154,9 @@ impl BlockCache {
         }
     }
 
-    /// Changes the capacity, evicting what no longer fits.
-    pub(crate) fn set_capacity(&self, capacity_bytes: u64) {
-        self.shared.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
-        self.shared.cache.set_capacity(capacity_bytes);
-    }
-
     /// The capacity in bytes.
     pub(crate) fn capacity_bytes(&self) -> u64 {
-        self.shared.capacity_bytes.load(Ordering::Relaxed)
+        self.shared.capacity_bytes
     }
 
     /// Memory that the entries keep alive, in bytes.
@@ -224,8 +218,6 @@ mod tests {
             assert!(cache.used_bytes() <= 1 << 20);
         }
         assert!(cache.used_bytes() > 900 << 10, "most of the capacity is used");
-        cache.set_capacity(64 << 10);
-        assert!(cache.used_bytes() <= 64 << 10);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What every part of one keyspace in the chunk layout works with.
 
+use super::memory_part::MemoryPart;
 use crate::order::KeyOrder;
 use crate::substrate::Substrate;
 use crate::sync::Arc;
@@ -75,6 +76,11 @@ impl Context {
     /// From the next rebalance on.
     pub fn set_options(&self, options: ChunkOptions) {
         self.options.store(Arc::new(options));
+    }
+
+    /// An index in memory, which counts in the store's budget.
+    pub fn memory_part(&self) -> MemoryPart {
+        MemoryPart::new(self.order.clone(), self.memory_index_bytes.clone())
     }
 
     pub fn epoch(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use super::chunk::Chunk;
 use super::funk::{Dropped, FileRef, Source};
-use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
+use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileKind;
 use crate::manifest::LayoutState;
 use crate::span::Span;

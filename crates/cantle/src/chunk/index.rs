@@ -121,18 +121,6 @@ impl<T> View<T> {
         })
     }
 
-    /// The chunk after the one with this minimal key (or after where it was, if it has been replaced).
-    pub(crate) fn next_after(&self, min_key: &[u8]) -> Option<&Arc<T>> {
-        let position =
-            if self.is_lowest(min_key) { Position::FIRST } else { self.position(min_key, Bound::AtOrBefore) };
-        self.after(position).map(|next| self.chunk(next))
-    }
-
-    /// The chunk before the one with this minimal key; `None` before the first.
-    pub(crate) fn prev_before(&self, min_key: &[u8]) -> Option<&Arc<T>> {
-        (!self.is_lowest(min_key)).then(|| self.chunk(self.position(min_key, Bound::Before)))
-    }
-
     /// All chunks with their minimal keys, ascending.
     pub(crate) fn iter(&self) -> Iter<'_, T> {
         Iter { view: self, next: Some(Position::FIRST) }

@@ -13,7 +13,6 @@ use crate::manifest::Edit;
 use crate::span::Span;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
-use bytes::Bytes;
 
 impl Chunks {
     /// Joins `chunk` with one of its neighbours if both together are small.
@@ -70,7 +69,7 @@ impl Chunks {
             .manifest
             .append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
         self.purge_later(std::slice::from_ref(&joined));
-        let start = joined.span.start.clone().unwrap_or_else(Bytes::new);
+        let start = joined.span.start.clone().unwrap_or_default();
         self.index.replace(&start, 2, vec![(start.clone(), joined)]);
         left_writer.retired = true;
         right_writer.retired = true;

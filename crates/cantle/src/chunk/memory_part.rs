@@ -142,6 +142,8 @@ pub struct MemoryPart {
     map: SkipMap<MemoryKey, MemoryEntry>,
     tombstones: ArcSwap<Vec<RangeTombstone>>,
     bytes: AtomicU64,
+    /// The memory of all parts there are, this one's included until it is dropped.
+    total_bytes: Arc<AtomicU64>,
 }
 
 /// What a search for a key found.
@@ -153,31 +155,33 @@ pub struct MemoryHit {
 }
 
 impl MemoryPart {
-    pub fn new(order: KeyOrder) -> Self {
-        Self { order, map: SkipMap::new(), tombstones: ArcSwap::default(), bytes: AtomicU64::new(0) }
+    /// An empty part, whose memory counts in `total_bytes` for as long as anybody holds it.
+    pub fn new(order: KeyOrder, total_bytes: Arc<AtomicU64>) -> Self {
+        let (map, tombstones) = (SkipMap::new(), ArcSwap::default());
+        Self { order, map, tombstones, bytes: AtomicU64::new(0), total_bytes }
+    }
+
+    fn grow(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.total_bytes.fetch_add(bytes, Relaxed);
     }
 
     pub fn insert(&self, key: &[u8], version: u64, kind: Kind, place: Place, cell: Option<CommitCell>) {
         let memory_key =
             MemoryKey { order: self.order.clone(), key: key.into(), version, offset: place.offset };
         self.map.insert(memory_key, MemoryEntry { kind, len: place.len, cell });
-        self.bytes.fetch_add(ENTRY_BYTES + key.len() as u64, Relaxed);
+        self.grow(ENTRY_BYTES + key.len() as u64);
     }
 
     pub fn insert_tombstone(&self, tombstone: RangeTombstone) {
         let mut tombstones = Vec::clone(&self.tombstones.load());
         tombstones.push(tombstone);
         self.tombstones.store(Arc::new(tombstones));
-        self.bytes.fetch_add(ENTRY_BYTES, Relaxed);
+        self.grow(ENTRY_BYTES);
     }
 
     pub fn tombstones(&self) -> Arc<Vec<RangeTombstone>> {
         self.tombstones.load_full()
-    }
-
-    /// Accounted memory.
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
     }
 
     pub fn len(&self) -> usize {
@@ -225,6 +229,12 @@ impl MemoryPart {
                 MemoryHit { kind: entry.value().kind, version: entry.key().version, place },
             );
         }
+    }
+}
+
+impl Drop for MemoryPart {
+    fn drop(&mut self) {
+        self.total_bytes.fetch_sub(self.bytes.load(Relaxed), Relaxed);
     }
 }
 

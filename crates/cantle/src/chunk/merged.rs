@@ -74,7 +74,7 @@ impl Merged {
                             add(Box::new(cursor), &part.tombstones);
                         } else if part.entries > 0 || !part.tombstones.is_empty() {
                             // Without an index the part is sorted here and now.
-                            let sorted = MemoryPart::new(context.order.clone());
+                            let sorted = context.memory_part();
                             segment.scan_part(&parts.header, part, |place, op| {
                                 if op.kind != Kind::DeleteRange
                                     && context.recovery.counts(parts.header.epoch, op.version, op.batch)

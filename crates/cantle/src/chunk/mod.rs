@@ -23,8 +23,11 @@
 //! (`Chunk::writer`) → the index's, the manifest's, the journal's, each only for a moment. Gets and scans take
 //! none of them.
 
+#[expect(clippy::module_inception, reason = "the layout is named for what it is made of, and so is the file")]
 pub mod chunk;
 pub mod context;
+#[cfg(test)]
+mod documented;
 pub mod edit;
 pub mod funk;
 pub mod index;

@@ -53,11 +53,13 @@ impl Chunks {
         // What frees space may use what is set aside for that.
         let pieces = self.context.reserve.with(|| self.merge_files(&input))?;
         let cancel = |pieces: &[Piece]| pieces.iter().for_each(|piece| piece.discard(&self.context));
-        let flipped = if pieces.len() > 1 {
-            self.split(chunk, &input, &pieces)
-        } else {
-            self.flip(chunk, &input, &pieces)
-        };
+        let flipped = self.context.reserve.with(|| {
+            if pieces.len() > 1 {
+                self.split(chunk, &input, &pieces)
+            } else {
+                self.flip(chunk, &input, &pieces)
+            }
+        });
         if !flipped.inspect_err(|_| cancel(&pieces))? {
             cancel(&pieces);
             return Ok(false);
@@ -79,6 +81,7 @@ impl Chunks {
             writer.active = None;
             chunk.funk.load_full()
         };
+        self.context.journal.settle().map_err(|error| self.context.sync_failed(error))?;
         // Only now: a snapshot that is opened later needs of each key in these files the newest version only.
         let open = self.context.mvcc.open_versions();
         let oldest = open.first().copied();
@@ -206,12 +209,12 @@ impl Chunks {
         files.extend(input.kept.iter().cloned());
         let edit =
             ChunkEdit::Replace { removed: vec![chunk.id], added: vec![ChunkRecord::of(chunk, &files)] };
-        for piece in pieces {
-            piece.table.file.retain();
-        }
         self.context
             .manifest
             .append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
+        for piece in pieces {
+            piece.table.file.retain();
+        }
         let after = Funk { files };
         self.account(&before.sizes(), &after.sizes());
         chunk.funk.store(Arc::new(after));
@@ -223,16 +226,13 @@ impl Chunks {
     /// The current structures no longer refer to `files`, but for those in `kept`.
     pub fn release(&self, files: &[FileRef], kept: &[FileRef]) {
         for file in files {
-            if !kept.iter().any(|kept| kept.file().id == file.file().id && kept.span == file.span) {
-                if let Source::Log(segment) = &file.source {
-                    self.forget_memory(segment);
-                }
-                if file.file().release()
-                    && let Source::Table(table) = &file.source
-                {
-                    // An open table would keep the file's blocks allocated after it is unlinked.
-                    self.context.tables.forget(table.file.id);
-                }
+            let is_kept = kept.iter().any(|kept| kept.file().id == file.file().id && kept.span == file.span);
+            if !is_kept
+                && file.file().release()
+                && let Source::Table(table) = &file.source
+            {
+                // An open table would keep the file's blocks allocated after it is unlinked.
+                self.context.tables.forget(table.file.id);
             }
         }
     }
@@ -273,7 +273,7 @@ fn keep_versions(
     deletes.sort_by(|a, b| b.source.cmp(&a.source).then(a.offset.cmp(&b.offset)));
     let mut kept = Vec::new();
     let mut newer: Option<u64> = None;
-    let mut take = |version: u64, newer: &mut Option<u64>| {
+    let take = |version: u64, newer: &mut Option<u64>| {
         let needed = keep.needed(*newer, version);
         *newer = Some(version);
         needed

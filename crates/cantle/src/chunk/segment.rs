@@ -61,8 +61,6 @@ pub struct Segment {
     /// How many these are; of an old segment not known.
     pub puts: AtomicU64,
     dirty: AtomicBool,
-    /// The memory of its index is no longer accounted for.
-    forgotten: AtomicBool,
     tail: Tail,
 }
 
@@ -76,9 +74,9 @@ struct Tail {
 
 impl Segment {
     /// A new, empty segment.
-    pub fn create(file: Arc<StoreFile>, header: FileHeader, order: KeyOrder) -> Self {
-        let parts =
-            Parts { header, memory: Some(Arc::new(MemoryPart::new(order.clone()))), indexed: Vec::new() };
+    pub fn create(file: Arc<StoreFile>, header: FileHeader, context: &Context) -> Self {
+        let order = context.order.clone();
+        let parts = Parts { header, memory: Some(Arc::new(context.memory_part())), indexed: Vec::new() };
         let segment =
             Self::unloaded(file, order, SegmentEdit { len: HEADER_BYTES, ..SegmentEdit::default() }, false);
         segment.parts.store(Arc::new(Some(Arc::new(parts))));
@@ -101,18 +99,12 @@ impl Segment {
             user_bytes: AtomicU64::new((recorded.len.saturating_sub(HEADER_BYTES)) / 100 * 97),
             puts: AtomicU64::new(0),
             dirty: AtomicBool::new(false),
-            forgotten: AtomicBool::new(false),
             tail: Tail { flushed: AtomicU64::new(u64::MAX), ..Tail::default() },
         }
     }
 
     pub fn len(&self) -> u64 {
         self.len.load(Acquire)
-    }
-
-    /// Whether nothing was ever written to it.
-    pub fn is_empty(&self) -> bool {
-        self.len() <= HEADER_BYTES && !self.open_ended
     }
 
     pub fn set_len(&self, len: u64) {
@@ -135,23 +127,17 @@ impl Segment {
             return Ok(parts);
         }
         let parts = Arc::new(self.load(context)?);
-        if let Some(memory) = &parts.memory {
-            context.memory_index_bytes.fetch_add(memory.bytes(), Relaxed);
-        }
         self.parts.store(Arc::new(Some(parts.clone())));
         Ok(parts)
     }
 
     /// Lets go of what can be loaded again. Only for segments of earlier epochs.
     pub fn unload(&self, context: &Context) -> bool {
-        let Some(parts) = self.loaded().filter(|parts| parts.header.epoch < context.epoch()) else {
-            return false;
-        };
-        if let Some(memory) = &parts.memory {
-            context.memory_index_bytes.fetch_sub(memory.bytes(), Relaxed);
+        let old = self.loaded().is_some_and(|parts| parts.header.epoch < context.epoch());
+        if old {
+            self.parts.store(Arc::default());
         }
-        self.parts.store(Arc::default());
-        true
+        old
     }
 
     fn record_file(&self, header: FileHeader) -> Result<RecordFile> {
@@ -433,19 +419,13 @@ impl Segment {
             self.tail.flushed.store(new_end, Release);
         }
         context.counters.log_bytes_written.fetch_add(bytes.len() as u64, Relaxed);
-        context.memory_index_bytes.fetch_sub(memory.bytes(), Relaxed);
         let mut indexed = Vec::with_capacity(parts.indexed.len() + 1);
         indexed.push(Arc::new(part));
         indexed.extend_from_slice(&parts.indexed);
-        let memory = Some(Arc::new(MemoryPart::new(self.order.clone())));
+        let memory = Some(Arc::new(context.memory_part()));
         self.parts.store(Arc::new(Some(Arc::new(Parts { header: parts.header, memory, indexed }))));
         self.set_len(new_end);
         Ok(new_end)
-    }
-
-    /// True for the first caller.
-    pub fn forget_once(&self) -> bool {
-        !self.forgotten.swap(true, AcqRel)
     }
 
     /// Marks the segment dirty; true if it was clean.
@@ -497,6 +477,10 @@ impl DirtyLog for Segment {
     fn sync(&self) -> Result<SegmentEdit> {
         Segment::sync(self)
     }
+
+    fn is_obsolete(&self) -> bool {
+        !self.file.is_referenced()
+    }
 }
 
 /// A segment of an earlier epoch whose end is not known yet. Accounting for it makes durable what was accepted
@@ -508,12 +492,25 @@ pub struct OpenEnded {
 
 impl DirtyLog for OpenEnded {
     fn sync(&self) -> Result<SegmentEdit> {
-        if self.segment.is_unaccounted()? {
-            self.segment.parts(&self.context)?;
-            self.segment.sync()
-        } else {
-            Ok(self.segment.recorded)
+        if !self.segment.is_unaccounted()? {
+            return Ok(self.segment.recorded);
         }
+        match self.segment.parts(&self.context).and_then(|_| self.segment.sync()) {
+            Err(error) if error.is_corruption() => {
+                // It must not keep the rest from being safe, nor be forgotten: who reads it is told.
+                tracing::error!(%error, "a log is damaged");
+                let Ok(handle) = self.segment.file.handle() else { return Ok(self.segment.recorded) };
+                let path = &self.segment.file.path;
+                handle.sync_data().map_err(|e| Error::io("sync", path, e))?;
+                let file_bytes = handle.len().map_err(|e| Error::io("measure", path, e))?;
+                Ok(SegmentEdit { len: file_bytes.max(self.segment.recorded.len), ..self.segment.recorded })
+            }
+            done => done,
+        }
+    }
+
+    fn is_obsolete(&self) -> bool {
+        !self.segment.file.is_referenced()
     }
 }
 
@@ -533,7 +530,7 @@ impl<'a> Loader<'a> {
         header: FileHeader,
         indexed: Vec<Arc<IndexedPart>>,
     ) -> Self {
-        Self { context, segment, header, memory: MemoryPart::new(segment.order.clone()), indexed }
+        Self { context, segment, header, memory: context.memory_part(), indexed }
     }
 
     /// Takes in the operations between `from` and `end`; returns where they really end.
@@ -565,7 +562,7 @@ impl<'a> Loader<'a> {
                         LogRecord::Block(_) => whole = record_end,
                         LogRecord::PartEnd(bytes) => {
                             let part = IndexedPart::decode(bytes, place).map_err(malformed)?;
-                            self.memory = MemoryPart::new(self.segment.order.clone());
+                            self.memory = self.context.memory_part();
                             self.indexed.insert(0, Arc::new(part));
                             whole = record_end;
                         }

@@ -80,15 +80,6 @@ impl Chunks {
         tracing::debug!(chunk = parent.id, count, "split");
         Ok(true)
     }
-
-    /// What a log's in-memory index takes is no longer needed once no chunk refers to the log.
-    pub(super) fn forget_memory(&self, segment: &Arc<super::segment::Segment>) {
-        if let Some(memory) = segment.loaded().and_then(|parts| parts.memory.clone())
-            && segment.forget_once()
-        {
-            self.context.memory_index_bytes.fetch_sub(memory.bytes(), Relaxed);
-        }
-    }
 }
 
 /// The ranges of the new chunks.

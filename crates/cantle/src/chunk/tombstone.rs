@@ -4,7 +4,6 @@
 use crate::bounds::Bounds;
 use crate::mvcc::CommitCell;
 use crate::order::KeyOrder;
-use crate::sync::Arc;
 use std::cmp::Ordering;
 use std::ops::Bound;
 

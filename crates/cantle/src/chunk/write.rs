@@ -321,7 +321,6 @@ impl Unit {
         let Some(active) = &mut self.guard.active else { return };
         let segment = active.segment.clone();
         let Some(memory) = segment.loaded().and_then(|parts| parts.memory.clone()) else { return };
-        let memory_before = memory.bytes();
         let (mut user_bytes, mut puts) = (0, 0);
         for (&op, &place) in self.ops.iter().zip(&self.places) {
             let op = &ops[op];
@@ -348,7 +347,6 @@ impl Unit {
         chunks.context.totals.log_bytes.fetch_add(written as i64, Relaxed);
         let context = &chunks.context;
         context.counters.log_bytes_written.fetch_add(written, Relaxed);
-        context.memory_index_bytes.fetch_add(memory.bytes() - memory_before, Relaxed);
         context.dirty.add_bytes(written);
         if segment.mark_dirty() {
             context.dirty.add(segment);
@@ -421,7 +419,7 @@ impl Chunks {
             return Err(error);
         }
         file.retain();
-        let segment = Arc::new(Segment::create(file, header, context.order.clone()));
+        let segment = Arc::new(Segment::create(file, header, context));
         segment.set_len(HEADER_BYTES);
         if context.durability == Durability::Buffered {
             segment.begin_buffering();
@@ -443,6 +441,7 @@ impl Chunks {
 
     /// Indexes the newest part of an active log on disk.
     pub fn index_part(&self, active: &mut Active) -> Result<()> {
+        self.context.journal.settle().map_err(|error| self.context.sync_failed(error))?;
         let new_end = active.segment.seal_part(&self.context, active.part_start, active.end)?;
         self.context.totals.log_bytes.fetch_add((new_end - active.end) as i64, Relaxed);
         if new_end != active.end {

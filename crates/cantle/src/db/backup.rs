@@ -49,10 +49,7 @@ impl Store {
             let manifest = self.substrate.manifest.path();
             replay(&*files.vfs, &manifest, super::open::new_layout, self.options.read_only)?.state
         };
-        vfs.create_dir_all(dir).map_err(|e| Error::io("create directory", dir, e))?;
-        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            vfs.sync_dir(parent).map_err(|e| Error::io("sync directory", parent, e))?;
-        }
+        super::open::create_directories(vfs, dir)?;
         let mut wanted = Vec::new();
         for keyspace in state.keyspaces.values() {
             keyspace.layout.files(&mut |kind, id| wanted.push((kind, id)));

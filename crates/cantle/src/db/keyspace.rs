@@ -25,6 +25,8 @@ pub(crate) struct KeyspaceInner {
     pub(super) layout_code: u8,
     pub(super) metadata: Mutex<Vec<u8>>,
     pub(super) dropped: AtomicBool,
+    /// Whether a checkpoint covers its creation.
+    pub(super) settled: AtomicBool,
 }
 
 impl KeyspaceInner {
@@ -34,6 +36,15 @@ impl KeyspaceInner {
 
     pub(super) fn check(&self) -> Result<()> {
         if self.dropped.load(Acquire) { Err(Error::NoKeyspace(self.name.clone())) } else { Ok(()) }
+    }
+
+    /// Has a checkpoint cover the keyspace's creation: its name and comparator are durable before it is handed out.
+    pub(super) fn settle(&self, substrate: &crate::substrate::Substrate) -> Result<()> {
+        if !self.settled.load(Acquire) {
+            substrate.checkpoint()?;
+            self.settled.store(true, Release);
+        }
+        Ok(())
     }
 
     pub(super) fn mark_dropped(&self) {
@@ -86,7 +97,7 @@ impl Keyspace {
         &self.inner.name
     }
 
-    /// Its counters and sizes, in microseconds.
+    /// Its counters and sizes. Takes microseconds.
     pub fn stats(&self) -> KeyspaceStats {
         self.inner.stats()
     }

@@ -6,6 +6,8 @@
 mod backup;
 mod batch;
 mod cursor;
+#[cfg(test)]
+mod documented;
 mod foreign;
 mod handle;
 mod keyspace;

@@ -28,7 +28,7 @@ use crate::manifest::{
 use crate::mvcc::{EpochBatches, Mvcc};
 use crate::options::{Compression, Durability, KeyspaceOptions, Layout, Options};
 use crate::order::{BYTEWISE, KeyOrder};
-use crate::substrate::vouch::{Vouch, outlived};
+use crate::substrate::vouch::{Vouch, may_deceive, outlived};
 use crate::substrate::{
     Checkpoints, DirtySet, Health, Recovery, Reserve, Substrate, Tables, VERSIONS_PER_CHECKPOINT,
 };
@@ -62,11 +62,8 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
         }
         _ => {}
     }
-    if !options.read_only && vfs.metadata(path).map_err(|e| Error::io("look at", path, e))?.is_none() {
-        vfs.create_dir_all(path).map_err(|e| Error::io("create directory", path, e))?;
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            vfs.sync_dir(parent).map_err(|e| Error::io("sync directory", parent, e))?;
-        }
+    if matches!(found, Found::Nothing) {
+        create_directories(&*vfs, path)?;
     }
     let lock = take_lock(&*vfs, path, &options)?;
     // Nothing on disk changes in a store that is opened for reading: recovery happens in memory.
@@ -77,6 +74,20 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
         Found::Store { manifest } => recover(vfs, path, manifest, &options)?,
     };
     assemble(path, options, opened, lock, started)
+}
+
+/// Creates a directory and the missing ones above it, all durable when this returns, even if somebody made them
+/// just before and did not see to that.
+pub(super) fn create_directories(vfs: &dyn Vfs, path: &Path) -> Result<()> {
+    vfs.create_dir_all(path).map_err(|e| Error::io("create directory", path, e))?;
+    for parent in path.ancestors().skip(1) {
+        match vfs.sync_dir(parent) {
+            // Not ours, and so not made by us.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => break,
+            synced => synced.map_err(|e| Error::io("sync directory", parent, e))?,
+        }
+    }
+    Ok(())
 }
 
 fn check_options(options: &Options) -> Result<()> {
@@ -193,7 +204,9 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let Replayed { header, mut state, end, checkpoint_files, .. } = replayed;
     let names = vfs.list(path).map_err(|e| Error::io("list", path, e))?;
     let listed: Vec<(FileKind, u64)> = names.iter().filter_map(|name| parse_file_name(name)).collect();
-    let next_file = listed.iter().map(|&(_, id)| id + 1).max().unwrap_or(1).max(state.checkpoint.next_file);
+    // Unfinished files count, too: they are removed later, and must not be taken for new ones then.
+    let numbers = names.iter().filter_map(|name| parse_file_name(name.strip_suffix(".tmp").unwrap_or(name)));
+    let next_file = numbers.map(|(_, id)| id + 1).max().unwrap_or(1).max(state.checkpoint.next_file);
 
     // Versions of the new epoch lie beyond all that earlier ones may have used.
     let ceiling =
@@ -235,6 +248,18 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     };
     tracing::info!(path = %path.display(), epoch, outlived, checkpointed, replayed = replay.len(), "recovered a store");
 
+    let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), header.store, epoch, next_file));
+    // What does not count is gone before the page cache is vouched for in this epoch's name: an earlier epoch of
+    // the same number may have written it. And this epoch's block stands before its edit.
+    let manifest = if !outlived && may_deceive(&*vfs, path) {
+        Manifest::resume_as_copy(files.clone(), new_layout, manifest_path.clone(), &state)?
+    } else {
+        Manifest::resume(files.clone(), new_layout, manifest_path.clone(), header, end, !outlived)?
+    };
+    // Until the journal was replayed, this epoch is no whole. In a buffered store a checkpoint takes over first.
+    let vouched = outlived || (options.durability != Durability::Buffered && replay.is_empty());
+    let vouch = Vouch::begin(&*vfs, path, epoch, vouched, outlived)?;
+
     state.apply(Edit::Start(start.clone())).map_err(malformed)?;
     let mut referenced: HashSet<u64> = checkpoint_files.iter().map(|&(_, id)| id).collect();
     for keyspace in state.keyspaces.values() {
@@ -243,7 +268,9 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
         });
     }
     referenced.extend(journals.iter().map(|journal| journal.id));
-    referenced.insert(manifest_id);
+    referenced.extend(
+        parse_file_name(&manifest.path().file_name().unwrap_or_default().to_string_lossy()).map(|(_, id)| id),
+    );
     let orphans = names
         .iter()
         .filter(|name| match parse_file_name(name) {
@@ -253,9 +280,6 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
         .map(|name| path.join(name))
         .collect();
 
-    let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), header.store, epoch, next_file));
-    let vouch = Vouch::begin(&*vfs, path, epoch, options.durability != Durability::Buffered, outlived)?;
-    let manifest = Manifest::resume(files.clone(), new_layout, manifest_path, header, end)?;
     manifest.append(&[Edit::Start(start.clone())])?;
     // The recovery image of the last checkpoint stays until the next one.
     let current: HashSet<u64> = {
@@ -298,6 +322,8 @@ fn assemble(
         opened;
     let State { keyspaces: states, segments, checkpoint, .. } = state;
     let first_version = recovery.first_version;
+    // A keyspace that was created behind the last checkpoint has a number of its own, too.
+    let newest_keyspace = states.keys().next_back().copied().unwrap_or(0);
     let substrate = Arc::new(Substrate {
         journal: Journal::new(files.clone(), journals),
         mvcc: Arc::new(Mvcc::new(first_version)),
@@ -305,7 +331,7 @@ fn assemble(
         tables: Tables::new(),
         health: Health::default(),
         dirty: DirtySet::default(),
-        checkpoints: Checkpoints::new(checkpoint.version, checkpoint.next_keyspace),
+        checkpoints: Checkpoints::new(checkpoint.version, checkpoint.next_keyspace.max(newest_keyspace + 1)),
         reserve: if options.read_only { Reserve::none() } else { Reserve::new(files.clone()) },
         pool: runtime.pool.clone(),
         gate: Gate::default(),
@@ -338,7 +364,7 @@ fn assemble(
         };
         let open = OpenState { map: *map, segments: &segments, outlived };
         let chunks = Chunks::open(substrate.clone(), id, order.clone(), chunk_options(&given, &order), open)?;
-        let inner = Arc::new(keyspace_inner(&state.edit, order, chunks));
+        let inner = Arc::new(keyspace_inner(&state.edit, order, chunks, true));
         match state.dropped {
             Some(version) => {
                 inner.mark_dropped();
@@ -361,14 +387,17 @@ fn assemble(
         write_longest_nanos: AtomicU64::new(0),
         checkpointing: AtomicBool::new(false),
         ticks: AtomicU64::new(0),
+        unsettled: AtomicBool::new(false),
         this: this.clone(),
         options,
         substrate,
         closing: Mutex::new(()),
         lock: Mutex::new(lock),
     });
+    let replayed = !replay.is_empty();
     store.replay(replay)?;
     if !store.options.read_only {
+        store.settle_opening(outlived, replayed)?;
         let ticker: Weak<dyn Ticker> = store.this.clone();
         runtime.pool.register(ticker);
         remove_orphans(&store, orphans);
@@ -383,6 +412,15 @@ fn remove_orphans(store: &Arc<Store>, orphans: Vec<std::path::PathBuf>) {
     }
     let this = store.this.clone();
     store.substrate.pool.submit(move || {
+        {
+            let Some(store) = this.upgrade() else { return };
+            let Some(_work) = store.substrate.begin_work() else { return };
+            // The last checkpoint, which does without these files, may be one that nobody has synced yet.
+            if let Err(error) = store.substrate.manifest.sync() {
+                store.substrate.sync_failed(error);
+                return;
+            }
+        }
         for orphan in orphans {
             let Some(store) = this.upgrade() else { return };
             let Some(_work) = store.substrate.begin_work() else { return };
@@ -444,7 +482,7 @@ fn chunk_options(given: &KeyspaceOptions, order: &KeyOrder) -> ChunkOptions {
     }
 }
 
-fn keyspace_inner(edit: &KeyspaceEdit, order: KeyOrder, chunks: Arc<Chunks>) -> KeyspaceInner {
+fn keyspace_inner(edit: &KeyspaceEdit, order: KeyOrder, chunks: Arc<Chunks>, settled: bool) -> KeyspaceInner {
     KeyspaceInner {
         id: edit.keyspace,
         name: edit.name.clone(),
@@ -454,6 +492,7 @@ fn keyspace_inner(edit: &KeyspaceEdit, order: KeyOrder, chunks: Arc<Chunks>) -> 
         layout_code: edit.layout,
         metadata: Mutex::new(edit.metadata.clone()),
         dropped: AtomicBool::new(false),
+        settled: AtomicBool::new(settled),
     }
 }
 
@@ -475,7 +514,10 @@ impl Store {
             if name != DEFAULT_KEYSPACE {
                 existing.chunks.context.set_options(chunk_options(&options, &existing.order));
             }
-            return Ok(existing.clone());
+            let existing = existing.clone();
+            drop(keyspaces);
+            existing.settle(&self.substrate)?;
+            return Ok(existing);
         }
         if self.options.read_only {
             return Err(Error::NoKeyspace(name.to_owned()));
@@ -494,11 +536,10 @@ impl Store {
         let open = OpenState { map, segments: &Default::default(), outlived: false };
         let chunks =
             Chunks::open(self.substrate.clone(), id, order.clone(), chunk_options(&options, &order), open)?;
-        let inner = Arc::new(keyspace_inner(&edit, order, chunks));
+        let inner = Arc::new(keyspace_inner(&edit, order, chunks, false));
         keyspaces.insert(name.to_owned(), inner.clone());
         drop(keyspaces);
-        // Its name and comparator are durable before it is handed out.
-        self.substrate.checkpoint()?;
+        inner.settle(&self.substrate)?;
         Ok(inner)
     }
 
@@ -522,6 +563,7 @@ impl Store {
         drop(announced);
         drop(keyspaces);
         self.substrate.pool.wake();
-        Ok(())
+        // The journal does not tell of it.
+        if self.substrate.durability == Durability::Sync { self.substrate.checkpoint() } else { Ok(()) }
     }
 }

@@ -2,13 +2,16 @@
 
 use super::keyspace::KeyspaceInner;
 use super::snapshot::Snapshot;
+use super::write::note_corruption;
 use crate::bounds::Bounds;
 use crate::error::Result;
 use crate::layout::PairCursor;
+use crate::order::KeyOrder;
 use crate::sync::Arc;
 use crate::value::{Key, Value};
 use bytes::Bytes;
 use std::cmp::Ordering;
+use std::ops::Bound;
 
 /// The pairs of a range in order, as of one snapshot; `rev()` for the other direction, or both ends in turn.
 ///
@@ -17,6 +20,8 @@ pub struct Range {
     snapshot: Snapshot,
     keyspace: Arc<KeyspaceInner>,
     bounds: Bounds,
+    /// Of the pairs within the bounds, those with other keys are left out.
+    prefix: Option<Vec<u8>>,
     front: End,
     back: End,
     finished: bool,
@@ -32,11 +37,36 @@ struct End {
 impl Range {
     pub(super) fn new(snapshot: &Snapshot, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Self {
         let (front, back) = (End::default(), End::default());
-        Self { snapshot: snapshot.clone(), keyspace: keyspace.clone(), bounds, front, back, finished: false }
+        let (snapshot, keyspace) = (snapshot.clone(), keyspace.clone());
+        Self { snapshot, keyspace, bounds, prefix: None, front, back, finished: false }
     }
 
+    /// The pairs whose keys start with `prefix`. Bytewise they are neighbours; in another order they may be
+    /// anywhere, and all pairs are looked at.
+    pub(super) fn with_prefix(snapshot: &Snapshot, keyspace: &Arc<KeyspaceInner>, prefix: &[u8]) -> Self {
+        match keyspace.order {
+            KeyOrder::Bytewise => Self::new(snapshot, keyspace, Bounds::prefix(prefix)),
+            KeyOrder::Custom(_) => {
+                let all = Bounds { start: Bound::Unbounded, end: Bound::Unbounded };
+                let range = Self::new(snapshot, keyspace, all);
+                Self { prefix: Some(prefix.to_vec()), ..range }
+            }
+        }
+    }
+
+    /// The next pair from one end that has the prefix.
     fn step(&mut self, forward: bool) -> Result<Option<(Key, Value)>> {
-        self.snapshot.handle.store.check_open()?;
+        loop {
+            let pair = self.step_any(forward)?;
+            match (&pair, &self.prefix) {
+                (Some((key, _)), Some(prefix)) if !key.starts_with(prefix) => {}
+                _ => return Ok(pair),
+            }
+        }
+    }
+
+    fn step_any(&mut self, forward: bool) -> Result<Option<(Key, Value)>> {
+        self.snapshot.check(&self.keyspace)?;
         let (this, other) =
             if forward { (&mut self.front, &self.back) } else { (&mut self.back, &self.front) };
         let found = match &mut this.cursor {
@@ -73,7 +103,7 @@ impl Range {
         if self.finished {
             return None;
         }
-        let pair = self.step(forward).transpose();
+        let pair = self.step(forward).inspect_err(note_corruption).transpose();
         self.finished = !matches!(pair, Some(Ok(_)));
         pair
     }

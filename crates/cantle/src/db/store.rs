@@ -4,12 +4,12 @@ use super::keyspace::KeyspaceInner;
 use crate::error::{Error, Result};
 use crate::maintenance::Ticker;
 use crate::manifest::Edit;
-use crate::options::Options;
+use crate::options::{Durability, Options};
 use crate::stats::{KeyspaceStats, Stats};
 use crate::substrate::{Substrate, VERSIONS_PER_CHECKPOINT};
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
-    Ordering::{AcqRel, Relaxed, Release},
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::{Arc, Mutex, RwLock};
 use crate::vfs::VfsLock;
@@ -40,6 +40,8 @@ pub(crate) struct Store {
     pub(super) write_longest_nanos: AtomicU64,
     pub(super) checkpointing: AtomicBool,
     pub(super) ticks: AtomicU64,
+    /// Whether a checkpoint must come before the next write (`settle_opening`).
+    pub(super) unsettled: AtomicBool,
     pub(super) this: Weak<Store>,
     /// Held by who closes the store.
     pub(super) closing: Mutex<()>,
@@ -85,6 +87,38 @@ impl Store {
             read_only: substrate.health.reason(),
             keyspaces,
         }
+    }
+
+    /// What opening accepted from a process that died, or applied again, is as durable as what will be written
+    /// on top of it: not less than a buffered store promises by losing it to the next death of a process, nor
+    /// than a `Sync` store does, whose journal knows nothing of it.
+    pub(super) fn settle_opening(&self, outlived: bool, replayed: bool) -> Result<()> {
+        match self.substrate.durability {
+            Durability::Buffered => {
+                if outlived {
+                    self.substrate.checkpoint()?;
+                    self.substrate.vouch.set(false)?;
+                }
+            }
+            durability => {
+                if replayed {
+                    self.substrate.vouch.set(true)?;
+                }
+                // Before the first write: opening stays fast.
+                let unsettled = durability == Durability::Sync && (outlived || replayed);
+                self.unsettled.store(unsettled, Release);
+            }
+        }
+        Ok(())
+    }
+
+    /// To be called before a write is journaled.
+    pub(super) fn settle_before_write(&self) -> Result<()> {
+        if self.unsettled.load(Acquire) {
+            self.substrate.checkpoint()?;
+            self.unsettled.store(false, Release);
+        }
+        Ok(())
     }
 
     /// Closes the store: what was acknowledged is durable when this returns.

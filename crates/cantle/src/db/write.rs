@@ -19,6 +19,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
 use crate::value::Value;
 use bytes::Bytes;
+use std::time::Duration;
 
 /// The longest key.
 const KEY_BYTES_MAX: usize = 64 << 10;
@@ -28,6 +29,16 @@ const VALUE_BYTES_MAX: usize = 1 << 30;
 const JOURNAL_OP_BYTES: usize = 5 + 1 + 10 + 10;
 /// A commit record, or the head of a write's.
 const JOURNAL_HEAD_BYTES: usize = 1 + 4 * 10;
+
+/// A write that takes longer is reported.
+const STALL: Duration = Duration::from_millis(100);
+
+/// A read met damage.
+pub(super) fn note_corruption(error: &Error) {
+    if error.is_corruption() {
+        tracing::error!(%error, "corruption");
+    }
+}
 
 /// A keyspace and what is done to it.
 struct Part {
@@ -51,7 +62,14 @@ impl Store {
     pub(super) fn get(&self, keyspace: &KeyspaceInner, key: &[u8], at: u64) -> Result<Option<Bytes>> {
         self.check_open()?;
         keyspace.check()?;
-        keyspace.layout.get(key, at)
+        keyspace.layout.get(key, at).inspect_err(note_corruption)
+    }
+
+    fn note_duration(&self, elapsed: Duration) {
+        self.write_longest_nanos.fetch_max(elapsed.as_nanos() as u64, Relaxed);
+        if elapsed >= STALL {
+            tracing::warn!(?elapsed, queued = self.substrate.pool.queued(), "a write stalled");
+        }
     }
 
     pub(super) fn write_one(&self, keyspace: &Arc<KeyspaceInner>, op: Op) -> Result<()> {
@@ -59,12 +77,18 @@ impl Store {
         self.check_ops(keyspace, &ops)?;
         let started = now();
         self.brake(&ops)?;
-        let mut prepared = keyspace.layout.prepare(&ops)?;
-        let lsn = self.commit(&mut [(&mut *prepared, keyspace.id, &ops)])?;
-        drop(prepared);
+        let lsn = self.with_reserve(&ops, || {
+            let mut prepared = keyspace.layout.prepare(&ops)?;
+            self.commit(&mut [(&mut *prepared, keyspace.id, &ops)])
+        })?;
         self.acknowledge(lsn, None)?;
-        self.write_longest_nanos.fetch_max(started.elapsed().as_nanos() as u64, Relaxed);
+        self.note_duration(started.elapsed());
         Ok(())
+    }
+
+    /// Runs a write; one that only deletes may use the space that is set aside for that.
+    fn with_reserve<T>(&self, ops: &[Op], mut run: impl FnMut() -> Result<T>) -> Result<T> {
+        if ops.iter().any(|op| op.kind == Kind::Put) { run() } else { self.substrate.reserve.with(run) }
     }
 
     pub(super) fn delete_range(&self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Result<()> {
@@ -118,7 +142,7 @@ impl Store {
         };
         drop(prepared);
         self.acknowledge(lsn, durability)?;
-        self.write_longest_nanos.fetch_max(started.elapsed().as_nanos() as u64, Relaxed);
+        self.note_duration(started.elapsed());
         Ok(())
     }
 
@@ -164,10 +188,12 @@ impl Store {
         let several = ranges || spanning || writes.iter().map(|(_, _, ops)| ops.len()).sum::<usize>() > 1;
         let journals_all = substrate.durability == Durability::Sync;
         let reservation = match (journals_all, spanning) {
-            (true, _) => Some(substrate.journal.reserve(journal_bytes(writes))?),
-            (false, true) => Some(substrate.journal.reserve(JOURNAL_HEAD_BYTES)?),
+            (true, _) => Some(journal_bytes(writes)),
+            (false, true) => Some(JOURNAL_HEAD_BYTES),
             (false, false) => None,
         };
+        let reservation = reservation.map(|bytes| substrate.journal.reserve(bytes)).transpose();
+        let reservation = reservation.map_err(|error| substrate.checked(error))?;
         let span = writes.iter().map(|(write, _, _)| write.span()).fold(KeySpan::EMPTY, KeySpan::hull);
         let cell = several.then(CommitCell::new);
         let announced = substrate.mvcc.announce(span);
@@ -261,12 +287,18 @@ impl Store {
             for part in &parts {
                 prepared.push(part.keyspace.layout.prepare(&part.ops)?);
             }
-            let announced = self.substrate.mvcc.announce(KeySpan::ALL);
             let spanning = prepared.iter().map(|write| write.parts()).sum::<usize>() > 1;
+            // It is a batch of this epoch, and needs a commit record in case the process dies.
+            let journal = &self.substrate.journal;
+            let reservation = spanning.then(|| journal.reserve(JOURNAL_HEAD_BYTES)).transpose()?;
+            let announced = self.substrate.mvcc.announce(KeySpan::ALL);
             let batch = if spanning { self.substrate.next_batch.fetch_add(1, Relaxed) } else { 0 };
             let stamp = Stamp { version: announced.version(), batch };
             for write in &mut prepared {
                 write.append(stamp)?;
+            }
+            if let Some(reservation) = reservation {
+                journal.commit(reservation, stamp.batch, stamp.version)?;
             }
             for write in &mut prepared {
                 write.publish(None);
@@ -305,6 +337,7 @@ impl Store {
 
     /// Slows the writer, if maintenance is behind; turns puts away while the disk is full.
     fn brake(&self, ops: &[Op]) -> Result<()> {
+        self.settle_before_write()?;
         if self.substrate.reserve.is_spent() && ops.iter().any(|op| op.kind == Kind::Put) {
             self.substrate.reserve.maintain();
             if self.substrate.reserve.is_spent() {

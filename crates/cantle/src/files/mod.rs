@@ -91,7 +91,8 @@ impl Files {
             epoch,
             handles: Handles::new(),
             next: AtomicU64::new(next),
-            dir_dirty: AtomicBool::new(false),
+            // Who had the store before may have died before he synced it.
+            dir_dirty: AtomicBool::new(true),
             held: Mutex::new(Vec::new()),
             held_bytes: AtomicU64::new(0),
             pinned: AtomicUsize::new(0),
@@ -266,6 +267,11 @@ impl StoreFile {
     /// A current structure refers to the file.
     pub fn retain(&self) {
         self.references.fetch_add(1, AcqRel);
+    }
+
+    /// Whether a current structure refers to the file.
+    pub fn is_referenced(&self) -> bool {
+        self.references.load(Acquire) > 0
     }
 
     /// A current structure no longer refers to the file; true when that made it obsolete. Call it after the

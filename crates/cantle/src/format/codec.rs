@@ -36,11 +36,6 @@ impl<'a> Decoder<'a> {
         self.bytes
     }
 
-    /// Whether everything has been read.
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
     /// The next `len` bytes.
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let (head, tail) = self.bytes.split_at_checked(len).ok_or(Malformed("ends too early"))?;
@@ -115,7 +110,7 @@ mod tests {
             put_varint(&mut bytes, value);
             let mut decoder = Decoder::new(&bytes);
             assert_eq!(decoder.varint(), Ok(value));
-            assert!(decoder.is_empty());
+            assert!(decoder.rest().is_empty());
             assert!(Decoder::new(&bytes[..bytes.len() - 1]).varint().is_err());
         }
         assert!(Decoder::new(&[0xff; 10]).varint().is_err());

@@ -102,6 +102,31 @@ impl JournalRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounds::{Bounds, encode_bounds};
+    use crate::format::documented::{assert_documented, example_header};
+    use crate::format::header::FileKind;
+    use crate::log::encode_record;
+
+    #[test]
+    fn the_documented_journal_is_what_is_written() {
+        let header = example_header(FileKind::Journal, 0, 9, 0);
+        let mut file = header.encode().to_vec();
+        let append = |file: &mut Vec<u8>, payload: &[u8]| {
+            encode_record(&header, file.len() as u64, payload.len(), file, |out| {
+                out.extend_from_slice(payload)
+            });
+        };
+        let mut commit = Vec::new();
+        JournalRecord::encode_commit(&mut commit, 7, 1301);
+        append(&mut file, &commit);
+        let durable_bytes = file.len() as u64;
+        let range = encode_bounds(&Bounds::of(&("app/5"..)));
+        let ops = [(1, Kind::Put, &b"app/1"[..], &b"one"[..]), (3, Kind::DeleteRange, b"", &range)];
+        let mut write = Vec::new();
+        JournalRecord::encode_write(&mut write, 8, 1302, durable_bytes, ops.into_iter());
+        append(&mut file, &write);
+        assert_documented(include_str!("../../docs/format/journal.md"), &file, 0);
+    }
 
     #[test]
     fn records_round_trip() {

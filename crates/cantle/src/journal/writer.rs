@@ -3,7 +3,7 @@
 use super::record::JournalRecord;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
-use crate::files::Files;
+use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::{RecordFile, encode_record, record_bytes_max};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -100,8 +100,13 @@ impl Journal {
         let needed = active.len + inner.buffer.len() as u64 + inner.reserved_bytes + bytes;
         let Some(active) = &mut inner.active else { return Err(Error::Closed) };
         if needed > active.allocated_bytes {
-            let allocated = needed.next_multiple_of(STEP_BYTES);
-            match active.file.allocate(allocated) {
+            let mut allocated = needed.next_multiple_of(STEP_BYTES);
+            let done = active.file.allocate(allocated).or_else(|_| {
+                // On a full disk what is needed may still be there.
+                allocated = needed;
+                active.file.allocate(allocated)
+            });
+            match done {
                 Ok(()) => {}
                 // Without preallocation a full disk shows at the write.
                 Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {}
@@ -124,18 +129,26 @@ impl Journal {
             epoch: self.files.epoch,
             base_version: 0,
         };
+        // Under its own name a journal always has its header, whatever a power loss leaves of the rest.
+        let temporary = self.files.dir.join(format!("{}.tmp", file_name(FileKind::Journal, id)));
+        let vfs = &*self.files.vfs;
         let file =
-            self.files.vfs.open(&path, OpenMode::CreateNew).map_err(|e| Error::io("create", &path, e))?;
-        let written =
-            file.write_at(&header.encode(), 0).map_err(|e| Error::io("write to", &path, e)).and_then(|()| {
-                // The name must be durable before a sync of the data means anything.
-                self.files
-                    .vfs
-                    .sync_dir(&self.files.dir)
-                    .map_err(|e| Error::io("sync directory", &self.files.dir, e))
+            vfs.open(&temporary, OpenMode::CreateNew).map_err(|e| Error::io("create", &temporary, e))?;
+        let written = file
+            .write_at(&header.encode(), 0)
+            .map_err(|e| Error::io("write to", &temporary, e))
+            .and_then(|()| file.sync_data().map_err(|e| Error::io("sync", &temporary, e)))
+            .and_then(|()| vfs.rename(&temporary, &path).map_err(|e| Error::io("rename", &temporary, e)))
+            // The name must be durable before a sync of the data means anything.
+            .and_then(|()| {
+                vfs.sync_dir(&self.files.dir).map_err(|e| Error::io("sync directory", &self.files.dir, e))
             });
         if let Err(error) = written {
-            self.remove(&path);
+            for left in [&temporary, &path] {
+                if let Err(error) = vfs.remove(left) {
+                    tracing::debug!(path = %left.display(), %error, "there was no unfinished journal");
+                }
+            }
             return Err(error);
         }
         Ok(Active {
@@ -144,7 +157,7 @@ impl Journal {
             file,
             header,
             len: HEADER_BYTES,
-            durable_bytes: 0,
+            durable_bytes: HEADER_BYTES,
             allocated_bytes: HEADER_BYTES,
             max_version: 0,
             max_batch: 0,
@@ -216,6 +229,13 @@ impl Journal {
                 inner = self.sync_group(inner);
             }
         }
+    }
+
+    /// Waits until everything that is enqueued now is durable. Who rewrites records of logs without the numbers
+    /// of their batches must wait for their commits first: else a batch that died would live on in part.
+    pub fn settle(&self) -> Result<()> {
+        let enqueued = self.inner.lock().enqueued;
+        self.wait(enqueued)
     }
 
     /// Writes and syncs what is in the buffer, without holding the lock meanwhile. A failure is final.
@@ -344,15 +364,7 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
         let path = files.path(FileKind::Journal, id);
         let file = files.vfs.open(&path, OpenMode::Read).map_err(|e| Error::io("open", &path, e))?;
         let file_bytes = file.len().map_err(|e| Error::io("measure", &path, e))?;
-        let header = match FileHeader::read(&*file, &path, FileKind::Journal) {
-            Ok(header) => header,
-            // Created, but its header never reached the disk: nothing in it was acknowledged.
-            Err(error) if error.is_corruption() && is_blank(&*file, file_bytes, &path)? => {
-                old.push(OldJournal { id, path, max_version: 0, max_batch: 0 });
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
+        let header = FileHeader::read(&*file, &path, FileKind::Journal)?;
         if header.store != files.store || header.file != id {
             return Err(Error::corruption(
                 &path,
@@ -362,7 +374,7 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
         }
         let records = RecordFile { file, path: path.clone(), header };
         let mut scan = records.scan(0, file_bytes);
-        let mut max_version = 0;
+        let (mut max_version, mut max_batch) = (0, 0);
         loop {
             let offset = scan.offset();
             match scan.next() {
@@ -371,6 +383,7 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
                         Error::corruption(&path, offset, format!("a journal record {}", what.0))
                     })?;
                     max_version = max_version.max(record.version());
+                    max_batch = max_batch.max(record.batch());
                     all.push(record);
                 }
                 Ok(None) => break,
@@ -387,11 +400,4 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
         old.push(OldJournal { id, path, max_version, max_batch: 0 });
     }
     Ok((old, all))
-}
-
-/// Whether a file's header is nothing but what an unsynced creation leaves behind.
-fn is_blank(file: &dyn VfsFile, file_bytes: u64, path: &Path) -> Result<bool> {
-    let mut head = vec![0; file_bytes.min(4096) as usize];
-    let read = file.read_at(&mut head, 0).map_err(|e| Error::io("read", path, e))?;
-    Ok(file_bytes < HEADER_BYTES || head[..read].iter().all(|&byte| byte == 0))
 }

@@ -70,7 +70,7 @@ impl Builder {
         self.append(None::<bool>)
     }
 
-    /// Appends a sequence as one part. [`parse`](super::parse) reads back at most 32 levels.
+    /// Appends a sequence as one part. [`parse`](super::parse()) reads back at most 32 levels.
     pub fn nested(self, parts: &[Part]) -> Self {
         let elements: Vec<_> = parts.iter().map(Part::element).collect();
         self.append(elements)

@@ -20,6 +20,10 @@ pub enum Edit {
     Checkpoint(CheckpointEdit),
     /// The length of a log segment of an earlier epoch was found out.
     Segment(SegmentEdit),
+    /// So much of the manifest was durable when this was written: damage before that is no torn end.
+    Durable { bytes: u64 },
+    /// Edits that count together or not at all.
+    Group(Vec<Edit>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +55,9 @@ pub struct CheckpointEdit {
     pub next_batch: u64,
     /// Journal files below this number are not needed.
     pub first_journal: u64,
+    /// How much of the manifest was durable when the checkpoint was written: damage before that is no torn end.
+    /// Filled in by the manifest.
+    pub durable_bytes: u64,
     pub segments: Vec<SegmentEdit>,
 }
 
@@ -99,12 +106,22 @@ mod tag {
     pub(super) const START: u8 = 5;
     pub(super) const CHECKPOINT: u8 = 6;
     pub(super) const SEGMENT: u8 = 7;
+    pub(super) const DURABLE: u8 = 8;
+    pub(super) const GROUP: u8 = 9;
 }
 
 impl Edit {
-    /// Whether these bytes are a checkpoint, without decoding the rest.
-    pub fn is_checkpoint(payload: &[u8]) -> bool {
-        payload.first() == Some(&tag::CHECKPOINT)
+    /// How much of the manifest these bytes prove to have been durable.
+    pub fn proven_bytes(payload: &[u8]) -> u64 {
+        match payload.first() {
+            Some(&tag::CHECKPOINT | &tag::DURABLE) => match Self::decode(payload) {
+                Ok(
+                    Self::Checkpoint(CheckpointEdit { durable_bytes: bytes, .. }) | Self::Durable { bytes },
+                ) => bytes,
+                _ => 0,
+            },
+            _ => 0,
+        }
     }
 
     pub fn encode(&self) -> Vec<u8> {
@@ -148,6 +165,7 @@ impl Edit {
                     u64::from(edit.next_keyspace),
                     edit.next_batch,
                     edit.first_journal,
+                    edit.durable_bytes,
                     edit.segments.len() as u64,
                 ] {
                     put_varint(&mut out, number);
@@ -159,6 +177,14 @@ impl Edit {
             Self::Segment(edit) => {
                 out.push(tag::SEGMENT);
                 edit.encode(&mut out);
+            }
+            Self::Durable { bytes } => {
+                out.push(tag::DURABLE);
+                put_varint(&mut out, *bytes);
+            }
+            Self::Group(edits) => {
+                out.push(tag::GROUP);
+                edits.iter().for_each(|edit| put_bytes(&mut out, &edit.encode()));
             }
         }
         out
@@ -197,6 +223,7 @@ impl Edit {
                     next_keyspace: u32_of(&mut decoder)?,
                     next_batch: decoder.varint()?,
                     first_journal: decoder.varint()?,
+                    durable_bytes: decoder.varint()?,
                     segments: Vec::new(),
                 };
                 for _ in 0..decoder.varint()? {
@@ -205,6 +232,19 @@ impl Edit {
                 Self::Checkpoint(edit)
             }
             tag::SEGMENT => Self::Segment(SegmentEdit::decode(&mut decoder)?),
+            tag::DURABLE => Self::Durable { bytes: decoder.varint()? },
+            tag::GROUP => {
+                let mut edits = Vec::new();
+                while !decoder.rest().is_empty() {
+                    let edit = decoder.bytes()?;
+                    // One level: what a file holds must not decide how deep this goes.
+                    if edit.first() == Some(&tag::GROUP) {
+                        return Err(Malformed("is a group within a group"));
+                    }
+                    edits.push(Self::decode(edit)?);
+                }
+                Self::Group(edits)
+            }
             _ => return Err(Malformed("an edit has an unknown tag")),
         };
         decoder.finish()?;

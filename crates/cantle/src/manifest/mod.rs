@@ -12,10 +12,12 @@
 //!
 //! Thread safety: [`Manifest`] serialises its writers.
 
+#[cfg(test)]
+mod documented;
 mod edit;
 mod state;
 mod writer;
 
 pub use edit::{CheckpointEdit, Edit, KeyspaceEdit, SegmentEdit, StartEdit};
-pub use state::{KeyspaceState, LayoutState, NewLayoutState, Replayed, State, replay};
+pub use state::{LayoutState, Replayed, State, replay};
 pub use writer::Manifest;

@@ -103,6 +103,8 @@ impl State {
             Edit::Segment(segment) => {
                 self.segments.insert(segment.file, segment);
             }
+            Edit::Durable { .. } => {}
+            Edit::Group(edits) => edits.into_iter().try_for_each(|edit| self.apply(edit))?,
         }
         Ok(())
     }
@@ -158,8 +160,12 @@ pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisiona
             Ok(Some(record)) => {
                 let edit = Edit::decode(record.payload).map_err(|what| malformed(offset, what))?;
                 let is_checkpoint = matches!(edit, Edit::Checkpoint(_));
-                pending.push((offset, edit));
                 end = scan.offset();
+                if matches!(edit, Edit::Durable { .. }) && pending.is_empty() {
+                    checkpoint_end = checkpoint_end.map(|_| end);
+                    continue;
+                }
+                pending.push((offset, edit));
                 if is_checkpoint {
                     checkpoint_end = Some(end);
                     apply_all(&mut state, &mut pending).map_err(|(o, what)| malformed(o, what))?;
@@ -167,8 +173,10 @@ pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisiona
             }
             Ok(None) => break,
             Err(error) if error.is_corruption() => {
-                // The torn end of what was being written, unless a later checkpoint proves that it was whole.
-                let later = records.valid_record_after(offset + 1, file_bytes, Edit::is_checkpoint)?;
+                // The torn end of what was being written, unless what follows proves that it was durable once. A
+                // later checkpoint alone does not: its own sync may have been under way.
+                let proves = |payload: &[u8]| Edit::proven_bytes(payload) > offset;
+                let later = records.valid_record_after(offset + 1, file_bytes, proves)?;
                 if later.is_some() || checkpoint_end.is_none() {
                     return Err(error);
                 }

@@ -1,7 +1,7 @@
 //! Appending to the manifest, and rewriting it.
 
-use super::edit::Edit;
-use super::state::{NewLayoutState, replay};
+use super::edit::{CheckpointEdit, Edit};
+use super::state::{NewLayoutState, State, replay};
 use crate::error::{Error, Result};
 use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
@@ -29,6 +29,8 @@ struct Inner {
     file: Arc<dyn VfsFile>,
     header: FileHeader,
     len: u64,
+    /// What is known to be durable.
+    durable_bytes: u64,
     /// Length after the last rewrite.
     base_bytes: u64,
     /// A failed append left bytes behind that could not be cut off.
@@ -50,23 +52,65 @@ impl Manifest {
         Ok(Self { files, new_layout, bytes: AtomicU64::new(inner.len), inner: Mutex::new(inner) })
     }
 
-    /// Goes on with a manifest that was replayed up to `end`; cuts off what stands behind.
+    /// Goes on with a manifest that was replayed up to `end`; cuts off what stands behind. With `settle` that is
+    /// durable before anything is appended, so that a power loss cannot mix what is cut off with what comes.
     pub fn resume(
         files: Arc<Files>,
         new_layout: NewLayoutState,
         path: PathBuf,
         header: FileHeader,
         end: u64,
+        settle: bool,
     ) -> Result<Self> {
         let file = files.vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io("open", &path, e))?;
         if file.len().map_err(|e| Error::io("measure", &path, e))? != end {
             file.set_len(end).map_err(|e| Error::io("truncate", &path, e))?;
+            if settle {
+                file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
+            }
         }
-        let inner = Inner { path, file, header, len: end, base_bytes: end, broken: false, dirty: true };
+        // What a dead process left may not be durable.
+        let durable_bytes = if settle { end } else { 0 };
+        let inner = Inner {
+            path,
+            file,
+            header,
+            len: end,
+            durable_bytes,
+            base_bytes: end,
+            broken: false,
+            dirty: true,
+        };
         Ok(Self { files, new_layout, bytes: AtomicU64::new(inner.len), inner: Mutex::new(inner) })
     }
 
-    /// Appends edits in one write: after the death of the process all of them are there or none.
+    /// Goes on with a copy of what the manifest at `path` says up to its last checkpoint: a sync failed once, and
+    /// what it holds may never have reached the disk.
+    pub fn resume_as_copy(
+        files: Arc<Files>,
+        new_layout: NewLayoutState,
+        path: PathBuf,
+        state: &State,
+    ) -> Result<Self> {
+        let mut edits = Vec::new();
+        state.dump(&mut |edit| edits.push(edit));
+        edits.push(Edit::Checkpoint(state.checkpoint.clone()));
+        let manifest = Self::create(files, new_layout, &edits)?;
+        manifest.inner.lock().dirty = true;
+        if let Err(error) = manifest.files.vfs.remove(&path) {
+            tracing::warn!(path = %path.display(), %error, "cannot remove the previous manifest");
+        }
+        Ok(manifest)
+    }
+
+    /// Makes what was appended durable. Only a checkpoint makes it count.
+    pub fn sync(&self) -> Result<()> {
+        let inner = self.inner.lock();
+        inner.file.sync_data().map_err(|e| Error::io("sync", &inner.path, e))?;
+        self.files.vfs.sync_dir(&self.files.dir).map_err(|e| Error::io("sync directory", &self.files.dir, e))
+    }
+
+    /// Appends edits as one record: after the death of the process all of them are there or none.
     pub fn append(&self, edits: &[Edit]) -> Result<()> {
         let mut inner = self.inner.lock();
         inner.append(edits)?;
@@ -95,26 +139,37 @@ impl Manifest {
 impl Locked<'_> {
     /// Appends a checkpoint and makes it, and with it every edit before it, durable. Rewrites the manifest
     /// instead when it has grown.
-    pub fn checkpoint(mut self, checkpoint: Edit) -> Result<()> {
+    pub fn checkpoint(mut self, mut checkpoint: CheckpointEdit) -> Result<()> {
         let inner = &mut *self.inner;
         if inner.len > REWRITE_BYTES_MIN && inner.len > REWRITE_GROWTH * inner.base_bytes {
             return self.rewrite(checkpoint);
         }
-        inner.append(std::slice::from_ref(&checkpoint))?;
+        checkpoint.durable_bytes = inner.durable_bytes;
+        inner.append(&[Edit::Checkpoint(checkpoint)])?;
         inner.dirty = false;
         let (file, path) = (inner.file.clone(), inner.path.clone());
         // Others go on meanwhile: what they append behind the checkpoint is provisional, durable or not.
+        let (manifest, end) = (self.manifest, inner.len);
         drop(self);
-        file.sync_data().map_err(|e| Error::io("sync", &path, e))
+        file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
+        let mut inner = manifest.inner.lock();
+        inner.durable_bytes = end;
+        // Tells damage of this checkpoint from one whose sync never ended. Without it the checkpoint counts, too.
+        let dirty = inner.dirty;
+        if let Err(error) = inner.append(&[Edit::Durable { bytes: end }]) {
+            tracing::debug!(%error, "a checkpoint goes without proof of its durability");
+        }
+        inner.dirty = dirty;
+        Ok(())
     }
 
-    fn rewrite(mut self, checkpoint: Edit) -> Result<()> {
+    fn rewrite(mut self, checkpoint: CheckpointEdit) -> Result<()> {
         let manifest = self.manifest;
         let inner = &mut *self.inner;
         let state = replay(&*manifest.files.vfs, &inner.path, manifest.new_layout, true)?.state;
         let mut edits = Vec::new();
         state.dump(&mut |edit| edits.push(edit));
-        edits.push(checkpoint);
+        edits.push(Edit::Checkpoint(checkpoint));
         let new = write_new(&manifest.files, edits.into_iter())?;
         let old = std::mem::replace(inner, new);
         // A backup may be reading it.
@@ -133,14 +188,14 @@ impl Inner {
                 ),
             });
         }
+        let payload = match edits {
+            [edit] => edit.encode(),
+            edits => Edit::Group(edits.to_vec()).encode(),
+        };
         let mut bytes = Vec::new();
-        for edit in edits {
-            let payload = edit.encode();
-            let offset = self.len + bytes.len() as u64;
-            encode_record(&self.header, offset, payload.len(), &mut bytes, |out| {
-                out.extend_from_slice(&payload)
-            });
-        }
+        encode_record(&self.header, self.len, payload.len(), &mut bytes, |out| {
+            out.extend_from_slice(&payload)
+        });
         if let Err(error) = self.file.write_at(&bytes, self.len) {
             // What was written of it must not precede the next edit.
             self.broken = self.file.set_len(self.len).is_err();
@@ -166,14 +221,19 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         epoch: files.epoch,
         base_version: 0,
     };
-    let written = (|| {
+    // From here on a failure leaves nothing but a file under a temporary name.
+    let write = || -> std::io::Result<(Arc<dyn VfsFile>, u64)> {
         if files.vfs.metadata(&temporary)?.is_some() {
             files.vfs.remove(&temporary)?;
         }
         let file = files.vfs.open(&temporary, OpenMode::CreateNew)?;
         let mut bytes = header.encode().to_vec();
         let mut written_bytes = 0;
-        for edit in edits {
+        for mut edit in edits {
+            if let Edit::Checkpoint(checkpoint) = &mut edit {
+                // It may be that of another manifest.
+                checkpoint.durable_bytes = 0;
+            }
             let payload = edit.encode();
             let offset = written_bytes + bytes.len() as u64;
             encode_record(&header, offset, payload.len(), &mut bytes, |out| out.extend_from_slice(&payload));
@@ -186,21 +246,34 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         file.write_at(&bytes, written_bytes)?;
         let len = written_bytes + bytes.len() as u64;
         debug_assert!(len > HEADER_BYTES);
-        file.sync_data()?;
-        files.vfs.rename(&temporary, &path)?;
-        files.vfs.sync_dir(&files.dir)?;
         Ok((file, len))
-    })();
+    };
+    let written = write().map_err(|e| Error::io("write", &temporary, e)).and_then(|(file, len)| {
+        file.sync_data().map_err(|e| Error::io("sync", &temporary, e))?;
+        // From here on the new manifest may be found: a failure is as grave as that of a sync.
+        files.vfs.rename(&temporary, &path).map_err(|e| Error::io("sync the name of", &path, e))?;
+        files.vfs.sync_dir(&files.dir).map_err(|e| Error::io("sync directory", &files.dir, e))?;
+        Ok((file, len))
+    });
     match written {
-        Ok((file, len)) => {
-            Ok(Inner { path, file, header, len, base_bytes: len, broken: false, dirty: false })
-        }
+        Ok((file, len)) => Ok(Inner {
+            path,
+            file,
+            header,
+            len,
+            durable_bytes: len,
+            base_bytes: len,
+            broken: false,
+            dirty: false,
+        }),
         Err(error) => {
-            // An incomplete file under a temporary name means nothing; the next opening removes it.
-            if let Err(error) = files.vfs.remove(&temporary) {
-                tracing::debug!(path = %temporary.display(), %error, "cannot remove an unfinished manifest");
+            // Under a temporary name it means nothing; under its own it might be taken for the current one.
+            for left in [&temporary, &path] {
+                if let Err(error) = files.vfs.remove(left) {
+                    tracing::debug!(path = %left.display(), %error, "there was no unfinished manifest");
+                }
             }
-            Err(Error::io("write", &path, error))
+            Err(error)
         }
     }
 }

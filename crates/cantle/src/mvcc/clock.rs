@@ -62,7 +62,7 @@ impl Mvcc {
             self.clock.used.fetch_max(version, AcqRel);
         }
         claim.publish(version);
-        Announced { claim, version }
+        Announced { _claim: claim, version }
     }
 
     /// Opens a snapshot of all that is written so far, and waits for the announced writes to `span` that
@@ -88,13 +88,6 @@ impl Mvcc {
         guard
     }
 
-    /// Registers a reader at a version of the past, such as a durable checkpoint of an earlier epoch. What it
-    /// needs must still be there: call this before the first rebalance, or while another guard holds it.
-    pub fn pin(self: &Arc<Self>, version: u64) -> SnapshotGuard {
-        *self.open.lock().entry(version).or_insert(0) += 1;
-        SnapshotGuard { registration: Arc::new(Registration { mvcc: self.clone(), version }) }
-    }
-
     /// The versions that some open snapshot reads, ascending. A rebalance asks after it has sealed its input:
     /// a snapshot opened later needs, of each key in there, only the newest entry.
     pub fn open_versions(&self) -> Vec<u64> {
@@ -117,7 +110,8 @@ impl fmt::Debug for Mvcc {
 #[derive(Debug)]
 #[must_use = "dropping it ends the announcement"]
 pub struct Announced<'a> {
-    claim: Claim<'a>,
+    /// Held for its end.
+    _claim: Claim<'a>,
     version: u64,
 }
 
@@ -125,11 +119,6 @@ impl Announced<'_> {
     /// The version of the entries to write.
     pub fn version(&self) -> u64 {
         self.version
-    }
-
-    /// Ends the announcement.
-    pub fn complete(self) {
-        drop(self.claim);
     }
 }
 

@@ -71,7 +71,7 @@ pub mod recovery_table;
 #[cfg(test)]
 mod tests;
 
-pub use clock::{Announced, Mvcc, SnapshotGuard};
+pub use clock::{Mvcc, SnapshotGuard};
 pub use commit::CommitCell;
 pub use keep::Keep;
 pub use pending::KeySpan;

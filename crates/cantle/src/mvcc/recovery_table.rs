@@ -66,11 +66,6 @@ impl RecoveryTable {
         self.intervals.retain(|interval| epoch_has_files(interval.epoch));
     }
 
-    /// The rows, ascending.
-    pub fn intervals(&self) -> &[DeadInterval] {
-        &self.intervals
-    }
-
     /// Appends the bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.intervals.len() as u64);
@@ -204,11 +199,6 @@ impl DeadBatches {
         self.epochs.retain(|batches| epoch_has_files(batches.epoch));
     }
 
-    /// The rows, ascending.
-    pub fn epochs(&self) -> &[EpochBatches] {
-        &self.epochs
-    }
-
     /// Appends the bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.epochs.len() as u64);
@@ -258,7 +248,7 @@ mod tests {
         let mut table = RecoveryTable::default();
         table.push(0, 10, 20).unwrap();
         table.push(1, 10, 30).unwrap();
-        assert_eq!(table.intervals()[1], DeadInterval { epoch: 1, after: 19, until: 30 });
+        assert_eq!(table.intervals[1], DeadInterval { epoch: 1, after: 19, until: 30 });
         assert!(table.is_dead(20) && table.is_dead(29) && !table.is_dead(30));
     }
 
@@ -267,7 +257,7 @@ mod tests {
         let mut table = RecoveryTable::default();
         table.push(0, 19, 20).unwrap();
         table.push(1, u64::MAX, 30).unwrap();
-        assert!(table.intervals().is_empty());
+        assert!(table.intervals.is_empty());
         table.push(2, 30, 40).unwrap();
         assert!(table.push(2, 50, 60).is_err());
         assert!(table.push(3, 50, 40).is_err());
@@ -279,19 +269,19 @@ mod tests {
         let mut batches = DeadBatches::default();
         for epoch in 0..4 {
             table.push(epoch, epoch * 10 + 5, epoch * 10 + 10).unwrap();
-            batches.push(EpochBatches::from_committed(epoch, [1])).unwrap();
+            batches.push(EpochBatches::from_committed(epoch, 1, [1])).unwrap();
         }
         table.prune(|epoch| epoch % 2 == 1);
         batches.prune(|epoch| epoch % 2 == 1);
-        assert_eq!(table.intervals().iter().map(|row| row.epoch).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(table.intervals.iter().map(|row| row.epoch).collect::<Vec<_>>(), [1, 3]);
         assert!(table.is_dead(16) && !table.is_dead(26));
-        assert_eq!(batches.epochs().iter().map(|row| row.epoch).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(batches.epochs.iter().map(|row| row.epoch).collect::<Vec<_>>(), [1, 3]);
         assert!(batches.is_dead(1, 2) && !batches.is_dead(2, 2));
     }
 
     #[test]
     fn batches_of_a_dead_process_count_only_if_they_committed() {
-        let batches = EpochBatches::from_committed(7, [7, 2, 3, 3]);
+        let batches = EpochBatches::from_committed(7, 1, [7, 2, 3, 3]);
         assert_eq!(batches.gaps, [Gap { first: 1, last: 1 }, Gap { first: 4, last: 6 }]);
         let mut table = DeadBatches::default();
         table.push(batches.clone()).unwrap();
@@ -303,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_wild_batch_id_costs_one_gap() {
-        let batches = EpochBatches::from_committed(0, [1, u64::MAX, u64::MAX]);
+        let batches = EpochBatches::from_committed(0, 1, [1, u64::MAX, u64::MAX]);
         assert_eq!(batches.gaps.len(), 1);
         assert!(batches.is_dead(2) && !batches.is_dead(u64::MAX));
         let mut table = DeadBatches::default();
@@ -322,7 +312,7 @@ mod tests {
                 epoch += epochs;
                 let until = first + live + dead + 1;
                 table.push(epoch, first + live, until).unwrap();
-                batches.push(EpochBatches::from_committed(epoch, committed)).unwrap();
+                batches.push(EpochBatches::from_committed(epoch, 1, committed)).unwrap();
                 first = until;
             }
             (table, batches)
@@ -337,13 +327,13 @@ mod tests {
             epoch in 0u64..30,
             committed in btree_set(1u64..60, 0..20),
         ) {
-            let expected = table.intervals().iter().any(|row| row.after < version && version < row.until);
+            let expected = table.intervals.iter().any(|row| row.after < version && version < row.until);
             prop_assert_eq!(table.is_dead(version), expected);
-            let row = batches.epochs().iter().find(|row| row.epoch == epoch);
+            let row = batches.epochs.iter().find(|row| row.epoch == epoch);
             for id in 1..64 {
                 prop_assert_eq!(batches.is_dead(epoch, id), row.is_some_and(|row| row.is_dead(id)));
             }
-            let row = EpochBatches::from_committed(epoch, committed.iter().copied());
+            let row = EpochBatches::from_committed(epoch, 1, committed.iter().copied());
             for id in 1..64 {
                 prop_assert_eq!(row.is_dead(id), !committed.contains(&id));
             }
@@ -358,7 +348,7 @@ mod tests {
             let mut decoder = Decoder::new(&bytes);
             prop_assert_eq!(RecoveryTable::decode(&mut decoder), Ok(table));
             prop_assert_eq!(DeadBatches::decode(&mut decoder), Ok(batches));
-            prop_assert!(decoder.is_empty());
+            prop_assert!(decoder.rest().is_empty());
             for end in 0..table_bytes {
                 prop_assert!(RecoveryTable::decode(&mut Decoder::new(&bytes[..end])).is_err());
             }

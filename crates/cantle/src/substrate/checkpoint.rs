@@ -7,7 +7,7 @@
 
 use super::Substrate;
 use crate::error::{Error, Result};
-use crate::manifest::{CheckpointEdit, Edit, SegmentEdit};
+use crate::manifest::{CheckpointEdit, SegmentEdit};
 use crate::mvcc::KeySpan;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
@@ -21,6 +21,8 @@ use std::time::Duration;
 pub trait DirtyLog: Send + Sync {
     /// Makes durable what the log holds now and says how long that is.
     fn sync(&self) -> Result<SegmentEdit>;
+    /// Whether nothing refers to it any more: the edits that say so precede the checkpoint's record.
+    fn is_obsolete(&self) -> bool;
 }
 
 /// Logs written since the last checkpoint.
@@ -129,7 +131,8 @@ impl Substrate {
         self.health.check_sound()?;
         let number = checkpoints.begun.fetch_add(1, Release) + 1;
         let started = now();
-        let done = self.run_checkpoint();
+        // Frees what is held, and so may use what is set aside for that.
+        let done = self.reserve.with(|| self.run_checkpoint());
         match &done {
             Ok(version) => {
                 let elapsed = started.elapsed();
@@ -180,21 +183,22 @@ impl Substrate {
         self.sync_dirty(taken, segments)?;
         // What became dirty meanwhile was written after the version was raised, but edits that reach the
         // manifest before the record may refer to new files: their names must be durable with it.
-        self.files.sync_dir().map_err(|error| self.sync_failed(error))?;
+        self.files.sync_dir().map_err(|error| self.checked(error))?;
         let manifest = self.manifest.lock();
         if self.files.is_dir_dirty() {
-            self.files.sync_dir().map_err(|error| self.sync_failed(error))?;
+            self.files.sync_dir().map_err(|error| self.checked(error))?;
         }
         let held = self.files.take_held();
-        let edit = Edit::Checkpoint(CheckpointEdit {
+        let edit = CheckpointEdit {
             version,
             ceiling: version.saturating_add(VERSIONS_PER_CHECKPOINT),
             next_file: self.files.peek_id(),
             next_keyspace: self.checkpoints.next_keyspace.load(Relaxed) as u32,
             next_batch,
             first_journal: self.journal.first_needed(version, next_batch),
+            durable_bytes: 0,
             segments: std::mem::take(segments),
-        });
+        };
         match manifest.checkpoint(edit) {
             Ok(()) => {
                 self.files.doom(held);
@@ -202,7 +206,7 @@ impl Substrate {
             }
             Err(error) => {
                 self.files.hold_again(held);
-                Err(if error.is_no_space() { error } else { self.sync_failed(error) })
+                Err(self.checked(error))
             }
         }
     }
@@ -216,11 +220,15 @@ impl Substrate {
                 Err(error @ Error::Corruption { .. }) => {
                     tracing::error!(%error, "a log cannot be accounted for")
                 }
-                Err(error) if error.is_no_space() && !is_sync(&error) => return Err(error),
-                Err(error) => return Err(self.sync_failed(error)),
+                Err(error) => return Err(self.checked(error)),
             }
         }
         Ok(())
+    }
+
+    /// An error as it is, unless a sync failed: then see `sync_failed`.
+    pub fn checked(&self, error: Error) -> Error {
+        if error.is_sync() { self.sync_failed(error) } else { error }
     }
 
     /// A sync failed: nothing may be vouched for any more, and nothing written.
@@ -241,6 +249,8 @@ impl Substrate {
 /// Syncs logs from several threads at once: the file system's journal then serves many syncs with one commit,
 /// which makes a checkpoint of a hundred logs several times as fast as one after the other.
 fn sync_all(logs: &[Arc<dyn DirtyLog>]) -> Vec<Result<SegmentEdit>> {
+    // What no chunk refers to any more goes with this very checkpoint.
+    let logs: Vec<_> = logs.iter().filter(|log| !log.is_obsolete()).collect();
     const THREADS_MAX: usize = 8;
     const LOGS_PER_THREAD: usize = 4;
     let threads = logs.len().div_ceil(LOGS_PER_THREAD).clamp(1, THREADS_MAX);
@@ -266,8 +276,4 @@ fn sync_all(logs: &[Arc<dyn DirtyLog>]) -> Vec<Result<SegmentEdit>> {
         }
         synced
     })
-}
-
-fn is_sync(error: &Error) -> bool {
-    matches!(error, Error::NoSpace { operation, .. } | Error::Io { operation, .. } if operation.starts_with("sync"))
 }

@@ -23,10 +23,11 @@ const BLOCK_BYTES: usize = 4096;
 /// Bits of the state.
 const VOUCHED: u8 = 1;
 const PREVIOUS_COUNTS: u8 = 2;
+const REVOKED: u8 = 4;
 
 pub struct Vouch {
     path: PathBuf,
-    file: Option<Arc<dyn VfsFile>>,
+    file: Arc<dyn VfsFile>,
     block: Mutex<Block>,
 }
 
@@ -37,6 +38,8 @@ struct Block {
     /// Whether everything of the epoch before counts. Asked when the process died between writing this block and
     /// recording its epoch in the manifest.
     previous_counts: bool,
+    /// Whether a sync failed: what a file holds beyond its last sync may be read but never become durable.
+    revoked: bool,
     identity: Vec<u8>,
 }
 
@@ -45,8 +48,11 @@ impl Block {
         let mut out = Vec::with_capacity(BLOCK_BYTES);
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&self.epoch.to_le_bytes());
+        let flag = |on: bool, bit: u8| if on { bit } else { 0 };
         out.push(
-            if self.vouched { VOUCHED } else { 0 } | if self.previous_counts { PREVIOUS_COUNTS } else { 0 },
+            flag(self.vouched, VOUCHED)
+                | flag(self.previous_counts, PREVIOUS_COUNTS)
+                | flag(self.revoked, REVOKED),
         );
         out.extend_from_slice(&(self.identity.len() as u16).to_le_bytes());
         out.extend_from_slice(&self.identity);
@@ -67,13 +73,19 @@ impl Block {
         let (&state, fields) = fields.split_first()?;
         let (len, fields) = fields.split_first_chunk::<2>()?;
         let identity = fields.get(..usize::from(u16::from_le_bytes(*len)))?.to_vec();
-        let (vouched, previous_counts) = (state & VOUCHED != 0, state & PREVIOUS_COUNTS != 0);
-        Some(Self { epoch: u64::from_le_bytes(*epoch), vouched, previous_counts, identity })
+        let is = |bit: u8| state & bit != 0;
+        Some(Self {
+            epoch: u64::from_le_bytes(*epoch),
+            vouched: is(VOUCHED),
+            previous_counts: is(PREVIOUS_COUNTS),
+            revoked: is(REVOKED),
+            identity,
+        })
     }
 }
 
-/// Whether everything that the process of `epoch` wrote is known to be there still.
-pub fn outlived(vfs: &dyn Vfs, dir: &Path, epoch: u64) -> bool {
+/// The block and the present page cache's identity, as far as they are known.
+fn look(vfs: &dyn Vfs, dir: &Path) -> Option<(Block, Vec<u8>)> {
     let path = dir.join(VOUCH_FILE);
     let read = || -> std::io::Result<Option<Block>> {
         if vfs.metadata(&path)?.is_none() {
@@ -84,12 +96,23 @@ pub fn outlived(vfs: &dyn Vfs, dir: &Path, epoch: u64) -> bool {
         Ok(Block::decode(&bytes[..read]))
     };
     match (read(), vfs.page_cache_identity(dir)) {
-        (Ok(Some(block)), Ok(Some(identity))) if block.identity == identity => {
-            (block.epoch == epoch && block.vouched) || (block.epoch == epoch + 1 && block.previous_counts)
-        }
-        // In doubt, the checkpoint counts.
-        _ => false,
+        (Ok(Some(block)), Ok(Some(identity))) => Some((block, identity)),
+        _ => None,
     }
+}
+
+/// Whether everything that the process of `epoch` wrote is known to be there still. In doubt, it is not.
+pub fn outlived(vfs: &dyn Vfs, dir: &Path, epoch: u64) -> bool {
+    look(vfs, dir).is_some_and(|(block, identity)| {
+        block.identity == identity
+            && ((block.epoch == epoch && block.vouched)
+                || (block.epoch == epoch + 1 && block.previous_counts))
+    })
+}
+
+/// Whether files may show bytes that a failed sync took off the page cache's books. In doubt, they may.
+pub fn may_deceive(vfs: &dyn Vfs, dir: &Path) -> bool {
+    look(vfs, dir).is_none_or(|(block, identity)| block.identity == identity && block.revoked)
 }
 
 impl Vouch {
@@ -100,8 +123,13 @@ impl Vouch {
         let identity = vfs.page_cache_identity(dir).ok().flatten().filter(|identity| identity.len() < 1024);
         let known = identity.is_some();
         let identity = identity.unwrap_or_default();
-        let block =
-            Block { epoch, vouched: vouch && known, previous_counts: previous_counts && known, identity };
+        let block = Block {
+            epoch,
+            vouched: vouch && known,
+            previous_counts: previous_counts && known,
+            revoked: false,
+            identity,
+        };
         let begin = || -> std::io::Result<Arc<dyn VfsFile>> {
             let exists = vfs.metadata(&path)?.is_some();
             let file = vfs.open(&path, if exists { OpenMode::ReadWrite } else { OpenMode::CreateNew })?;
@@ -114,25 +142,26 @@ impl Vouch {
             Ok(file)
         };
         let file = begin().map_err(|e| Error::io("write", &path, e))?;
-        Ok(Self { path, file: Some(file), block: Mutex::new(block) })
+        Ok(Self { path, file, block: Mutex::new(block) })
     }
 
-    /// For stores that write nothing.
-    pub fn none() -> Self {
-        Self { path: PathBuf::new(), file: None, block: Mutex::default() }
+    /// From now on the page cache is vouched for, or not.
+    pub fn set(&self, vouch: bool) -> Result<()> {
+        let mut block = self.block.lock();
+        block.vouched = vouch && !block.identity.is_empty() && !block.revoked;
+        self.file.write_at(&block.encode(), 0).map_err(|e| Error::io("write", &self.path, e))
     }
 
     /// Nothing is vouched for any more.
     pub fn revoke(&self) -> Result<()> {
         let mut block = self.block.lock();
-        if !block.vouched && !block.previous_counts {
+        if block.revoked {
             return Ok(());
         }
-        block.vouched = false;
-        block.previous_counts = false;
-        let Some(file) = &self.file else { return Ok(()) };
-        file.write_at(&block.encode(), 0)
-            .and_then(|()| file.sync_data())
+        (block.vouched, block.previous_counts, block.revoked) = (false, false, true);
+        self.file
+            .write_at(&block.encode(), 0)
+            .and_then(|()| self.file.sync_data())
             .map_err(|e| Error::io("write", &self.path, e))
     }
 }
@@ -140,11 +169,28 @@ impl Vouch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::documented::assert_documented;
+
+    #[test]
+    fn the_documented_block_is_what_is_written() {
+        let identity = b"7e6b1f62-5c0d-4d3a-9a53-0d6f2a8c1b47 254:0 ext4 4711".to_vec();
+        let block = Block { epoch: 3, vouched: true, previous_counts: true, revoked: false, identity };
+        let bytes = block.encode();
+        let page = include_str!("../../docs/format/pagecache.md");
+        assert_documented(page, &bytes[..80], 0);
+        assert!(bytes[80..4092].iter().all(|&byte| byte == 0));
+        assert_documented(page, &bytes[4080..], 4080);
+    }
 
     #[test]
     fn a_block_round_trips_and_any_flipped_bit_vouches_for_nothing() {
-        let block =
-            Block { epoch: 7, vouched: true, previous_counts: false, identity: b"boot/device".to_vec() };
+        let block = Block {
+            epoch: 7,
+            vouched: true,
+            previous_counts: false,
+            revoked: true,
+            identity: b"boot/device".to_vec(),
+        };
         let bytes = block.encode();
         assert_eq!(Block::decode(&bytes), Some(block));
         for index in 0..bytes.len() {

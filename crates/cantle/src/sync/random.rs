@@ -37,11 +37,6 @@ impl Rng {
         Self { state: std::array::from_fn(|_| split_mix(&mut seed)) }
     }
 
-    /// A generator with an unpredictable seed.
-    pub fn unpredictable() -> Self {
-        Self::new(u64())
-    }
-
     /// The next 64 bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
@@ -64,13 +59,6 @@ impl Rng {
     #[inline]
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
-    }
-
-    /// A number from 0 up to, not including, 1.
-    #[inline]
-    pub fn unit(&mut self) -> f64 {
-        // 53 bits are what the mantissa holds.
-        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Fills `bytes` with noise.
@@ -117,7 +105,6 @@ mod tests {
         assert_eq!(seen, (0..10).collect());
         assert_eq!(rng.below(0), 0);
         assert!(rng.one_in(1));
-        assert!((0..1_000).map(|_| rng.unit()).all(|unit| (0.0..1.0).contains(&unit)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! jump either way, so nothing may depend on it for correctness.
 #![expect(clippy::disallowed_methods, reason = "this is the one way to the clocks")]
 
-pub use std::time::{Duration, Instant};
+pub use std::time::Instant;
 
 use std::time::SystemTime;
 

@@ -38,11 +38,6 @@ impl TableCursor {
         Self { table, fill_cache, index: None, data: None, data_handle: None, ahead: ReadAhead::default() }
     }
 
-    /// The table that is walked.
-    pub(crate) fn table(&self) -> &Arc<Table> {
-        &self.table
-    }
-
     /// The value of the entry under the cursor, which keeps its block in memory; empty when not positioned.
     pub(crate) fn value_bytes(&self) -> Bytes {
         self.data.as_ref().map(BlockCursor::value).unwrap_or_default()

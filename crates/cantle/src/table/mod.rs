@@ -33,8 +33,6 @@ pub(crate) mod reader;
 mod verify;
 
 pub(crate) use builder::{TableBuilder, TableOptions};
-pub(crate) use cursor::TableCursor;
-pub(crate) use properties::TableMeta;
 pub(crate) use reader::{Table, TableGet};
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ pub fn merge_and_snapshots(snapshots: usize, heed: bool) {
             let announced = mvcc.announce(KeySpan::ALL);
             let new = announced.version();
             file.store(new, Release);
-            announced.complete();
+            drop(announced);
             let needed = mvcc.open_versions().iter().any(|&open| old <= open && open < new);
             merged.0.store(new, Relaxed);
             merged.1.store(needed && heed, Relaxed);
@@ -130,7 +130,7 @@ pub fn batch_and_readers(ask: bool) {
                 record.store(announced.version(), Relaxed);
             }
             cell.commit();
-            announced.complete();
+            drop(announced);
         })
     };
     let getting = {

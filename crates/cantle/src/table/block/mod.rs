@@ -91,11 +91,6 @@ impl Block {
         Ok(block)
     }
 
-    /// Whether there is no entry.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.restarts == 0
-    }
-
     /// Memory that the block keeps alive, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.bytes.len() + size_of::<Self>()

@@ -5,7 +5,8 @@ mod format;
 pub(crate) mod model;
 mod reading;
 
-use super::{Table, TableBuilder, TableMeta, TableOptions};
+use super::properties::TableMeta;
+use super::{Table, TableBuilder, TableOptions};
 use crate::cache::BlockCache;
 use crate::error::Result;
 use crate::format::header::{FileHeader, FileKind};

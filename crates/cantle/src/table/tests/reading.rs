@@ -10,7 +10,8 @@ use crate::options::Compression;
 use crate::order::KeyOrder;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
-use crate::table::{Table, TableBuilder, TableGet, TableMeta, TableOptions};
+use crate::table::properties::TableMeta;
+use crate::table::{Table, TableBuilder, TableGet, TableOptions};
 use proptest::prelude::*;
 use std::path::PathBuf;
 

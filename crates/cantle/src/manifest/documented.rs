@@ -1,0 +1,75 @@
+//! The example of `docs/format/manifest.md`, made again: a new store, then its first log and the checkpoint that
+//! makes it durable.
+
+use super::edit::{CheckpointEdit, Edit, KeyspaceEdit, SegmentEdit, StartEdit};
+use crate::chunk::Chunks;
+use crate::chunk::edit::{ChunkEdit, ChunkRecord, FileRecord};
+use crate::format::documented::{assert_documented, example_header};
+use crate::format::header::FileKind;
+use crate::log::encode_record;
+use crate::mvcc::{DeadBatches, EpochBatches, RecoveryTable};
+use crate::span::Span;
+
+fn append(file: &mut Vec<u8>, edit: &Edit) {
+    let header = example_header(FileKind::Manifest, 0, 1, 0);
+    let payload = edit.encode();
+    encode_record(&header, file.len() as u64, payload.len(), file, |out| out.extend_from_slice(&payload));
+}
+
+#[test]
+fn the_documented_manifest_is_what_is_written() {
+    let mut recovery_table = RecoveryTable::default();
+    recovery_table.push(1, 40, 1000).unwrap();
+    let mut dead_batches = DeadBatches::default();
+    dead_batches.push(EpochBatches::from_committed(1, 3, [3, 6])).unwrap();
+    let table = FileRecord {
+        kind: FileKind::Table,
+        file: 7,
+        bytes: 252,
+        user_bytes: 16,
+        stale_bytes: 3,
+        entries: 3,
+        span: Some(Span { start: None, end: Some("app/9".into()) }),
+        share_bytes: Some(126),
+        dropped: None,
+    };
+    let split = ChunkEdit::Replace {
+        removed: vec![1],
+        added: vec![
+            ChunkRecord { id: 2, start: None, files: Vec::new() },
+            ChunkRecord { id: 3, start: Some("app/2".into()), files: vec![table] },
+        ],
+    };
+    let layout = |edit: ChunkEdit| Edit::Layout { keyspace: 1, payload: edit.encode() };
+    let checkpoint = CheckpointEdit {
+        version: 1300,
+        ceiling: 1300 + (1 << 32),
+        next_file: 9,
+        next_keyspace: 2,
+        next_batch: 7,
+        first_journal: 9,
+        durable_bytes: 173,
+        segments: vec![SegmentEdit { file: 8, len: 133, part: (0, 0), garbage_bytes: 0 }],
+    };
+    let edits = [
+        Edit::Start(StartEdit { epoch: 2, first_version: 1000, recovery_table, dead_batches }),
+        Edit::Keyspace(KeyspaceEdit {
+            keyspace: 1,
+            name: "default".into(),
+            layout: 1,
+            comparator: "cantle.bytewise".into(),
+            metadata: Vec::new(),
+        }),
+        layout(Chunks::first_edit()),
+        layout(split),
+        layout(ChunkEdit::Log { chunk: 3, file: 8 }),
+        layout(ChunkEdit::Drop { chunks: vec![2], version: 1200, batch: 0 }),
+        Edit::Checkpoint(checkpoint),
+        Edit::DropKeyspace { keyspace: 5, version: 1301 },
+        Edit::ForgetKeyspace { keyspace: 5 },
+        Edit::Segment(SegmentEdit { file: 8, len: 200, part: (150, 50), garbage_bytes: 40 }),
+    ];
+    let mut file = example_header(FileKind::Manifest, 0, 1, 0).encode().to_vec();
+    edits.iter().for_each(|edit| append(&mut file, edit));
+    assert_documented(include_str!("../../docs/format/manifest.md"), &file, 0);
+}

@@ -1,0 +1,131 @@
+//! Batches over several chunks and keyspaces are seen whole or not at all, by gets, snapshots and ranges.
+
+use crate::support::{Rng, StopOnDrop, amid_maintenance, assert_moved, dir, number, options, until, value};
+use cantle::{Db, Durability, KeyspaceOptions, WriteBatch};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Instant;
+
+/// Runs `read` in a loop on a thread of its own while `write` runs on this one, for so long.
+fn against(millis: u64, mut write: impl FnMut(u64), read: impl Fn() + Sync) {
+    let (stop, end) = (AtomicBool::new(false), until(millis));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(SeqCst) {
+                    read();
+                }
+            });
+        }
+        let _stop = StopOnDrop(&stop);
+        let mut round = 1;
+        while Instant::now() < end {
+            write(round);
+            round += 1;
+        }
+    });
+}
+
+#[test]
+fn who_sees_one_half_of_a_batch_sees_the_other() {
+    let mut rng = Rng::for_test("who_sees_one_half_of_a_batch_sees_the_other");
+    let dir = dir();
+    let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
+    let other =
+        db.keyspace("other", KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(8 << 10)).unwrap();
+    let batch_of = |round: u64, rng: &mut Rng| {
+        let mut batch = WriteBatch::new();
+        batch.put("a050", value(round, rng)).put("a051", value(round, rng)).put("e050", value(round, rng));
+        batch.put_in(&other, "z", value(round, rng));
+        batch
+    };
+    let mut values = rng.fork();
+    db.write(batch_of(0, &mut values)).unwrap();
+    let readers: [&(dyn Fn() -> u64 + Sync); 4] = [
+        &|| number(&db.get("a050").unwrap().unwrap()),
+        &|| number(&db.get("a051").unwrap().unwrap()),
+        &|| number(&db.get("e050").unwrap().unwrap()),
+        &|| number(&other.get("z").unwrap().unwrap()),
+    ];
+    let orders = Mutex::new(rng.fork());
+    amid_maintenance(&db, &mut rng, || {
+        against(
+            2500,
+            |round| db.write(batch_of(round, &mut values)).unwrap(),
+            || {
+                let (first, then, whole) = {
+                    let mut rng = orders.lock().unwrap();
+                    (rng.below(4) as usize, rng.below(4) as usize, rng.below(4) == 0)
+                };
+                if whole {
+                    let snapshot = db.snapshot();
+                    let a = number(&snapshot.get("a050").unwrap().unwrap());
+                    let b = number(&snapshot.get("a051").unwrap().unwrap());
+                    let c = number(&snapshot.get("e050").unwrap().unwrap());
+                    let d = number(&snapshot.get_in(&other, "z").unwrap().unwrap());
+                    assert_eq!([a; 3], [b, c, d], "a snapshot saw a part of a batch");
+                } else {
+                    let (earlier, later) = (readers[first](), readers[then]());
+                    assert!(earlier <= later, "key {first} was at {earlier}, then key {then} at {later}");
+                }
+            },
+        );
+    });
+    assert_moved(&db);
+}
+
+fn balances(read: impl Fn(usize) -> Option<u64>) -> u64 {
+    (0..ACCOUNTS).map(|account| read(account).unwrap()).sum()
+}
+
+const ACCOUNTS: usize = 12;
+const TOTAL: u64 = ACCOUNTS as u64 * 1000;
+
+fn account(number: usize) -> String {
+    format!("{}0{number:02}", (b'a' + (number % 6) as u8) as char)
+}
+
+/// Reads both accounts under `bank`, and writes both in a batch.
+fn transfer(db: &Db, bank: &Mutex<()>, rng: &mut Rng) {
+    let (from, to) = (rng.below(ACCOUNTS as u64) as usize, rng.below(ACCOUNTS as u64) as usize);
+    if from == to {
+        return;
+    }
+    let _turn = bank.lock().unwrap();
+    let balance = |account_number| number(&db.get(account(account_number)).unwrap().unwrap());
+    let (source, target) = (balance(from), balance(to));
+    let amount = rng.below(source + 1);
+    let mut batch = WriteBatch::new();
+    batch.put(account(from), value(source - amount, rng)).put(account(to), value(target + amount, rng));
+    db.write(batch).unwrap();
+}
+
+#[test]
+fn transfers_keep_the_sum_that_snapshots_see() {
+    let mut rng = Rng::for_test("transfers_keep_the_sum_that_snapshots_see");
+    let dir = dir();
+    let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
+    for number in 0..ACCOUNTS {
+        db.put(account(number), value(1000, &mut rng)).unwrap();
+    }
+    let bank = Mutex::new(());
+    let mut transfers = rng.fork();
+    amid_maintenance(&db, &mut rng, || {
+        against(
+            2500,
+            |_| transfer(&db, &bank, &mut transfers),
+            || {
+                let snapshot = db.snapshot();
+                let read = |n| snapshot.get(account(n)).unwrap().map(|value| number(&value));
+                assert_eq!(balances(read), TOTAL, "by gets of a snapshot");
+                let pairs: Vec<_> = snapshot.range(..).rev().map(|pair| pair.unwrap()).collect();
+                let find = |n: usize| {
+                    let pair = pairs.iter().find(|(key, _)| key[..] == *account(n).as_bytes());
+                    pair.map(|(_, value)| number(value))
+                };
+                assert_eq!(balances(find), TOTAL, "by a range of the same snapshot");
+            },
+        );
+    });
+    assert_moved(&db);
+}

@@ -1,0 +1,40 @@
+//! `update` loses nothing.
+
+use crate::support::{Rng, amid_maintenance, assert_moved, dir, factor, number, options};
+use cantle::Durability;
+
+#[test]
+fn no_increment_is_lost() {
+    const KEYS: [&str; 3] = ["a050", "c010", "f000"];
+    const THREADS: u64 = 4;
+    let mut rng = Rng::for_test("no_increment_is_lost");
+    let dir = dir();
+    let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
+    let increments = 2500 * u64::from(factor());
+    let padding = vec![b'.'; 500];
+    amid_maintenance(&db, &mut rng.fork(), || {
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                let mut rng = rng.fork();
+                let (db, padding) = (&db, &padding);
+                scope.spawn(move || {
+                    for count in 0..increments {
+                        let key = KEYS[(count % 3) as usize];
+                        let add = |old: Option<&[u8]>| {
+                            let sum = old.map_or(0, number) + 1;
+                            Some([&sum.to_le_bytes()[..], padding].concat())
+                        };
+                        let new = db.update(key, add).unwrap().unwrap();
+                        assert!(number(&db.get(key).unwrap().unwrap()) >= number(&new), "a count went back");
+                        if rng.below(50) == 0 {
+                            drop(db.snapshot());
+                        }
+                    }
+                });
+            }
+        });
+    });
+    let sum: u64 = KEYS.iter().map(|key| number(&db.get(key).unwrap().unwrap())).sum();
+    assert_eq!(sum, THREADS * increments);
+    assert_moved(&db);
+}

@@ -1,0 +1,246 @@
+//! Rounds of concurrent operations on a few keys in different chunks, each checked to be linearizable as a whole:
+//! puts, gets, deletes, updates, batches, range deletes and snapshots.
+
+use crate::history::{Action, Operation, State, linearize};
+use crate::support::{Clock, Rng, amid_maintenance, assert_moved, dir, fill, number, options, until, value};
+use cantle::{Db, Durability, Snapshot, WriteBatch};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Instant;
+
+/// Their neighbours are the churn's; two lie next to each other.
+const KEYS: [&str; 5] = ["a050", "b050", "b051", "d020", "f099"];
+const THREADS: usize = 4;
+const OPERATIONS: usize = 14;
+
+struct Round<'a> {
+    db: &'a Db,
+    clock: &'a Clock,
+    numbers: &'a AtomicU64,
+}
+
+impl Round<'_> {
+    fn timed<T>(&self, run: impl FnOnce() -> T) -> (u64, u64, T) {
+        let invoked = self.clock.tick();
+        let result = run();
+        (invoked, self.clock.tick(), result)
+    }
+
+    fn fresh(&self, rng: &mut Rng) -> (u64, Vec<u8>) {
+        let number = self.numbers.fetch_add(1, SeqCst);
+        (number, value(number, rng))
+    }
+
+    fn batch(&self, rng: &mut Rng) -> (WriteBatch, Vec<(usize, Option<u64>)>) {
+        let mut batch = WriteBatch::new();
+        let mut writes = Vec::new();
+        for _ in 0..2 + rng.below(2) {
+            let key = rng.below(KEYS.len() as u64) as usize;
+            match rng.below(8) {
+                0 => {
+                    batch.delete(KEYS[key]);
+                    writes.push((key, None));
+                }
+                1 => {
+                    let (from, to) = span(rng);
+                    batch.delete_range(KEYS[from]..=KEYS[to]);
+                    writes.extend((from..=to).map(|key| (key, None)));
+                }
+                _ => {
+                    let (number, value) = self.fresh(rng);
+                    batch.put(KEYS[key], value);
+                    writes.push((key, Some(number)));
+                }
+            }
+        }
+        (batch, writes)
+    }
+
+    fn run(&self, mut rng: Rng) -> Vec<Operation> {
+        let mut operations = Vec::with_capacity(OPERATIONS);
+        // Snapshots are read when the thread has done more: what they see must not change.
+        let mut snapshots: Vec<(usize, Snapshot)> = Vec::new();
+        for _ in 0..OPERATIONS {
+            let key = rng.below(KEYS.len() as u64) as usize;
+            let (invoked, returned, action) = match rng.below(20) {
+                0..=3 => {
+                    let (number, value) = self.fresh(&mut rng);
+                    let (invoked, returned, done) = self.timed(|| self.db.put(KEYS[key], value));
+                    done.unwrap();
+                    (invoked, returned, Action::Write(vec![(key, Some(number))]))
+                }
+                4 => {
+                    let (invoked, returned, done) = self.timed(|| self.db.delete(KEYS[key]));
+                    done.unwrap();
+                    (invoked, returned, Action::Write(vec![(key, None)]))
+                }
+                5..=10 => {
+                    let (invoked, returned, got) = self.timed(|| self.db.get(KEYS[key]).unwrap());
+                    (invoked, returned, Action::Get(key, got.map(|value| number(&value))))
+                }
+                11..=12 => {
+                    let (new, bytes) = self.fresh(&mut rng);
+                    let new = (rng.below(6) > 0).then_some(new);
+                    let mut old = None;
+                    let (invoked, returned, done) = self.timed(|| {
+                        self.db.update(KEYS[key], |before| {
+                            old = before.map(number);
+                            new.map(|_| bytes.clone())
+                        })
+                    });
+                    done.unwrap();
+                    (invoked, returned, Action::Update { key, old, new })
+                }
+                13..=15 => {
+                    let (batch, writes) = self.batch(&mut rng);
+                    let (invoked, returned, done) = self.timed(|| self.db.write(batch));
+                    done.unwrap();
+                    (invoked, returned, Action::Write(writes))
+                }
+                16 => {
+                    let (from, to) = span(&mut rng);
+                    let (invoked, returned, done) = self.timed(|| match rng.below(3) {
+                        0 if from == 0 && to == KEYS.len() - 1 => self.db.delete_range(..),
+                        _ => self.db.delete_range(KEYS[from]..=KEYS[to]),
+                    });
+                    done.unwrap();
+                    (invoked, returned, Action::Write((from..=to).map(|key| (key, None)).collect()))
+                }
+                17 => {
+                    let (invoked, returned, range) = self.timed(|| self.db.range("a"..));
+                    let mut state = vec![None; KEYS.len()];
+                    for pair in range {
+                        let (key, value) = pair.unwrap();
+                        if let Some(key) = KEYS.iter().position(|known| known.as_bytes() == &key[..]) {
+                            state[key] = Some(number(&value));
+                        }
+                    }
+                    (invoked, returned, Action::Snapshot(state))
+                }
+                _ => {
+                    let (invoked, returned, snapshot) = self.timed(|| self.db.snapshot());
+                    snapshots.push((operations.len(), snapshot));
+                    (invoked, returned, Action::Snapshot(State::new()))
+                }
+            };
+            operations.push(Operation { invoked, returned, action });
+        }
+        for (index, snapshot) in snapshots {
+            let read = |key: &&str| snapshot.get(key).unwrap().map(|value| number(&value));
+            operations[index].action = Action::Snapshot(KEYS.iter().map(read).collect());
+        }
+        operations
+    }
+}
+
+/// What must be linearizable. Gets and snapshots together need not be (EvenDB §3.3): a snapshot includes a write that
+/// was announced before it and shows after it; meanwhile a get misses that write, even one by a thread whose own
+/// later write the snapshot does not include. So: everything but snapshots, everything but gets, and everything
+/// that concerns one key.
+fn views(all: &[Vec<Operation>]) -> Vec<(String, Vec<Vec<Operation>>)> {
+    let select = |keep: &dyn Fn(&Action) -> Option<Action>| {
+        let select_one = |operation: &Operation| {
+            keep(&operation.action).map(|action| Operation { action, ..operation.clone() })
+        };
+        let select_thread = |thread: &Vec<Operation>| thread.iter().filter_map(select_one).collect();
+        all.iter().map(select_thread).collect::<Vec<Vec<Operation>>>()
+    };
+    let last = all.len() - 1;
+    let mut gets = select(&|action| (!matches!(action, Action::Snapshot(_))).then(|| action.clone()));
+    gets[last] = all[last].clone();
+    let snapshots = select(&|action| (!matches!(action, Action::Get(..))).then(|| action.clone()));
+    let mut views = vec![("without snapshots".into(), gets), ("without gets".into(), snapshots)];
+    for key in 0..KEYS.len() {
+        let of_key = select(&|action| match action {
+            Action::Write(writes) => {
+                let writes: Vec<_> = writes.iter().filter(|(written, _)| *written == key).copied().collect();
+                (!writes.is_empty()).then_some(Action::Write(writes))
+            }
+            Action::Get(read, _) => (*read == key).then(|| action.clone()),
+            Action::Update { key: updated, .. } => (*updated == key).then(|| action.clone()),
+            Action::Snapshot(state) => Some(Action::Get(key, state[key])),
+        });
+        views.push((format!("on {}", KEYS[key]), of_key));
+    }
+    views
+}
+
+/// All operations by their invocation.
+fn listing(all: &[Vec<Operation>]) -> String {
+    let mut lines = Vec::new();
+    for (thread, operations) in all.iter().enumerate() {
+        for Operation { invoked, returned, action } in operations {
+            lines.push((*invoked, format!("{invoked}..{returned} thread {thread}: {action:?}")));
+        }
+    }
+    lines.sort();
+    lines.into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n")
+}
+
+/// Keys from one to another.
+fn span(rng: &mut Rng) -> (usize, usize) {
+    let (a, b) = (rng.below(KEYS.len() as u64) as usize, rng.below(KEYS.len() as u64) as usize);
+    (a.min(b), a.max(b))
+}
+
+fn rounds(name: &str, durability: Durability, millis: u64) {
+    let mut rng = Rng::for_test(name);
+    let dir = dir();
+    let db = options(durability, &mut rng).open(dir.path().join("store")).unwrap();
+    let (clock, numbers) = (Clock::default(), AtomicU64::new(1));
+    let mut state: State = vec![None; KEYS.len()];
+    let (mut round_count, end) = (0, until(millis));
+    let mut seeds = rng.fork();
+    fill(&db, &mut rng);
+    amid_maintenance(&db, &mut rng, || {
+        while Instant::now() < end {
+            let round = Round { db: &db, clock: &clock, numbers: &numbers };
+            let threads: Vec<Vec<Operation>> = std::thread::scope(|scope| {
+                let running: Vec<_> = (0..THREADS)
+                    .map(|_| {
+                        let rng = seeds.fork();
+                        let round = &round;
+                        scope.spawn(move || round.run(rng))
+                    })
+                    .collect();
+                running.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            // Everything has returned: what is there now is the last state.
+            let read = |key: &&str| db.get(key).unwrap().map(|value| number(&value));
+            let last: State = KEYS.iter().map(read).collect();
+            let moment = clock.tick();
+            let mut all = threads.clone();
+            all.push(vec![Operation {
+                invoked: moment,
+                returned: moment,
+                action: Action::Snapshot(last.clone()),
+            }]);
+            for (what, view) in views(&all) {
+                if linearize(&state, &view).is_none() {
+                    panic!(
+                        "round {round_count} is not linearizable, {what}; from {state:?}:\n{}",
+                        listing(&all)
+                    );
+                }
+            }
+            state = last;
+            round_count += 1;
+        }
+    });
+    println!("{round_count} rounds");
+    assert_moved(&db);
+}
+
+#[test]
+fn every_history_is_linearizable() {
+    rounds("every_history_is_linearizable", Durability::Process, 5000);
+}
+
+#[test]
+fn every_history_of_a_buffered_store_is_linearizable() {
+    rounds("every_history_of_a_buffered_store_is_linearizable", Durability::Buffered, 3000);
+}
+
+#[test]
+fn every_history_of_a_sync_store_is_linearizable() {
+    rounds("every_history_of_a_sync_store_is_linearizable", Durability::Sync, 2000);
+}

@@ -1,0 +1,25 @@
+//! The promises of durability, put to the test: power loss, the death of the process, failing calls, a full
+//! disk, torn and damaged logs.
+//!
+//! Crash images are taken by a rule of `FaultVfs` before calls that change something, so that they fall into the
+//! middle of openings, rebalances, splits, checkpoints and whatever else goes on. `CANTLE_TEST_FACTOR` multiplies
+//! the number of runs; each prints its seed.
+
+#[path = "crash/chains.rs"]
+mod chains;
+#[path = "crash/faults.rs"]
+mod faults;
+#[path = "crash/full_disk.rs"]
+mod full_disk;
+#[path = "crash/harness.rs"]
+mod harness;
+#[path = "crash/power_loss.rs"]
+mod power_loss;
+#[path = "crash/process.rs"]
+mod process;
+#[path = "crash/threads.rs"]
+mod threads;
+#[path = "crash/torn_logs.rs"]
+mod torn_logs;
+#[path = "crash/workload.rs"]
+mod workload;

@@ -1,0 +1,137 @@
+//! Several writers: if a write is there, every write that had completed before it began is there as well.
+
+use crate::harness::{Death, Setup, factor};
+use crate::workload::Rng;
+use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, Verdict};
+use cantle::{Durability, WriteBatch};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+const THREADS: usize = 4;
+const KEYS: u64 = 30;
+
+/// When each write of each thread began and ended, on a clock that ticks with every event.
+type Times = Mutex<[Vec<(u64, Option<u64>)>; THREADS]>;
+
+struct Image {
+    vfs: MemVfs,
+    acknowledged: [u64; THREADS],
+    begun: [u64; THREADS],
+}
+
+fn marks(times: &Times) -> ([u64; THREADS], [u64; THREADS]) {
+    let times = times.lock().unwrap();
+    let acknowledged =
+        std::array::from_fn(|t| times[t].iter().filter(|(_, end)| end.is_some()).count() as u64);
+    (acknowledged, std::array::from_fn(|t| times[t].len() as u64))
+}
+
+fn check(seed: u64, durability: Durability) -> u64 {
+    let mut rng = Rng::new(seed);
+    let setup = Setup::random(&mut rng, durability);
+    let (memory, clock, times) = (MemVfs::new(), Arc::new(AtomicU64::new(0)), Arc::new(Times::default()));
+    let fault = FaultVfs::over_memory(memory.clone());
+    let images: Arc<Mutex<Vec<Image>>> = Arc::default();
+    let (taken, seen, count, step) = (images.clone(), times.clone(), AtomicU64::new(0), 5 + rng.below(60));
+    let (live, still) = (memory.clone(), Mutex::new(()));
+    fault.set_rule(move |call| {
+        if call.operation.changes() {
+            let _still = still.lock().unwrap();
+            if count.fetch_add(1, SeqCst) % step == 0 && taken.lock().unwrap().len() < 25 {
+                let (acknowledged, _) = marks(&seen);
+                let vfs = live.kill();
+                let (_, begun) = marks(&seen);
+                taken.lock().unwrap().push(Image { vfs, acknowledged, begun });
+            }
+        }
+        Verdict::Pass
+    });
+    let db = setup.open(Arc::new(fault.clone())).unwrap();
+    let second = db.keyspace("second", setup.keyspace()).unwrap();
+    std::thread::scope(|scope| {
+        for t in 0..THREADS {
+            let (db, second, clock, times) = (&db, &second, &clock, &times);
+            let mut rng = Rng::new(seed * 100 + t as u64);
+            scope.spawn(move || {
+                for n in 0..120u64 {
+                    let (key, value) = (format!("{:02}-{t}", n % KEYS), format!("{n:08}").repeat(60));
+                    times.lock().unwrap()[t].push((clock.fetch_add(1, SeqCst), None));
+                    // One way or the other both keyspaces end up with the same pair.
+                    let mut batch = WriteBatch::new();
+                    batch.put(&key, &value).put_in(second, &key, &value);
+                    db.write(batch).unwrap();
+                    times.lock().unwrap()[t][n as usize].1 = Some(clock.fetch_add(1, SeqCst));
+                    if rng.below(60) == 0 {
+                        db.compact_range(..).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    fault.clear_rule();
+    let times = times.lock().unwrap();
+    let mut states = 0;
+    for (index, image) in std::mem::take(&mut *images.lock().unwrap()).into_iter().enumerate() {
+        let deaths = [
+            (image.vfs.kill(), Death::Process),
+            (image.vfs.crash(&CrashPlan::LOSE_UNSYNCED), Death::Power),
+            (image.vfs.crash(&CrashPlan::random(rng.next())), Death::Power),
+        ];
+        for (vfs, death) in deaths {
+            let context = format!("seed {seed}, image {index}, {death:?}, {setup:?}");
+            let db = setup.open(Arc::new(vfs)).unwrap_or_else(|error| panic!("{context}: {error}"));
+            let read = |space: &str| -> Vec<(String, String)> {
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                let space = db.keyspace(space, setup.keyspace()).unwrap();
+                space.range(..).map(|pair| pair.unwrap()).map(|(k, v)| (text(&k), text(&v))).collect()
+            };
+            let pairs = read("default");
+            assert_eq!(pairs, read("second"), "{context}: a batch is there in part");
+            // How many writes of each thread are there.
+            let mut there = [0u64; THREADS];
+            for (key, value) in &pairs {
+                let t: usize = key[3..].parse().unwrap();
+                there[t] = there[t].max(value[..8].parse::<u64>().unwrap() + 1);
+            }
+            let expected: std::collections::BTreeMap<_, _> = (0..THREADS)
+                .flat_map(|t| {
+                    (0..there[t]).map(move |n| (format!("{:02}-{t}", n % KEYS), format!("{n:08}").repeat(60)))
+                })
+                .collect();
+            assert!(pairs.iter().cloned().eq(expected), "{context}: a thread's writes are no prefix");
+            let kept = match (death, durability) {
+                (Death::Power, Durability::Sync) => true,
+                (Death::Process, durability) => durability != Durability::Buffered,
+                _ => false,
+            };
+            for t in 0..THREADS {
+                assert!(there[t] <= image.begun[t], "{context}");
+                assert!(
+                    !kept || there[t] >= image.acknowledged[t],
+                    "{context}: {there:?} of {:?}",
+                    image.acknowledged
+                );
+                let Some(last) = there[t].checked_sub(1) else { continue };
+                let began = times[t][last as usize].0;
+                for other in 0..THREADS {
+                    let missing = times[other].get(there[other] as usize).and_then(|(_, end)| *end);
+                    assert!(
+                        missing.is_none_or(|end| end > began),
+                        "{context}: write {last} of thread {t} is there, but not {} of {other}, which ended before",
+                        there[other]
+                    );
+                }
+            }
+            states += 1;
+        }
+    }
+    states
+}
+
+#[test]
+fn a_write_is_there_only_with_all_that_completed_before_it_began() {
+    for durability in [Durability::Buffered, Durability::Process, Durability::Sync] {
+        let states: u64 = (0..4 * factor()).map(|seed| check(seed, durability)).sum();
+        println!("{durability:?}: {states} states checked");
+    }
+}

@@ -1,0 +1,239 @@
+//! A random workload, and the states that it leads through.
+
+use cantle::{Db, Error, Keyspace, KeyspaceOptions, WriteBatch};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A small generator of random numbers, so that a seed says everything.
+#[derive(Clone)]
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+pub type Pairs = BTreeMap<Vec<u8>, Arc<[u8]>>;
+/// Every keyspace and what it holds.
+pub type State = BTreeMap<String, Pairs>;
+
+/// One change of a pair or a range.
+#[derive(Debug, Clone)]
+pub enum Change {
+    Put(u64, Arc<[u8]>),
+    Delete(u64),
+    DeleteRange(u64, u64),
+}
+
+#[derive(Debug, Clone)]
+pub enum Op {
+    One(&'static str, Change),
+    Batch(Vec<(&'static str, Change)>),
+    Update(u64, u8),
+    Create(&'static str),
+    Drop(&'static str),
+    Metadata(usize),
+    Sync,
+    Compact,
+    Backup,
+}
+
+pub const KEYS: u64 = 160;
+const SPACES: [&str; 3] = ["default", "second", "third"];
+
+pub fn key(n: u64) -> Vec<u8> {
+    format!("key{n:05}").into_bytes()
+}
+
+fn change(rng: &mut Rng, value_bytes: u64) -> Change {
+    match rng.below(20) {
+        0..=14 => {
+            let len = 1 + rng.below(value_bytes) as usize;
+            let stamp = rng.next().to_le_bytes();
+            let value: Vec<u8> = stamp.iter().copied().cycle().take(len.max(8)).collect();
+            Change::Put(rng.below(KEYS), value.into())
+        }
+        15..=17 => Change::Delete(rng.below(KEYS)),
+        18 => {
+            let from = rng.below(KEYS);
+            Change::DeleteRange(from, from + rng.below(12))
+        }
+        _ => {
+            let from = rng.below(KEYS);
+            Change::DeleteRange(from, from + rng.below(KEYS))
+        }
+    }
+}
+
+/// Draws the next operation, one that `state` admits.
+pub fn draw(rng: &mut Rng, state: &State, value_bytes: u64) -> Op {
+    let names: Vec<&'static str> = SPACES.into_iter().filter(|&name| state.contains_key(name)).collect();
+    let space = |rng: &mut Rng| names[rng.below(names.len() as u64) as usize];
+    match rng.below(100) {
+        0..=69 => Op::One(space(rng), change(rng, value_bytes)),
+        70..=85 => {
+            let count = 2 + rng.below(5);
+            Op::Batch((0..count).map(|_| (space(rng), change(rng, value_bytes / 2 + 1))).collect())
+        }
+        86..=89 => Op::Update(rng.below(KEYS), rng.next() as u8),
+        90 => match SPACES.into_iter().find(|name| !state.contains_key(*name)) {
+            Some(name) => Op::Create(name),
+            None => Op::Sync,
+        },
+        91 if rng.below(2) == 0 => {
+            let name = SPACES[1 + rng.below(2) as usize];
+            if state.contains_key(name) { Op::Drop(name) } else { Op::Create(name) }
+        }
+        91 | 92 => Op::Metadata(50_000 + rng.below(10_000) as usize),
+        93..=95 => Op::Sync,
+        96..=98 => Op::Compact,
+        _ => Op::Backup,
+    }
+}
+
+fn apply_change(pairs: &mut Pairs, change: &Change) {
+    match change {
+        Change::Put(n, value) => drop(pairs.insert(key(*n), value.clone())),
+        Change::Delete(n) => drop(pairs.remove(&key(*n))),
+        Change::DeleteRange(from, to) => {
+            let doomed: Vec<_> = pairs.range(key(*from)..key(*to)).map(|(key, _)| key.clone()).collect();
+            doomed.iter().for_each(|key| drop(pairs.remove(key)));
+        }
+    }
+}
+
+fn updated(old: Option<&[u8]>, with: u8) -> Option<Vec<u8>> {
+    match old {
+        Some(old) if with.is_multiple_of(4) => (old.len() > 2000).then(|| vec![with; 100]),
+        Some(old) => Some(old.iter().map(|byte| byte ^ with).chain([with]).take(3000).collect()),
+        None => Some(vec![with; 200]),
+    }
+}
+
+/// What the operation makes of a state.
+pub fn apply(state: &mut State, op: &Op) {
+    let mut change_in = |name: &str, change: &Change| {
+        if let Some(pairs) = state.get_mut(name) {
+            apply_change(pairs, change);
+        }
+    };
+    match op {
+        Op::One(name, change) => change_in(name, change),
+        Op::Batch(changes) => changes.iter().for_each(|(name, change)| change_in(name, change)),
+        Op::Update(n, with) => {
+            let pairs = state.get_mut("default").unwrap();
+            match updated(pairs.get(&key(*n)).map(|value| &value[..]), *with) {
+                Some(value) => drop(pairs.insert(key(*n), value.into())),
+                None => drop(pairs.remove(&key(*n))),
+            }
+        }
+        Op::Create(name) => drop(state.entry((*name).to_owned()).or_default()),
+        Op::Drop(name) => drop(state.remove(*name)),
+        Op::Metadata(_) | Op::Sync | Op::Compact | Op::Backup => {}
+    }
+}
+
+/// Whether, once it returned, everything up to here is durable.
+pub fn is_sync(op: &Op) -> bool {
+    matches!(op, Op::Create(_) | Op::Metadata(_) | Op::Sync | Op::Compact)
+}
+
+/// Carries out the operation on a store.
+pub fn run(db: &Db, op: &Op, options: &KeyspaceOptions, serial: u64) -> Result<(), Error> {
+    let space = |name: &str| db.keyspace(name, options.clone());
+    match op {
+        Op::One(name, change) => {
+            let space: Keyspace = space(name)?;
+            match change {
+                Change::Put(n, value) => space.put(key(*n), value),
+                Change::Delete(n) => space.delete(key(*n)),
+                Change::DeleteRange(from, to) => space.delete_range(key(*from)..key(*to)),
+            }
+        }
+        Op::Batch(changes) => {
+            let mut batch = WriteBatch::new();
+            for (name, change) in changes {
+                let space = space(name)?;
+                match change {
+                    Change::Put(n, value) => batch.put_in(&space, key(*n), value),
+                    Change::Delete(n) => batch.delete_in(&space, key(*n)),
+                    Change::DeleteRange(from, to) => batch.delete_range_in(&space, key(*from)..key(*to)),
+                };
+            }
+            db.write(batch)
+        }
+        Op::Update(n, with) => db.update(key(*n), |old| updated(old, *with)).map(drop),
+        Op::Create(name) => space(name).map(drop),
+        Op::Drop(name) => db.drop_keyspace(name),
+        Op::Metadata(bytes) => space("default")?.set_metadata(&vec![serial as u8; *bytes]),
+        Op::Sync => db.sync(),
+        Op::Compact => db.compact_range(..),
+        Op::Backup => db.backup(format!("/backup{serial}")),
+    }
+}
+
+/// Everything that the store holds.
+pub fn contents(db: &Db, options: &KeyspaceOptions) -> Result<State, Error> {
+    let mut state = State::new();
+    for name in db.keyspaces()? {
+        let space = db.keyspace(&name, options.clone())?;
+        let mut pairs = Pairs::new();
+        for pair in space.range(..) {
+            let (key, value) = pair?;
+            pairs.insert(key.to_vec(), value[..].into());
+        }
+        // Gets go another way than ranges.
+        for n in (0..KEYS).step_by(7) {
+            let got = space.get(key(n))?;
+            assert_eq!(got.as_deref(), pairs.get(&key(n)).map(|value| &value[..]), "get and range disagree");
+        }
+        state.insert(name, pairs);
+    }
+    Ok(state)
+}
+
+/// How two states differ, in few words.
+pub fn difference(found: &State, expected: &State) -> String {
+    let mut out = String::new();
+    let names: std::collections::BTreeSet<_> = found.keys().chain(expected.keys()).collect();
+    for name in names {
+        match (found.get(name), expected.get(name)) {
+            (Some(found), Some(expected)) => {
+                let keys: std::collections::BTreeSet<_> = found.keys().chain(expected.keys()).collect();
+                for key in keys {
+                    let show = |value: Option<&Arc<[u8]>>| {
+                        value.map(|value| {
+                            format!("{} bytes {:02x?}", value.len(), &value[..4.min(value.len())])
+                        })
+                    };
+                    if found.get(key) != expected.get(key) {
+                        out += &format!(
+                            "\n  {name} {}: found {:?}, expected {:?}",
+                            key.escape_ascii(),
+                            show(found.get(key)),
+                            show(expected.get(key))
+                        );
+                    }
+                }
+            }
+            (found, _) => {
+                out +=
+                    &format!("\n  keyspace {name} is {}", if found.is_some() { "there" } else { "missing" })
+            }
+        }
+    }
+    out
+}
