@@ -223,13 +223,13 @@ impl Chunks {
     /// The current structures no longer refer to `files`, but for those in `kept`.
     pub fn release(&self, files: &[FileRef], kept: &[FileRef]) {
         for file in files {
-            if !kept.iter().any(|kept| kept.file().id == file.file().id && kept.span == file.span) {
-                if file.file().release()
-                    && let Source::Table(table) = &file.source
-                {
-                    // An open table would keep the file's blocks allocated after it is unlinked.
-                    self.context.tables.forget(table.file.id);
-                }
+            let stays = kept.iter().any(|kept| kept.file().id == file.file().id && kept.span == file.span);
+            if !stays
+                && file.file().release()
+                && let Source::Table(table) = &file.source
+            {
+                // An open table would keep the file's blocks allocated after it is unlinked.
+                self.context.tables.forget(table.file.id);
             }
         }
     }

@@ -2,6 +2,11 @@
 //!
 //! Each test prints its seed (schedules differ all the same). `CANTLE_TEST_FACTOR=10` makes each run ten times as
 //! long, `CANTLE_TEST_SEED` fixes the seed.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests use the real clock, and fail by panicking"
+)]
 
 mod batches;
 mod counters;
