@@ -401,3 +401,29 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
     }
     Ok((old, all))
 }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vfs::{MemVfs, Vfs};
+
+    /// A batch that began after the checkpoint had looked for the next number, but belongs to its version, is
+    /// settled by the journal only.
+    #[test]
+    fn a_journal_stays_while_a_checkpoint_does_not_settle_its_batches() {
+        let vfs = Arc::new(MemVfs::new());
+        vfs.create_dir_all(Path::new("/store")).unwrap();
+        let files = Arc::new(Files::new(vfs, PathBuf::from("/store"), 1, 1, 1));
+        let journal = Journal::new(files.clone(), Vec::new());
+        let (next_batch, version) = (5, 10);
+        for batch in [4, 5] {
+            journal.commit(journal.reserve(64).unwrap(), batch, version).unwrap();
+        }
+        journal.rotate().unwrap();
+        let first = journal.first_needed(version, next_batch);
+        journal.retire(version, next_batch);
+        let (_, records) = read_journals(&files, vec![first]).unwrap();
+        assert!(records.iter().any(|record| record.batch() == 5), "a committed batch would be dead");
+        journal.retire(version, 6);
+        assert!(read_journals(&files, vec![first]).is_err(), "the next checkpoint settles it");
+    }
+}

@@ -149,3 +149,29 @@ fn tick(shared: &Shared) {
         state = shared.state.lock();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_job_that_panics_takes_no_thread_with_it() {
+        let pool = Pool::new(1).unwrap();
+        let (done, waiting) = channel();
+        for urgent in [false, true] {
+            let done = done.clone();
+            let finish = move || done.send(urgent).unwrap();
+            if urgent {
+                pool.submit_urgent(|| panic!("as the test wants it"));
+                pool.submit_urgent(finish);
+            } else {
+                pool.submit(|| panic!("as the test wants it"));
+                pool.submit(finish);
+            }
+        }
+        let mut finished = [waiting.recv().unwrap(), waiting.recv().unwrap()];
+        finished.sort_unstable();
+        assert_eq!(finished, [false, true]);
+    }
+}
