@@ -504,3 +504,26 @@ fn the_flights_out_of_new_york_load_and_load_back() {
     place.run_with(&["load", "again", "--csv", "-", "--key", KEY], &export.out).text();
     assert!(place.run(&["export", "again"]).out == export.out);
 }
+
+#[test]
+fn options_of_the_store_hold_for_a_load() {
+    let place = Place::new();
+    let rows: String =
+        (0..100_000).map(|row| format!("key{row:06}\tvalue {row} of many that are alike\n")).collect();
+    place.file("rows.tsv", &rows);
+    let load = |store: &str, options: &[&str]| {
+        let mut arguments = vec!["load", store, "--tsv", "rows.tsv", "--keyspace", "words"];
+        arguments.extend(options);
+        place.run(&arguments).text();
+        let map = place.run(&["inspect", store, "--keyspace", "words", "--json"]).text();
+        let chunks: Vec<serde_json::Value> = serde_json::from_str(&map).unwrap();
+        chunks.len()
+    };
+    assert_eq!(load("large", &[]), 1);
+    let small = load("small", &["--chunk-bytes", "64KiB", "--memory", "32MiB", "--durability", "buffered"]);
+    assert!(small > 1, "{small}");
+    let export = |store: &str| place.run(&["export", store, "--keyspace", "words"]).out;
+    assert!(export("small") == export("large"));
+    place.run(&["load", "no", "--tsv", "rows.tsv", "--compression", "best"]).fails(2, "no compression");
+    place.run(&["load", "no", "--tsv", "rows.tsv", "--chunk-bytes", "1"]).fails(3, "chunk_bytes");
+}

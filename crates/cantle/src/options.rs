@@ -9,12 +9,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What an acknowledged write survives. What is compared is always compared at the same choice.
+/// What an acknowledged write survives (EvenDB §3.5 has the first and the last). The order is that of strength.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum Durability {
-    /// Nothing until the next checkpoint. After any crash the store is a consistent prefix of what was
+    /// Nothing until the next checkpoint. After any crash the store is a consistent *prefix* of what was
     /// written. Costs a memory copy.
     Buffered,
     /// The end of the process, however sudden; after a power loss a consistent prefix. Costs a system call
@@ -124,8 +124,8 @@ impl KeyspaceOptions {
         self
     }
 
-    /// The size at which a chunk splits, in bytes; 64 KiB to 1 GiB. Default: 8 MiB. Smaller chunks rebalance
-    /// faster and need more files; larger ones the reverse.
+    /// The size at which a chunk splits, in bytes; 64 KiB to 1 GiB (EvenDB §5.1 has 10 MB). Default: 8 MiB. Smaller
+    /// chunks rebalance faster and need more files; larger ones the reverse.
     pub fn chunk_bytes(mut self, bytes: u64) -> Self {
         self.chunk_bytes = bytes;
         self
@@ -229,7 +229,16 @@ impl Options {
         Self::default()
     }
 
-    /// Opens the store in directory `path` with these options.
+    /// Opens the store in directory `path` with these options, recovering it if need be (EvenDB §3.5). Reads no log.
+    ///
+    /// # Errors
+    ///
+    /// [`Locked`](crate::Error::Locked) if it is open elsewhere; [`NotFound`](crate::Error::NotFound) and
+    /// [`AlreadyExists`](crate::Error::AlreadyExists) by the options for that;
+    /// [`NotAStore`](crate::Error::NotAStore) for a file or a directory of something else, which is not touched;
+    /// [`UnsupportedFormat`](crate::Error::UnsupportedFormat), [`OptionMismatch`](crate::Error::OptionMismatch),
+    /// [`InvalidArgument`](crate::Error::InvalidArgument); [`Corruption`](crate::Error::Corruption) if the manifest or
+    /// the journal is damaged.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open_with(path.as_ref(), self)
     }

@@ -1,6 +1,7 @@
 //! What rebalances replace must give its space back, on disk and in memory, while the store stays open.
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "looks at the process's open files from outside")]
+#![expect(clippy::unwrap_used, reason = "a helper of tests may panic")]
 
 use cantle::{KeyspaceOptions, Options};
 use std::path::Path;

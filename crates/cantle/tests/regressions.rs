@@ -1,4 +1,5 @@
 //! What once went wrong, one test each.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::MemVfs;
 use cantle::{Comparator, Db, KeyspaceOptions, Options};
@@ -44,4 +45,20 @@ fn a_prefix_finds_its_keys_in_any_order() {
     assert_eq!(keys, [&b"abd"[..], b"abc", b"ab"]);
     let keys: Vec<_> = db.snapshot().prefix("ab").rev().map(|pair| pair.unwrap().0).collect();
     assert_eq!(keys, [&b"ab"[..], b"abc", b"abd"]);
+}
+
+#[test]
+fn a_snapshot_refuses_the_keyspace_of_another_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) =
+        (cantle::Db::open(dir.path().join("a")).unwrap(), cantle::Db::open(dir.path().join("b")).unwrap());
+    let foreign = b.keyspace("events", cantle::KeyspaceOptions::new()).unwrap();
+    foreign.put("key", "value").unwrap();
+    let snapshot = a.snapshot();
+    assert!(matches!(snapshot.get_in(&foreign, "key"), Err(cantle::Error::InvalidArgument(_))));
+    assert!(matches!(snapshot.range_in(&foreign, ..).next(), Some(Err(cantle::Error::InvalidArgument(_)))));
+    assert!(matches!(
+        snapshot.cursor_in(&foreign, ..).seek_to_first(),
+        Err(cantle::Error::InvalidArgument(_))
+    ));
 }

@@ -231,7 +231,8 @@ impl Chunks {
     /// The current structures no longer refer to `files`, but for those in `kept`.
     pub fn release(&self, files: &[FileRef], kept: &[FileRef]) {
         for file in files {
-            if !kept.iter().any(|kept| kept.file().id == file.file().id && kept.span == file.span)
+            let is_kept = kept.iter().any(|kept| kept.file().id == file.file().id && kept.span == file.span);
+            if !is_kept
                 && file.file().release()
                 && let Source::Table(table) = &file.source
             {

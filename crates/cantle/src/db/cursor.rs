@@ -8,18 +8,19 @@ use crate::layout::PairCursor;
 use crate::sync::Arc;
 
 /// A position among the pairs of a range, as of one snapshot. It may turn round at any time. Every movement says
-/// whether there is a pair under the cursor; after an error there is none.
+/// whether there is a pair under the cursor; after an error (those of `get`) there is none.
 ///
 /// Open for hours it hinders nobody: rebalances go on, and only the versions that it sees are kept.
 pub struct Cursor {
     inner: Box<dyn PairCursor>,
     snapshot: Snapshot,
+    keyspace: Arc<KeyspaceInner>,
 }
 
 impl Cursor {
     pub(super) fn new(snapshot: &Snapshot, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Self {
         let inner = keyspace.layout.clone().cursor(bounds, snapshot.guard.clone());
-        Self { inner, snapshot: snapshot.clone() }
+        Self { inner, snapshot: snapshot.clone(), keyspace: keyspace.clone() }
     }
 
     /// To the first pair at or after `key`.
@@ -64,7 +65,7 @@ impl Cursor {
     }
 
     fn check(&self) -> Result<()> {
-        self.snapshot.handle.store.check_open()
+        self.snapshot.check(&self.keyspace)
     }
 }
 

@@ -51,6 +51,10 @@ pub struct Db {
 
 impl Db {
     /// Opens the store in directory `path` with the default options, creating it if there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Options::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Options::new().open(path)
     }
@@ -65,7 +69,8 @@ impl Db {
         &self.handle.store.default
     }
 
-    /// Applies a batch: all of it or nothing, seen whole or not at all, over any keys and keyspaces.
+    /// Applies a batch: all of it or nothing, seen whole or not at all, over any keys and keyspaces. Fails as
+    /// [`put`](Self::put) does; then none of it was written.
     pub fn write(&self, batch: WriteBatch) -> Result<()> {
         self.write_with(batch, WriteOptions::new())
     }
@@ -75,13 +80,20 @@ impl Db {
         self.handle.store.write_batch(batch, options.durability)
     }
 
-    /// The store as it is now, for as long as the snapshot lives.
+    /// The store as it is now, for as long as the snapshot lives (EvenDB §3.2). Waits for writes that are under way,
+    /// a matter of microseconds.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(&self.handle, KeySpan::ALL)
     }
 
     /// The keyspace of this name, created if there is none. The layout and the comparator of an existing one must
     /// be the same, or not given; other options take effect, save for `default`, which has those given at opening.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OptionMismatch`] for another comparator, [`Error::InvalidArgument`] for options out of their range
+    /// and names that are not 1 to 255 bytes long, [`Error::NoKeyspace`] if it would have to be created in a
+    /// read-only store.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         let inner = self.handle.store.keyspace(name, options)?;
         Ok(Keyspace { handle: self.handle.clone(), inner })
@@ -93,24 +105,35 @@ impl Db {
         Ok(self.handle.store.all_keyspaces().iter().map(|keyspace| keyspace.name.clone()).collect())
     }
 
-    /// Drops a keyspace with everything in it. Its space comes back once no snapshot reads it.
+    /// Drops a keyspace with everything in it. Its space comes back once no snapshot reads it. `default` cannot be
+    /// dropped ([`Error::InvalidArgument`]).
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         self.handle.store.drop_keyspace(name)
     }
 
-    /// Makes everything that was acknowledged before durable. Callers at the same time share one checkpoint.
+    /// Makes everything that was acknowledged before durable, by a checkpoint (EvenDB §3.5). Callers at the same time
+    /// share one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSpace`] leaves the store as it was. A sync that fails turns it read-only: see
+    /// [`Error::ReadOnly`].
     pub fn sync(&self) -> Result<()> {
         self.handle.store.check_writable()?;
         self.handle.store.substrate.checkpoint()
     }
 
     /// Writes a consistent copy of the store into a new or empty directory: a store that opens. Tables are shared
-    /// by hard links where both are on one file system.
+    /// by hard links where both are on one file system. The store may be used meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AlreadyExists`] and [`Error::NotAStore`] if the directory is not empty.
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<()> {
         self.handle.store.backup(dir.as_ref())
     }
 
-    /// Counters and sizes, in microseconds.
+    /// Counters and sizes. Takes microseconds.
     pub fn stats(&self) -> Stats {
         self.handle.store.stats()
     }

@@ -97,7 +97,7 @@ impl Keyspace {
         &self.inner.name
     }
 
-    /// Its counters and sizes, in microseconds.
+    /// Its counters and sizes. Takes microseconds.
     pub fn stats(&self) -> KeyspaceStats {
         self.inner.stats()
     }

@@ -18,10 +18,15 @@ use bytes::Bytes;
 macro_rules! operations {
     ($type:ty) => {
         impl $type {
-            /// Stores a pair, replacing the key's value. Keys are at most 64 KiB long, values 1 GiB.
+            /// Stores a pair, replacing the key's value. Acknowledged at the store's durability (EvenDB §3.3).
             ///
-            /// Acknowledged at the store's durability. An error means that nothing was written, unless the
-            /// error says that a sync failed; then the outcome shows after the next opening.
+            /// # Errors
+            ///
+            /// [`InvalidArgument`](crate::Error::InvalidArgument) for a key over 64 KiB or a value over 1 GiB,
+            /// [`NoSpace`](crate::Error::NoSpace) on a full disk, [`ReadOnly`](crate::Error::ReadOnly) and
+            /// [`Closed`](crate::Error::Closed) in a store that is, [`NoKeyspace`](crate::Error::NoKeyspace) in a
+            /// dropped keyspace. Nothing was written then, unless the error says that a sync failed: then the
+            /// outcome shows after the next opening.
             pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
                 let op = Op {
                     kind: Kind::Put,
@@ -32,12 +37,18 @@ macro_rules! operations {
                 self.handle.store.write_one(self.own(), op)
             }
 
-            /// The key's value. Never waits for writers.
+            /// The key's value. Never waits for writers (EvenDB §3.3).
+            ///
+            /// # Errors
+            ///
+            /// [`Corruption`](crate::Error::Corruption) if what it touches is damaged; other keys stay readable.
+            /// [`Io`](crate::Error::Io), [`Closed`](crate::Error::Closed) and
+            /// [`NoKeyspace`](crate::Error::NoKeyspace) as they say.
             pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
                 Ok(self.handle.store.get(self.own(), key.as_ref(), u64::MAX)?.map(Value::new))
             }
 
-            /// Lends the key's value to `read` without copying it; `None` if the key is absent.
+            /// Lends the key's value to `read` without copying it; `None` if the key is absent. Fails as `get` does.
             pub fn get_with<T>(
                 &self,
                 key: impl AsRef<[u8]>,
@@ -46,12 +57,12 @@ macro_rules! operations {
                 Ok(self.handle.store.get(self.own(), key.as_ref(), u64::MAX)?.map(|value| read(&value)))
             }
 
-            /// Whether the key has a value.
+            /// Whether the key has a value. Fails as `get` does.
             pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
                 Ok(self.handle.store.get(self.own(), key.as_ref(), u64::MAX)?.is_some())
             }
 
-            /// Removes the key, if it is there.
+            /// Removes the key, if it is there. Fails as `put` does, but goes on for longer on a full disk.
             pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
                 let op = Op {
                     kind: Kind::Delete,
@@ -63,13 +74,14 @@ macro_rules! operations {
             }
 
             /// Removes every key of the range, atomically. Chunks that lie within it are dropped at once,
-            /// whatever they hold; snapshots taken before still read them.
+            /// whatever they hold; snapshots taken before still read them. Fails as `delete` does.
             pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
                 self.handle.store.delete_range(self.own(), Bounds::of(&range))
             }
 
             /// Replaces the key's value by what `change` makes of it, atomically; `None` deletes it. Returns the
-            /// new value. `change` may run several times and may read the store, but not write to it.
+            /// new value. `change` may run several times and may read the store, but not write to it. Fails as
+            /// `get` and `put` do.
             pub fn update(
                 &self,
                 key: impl AsRef<[u8]>,
@@ -78,7 +90,8 @@ macro_rules! operations {
                 self.handle.store.update(self.own(), key.as_ref(), change)
             }
 
-            /// The pairs of the range, in order, as of now: one snapshot, from either end.
+            /// The pairs of the range, in order, as of now: one snapshot, from either end (EvenDB §3.3). Errors come
+            /// with the pairs. A range whose end lies before its start is empty.
             pub fn range(&self, range: impl KeyRange) -> Range {
                 self.range_of(Bounds::of(&range))
             }
@@ -101,7 +114,7 @@ macro_rules! operations {
                 Cursor::new(&snapshot, self.own(), bounds)
             }
 
-            /// About how many bytes on disk the keys of the range take.
+            /// About how many bytes on disk the keys of the range take, garbage included. Reads no pairs.
             pub fn approximate_bytes(&self, range: impl KeyRange) -> Result<u64> {
                 self.handle.store.check_open()?;
                 self.own().check()?;
@@ -109,7 +122,7 @@ macro_rules! operations {
             }
 
             /// Sorts and cleans everything within the range, now, in this thread. Never needed; it makes the
-            /// store as small as it gets.
+            /// store as small as it gets (EvenDB §3.4, funk rebalance). Fails as `put` does.
             pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
                 self.handle.store.check_writable()?;
                 self.own().check()?;
@@ -117,7 +130,7 @@ macro_rules! operations {
                 self.handle.store.substrate.checkpoint()
             }
 
-            /// The chunk map, in key order.
+            /// The chunk map, in key order: what each chunk's files hold, in bytes (EvenDB §2.2).
             pub fn chunks(&self) -> Result<Vec<ChunkInfo>> {
                 self.handle.store.check_open()?;
                 Ok(self.own().layout.map())

@@ -66,7 +66,7 @@ impl Range {
     }
 
     fn step_any(&mut self, forward: bool) -> Result<Option<(Key, Value)>> {
-        self.snapshot.handle.store.check_open()?;
+        self.snapshot.check(&self.keyspace)?;
         let (this, other) =
             if forward { (&mut self.front, &self.back) } else { (&mut self.back, &self.front) };
         let found = match &mut this.cursor {

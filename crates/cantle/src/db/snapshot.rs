@@ -5,13 +5,14 @@ use super::handle::Handle;
 use super::keyspace::{Keyspace, KeyspaceInner};
 use super::range::Range;
 use crate::bounds::{Bounds, KeyRange};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mvcc::{KeySpan, SnapshotGuard};
 use crate::sync::Arc;
 use crate::value::Value;
 
-/// The store as it was when the snapshot was taken. Cheap to clone; usable from any thread. While it lives, the
-/// versions that it sees are kept, and no others on its account.
+/// The store as it was when the snapshot was taken (EvenDB §3.2). Cheap to clone; usable from any thread. While it
+/// lives, the versions that it sees are kept, and no others on its account. Reads fail as [`Db::get`](crate::Db::get)
+/// does.
 #[derive(Clone)]
 pub struct Snapshot {
     pub(super) handle: Arc<Handle>,
@@ -93,8 +94,19 @@ impl Snapshot {
         Cursor::new(self, &keyspace.inner, Bounds::of(&range))
     }
 
+    /// Whether the keyspace may be read at this snapshot: the store is open, and it is this store's.
+    pub(super) fn check(&self, keyspace: &KeyspaceInner) -> Result<()> {
+        let store = &self.handle.store;
+        store.check_open()?;
+        if Arc::ptr_eq(&store.substrate, &keyspace.chunks.context.substrate) {
+            Ok(())
+        } else {
+            Err(Error::InvalidArgument(format!("keyspace {:?} belongs to another store", keyspace.name)))
+        }
+    }
+
     fn read(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Value>> {
-        self.handle.store.check_open()?;
+        self.check(keyspace)?;
         Ok(keyspace.layout.get(key, self.guard.version())?.map(Value::new))
     }
 }

@@ -33,7 +33,7 @@ fn who_sees_one_half_of_a_batch_sees_the_other() {
     let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
     let other =
         db.keyspace("other", KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(8 << 10)).unwrap();
-    let mut batch_of = |round: u64, rng: &mut Rng| {
+    let batch_of = |round: u64, rng: &mut Rng| {
         let mut batch = WriteBatch::new();
         batch.put("a050", value(round, rng)).put("a051", value(round, rng)).put("e050", value(round, rng));
         batch.put_in(&other, "z", value(round, rng));

@@ -116,11 +116,11 @@ fn a_range_delete_of_many_chunks_has_one_moment() {
                 value.resize(4000, b'.');
                 db.put(key, value).unwrap();
             }
-            if round % 2 == 0 {
+            if round.is_multiple_of(2) {
                 // While they are there: they spread over chunks.
                 db.compact_range(..).unwrap();
             }
-            let held = (round % 3 == 0).then(|| db.snapshot());
+            let held = round.is_multiple_of(3).then(|| db.snapshot());
             db.delete_range(..).unwrap();
             assert_eq!(db.range(..).count(), 0);
             if let Some(held) = held {

@@ -159,7 +159,7 @@ fn a_backup_under_load_is_a_prefix() {
                             completed.iter().flat_map(|count| count.load(SeqCst).to_le_bytes()).collect();
                         value.resize(24 + rng.below(1000) as usize, b'.');
                         let key = format!("{}/{number:08}", ["b", "d", "f"][thread]);
-                        if number % 3 == 0 {
+                        if number.is_multiple_of(3) {
                             let mut batch = WriteBatch::new();
                             batch.put(key, value).put(format!("c/{thread}"), number.to_le_bytes());
                             db.write(batch).unwrap();

@@ -2,6 +2,8 @@
 //!
 //! Each test prints its seed (schedules differ all the same). `CANTLE_TEST_FACTOR=10` makes each run ten times as
 //! long, `CANTLE_TEST_SEED` fixes the seed.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![expect(clippy::disallowed_methods, reason = "real threads, run against the clock")]
 
 mod batches;
 mod counters;

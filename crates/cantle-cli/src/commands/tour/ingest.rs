@@ -124,7 +124,7 @@ pub(crate) fn load(
     let (log, tables) = (written(|k| k.log_bytes_written), written(|k| k.table_bytes_written));
     let by_kernel = device_amplification.map_or("no figure".into(), |ratio| format!("{ratio:.2}"));
     narrator.say(&format!(
-        "written per byte of them: {by_kernel} by the kernel's count, {:.2} by the store's (logs {:.2}, tables {:.2})",
+        "written per byte of them: {by_kernel} by the kernel's count, {:.2} by the store's (log {:.2}, tables {:.2})",
         ratio(log + tables, digest.bytes),
         ratio(log, digest.bytes),
         ratio(tables, digest.bytes)

@@ -151,12 +151,12 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome {
     let started = Instant::now();
     let rows = boards::read(&db, BOARDS)?;
     narrator.say(&format!(
-        "after {} departure boards (the next {} flights of an airline from an airport), some of them in",
+        "after {} departure boards (the next {} flights of an airline from an airport), some",
         count(BOARDS),
         boards::ROWS
     ))?;
     narrator.say(&format!(
-        "great demand: {} rows in {}; each step of heat is twice the one below",
+        "in great demand: {} rows in {}; each step of heat is twice the one below",
         count(rows),
         duration(started.elapsed())
     ))?;
