@@ -4,6 +4,11 @@
 //! Crash images are taken by a rule of `FaultVfs` before calls that change something, so that they fall into the
 //! middle of openings, rebalances, splits, checkpoints and whatever else goes on. `CANTLE_TEST_FACTOR` multiplies
 //! the number of runs; each prints its seed.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a failed test panics; tests set up real files, processes and threads"
+)]
 
 #[path = "crash/chains.rs"]
 mod chains;

@@ -62,3 +62,38 @@ fn a_snapshot_refuses_the_keyspace_of_another_store() {
         Err(cantle::Error::InvalidArgument(_))
     ));
 }
+
+struct CaseInsensitive;
+
+impl Comparator for CaseInsensitive {
+    fn name(&self) -> &str {
+        "case-insensitive"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase())
+    }
+
+    fn equal_is_identical(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_scan_gives_each_key_as_the_version_that_it_sees_was_written() {
+    let db = open(&MemVfs::new(), KeyspaceOptions::new().comparator(Arc::new(CaseInsensitive)));
+    db.put("key", "1").unwrap();
+    let snapshot = db.snapshot();
+    db.put("KEY", "2").unwrap();
+    for _ in 0..2 {
+        let first = |range: cantle::Range| range.map(|pair| pair.unwrap().0).next().unwrap();
+        let last = |range: cantle::Range| range.rev().map(|pair| pair.unwrap().0).next().unwrap();
+        assert_eq!(
+            (first(db.range(..)), last(db.range(..))),
+            (b"KEY".to_vec().into(), b"KEY".to_vec().into())
+        );
+        assert_eq!(first(snapshot.range(..)), b"key");
+        assert_eq!(last(snapshot.range(..)), b"key");
+        db.compact_range(..).unwrap();
+    }
+}

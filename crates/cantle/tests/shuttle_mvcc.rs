@@ -13,6 +13,8 @@ mod models;
 mod order;
 #[path = "../src/mvcc/pending.rs"]
 mod pending;
+#[path = "models/rebalance.rs"]
+mod rebalance;
 
 /// What the modules under test use of `cantle::sync`, by shuttle.
 mod sync {
@@ -68,6 +70,7 @@ mod sync {
 }
 
 use pending::KeySpan;
+use rebalance::{Fault, puts_snapshots_and_rebalances};
 
 const SCHEDULES: usize = 10_000;
 
@@ -120,4 +123,38 @@ fn puts_find_their_chunk_across_a_split() {
 #[should_panic(expected = "a put was lost")]
 fn a_put_into_a_retired_chunk_is_lost() {
     shuttle::check_random(|| models::split_and_puts(&[b"a", b"b", b"m", b"z"], false), SCHEDULES);
+}
+
+#[test]
+fn rebalances_and_splits_lose_no_put_and_disturb_no_snapshot() {
+    shuttle::check_random(|| puts_snapshots_and_rebalances(3, 3, Fault::None), SCHEDULES);
+}
+
+#[test]
+fn rebalances_and_splits_with_few_switches_in_the_worst_places() {
+    shuttle::check_pct(|| puts_snapshots_and_rebalances(3, 3, Fault::None), SCHEDULES, 4);
+}
+
+#[test]
+#[should_panic(expected = "a put was lost")]
+fn a_flip_of_a_log_that_was_not_sealed_loses_puts() {
+    shuttle::check_random(|| puts_snapshots_and_rebalances(3, 0, Fault::FlipsUnsealed), SCHEDULES);
+}
+
+#[test]
+#[should_panic(expected = "a snapshot")]
+fn asking_for_snapshots_before_the_log_is_sealed_drops_what_one_reads() {
+    shuttle::check_random(|| puts_snapshots_and_rebalances(3, 3, Fault::AsksBeforeSealing), SCHEDULES);
+}
+
+#[test]
+#[should_panic(expected = "a put was lost")]
+fn puts_that_were_diverted_must_not_be_forgotten() {
+    shuttle::check_random(|| puts_snapshots_and_rebalances(3, 0, Fault::ForgetsDiverted), SCHEDULES);
+}
+
+#[test]
+#[should_panic(expected = "a put was lost")]
+fn a_chunk_that_is_split_and_not_retired_loses_puts() {
+    shuttle::check_random(|| puts_snapshots_and_rebalances(3, 0, Fault::DoesNotRetire), SCHEDULES);
 }

@@ -16,7 +16,7 @@ pub enum ChunkEdit {
     /// These chunks are replaced by those, which cover the same range.
     Replace { removed: Vec<u64>, added: Vec<ChunkRecord> },
     /// A chunk's writes go to a new log from now on.
-    Log { chunk: u64, file: u64 },
+    Log { chunk: u64, file: u64, epoch: u64 },
     /// Everything in these chunks was deleted.
     Drop { chunks: Vec<u64>, version: u64, batch: u64 },
 }
@@ -34,6 +34,8 @@ pub struct ChunkRecord {
 pub struct FileRecord {
     pub kind: FileKind,
     pub file: u64,
+    /// In which it was created.
+    pub epoch: u64,
     pub bytes: u64,
     pub user_bytes: u64,
     pub stale_bytes: u64,
@@ -88,6 +90,7 @@ impl FileRecord {
         Self {
             kind,
             file: file.file().id,
+            epoch: file.file().epoch,
             bytes,
             user_bytes,
             stale_bytes,
@@ -107,6 +110,7 @@ impl FileRecord {
                 | flag(self.dropped.is_some(), DROPPED),
         );
         put_varint(out, self.file);
+        put_varint(out, self.epoch);
         if self.kind == FileKind::Table {
             for number in [self.bytes, self.user_bytes, self.stale_bytes, self.entries] {
                 put_varint(out, number);
@@ -134,6 +138,7 @@ impl FileRecord {
         let mut record = Self {
             kind,
             file: decoder.varint()?,
+            epoch: decoder.varint()?,
             bytes: 0,
             user_bytes: 0,
             stale_bytes: 0,
@@ -214,10 +219,11 @@ impl ChunkEdit {
                     chunk.encode(&mut out);
                 }
             }
-            Self::Log { chunk, file } => {
+            Self::Log { chunk, file, epoch } => {
                 out.push(LOG_TAG);
                 put_varint(&mut out, *chunk);
                 put_varint(&mut out, *file);
+                put_varint(&mut out, *epoch);
             }
             Self::Drop { chunks, version, batch } => {
                 out.push(DROP_TAG);
@@ -240,7 +246,9 @@ impl ChunkEdit {
                 }
                 Self::Replace { removed, added }
             }
-            LOG_TAG => Self::Log { chunk: decoder.varint()?, file: decoder.varint()? },
+            LOG_TAG => {
+                Self::Log { chunk: decoder.varint()?, file: decoder.varint()?, epoch: decoder.varint()? }
+            }
             DROP_TAG => Self::Drop {
                 chunks: decode_ids(&mut decoder)?,
                 version: decoder.varint()?,
@@ -269,10 +277,11 @@ impl LayoutState for ChunkMap {
                 }
                 self.chunks.extend(added.into_iter().map(|chunk| (chunk.id, chunk)));
             }
-            ChunkEdit::Log { chunk, file } => {
+            ChunkEdit::Log { chunk, file, epoch } => {
                 let record = FileRecord {
                     kind: FileKind::Log,
                     file,
+                    epoch,
                     bytes: 0,
                     user_bytes: 0,
                     stale_bytes: 0,
@@ -312,6 +321,12 @@ impl LayoutState for ChunkMap {
     fn files(&self, visit: &mut dyn FnMut(FileKind, u64)) {
         for file in self.chunks.values().flat_map(|chunk| &chunk.files) {
             visit(file.kind, file.file);
+        }
+    }
+
+    fn epochs(&self, visit: &mut dyn FnMut(u64)) {
+        for file in self.chunks.values().flat_map(|chunk| &chunk.files) {
+            visit(file.epoch);
         }
     }
 

@@ -5,7 +5,7 @@
 //! Order is recency: what an earlier source says of a key hides what later ones say.
 
 use super::context::Context;
-use super::memory_part::{MemoryHit, Place};
+use super::memory_part::{MemoryHit, MemoryPart, Place};
 use super::segment::{Parts, Segment};
 use super::tombstone::RangeTombstone;
 use crate::entry::Kind;
@@ -260,10 +260,7 @@ fn get_in_log(
 ) -> Result<Option<(Found, Served)>> {
     let parts = segment.parts(context)?;
     if let Some(memory) = &parts.memory {
-        // Range deletes first: of a batch that deletes a range and then puts the key, whoever sees the delete must
-        // see the put.
-        let deleted = newest_tombstone(context, &memory.tombstones(), key, at);
-        let hit = memory.get(key, at);
+        let (hit, deleted) = get_in_memory(context, memory, key, at);
         if let Some(found) = settle(segment, &parts, hit, deleted)? {
             return Ok(Some((found, Served::LogMemory)));
         }
@@ -290,6 +287,26 @@ fn get_in_log(
         }
     }
     Ok(None)
+}
+
+/// The newest entry and the newest range delete of one moment: a batch may hold both, in either order, and may be
+/// committed at any time. Looks again if a range delete shows meanwhile.
+fn get_in_memory(
+    context: &Context,
+    memory: &MemoryPart,
+    key: &[u8],
+    at: u64,
+) -> (Option<MemoryHit>, Option<u64>) {
+    let tombstone = || newest_tombstone(context, &memory.tombstones(), key, at);
+    let mut before = tombstone();
+    loop {
+        let hit = memory.get(key, at);
+        let after = tombstone();
+        if before == after {
+            return (hit, after);
+        }
+        before = after;
+    }
 }
 
 /// Of an entry and a range delete in one part, the later counts.

@@ -68,9 +68,10 @@ impl Chunks {
         self.context
             .manifest
             .append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
-        self.purge_later(std::slice::from_ref(&joined));
         let start = joined.span.start.clone().unwrap_or_default();
-        self.index.replace(&start, 2, vec![(start.clone(), joined)]);
+        self.index.replace(&start, 2, vec![(start.clone(), joined.clone())]);
+        // From here on others find it.
+        self.purge_later(std::slice::from_ref(&joined));
         left_writer.retired = true;
         right_writer.retired = true;
         self.context.counters.merges.fetch_add(1, Relaxed);

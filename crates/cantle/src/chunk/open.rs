@@ -135,7 +135,8 @@ impl Opener<'_> {
     fn source(&mut self, record: &super::edit::FileRecord) -> &Source {
         let Self { context, segments, outlived, files } = self;
         files.entry(record.file).or_insert_with(|| {
-            let file = context.files.adopt(record.kind, record.file, context.keyspace, record.bytes);
+            let file =
+                context.files.adopt(record.kind, record.file, context.keyspace, record.epoch, record.bytes);
             match record.kind {
                 FileKind::Table => Source::Table(Arc::new(TableHandle {
                     file,

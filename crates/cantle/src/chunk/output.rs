@@ -19,12 +19,20 @@ use bytes::Bytes;
 /// The versions of one key that are kept, newest first.
 pub struct KeyEntries {
     pub key: Bytes,
-    pub entries: Vec<(u64, Kind, Bytes)>,
+    pub entries: Vec<KeptEntry>,
+}
+
+pub struct KeptEntry {
+    /// Equal to the other entries' keys, though under some comparators not identical.
+    pub key: Bytes,
+    pub version: u64,
+    pub kind: Kind,
+    pub value: Bytes,
 }
 
 impl KeyEntries {
     fn bytes(&self) -> u64 {
-        self.entries.iter().map(|(_, _, value)| (self.key.len() + value.len() + 8) as u64).sum()
+        self.entries.iter().map(|entry| (entry.key.len() + entry.value.len() + 8) as u64).sum()
     }
 }
 
@@ -155,10 +163,10 @@ impl<'a> Output<'a> {
             self.current = Some(Current { file, builder, bytes: 0, stale_bytes: 0, growing: 0 });
         }
         let Some(current) = &mut self.current else { return Ok(()) };
-        for (index, (version, kind, value)) in entries.entries.iter().enumerate() {
-            current.builder.add(&entries.key, *version, *kind, value)?;
-            if index > 0 && *kind == Kind::Put {
-                current.stale_bytes += (entries.key.len() + value.len()) as u64;
+        for (index, entry) in entries.entries.iter().enumerate() {
+            current.builder.add(&entry.key, entry.version, entry.kind, &entry.value)?;
+            if index > 0 && entry.kind == Kind::Put {
+                current.stale_bytes += (entry.key.len() + entry.value.len()) as u64;
             }
         }
         current.bytes += entries.bytes();

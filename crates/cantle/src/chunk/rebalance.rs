@@ -10,7 +10,7 @@ use super::chunk::Chunk;
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk, Source};
 use super::merged::{Covering, Merged};
-use super::output::{KeyEntries, Output, Piece, separate};
+use super::output::{KeptEntry, KeyEntries, Output, Piece, separate};
 use super::policy;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
@@ -271,7 +271,7 @@ fn keep_versions(
     merged: &mut Merged,
     key: &Bytes,
     keep: &Keep,
-) -> Result<Vec<(u64, Kind, Bytes)>> {
+) -> Result<Vec<KeptEntry>> {
     let mut deletes: Vec<Covering> =
         if merged.has_tombstones() { merged.covering(key, u64::MAX).collect() } else { Vec::new() };
     // The most recent last, to be taken from the end.
@@ -294,16 +294,19 @@ fn keep_versions(
             deletes.pop_if(|d| d.source < source || (d.source == source && d.offset > position))
         {
             if take(delete.version, &mut newer) {
-                kept.push((delete.version, Kind::Delete, Bytes::new()));
+                let (key, version) = (key.clone(), delete.version);
+                kept.push(KeptEntry { key, version, kind: Kind::Delete, value: Bytes::new() });
             }
         }
         if merged.is_alive(version) && take(version, &mut newer) {
+            // Under some comparators equal keys may differ in their bytes.
+            let key = if entry.key == key { key.clone() } else { Bytes::copy_from_slice(entry.key) };
             let value = if kind == Kind::Put { merged.cursor.value()? } else { Bytes::new() };
-            kept.push((version, kind, value));
+            kept.push(KeptEntry { key, version, kind, value });
         }
         merged.cursor.advance()?;
     }
     // Beneath the oldest entry there is nothing left to delete.
-    while kept.pop_if(|(_, kind, _)| *kind == Kind::Delete).is_some() {}
+    while kept.pop_if(|entry: &mut KeptEntry| entry.kind == Kind::Delete).is_some() {}
     Ok(kept)
 }

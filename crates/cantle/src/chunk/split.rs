@@ -68,10 +68,12 @@ impl Chunks {
             after.add(&child.funk.load().sizes());
         }
         self.account(&before.sizes(), &after);
-        self.purge_later(&children);
         let key = |chunk: &Chunk| chunk.span.start.clone().unwrap_or_default();
         let count = children.len();
-        self.index.replace(&key(parent), 1, children.into_iter().map(|child| (key(&child), child)).collect());
+        let added = children.iter().map(|child| (key(child), child.clone())).collect();
+        self.index.replace(&key(parent), 1, added);
+        // From here on others find them.
+        self.purge_later(&children);
         // After the flip: who finds the chunk retired finds its successors.
         writer.retired = true;
         drop(writer);

@@ -66,6 +66,11 @@ impl Walk {
                 if (newest.is_none() || !self.forward) && version <= at && merged.is_alive(version) {
                     let deleted =
                         merged.is_deleted(&key, at, merged.cursor.source(), merged.cursor.position());
+                    if entry.key != key {
+                        // Equal, but not identical: each version has its own spelling.
+                        key.clear();
+                        key.extend_from_slice(entry.key);
+                    }
                     newest = Some(if deleted {
                         (Kind::Delete, Bytes::new())
                     } else {

@@ -405,7 +405,7 @@ impl Chunks {
         let context = &self.context;
         let (file, handle, header) =
             context.files.create(FileKind::Log, context.keyspace, context.mvcc.current())?;
-        let edit = ChunkEdit::Log { chunk: chunk.id, file: file.id };
+        let edit = ChunkEdit::Log { chunk: chunk.id, file: file.id, epoch: file.epoch };
         let created = handle
             .write_at(&header.encode(), 0)
             .map_err(|e| Error::io("write to", &file.path, e))

@@ -5,7 +5,7 @@ use super::store::Store;
 use crate::error::{Error, Result};
 use crate::files::{Files, file_name};
 use crate::format::header::FileKind;
-use crate::manifest::{CheckpointEdit, Edit, Manifest, State, replay};
+use crate::manifest::{CheckpointEdit, Edit, Manifest, Replayed, State, replay};
 use crate::stats::Report;
 use crate::sync::Arc;
 use crate::vfs::{OpenMode, StdVfs, Vfs};
@@ -45,10 +45,7 @@ impl Store {
             self.substrate.checkpoint()?;
         }
         // What the manifest says as of its last checkpoint; later edits do not count here.
-        let state = {
-            let manifest = self.substrate.manifest.path();
-            replay(&*files.vfs, &manifest, super::open::new_layout, self.options.read_only)?.state
-        };
+        let state = self.read_manifest(self.options.read_only)?.state;
         super::open::create_directories(vfs, dir)?;
         let mut wanted = Vec::new();
         for keyspace in state.keyspaces.values() {
@@ -73,6 +70,19 @@ impl Store {
         self.write_manifest(base, dir, &state)
     }
 
+    /// Reads the manifest of the open store, which may be rewritten under another name meanwhile.
+    fn read_manifest(&self, provisional: bool) -> Result<Replayed> {
+        loop {
+            let manifest = &self.substrate.manifest;
+            let path = manifest.path();
+            match replay(&*self.substrate.files.vfs, &path, super::open::new_layout, provisional) {
+                Err(Error::Io { source, .. })
+                    if source.kind() == io::ErrorKind::NotFound && manifest.path() != path => {}
+                read => return read,
+            }
+        }
+    }
+
     fn write_manifest(&self, vfs: Arc<dyn Vfs>, dir: &Path, state: &State) -> Result<()> {
         let ours = &self.substrate.files;
         let files =
@@ -93,10 +103,9 @@ impl Store {
         let mut report = Report::default();
         files.pin();
         let _pin = Pin(files);
-        let manifest = self.substrate.manifest.path();
         report.files += 1;
         report.bytes += self.substrate.manifest.bytes();
-        if let Err(error) = replay(&*files.vfs, &manifest, super::open::new_layout, true) {
+        if let Err(error) = self.read_manifest(true) {
             report.damage.push(error);
         }
         for keyspace in self.all_keyspaces() {

@@ -228,6 +228,15 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
         recovery_table: state.start.recovery_table.clone(),
         dead_batches: state.start.dead_batches.clone(),
     };
+    // What was dead in an epoch is in files of that epoch only: once they are all gone, so is the memory of it.
+    let mut file_epochs = HashSet::new();
+    for keyspace in state.keyspaces.values() {
+        keyspace.layout.epochs(&mut |epoch| {
+            file_epochs.insert(epoch);
+        });
+    }
+    start.recovery_table.prune(|epoch| file_epochs.contains(&epoch));
+    start.dead_batches.prune(|epoch| file_epochs.contains(&epoch));
     let malformed = |what: crate::format::codec::Malformed| {
         Error::corruption(&manifest_path, 0, format!("the recovery table {}", what.0))
     };
@@ -292,7 +301,7 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
         current
     };
     let held = checkpoint_files.iter().filter(|(_, id)| !current.contains(id));
-    let held = held.map(|&(kind, id)| files.adopt(kind, id, 0, 0)).collect();
+    let held = held.map(|&(kind, id)| files.adopt(kind, id, 0, 0, 0)).collect();
     files.hold(held);
     let recovery =
         Recovery { epoch, first_version, table: start.recovery_table, dead_batches: start.dead_batches };
@@ -565,5 +574,42 @@ impl Store {
         self.substrate.pool.wake();
         // The journal does not tell of it.
         if self.substrate.durability == Durability::Sync { self.substrate.checkpoint() } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::options::Options;
+    use crate::sync::Arc;
+    use crate::vfs::{CrashPlan, MemVfs};
+    use std::time::Duration;
+
+    /// Rows of the recovery table of a store opened on `vfs`, after some work in it.
+    fn rows_after(vfs: &MemVfs, compact: bool) -> u64 {
+        let options =
+            Options::new().vfs(Arc::new(vfs.clone())).checkpoint_interval(Duration::from_secs(3600));
+        let db = options.open("store").unwrap();
+        let mut encoded = Vec::new();
+        db.handle.store.substrate.recovery.table.encode(&mut encoded);
+        db.put("durable", "value").unwrap();
+        db.sync().unwrap();
+        db.put("lost", "value").unwrap();
+        if compact {
+            db.compact_range(..).unwrap();
+        }
+        assert_eq!(db.get("durable").unwrap().as_deref(), Some(&b"value"[..]));
+        crate::format::codec::Decoder::new(&encoded).varint().unwrap()
+    }
+
+    #[test]
+    fn what_died_with_an_epoch_is_forgotten_with_its_last_file() {
+        let mut vfs = MemVfs::new();
+        for deaths in 0..6 {
+            assert_eq!(rows_after(&vfs, false), deaths, "every epoch left a log behind");
+            vfs = vfs.crash(&CrashPlan::LOSE_UNSYNCED);
+        }
+        rows_after(&vfs, true);
+        vfs = vfs.crash(&CrashPlan::LOSE_UNSYNCED);
+        assert_eq!(rows_after(&vfs, false), 1, "one table is left, of the epoch that died last");
     }
 }

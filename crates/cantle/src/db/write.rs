@@ -108,7 +108,8 @@ impl Store {
             if op.bounds.as_ref().is_some_and(|bounds| is_empty_range(&keyspace.order, bounds)) {
                 continue;
             }
-            match parts.iter_mut().find(|part| part.keyspace.id == keyspace.id) {
+            // Not by number: another store's may have the same.
+            match parts.iter_mut().find(|part| Arc::ptr_eq(&part.keyspace, &keyspace)) {
                 Some(part) => part.ops.push(op),
                 None => parts.push(Part { keyspace, ops: vec![op] }),
             }

@@ -48,6 +48,8 @@ pub struct StoreFile {
     pub id: u64,
     pub kind: FileKind,
     pub keyspace: u32,
+    /// The epoch in which it was created: what it holds is of that epoch, or outlived those before.
+    pub epoch: u64,
     pub path: PathBuf,
     bytes: AtomicU64,
     references: AtomicUsize,
@@ -132,7 +134,7 @@ impl Files {
         self.dir_dirty.store(true, Release);
         self.handles.insert(id, handle.clone());
         Ok((
-            self.adopt(kind, id, keyspace, 0),
+            self.adopt(kind, id, keyspace, self.epoch, 0),
             handle,
             FileHeader { base_version, ..self.header_of(kind, keyspace, id) },
         ))
@@ -144,11 +146,19 @@ impl Files {
     }
 
     /// A file that exists already.
-    pub fn adopt(self: &Arc<Self>, kind: FileKind, id: u64, keyspace: u32, bytes: u64) -> Arc<StoreFile> {
+    pub fn adopt(
+        self: &Arc<Self>,
+        kind: FileKind,
+        id: u64,
+        keyspace: u32,
+        epoch: u64,
+        bytes: u64,
+    ) -> Arc<StoreFile> {
         Arc::new(StoreFile {
             id,
             kind,
             keyspace,
+            epoch,
             path: self.path(kind, id),
             bytes: AtomicU64::new(bytes),
             references: AtomicUsize::new(0),

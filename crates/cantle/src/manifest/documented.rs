@@ -25,6 +25,7 @@ fn the_documented_manifest_is_what_is_written() {
     let table = FileRecord {
         kind: FileKind::Table,
         file: 7,
+        epoch: 2,
         bytes: 252,
         user_bytes: 16,
         stale_bytes: 3,
@@ -62,7 +63,7 @@ fn the_documented_manifest_is_what_is_written() {
         }),
         layout(Chunks::first_edit()),
         layout(split),
-        layout(ChunkEdit::Log { chunk: 3, file: 8 }),
+        layout(ChunkEdit::Log { chunk: 3, file: 8, epoch: 2 }),
         layout(ChunkEdit::Drop { chunks: vec![2], version: 1200, batch: 0 }),
         Edit::Checkpoint(checkpoint),
         Edit::DropKeyspace { keyspace: 5, version: 1301 },

@@ -21,6 +21,8 @@ pub trait LayoutState: Any + Send {
     fn dump(&self, emit: &mut dyn FnMut(Vec<u8>));
     /// Names every file that the state refers to.
     fn files(&self, visit: &mut dyn FnMut(FileKind, u64));
+    /// Names the epochs in which these files were created.
+    fn epochs(&self, visit: &mut dyn FnMut(u64));
     /// For the layout to get its own type back.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }

@@ -1,0 +1,46 @@
+//! What callers and disks get wrong: each gives its own error, and nothing else is harmed.
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+#[path = "bad_input/arguments.rs"]
+mod arguments;
+#[path = "bad_input/directories.rs"]
+mod directories;
+#[path = "bad_input/flipped_bits.rs"]
+mod flipped_bits;
+#[path = "bad_input/handles.rs"]
+mod handles;
+
+use cantle::vfs::{MemVfs, OpenMode, Vfs};
+use cantle::{Db, KeyspaceOptions, Options};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn options(vfs: &MemVfs) -> Options {
+    Options::new()
+        .vfs(Arc::new(vfs.clone()))
+        .memory_budget(1 << 20)
+        .background_threads(1)
+        .default_keyspace(KeyspaceOptions::new().chunk_bytes(64 << 10))
+}
+
+fn open(vfs: &MemVfs) -> Db {
+    options(vfs).open("store").unwrap()
+}
+
+fn write_file(vfs: &MemVfs, path: impl AsRef<Path>, bytes: &[u8]) {
+    vfs.open(path.as_ref(), OpenMode::CreateNew).unwrap().write_at(bytes, 0).unwrap();
+}
+
+fn read_file(vfs: &MemVfs, path: impl AsRef<Path>) -> Vec<u8> {
+    let file = vfs.open(path.as_ref(), OpenMode::Read).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// The files of a directory, in order.
+fn files(vfs: &MemVfs, dir: &str) -> Vec<PathBuf> {
+    let mut names = vfs.list(Path::new(dir)).unwrap();
+    names.sort();
+    names.into_iter().map(|name| Path::new(dir).join(name)).collect()
+}

@@ -1,0 +1,99 @@
+//! Random configurations.
+
+use super::keys::Keys;
+use super::order::Order;
+use super::random::Random;
+use cantle::{Compression, Durability, KeyspaceOptions, Options};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What stays the same for one store.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub durability: Durability,
+    /// The order and the keys of each keyspace; the first is the default.
+    pub spaces: Vec<(&'static str, Order, Keys)>,
+    pub value_bytes_max: usize,
+    pub real_directory: bool,
+    pub operations: usize,
+}
+
+/// What may be another at each opening.
+#[derive(Debug, Clone)]
+pub struct Tuning {
+    chunk_bytes: u64,
+    space_amplification: f64,
+    log_bytes: Option<u64>,
+    filter_partitions: u32,
+    log_index: bool,
+    compression: Compression,
+}
+
+impl Config {
+    /// The configuration of a seed. `turn` makes sure that every few of them cover what must be covered.
+    pub fn random(random: &mut Random, turn: usize, operations: usize) -> Self {
+        let durability = [Durability::Process, Durability::Buffered, Durability::Sync][turn % 3];
+        let order = |random: &mut Random| {
+            random.pick(&[Order::Bytewise, Order::Bytewise, Order::Reverse, Order::CaseInsensitive])
+        };
+        let first = if turn.is_multiple_of(2) { Order::Bytewise } else { order(random) };
+        let keys = Keys::ALL[turn % Keys::ALL.len()];
+        let spaces = vec![
+            ("default", first, keys),
+            ("alpha", order(random), random.pick(&Keys::ALL)),
+            ("beta", order(random), random.pick(&Keys::ALL)),
+        ];
+        let value_bytes_max = random.pick(&[16, 300, 1000, 4096]);
+        Self { durability, spaces, value_bytes_max, real_directory: turn % 8 == 7, operations }
+    }
+
+    pub fn space(&self, name: &str) -> (Order, Keys) {
+        let found = self.spaces.iter().find(|(space, ..)| *space == name);
+        found.map(|&(_, order, keys)| (order, keys)).expect("a keyspace of the configuration")
+    }
+
+    /// Options of a store; the tuning is another each time.
+    pub fn options(&self, random: &mut Random) -> Options {
+        let tuning = Tuning::random(random);
+        let mut default = tuning.options();
+        let (order, _) = self.space("default");
+        // Either given, or known by the name that the store keeps.
+        default = order.apply(default);
+        let mut options = Options::new()
+            .durability(self.durability)
+            .memory_budget(random.pick(&[1 << 20, 1 << 20, 4 << 20, 64 << 20]))
+            .background_threads(1 + random.below(4))
+            .checkpoint_interval(Duration::from_millis(random.pick(&[5, 50, 500, 60_000])))
+            .default_keyspace(default);
+        for order in Order::ALL {
+            options = options.comparator(Arc::new(order));
+        }
+        options
+    }
+}
+
+impl Tuning {
+    pub fn random(random: &mut Random) -> Self {
+        Self {
+            chunk_bytes: random.pick(&[64, 64, 64, 128, 256, 1024]) << 10,
+            space_amplification: random.pick(&[1.1, 1.25, 1.5, 2.0, 3.0]),
+            log_bytes: random.pick(&[None, None, Some(4 << 10), Some(32 << 10), Some(512 << 10)]),
+            filter_partitions: random.pick(&[1, 2, 16, 64]),
+            log_index: random.chance(70),
+            compression: random.pick(&[Compression::None, Compression::Lz4, Compression::Zstd(1)]),
+        }
+    }
+
+    pub fn options(&self) -> KeyspaceOptions {
+        let options = KeyspaceOptions::new()
+            .chunk_bytes(self.chunk_bytes)
+            .space_amplification(self.space_amplification)
+            .filter_partitions(self.filter_partitions)
+            .log_index(self.log_index)
+            .compression(self.compression);
+        match self.log_bytes {
+            Some(bytes) => options.log_bytes(bytes),
+            None => options,
+        }
+    }
+}

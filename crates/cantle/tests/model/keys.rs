@@ -1,0 +1,101 @@
+//! Distributions of keys, bounds, and values.
+
+use super::random::Random;
+use std::ops::Bound;
+
+pub const KEY_BYTES_MAX: usize = 64 << 10;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// A few hundred short neighbours.
+    Dense,
+    /// Composite keys behind a long common prefix.
+    Prefixed,
+    /// Any bytes, with many 0x00 and 0xff, the empty key included.
+    Bytes,
+    /// Two dozen keys of up to 64 KiB.
+    Huge,
+    /// Letters of both cases.
+    Letters,
+    /// Numbers all over.
+    Spread,
+}
+
+impl Keys {
+    pub const ALL: [Self; 6] =
+        [Self::Dense, Self::Prefixed, Self::Bytes, Self::Spread, Self::Letters, Self::Huge];
+
+    pub fn key(self, random: &mut Random) -> Vec<u8> {
+        match self {
+            Self::Dense => format!("{:03}", random.below(800)).into_bytes(),
+            Self::Prefixed => {
+                let (user, time) = (random.below(20), random.below(60));
+                format!("{}/user{user:03}/{time:05}", "the same for all ".repeat(12)).into_bytes()
+            }
+            Self::Bytes => {
+                let length = random.below(6);
+                (0..length).map(|_| random.pick(&[0x00, 0x00, 0x01, 0x61, 0xfe, 0xff, 0xff])).collect()
+            }
+            Self::Huge => {
+                let length = random.pick(&[KEY_BYTES_MAX, KEY_BYTES_MAX - 1, 40_000, 300, 1, 0]);
+                let mut key = vec![0xab; length];
+                if let Some(last) = key.last_mut() {
+                    *last = random.below(4) as u8;
+                }
+                key
+            }
+            Self::Letters => {
+                let length = 1 + random.below(3);
+                (0..length).map(|_| random.pick(b"abcdefABCDEF")).collect()
+            }
+            Self::Spread => {
+                (random.below(1500) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec()
+            }
+        }
+    }
+
+    /// What some keys begin with.
+    pub fn prefix(self, random: &mut Random) -> Vec<u8> {
+        let mut key = self.key(random);
+        let length = match self {
+            Self::Prefixed => key.len() - random.below(10),
+            _ => random.below(key.len().min(4) + 1),
+        };
+        key.truncate(length);
+        key
+    }
+
+    /// Bounds of all kinds, turned round and empty ones included.
+    pub fn bounds(self, random: &mut Random) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        let (a, mut b) = (self.key(random), self.key(random));
+        if random.chance(10) {
+            b = a.clone();
+        }
+        let (a, b) = if random.chance(85) && a > b { (b, a) } else { (a, b) };
+        let mut bound = |key| match random.below(10) {
+            0..5 => Bound::Included(key),
+            5..8 => Bound::Excluded(key),
+            _ => Bound::Unbounded,
+        };
+        (bound(a), bound(b))
+    }
+}
+
+/// A value of at most `bytes_max` bytes that tells when it was written.
+pub fn value(random: &mut Random, bytes_max: usize, number: u64) -> Vec<u8> {
+    let length = match random.below(10) {
+        0 => 0,
+        1 => bytes_max,
+        2..5 => random.below(bytes_max / 8 + 2),
+        _ => random.below(bytes_max + 1),
+    };
+    let mut value = Vec::with_capacity(length + 8);
+    while value.len() < length {
+        value.extend_from_slice(&number.to_le_bytes());
+        if random.chance(30) {
+            value.extend_from_slice(&random.next().to_le_bytes());
+        }
+    }
+    value.truncate(length);
+    value
+}

@@ -1,0 +1,244 @@
+//! Snapshots, ranges and cursors that stay open while the store goes on.
+
+use super::keys::Keys;
+use super::random::Random;
+use super::state::{Pair, Space, State, show};
+use cantle::{Cursor, Db, Key, Range, Snapshot, Value};
+use std::collections::VecDeque;
+use std::ops::Bound;
+
+/// Does the same to the default keyspace through its store or snapshot, or to a named one.
+macro_rules! snapshot_or_in {
+    ($snapshot:expr, $space:expr, $plain:ident, $inside:ident, $($argument:expr),*) => {
+        match &$space.handle {
+            Some(keyspace) => $snapshot.$inside(keyspace, $($argument),*),
+            None => $snapshot.$plain($($argument),*),
+        }
+    };
+}
+
+/// A snapshot, what it must see, and what was opened on it.
+pub struct Held {
+    snapshot: Snapshot,
+    state: State,
+    ranges: Vec<HeldRange>,
+    cursors: Vec<HeldCursor>,
+}
+
+impl Held {
+    pub fn new(snapshot: Snapshot, state: State) -> Self {
+        Self { snapshot, state, ranges: Vec::new(), cursors: Vec::new() }
+    }
+
+    /// Looks at something.
+    pub fn step(&mut self, random: &mut Random, keys_of: impl Fn(&str) -> Keys) {
+        let names: Vec<_> = self.state.keys().cloned().collect();
+        let name = random.pick(&names);
+        let (space, keys) = (&self.state[&name], keys_of(&name));
+        match random.below(12) {
+            0..4 => {
+                let key = keys.key(random);
+                let expected = space.get(&key);
+                let found = match random.below(3) {
+                    0 => {
+                        snapshot_or_in!(self.snapshot, space, get, get_in, &key).unwrap().map(|v| v.to_vec())
+                    }
+                    1 => snapshot_or_in!(self.snapshot, space, get_with, get_with_in, &key, <[u8]>::to_vec)
+                        .unwrap(),
+                    _ => {
+                        let found =
+                            snapshot_or_in!(self.snapshot, space, contains_key, contains_key_in, &key);
+                        assert_eq!(found.unwrap(), expected.is_some(), "snapshot: {name}: {}", show(&key));
+                        return;
+                    }
+                };
+                assert_same_value(&name, &key, found.as_deref(), expected.as_deref());
+            }
+            4 => {
+                let prefix = keys.prefix(random);
+                let range = snapshot_or_in!(self.snapshot, space, prefix, prefix_in, &prefix);
+                HeldRange::new(range, space.prefix(&prefix)).finish(random);
+            }
+            5 => {
+                let bounds = keys.bounds(random);
+                let range = snapshot_or_in!(self.snapshot, space, range, range_in, bounds.clone());
+                let held = HeldRange::new(range, space.range(&bounds));
+                if random.chance(50) {
+                    held.finish(random);
+                } else {
+                    self.ranges.push(held);
+                }
+            }
+            6 => {
+                let bounds = if random.chance(50) {
+                    keys.bounds(random)
+                } else {
+                    (Bound::Unbounded, Bound::Unbounded)
+                };
+                let cursor = snapshot_or_in!(self.snapshot, space, cursor, cursor_in, bounds.clone());
+                self.cursors.push(HeldCursor::new(cursor, space.range(&bounds), keys));
+            }
+            7..9 if !self.ranges.is_empty() => {
+                let at = random.below(self.ranges.len());
+                if random.chance(10) {
+                    self.ranges.swap_remove(at).finish(random);
+                } else {
+                    let steps = random.below(20);
+                    self.ranges[at].advance(random, steps);
+                }
+            }
+            9..12 if !self.cursors.is_empty() => {
+                let at = random.below(self.cursors.len());
+                for _ in 0..random.below(12) {
+                    self.cursors[at].step(random);
+                }
+                if random.chance(5) {
+                    self.cursors.swap_remove(at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Everything that it must see.
+    pub fn check_all(self, random: &mut Random) {
+        for (name, space) in &self.state {
+            let range = snapshot_or_in!(self.snapshot, space, range, range_in, ..);
+            assert!(format!("{name} {range:?}").len() > name.len());
+            HeldRange::new(range, space.range(&(Bound::Unbounded, Bound::Unbounded))).finish(random);
+        }
+        for range in self.ranges {
+            range.finish(random);
+        }
+    }
+}
+
+/// A range, and what it has yet to give.
+pub struct HeldRange {
+    range: Range,
+    expected: VecDeque<Pair>,
+}
+
+impl HeldRange {
+    pub fn new(range: Range, expected: Vec<Pair>) -> Self {
+        Self { range, expected: expected.into() }
+    }
+
+    pub fn advance(&mut self, random: &mut Random, steps: usize) {
+        for _ in 0..steps {
+            let back = random.chance(40);
+            self.pull(back);
+        }
+    }
+
+    /// Reads the rest: forward, back, or from both ends in turn.
+    pub fn finish(mut self, random: &mut Random) {
+        let back = random.pick(&[0, 100, 50]);
+        while !self.expected.is_empty() {
+            let back = random.chance(back);
+            self.pull(back);
+        }
+        self.pull(false);
+        self.pull(true);
+    }
+
+    fn pull(&mut self, back: bool) {
+        let (found, expected) = if back {
+            (self.range.next_back(), self.expected.pop_back())
+        } else {
+            (self.range.next(), self.expected.pop_front())
+        };
+        assert_same_pair(found.map(Result::unwrap), expected.as_ref(), back);
+    }
+}
+
+/// A cursor, what it walks over, and where it stands.
+pub struct HeldCursor {
+    cursor: Cursor,
+    pairs: Vec<Pair>,
+    at: Option<usize>,
+    keys: Keys,
+}
+
+impl HeldCursor {
+    pub fn new(cursor: Cursor, pairs: Vec<Pair>, keys: Keys) -> Self {
+        Self { cursor, pairs, at: None, keys }
+    }
+
+    pub fn step(&mut self, random: &mut Random) {
+        let what = random.below(20);
+        let (found, at) = match what {
+            0 => (self.cursor.seek_to_first(), (!self.pairs.is_empty()).then_some(0)),
+            1 => (self.cursor.seek_to_last(), self.pairs.len().checked_sub(1)),
+            2..6 => {
+                let key = match self.pairs.get(random.below(self.pairs.len())) {
+                    Some((key, _)) if random.chance(50) => key.bytes.to_vec(),
+                    _ => self.keys.key(random),
+                };
+                let first = self.pairs.partition_point(|(other, _)| {
+                    other.order.cmp(&other.bytes, &key) == std::cmp::Ordering::Less
+                });
+                (self.cursor.seek(&key), (first < self.pairs.len()).then_some(first))
+            }
+            6..14 => (self.cursor.next(), self.at.map(|at| at + 1).filter(|&at| at < self.pairs.len())),
+            _ => (self.cursor.prev(), self.at.and_then(|at| at.checked_sub(1))),
+        };
+        self.at = at;
+        let expected = at.map(|at| &self.pairs[at]);
+        assert_eq!(
+            found.unwrap(),
+            expected.is_some(),
+            "cursor: movement {what} to {at:?} of {}",
+            self.pairs.len()
+        );
+        assert_eq!(
+            self.cursor.key(),
+            expected.map(|(key, _)| &key.bytes[..]),
+            "cursor: movement {what} to {at:?}"
+        );
+        assert!(
+            self.cursor.value() == expected.map(|(_, value)| &value[..]),
+            "cursor: value after {what} at {at:?}"
+        );
+    }
+}
+
+pub fn assert_same_value(name: &str, key: &[u8], found: Option<&[u8]>, expected: Option<&[u8]>) {
+    assert!(
+        found == expected,
+        "{name}: {}: found {:?}, not {:?}",
+        show(key),
+        found.map(show),
+        expected.map(show)
+    );
+}
+
+pub fn assert_same_pair(found: Option<(Key, Value)>, expected: Option<&Pair>, back: bool) {
+    let found = found.as_ref().map(|(key, value)| (&key[..], &value[..]));
+    let expected = expected.map(|(key, value)| (&key.bytes[..], &value[..]));
+    assert!(
+        found == expected,
+        "range (back: {back}): found {:?}, not {:?}",
+        found.map(|(key, value)| (show(key), show(value))),
+        expected.map(|(key, value)| (show(key), show(value)))
+    );
+}
+
+/// Reads all of a store.
+pub fn read_all(db: &Db, order_of: impl Fn(&str) -> super::order::Order) -> State {
+    let mut state = State::new();
+    for name in db.keyspaces().unwrap() {
+        let order = order_of(&name);
+        let keyspace = db.keyspace(&name, order.apply(Default::default())).unwrap();
+        let mut space = Space::new(order, Some(keyspace.clone()));
+        space.metadata = keyspace.metadata();
+        let map: super::state::Map = keyspace
+            .range(..)
+            .map(Result::unwrap)
+            .map(|(key, value)| (space.key(&key), value[..].into()))
+            .collect();
+        space.map = map.into();
+        state.insert(name, space);
+    }
+    state
+}

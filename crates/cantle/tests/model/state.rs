@@ -1,0 +1,126 @@
+//! The model: what a store should hold.
+
+use super::order::{Order, OrderedKey};
+use cantle::Keyspace;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::rc::Rc;
+
+pub type Map = BTreeMap<OrderedKey, Rc<[u8]>>;
+pub type Pair = (OrderedKey, Rc<[u8]>);
+
+/// A keyspace of the model. Cheap to clone: maps are copied when they change.
+#[derive(Clone)]
+pub struct Space {
+    pub order: Order,
+    /// `None`: the default keyspace, by way of the store's own operations.
+    pub handle: Option<Keyspace>,
+    pub map: Rc<Map>,
+    pub metadata: Vec<u8>,
+}
+
+pub type State = BTreeMap<String, Space>;
+
+impl Space {
+    pub fn new(order: Order, handle: Option<Keyspace>) -> Self {
+        Self { order, handle, map: Rc::default(), metadata: Vec::new() }
+    }
+
+    pub fn key(&self, bytes: &[u8]) -> OrderedKey {
+        OrderedKey { order: self.order, bytes: bytes.into() }
+    }
+
+    pub fn get(&self, key: &[u8]) -> Option<Rc<[u8]>> {
+        self.map.get(&self.key(key)).cloned()
+    }
+
+    /// An equal key that is not identical gives way to the new one.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) {
+        let key = self.key(key);
+        let map = Rc::make_mut(&mut self.map);
+        map.remove(&key);
+        map.insert(key, value.into());
+    }
+
+    pub fn delete(&mut self, key: &[u8]) {
+        let key = self.key(key);
+        if self.map.contains_key(&key) {
+            Rc::make_mut(&mut self.map).remove(&key);
+        }
+    }
+
+    pub fn delete_range(&mut self, bounds: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) {
+        for (key, _) in self.range(bounds) {
+            Rc::make_mut(&mut self.map).remove(&key);
+        }
+    }
+
+    /// The pairs within the bounds.
+    pub fn range(&self, (start, end): &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Vec<Pair> {
+        let start = start.as_ref().map(|key| self.key(key));
+        let end = end.as_ref().map(|key| self.key(key));
+        let empty = match (&start, &end) {
+            (Bound::Included(a), Bound::Included(b)) => a > b,
+            (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+            (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a >= b,
+        };
+        if empty {
+            return Vec::new();
+        }
+        self.map.range((start, end)).map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    pub fn prefix(&self, prefix: &[u8]) -> Vec<Pair> {
+        let starts = |(key, _): &(&OrderedKey, &Rc<[u8]>)| key.bytes.starts_with(prefix);
+        self.map.iter().filter(starts).map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    /// Bytes of keys and values.
+    pub fn bytes(&self) -> u64 {
+        self.map.iter().map(|(key, value)| (key.bytes.len() + value.len()) as u64).sum()
+    }
+}
+
+/// Whether two states hold the same, byte for byte.
+pub fn same(a: &State, b: &State) -> bool {
+    a.len() == b.len()
+        && a.iter().zip(b).all(|((a_name, a), (b_name, b))| {
+            a_name == b_name
+                && a.metadata == b.metadata
+                && a.map.len() == b.map.len()
+                && a.map.iter().zip(b.map.iter()).all(|((ak, av), (bk, bv))| ak.bytes == bk.bytes && av == bv)
+        })
+}
+
+/// The first difference between two states, in words.
+pub fn difference(found: &State, expected: &State) -> String {
+    let names = |state: &State| state.keys().cloned().collect::<Vec<_>>();
+    if names(found) != names(expected) {
+        return format!("keyspaces {:?}, not {:?}", names(found), names(expected));
+    }
+    for ((name, found), expected) in found.iter().zip(expected.values()) {
+        for (key, value) in found.map.iter() {
+            match expected.map.get(key) {
+                None => return format!("{name}: {} should not be there", show(&key.bytes)),
+                Some(other) if other != value => {
+                    return format!("{name}: {} has {}, not {}", show(&key.bytes), show(value), show(other));
+                }
+                _ => {}
+            }
+        }
+        for key in expected.map.keys() {
+            if !found.map.contains_key(key) {
+                return format!("{name}: {} is missing", show(&key.bytes));
+            }
+        }
+        if found.metadata != expected.metadata {
+            return format!("{name}: other metadata");
+        }
+    }
+    "the spelling of a key".into()
+}
+
+/// Bytes for people, shortened.
+pub fn show(bytes: &[u8]) -> String {
+    format!("{} ({} bytes)", bytes[..bytes.len().min(24)].escape_ascii(), bytes.len())
+}

@@ -1,0 +1,85 @@
+//! What the stores of the whole suite did.
+
+use cantle::Stats;
+
+#[derive(Debug, Default)]
+pub struct Totals {
+    pub rebalances: u64,
+    pub splits: u64,
+    pub merges: u64,
+    pub chunks_dropped: u64,
+    pub log_memory: u64,
+    pub log_index: u64,
+    pub log_search: u64,
+    pub table: u64,
+    pub absent: u64,
+    pub filter_skips: u64,
+    pub checkpoints: u64,
+    pub journal_syncs: u64,
+    pub cache_hits: u64,
+    pub chunks_max: u64,
+}
+
+impl Totals {
+    /// The counters of a store that is about to be closed.
+    pub fn add(&mut self, stats: &Stats) {
+        for keyspace in &stats.keyspaces {
+            self.rebalances += keyspace.rebalances;
+            self.splits += keyspace.splits;
+            self.merges += keyspace.merges;
+            self.chunks_dropped += keyspace.chunks_dropped;
+            self.log_memory += keyspace.gets_served.log_memory;
+            self.log_index += keyspace.gets_served.log_index;
+            self.log_search += keyspace.gets_served.log_search;
+            self.table += keyspace.gets_served.table;
+            self.absent += keyspace.gets_served.absent;
+            self.filter_skips += keyspace.filter_skips;
+        }
+        self.checkpoints += stats.checkpoints;
+        self.journal_syncs += stats.journal_syncs;
+        self.cache_hits += stats.cache_hits;
+        self.add_sizes(stats);
+    }
+
+    pub fn add_sizes(&mut self, stats: &Stats) {
+        let chunks = stats.keyspaces.iter().map(|keyspace| keyspace.chunks).max().unwrap_or(0);
+        self.chunks_max = self.chunks_max.max(chunks);
+    }
+
+    pub fn join(&mut self, other: &Self) {
+        self.rebalances += other.rebalances;
+        self.splits += other.splits;
+        self.merges += other.merges;
+        self.chunks_dropped += other.chunks_dropped;
+        self.log_memory += other.log_memory;
+        self.log_index += other.log_index;
+        self.log_search += other.log_search;
+        self.table += other.table;
+        self.absent += other.absent;
+        self.filter_skips += other.filter_skips;
+        self.checkpoints += other.checkpoints;
+        self.journal_syncs += other.journal_syncs;
+        self.cache_hits += other.cache_hits;
+        self.chunks_max = self.chunks_max.max(other.chunks_max);
+    }
+
+    /// What never happened, of what the suite is there to see.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let counts = [
+            ("rebalances", self.rebalances),
+            ("splits", self.splits),
+            ("merges", self.merges),
+            ("chunks_dropped", self.chunks_dropped),
+            ("log_memory", self.log_memory),
+            ("log_index", self.log_index),
+            ("log_search", self.log_search),
+            ("table", self.table),
+            ("absent", self.absent),
+            ("filter_skips", self.filter_skips),
+            ("checkpoints", self.checkpoints),
+            ("journal_syncs", self.journal_syncs),
+            ("cache_hits", self.cache_hits),
+        ];
+        counts.into_iter().filter(|&(_, count)| count == 0).map(|(name, _)| name).collect()
+    }
+}
