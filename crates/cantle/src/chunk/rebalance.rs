@@ -51,7 +51,12 @@ impl Chunks {
             return Ok(false);
         }
         // What frees space may use what is set aside for that.
-        let pieces = self.context.reserve.with(|| self.merge_files(&input))?;
+        let pieces = self.context.reserve.with(|| self.merge_files(&input)).inspect_err(|error| {
+            // Its sync found the disk full. The tables are discarded, so the next rebalance may try again.
+            if error.is_no_space() {
+                self.context.reserve.give_back();
+            }
+        })?;
         let cancel = |pieces: &[Piece]| pieces.iter().for_each(|piece| piece.discard(&self.context));
         let flipped = self.context.reserve.with(|| {
             if pieces.len() > 1 {

@@ -48,10 +48,11 @@ impl Reserve {
         self.spent.load(Acquire)
     }
 
-    /// Runs what frees space; on a full disk gives the reserve back and runs it once more.
+    /// Runs what frees space; on a full disk gives the reserve back and runs it once more. Not if it was a sync that
+    /// found the disk full: a second one would succeed, whatever the first has lost.
     pub fn with<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
         match run() {
-            Err(error) if error.is_no_space() && self.give_back() => run(),
+            Err(error) if error.is_no_space() && !error.is_sync() && self.give_back() => run(),
             done => done,
         }
     }
