@@ -63,14 +63,15 @@ impl Manifest {
         settle: bool,
     ) -> Result<Self> {
         let file = files.vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io("open", &path, e))?;
+        // What a dead process left may not be durable, unless it is made so here.
+        let mut durable_bytes = 0;
         if file.len().map_err(|e| Error::io("measure", &path, e))? != end {
             file.set_len(end).map_err(|e| Error::io("truncate", &path, e))?;
             if settle {
                 file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
+                durable_bytes = end;
             }
         }
-        // What a dead process left may not be durable.
-        let durable_bytes = if settle { end } else { 0 };
         let inner = Inner {
             path,
             file,
