@@ -69,6 +69,17 @@ impl FileRef {
         })
     }
 
+    /// Whether one of these snapshots reads from it: always, if it was not dropped.
+    pub fn is_needed(&self, open_versions: &[u64]) -> bool {
+        let Some(dropped) = &self.dropped else { return true };
+        let base_version = match &self.source {
+            Source::Log(segment) => segment.loaded().map_or(0, |parts| parts.header.base_version),
+            Source::Table(table) => table.base_version,
+        };
+        let first = open_versions.partition_point(|&at| at < base_version);
+        open_versions.get(first).is_some_and(|&at| at < dropped.version)
+    }
+
     /// Whether a read at `at` must look here for keys of the span.
     pub fn is_visible(&self, at: u64) -> bool {
         self.dropped.as_ref().is_none_or(|dropped| !dropped.is_visible(at))

@@ -63,7 +63,7 @@ impl Chunks {
         dropped: bool,
     ) {
         if dropped {
-            self.jobs.waiting.lock().push(Arc::downgrade(chunk));
+            self.jobs.waiting.lock().insert(chunk.id, Arc::downgrade(chunk));
             return;
         }
         let counter = self.context.counters.writes.load(Relaxed);
@@ -273,7 +273,8 @@ impl Chunks {
     /// Has those of new chunks purged that took over dropped files.
     pub(super) fn purge_later(&self, chunks: &[Arc<Chunk>]) {
         let dropped = |chunk: &&Arc<Chunk>| chunk.funk.load().files.iter().any(|file| file.dropped.is_some());
-        self.jobs.waiting.lock().extend(chunks.iter().filter(dropped).map(Arc::downgrade));
+        let waiting = chunks.iter().filter(dropped).map(|chunk| (chunk.id, Arc::downgrade(chunk)));
+        self.jobs.waiting.lock().extend(waiting);
     }
 
     /// Tries again to purge chunks whose dropped files a snapshot still needed.
@@ -282,26 +283,16 @@ impl Chunks {
         if waiting.is_empty() {
             return;
         }
-        let oldest = self.context.mvcc.open_versions().first().copied();
-        for chunk in waiting {
+        let open = self.context.mvcc.open_versions();
+        for (id, chunk) in waiting {
             let Some(strong) = chunk.upgrade() else { continue };
             let funk = strong.funk.load();
-            let dropped = funk
-                .files
-                .iter()
-                .filter_map(|file| file.dropped.as_ref())
-                .map(|dropped| dropped.version)
-                .min();
-            match dropped {
-                Some(version) if oldest.is_some_and(|oldest| oldest < version) => {
-                    self.jobs.waiting.lock().push(chunk)
-                }
-                Some(_) => {
-                    self.submit(&strong);
-                    // Until a rebalance has seen to it.
-                    self.jobs.waiting.lock().push(chunk);
-                }
-                None => {}
+            if funk.files.iter().any(|file| !file.is_needed(&open)) {
+                self.submit(&strong);
+            }
+            // Until a rebalance has seen to all of them.
+            if funk.files.iter().any(|file| file.dropped.is_some()) {
+                self.jobs.waiting.lock().insert(id, chunk);
             }
         }
     }

@@ -67,6 +67,7 @@ use context::Context;
 use funk::{FunkSizes, Source};
 use index::ChunkIndex;
 use policy::{KeyspaceSizes, Limits};
+use std::collections::HashMap;
 use std::sync::Weak;
 
 /// A keyspace in the chunk layout.
@@ -91,7 +92,7 @@ struct Jobs {
     /// Chunks by how much a rebalance gains, the best last; consumed by the space bound.
     candidates: Mutex<Vec<Weak<Chunk>>>,
     /// Chunks with dropped files that a snapshot still needed.
-    waiting: Mutex<Vec<Weak<Chunk>>>,
+    waiting: Mutex<HashMap<u64, Weak<Chunk>>>,
     ticks: AtomicU64,
     /// When memory is short, logs are indexed on disk from here on.
     hand: Mutex<Option<Bytes>>,

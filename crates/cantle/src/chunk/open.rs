@@ -81,7 +81,7 @@ impl Chunks {
             let funk = chunk.funk.load();
             sizes.add(&funk.sizes());
             if funk.files.iter().any(|file| file.dropped.is_some()) {
-                dropped.push(Arc::downgrade(&chunk));
+                dropped.push((chunk.id, Arc::downgrade(&chunk)));
             }
             drop(funk);
             entries.push((key, chunk));
@@ -95,7 +95,7 @@ impl Chunks {
             released: AtomicBool::new(false),
         });
         chunks.account(&FunkSizes::default(), &sizes);
-        *chunks.jobs.waiting.lock() = dropped;
+        chunks.jobs.waiting.lock().extend(dropped);
         Ok(chunks)
     }
 }
@@ -143,6 +143,7 @@ impl Opener<'_> {
                     user_bytes: record.user_bytes,
                     stale_bytes: record.stale_bytes,
                     entries: record.entries,
+                    base_version: 0,
                 })),
                 _ => {
                     let recorded = segments

@@ -186,8 +186,13 @@ impl<'a> Output<'a> {
         let meta = finished.inspect_err(|_| self.context.files.discard(&file))?;
         file.set_bytes(meta.file_bytes);
         self.context.counters.table_bytes_written.fetch_add(meta.file_bytes, Relaxed);
-        let table =
-            Arc::new(TableHandle { file, user_bytes: meta.user_bytes, stale_bytes, entries: meta.entries });
+        let table = Arc::new(TableHandle {
+            file,
+            user_bytes: meta.user_bytes,
+            stale_bytes,
+            entries: meta.entries,
+            base_version: self.base_version,
+        });
         self.pieces.push(Piece { start: self.start.take(), table, reused: false });
         Ok(())
     }

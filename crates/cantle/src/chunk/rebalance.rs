@@ -21,6 +21,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 /// What a rebalance works on.
 pub struct Input {
@@ -89,12 +90,9 @@ impl Chunks {
         self.context.journal.settle().map_err(|error| self.context.sync_failed(error))?;
         // Only now: a snapshot that is opened later needs of each key in these files the newest version only.
         let open = self.context.mvcc.open_versions();
-        let oldest = open.first().copied();
-        let needed = |file: &&FileRef| {
-            file.dropped.as_ref().is_some_and(|dropped| oldest.is_some_and(|oldest| oldest < dropped.version))
-        };
-        let kept: Vec<FileRef> = funk.files.iter().filter(needed).cloned().collect();
-        let purges = funk.files.iter().filter(|file| file.dropped.is_some()).count() > kept.len();
+        let dropped = || funk.files.iter().filter(|file| file.dropped.is_some());
+        let kept: Vec<FileRef> = dropped().filter(|file| file.is_needed(&open)).cloned().collect();
+        let purges = dropped().count() > kept.len();
         Ok(Some(Input { funk, kept, purges, keep: Keep::new(open) }))
     }
 
@@ -230,9 +228,11 @@ impl Chunks {
 
     /// The current structures no longer refer to `files`, but for those in `kept`.
     pub fn release(&self, files: &[FileRef], kept: &[FileRef]) {
+        // Where a chunk has several parts of one file, they begin at different keys.
+        let name = |file: &FileRef| (file.file().id, file.span.start.clone());
+        let kept: HashSet<_> = kept.iter().map(name).collect();
         for file in files {
-            let is_kept = kept.iter().any(|kept| kept.file().id == file.file().id && kept.span == file.span);
-            if !is_kept
+            if !kept.contains(&name(file))
                 && file.file().release()
                 && let Source::Table(table) = &file.source
             {

@@ -38,6 +38,8 @@ pub struct TableHandle {
     /// Of these, what only snapshots saw when it was written.
     pub stale_bytes: u64,
     pub entries: u64,
+    /// No entry's version is below this one; 0 where that is not known.
+    pub base_version: u64,
 }
 
 impl TableHandle {

@@ -134,3 +134,22 @@ fn a_range_delete_of_many_chunks_has_one_moment() {
     assert_moved(&db);
     assert!(db.stats().keyspaces[0].chunks_dropped > 0);
 }
+
+/// A snapshot that stays open needs what it reads, and nothing that came and went after it.
+#[test]
+fn what_was_put_and_dropped_under_a_snapshot_does_not_pile_up() {
+    let mut rng = Rng::for_test("what_was_put_and_dropped_under_a_snapshot_does_not_pile_up");
+    let dir = dir();
+    let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
+    db.put("a000", vec![1; 1000]).unwrap();
+    let held = db.snapshot();
+    for _ in 0..100 {
+        db.delete_range(..).unwrap();
+        db.put("a000", vec![2; 1000]).unwrap();
+    }
+    db.compact_range(..).unwrap();
+    let files: u32 = db.chunks().unwrap().iter().map(|chunk| chunk.segments + chunk.tables).sum();
+    assert!(files <= 4, "{files} files for two values");
+    assert_eq!(held.get("a000").unwrap().as_deref(), Some(&[1; 1000][..]));
+    assert_eq!(db.get("a000").unwrap().as_deref(), Some(&[2; 1000][..]));
+}
