@@ -131,8 +131,8 @@ impl KeyspaceOptions {
         self
     }
 
-    /// Bytes on disk per live byte over the keyspace, kept as an upper bound by sorting logs in time; above
-    /// 1.1. Default: 1.5. Less space costs more writing: about 3.2, 2.1 and 1.6 bytes written per byte
+    /// Bytes on disk per live byte over the keyspace, kept by sorting logs in time and exceeded only for moments; above
+    /// 1.1. Default: 1.5. Less space costs more writing: about 3.5, 2.2 and 1.6 bytes written per byte
     /// overwritten at 1.25, 1.5 and 2.0.
     pub fn space_amplification(mut self, bound: f64) -> Self {
         self.space_amplification = bound;
