@@ -4,8 +4,10 @@ use super::keyspace::{Keyspace, KeyspaceInner};
 use crate::bounds::{Bounds, KeyRange};
 use crate::entry::Kind;
 use crate::layout::Op;
+use crate::order::KeyOrder;
 use crate::sync::Arc;
 use bytes::Bytes;
+use std::collections::HashSet;
 
 /// Operations to be applied by [`Db::write`](crate::Db::write) as one: all or nothing, in their order.
 #[derive(Clone, Default)]
@@ -86,6 +88,22 @@ impl WriteBatch {
 /// A range delete as an operation.
 pub(super) fn range_op(bounds: Bounds) -> Op {
     Op { kind: Kind::DeleteRange, key: Bytes::new(), value: Bytes::new(), bounds: Some(bounds) }
+}
+
+/// Takes out operations on keys that a later one of the same keys overrides: whoever reads while a batch is being
+/// committed may meet any entry of a key, so there must be only one.
+pub(super) fn keep_last(order: &KeyOrder, ops: &mut Vec<Op>) {
+    let mut points: Vec<usize> = (0..ops.len()).filter(|&op| ops[op].bounds.is_none()).collect();
+    points.sort_by(|&a, &b| order.compare(&ops[a].key, &ops[b].key).then(a.cmp(&b)));
+    let overridden: HashSet<usize> = points
+        .windows(2)
+        .filter(|pair| order.compare(&ops[pair[0]].key, &ops[pair[1]].key).is_eq())
+        .map(|pair| pair[0])
+        .collect();
+    if !overridden.is_empty() {
+        let mut index = 0..;
+        ops.retain(|_| index.next().is_none_or(|index| !overridden.contains(&index)));
+    }
 }
 
 impl std::fmt::Debug for WriteBatch {

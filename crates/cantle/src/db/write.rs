@@ -3,7 +3,7 @@
 //! A write passes: checks → the brake → `prepare` (locks, room) → room in the journal → announcement and version →
 //! `append` → commit record → `publish` → end of the announcement → locks released → the sync that it waits for.
 
-use super::batch::{WriteBatch, range_op};
+use super::batch::{WriteBatch, keep_last, range_op};
 use super::keyspace::KeyspaceInner;
 use super::store::Store;
 use crate::bounds::Bounds;
@@ -122,8 +122,9 @@ impl Store {
         }
         // Locks are taken in this order by everybody.
         parts.sort_by_key(|part| part.keyspace.id);
-        for part in &parts {
+        for part in &mut parts {
             self.check_ops(&part.keyspace, &part.ops)?;
+            keep_last(&part.keyspace.order, &mut part.ops);
         }
         if parts.is_empty() {
             return self.acknowledge(None, durability);

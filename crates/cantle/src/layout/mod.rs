@@ -64,7 +64,8 @@ pub trait Layout: Send + Sync {
     fn get(&self, key: &[u8], at: u64) -> Result<Option<Bytes>>;
     /// The pairs within `bounds` that `snapshot` sees.
     fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor>;
-    /// Begins a write of these operations, which take effect in their order.
+    /// Begins a write of these operations, which take effect in their order. Range deletes apart, no two concern the
+    /// same key.
     fn prepare<'a>(&'a self, ops: &'a [Op]) -> Result<Box<dyn PreparedWrite + 'a>>;
     /// Bytes on disk for keys within the bounds, about.
     fn approximate_bytes(&self, bounds: &Bounds) -> Result<u64>;

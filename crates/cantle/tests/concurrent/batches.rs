@@ -129,3 +129,25 @@ fn transfers_keep_the_sum_that_snapshots_see() {
     });
     assert_moved(&db);
 }
+
+/// A get that meets entries of a batch while it is committed must not stop at one that was never the value.
+#[test]
+fn of_what_a_batch_writes_to_one_key_only_the_last_is_seen() {
+    let mut rng = Rng::for_test("of_what_a_batch_writes_to_one_key_only_the_last_is_seen");
+    let dir = dir();
+    let db = options(Durability::Buffered, &mut rng).open(dir.path().join("store")).unwrap();
+    let last = u64::MAX.to_le_bytes();
+    db.put("key", last).unwrap();
+    against(
+        2000,
+        |round| {
+            let mut batch = WriteBatch::new();
+            for _ in 0..20 {
+                batch.put("key", round.to_le_bytes());
+            }
+            batch.delete("key").put("key", last);
+            db.write(batch).unwrap();
+        },
+        || assert_eq!(db.get("key").unwrap().map(|value| number(&value)), Some(u64::MAX)),
+    );
+}
