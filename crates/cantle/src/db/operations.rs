@@ -133,6 +133,7 @@ macro_rules! operations {
             /// The chunk map, in key order: what each chunk's files hold, in bytes (EvenDB §2.2).
             pub fn chunks(&self) -> Result<Vec<ChunkInfo>> {
                 self.handle.store.check_open()?;
+                self.own().check()?;
                 Ok(self.own().layout.map())
             }
 

@@ -99,7 +99,7 @@ impl Snapshot {
         let store = &self.handle.store;
         store.check_open()?;
         if Arc::ptr_eq(&store.substrate, &keyspace.chunks.context.substrate) {
-            Ok(())
+            keyspace.check_at(self.guard.version())
         } else {
             Err(Error::InvalidArgument(format!("keyspace {:?} belongs to another store", keyspace.name)))
         }
