@@ -20,8 +20,6 @@ use std::ops::Bound;
 const DECAY_TICKS: u64 = 512;
 /// Rebalances submitted at a time: enough to keep the threads busy, few enough that each is still the best choice.
 const JOBS_MAX: usize = 4;
-/// Of the memory budget, what the in-memory indexes of logs may take.
-const MEMORY_INDEX_FRACTION: u64 = 4;
 /// Chunks looked at in one tick when memory is short.
 const HAND_CHUNKS: usize = 256;
 
@@ -232,8 +230,8 @@ impl Chunks {
         self.brake();
         self.rebalance_for_space();
         self.purge_waiting();
-        let budget = self.context.cache.capacity_bytes() / MEMORY_INDEX_FRACTION;
-        if self.context.memory_index_bytes.load(Relaxed) > budget {
+        let budget = &self.context.budget;
+        if budget.log_index_bytes.load(Relaxed) > budget.log_index_limit_bytes() {
             self.free_memory();
         }
         if ticks.is_multiple_of(16) {

@@ -13,8 +13,10 @@ use super::memory_part::Place;
 use super::segment::Segment;
 use super::tombstone::RangeTombstone;
 use crate::bounds::encode_bounds;
+use crate::cache::rows::Stripe;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
+use crate::filter::bloom;
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::layout::{Op, PreparedWrite, Stamp};
 use crate::log::encode_record;
@@ -161,6 +163,14 @@ impl<'a> Write<'a> {
         Ok(true)
     }
 
+    /// Marks the cached rows of what is written: before it shows, and once it does.
+    fn outdate_rows(&self, mark: impl Fn(&Stripe)) {
+        let Some(rows) = &self.chunks.context.rows else { return };
+        for op in self.ops {
+            mark(if op.bounds.is_some() { rows.of_all() } else { rows.of_key(bloom::hash(&op.key)) });
+        }
+    }
+
     fn units_to(&mut self, effect: Effect) -> impl Iterator<Item = &mut Unit> {
         self.units.iter_mut().filter(move |unit| unit.effect == effect)
     }
@@ -246,6 +256,7 @@ impl PreparedWrite for Write<'_> {
         let user_bytes: usize = self.ops.iter().map(|op| op.key.len() + op.value.len()).sum();
         counters.user_bytes_written.add(user_bytes as u64);
         counters.writes.add(self.ops.len() as u64);
+        self.outdate_rows(Stripe::enter);
         for unit in &mut self.units {
             match unit.effect {
                 Effect::Log => unit.publish(self.chunks, self.ops, cell),
@@ -256,6 +267,7 @@ impl PreparedWrite for Write<'_> {
     }
 
     fn settle(&mut self) {
+        self.outdate_rows(Stripe::leave);
         for unit in &mut self.units {
             if let Err(error) = unit.settle(self.chunks) {
                 // The part stays in memory, where it serves as well; indexing is tried again.

@@ -13,7 +13,7 @@ pub use recovery::Recovery;
 pub use reserve::{RESERVE_FILE, Reserve};
 pub use tables::{TableHandle, Tables};
 
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, budget::Budget};
 use crate::files::Files;
 use crate::journal::Journal;
 use crate::maintenance::{Gate, Pass, Pool, Throttle};
@@ -43,8 +43,8 @@ pub struct Substrate {
     pub throttle: Throttle,
     pub durability: Durability,
     pub read_only: bool,
-    /// Memory of the in-memory indexes of logs; shared by the stores of one budget.
-    pub memory_index_bytes: Arc<AtomicU64>,
+    /// Shared by the stores of one budget, as what `cache` is a handle to.
+    pub budget: Arc<Budget>,
     /// The number of the next spanning batch.
     pub next_batch: AtomicU64,
     /// The first version of the present epoch.
