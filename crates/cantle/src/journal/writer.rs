@@ -16,6 +16,9 @@ pub type Lsn = u64;
 
 /// Journal files grow in steps of this many bytes, reserved on disk before they are used.
 const STEP_BYTES: u64 = 1 << 20;
+/// But by no more than this part of what is free, or this many bytes.
+const STEP_FRACTION: u64 = 64;
+const STEP_BYTES_MIN: u64 = 16 << 10;
 
 pub struct Journal {
     files: Arc<Files>,
@@ -100,7 +103,7 @@ impl Journal {
         let needed = active.len + inner.buffer.len() as u64 + inner.reserved_bytes + bytes;
         let Some(active) = &mut inner.active else { return Err(Error::Closed) };
         if needed > active.allocated_bytes {
-            let mut allocated = needed.next_multiple_of(STEP_BYTES);
+            let mut allocated = needed.next_multiple_of(self.step_bytes());
             let done = active.file.allocate(allocated).or_else(|_| {
                 // On a full disk what is needed may still be there.
                 allocated = needed;
@@ -116,6 +119,12 @@ impl Journal {
         }
         inner.reserved_bytes += bytes;
         Ok(Reservation { journal: self, bytes })
+    }
+
+    /// How far to reserve ahead: on a disk that fills up, little of what is left.
+    fn step_bytes(&self) -> u64 {
+        let available = self.files.vfs.available_bytes(&self.files.dir).unwrap_or(u64::MAX);
+        (available / STEP_FRACTION).clamp(STEP_BYTES_MIN, STEP_BYTES).next_power_of_two()
     }
 
     fn create(&self) -> Result<Active> {
@@ -137,7 +146,7 @@ impl Journal {
         let written = file
             .write_at(&header.encode(), 0)
             .map_err(|e| Error::io("write to", &temporary, e))
-            .and_then(|()| file.sync_data().map_err(|e| Error::io("sync", &temporary, e)))
+            .and_then(|()| file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e)))
             .and_then(|()| vfs.rename(&temporary, &path).map_err(|e| Error::io("rename", &temporary, e)))
             // The name must be durable before a sync of the data means anything.
             .and_then(|()| {

@@ -143,8 +143,15 @@ impl Locked<'_> {
     pub fn checkpoint(mut self, mut checkpoint: CheckpointEdit) -> Result<()> {
         let inner = &mut *self.inner;
         if inner.len > REWRITE_BYTES_MIN && inner.len > REWRITE_GROWTH * inner.base_bytes {
-            return self.rewrite(checkpoint);
+            match self.rewrite(checkpoint.clone()) {
+                // On a full disk the present one goes on growing: by less than a second one takes.
+                Err(error) if error.is_no_space() && !error.is_sync() => {
+                    tracing::debug!(%error, "the manifest is not rewritten");
+                }
+                done => return done,
+            }
         }
+        let inner = &mut *self.inner;
         checkpoint.durable_bytes = inner.durable_bytes;
         inner.append(&[Edit::Checkpoint(checkpoint)])?;
         inner.dirty = false;
@@ -164,7 +171,7 @@ impl Locked<'_> {
         Ok(())
     }
 
-    fn rewrite(mut self, checkpoint: CheckpointEdit) -> Result<()> {
+    fn rewrite(&mut self, checkpoint: CheckpointEdit) -> Result<()> {
         let manifest = self.manifest;
         let inner = &mut *self.inner;
         let state = replay(&*manifest.files.vfs, &inner.path, manifest.new_layout, true)?.state;
@@ -250,7 +257,7 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         Ok((file, len))
     };
     let written = write().map_err(|e| Error::io("write", &temporary, e)).and_then(|(file, len)| {
-        file.sync_data().map_err(|e| Error::io("sync", &temporary, e))?;
+        file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e))?;
         // From here on the new manifest may be found: a failure is as grave as that of a sync.
         files.vfs.rename(&temporary, &path).map_err(|e| Error::io("sync the name of", &path, e))?;
         files.vfs.sync_dir(&files.dir).map_err(|e| Error::io("sync directory", &files.dir, e))?;

@@ -159,10 +159,12 @@ impl Vouch {
             return Ok(());
         }
         (block.vouched, block.previous_counts, block.revoked) = (false, false, true);
-        self.file
-            .write_at(&block.encode(), 0)
-            .and_then(|()| self.file.sync_data())
-            .map_err(|e| Error::io("write", &self.path, e))
+        let written = self.file.write_at(&block.encode(), 0).or_else(|error| {
+            // Without the file nothing is vouched for either. That this is not durable does no harm: a power loss
+            // changes the identity of the page cache.
+            self.vfs.remove(&self.path).map_err(|_| error)
+        });
+        written.and_then(|()| self.file.sync_data()).map_err(|e| Error::io("write", &self.path, e))
     }
 }
 

@@ -175,7 +175,8 @@ impl TableBuilder {
         self.out.append(&footer)?;
         self.out.flush()?;
         if sync {
-            self.out.file.sync_data().map_err(|source| Error::io("sync", &self.out.path, source))?;
+            let synced = self.out.file.sync_data();
+            synced.map_err(|source| Error::sync_unreferenced(&self.out.path, source))?;
         }
         self.meta.file_bytes = self.out.position();
         Ok(self.meta)
