@@ -83,12 +83,7 @@ struct Current {
 }
 
 impl<'a, 'r> Output<'a, 'r> {
-    pub fn new(
-        context: &'a Context,
-        base_version: u64,
-        target_bytes: u64,
-        grant: &'a mut Grant<'r>,
-    ) -> Self {
+    pub fn new(context: &'a Context, base_version: u64, target_bytes: u64, grant: &'a mut Grant<'r>) -> Self {
         Self {
             context,
             base_version,

@@ -339,13 +339,7 @@ impl Unit {
         }
     }
 
-    fn publish(
-        &mut self,
-        chunks: &Chunks,
-        ops: &[Op],
-        cell: Option<&CommitCell>,
-        promise: Option<&Promise>,
-    ) {
+    fn publish(&mut self, chunks: &Chunks, ops: &[Op], cell: Option<&CommitCell>, promise: Option<&Promise>) {
         let Some(active) = &mut self.guard.active else { return };
         let segment = active.segment.clone();
         let Some(memory) = segment.loaded().and_then(|parts| parts.memory.clone()) else { return };

@@ -30,7 +30,8 @@ use crate::options::{Compression, Durability, KeyspaceOptions, Layout, Options};
 use crate::order::{BYTEWISE, KeyOrder};
 use crate::substrate::vouch::{Vouch, may_deceive, outlived};
 use crate::substrate::{
-    Checkpoints, DirtySet, Health, REBALANCE_RESERVE_FILE, RESERVE_FILE, Recovery, Reserve, Substrate, Tables, VERSIONS_PER_CHECKPOINT,
+    Checkpoints, DirtySet, Health, REBALANCE_RESERVE_FILE, RESERVE_FILE, Recovery, Reserve, Substrate,
+    Tables, VERSIONS_PER_CHECKPOINT,
 };
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::time::now;
@@ -194,7 +195,7 @@ struct Opened {
 fn create(vfs: Arc<dyn Vfs>, path: &Path, options: &Options) -> Result<Opened> {
     let start = StartEdit { epoch: 1, first_version: 1, ..StartEdit::default() };
     let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), random::u128(), start.epoch, 1));
-    let vouch = Vouch::begin(&*vfs, path, start.epoch, options.durability != Durability::Buffered, false)?;
+    let vouch = Vouch::begin(&vfs, path, start.epoch, options.durability != Durability::Buffered, false)?;
     let checkpoint = CheckpointEdit {
         ceiling: VERSIONS_PER_CHECKPOINT,
         next_file: 2,
@@ -309,7 +310,7 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     };
     // Until the journal was replayed, this epoch is no whole. In a buffered store a checkpoint takes over first.
     let vouched = outlived || (options.durability != Durability::Buffered && replay.is_empty());
-    let vouch = Vouch::begin(&*vfs, path, epoch, vouched, outlived)?;
+    let vouch = Vouch::begin(&vfs, path, epoch, vouched, outlived)?;
 
     state.apply(Edit::Start(start.clone())).map_err(malformed)?;
     let mut referenced: HashSet<u64> = checkpoint_files.iter().map(|&(_, id)| id).collect();
@@ -374,12 +375,15 @@ fn assemble(
     let first_version = recovery.first_version;
     // A keyspace that was created behind the last checkpoint has a number of its own, too.
     let newest_keyspace = states.keys().next_back().copied().unwrap_or(0);
+    let health = Arc::new(Health::default());
+    let failed = health.clone();
+    manifest.on_doubt(move |reason| failed.fail(reason));
     let substrate = Arc::new(Substrate {
         journal: Journal::new(files.clone(), journals),
         mvcc: Arc::new(Mvcc::new(first_version)),
         cache: runtime.cache.for_owner(runtime.cache.next_owner()),
         tables: Tables::new(),
-        health: Health::default(),
+        health: health.clone(),
         dirty: DirtySet::default(),
         checkpoints: Checkpoints::new(checkpoint.version, checkpoint.next_keyspace.max(newest_keyspace + 1)),
         reserve: if options.read_only { Reserve::none() } else { Reserve::new(files.clone()) },

@@ -300,8 +300,7 @@ impl Store {
         let mut parts: Vec<Part> = Vec::new();
         for op in ops {
             // Of a keyspace that was dropped nothing needs to be kept.
-            let Some(keyspace) =
-                self.all_keyspaces().into_iter().find(|keyspace| keyspace.id == op.keyspace)
+            let Some(keyspace) = self.all_keyspaces().into_iter().find(|keyspace| keyspace.id == op.keyspace)
             else {
                 continue;
             };

@@ -33,7 +33,7 @@ pub struct Substrate {
     pub cache: BlockCache,
     pub tables: Tables,
     pub recovery: Recovery,
-    pub health: Health,
+    pub health: Arc<Health>,
     pub dirty: DirtySet,
     pub checkpoints: Checkpoints,
     pub vouch: vouch::Vouch,

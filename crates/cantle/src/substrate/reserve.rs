@@ -470,7 +470,9 @@ mod tests {
         // A delete that finds nothing takes that part, too, and still no rebalance gets it.
         let mut tries = 0;
         let full = || Error::io("append to", "log", io::ErrorKind::StorageFull.into());
-        reserve.with(|| if std::mem::replace(&mut tries, tries + 1) == 0 { Err(full()) } else { Ok(()) }).unwrap();
+        reserve
+            .with(|| if std::mem::replace(&mut tries, tries + 1) == 0 { Err(full()) } else { Ok(()) })
+            .unwrap();
         let free = vfs.available_bytes(Path::new("/store")).unwrap();
         assert!(free >= (8 << 20) / 16, "{free}");
         assert!(reserve.grant(free - (64 << 10), true).is_err());

@@ -3,7 +3,7 @@
 
 use crate::harness::{STORE, Setup, factor};
 use crate::workload::{Rng, key};
-use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, OpenMode, Operation, Vfs, Verdict};
+use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
 use cantle::{Db, Durability, Error};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -47,7 +47,11 @@ fn eventually(db: &Db, what: &str, mut run: impl FnMut() -> cantle::Result<()>) 
     let started = Instant::now();
     while let Err(error) = run() {
         assert!(error.is_no_space(), "{what}: {error}");
-        assert!(started.elapsed() < Duration::from_secs(10), "{what} finds no space: {error}; {:?}", db.stats());
+        assert!(
+            started.elapsed() < Duration::from_secs(10),
+            "{what} finds no space: {error}; {:?}",
+            db.stats()
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -65,7 +69,8 @@ fn a_disk_that_fills_up(db: &Db, seed: u64, more_space: impl FnOnce()) {
         values.remove(&doomed);
     }
     check(db, &values);
-    let from = values.keys().nth(values.len() / 4 + rng.below(values.len() as u64 / 2) as usize).unwrap().clone();
+    let from =
+        values.keys().nth(values.len() / 4 + rng.below(values.len() as u64 / 2) as usize).unwrap().clone();
     db.delete_range(&from..).unwrap();
     values.retain(|key, _| *key < from);
     check(db, &values);
