@@ -96,6 +96,8 @@ struct Jobs {
     /// Chunks with dropped files that a snapshot still needed.
     waiting: Mutex<HashMap<u64, Weak<Chunk>>>,
     ticks: AtomicU64,
+    /// After a rebalance that found no room, none is tried to free space before this tick.
+    pause: AtomicU64,
     /// When memory is short, logs are indexed on disk from here on.
     hand: Mutex<Option<Bytes>>,
     /// Chunks are looked over from here on.
@@ -109,6 +111,8 @@ impl Chunks {
             chunk_bytes: options.chunk_bytes,
             space_amplification: options.space_amplification,
             log_bytes: options.log_bytes,
+            // The table that the log is merged into takes the other half.
+            log_bytes_max: self.context.reserve.rebalance_bytes_max() / 2,
         }
     }
 

@@ -155,13 +155,6 @@ impl Store {
             || self.substrate.files.held_bytes() > 0
     }
 
-    /// Closes tables that were unlinked, which frees their space, and drops what is cached of them.
-    fn forget_gone(&self) {
-        let gone = self.substrate.files.take_gone();
-        gone.iter().for_each(|file| self.substrate.tables.forget(*file));
-        self.substrate.cache.forget(&gone);
-    }
-
     /// Has a checkpoint made in the background, one at a time.
     fn start_checkpoint(&self) {
         if self.checkpointing.swap(true, AcqRel) {
@@ -226,9 +219,10 @@ impl Ticker for Store {
             keyspace.layout.tick();
         }
         self.forget_dropped();
-        self.forget_gone();
         let substrate = &self.substrate;
-        if self.ticks.fetch_add(1, Relaxed).is_multiple_of(16) {
+        substrate.forget_gone();
+        // Where space is short, what is free changes from one tick to the next.
+        if self.ticks.fetch_add(1, Relaxed).is_multiple_of(16) || substrate.reserve.is_full() {
             substrate.reserve.maintain();
             substrate.budget.tick();
         }
