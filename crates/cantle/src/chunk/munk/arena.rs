@@ -9,7 +9,7 @@
 use super::record::{Content, Record, RecordPtr, layout};
 use crate::mvcc::CommitCell;
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
@@ -24,6 +24,8 @@ const LARGE_BYTES: usize = BLOCK_BYTES_MAX / 8;
 pub struct Block {
     start: NonNull<u8>,
     layout: Layout,
+    /// What records take of it: written by the arena that fills it.
+    filled_bytes: AtomicUsize,
     total_bytes: Arc<AtomicU64>,
 }
 
@@ -41,7 +43,7 @@ impl Block {
         let start = unsafe { alloc(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
         total_bytes.fetch_add(bytes as u64, Relaxed);
-        Self { start, layout, total_bytes }
+        Self { start, layout, filled_bytes: AtomicUsize::new(0), total_bytes }
     }
 
     pub fn bytes(&self) -> u64 {
@@ -68,15 +70,16 @@ impl Drop for Block {
 /// The blocks of a munk.
 pub struct Arena {
     blocks: Vec<Arc<Block>>,
-    /// The block that this arena may fill, and from where on.
-    filling: Option<(Arc<Block>, usize)>,
+    /// The block that this arena may fill.
+    filling: Option<Arc<Block>>,
     bytes: u64,
+    filled_bytes: u64,
     total_bytes: Arc<AtomicU64>,
 }
 
 impl Arena {
     pub fn new(total_bytes: Arc<AtomicU64>) -> Self {
-        Self { blocks: Vec::new(), filling: None, bytes: 0, total_bytes }
+        Self { blocks: Vec::new(), filling: None, bytes: 0, filled_bytes: 0, total_bytes }
     }
 
     /// Writes a record. It lives as long as this arena's blocks.
@@ -90,20 +93,21 @@ impl Arena {
     /// As many bytes of a block as the layout has, handed out once.
     fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
         let bytes = layout.size();
-        let fits = |(block, from): &(Arc<Block>, usize)| block.layout.size() - from >= bytes;
-        if bytes >= LARGE_BYTES {
-            return self.add(bytes).start;
-        }
-        if !self.filling.as_ref().is_some_and(fits) {
+        let fits = |block: &&Arc<Block>| block.layout.size() - block.filled_bytes.load(Relaxed) >= bytes;
+        let block = if bytes >= LARGE_BYTES {
+            self.add(bytes)
+        } else if let Some(block) = self.filling.as_ref().filter(fits) {
+            block.clone()
+        } else {
             let next = (self.bytes as usize).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
             let block = self.add(next.max(bytes));
-            self.filling = Some((block, 0));
-        }
-        let Some((block, from)) = &mut self.filling else { unreachable!("set above") };
+            self.filling.insert(block).clone()
+        };
+        let from = block.filled_bytes.load(Relaxed);
+        block.filled_bytes.store(from + bytes, Relaxed);
+        self.filled_bytes += bytes as u64;
         // SAFETY: within the block; sizes are multiples of the alignment, so every place is aligned.
-        let place = unsafe { block.start.add(*from) };
-        *from += bytes;
-        place
+        unsafe { block.start.add(from) }
     }
 
     fn add(&mut self, bytes: usize) -> Arc<Block> {
@@ -122,9 +126,9 @@ impl Arena {
         self.bytes
     }
 
-    /// What is left to fill.
-    pub fn free_bytes(&self) -> u64 {
-        self.filling.as_ref().map_or(0, |(block, from)| (block.layout.size() - from) as u64)
+    /// What records take of them, live or not.
+    pub fn filled_bytes(&self) -> u64 {
+        self.filled_bytes
     }
 
     pub fn total_bytes(&self) -> &Arc<AtomicU64> {
@@ -135,14 +139,14 @@ impl Arena {
     /// for.
     pub fn share(&mut self, used: &[bool], fill: bool) -> Self {
         let filling = if fill { self.filling.take() } else { None };
-        let is_filling =
-            |block: &Arc<Block>| filling.as_ref().is_some_and(|(other, _)| Arc::ptr_eq(block, other));
+        let is_filling = |block: &Arc<Block>| filling.as_ref().is_some_and(|other| Arc::ptr_eq(block, other));
         let pairs = self.blocks.iter().zip(used);
         let blocks: Vec<_> = pairs
             .filter(|(block, used)| **used || is_filling(block))
             .map(|(block, _)| block.clone())
             .collect();
         let bytes = blocks.iter().map(|block| block.bytes()).sum();
-        Self { blocks, filling, bytes, total_bytes: self.total_bytes.clone() }
+        let filled_bytes = blocks.iter().map(|block| block.filled_bytes.load(Relaxed) as u64).sum();
+        Self { blocks, filling, bytes, filled_bytes, total_bytes: self.total_bytes.clone() }
     }
 }

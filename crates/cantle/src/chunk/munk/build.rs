@@ -88,7 +88,7 @@ impl Munk {
         let slots = unsafe { Slots::new(keys, room) };
         let counts = Counts { live_bytes: AtomicU64::new(live_bytes), ..Counts::default() };
         counts.block_bytes.store(arena.bytes(), Relaxed);
-        counts.free_bytes.store(arena.free_bytes(), Relaxed);
+        counts.filled_bytes.store(arena.filled_bytes(), Relaxed);
         let munk = Self {
             order,
             prefix,

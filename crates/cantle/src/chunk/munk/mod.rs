@@ -113,8 +113,8 @@ struct Writer {
 #[derive(Default)]
 struct Counts {
     block_bytes: AtomicU64,
-    /// What is left to fill of the blocks.
-    free_bytes: AtomicU64,
+    /// What records take of the blocks.
+    filled_bytes: AtomicU64,
     cell_bytes: AtomicU64,
     live_bytes: AtomicU64,
     /// How far inserts had to walk.
@@ -164,12 +164,10 @@ impl Munk {
         self.counts.live_bytes.load(Relaxed)
     }
 
-    /// What a rebalance would free: everything in the blocks but live records and what is still to be filled. Of
-    /// blocks that are shared since a split, what belongs to the others as well.
+    /// The records in its blocks that cannot be reached: what a rebalance frees, of blocks that are shared since a
+    /// split once all their holders are rebalanced.
     pub fn garbage_bytes(&self) -> u64 {
-        let counts = &self.counts;
-        let of = |count: &AtomicU64| count.load(Relaxed);
-        of(&counts.block_bytes).saturating_sub(of(&counts.free_bytes) + of(&counts.live_bytes))
+        self.counts.filled_bytes.load(Relaxed).saturating_sub(self.live_bytes())
     }
 
     /// Whether sorting the munk anew pays: inserts walked as many steps as that takes, or there is no room.

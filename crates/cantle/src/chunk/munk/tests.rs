@@ -181,7 +181,8 @@ fn splitting_gives_each_part_its_blocks_and_joining_undoes_it() {
     assert_eq!(boundaries.len(), 3);
     let parts = munk.split(&boundaries, room_for, nobody);
     let blocks = parts.iter().map(|part| part.counts.block_bytes.load(Relaxed)).sum::<u64>();
-    assert!(blocks <= munk.counts.block_bytes.load(Relaxed) + 3 * (256 << 10));
+    let block_bytes = munk.counts.block_bytes.load(Relaxed);
+    assert!(blocks <= block_bytes + 3 * (256 << 10), "{blocks} of {block_bytes}");
     drop(munk);
     for part in &parts {
         assert!((90..=110).contains(&part.len()), "{}", part.len());

@@ -130,7 +130,7 @@ impl Munk {
 
     fn count_blocks(&self, arena: &Arena) {
         self.counts.block_bytes.store(arena.bytes(), Relaxed);
-        self.counts.free_bytes.store(arena.free_bytes(), Relaxed);
+        self.counts.filled_bytes.store(arena.filled_bytes(), Relaxed);
     }
 
     fn walked(&self, steps: u64) {
