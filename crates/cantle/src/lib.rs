@@ -115,7 +115,7 @@ mod value;
 pub mod vfs;
 
 pub use bounds::KeyRange;
-pub use db::{Cursor, Db, Keyspace, Range, Snapshot, WriteBatch};
+pub use db::{Cursor, Db, Keyspace, Range, Snapshot, Transaction, WriteBatch};
 pub use error::{Error, Result};
 pub use options::{Compression, Durability, KeyspaceOptions, Layout, Options, Resources, WriteOptions};
 pub use order::Comparator;

@@ -25,6 +25,9 @@ pub struct Chunk {
     // Atomic.
     /// The paper's *funkChangeLock*: one thread at a time rebuilds the files.
     changing: AtomicBool,
+    /// No write since the store was opened has a greater version: what has a greater one is not in here. Set under
+    /// `writer`. 0 in a chunk that was only read: what earlier epochs wrote is older than every open snapshot.
+    newest: AtomicU64,
     /// Whether a job for this chunk waits in the pool.
     pub queued: AtomicBool,
     reads: AtomicU64,
@@ -60,6 +63,7 @@ impl Chunk {
             writer: Arc::default(),
             funk: ArcSwap::from_pointee(funk),
             changing: AtomicBool::new(false),
+            newest: AtomicU64::new(0),
             queued: AtomicBool::new(false),
             reads: AtomicU64::new(0),
             writes: AtomicU64::new(0),
@@ -75,6 +79,16 @@ impl Chunk {
 
     pub fn is_changing(&self) -> bool {
         self.changing.load(Acquire)
+    }
+
+    /// Something was written at this version; for who holds the lock.
+    pub fn note_version(&self, version: u64) {
+        self.newest.fetch_max(version, Relaxed);
+    }
+
+    /// The greatest version written; for who holds the lock.
+    pub fn newest_version(&self) -> u64 {
+        self.newest.load(Relaxed)
     }
 
     pub fn touch_read(&self) {

@@ -60,6 +60,8 @@ pub struct Segment {
     pub user_bytes: AtomicU64,
     /// How many these are; of an old segment not known.
     pub puts: AtomicU64,
+    /// The greatest version in it; 0 in one of an earlier epoch. Written under the lock of the chunk that appends to it.
+    pub newest_version: AtomicU64,
     dirty: AtomicBool,
     tail: Tail,
 }
@@ -98,6 +100,7 @@ impl Segment {
             // Of an old segment only the length is known: records and index are about 3 % of it.
             user_bytes: AtomicU64::new((recorded.len.saturating_sub(HEADER_BYTES)) / 100 * 97),
             puts: AtomicU64::new(0),
+            newest_version: AtomicU64::new(0),
             dirty: AtomicBool::new(false),
             tail: Tail { flushed: AtomicU64::new(u64::MAX), ..Tail::default() },
         }
