@@ -4,11 +4,12 @@
 
 use cantle::{
     Comparator, Db, Durability, Error, Key, Keyspace, KeyspaceOptions, Options, Result, Transaction, Value,
-    WriteBatch, WriteOptions, vfs::MemVfs,
+    WriteBatch, WriteOptions,
+    vfs::{FaultVfs, MemVfs, Operation, Verdict},
 };
 use std::cmp::Ordering;
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 fn small() -> KeyspaceOptions {
@@ -16,7 +17,11 @@ fn small() -> KeyspaceOptions {
 }
 
 fn open_with(keyspace: KeyspaceOptions) -> Db {
-    let options = Options::new().vfs(Arc::new(MemVfs::new())).memory_budget(4 << 20);
+    open_on(Arc::new(MemVfs::new()), keyspace)
+}
+
+fn open_on(vfs: Arc<dyn cantle::vfs::Vfs>, keyspace: KeyspaceOptions) -> Db {
+    let options = Options::new().vfs(vfs).memory_budget(4 << 20);
     options.checkpoint_interval(Duration::from_secs(3600)).default_keyspace(keyspace).open("store").unwrap()
 }
 
@@ -26,7 +31,11 @@ fn filler(n: u64) -> String {
 
 /// A store with 300 pairs from `a` to `f` in several chunks.
 fn store() -> Db {
-    let db = open_with(small());
+    store_on(Arc::new(MemVfs::new()))
+}
+
+fn store_on(vfs: Arc<dyn cantle::vfs::Vfs>) -> Db {
+    let db = open_on(vfs, small());
     for n in 0..300 {
         db.put(filler(n), vec![7; 2000]).unwrap();
     }
@@ -596,4 +605,51 @@ fn an_open_transaction_hinders_nobody_and_keeps_what_it_sees() {
     assert_eq!(keys(tx.range(..)), before);
     assert_eq!(tx.get(filler(0)).unwrap().unwrap().len(), 2000);
     tx.commit().unwrap();
+}
+
+/// A write to what a transaction has read cannot slip in between its validation and its commit. The commit is stopped
+/// in its append, when it has been validated.
+#[test]
+fn what_was_read_is_held_until_the_commit_is_over() {
+    type Read = fn(&Transaction);
+    let reads: [(&str, Read); 2] = [
+        ("a key", |tx| drop(tx.get("a050").unwrap())),
+        ("a range", |tx| assert_eq!(tx.range("a04".."a06").count(), 10)),
+    ];
+    for (name, read) in reads {
+        let fault = FaultVfs::over_memory(MemVfs::new());
+        let db = store_on(Arc::new(fault.clone()));
+        let (reached, at_append) = mpsc::channel();
+        let (go_on, gate) = mpsc::channel::<()>();
+        let gate = Mutex::new(gate);
+        fault.set_rule(move |call| {
+            // The one record of this length.
+            if call.operation == Operation::WriteAt && call.len > 9_000 && call.len < 9_100 {
+                reached.send(()).unwrap();
+                gate.lock().unwrap().recv().unwrap();
+            }
+            Verdict::Pass
+        });
+        let (written, writes) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let mut tx = db.transaction();
+            read(&tx);
+            tx.put("f050", vec![1; 9_000]).unwrap();
+            scope.spawn(|| tx.commit().unwrap());
+            at_append.recv().unwrap();
+            for key in ["a050", "c050"] {
+                let (db, written) = (&db, written.clone());
+                scope.spawn(move || {
+                    db.put(key, "later").unwrap();
+                    written.send(key).unwrap();
+                });
+            }
+            assert_eq!(writes.recv(), Ok("c050"), "other chunks are free");
+            let held = writes.recv_timeout(Duration::from_millis(100));
+            go_on.send(()).unwrap();
+            assert!(held.is_err(), "{name} was written to amid the commit");
+            assert_eq!(writes.recv(), Ok("a050"));
+        });
+        fault.clear_rule();
+    }
 }

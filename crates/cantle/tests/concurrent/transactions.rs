@@ -380,38 +380,3 @@ fn transact_loses_no_increment_and_keeps_what_two_keyspaces_have_in_common() {
     assert_eq!(stats.transactions_committed, THREADS * increments);
     assert_moved(&db);
 }
-
-/// Each thread may switch its own off as long as it sees the other's on. Both being off is what locks on chunks that were
-/// only read prevent: the two commits write to different chunks.
-#[test]
-fn two_that_read_what_the_other_writes_never_both_commit() {
-    let mut rng = Rng::for_test("two_that_read_what_the_other_writes_never_both_commit");
-    let dir = dir();
-    let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
-    fill(&db, &mut rng);
-    let keys = ["a050", "f050"];
-    let (mut rounds, end) = (0u64, until(1500));
-    while Instant::now() < end {
-        keys.iter().for_each(|key| db.put(key, "on").unwrap());
-        let barrier = std::sync::Barrier::new(2);
-        std::thread::scope(|scope| {
-            for own in 0..2 {
-                let (db, barrier) = (&db, &barrier);
-                scope.spawn(move || {
-                    let mut tx = db.transaction();
-                    assert!(tx.contains_key(keys[own]).unwrap());
-                    let other_is_on = tx.contains_key(keys[1 - own]).unwrap();
-                    if other_is_on {
-                        tx.delete(keys[own]).unwrap();
-                    }
-                    barrier.wait();
-                    let _ = tx.commit();
-                });
-            }
-        });
-        let on = keys.iter().filter(|key| db.contains_key(key).unwrap()).count();
-        assert!(on > 0, "both were switched off in round {rounds}");
-        rounds += 1;
-    }
-    println!("{rounds} rounds");
-}
