@@ -1,4 +1,5 @@
-//! Transactions: what is written depends on what was read, over several keys, ranges and keyspaces, from many threads.
+//! Transactions: what is written depends on what was read, over several keys, ranges and keyspaces, from many
+//! threads.
 //!
 //!     cargo run -p cantle --example transaction
 

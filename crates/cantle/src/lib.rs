@@ -45,10 +45,11 @@
 //!
 //! # Threads
 //!
-//! [`Db`], [`Keyspace`] and [`Snapshot`] are `Clone + Send + Sync` ([`Transaction`] is `Send + Sync`), cheap to clone, and every method may be called
-//! from any thread at any time. Reads wait for nobody. Writers of different chunks do not wait for one another; when
-//! maintenance falls behind they are slowed a little each rather than stopped. A store is open in one process at a
-//! time ([`Error::Locked`]), or in many that only read ([`Options::read_only`]).
+//! [`Db`], [`Keyspace`] and [`Snapshot`] are `Clone + Send + Sync` ([`Transaction`] is `Send + Sync`), cheap to
+//! clone, and every method may be called from any thread at any time. Reads wait for nobody. Writers of different
+//! chunks do not wait for one another; when maintenance falls behind they are slowed a little each rather than
+//! stopped. A store is open in one process at a time ([`Error::Locked`]), or in many that only read
+//! ([`Options::read_only`]).
 //!
 //! Calls may block on the disk. From async code hand them to threads that may: the example `async_tasks` shows how.
 //!

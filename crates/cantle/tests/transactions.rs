@@ -1,5 +1,5 @@
-//! Transactions one step at a time: each anomaly that a weaker isolation admits, as the order of steps that shows it.
-//! What many threads do is in `tests/concurrent`.
+//! Transactions one step at a time: each anomaly that a weaker isolation admits, as the order of steps that shows
+//! it. What many threads do is in `tests/concurrent`.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::{
@@ -607,8 +607,8 @@ fn an_open_transaction_hinders_nobody_and_keeps_what_it_sees() {
     tx.commit().unwrap();
 }
 
-/// A write to what a transaction has read cannot slip in between its validation and its commit. The commit is stopped
-/// in its append, when it has been validated.
+/// A write to what a transaction has read cannot slip in between its validation and its commit. The commit is
+/// stopped in its append, when it has been validated.
 #[test]
 fn what_was_read_is_held_until_the_commit_is_over() {
     type Read = fn(&Transaction);

@@ -83,7 +83,10 @@ impl Chunk {
 
     /// Something was written at this version; for who holds the lock.
     pub fn note_version(&self, version: u64) {
-        self.newest.fetch_max(version, Relaxed);
+        // A plain store will do under the lock, and most writes find their version there.
+        if self.newest_version() < version {
+            self.newest.store(version, Relaxed);
+        }
     }
 
     /// The greatest version written; for who holds the lock.

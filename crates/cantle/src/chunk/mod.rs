@@ -17,7 +17,8 @@
 //!
 //! A put's way: `write` (lock, append, publish) → `segment` → `memory_part`, and every half MiB `indexed_part`.
 //! A get's: `index` → `funk`. A scan's: `walk` → `merged`. A rebalance's: `policy` → `rebalance` → `output`;
-//! what it means for the index: `split`, `join`. A transaction's: `validate` → `write`. What the manifest keeps of it all: `edit`.
+//! what it means for the index: `split`, `join`. What the manifest keeps of it all: `edit`.
+//! Whether a transaction may commit: `validate`.
 //!
 //! Locks, in this order: a chunk's right to change (`Chunk::begin_change`) → the locks of chunks in key order
 //! (`Chunk::writer`) → the index's, the manifest's, the journal's, each only for a moment. Gets and scans take

@@ -1,10 +1,10 @@
 //! Validation of a transaction: whether what it read has changed since its snapshot.
 //!
-//! The chunks concerned are locked, so that everything written to them is committed and nothing comes in between. Most
-//! of them were not written to since the snapshot, which one number tells (`Chunk::newest_version`). In the others,
-//! files without a newer version are left out the same way, and in the rest keys are looked up as gets do (newest
-//! first, with the filters) and ranges are walked, versions only. So the cost goes with what was written since the
-//! snapshot, not with what was read.
+//! The chunks concerned are locked, so that everything written to them is committed and nothing comes in between.
+//! Most of them were not written to since the snapshot, which one number tells (`Chunk::newest_version`). In the
+//! others, files without a newer version are left out the same way, and in the rest keys are looked up as gets do
+//! (newest first, with the filters) and ranges are walked, versions only. So the cost goes with what was written
+//! since the snapshot, not with what was read.
 //!
 //! Newer versions are always in the funk, as every put is logged, whatever memory may hold besides.
 
@@ -22,7 +22,6 @@ use crate::order::KeyOrder;
 use crate::span::{Span, contains, intersect_bounds, is_empty_range};
 use crate::substrate::TableHandle;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableGet;
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -62,7 +61,7 @@ impl FileRef {
         match (&self.dropped, &self.source) {
             // Nothing was written to it later.
             (Some(dropped), _) => dropped.version > since,
-            (None, Source::Log(segment)) => segment.newest_version.load(Relaxed) > since,
+            (None, Source::Log(segment)) => segment.newest_version() > since,
             (None, Source::Table(table)) => table.newest_version > since,
         }
     }

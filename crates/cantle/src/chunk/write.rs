@@ -75,8 +75,8 @@ enum Effect {
     Log,
     /// A range delete covers the chunk: its files are dropped, nothing is logged.
     Drop,
-    /// Nothing, but the lock is held. A range delete finds nothing there: what is put meanwhile must not precede it. Or a
-    /// transaction has read there.
+    /// Nothing, but the lock is held. A range delete finds nothing there: what is put meanwhile must not precede
+    /// it. Or a transaction has read there.
     Nothing,
 }
 
@@ -324,7 +324,7 @@ impl Unit {
             self.chunk.note_version(self.stamp.version);
         }
         if let (Effect::Log, Some(active)) = (self.effect, &self.guard.active) {
-            active.segment.newest_version.fetch_max(self.stamp.version, Relaxed);
+            active.segment.note_version(self.stamp.version);
         }
     }
 

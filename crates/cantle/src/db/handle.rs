@@ -11,7 +11,7 @@ use crate::stats::{Report, Stats};
 use crate::sync::Arc;
 use std::path::Path;
 
-/// Closes the store when the last of `Db`, `Keyspace`, `Snapshot`, `Range` and `Cursor` is gone.
+/// Closes the store when the last of `Db`, `Keyspace`, `Snapshot`, `Transaction`, `Range` and `Cursor` is gone.
 pub(crate) struct Handle {
     pub(super) store: Arc<Store>,
 }

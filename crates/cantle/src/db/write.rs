@@ -128,8 +128,8 @@ impl Store {
         self.write_parts(parts, None, durability)
     }
 
-    /// Writes the parts, each of its own keyspace and with one operation for a key, as one. Those of a transaction read
-    /// at version `since`; if that is not what there is any more, nothing is written.
+    /// Writes the parts, each of its own keyspace and with one operation for a key, as one. Those of a transaction
+    /// read at version `since`; if that is not what there is any more, nothing is written.
     pub(super) fn write_parts(
         &self,
         mut parts: Vec<Part>,

@@ -2,8 +2,8 @@
 //!
 //! A transaction reads at a snapshot, with its own writes laid over it ([`overlay`]), and notes what it reads
 //! ([`read_set`]). Committing, it holds the keys that it read and those that it writes, makes sure that nothing of
-//! what it read has changed since the snapshot, and writes like a batch: `layout` has the steps and why they make for
-//! a serial order.
+//! what it read has changed since the snapshot, and writes like a batch: `layout` has the steps and why they make
+//! for a serial order.
 
 mod overlay;
 mod read_set;
@@ -59,32 +59,34 @@ const PAUSE_LONGEST: Duration = Duration::from_millis(5);
 ///
 /// # What it sees
 ///
-/// All reads are of one moment, that of [`Db::transaction`], with the transaction's own writes laid over it, in ranges
-/// and cursors too. Nobody else sees these before [`commit`](Self::commit); dropped or
-/// [rolled back](Self::rollback), the transaction leaves no trace.
+/// All reads are of one moment, that of [`Db::transaction`], with the transaction's own writes laid over it, in
+/// ranges and cursors too. Nobody else sees these before [`commit`](Self::commit); dropped or [rolled
+/// back](Self::rollback), the transaction leaves no trace.
 ///
 /// # What conflicts
 ///
-/// A commit fails with [`Error::Conflict`] if a key that the transaction looked up (found or not) has been written to
-/// since it began, or any key of a range as far as the range was consumed: `tx.range(..).take(10)` read up to the tenth
-/// pair, `tx.range(..).rev().take(10)` from the tenth pair from the end on, a cursor whatever it moved across. Any put
-/// or delete counts, even of the value that was there before; of a key that was absent and is again absent a put and delete in between
-/// may go unnoticed. What a transaction only writes does not conflict, nor do its reads of keys that it
-/// wrote before, and one that wrote nothing never does.
+/// A commit fails with [`Error::Conflict`] if a key that the transaction looked up (found or not) has been written
+/// to since it began, or any key of a range as far as the range was consumed: `tx.range(..).take(10)` read up to
+/// the tenth pair, `tx.range(..).rev().take(10)` from the tenth pair from the end on, a cursor whatever it moved
+/// across. Any put or delete counts, even of the value that was there before; of a key that was absent and is again
+/// absent a put and delete in between may go unnoticed. What a transaction only writes does not conflict, nor do
+/// look-ups of keys that it wrote before, and one that wrote nothing never does.
 ///
 /// # Isolation
 ///
-/// Transactions are *strictly serializable*, together with puts, deletes, batches, [`update`](Db::update),
-/// range deletes and snapshots: all of them could have happened one at a time, each at a moment between its call and its return.
-/// For transactions that wrote something and gets the same holds; about a get and a snapshot (or a transaction that only read) together
-/// see the crate's `ARCHITECTURE.md`. What a transaction reads is consistent even if it will not be committed.
+/// Transactions are *strictly serializable*, together with puts, deletes, batches, [`update`](Db::update), range
+/// deletes and snapshots: all of them could have happened one at a time, each at a moment between its call and its
+/// return. For transactions that wrote something and gets the same holds; about a get and a snapshot (or a
+/// transaction that only read) together see the crate's `ARCHITECTURE.md`. What a transaction reads is consistent
+/// even if it will not be committed.
 ///
 /// # Cost
 ///
-/// What is read and what is written is kept in memory until the end, outside the store's budget: about a hundred bytes
-/// and the key for each key looked up, two keys for each range or seek of a cursor, and the pairs written. Committing locks
-/// the chunks of all that, so their writers wait for its microseconds; where something was written to
-/// such a chunk since the transaction began, what was written is read. Like a snapshot, an open transaction has the versions kept that it sees.
+/// What is read and what is written is kept in memory until the end, outside the store's budget: about a hundred
+/// bytes and the key for each key looked up, two keys for each range or seek of a cursor, and the pairs written.
+/// Committing locks the chunks of all that, so their writers wait for its microseconds; where something was written
+/// to such a chunk since the transaction began, what was written is read. Like a snapshot, an open transaction has
+/// the versions kept that it sees.
 ///
 /// # Threads
 ///
@@ -205,8 +207,8 @@ impl Transaction {
         Ok(self.get_in(keyspace, key)?.is_some())
     }
 
-    /// Stores a pair when the transaction is committed. Fails as [`Db::put`] does for its arguments and in a store that cannot
-    /// be written to; other errors come with the commit.
+    /// Stores a pair when the transaction is committed. Fails as [`Db::put`] does for its arguments and in a store
+    /// that cannot be written to; other errors come with the commit.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let own = self.own().clone();
         self.write(&own, key.as_ref(), Some(value.as_ref()))
@@ -233,9 +235,9 @@ impl Transaction {
         self.write(&keyspace.inner, key.as_ref(), None)
     }
 
-    /// The pairs of the range, in order and from either end, with the writes made up to now. The transaction may write
-    /// while the range is walked; what it writes then shows in later ranges. Once the transaction is over the range gives
-    /// [`Error::InvalidArgument`].
+    /// The pairs of the range, in order and from either end, with the writes made up to now. The transaction may
+    /// write while the range is walked; what it writes then shows in later ranges. Once the transaction is over the
+    /// range gives [`Error::InvalidArgument`].
     pub fn range(&self, range: impl KeyRange) -> Range {
         self.range_of(self.own(), Bounds::of(&range))
     }
@@ -245,8 +247,8 @@ impl Transaction {
         self.range_of(&keyspace.inner, Bounds::of(&range))
     }
 
-    /// The pairs whose keys start with `prefix`, as a range has them. Under a comparator every pair is looked at, and
-    /// counts as read.
+    /// The pairs whose keys start with `prefix`, as a range has them. Under a comparator every pair is looked at,
+    /// and counts as read.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
         self.prefix_of(self.own(), prefix.as_ref())
     }
@@ -271,9 +273,9 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`] if it does not hold: run the transaction again. [`Error::NoKeyspace`] if a keyspace that was
-    /// read or written has been dropped; otherwise as [`Db::write`]. Nothing was written then, unless the error says
-    /// that a sync failed.
+    /// [`Error::Conflict`] if it does not hold: run the transaction again. [`Error::NoKeyspace`] if a keyspace that
+    /// was read or written has been dropped; otherwise as [`Db::write`]. Nothing was written then, unless the error
+    /// says that a sync failed.
     pub fn commit(self) -> Result<()> {
         self.commit_with(WriteOptions::new())
     }
@@ -375,10 +377,11 @@ impl Db {
         Transaction::begin(&self.handle)
     }
 
-    /// Runs a transaction and commits it, again and again until it has met no conflict, with pauses in between that grow to
-    /// some milliseconds. Returns what the last run returned. `run` may therefore be called several times and should have no effects
-    /// but on the transaction. Every conflict is another's success, so somebody always makes progress; a transaction that reads
-    /// much, or for long, among many short ones may have to try often.
+    /// Runs a transaction and commits it, again and again until it has met no conflict, with pauses in between that
+    /// grow to some milliseconds. Returns what the last run returned. `run` may therefore be called several times
+    /// and should have no effects but on the transaction: if it writes what it has read past the transaction, it
+    /// conflicts with itself for ever. Every conflict is another's success, so somebody always makes progress; a
+    /// transaction that reads much, or for long, among many short ones may have to try often.
     ///
     /// ```
     /// # fn main() -> cantle::Result<()> {
@@ -398,8 +401,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// What `run` returns; the transaction is then rolled back. What [`commit`](Transaction::commit) returns, save for
-    /// conflicts.
+    /// What `run` returns; the transaction is then rolled back. What [`commit`](Transaction::commit) returns, save
+    /// for conflicts.
     pub fn transact<T>(&self, mut run: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
         let mut rng: Option<Rng> = None;
         let mut pause = PAUSE_FIRST;
