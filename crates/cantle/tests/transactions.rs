@@ -77,9 +77,11 @@ fn assert_conflict(result: Result<()>) {
     assert!(result.as_ref().is_err_and(Error::is_conflict), "expected a conflict, not {result:?}");
 }
 
+type Write = fn(&Db);
+
 /// What may happen to a chunk between a read and the commit, without changing any value.
-fn upheavals() -> Vec<(&'static str, fn(&Db))> {
-    vec![
+fn upheavals() -> [(&'static str, Write); 5] {
+    [
         ("nothing", |_| {}),
         ("a rebalance", settle),
         ("splits", |db| {
@@ -170,7 +172,6 @@ fn an_unfounded_total_is_prevented_though_only_a_reader_would_notice() {
 
 #[test]
 fn phantoms_are_prevented() {
-    type Write = fn(&Db);
     let writes: [(&str, Write); 4] = [
         ("put", |db| db.put("c050", "new").unwrap()),
         ("delete", |db| db.delete(filler(125)).unwrap()),
@@ -232,8 +233,7 @@ fn a_key_of_a_chunk_that_was_dropped_conflicts() {
 fn a_change_is_found_whatever_becomes_of_its_chunk() {
     for keyspace in [small(), small().log_index(false)] {
         for (name, upheaval) in upheavals() {
-            type Change = fn(&Db);
-            let changes: [(&str, Change); 3] = [
+            let changes: [(&str, Write); 3] = [
                 ("a put", |db| db.put("b050", "new").unwrap()),
                 ("a delete", |db| db.delete("b050").unwrap()),
                 ("a range delete", |db| db.delete_range("b050".."b051").unwrap()),
@@ -457,7 +457,6 @@ fn who_only_reads_or_only_writes_never_conflicts() {
 #[test]
 fn every_other_kind_of_write_conflicts_too() {
     let db = store();
-    type Write = fn(&Db);
     let writes: [(&str, Write); 4] = [
         ("put", |db| db.put("b050", "").unwrap()),
         ("update", |db| drop(db.update("b050", |_| Some(vec![1])).unwrap())),

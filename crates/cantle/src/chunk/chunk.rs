@@ -7,8 +7,12 @@ use crate::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+use crate::sync::counter::sampled;
 use crate::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
+
+/// Of so many gets of a thread one is counted, for all.
+const SAMPLED_READS: u64 = 8;
 
 pub struct Chunk {
     // Immutable.
@@ -94,8 +98,11 @@ impl Chunk {
         self.newest.load(Relaxed)
     }
 
+    /// Counts some gets for all, so that threads that read one chunk do not wait for its cache line.
     pub fn touch_read(&self) {
-        self.reads.fetch_add(1, Relaxed);
+        if sampled(SAMPLED_READS) {
+            self.reads.fetch_add(SAMPLED_READS, Relaxed);
+        }
     }
 
     /// A scan weighs as much as some gets: it walks a part of the chunk.
@@ -103,8 +110,8 @@ impl Chunk {
         self.reads.fetch_add(8, Relaxed);
     }
 
-    pub fn touch_write(&self) {
-        self.writes.fetch_add(1, Relaxed);
+    pub fn touch_write(&self, puts: u64) {
+        self.writes.fetch_add(puts, Relaxed);
     }
 
     pub fn owe_reads(&self, entries: u64) {

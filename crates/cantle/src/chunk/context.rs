@@ -4,7 +4,8 @@ use super::memory_part::MemoryPart;
 use crate::order::KeyOrder;
 use crate::substrate::Substrate;
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicI64, AtomicU64};
+use crate::sync::atomic::AtomicI64;
+use crate::sync::counter::Counter;
 use crate::table::TableOptions;
 use arc_swap::{ArcSwap, Guard};
 use std::ops::Deref;
@@ -23,23 +24,23 @@ pub struct ChunkOptions {
 /// Counters of one keyspace since opening.
 #[derive(Debug, Default)]
 pub struct Counters {
-    pub user_bytes_written: AtomicU64,
-    pub log_bytes_written: AtomicU64,
-    pub table_bytes_written: AtomicU64,
-    pub writes: AtomicU64,
-    pub gets: AtomicU64,
-    pub scans: AtomicU64,
-    pub gets_log_memory: AtomicU64,
-    pub gets_log_index: AtomicU64,
-    pub gets_log_search: AtomicU64,
-    pub gets_table: AtomicU64,
-    pub gets_absent: AtomicU64,
-    pub filter_skips: AtomicU64,
-    pub filter_false_positives: AtomicU64,
-    pub rebalances: AtomicU64,
-    pub splits: AtomicU64,
-    pub merges: AtomicU64,
-    pub chunks_dropped: AtomicU64,
+    pub user_bytes_written: Counter,
+    pub log_bytes_written: Counter,
+    pub table_bytes_written: Counter,
+    pub writes: Counter,
+    pub gets: Counter,
+    pub scans: Counter,
+    pub gets_log_memory: Counter,
+    pub gets_log_index: Counter,
+    pub gets_log_search: Counter,
+    pub gets_table: Counter,
+    pub gets_absent: Counter,
+    pub filter_skips: Counter,
+    pub filter_false_positives: Counter,
+    pub rebalances: Counter,
+    pub splits: Counter,
+    pub merges: Counter,
+    pub chunks_dropped: Counter,
 }
 
 /// Sums over all chunks, kept up to date under the locks of the chunks that change.

@@ -202,11 +202,11 @@ impl Funk {
                     (_, Served::LogSearch) => &counters.gets_log_search,
                     (_, Served::Table) => &counters.gets_table,
                 };
-                counter.fetch_add(1, Relaxed);
+                counter.add(1);
                 return Ok(value);
             }
         }
-        counters.gets_absent.fetch_add(1, Relaxed);
+        counters.gets_absent.add(1);
         Ok(None)
     }
 
@@ -279,7 +279,7 @@ fn get_in_log(
     for part in &parts.indexed {
         let deleted = newest_tombstone(context, &part.tombstones, key, at);
         if !segment.may_contain(context, &parts.header, part, hash)? {
-            context.counters.filter_skips.fetch_add(1, Relaxed);
+            context.counters.filter_skips.add(1);
             if deleted.is_some() {
                 return Ok(Some((Found::Deleted, Served::LogIndex)));
             }
@@ -291,7 +291,7 @@ fn get_in_log(
             (search_part(context, segment, &parts, part, key, at)?, Served::LogSearch)
         };
         if hit.is_none() && part.filter.len > 0 {
-            context.counters.filter_false_positives.fetch_add(1, Relaxed);
+            context.counters.filter_false_positives.add(1);
         }
         if let Some(found) = settle(segment, &parts, hit, deleted)? {
             return Ok(Some((found, served)));
@@ -411,11 +411,11 @@ fn get_in_table(
         TableGet::Found { kind: Kind::Put, value, .. } => Ok(Some(Found::Value(value))),
         TableGet::Found { .. } => Ok(Some(Found::Deleted)),
         TableGet::FilteredOut => {
-            context.counters.filter_skips.fetch_add(1, Relaxed);
+            context.counters.filter_skips.add(1);
             Ok(None)
         }
         TableGet::Absent => {
-            context.counters.filter_false_positives.fetch_add(1, Relaxed);
+            context.counters.filter_false_positives.add(1);
             Ok(None)
         }
     }

@@ -12,7 +12,6 @@ use crate::error::Result;
 use crate::manifest::Edit;
 use crate::span::Span;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::Relaxed;
 
 impl Chunks {
     /// Joins `chunk` with one of its neighbours if both together are small.
@@ -75,7 +74,7 @@ impl Chunks {
         self.purge_later(std::slice::from_ref(&joined));
         left_writer.retired = true;
         right_writer.retired = true;
-        self.context.counters.merges.fetch_add(1, Relaxed);
+        self.context.counters.merges.add(1);
         tracing::debug!(left = left.id, right = right.id, "merged two chunks");
         Ok(true)
     }

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::layout::Op;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::sync::counter::sampled;
 use bytes::Bytes;
 use std::ops::Bound;
 
@@ -66,12 +67,11 @@ impl Chunks {
             self.jobs.waiting.lock().insert(chunk.id, Arc::downgrade(chunk));
             return;
         }
-        let counter = self.context.counters.writes.load(Relaxed);
         for op in ops {
             if let Some(bounds) = &op.bounds {
                 chunk.owe_reads(64);
                 self.estimate_deleted(chunk, bounds);
-            } else if (counter + op.key.len() as u64).is_multiple_of(SAMPLE) {
+            } else if sampled(SAMPLE) {
                 self.estimate_garbage(chunk, op);
             }
         }

@@ -61,6 +61,7 @@ use crate::stats::{ChunkInfo, GetsServed, KeyspaceStats, Report};
 use crate::sync::Arc;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::sync::counter::Counter;
 pub use open::OpenState;
 
 use bytes::Bytes;
@@ -162,7 +163,7 @@ impl Chunks {
 
 impl Layout for Chunks {
     fn get(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
-        self.context.counters.gets.fetch_add(1, Relaxed);
+        self.context.counters.gets.add(1);
         let chunk = self.index.find(key);
         chunk.touch_read();
         let funk = chunk.funk.load();
@@ -170,7 +171,7 @@ impl Layout for Chunks {
     }
 
     fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor> {
-        self.context.counters.scans.fetch_add(1, Relaxed);
+        self.context.counters.scans.add(1);
         Box::new(walk::Walk::new(self, bounds, snapshot))
     }
 
@@ -199,7 +200,7 @@ impl Layout for Chunks {
 
     fn stats(&self) -> KeyspaceStats {
         let counters = &self.context.counters;
-        let of = |counter: &AtomicU64| counter.load(Relaxed);
+        let of = Counter::get;
         let total = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
         KeyspaceStats {
             name: String::new(),

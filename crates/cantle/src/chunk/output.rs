@@ -189,7 +189,7 @@ impl<'a> Output<'a> {
         self.growing_bytes.fetch_sub(growing, Relaxed);
         let meta = finished.inspect_err(|_| self.context.files.discard(&file))?;
         file.set_bytes(meta.file_bytes);
-        self.context.counters.table_bytes_written.fetch_add(meta.file_bytes, Relaxed);
+        self.context.counters.table_bytes_written.add(meta.file_bytes);
         let table = Arc::new(TableHandle {
             file,
             user_bytes: meta.user_bytes,

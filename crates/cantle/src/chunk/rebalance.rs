@@ -18,7 +18,6 @@ use crate::manifest::Edit;
 use crate::mvcc::Keep;
 use crate::substrate::TableHandle;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -72,7 +71,7 @@ impl Chunks {
         }
         chunk.forgive_reads();
         if merges {
-            self.context.counters.rebalances.fetch_add(1, Relaxed);
+            self.context.counters.rebalances.add(1);
         }
         Ok(true)
     }

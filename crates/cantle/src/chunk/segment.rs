@@ -427,7 +427,7 @@ impl Segment {
         if self.tail.flushed.load(Relaxed) != u64::MAX {
             self.tail.flushed.store(new_end, Release);
         }
-        context.counters.log_bytes_written.fetch_add(bytes.len() as u64, Relaxed);
+        context.counters.log_bytes_written.add(bytes.len() as u64);
         let mut indexed = Vec::with_capacity(parts.indexed.len() + 1);
         indexed.push(Arc::new(part));
         indexed.extend_from_slice(&parts.indexed);

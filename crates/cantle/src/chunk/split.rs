@@ -15,7 +15,6 @@ use crate::error::Result;
 use crate::manifest::Edit;
 use crate::span::Span;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::Relaxed;
 use std::collections::HashMap;
 
 impl Chunks {
@@ -79,7 +78,7 @@ impl Chunks {
         writer.retired = true;
         drop(writer);
         self.release(&before.files, &[]);
-        self.context.counters.splits.fetch_add(1, Relaxed);
+        self.context.counters.splits.add(1);
         tracing::debug!(chunk = parent.id, count, "split");
         Ok(true)
     }

@@ -292,7 +292,11 @@ impl PairCursor for Walk {
         }
     }
 
-    fn pair(&self) -> Option<(&Bytes, &Bytes)> {
-        self.current.as_ref().map(|(key, value)| (key, value))
+    fn pair(&self) -> Option<(&[u8], &[u8])> {
+        self.current.as_ref().map(|(key, value)| (&key[..], &value[..]))
+    }
+
+    fn owned_pair(&self) -> Option<(Bytes, Bytes)> {
+        self.current.clone()
     }
 }

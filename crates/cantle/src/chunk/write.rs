@@ -257,8 +257,8 @@ impl PreparedWrite for Write<'_> {
     fn publish(&mut self, cell: Option<&CommitCell>) {
         let counters = &self.chunks.context.counters;
         let user_bytes: usize = self.ops.iter().map(|op| op.key.len() + op.value.len()).sum();
-        counters.user_bytes_written.fetch_add(user_bytes as u64, Relaxed);
-        counters.writes.fetch_add(self.ops.len() as u64, Relaxed);
+        counters.user_bytes_written.add(user_bytes as u64);
+        counters.writes.add(self.ops.len() as u64);
         for unit in &mut self.units {
             unit.note_version();
             match unit.effect {
@@ -370,13 +370,13 @@ impl Unit {
         chunks.context.totals.user_bytes.fetch_add(user_bytes as i64, Relaxed);
         chunks.context.totals.log_bytes.fetch_add(written as i64, Relaxed);
         let context = &chunks.context;
-        context.counters.log_bytes_written.fetch_add(written, Relaxed);
+        context.counters.log_bytes_written.add(written);
         context.dirty.add_bytes(written);
         if segment.mark_dirty() {
             context.dirty.add(segment);
         }
         self.published = true;
-        self.chunk.touch_write();
+        self.chunk.touch_write(self.ops.len() as u64);
     }
 
     fn publish_drop(&mut self, chunks: &Chunks, cell: Option<&CommitCell>) {
@@ -390,7 +390,7 @@ impl Unit {
         }
         chunks.account(&before.sizes(), &funk.sizes());
         self.chunk.funk.store(Arc::new(funk));
-        chunks.context.counters.chunks_dropped.fetch_add(1, Relaxed);
+        chunks.context.counters.chunks_dropped.add(1);
         self.published = true;
     }
 

@@ -69,12 +69,12 @@ impl Cursor {
 
     /// The key under the cursor.
     pub fn key(&self) -> Option<&[u8]> {
-        self.inner.pair().map(|(key, _)| &key[..])
+        self.inner.pair().map(|(key, _)| key)
     }
 
     /// The value under the cursor.
     pub fn value(&self) -> Option<&[u8]> {
-        self.inner.pair().map(|(_, value)| &value[..])
+        self.inner.pair().map(|(_, value)| value)
     }
 
     fn check(&self) -> Result<()> {

@@ -8,7 +8,7 @@ use crate::mvcc::KeySpan;
 use crate::order::KeyOrder;
 use crate::stats::KeyspaceStats;
 use crate::sync::atomic::{
-    AtomicBool,
+    AtomicBool, AtomicU64,
     Ordering::{Acquire, Release},
 };
 use crate::sync::{Arc, Mutex};
@@ -24,7 +24,8 @@ pub(crate) struct KeyspaceInner {
     pub(super) chunks: Arc<crate::chunk::Chunks>,
     pub(super) layout_code: u8,
     pub(super) metadata: Mutex<Vec<u8>>,
-    pub(super) dropped: AtomicBool,
+    /// The version at which it was dropped, or 0.
+    pub(super) dropped_at: AtomicU64,
     /// Whether a checkpoint covers its creation.
     pub(super) settled: AtomicBool,
 }
@@ -35,7 +36,13 @@ impl KeyspaceInner {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        if self.dropped.load(Acquire) { Err(Error::NoKeyspace(self.name.clone())) } else { Ok(()) }
+        self.check_at(u64::MAX)
+    }
+
+    /// Whether a snapshot of version `at` sees the keyspace.
+    pub(super) fn check_at(&self, at: u64) -> Result<()> {
+        let dropped_at = self.dropped_at.load(Acquire);
+        if dropped_at > 0 && dropped_at <= at { Err(Error::NoKeyspace(self.name.clone())) } else { Ok(()) }
     }
 
     /// Has a checkpoint cover the keyspace's creation: its name and comparator are durable before it is handed out.
@@ -47,8 +54,8 @@ impl KeyspaceInner {
         Ok(())
     }
 
-    pub(super) fn mark_dropped(&self) {
-        self.dropped.store(true, Release);
+    pub(super) fn mark_dropped(&self, version: u64) {
+        self.dropped_at.store(version, Release);
     }
 
     pub(super) fn edit(&self, metadata: Vec<u8>) -> KeyspaceEdit {

@@ -376,7 +376,7 @@ fn assemble(
         let inner = Arc::new(keyspace_inner(&state.edit, order, chunks, true));
         match state.dropped {
             Some(version) => {
-                inner.mark_dropped();
+                inner.mark_dropped(version);
                 dropped.push((version, inner));
             }
             None => {
@@ -501,7 +501,7 @@ fn keyspace_inner(edit: &KeyspaceEdit, order: KeyOrder, chunks: Arc<Chunks>, set
         chunks,
         layout_code: edit.layout,
         metadata: Mutex::new(edit.metadata.clone()),
-        dropped: AtomicBool::new(false),
+        dropped_at: AtomicU64::new(0),
         settled: AtomicBool::new(settled),
     }
 }
@@ -567,7 +567,7 @@ impl Store {
         self.check_writable()?;
         let version = announced.version();
         self.substrate.manifest.append(&[Edit::DropKeyspace { keyspace: keyspace.id, version }])?;
-        keyspace.mark_dropped();
+        keyspace.mark_dropped(version);
         keyspaces.remove(name);
         self.dropped.lock().push((version, keyspace));
         drop(announced);

@@ -54,12 +54,12 @@ macro_rules! operations {
                 key: impl AsRef<[u8]>,
                 read: impl FnOnce(&[u8]) -> T,
             ) -> Result<Option<T>> {
-                Ok(self.handle.store.get(self.own(), key.as_ref(), u64::MAX)?.map(|value| read(&value)))
+                self.handle.store.get_with(self.own(), key.as_ref(), u64::MAX, read)
             }
 
             /// Whether the key has a value. Fails as `get` does.
             pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-                Ok(self.handle.store.get(self.own(), key.as_ref(), u64::MAX)?.is_some())
+                Ok(self.handle.store.get_with(self.own(), key.as_ref(), u64::MAX, |_| ())?.is_some())
             }
 
             /// Removes the key, if it is there. Fails as `put` does, but goes on for longer on a full disk.
@@ -133,6 +133,7 @@ macro_rules! operations {
             /// The chunk map, in key order: what each chunk's files hold, in bytes (EvenDB §2.2).
             pub fn chunks(&self) -> Result<Vec<ChunkInfo>> {
                 self.handle.store.check_open()?;
+                self.own().check()?;
                 Ok(self.own().layout.map())
             }
 

@@ -97,19 +97,17 @@ impl Range {
                 if forward { cursor.seek_to_first()? } else { cursor.seek_to_last()? }
             }
         };
-        let Some((key, value)) = this.cursor.as_ref().filter(|_| found).and_then(|cursor| cursor.pair())
-        else {
-            return Ok(None);
-        };
+        let pair = this.cursor.as_ref().filter(|_| found).and_then(|cursor| cursor.owned_pair());
+        let Some((key, value)) = pair else { return Ok(None) };
         // Where both ends meet, each pair is given once.
         if let Some(last) = &other.last {
-            let order = self.keyspace.order.compare(key, last);
+            let order = self.keyspace.order.compare(&key, last);
             if order == Ordering::Equal || (order == Ordering::Greater) == forward {
                 return Ok(None);
             }
         }
         this.last = Some(key.clone());
-        Ok(Some((Key::new(key.clone()), Value::new(value.clone()))))
+        Ok(Some((Key::new(key), Value::new(value))))
     }
 
     fn pull(&mut self, forward: bool) -> Option<Result<(Key, Value)>> {

@@ -41,7 +41,7 @@ impl Snapshot {
 
     /// Lends the key's value to `read` without copying it.
     pub fn get_with<T>(&self, key: impl AsRef<[u8]>, read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        Ok(self.get(key)?.map(|value| read(&value)))
+        self.read_with(self.own(), key.as_ref(), read)
     }
 
     /// Lends the key's value in a keyspace to `read` without copying it.
@@ -51,17 +51,17 @@ impl Snapshot {
         key: impl AsRef<[u8]>,
         read: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>> {
-        Ok(self.get_in(keyspace, key)?.map(|value| read(&value)))
+        self.read_with(&keyspace.inner, key.as_ref(), read)
     }
 
     /// Whether the key had a value.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
+        Ok(self.get_with(key, |_| ())?.is_some())
     }
 
     /// Whether the key had a value in a keyspace.
     pub fn contains_key_in(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get_in(keyspace, key)?.is_some())
+        Ok(self.get_with_in(keyspace, key, |_| ())?.is_some())
     }
 
     /// The pairs of the range, in order.
@@ -99,10 +99,20 @@ impl Snapshot {
         let store = &self.handle.store;
         store.check_open()?;
         if Arc::ptr_eq(&store.substrate, &keyspace.chunks.context.substrate) {
-            Ok(())
+            keyspace.check_at(self.guard.version())
         } else {
             Err(Error::InvalidArgument(format!("keyspace {:?} belongs to another store", keyspace.name)))
         }
+    }
+
+    fn read_with<T>(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        self.check(keyspace)?;
+        self.handle.store.get_with(keyspace, key, self.guard.version(), read)
     }
 
     fn read(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Value>> {

@@ -67,6 +67,22 @@ impl Store {
         keyspace.layout.get(key, at).inspect_err(note_corruption)
     }
 
+    /// Lends the value to `read`.
+    pub(super) fn get_with<T>(
+        &self,
+        keyspace: &KeyspaceInner,
+        key: &[u8],
+        at: u64,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        self.check_open()?;
+        keyspace.check_at(at)?;
+        let (mut read, mut result) = (Some(read), None);
+        let mut lend = |value: &[u8]| result = read.take().map(|read| read(value));
+        keyspace.layout.get_with(key, at, &mut lend).inspect_err(note_corruption)?;
+        Ok(result)
+    }
+
     fn note_duration(&self, elapsed: Duration) {
         self.write_longest_nanos.fetch_max(elapsed.as_nanos() as u64, Relaxed);
         if elapsed >= STALL {

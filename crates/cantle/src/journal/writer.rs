@@ -58,6 +58,29 @@ struct Active {
     max_batch: u64,
 }
 
+impl Active {
+    /// Has the file system promise the file this many bytes.
+    fn reserve(&mut self, needed: u64) -> Result<()> {
+        if needed <= self.allocated_bytes {
+            return Ok(());
+        }
+        let mut allocated = needed.next_multiple_of(STEP_BYTES);
+        let done = self.file.allocate(allocated).or_else(|_| {
+            // On a full disk what is needed may still be there.
+            allocated = needed;
+            self.file.allocate(allocated)
+        });
+        match done {
+            Ok(()) => {}
+            // Without preallocation a full disk shows at the write.
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {}
+            Err(error) => return Err(Error::io("extend", &self.path, error)),
+        }
+        self.allocated_bytes = allocated;
+        Ok(())
+    }
+}
+
 #[derive(Default)]
 struct Inner {
     active: Option<Active>,
@@ -71,6 +94,16 @@ struct Inner {
     /// Somebody writes or syncs at the moment, outside the lock.
     busy: bool,
     failed: Option<Error>,
+}
+
+impl Inner {
+    fn retire_active(&mut self, next: Option<Active>) {
+        if let Some(Active { id, path, max_version, max_batch, .. }) =
+            std::mem::replace(&mut self.active, next)
+        {
+            self.old.push(OldJournal { id, path, max_version, max_batch });
+        }
+    }
 }
 
 impl Journal {
@@ -92,28 +125,12 @@ impl Journal {
         if let Some(error) = &inner.failed {
             return Err(error.clone());
         }
-        let active = match &mut inner.active {
-            Some(active) => active,
-            None => inner.active.insert(self.create()?),
-        };
-        let path = active.path.clone();
-        let needed = active.len + inner.buffer.len() as u64 + inner.reserved_bytes + bytes;
-        let Some(active) = &mut inner.active else { return Err(Error::Closed) };
-        if needed > active.allocated_bytes {
-            let mut allocated = needed.next_multiple_of(STEP_BYTES);
-            let done = active.file.allocate(allocated).or_else(|_| {
-                // On a full disk what is needed may still be there.
-                allocated = needed;
-                active.file.allocate(allocated)
-            });
-            match done {
-                Ok(()) => {}
-                // Without preallocation a full disk shows at the write.
-                Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {}
-                Err(error) => return Err(Error::io("extend", &path, error)),
-            }
-            active.allocated_bytes = allocated;
+        if inner.active.is_none() {
+            inner.active = Some(self.create()?);
         }
+        let waiting = inner.buffer.len() as u64 + inner.reserved_bytes;
+        let Some(active) = &mut inner.active else { return Err(Error::Closed) };
+        active.reserve(active.len + waiting + bytes)?;
         inner.reserved_bytes += bytes;
         Ok(Reservation { journal: self, bytes })
     }
@@ -239,14 +256,26 @@ impl Journal {
     }
 
     /// Writes and syncs what is in the buffer, without holding the lock meanwhile. A failure is final.
-    fn sync_group<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+    fn sync_group<'a>(&'a self, inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+        self.sync_group_and_begin(None, inner)
+    }
+
+    /// As `sync_group`; records that come from here on go to the file `next`, if one is given.
+    fn sync_group_and_begin<'a>(
+        &'a self,
+        next: Option<Active>,
+        mut inner: MutexGuard<'a, Inner>,
+    ) -> MutexGuard<'a, Inner> {
         let group = inner.enqueued;
         let bytes = std::mem::take(&mut inner.buffer);
         let Some(active) = &mut inner.active else { return inner };
-        let (file, path, offset) = (active.file.clone(), active.path.clone(), active.len);
+        let (id, file, path, offset) = (active.id, active.file.clone(), active.path.clone(), active.len);
         // Later records are placed behind this group.
         active.len += bytes.len() as u64;
         let end = active.len;
+        if next.is_some() {
+            inner.retire_active(next);
+        }
         inner.busy = true;
         drop(inner);
         let done = file
@@ -259,7 +288,7 @@ impl Journal {
         match done {
             Ok(()) => {
                 inner.durable = group;
-                if let Some(active) = &mut inner.active {
+                if let Some(active) = inner.active.as_mut().filter(|active| active.id == id) {
                     active.durable_bytes = end;
                 }
                 // The vector's memory serves the next group.
@@ -274,27 +303,43 @@ impl Journal {
         inner
     }
 
-    /// Begins a new file with the next record, so that the present one can go when a checkpoint covers it.
+    /// Begins a new file with the next record, so that the present one can go when a checkpoint covers it. On a full
+    /// disk the present one stays for now.
     pub fn rotate(&self) -> Result<()> {
-        let mut inner = self.lock_idle();
-        while !inner.buffer.is_empty() && inner.failed.is_none() {
-            inner = self.sync_group(inner);
-            while inner.busy {
-                self.synced.wait(&mut inner);
-            }
-        }
-        if let Some(error) = &inner.failed {
-            return Err(error.clone());
-        }
-        if inner.reserved_bytes > 0 {
-            // A writer between `reserve` and `enqueue` counts on this file; the next checkpoint rotates.
+        let mut inner = self.lock_sound()?;
+        if inner.active.as_ref().is_none_or(|active| active.len == HEADER_BYTES) && inner.buffer.is_empty() {
             return Ok(());
         }
-        if let Some(active) = inner.active.take_if(|active| active.len > HEADER_BYTES) {
-            let Active { id, path, max_version, max_batch, .. } = active;
-            inner.old.push(OldJournal { id, path, max_version, max_batch });
+        if inner.buffer.is_empty() && inner.reserved_bytes == 0 {
+            inner.retire_active(None);
+            return Ok(());
         }
-        Ok(())
+        drop(inner);
+        // Made beforehand: writers that are announced must not wait for its syncs.
+        let next = self.create().and_then(|mut next| {
+            let ready = self.lock_sound().and_then(|inner| {
+                // Writers between `reserve` and `enqueue` count on their space.
+                next.reserve(HEADER_BYTES + inner.reserved_bytes)?;
+                Ok(inner)
+            });
+            match ready {
+                Ok(inner) => Ok((next, inner)),
+                Err(error) => {
+                    self.remove(&next.path);
+                    Err(error)
+                }
+            }
+        });
+        let (next, mut inner) = match next {
+            Err(error) if error.is_no_space() && !error.is_sync() => return Ok(()),
+            next => next?,
+        };
+        if inner.buffer.is_empty() {
+            inner.retire_active(Some(next));
+        } else {
+            inner = self.sync_group_and_begin(Some(next), inner);
+        }
+        inner.failed.clone().map_or(Ok(()), Err)
     }
 
     /// The first file that a recovery to a checkpoint of `version`, which settles the batches below `next_batch`,
@@ -324,6 +369,15 @@ impl Journal {
     fn remove(&self, path: &Path) {
         if let Err(error) = self.files.vfs.remove(path) {
             tracing::warn!(path = %path.display(), %error, "cannot remove a journal file");
+        }
+    }
+
+    /// As `lock_idle`, unless a sync has failed.
+    fn lock_sound(&self) -> Result<MutexGuard<'_, Inner>> {
+        let inner = self.lock_idle();
+        match &inner.failed {
+            Some(error) => Err(error.clone()),
+            None => Ok(inner),
         }
     }
 
@@ -406,14 +460,43 @@ mod tests {
     use super::*;
     use crate::vfs::{MemVfs, Vfs};
 
+    fn journal() -> (Arc<Files>, Journal) {
+        let vfs = Arc::new(MemVfs::new());
+        vfs.create_dir_all(Path::new("/store")).unwrap();
+        let files = Arc::new(Files::new(vfs, PathBuf::from("/store"), 1, 1, 1));
+        (files.clone(), Journal::new(files, Vec::new()))
+    }
+
+    fn write(journal: &Journal, reservation: Reservation<'_>, version: u64) -> Lsn {
+        let ops = [(1, Kind::Put, &b"key"[..], &b"value"[..])];
+        journal.enqueue(reservation, 0, version, ops.into_iter()).unwrap()
+    }
+
+    /// A store whose writers never pause must not keep its journals for ever.
+    #[test]
+    fn it_rotates_under_writers() {
+        let (files, journal) = journal();
+        let first = write(&journal, journal.reserve(64).unwrap(), 1);
+        let open = journal.reserve(64).unwrap();
+        journal.rotate().unwrap();
+        journal.wait(first).unwrap();
+        let second = write(&journal, open, 2);
+        journal.wait(second).unwrap();
+        let ids: Vec<u64> = journal.inner.lock().old.iter().map(|old| old.id).collect();
+        assert_eq!(ids.len(), 1, "the file was not exchanged");
+        let active = journal.first_needed(1, 1);
+        assert_ne!(active, ids[0], "a checkpoint of version 1 does not free the first file");
+        let (_, records) = read_journals(&files, vec![active, ids[0]]).unwrap();
+        assert_eq!(records.iter().map(JournalRecord::version).collect::<Vec<_>>(), [1, 2]);
+        journal.retire(1, 1);
+        assert!(read_journals(&files, ids).is_err());
+    }
+
     /// A batch that began after the checkpoint had looked for the next number, but belongs to its version, is
     /// settled by the journal only.
     #[test]
     fn a_journal_stays_while_a_checkpoint_does_not_settle_its_batches() {
-        let vfs = Arc::new(MemVfs::new());
-        vfs.create_dir_all(Path::new("/store")).unwrap();
-        let files = Arc::new(Files::new(vfs, PathBuf::from("/store"), 1, 1, 1));
-        let journal = Journal::new(files.clone(), Vec::new());
+        let (files, journal) = journal();
         let (next_batch, version) = (5, 10);
         for batch in [4, 5] {
             journal.commit(journal.reserve(64).unwrap(), batch, version).unwrap();

@@ -103,13 +103,23 @@ pub trait PairCursor: Send {
     fn seek_to_last(&mut self) -> Result<bool>;
     fn next(&mut self) -> Result<bool>;
     fn prev(&mut self) -> Result<bool>;
-    fn pair(&self) -> Option<(&Bytes, &Bytes)>;
+    /// The key and the value under the cursor, lent.
+    fn pair(&self) -> Option<(&[u8], &[u8])>;
+    /// The same to keep, pinning nothing but the record or the block that it is in.
+    fn owned_pair(&self) -> Option<(Bytes, Bytes)> {
+        self.pair().map(|(key, value)| (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value)))
+    }
 }
 
 /// A keyspace in one of the designs.
 pub trait Layout: Send + Sync {
     /// The newest value of `key` at or below version `at`.
     fn get(&self, key: &[u8], at: u64) -> Result<Option<Bytes>>;
+    /// Lends that value to `read`, without a copy where it lies in memory; false if there is none.
+    fn get_with(&self, key: &[u8], at: u64, read: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let value = self.get(key, at)?;
+        Ok(value.map(|value| read(&value)).is_some())
+    }
     /// The pairs within `bounds` that `snapshot` sees.
     fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor>;
     /// Begins a write of these operations, which take effect in their order. Range deletes apart, no two concern the

@@ -3,6 +3,7 @@
 //! Models of concurrent code (`tests/loom_*.rs`, `tests/shuttle_*.rs`) include its source beside a `sync` of the
 //! same names, in which the scheduler decides.
 
+pub mod counter;
 pub mod random;
 pub mod thread;
 pub mod time;

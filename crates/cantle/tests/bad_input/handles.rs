@@ -88,6 +88,8 @@ fn a_dropped_keyspace_is_gone_but_for_snapshots_from_before() {
     assert_eq!(db.get("b").unwrap(), None);
     assert_eq!(snapshot.get_in(&keyspace, "a").unwrap().as_deref(), Some(&b"1"[..]));
     assert_eq!(snapshot.range_in(&keyspace, ..).count(), 1);
+    assert!(keyspace.range(..).next().is_some_and(is_gone) && is_gone(keyspace.cursor(..).seek_to_first()));
+    assert!(is_gone(db.snapshot().get_in(&keyspace, "a")) && is_gone(keyspace.chunks()));
     assert!(is_gone(db.drop_keyspace("k")) && is_gone(db.drop_keyspace("never was")));
     assert!(matches!(db.drop_keyspace("default"), Err(Error::InvalidArgument(_))));
     let again = db.keyspace("k", KeyspaceOptions::new()).unwrap();

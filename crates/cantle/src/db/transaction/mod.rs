@@ -15,7 +15,7 @@ use super::handle::{Db, Handle};
 use super::keyspace::{Keyspace, KeyspaceInner};
 use super::range::Range;
 use super::snapshot::Snapshot;
-use super::write::Part;
+use super::write::{Part, note_corruption};
 use crate::bounds::{Bounds, KeyRange};
 use crate::entry::Kind;
 use crate::error::{Error, Result};
@@ -78,7 +78,7 @@ const PAUSE_LONGEST: Duration = Duration::from_millis(5);
 /// deletes and snapshots: all of them could have happened one at a time, each at a moment between its call and its
 /// return. For transactions that wrote something and gets the same holds; about a get and a snapshot (or a
 /// transaction that only read) together see the crate's `ARCHITECTURE.md`. What a transaction reads is consistent
-/// even if it will not be committed.
+/// even if it will not be committed. Creating and dropping keyspaces is outside of all this.
 ///
 /// # Cost
 ///
@@ -184,7 +184,7 @@ impl Transaction {
 
     /// Lends the key's value to `read` without copying it.
     pub fn get_with<T>(&self, key: impl AsRef<[u8]>, read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        Ok(self.get(key)?.map(|value| read(&value)))
+        self.read_with(self.own(), key.as_ref(), read)
     }
 
     /// Lends the key's value in a keyspace to `read` without copying it.
@@ -194,17 +194,17 @@ impl Transaction {
         key: impl AsRef<[u8]>,
         read: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>> {
-        Ok(self.get_in(keyspace, key)?.map(|value| read(&value)))
+        self.read_with(&keyspace.inner, key.as_ref(), read)
     }
 
     /// Whether the key has a value.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
+        Ok(self.get_with(key, |_| ())?.is_some())
     }
 
     /// Whether the key has a value in a keyspace.
     pub fn contains_key_in(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get_in(keyspace, key)?.is_some())
+        Ok(self.get_with_in(keyspace, key, |_| ())?.is_some())
     }
 
     /// Stores a pair when the transaction is committed. Fails as [`Db::put`] does for its arguments and in a store
@@ -308,15 +308,42 @@ impl Transaction {
         drop(self);
     }
 
-    fn read(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Value>> {
+    /// What the transaction has written to a key. If it has not, the key counts as read.
+    fn written(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Option<Bytes>>> {
         self.snapshot.check(keyspace)?;
         let place = self.shared.place(keyspace);
-        if let Some(written) = self.writes.get(place).and_then(|writes| writes.get(key)) {
-            return Ok(written.clone().map(Value::new));
+        let written = self.writes.get(place).and_then(|writes| writes.get(key));
+        if written.is_none() {
+            self.shared.note(place, |reads| reads.add_key(key))?;
         }
-        self.shared.note(place, |reads| reads.add_key(key))?;
-        let found = keyspace.layout.get(key, self.snapshot.guard.version());
-        Ok(found.inspect_err(super::write::note_corruption)?.map(Value::new))
+        Ok(written.cloned())
+    }
+
+    fn read(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Value>> {
+        let value = match self.written(keyspace, key)? {
+            Some(written) => written,
+            None => {
+                // The keyspace may have been dropped since.
+                let found = keyspace.layout.get(key, self.snapshot.guard.version());
+                found.inspect_err(note_corruption)?
+            }
+        };
+        Ok(value.map(Value::new))
+    }
+
+    fn read_with<T>(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        match self.written(keyspace, key)? {
+            Some(written) => Ok(written.map(|value| read(&value))),
+            None => {
+                let at = self.snapshot.guard.version();
+                self.snapshot.handle.store.get_with(keyspace, key, at, read)
+            }
+        }
     }
 
     fn write(&mut self, keyspace: &Arc<KeyspaceInner>, key: &[u8], value: Option<&[u8]>) -> Result<()> {

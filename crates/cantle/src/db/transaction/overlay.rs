@@ -162,7 +162,7 @@ impl OverlayCursor {
     }
 
     fn take_base(&mut self) -> bool {
-        self.current = self.base.pair().map(|(key, value)| (key.clone(), value.clone()));
+        self.current = self.base.owned_pair();
         self.base_is_current = self.current.is_some();
         self.base_is_current
     }
@@ -233,7 +233,11 @@ impl PairCursor for OverlayCursor {
         self.settle_back(Bound::Excluded(key))
     }
 
-    fn pair(&self) -> Option<(&Bytes, &Bytes)> {
-        self.current.as_ref().map(|(key, value)| (key, value))
+    fn pair(&self) -> Option<(&[u8], &[u8])> {
+        self.current.as_ref().map(|(key, value)| (&key[..], &value[..]))
+    }
+
+    fn owned_pair(&self) -> Option<(Bytes, Bytes)> {
+        self.current.clone()
     }
 }

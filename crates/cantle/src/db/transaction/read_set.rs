@@ -106,7 +106,7 @@ impl TrackedCursor {
     /// Where the cursor stands, or the end of the bounds behind it.
     fn reached(&self, bound: &Bound<Vec<u8>>) -> Bound<Bytes> {
         match self.inner.pair() {
-            Some((key, _)) => Bound::Included(key.clone()),
+            Some((key, _)) => Bound::Included(Bytes::copy_from_slice(key)),
             None => bound.as_ref().map(|key| Bytes::copy_from_slice(key)),
         }
     }
@@ -183,7 +183,11 @@ impl PairCursor for TrackedCursor {
         Ok(found)
     }
 
-    fn pair(&self) -> Option<(&Bytes, &Bytes)> {
+    fn pair(&self) -> Option<(&[u8], &[u8])> {
         self.inner.pair().filter(|_| !self.is_over)
+    }
+
+    fn owned_pair(&self) -> Option<(Bytes, Bytes)> {
+        self.inner.owned_pair().filter(|_| !self.is_over)
     }
 }

@@ -29,7 +29,10 @@ impl Comparator for Backward {
     }
 }
 
-type Pairs = Vec<(Bytes, Bytes)>;
+type Pair = (Bytes, Bytes);
+type Pairs = Vec<Pair>;
+/// What a movement said, and what was under the cursor then.
+type Seen = (bool, Option<Pair>);
 
 /// A cursor over sorted pairs: the snapshot, and the model of what the overlay makes of it.
 struct ListCursor {
@@ -67,8 +70,8 @@ impl PairCursor for ListCursor {
     fn prev(&mut self) -> Result<bool> {
         self.go(self.at.and_then(|at| at.checked_sub(1)))
     }
-    fn pair(&self) -> Option<(&Bytes, &Bytes)> {
-        self.at.map(|at| (&self.pairs[at].0, &self.pairs[at].1))
+    fn pair(&self) -> Option<(&[u8], &[u8])> {
+        self.at.map(|at| (&self.pairs[at].0[..], &self.pairs[at].1[..]))
     }
 }
 
@@ -100,7 +103,7 @@ fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
     ]
 }
 
-fn step(cursor: &mut dyn PairCursor, step: &Move) -> (bool, Option<(Bytes, Bytes)>) {
+fn step(cursor: &mut dyn PairCursor, step: &Move) -> Seen {
     let found = match step {
         Move::Seek(key) => cursor.seek(&[*key]),
         Move::First => cursor.seek_to_first(),
@@ -108,7 +111,11 @@ fn step(cursor: &mut dyn PairCursor, step: &Move) -> (bool, Option<(Bytes, Bytes
         Move::Next => cursor.next(),
         Move::Prev => cursor.prev(),
     };
-    (found.unwrap(), cursor.pair().map(|(key, value)| (key.clone(), value.clone())))
+    assert_eq!(
+        cursor.owned_pair(),
+        cursor.pair().map(|(key, value)| (key.to_vec().into(), value.to_vec().into()))
+    );
+    (found.unwrap(), cursor.owned_pair())
 }
 
 fn one(n: u8) -> Bytes {
@@ -166,7 +173,7 @@ proptest! {
         backward: bool,
     ) {
         let (order, bounds) = (order(backward), Bounds { start, end });
-        let walk = |base: Pairs| -> (Vec<(bool, Option<(Bytes, Bytes)>)>, ReadSet) {
+        let walk = |base: Pairs| -> (Vec<Seen>, ReadSet) {
             let shared = shared_for_test();
             let below = Box::new(ListCursor::new(&order, base, &bounds));
             let mut cursor = TrackedCursor::new(below, shared.clone(), 0, order.clone(), bounds.clone());
