@@ -150,6 +150,19 @@ impl Error {
         if full { Self::NoSpace { operation, path, source } } else { Self::Io { operation, path, source } }
     }
 
+    /// A sync failed of a file that nothing refers to yet, and that is thrown away now.
+    ///
+    /// That the disk is full is then an error like any other, after which the same may be tried with a new file: what
+    /// the kernel could not write, and will take for clean, are pages of that one file, since each file keeps account
+    /// of its own; if there are others, their own syncs say so. Anything else is a device that fails, and as grave as
+    /// any failed sync.
+    pub(crate) fn sync_unreferenced(path: impl AsRef<Path>, source: io::Error) -> Self {
+        match Self::io("sync", path, source) {
+            Self::NoSpace { path, source, .. } => Self::NoSpace { operation: "write out", path, source },
+            error => error,
+        }
+    }
+
     /// Damage at `offset` of `path`.
     pub(crate) fn corruption(path: impl AsRef<Path>, offset: u64, what: impl Into<String>) -> Self {
         Self::Corruption { path: path.as_ref().to_path_buf(), offset, what: what.into() }

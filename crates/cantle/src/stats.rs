@@ -9,6 +9,10 @@ use std::time::Duration;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct GetsServed {
+    /// From the munk of a chunk that is in memory.
+    pub munk: u64,
+    /// From the row cache.
+    pub row: u64,
     /// From the in-memory index of a log's newest part.
     pub log_memory: u64,
     /// From an indexed part of a log.

@@ -10,11 +10,14 @@
 //!
 //! Thread safety: all methods may be called from any thread; clones share one cache.
 
+pub(crate) mod budget;
+pub(crate) mod rows;
+
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::counter::Counter;
 use crate::table::block::Block;
 use bytes::Bytes;
-use crossbeam_utils::CachePadded;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use std::collections::HashSet;
@@ -69,10 +72,10 @@ impl Weighter<CacheKey, CacheValue> for Weigher {
 
 struct Shared {
     cache: Cache<CacheKey, CacheValue, Weigher, DefaultHashBuilder>,
-    capacity_bytes: u64,
+    capacity_bytes: AtomicU64,
     owners: AtomicU64,
-    hits: CachePadded<AtomicU64>,
-    misses: CachePadded<AtomicU64>,
+    hits: Counter,
+    misses: Counter,
 }
 
 /// A handle to the cache, on behalf of one owner. Cheap to clone.
@@ -105,10 +108,10 @@ impl BlockCache {
         };
         let shared = Shared {
             cache,
-            capacity_bytes,
+            capacity_bytes: AtomicU64::new(capacity_bytes),
             owners: AtomicU64::new(1),
-            hits: CachePadded::default(),
-            misses: CachePadded::default(),
+            hits: Counter::default(),
+            misses: Counter::default(),
         };
         Self { shared: Arc::new(shared), owner: 0 }
     }
@@ -128,7 +131,7 @@ impl BlockCache {
     pub(crate) fn get(&self, file: u64, offset: u64) -> Option<CacheValue> {
         let found = self.shared.cache.get(&CacheKey { owner: self.owner, file, offset });
         let counter = if found.is_some() { &self.shared.hits } else { &self.shared.misses };
-        counter.fetch_add(1, Ordering::Relaxed);
+        counter.add(1);
         found
     }
 
@@ -139,8 +142,7 @@ impl BlockCache {
 
     /// Caches an entry, unless it is too big.
     pub(crate) fn insert(&self, file: u64, offset: u64, value: CacheValue) {
-        let capacity_bytes = self.shared.capacity_bytes;
-        if value.weight_bytes() <= capacity_bytes / ENTRY_FRACTION {
+        if value.weight_bytes() <= self.capacity_bytes() / ENTRY_FRACTION {
             self.shared.cache.insert(CacheKey { owner: self.owner, file, offset }, value);
         }
     }
@@ -156,7 +158,13 @@ impl BlockCache {
 
     /// The capacity in bytes.
     pub(crate) fn capacity_bytes(&self) -> u64 {
-        self.shared.capacity_bytes
+        self.shared.capacity_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes effect with the next insertions.
+    pub(crate) fn set_capacity_bytes(&self, bytes: u64) {
+        self.shared.capacity_bytes.store(bytes, Ordering::Relaxed);
+        self.shared.cache.set_capacity(bytes);
     }
 
     /// Memory that the entries keep alive, in bytes.
@@ -166,12 +174,12 @@ impl BlockCache {
 
     /// Reads that found their block cached.
     pub(crate) fn hits(&self) -> u64 {
-        self.shared.hits.load(Ordering::Relaxed)
+        self.shared.hits.get()
     }
 
     /// Reads that did not.
     pub(crate) fn misses(&self) -> u64 {
-        self.shared.misses.load(Ordering::Relaxed)
+        self.shared.misses.get()
     }
 }
 

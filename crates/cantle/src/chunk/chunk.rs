@@ -99,10 +99,12 @@ impl Chunk {
     }
 
     /// Counts some gets for all, so that threads that read one chunk do not wait for its cache line.
-    pub fn touch_read(&self) {
-        if sampled(SAMPLED_READS) {
+    /// Returns for how many this one was counted.
+    pub fn touch_read(&self) -> Option<u64> {
+        sampled(SAMPLED_READS).then(|| {
             self.reads.fetch_add(SAMPLED_READS, Relaxed);
-        }
+            SAMPLED_READS
+        })
     }
 
     /// A scan weighs as much as some gets: it walks a part of the chunk.

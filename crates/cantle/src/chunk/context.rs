@@ -1,6 +1,7 @@
 //! What every part of one keyspace in the chunk layout works with.
 
 use super::memory_part::MemoryPart;
+use crate::cache::rows::Rows;
 use crate::order::KeyOrder;
 use crate::substrate::Substrate;
 use crate::sync::Arc;
@@ -30,6 +31,8 @@ pub struct Counters {
     pub writes: Counter,
     pub gets: Counter,
     pub scans: Counter,
+    pub gets_munk: Counter,
+    pub gets_row: Counter,
     pub gets_log_memory: Counter,
     pub gets_log_index: Counter,
     pub gets_log_search: Counter,
@@ -62,12 +65,16 @@ pub struct Context {
     options: ArcSwap<ChunkOptions>,
     pub totals: Totals,
     pub counters: Counters,
+    /// `None` under a comparator whose equal keys may differ: rows are found by their bytes.
+    pub rows: Option<Rows>,
 }
 
 impl Context {
     pub fn new(substrate: Arc<Substrate>, keyspace: u32, order: KeyOrder, options: ChunkOptions) -> Self {
         let options = ArcSwap::from_pointee(options);
-        Self { substrate, keyspace, order, options, totals: Totals::default(), counters: Counters::default() }
+        let rows = order.hashable().then(|| Rows::new(substrate.budget.rows.clone()));
+        let (totals, counters) = (Totals::default(), Counters::default());
+        Self { substrate, keyspace, order, options, totals, counters, rows }
     }
 
     pub fn options(&self) -> Guard<Arc<ChunkOptions>> {
@@ -81,7 +88,7 @@ impl Context {
 
     /// An index in memory, which counts in the store's budget.
     pub fn memory_part(&self) -> MemoryPart {
-        MemoryPart::new(self.order.clone(), self.memory_index_bytes.clone())
+        MemoryPart::new(self.order.clone(), self.budget.log_index_bytes.clone())
     }
 
     pub fn epoch(&self) -> u64 {

@@ -8,6 +8,7 @@ use super::context::Context;
 use super::memory_part::{MemoryHit, MemoryPart, Place};
 use super::segment::{Parts, Segment};
 use super::tombstone::RangeTombstone;
+use crate::cache::budget::Cost;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::filter::bloom;
@@ -176,9 +177,8 @@ impl Funk {
         sizes
     }
 
-    /// The value of `key` at version `at`, newest source first.
-    pub fn get(&self, context: &Context, key: &[u8], at: u64) -> Result<Option<Bytes>> {
-        let hash = bloom::hash(key);
+    /// The value of `key`, which has this hash, at version `at`, newest source first.
+    pub fn get(&self, context: &Context, key: &[u8], hash: u64, at: u64) -> Result<Option<Bytes>> {
         let counters = &context.counters;
         for file in &self.files {
             if !file.span.contains(&context.order, key) || !file.is_visible(at) {
@@ -203,6 +203,7 @@ impl Funk {
                     (_, Served::Table) => &counters.gets_table,
                 };
                 counter.add(1);
+                context.budget.charge(if served == Served::Table { Cost::Blocks } else { Cost::File });
                 return Ok(value);
             }
         }

@@ -5,6 +5,7 @@ use super::Chunks;
 use super::chunk::Chunk;
 use super::funk::Source;
 use super::policy::{self, ChunkSizes};
+use super::rebalance::Effort;
 use super::write::SAMPLE;
 use crate::bounds::Bounds;
 use crate::entry::Kind;
@@ -20,8 +21,8 @@ use std::ops::Bound;
 const DECAY_TICKS: u64 = 512;
 /// Rebalances submitted at a time: enough to keep the threads busy, few enough that each is still the best choice.
 const JOBS_MAX: usize = 4;
-/// Of the memory budget, what the in-memory indexes of logs may take.
-const MEMORY_INDEX_FRACTION: u64 = 4;
+/// After a rebalance that found no room, the next is tried about a third of a second later.
+const PAUSE_TICKS: u64 = 16;
 /// Chunks looked at in one tick when memory is short.
 const HAND_CHUNKS: usize = 256;
 
@@ -33,7 +34,9 @@ struct Job<'a> {
 
 impl Drop for Job<'_> {
     fn drop(&mut self) {
-        self.chunks.jobs.active.fetch_sub(1, Relaxed);
+        if self.chunks.jobs.active.fetch_sub(1, Relaxed) == 1 {
+            self.chunks.context.reserve.unjam();
+        }
         self.chunks.jobs.freeing_bytes.fetch_sub(self.freeing_bytes, Relaxed);
     }
 }
@@ -79,6 +82,8 @@ impl Chunks {
         let log_bytes = funk.files.first().map_or(0, |file| file.bytes());
         // The first file is the log that grew; the rest is looked at only when that is long enough to matter.
         if log_bytes >= policy::log_limit_bytes(&self.limits(), &self.sizes()) {
+            // Before it is submitted: whose rebalance ends, ends the jam.
+            self.context.reserve.jam_if_tight(policy::output_bytes(&self.chunk_sizes(chunk)));
             self.submit(chunk);
         }
     }
@@ -142,13 +147,18 @@ impl Chunks {
             if chunks.context.health.check_writable().is_err() || chunks.released.load(Acquire) {
                 return;
             }
-            match chunks.rebalance(&chunk) {
+            match chunks.rebalance(&chunk, Effort::Background) {
                 Ok(_) => {
                     chunks.after_rebalance(&chunk, &sizes);
                     drop(job);
                     chunks.rebalance_for_space();
                 }
                 Err(Error::Closed) => {}
+                Err(error) if error.is_no_space() => {
+                    tracing::debug!(%error, chunk = chunk.id, "no room for a rebalance");
+                    let now = chunks.jobs.ticks.load(Relaxed);
+                    chunks.jobs.pause.store(now + PAUSE_TICKS, Relaxed);
+                }
                 // The chunk is as it was; the next tick tries again.
                 Err(error) => tracing::warn!(%error, chunk = chunk.id, "rebalance failed"),
             }
@@ -194,9 +204,20 @@ impl Chunks {
         }
     }
 
+    /// On a full disk: has files freed that only wait for a checkpoint, and then what gains most.
+    fn free_space(&self, ticks: u64) {
+        if self.context.files.held_bytes() > 0 {
+            self.context.checkpoints.want();
+        }
+        if self.jobs.active.load(Relaxed) == 0
+            && ticks >= self.jobs.pause.load(Relaxed)
+            && let Some(chunk) = self.best_candidate()
+        {
+            self.submit(&chunk);
+        }
+    }
+
     fn best_candidate(&self) -> Option<Arc<Chunk>> {
-        /// A chunk of which less is garbage is not worth rewriting.
-        const GAIN_MIN: f64 = 0.02;
         let oldest = self.context.mvcc.open_versions().first().copied();
         let mut candidates = self.jobs.candidates.lock();
         for _ in 0..2 {
@@ -205,7 +226,7 @@ impl Chunks {
                     && !chunk.queued.load(Relaxed)
                     && !chunk.is_changing()
                     && !chunk.was_futile(oldest)
-                    && policy::gain(&self.chunk_sizes(&chunk)) >= GAIN_MIN
+                    && policy::gain(&self.chunk_sizes(&chunk)) >= policy::GAIN_MIN
                 {
                     return Some(chunk);
                 }
@@ -232,8 +253,11 @@ impl Chunks {
         self.brake();
         self.rebalance_for_space();
         self.purge_waiting();
-        let budget = self.context.cache.capacity_bytes() / MEMORY_INDEX_FRACTION;
-        if self.context.memory_index_bytes.load(Relaxed) > budget {
+        if self.context.reserve.is_full() {
+            self.free_space(ticks);
+        }
+        let budget = &self.context.budget;
+        if budget.log_index_bytes.load(Relaxed) > budget.log_index_limit_bytes() {
             self.free_memory();
         }
         if ticks.is_multiple_of(16) {
@@ -353,10 +377,7 @@ impl Chunks {
                     && funk.files.iter().all(|file| file.dropped.is_none())
             };
             if !sorted {
-                // Somebody else may be at it: then wait for him and look again.
-                while !self.rebalance(&chunk)? && chunk.is_changing() {
-                    crate::sync::thread::sleep(std::time::Duration::from_millis(1));
-                }
+                self.rebalance_freeing(&chunk)?;
             }
             let Some(end) = chunk.span.end.clone() else { break };
             at = Some(end);
@@ -365,6 +386,34 @@ impl Chunks {
             while self.join_if_small(&self.index.find(chunk.span.start.as_deref().unwrap_or_default()))? {}
         }
         Ok(())
+    }
+
+    /// Rebalances a chunk; where there is no room, frees what a checkpoint can free and tries again.
+    fn rebalance_freeing(&self, chunk: &Arc<Chunk>) -> Result<()> {
+        /// About as long as others need to finish what they are writing.
+        const TRIES: usize = 500;
+        let mut tries = 0;
+        loop {
+            match self.rebalance(chunk, Effort::Asked) {
+                // Somebody else may be at it: then wait for him and look again.
+                Ok(false) if chunk.is_changing() => {}
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_no_space() && !error.is_sync() && tries < TRIES => {
+                    tries += 1;
+                    if self.context.files.held_bytes() > 0 {
+                        self.context.checkpoint()?;
+                        continue;
+                    }
+                    // Others hold room, or readers hold files that a checkpoint let go.
+                    if self.jobs.active.load(Relaxed) == 0 && tries > TRIES / 10 {
+                        return Err(error);
+                    }
+                    self.context.forget_gone();
+                }
+                Err(error) => return Err(error),
+            }
+            crate::sync::thread::sleep(std::time::Duration::from_millis(1));
+        }
     }
 
     /// The share of a chunk's bytes that lies within bounds which cover it in part.

@@ -2,14 +2,17 @@
 //!
 //! Thread safety: one writer at a time (who holds the chunk's lock) inserts; any number of readers search and
 //! walk without waiting. Entries are never removed; the whole part goes when it is indexed on disk.
+//!
+//! While the chunk has a munk nobody searches its log: then operations are only *noted*, in the order of writing, and
+//! sorted in when the munk goes (`settle`) or the part is indexed on disk.
 
 use super::tombstone::RangeTombstone;
 use crate::entry::{EntryCursor, EntryRef, Kind};
 use crate::error::Result;
 use crate::mvcc::CommitCell;
 use crate::order::KeyOrder;
-use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use crossbeam_skiplist::SkipMap;
@@ -140,6 +143,7 @@ const ENTRY_BYTES: u64 = 128;
 pub struct MemoryPart {
     order: KeyOrder,
     map: SkipMap<MemoryKey, MemoryEntry>,
+    noted: Mutex<Vec<(MemoryKey, MemoryEntry)>>,
     tombstones: ArcSwap<Vec<RangeTombstone>>,
     bytes: AtomicU64,
     /// The memory of all parts there are, this one's included until it is dropped.
@@ -157,8 +161,8 @@ pub struct MemoryHit {
 impl MemoryPart {
     /// An empty part, whose memory counts in `total_bytes` for as long as anybody holds it.
     pub fn new(order: KeyOrder, total_bytes: Arc<AtomicU64>) -> Self {
-        let (map, tombstones) = (SkipMap::new(), ArcSwap::default());
-        Self { order, map, tombstones, bytes: AtomicU64::new(0), total_bytes }
+        let (map, noted, tombstones) = (SkipMap::new(), Mutex::default(), ArcSwap::default());
+        Self { order, map, noted, tombstones, bytes: AtomicU64::new(0), total_bytes }
     }
 
     fn grow(&self, bytes: u64) {
@@ -173,6 +177,21 @@ impl MemoryPart {
         self.grow(ENTRY_BYTES + key.len() as u64);
     }
 
+    /// As `insert`, where readers have a munk to look into.
+    pub fn note(&self, key: &[u8], version: u64, kind: Kind, place: Place) {
+        let memory_key =
+            MemoryKey { order: self.order.clone(), key: key.into(), version, offset: place.offset };
+        self.noted.lock().push((memory_key, MemoryEntry { kind, len: place.len, cell: None }));
+        self.grow(ENTRY_BYTES + key.len() as u64);
+    }
+
+    /// Lets readers find what was noted. Everything noted must be committed.
+    pub fn settle(&self) {
+        for (key, entry) in self.noted.lock().drain(..) {
+            self.map.insert(key, entry);
+        }
+    }
+
     pub fn insert_tombstone(&self, tombstone: RangeTombstone) {
         let mut tombstones = Vec::clone(&self.tombstones.load());
         tombstones.push(tombstone);
@@ -185,11 +204,11 @@ impl MemoryPart {
     }
 
     pub fn len(&self) -> usize {
-        self.map.len()
+        self.map.len() + self.noted.lock().len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.map.is_empty() && self.tombstones.load().is_empty()
+        self.len() == 0 && self.tombstones.load().is_empty()
     }
 
     /// The newest visible entry of `key` at or below version `at`.
@@ -201,11 +220,7 @@ impl MemoryPart {
                 return None;
             }
             if found.value().is_visible() {
-                return Some(MemoryHit {
-                    kind: found.value().kind,
-                    version: found.key().version,
-                    place: Place { offset: found.key().offset, len: found.value().len },
-                });
+                return Some(hit_of(found.key(), found.value()));
             }
             entry = found.next();
         }
@@ -220,16 +235,23 @@ impl MemoryPart {
         older.is_some_and(|entry| self.order.compare(&entry.key().key, key) == Ordering::Equal)
     }
 
-    /// Visits every entry in order. Only for a part that is not written any more.
+    /// Visits every entry in order, noted ones too. Only while nobody writes.
     pub fn for_each(&self, mut visit: impl FnMut(&[u8], MemoryHit)) {
+        let mut noted = self.noted.lock();
+        noted.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut noted = noted.iter().peekable();
         for entry in &self.map {
-            let place = Place { offset: entry.key().offset, len: entry.value().len };
-            visit(
-                &entry.key().key,
-                MemoryHit { kind: entry.value().kind, version: entry.key().version, place },
-            );
+            while let Some((key, noted)) = noted.next_if(|(key, _)| key < entry.key()) {
+                visit(&key.key, hit_of(key, noted));
+            }
+            visit(&entry.key().key, hit_of(entry.key(), entry.value()));
         }
+        noted.for_each(|(key, entry)| visit(&key.key, hit_of(key, entry)));
     }
+}
+
+fn hit_of(key: &MemoryKey, entry: &MemoryEntry) -> MemoryHit {
+    MemoryHit { kind: entry.kind, version: key.version, place: Place { offset: key.offset, len: entry.len } }
 }
 
 impl Drop for MemoryPart {
@@ -259,11 +281,7 @@ impl<F: FnMut(Place) -> Result<Bytes> + Send> MemoryCursor<F> {
         {
             entry = if forward { found.next() } else { found.prev() };
         }
-        self.current = entry.map(|found| {
-            let place = Place { offset: found.key().offset, len: found.value().len };
-            let hit = MemoryHit { kind: found.value().kind, version: found.key().version, place };
-            (found.key().key.clone(), hit)
-        });
+        self.current = entry.map(|found| (found.key().key.clone(), hit_of(found.key(), found.value())));
     }
 
     fn step(&mut self, forward: bool) {
@@ -320,5 +338,34 @@ impl<F: FnMut(Place) -> Result<Bytes> + Send> EntryCursor for MemoryCursor<F> {
             Some((_, hit)) if hit.kind == Kind::Put => (self.read)(hit.place),
             _ => Ok(Bytes::new()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(part: &MemoryPart) -> Vec<(Vec<u8>, u64)> {
+        let mut entries = Vec::new();
+        part.for_each(|key, hit| entries.push((key.to_vec(), hit.version)));
+        entries
+    }
+
+    #[test]
+    fn what_is_noted_stands_in_order_and_is_found_once_it_is_settled() {
+        let part = MemoryPart::new(KeyOrder::Bytewise, Arc::default());
+        let place = |offset| Place { offset, len: 1 };
+        part.insert(b"b", 1, Kind::Put, place(1), None);
+        part.note(b"c", 1, Kind::Put, place(2));
+        part.note(b"a", 2, Kind::Put, place(3));
+        part.note(b"b", 3, Kind::Put, place(4));
+        let all = [(b"a".to_vec(), 2), (b"b".to_vec(), 3), (b"b".to_vec(), 1), (b"c".to_vec(), 1)];
+        assert_eq!(entries(&part), all);
+        assert_eq!(part.len(), 4);
+        assert_eq!(part.get(b"b", u64::MAX).map(|hit| hit.version), Some(1), "readers have a munk");
+        part.settle();
+        assert_eq!(part.get(b"b", u64::MAX).map(|hit| hit.version), Some(3));
+        assert_eq!(part.get(b"b", 2).map(|hit| hit.version), Some(1));
+        assert_eq!(entries(&part), all);
     }
 }

@@ -55,6 +55,7 @@ mod write;
 
 use crate::bounds::Bounds;
 use crate::error::Result;
+use crate::filter::bloom;
 use crate::layout::{Layout, Op, PairCursor, PreparedWrite, ReadSet};
 use crate::mvcc::SnapshotGuard;
 use crate::stats::{ChunkInfo, GetsServed, KeyspaceStats, Report};
@@ -97,6 +98,8 @@ struct Jobs {
     /// Chunks with dropped files that a snapshot still needed.
     waiting: Mutex<HashMap<u64, Weak<Chunk>>>,
     ticks: AtomicU64,
+    /// After a rebalance that found no room, none is tried to free space before this tick.
+    pause: AtomicU64,
     /// When memory is short, logs are indexed on disk from here on.
     hand: Mutex<Option<Bytes>>,
     /// Chunks are looked over from here on.
@@ -110,6 +113,8 @@ impl Chunks {
             chunk_bytes: options.chunk_bytes,
             space_amplification: options.space_amplification,
             log_bytes: options.log_bytes,
+            // The table that the log is merged into takes the other half.
+            log_bytes_max: self.context.reserve.rebalance_bytes_max() / 2,
         }
     }
 
@@ -142,6 +147,24 @@ impl Chunks {
         view.iter().next().map(|(_, chunk)| chunk.clone()).unwrap_or_else(|| self.index.find(b""))
     }
 
+    /// A get in a chunk that is not in memory: from its row, or its files.
+    fn get_cold(&self, chunk: &Chunk, key: &[u8], at: u64) -> Result<Option<Bytes>> {
+        let context = &self.context;
+        let hash = bloom::hash(key);
+        let rows = context.rows.as_ref().filter(|_| at == u64::MAX);
+        if let Some(value) = rows.and_then(|rows| rows.get(key, hash)) {
+            context.counters.gets_row.add(1);
+            return Ok(Some(value));
+        }
+        // Before the files are looked at: who changes them meanwhile outdates it.
+        let stamp = rows.and_then(|rows| rows.stamp(hash));
+        let value = chunk.funk.load().get(context, key, hash, at)?;
+        if let (Some(rows), Some(stamp), Some(value)) = (rows, stamp, &value) {
+            rows.insert(key, stamp, value);
+        }
+        Ok(value)
+    }
+
     fn next_id(&self) -> u64 {
         self.next_chunk.fetch_add(1, Relaxed)
     }
@@ -165,9 +188,10 @@ impl Layout for Chunks {
     fn get(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
         self.context.counters.gets.add(1);
         let chunk = self.index.find(key);
-        chunk.touch_read();
-        let funk = chunk.funk.load();
-        funk.get(&self.context, key, at)
+        if let Some(reads) = chunk.touch_read() {
+            self.context.budget.count_reads(reads);
+        }
+        self.get_cold(&chunk, key, at)
     }
 
     fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor> {
@@ -216,6 +240,8 @@ impl Layout for Chunks {
             gets: of(&counters.gets),
             scans: of(&counters.scans),
             gets_served: GetsServed {
+                munk: of(&counters.gets_munk),
+                row: of(&counters.gets_row),
                 log_memory: of(&counters.gets_log_memory),
                 log_index: of(&counters.gets_log_index),
                 log_search: of(&counters.gets_log_search),

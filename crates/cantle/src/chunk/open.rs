@@ -95,6 +95,7 @@ impl Chunks {
             released: AtomicBool::new(false),
         });
         chunks.account(&FunkSizes::default(), &sizes);
+        chunks.expect_rebalances();
         chunks.jobs.waiting.lock().extend(dropped);
         Ok(chunks)
     }

@@ -10,9 +10,9 @@ use crate::error::Result;
 use crate::files::StoreFile;
 use crate::format::header::FileKind;
 use crate::order::KeyOrder;
-use crate::substrate::TableHandle;
+use crate::substrate::{Grant, TableHandle};
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableBuilder;
 use bytes::Bytes;
 
@@ -54,13 +54,17 @@ impl Piece {
     }
 }
 
-pub struct Output<'a> {
+/// When the estimate was too low, room is asked for in steps of this many bytes.
+const ROOM_STEP_BYTES: u64 = 64 << 10;
+
+pub struct Output<'a, 'r> {
     context: &'a Context,
     /// No version is below this one.
     base_version: u64,
     /// How long each table should be.
     target_bytes: u64,
-    growing_bytes: &'a AtomicI64,
+    /// What may be written.
+    grant: &'a mut Grant<'r>,
     pieces: Vec<Piece>,
     current: Option<Current>,
     /// Where the next table begins.
@@ -79,18 +83,13 @@ struct Current {
     growing: i64,
 }
 
-impl<'a> Output<'a> {
-    pub fn new(
-        context: &'a Context,
-        base_version: u64,
-        target_bytes: u64,
-        growing_bytes: &'a AtomicI64,
-    ) -> Self {
+impl<'a, 'r> Output<'a, 'r> {
+    pub fn new(context: &'a Context, base_version: u64, target_bytes: u64, grant: &'a mut Grant<'r>) -> Self {
         Self {
             context,
             base_version,
             target_bytes,
-            growing_bytes,
+            grant,
             pieces: Vec::new(),
             current: None,
             start: None,
@@ -175,7 +174,12 @@ impl<'a> Output<'a> {
         current.bytes += entries.bytes();
         let grown = current.builder.bytes_estimate() as i64 - current.growing;
         current.growing += grown;
-        self.growing_bytes.fetch_add(grown, Relaxed);
+        let growing_bytes = current.growing as u64;
+        self.context.totals.growing_bytes.fetch_add(grown, Relaxed);
+        let missing_bytes = growing_bytes.saturating_sub(self.grant.left_bytes());
+        if missing_bytes > 0 {
+            self.grant.extend(missing_bytes.next_multiple_of(ROOM_STEP_BYTES))?;
+        }
         self.last_key = Some(entries.key.clone());
         Ok(())
     }
@@ -186,9 +190,10 @@ impl<'a> Output<'a> {
             return Ok(());
         };
         let finished = builder.finish(true);
-        self.growing_bytes.fetch_sub(growing, Relaxed);
+        self.context.totals.growing_bytes.fetch_sub(growing, Relaxed);
         let meta = finished.inspect_err(|_| self.context.files.discard(&file))?;
         file.set_bytes(meta.file_bytes);
+        self.grant.redeem(meta.file_bytes);
         self.context.counters.table_bytes_written.add(meta.file_bytes);
         let table = Arc::new(TableHandle {
             file,
@@ -203,11 +208,11 @@ impl<'a> Output<'a> {
     }
 }
 
-impl Drop for Output<'_> {
+impl Drop for Output<'_, '_> {
     fn drop(&mut self) {
         // After an error: what was written is of no use.
         if let Some(current) = self.current.take() {
-            self.growing_bytes.fetch_sub(current.growing, Relaxed);
+            self.context.totals.growing_bytes.fetch_sub(current.growing, Relaxed);
             self.context.files.discard(&current.file);
         }
         for piece in self.pieces.drain(..) {

@@ -35,6 +35,8 @@ pub struct Limits {
     pub chunk_bytes: u64,
     pub space_amplification: f64,
     pub log_bytes: Option<u64>,
+    /// Where space is short, the longest log that a rebalance finds room to sort.
+    pub log_bytes_max: u64,
 }
 
 /// Why a chunk is rebalanced.
@@ -65,7 +67,10 @@ const BOUNDED_BYTES_MIN: u64 = 4 << 20;
 /// a small one soon has several chunks, and a large one writes inserts little more than twice.
 pub fn log_limit_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
     let chunk = limits.chunk_bytes;
-    limits.log_bytes.unwrap_or_else(|| (keyspace.live_bytes / 32).clamp(chunk, LOG_CHUNKS_MAX * chunk))
+    limits.log_bytes.unwrap_or_else(|| {
+        let wanted = (keyspace.live_bytes / 32).clamp(chunk, LOG_CHUNKS_MAX * chunk);
+        wanted.min(limits.log_bytes_max.max(chunk))
+    })
 }
 
 /// Whether a chunk is due for its own sake.
@@ -120,11 +125,21 @@ pub fn excess(limits: &Limits, keyspace: &KeyspaceSizes) -> f64 {
     disk.saturating_sub(allowed) as f64 / allowed as f64
 }
 
+/// A chunk that gains less is not worth rewriting.
+pub const GAIN_MIN: f64 = 0.02;
+
 /// How much a rebalance of the chunk frees per byte that it writes.
 pub fn gain(chunk: &ChunkSizes) -> f64 {
     let total = (chunk.table_bytes + chunk.log_bytes) as f64;
     let garbage = (chunk.garbage_bytes as f64).min(total);
     garbage / (total - garbage + 4096.0)
+}
+
+/// About how much a rebalance of the chunk writes: what is live, an eighth for filter, index and headers, and the
+/// rest of the last pages.
+pub fn output_bytes(chunk: &ChunkSizes) -> u64 {
+    let live = (chunk.table_bytes + chunk.log_bytes).saturating_sub(chunk.garbage_bytes);
+    if live == 0 { 0 } else { live + live / 8 + (16 << 10) }
 }
 
 /// Bytes of obsolete files beyond which the next checkpoint is brought forward.

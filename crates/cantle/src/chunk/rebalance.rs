@@ -16,7 +16,7 @@ use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::manifest::Edit;
 use crate::mvcc::Keep;
-use crate::substrate::TableHandle;
+use crate::substrate::{Grant, TableHandle};
 use crate::sync::Arc;
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -32,6 +32,15 @@ pub struct Input {
     keep: Keep,
 }
 
+/// Who wants a rebalance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// Maintenance: it takes from the reserve only if that frees space, or keeps a log from becoming too long.
+    Background,
+    /// The user.
+    Asked,
+}
+
 /// A table that lies apart from a chunk's logs.
 struct Apart {
     table: Arc<TableHandle>,
@@ -43,20 +52,23 @@ struct Apart {
 
 impl Chunks {
     /// Rebalances a chunk; false if somebody else does already, or there is nothing to do.
-    pub fn rebalance(&self, chunk: &Arc<Chunk>) -> Result<bool> {
+    ///
+    /// It begins only if there is room for what it will write; one that frees something may use the part of the
+    /// reserve kept for that. A sync of a new table that fails turns the store read-only (but see
+    /// `Error::sync_unreferenced`).
+    pub fn rebalance(&self, chunk: &Arc<Chunk>, effort: Effort) -> Result<bool> {
         let Some(_change) = chunk.begin_change() else { return Ok(false) };
+        // Before the log is sealed: another one takes space, too.
+        let mut grant = self.room_for(chunk, effort)?;
         let Some(input) = self.seal(chunk)? else { return Ok(false) };
         let merges = input.funk.files.iter().any(|file| file.dropped.is_none());
         if !merges && !input.purges {
             return Ok(false);
         }
-        // What frees space may use what is set aside for that.
-        let pieces = self.context.reserve.with(|| self.merge_files(&input)).inspect_err(|error| {
-            // Its sync found the disk full. The tables are discarded, so the next rebalance may try again.
-            if error.is_no_space() {
-                self.context.reserve.give_back();
-            }
-        })?;
+        let merged = self.merge_files(&input, &mut grant);
+        let pieces = merged.map_err(|error| self.context.checked(error))?;
+        // What was written is in the file system's books.
+        drop(grant);
         let cancel = |pieces: &[Piece]| pieces.iter().for_each(|piece| piece.discard(&self.context));
         let flipped = self.context.reserve.with(|| {
             if pieces.len() > 1 {
@@ -74,6 +86,20 @@ impl Chunks {
             self.context.counters.rebalances.add(1);
         }
         Ok(true)
+    }
+
+    fn room_for(&self, chunk: &Chunk, effort: Effort) -> Result<Grant<'_>> {
+        let sizes = self.chunk_sizes(chunk);
+        let may_use_reserve = effort == Effort::Asked
+            || policy::gain(&sizes) >= policy::GAIN_MIN
+            // Left to grow, it might never find room.
+            || policy::due(&sizes, &self.limits(), &self.sizes()) == Some(policy::Why::LogFull);
+        self.context.reserve.grant(policy::output_bytes(&sizes), may_use_reserve)
+    }
+
+    /// Tells the reserve how much a rebalance may have to write: a table half too long, and as much of a log.
+    pub fn expect_rebalances(&self) {
+        self.context.reserve.expect(3 * self.limits().chunk_bytes);
     }
 
     /// Diverts puts to a new segment and takes stock of everything before.
@@ -95,12 +121,12 @@ impl Chunks {
         Ok(Some(Input { funk, kept, purges, keep: Keep::new(open) }))
     }
 
-    fn merge_files(&self, input: &Input) -> Result<Vec<Piece>> {
+    fn merge_files(&self, input: &Input, grant: &mut Grant<'_>) -> Result<Vec<Piece>> {
         let Some(apart) = self.table_apart(input)? else {
-            return self.merge_into_tables(input, |file| file.dropped.is_none());
+            return self.merge_into_tables(input, grant, |file| file.dropped.is_none());
         };
         // Sequential inserts: the log continues the table, which need not be written again.
-        let mut pieces = self.merge_into_tables(input, |file| {
+        let mut pieces = self.merge_into_tables(input, grant, |file| {
             file.dropped.is_none() && matches!(file.source, Source::Log(_))
         })?;
         let piece = Piece { start: None, table: apart.table, reused: true };
@@ -158,7 +184,12 @@ impl Chunks {
         })
     }
 
-    fn merge_into_tables(&self, input: &Input, take: impl Fn(&FileRef) -> bool) -> Result<Vec<Piece>> {
+    fn merge_into_tables(
+        &self,
+        input: &Input,
+        grant: &mut Grant<'_>,
+        take: impl Fn(&FileRef) -> bool,
+    ) -> Result<Vec<Piece>> {
         let context = &self.context;
         let mut base_version = u64::MAX;
         let mut bytes = 0;
@@ -183,7 +214,7 @@ impl Chunks {
         // The estimate may be off: no table becomes much longer than a chunk should be.
         let target_bytes =
             if count == 1 { limits.chunk_bytes + limits.chunk_bytes / 2 } else { live_bytes / count };
-        let mut output = Output::new(context, base_version, target_bytes, &context.totals.growing_bytes);
+        let mut output = Output::new(context, base_version, target_bytes, grant);
         let mut merged = Merged::new(context, &input.funk, true, take)?;
         merged.cursor.seek_to_first()?;
         while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {

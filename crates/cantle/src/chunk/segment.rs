@@ -26,7 +26,7 @@ use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::{RecordFile, record_payload};
 use crate::manifest::SegmentEdit;
 use crate::order::KeyOrder;
-use crate::substrate::DirtyLog;
+use crate::substrate::{DirtyLog, Promise};
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -36,6 +36,9 @@ use crate::table::block::Block;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use crossbeam_skiplist::SkipMap;
+
+/// What a file takes at least of most file systems.
+const PAGE_BYTES: u64 = 4096;
 
 /// The parts of a segment, newest first.
 pub struct Parts {
@@ -73,6 +76,8 @@ struct Tail {
     records: SkipMap<u64, Bytes>,
     flushed: AtomicU64,
     flushing: Mutex<()>,
+    /// Space for these records.
+    promise: Option<Promise>,
 }
 
 impl Segment {
@@ -80,8 +85,9 @@ impl Segment {
     pub fn create(file: Arc<StoreFile>, header: FileHeader, context: &Context) -> Self {
         let order = context.order.clone();
         let parts = Parts { header, memory: Some(Arc::new(context.memory_part())), indexed: Vec::new() };
-        let segment =
+        let mut segment =
             Self::unloaded(file, order, SegmentEdit { len: HEADER_BYTES, ..SegmentEdit::default() }, false);
+        segment.tail.promise = Some(context.reserve.no_promise());
         segment.parts.store(Arc::new(Some(Arc::new(parts))));
         segment
     }
@@ -359,6 +365,18 @@ impl Segment {
         }
     }
 
+    /// Takes over the promise of space for records that were buffered.
+    pub fn take_promise(&self, from: &Promise, bytes: u64) {
+        if let Some(promise) = &self.tail.promise {
+            from.hand_over(bytes, promise);
+        }
+    }
+
+    /// The page that the first record to be promised space may begin in vain.
+    pub fn unpromised_page(&self) -> u64 {
+        if self.len() == HEADER_BYTES { PAGE_BYTES } else { 0 }
+    }
+
     /// In a buffered segment everything from `offset` on is in memory until it is flushed.
     pub fn begin_buffering(&self) {
         self.tail.flushed.store(HEADER_BYTES, Release);
@@ -379,6 +397,10 @@ impl Segment {
         }
         let handle = self.file.handle()?;
         handle.write_at(&bytes, start).map_err(|e| Error::io("append to", &self.file.path, e))?;
+        if let Some(promise) = &self.tail.promise {
+            let page = if start == HEADER_BYTES { PAGE_BYTES } else { 0 };
+            promise.redeem(bytes.len() as u64 + page);
+        }
         // Readers look at `flushed` first: below it they read the file.
         let flushed = start + bytes.len() as u64;
         self.tail.flushed.store(flushed, Release);

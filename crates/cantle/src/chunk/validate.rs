@@ -6,13 +6,14 @@
 //! (newest first, with the filters) and ranges are walked, versions only. So the cost goes with what was written
 //! since the snapshot, not with what was read.
 //!
-//! Newer versions are always in the funk, as every put is logged, whatever memory may hold besides.
+//! Newer versions are always in the funk, as every put is logged, whatever memory may hold besides. Those that a log has
+//! only noted so far are sorted in first.
 
 use super::chunk::Chunk;
 use super::context::Context;
 use super::funk::{FileRef, Funk, Source, find_indexed, search_part};
 use super::merged::Merged;
-use super::segment::Segment;
+use super::segment::{Parts, Segment};
 use super::tombstone::RangeTombstone;
 use crate::bounds::Bounds;
 use crate::error::Result;
@@ -87,12 +88,21 @@ fn key_changed(context: &Context, funk: &Funk, key: &[u8], since: u64) -> Result
     Ok(false)
 }
 
+/// The parts of a log, in which everything written can be found: nobody is writing.
+fn settled_parts(context: &Context, segment: &Segment) -> Result<Arc<Parts>> {
+    let parts = segment.parts(context)?;
+    if let Some(memory) = &parts.memory {
+        memory.settle();
+    }
+    Ok(parts)
+}
+
 /// The newest version of a key in a log, as its own entry or as a range delete.
 fn newest_in_log(context: &Context, segment: &Segment, key: &[u8], hash: u64) -> Result<Option<u64>> {
     let covering = |tombstones: &[RangeTombstone]| {
         tombstones.iter().filter(|t| t.covers(&context.order, key)).map(|t| t.version).max()
     };
-    let parts = segment.parts(context)?;
+    let parts = settled_parts(context, segment)?;
     if let Some(memory) = &parts.memory {
         let newest = memory.get(key, u64::MAX).map(|hit| hit.version).max(covering(&memory.tombstones()));
         if newest.is_some() {
@@ -130,6 +140,11 @@ fn span_changed(context: &Arc<Context>, funk: &Funk, span: &Bounds, since: u64) 
     let overlaps = |file: &FileRef| file.may_be_newer(since) && file.span.overlaps(order, span);
     if let Some(file) = funk.files.iter().find(|file| file.dropped.is_some() && overlaps(file)) {
         return Ok(Some(intersect_bounds(order, span, &bounds_of(&file.span))));
+    }
+    for file in funk.files.iter().filter(|file| overlaps(file)) {
+        if let Source::Log(segment) = &file.source {
+            settled_parts(context, segment)?;
+        }
     }
     // Those that were dropped hold nothing newer.
     let mut merged = Merged::new(context, funk, false, |file| file.dropped.is_none() && overlaps(file))?;
@@ -174,5 +189,37 @@ impl Merged {
             let deleted = intersect_bounds(order, span, &deleted);
             (!is_empty_range(order, &deleted)).then_some(deleted)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::memory_part::Place;
+    use crate::entry::Kind;
+    use crate::options::Options;
+    use crate::vfs::MemVfs;
+
+    #[test]
+    fn what_a_log_has_only_noted_is_a_conflict() {
+        for by_range in [false, true] {
+            let db = Options::new().vfs(Arc::new(MemVfs::new())).open("store").unwrap();
+            db.put("a", "").unwrap();
+            let mut tx = db.transaction();
+            if by_range {
+                assert!(tx.range("b".."c").next().is_none());
+            } else {
+                assert!(!tx.contains_key("b").unwrap());
+            }
+            tx.put("d", "").unwrap();
+            let chunks = db.chunks_for_test();
+            let (version, chunk) = (chunks.context.mvcc.current(), chunks.index.find(b"b"));
+            let segment = chunk.funk.load().logs().next().unwrap().clone();
+            let memory = segment.loaded().unwrap().memory.clone().unwrap();
+            memory.note(b"b", version, Kind::Delete, Place { offset: segment.len(), len: 0 });
+            segment.note_version(version);
+            chunk.note_version(version);
+            assert!(tx.commit().is_err_and(|error| error.is_conflict()), "by range: {by_range}");
+        }
     }
 }

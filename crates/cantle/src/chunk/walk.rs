@@ -4,6 +4,7 @@ use super::Chunks;
 use super::chunk::Chunk;
 use super::merged::Merged;
 use crate::bounds::Bounds;
+use crate::cache::budget::Cost;
 use crate::entry::Kind;
 use crate::error::Result;
 use crate::layout::PairCursor;
@@ -41,6 +42,8 @@ impl Walk {
         let funk = chunk.funk.load_full();
         let merged = Merged::new(&self.chunks.context, &funk, false, |file| file.is_visible(at))?;
         chunk.touch_scan();
+        self.chunks.context.budget.count_reads(1);
+        self.chunks.context.budget.charge(Cost::Merge);
         self.chunk = Some(Open { span: chunk.span.clone(), chunk, merged });
         Ok(())
     }

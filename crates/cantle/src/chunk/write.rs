@@ -13,15 +13,18 @@ use super::memory_part::Place;
 use super::segment::Segment;
 use super::tombstone::RangeTombstone;
 use crate::bounds::{Bounds, encode_bounds};
+use crate::cache::rows::Stripe;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
+use crate::filter::bloom;
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
-use crate::log::encode_record;
+use crate::log::{encode_record, record_bytes_max};
 use crate::manifest::Edit;
 use crate::mvcc::{CommitCell, KeySpan};
 use crate::options::Durability;
 use crate::order::KeyOrder;
+use crate::substrate::Promise;
 use crate::sync::{
     Arc,
     atomic::Ordering::{Acquire, Relaxed},
@@ -39,6 +42,8 @@ const PART_FRACTION: u64 = 16;
 const PART_ENTRIES_MAX: usize = 32 << 10;
 /// Buffered records are written once there is this much of them.
 const BUFFER_BYTES_MAX: u64 = 1 << 20;
+/// What stands around an operation in a record: kind, version, batch, two lengths.
+const OP_BYTES_MAX: usize = 1 + 4 * 10;
 /// Every so many puts one is looked up, to estimate how many overwrite something.
 pub const SAMPLE: u64 = 8;
 
@@ -52,6 +57,8 @@ pub struct Write<'a> {
     units: Vec<Unit>,
     /// The manifest was told which chunks are dropped.
     drop_told: bool,
+    /// Space for what is buffered.
+    promise: Option<Promise>,
 }
 
 /// What is written to one chunk.
@@ -85,12 +92,16 @@ impl<'a> Write<'a> {
         if chunks.released.load(Acquire) {
             return Err(Error::NoKeyspace("(dropped)".into()));
         }
-        let mut write = Self { chunks, ops, reads, units: Vec::new(), drop_told: false };
+        let mut write = Self { chunks, ops, reads, units: Vec::new(), drop_told: false, promise: None };
         // Until no chunk was split or merged between finding and locking it.
         while !write.lock()? {
             if chunks.released.load(Acquire) {
                 return Err(Error::NoKeyspace("(dropped)".into()));
             }
+        }
+        if chunks.context.durability == Durability::Buffered {
+            // Memory holds no more than can be written.
+            write.promise = Some(chunks.context.reserve.promise(write.buffered_bytes_max())?);
         }
         Ok(write)
     }
@@ -167,6 +178,27 @@ impl<'a> Write<'a> {
             published: false,
         });
         Ok(true)
+    }
+
+    /// Marks the cached rows of what is written: before it shows, and once it does.
+    fn outdate_rows(&self, mark: impl Fn(&Stripe)) {
+        let Some(rows) = &self.chunks.context.rows else { return };
+        for op in self.ops {
+            mark(if op.bounds.is_some() { rows.of_all() } else { rows.of_key(bloom::hash(&op.key)) });
+        }
+    }
+
+    /// How many bytes of records a flush may have to write, the pages that they begin included.
+    fn buffered_bytes_max(&self) -> u64 {
+        let op = |op: &Op| {
+            let bounds = op.bounds.as_ref().map_or(0, |bounds| encode_bounds(bounds).len());
+            (record_bytes_max(OP_BYTES_MAX + op.key.len() + op.value.len() + bounds)) as u64
+        };
+        let unit = |unit: &Unit| {
+            let page = unit.guard.active.as_ref().map_or(0, |active| active.segment.unpromised_page());
+            page + unit.ops.iter().map(|&index| op(&self.ops[index])).sum::<u64>()
+        };
+        self.units.iter().filter(|unit| unit.effect == Effect::Log).map(unit).sum()
     }
 
     fn units_to(&mut self, effect: Effect) -> impl Iterator<Item = &mut Unit> {
@@ -259,10 +291,11 @@ impl PreparedWrite for Write<'_> {
         let user_bytes: usize = self.ops.iter().map(|op| op.key.len() + op.value.len()).sum();
         counters.user_bytes_written.add(user_bytes as u64);
         counters.writes.add(self.ops.len() as u64);
+        self.outdate_rows(Stripe::enter);
         for unit in &mut self.units {
             unit.note_version();
             match unit.effect {
-                Effect::Log => unit.publish(self.chunks, self.ops, cell),
+                Effect::Log => unit.publish(self.chunks, self.ops, cell, self.promise.as_ref()),
                 Effect::Drop => unit.publish_drop(self.chunks, cell),
                 Effect::Nothing => {}
             }
@@ -270,6 +303,7 @@ impl PreparedWrite for Write<'_> {
     }
 
     fn settle(&mut self) {
+        self.outdate_rows(Stripe::leave);
         for unit in &mut self.units {
             if let Err(error) = unit.settle(self.chunks) {
                 // The part stays in memory, where it serves as well; indexing is tried again.
@@ -341,7 +375,7 @@ impl Unit {
         }
     }
 
-    fn publish(&mut self, chunks: &Chunks, ops: &[Op], cell: Option<&CommitCell>) {
+    fn publish(&mut self, chunks: &Chunks, ops: &[Op], cell: Option<&CommitCell>, promise: Option<&Promise>) {
         let Some(active) = &mut self.guard.active else { return };
         let segment = active.segment.clone();
         let Some(memory) = segment.loaded().and_then(|parts| parts.memory.clone()) else { return };
@@ -364,6 +398,9 @@ impl Unit {
         }
         let written = self.new_end - active.end;
         active.end = self.new_end;
+        if let Some(promise) = promise {
+            segment.take_promise(promise, written + segment.unpromised_page());
+        }
         segment.set_len(self.new_end);
         segment.user_bytes.fetch_add(user_bytes, Relaxed);
         segment.puts.fetch_add(puts, Relaxed);

@@ -64,6 +64,12 @@ impl Db {
         Ok(Self { handle: Arc::new(Handle { store }) })
     }
 
+    /// The chunks of the default keyspace.
+    #[cfg(test)]
+    pub(crate) fn chunks_for_test(&self) -> Arc<crate::chunk::Chunks> {
+        self.own().chunks.clone()
+    }
+
     /// The keyspace that the operations work on.
     pub(super) fn own(&self) -> &Arc<KeyspaceInner> {
         &self.handle.store.default

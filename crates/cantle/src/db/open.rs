@@ -30,7 +30,8 @@ use crate::options::{Compression, Durability, KeyspaceOptions, Layout, Options};
 use crate::order::{BYTEWISE, KeyOrder};
 use crate::substrate::vouch::{Vouch, may_deceive, outlived};
 use crate::substrate::{
-    Checkpoints, DirtySet, Health, Recovery, Reserve, Substrate, Tables, VERSIONS_PER_CHECKPOINT,
+    Checkpoints, DirtySet, Health, REBALANCE_RESERVE_FILE, RESERVE_FILE, Recovery, Reserve, Substrate,
+    Tables, VERSIONS_PER_CHECKPOINT,
 };
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::time::now;
@@ -66,14 +67,56 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
         create_directories(&*vfs, path)?;
     }
     let lock = take_lock(&*vfs, path, &options)?;
+    // After a failed sync no file can be trusted before the failure is known to have been revoked.
+    let is_full = |error: &Error| error.is_no_space() && !error.is_sync();
     // Nothing on disk changes in a store that is opened for reading: recovery happens in memory.
-    let vfs: Arc<dyn Vfs> = if options.read_only { Arc::new(OverlayVfs::new(vfs)) } else { vfs };
+    let in_memory = |vfs: &Arc<dyn Vfs>| -> Arc<dyn Vfs> { Arc::new(OverlayVfs::new(vfs.clone())) };
+    let store = if options.read_only {
+        open_locked(path, &options, in_memory(&vfs), started)
+    } else {
+        match open_locked(path, &options, vfs.clone(), started) {
+            Err(error) if is_full(&error) && give_back_reserve(&*vfs, path) => {
+                tracing::warn!(%error, "the disk is full: opening with the space set aside");
+                open_locked(path, &options, vfs.clone(), started)
+            }
+            done => done,
+        }
+        .or_else(|error| {
+            if !is_full(&error) || !matches!(look(&*vfs, path)?, Found::Store { .. }) {
+                return Err(error);
+            }
+            // What failed left the last checkpoint and the journal as they were, as a power failure would have.
+            let reading = Options { read_only: true, ..options.clone() };
+            let store = open_locked(path, &reading, in_memory(&vfs), started)?;
+            store.substrate.health.fail(format!(
+                "{error}; what the last process left could be recovered in memory only: free space, then reopen the store"
+            ));
+            Ok(store)
+        })
+    }?;
+    *store.lock.lock() = lock;
+    Ok(store)
+}
+
+/// Opens or creates the store at `path`, which nobody else uses.
+fn open_locked(
+    path: &Path,
+    options: &Options,
+    vfs: Arc<dyn Vfs>,
+    started: crate::sync::time::Instant,
+) -> Result<Arc<Store>> {
     // Somebody may have created or changed the store before the lock was ours.
     let opened = match look(&*vfs, path)? {
-        Found::Nothing => create(vfs, path, &options)?,
-        Found::Store { manifest } => recover(vfs, path, manifest, &options)?,
+        Found::Nothing => create(vfs, path, options)?,
+        Found::Store { manifest } => recover(vfs, path, manifest, options)?,
     };
-    assemble(path, options, opened, lock, started)
+    assemble(path, options.clone(), opened, started)
+}
+
+/// Gives the file system what an earlier opening kept aside; false if there was nothing.
+fn give_back_reserve(vfs: &dyn Vfs, path: &Path) -> bool {
+    let removed = [REBALANCE_RESERVE_FILE, RESERVE_FILE].map(|name| vfs.remove(&path.join(name)).is_ok());
+    removed.contains(&true)
 }
 
 /// Creates a directory and the missing ones above it, all durable when this returns, even if somebody made them
@@ -152,7 +195,7 @@ struct Opened {
 fn create(vfs: Arc<dyn Vfs>, path: &Path, options: &Options) -> Result<Opened> {
     let start = StartEdit { epoch: 1, first_version: 1, ..StartEdit::default() };
     let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), random::u128(), start.epoch, 1));
-    let vouch = Vouch::begin(&*vfs, path, start.epoch, options.durability != Durability::Buffered, false)?;
+    let vouch = Vouch::begin(&vfs, path, start.epoch, options.durability != Durability::Buffered, false)?;
     let checkpoint = CheckpointEdit {
         ceiling: VERSIONS_PER_CHECKPOINT,
         next_file: 2,
@@ -267,7 +310,7 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     };
     // Until the journal was replayed, this epoch is no whole. In a buffered store a checkpoint takes over first.
     let vouched = outlived || (options.durability != Durability::Buffered && replay.is_empty());
-    let vouch = Vouch::begin(&*vfs, path, epoch, vouched, outlived)?;
+    let vouch = Vouch::begin(&vfs, path, epoch, vouched, outlived)?;
 
     state.apply(Edit::Start(start.clone())).map_err(malformed)?;
     let mut referenced: HashSet<u64> = checkpoint_files.iter().map(|&(_, id)| id).collect();
@@ -323,7 +366,6 @@ fn assemble(
     path: &Path,
     options: Options,
     opened: Opened,
-    lock: Option<Box<dyn VfsLock>>,
     started: crate::sync::time::Instant,
 ) -> Result<Arc<Store>> {
     let runtime = Runtime::of(&options)?;
@@ -333,12 +375,15 @@ fn assemble(
     let first_version = recovery.first_version;
     // A keyspace that was created behind the last checkpoint has a number of its own, too.
     let newest_keyspace = states.keys().next_back().copied().unwrap_or(0);
+    let health = Arc::new(Health::default());
+    let failed = health.clone();
+    manifest.on_doubt(move |reason| failed.fail(reason));
     let substrate = Arc::new(Substrate {
         journal: Journal::new(files.clone(), journals),
         mvcc: Arc::new(Mvcc::new(first_version)),
-        cache: runtime.cache.for_owner(runtime.cache.next_owner()),
+        cache: runtime.budget.blocks.for_owner(runtime.budget.blocks.next_owner()),
         tables: Tables::new(),
-        health: Health::default(),
+        health: health.clone(),
         dirty: DirtySet::default(),
         checkpoints: Checkpoints::new(checkpoint.version, checkpoint.next_keyspace.max(newest_keyspace + 1)),
         reserve: if options.read_only { Reserve::none() } else { Reserve::new(files.clone()) },
@@ -347,7 +392,7 @@ fn assemble(
         throttle: Throttle::default(),
         durability: options.durability,
         read_only: options.read_only,
-        memory_index_bytes: runtime.memory_index_bytes.clone(),
+        budget: runtime.budget.clone(),
         next_batch: AtomicU64::new(next_batch),
         files,
         manifest,
@@ -391,7 +436,6 @@ fn assemble(
         default,
         keyspaces: RwLock::new(keyspaces),
         dropped: Mutex::new(dropped),
-        budget_bytes: runtime.budget_bytes,
         open_time: started.elapsed(),
         write_longest_nanos: AtomicU64::new(0),
         transactions: TransactionCounters::default(),
@@ -402,12 +446,22 @@ fn assemble(
         options,
         substrate,
         closing: Mutex::new(()),
-        lock: Mutex::new(lock),
+        lock: Mutex::default(),
     });
     let replayed = !replay.is_empty();
-    store.replay(replay)?;
+    let mut orphans = orphans;
+    let recovered = store.replay(replay, &mut orphans).and_then(|()| {
+        if store.options.read_only { Ok(()) } else { store.settle_opening(outlived, replayed) }
+    });
+    if let Err(error) = recovered {
+        // Nothing may touch the files any more: they are to be opened again.
+        store.substrate.health.begin_close();
+        store.substrate.gate.close();
+        return Err(error);
+    }
     if !store.options.read_only {
-        store.settle_opening(outlived, replayed)?;
+        // Not before: the replay may need the space.
+        store.substrate.reserve.maintain();
         let ticker: Weak<dyn Ticker> = store.this.clone();
         runtime.pool.register(ticker);
         remove_orphans(&store, orphans);
@@ -425,20 +479,36 @@ fn remove_orphans(store: &Arc<Store>, orphans: Vec<std::path::PathBuf>) {
         {
             let Some(store) = this.upgrade() else { return };
             let Some(_work) = store.substrate.begin_work() else { return };
-            // The last checkpoint, which does without these files, may be one that nobody has synced yet.
-            if let Err(error) = store.substrate.manifest.sync() {
-                store.substrate.sync_failed(error);
+            if store.settle_orphans().is_err() {
                 return;
             }
         }
         for orphan in orphans {
             let Some(store) = this.upgrade() else { return };
             let Some(_work) = store.substrate.begin_work() else { return };
-            if let Err(error) = store.substrate.files.vfs.remove(&orphan) {
-                tracing::warn!(path = %orphan.display(), %error, "cannot remove what a crash left behind");
-            }
+            store.remove_orphan(&orphan);
         }
     });
+}
+
+impl Store {
+    /// The last checkpoint, which does without these files, may be one that nobody has synced yet.
+    fn settle_orphans(&self) -> Result<()> {
+        self.substrate.manifest.sync().map_err(|error| self.substrate.sync_failed(error))
+    }
+
+    fn remove_orphan(&self, orphan: &Path) {
+        if let Err(error) = self.substrate.files.vfs.remove(orphan) {
+            tracing::warn!(path = %orphan.display(), %error, "cannot remove what a crash left behind");
+        }
+    }
+
+    /// Removes what a crash left behind now, as its space is needed.
+    pub(super) fn remove_orphans_now(&self, orphans: &mut Vec<std::path::PathBuf>) -> Result<()> {
+        self.settle_orphans()?;
+        orphans.drain(..).for_each(|orphan| self.remove_orphan(&orphan));
+        Ok(())
+    }
 }
 
 /// The order that a keyspace was created with, if we have it.

@@ -1,10 +1,9 @@
 //! Memory and threads, which stores of one process may share.
 
-use crate::cache::BlockCache;
+use crate::cache::budget::Budget;
 use crate::error::{Error, Result};
 use crate::maintenance::Pool;
 use crate::options::Options;
-use crate::sync::atomic::AtomicU64;
 use crate::sync::{Arc, thread};
 use crate::vfs::memory_bytes;
 
@@ -13,28 +12,18 @@ const BUDGET_FRACTION: u64 = 4;
 const BUDGET_BYTES_MAX: u64 = 4 << 30;
 /// Where the machine does not say how much memory it has.
 const BUDGET_BYTES_UNKNOWN: u64 = 256 << 20;
-/// Of the budget, what caches blocks, filters and indexes; the rest is for the in-memory indexes of logs, open
-/// files and what is under way.
-const CACHE_PERCENT: u64 = 70;
 
 /// What runs behind one store, or several.
 #[derive(Clone)]
 pub(crate) struct Runtime {
-    pub(crate) budget_bytes: u64,
-    pub(crate) cache: BlockCache,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) pool: Pool,
-    pub(crate) memory_index_bytes: Arc<AtomicU64>,
 }
 
 impl Runtime {
     pub(crate) fn new(budget_bytes: u64, threads: usize) -> Result<Self> {
         let pool = Pool::new(threads).map_err(|e| Error::io("start threads for", "maintenance", e))?;
-        Ok(Self {
-            budget_bytes,
-            cache: BlockCache::new(budget_bytes / 100 * CACHE_PERCENT),
-            pool,
-            memory_index_bytes: Arc::default(),
-        })
+        Ok(Self { budget: Arc::new(Budget::new(budget_bytes)), pool })
     }
 
     /// What `options` ask for: shared, or of the store's own.
@@ -57,6 +46,6 @@ fn default_threads() -> usize {
 
 impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runtime").field("budget_bytes", &self.budget_bytes).finish_non_exhaustive()
+        f.debug_struct("Runtime").field("budget", &self.budget).finish_non_exhaustive()
     }
 }

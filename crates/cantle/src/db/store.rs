@@ -35,7 +35,6 @@ pub(crate) struct Store {
     pub(super) keyspaces: RwLock<BTreeMap<String, Arc<KeyspaceInner>>>,
     /// Dropped keyspaces, and the versions as of which.
     pub(super) dropped: Mutex<Vec<(u64, Arc<KeyspaceInner>)>>,
-    pub(super) budget_bytes: u64,
     pub(super) open_time: Duration,
     pub(super) write_longest_nanos: AtomicU64,
     pub(super) transactions: TransactionCounters,
@@ -70,7 +69,6 @@ impl Store {
         let keyspaces: Vec<KeyspaceStats> =
             self.all_keyspaces().iter().map(|keyspace| keyspace.stats()).collect();
         let files: u64 = keyspaces.iter().map(|keyspace| keyspace.log_bytes + keyspace.table_bytes).sum();
-        let memory_index_bytes = substrate.memory_index_bytes.load(Relaxed);
         Stats {
             version: substrate.mvcc.current(),
             epoch: substrate.recovery.epoch,
@@ -83,8 +81,8 @@ impl Store {
                 + substrate.files.held_bytes()
                 + substrate.journal.bytes()
                 + substrate.manifest.bytes(),
-            memory_budget: self.budget_bytes,
-            memory_used: substrate.cache.used_bytes() + memory_index_bytes,
+            memory_budget: substrate.budget.total_bytes,
+            memory_used: substrate.budget.used_bytes(),
             cache_hits: substrate.cache.hits(),
             cache_misses: substrate.cache.misses(),
             write_delays: substrate.throttle.delays.load(Relaxed),
@@ -157,17 +155,14 @@ impl Store {
         self.lock.lock().take();
     }
 
+    /// Whether there is something for a checkpoint to do. The last one may have synced logs with writes of later
+    /// versions than its own, which no log's mark tells of.
     fn is_dirty(&self) -> bool {
-        !self.substrate.dirty.is_empty()
+        let substrate = &self.substrate;
+        substrate.mvcc.greatest_used() > substrate.checkpoints.durable_version()
+            || !substrate.dirty.is_empty()
             || self.substrate.manifest.is_dirty()
             || self.substrate.files.held_bytes() > 0
-    }
-
-    /// Closes tables that were unlinked, which frees their space, and drops what is cached of them.
-    fn forget_gone(&self) {
-        let gone = self.substrate.files.take_gone();
-        gone.iter().for_each(|file| self.substrate.tables.forget(*file));
-        self.substrate.cache.forget(&gone);
     }
 
     /// Has a checkpoint made in the background, one at a time.
@@ -234,10 +229,12 @@ impl Ticker for Store {
             keyspace.layout.tick();
         }
         self.forget_dropped();
-        self.forget_gone();
         let substrate = &self.substrate;
-        if self.ticks.fetch_add(1, Relaxed).is_multiple_of(16) {
+        substrate.forget_gone();
+        // Where space is short, what is free changes from one tick to the next.
+        if self.ticks.fetch_add(1, Relaxed).is_multiple_of(16) || substrate.reserve.is_full() {
             substrate.reserve.maintain();
+            substrate.budget.tick();
         }
         let checkpoints = &substrate.checkpoints;
         let used_versions =
@@ -250,5 +247,48 @@ impl Ticker for Store {
         if due {
             self.start_checkpoint();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::db::Db;
+    use crate::error::Result;
+    use crate::manifest::SegmentEdit;
+    use crate::options::Options;
+    use crate::substrate::DirtyLog;
+    use crate::sync::{Arc, time::now};
+    use crate::vfs::MemVfs;
+    use std::time::Duration;
+
+    /// Writes to the store while a checkpoint syncs its logs.
+    struct Meddler(Db);
+
+    impl DirtyLog for Meddler {
+        fn sync(&self) -> Result<SegmentEdit> {
+            self.0.put("key", "during").map(|()| SegmentEdit::default())
+        }
+        fn is_obsolete(&self) -> bool {
+            false
+        }
+    }
+
+    /// The checkpoint syncs the log with what was written meanwhile, but covers only what is of its version.
+    #[test]
+    fn what_is_written_while_a_checkpoint_runs_asks_for_another() {
+        let options =
+            Options::new().vfs(Arc::new(MemVfs::new())).checkpoint_interval(Duration::from_secs(3600));
+        let db = options.open("store").unwrap();
+        let store = &db.handle.store;
+        db.sync().unwrap();
+        let begun = now();
+        while store.is_dirty() && begun.elapsed() < Duration::from_secs(10) {}
+        assert!(!store.is_dirty(), "nothing was written since");
+        store.substrate.dirty.add(Arc::new(Meddler(db.clone())));
+        db.put("key", "before").unwrap();
+        store.substrate.checkpoint().unwrap();
+        assert!(store.is_dirty());
+        db.sync().unwrap();
+        assert!(!store.is_dirty());
     }
 }

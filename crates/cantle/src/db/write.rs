@@ -9,7 +9,7 @@ use super::store::Store;
 use crate::bounds::Bounds;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
-use crate::journal::{JournalRecord, Lsn, Reservation};
+use crate::journal::{JournalOp, JournalRecord, Lsn, Reservation};
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
 use crate::mvcc::{CommitCell, KeySpan};
 use crate::options::Durability;
@@ -56,7 +56,10 @@ impl Store {
     pub(super) fn check_writable(&self) -> Result<()> {
         if self.options.read_only {
             self.check_open()?;
-            return Err(Error::ReadOnly { reason: "it was opened read-only".into() });
+            let reason = self.substrate.health.reason();
+            return Err(Error::ReadOnly {
+                reason: reason.unwrap_or_else(|| "it was opened read-only".into()),
+            });
         }
         self.substrate.health.check_writable()
     }
@@ -95,7 +98,8 @@ impl Store {
         self.check_ops(keyspace, &ops)?;
         let started = now();
         self.brake(&ops)?;
-        let lsn = self.with_reserve(&ops, || {
+        let frees = ops.iter().all(|op| op.kind != Kind::Put);
+        let lsn = self.with_reserve(frees, || {
             let mut prepared = keyspace.layout.prepare(&ops, ReadSet::NONE)?;
             self.commit(&mut [(&mut *prepared, keyspace.id, &ops)])
         })?;
@@ -105,8 +109,16 @@ impl Store {
     }
 
     /// Runs a write; one that only deletes may use the space that is set aside for that.
-    fn with_reserve<T>(&self, ops: &[Op], mut run: impl FnMut() -> Result<T>) -> Result<T> {
-        if ops.iter().any(|op| op.kind == Kind::Put) { run() } else { self.substrate.reserve.with(run) }
+    fn with_reserve<T>(&self, frees: bool, mut run: impl FnMut() -> Result<T>) -> Result<T> {
+        if frees {
+            return self.substrate.freeing(run);
+        }
+        run().inspect_err(|error| {
+            if error.is_no_space() {
+                self.substrate.reserve.note_full();
+                self.substrate.pool.wake();
+            }
+        })
     }
 
     pub(super) fn delete_range(&self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Result<()> {
@@ -164,25 +176,25 @@ impl Store {
         for part in parts.iter().filter(|part| !part.ops.is_empty()) {
             self.brake(&part.ops)?;
         }
-        let mut prepared = Vec::with_capacity(parts.len());
-        for part in &parts {
-            prepared.push(part.keyspace.layout.prepare(&part.ops, &part.reads)?);
-        }
-        if let Some(since) = since {
-            // What was read is held from here on. Why before the announcement: `layout`.
-            for (write, part) in prepared.iter().zip(&parts) {
-                if let Some(changed) = write.conflict_since(since)? {
-                    return Err(Error::conflict(&part.keyspace.name, changed));
+        let frees = parts.iter().flat_map(|part| &part.ops).all(|op| op.kind != Kind::Put);
+        let lsn = self.with_reserve(frees, || {
+            let mut prepared = Vec::with_capacity(parts.len());
+            for part in &parts {
+                prepared.push(part.keyspace.layout.prepare(&part.ops, &part.reads)?);
+            }
+            if let Some(since) = since {
+                // What was read is held from here on. Why before the announcement: `layout`.
+                for (write, part) in prepared.iter().zip(&parts) {
+                    if let Some(changed) = write.conflict_since(since)? {
+                        return Err(Error::conflict(&part.keyspace.name, changed));
+                    }
                 }
             }
-        }
-        let lsn = {
             let writes = prepared.iter_mut().zip(&parts);
             let mut writes: Vec<Announceable<'_, '_>> =
                 writes.map(|(write, part)| (&mut **write, part.keyspace.id, &part.ops[..])).collect();
-            self.commit(&mut writes)?
-        };
-        drop(prepared);
+            self.commit(&mut writes)
+        })?;
         self.acknowledge(lsn, durability)?;
         self.note_duration(started.elapsed());
         Ok(())
@@ -204,14 +216,16 @@ impl Store {
             let ops = [Op { kind, key: Bytes::copy_from_slice(key), value, bounds: None }];
             self.check_ops(keyspace, &ops)?;
             self.brake(&ops)?;
-            let mut prepared = keyspace.layout.prepare(&ops, ReadSet::NONE)?;
-            // Nobody else writes the key from here on: if it still has the value that `change` was given, the
-            // outcome is as if all had happened now. Else it is run again.
-            if keyspace.layout.get(key, u64::MAX)? != old {
-                continue;
-            }
-            let lsn = self.commit(&mut [(&mut *prepared, keyspace.id, &ops)])?;
-            drop(prepared);
+            let done = self.with_reserve(kind != Kind::Put, || {
+                let mut prepared = keyspace.layout.prepare(&ops, ReadSet::NONE)?;
+                // Nobody else writes the key from here on: if it still has the value that `change` was given, the
+                // outcome is as if all had happened now. Else it is run again.
+                if keyspace.layout.get(key, u64::MAX)? != old {
+                    return Ok(None);
+                }
+                self.commit(&mut [(&mut *prepared, keyspace.id, &ops)]).map(Some)
+            })?;
+            let Some(lsn) = done else { continue };
             self.acknowledge(lsn, None)?;
             return Ok(new.map(Value::new));
         }
@@ -301,53 +315,74 @@ impl Store {
         }
     }
 
-    /// Applies what the journal kept from before a power loss. The old journal stays until a checkpoint covers it.
-    pub(super) fn replay(&self, records: Vec<JournalRecord>) -> Result<()> {
+    /// Applies what the journal kept from before a power loss. The old journal stays until a checkpoint covers it. On
+    /// a full disk uses the space set aside, and that of the files that the crash left behind.
+    pub(super) fn replay(
+        &self,
+        records: Vec<JournalRecord>,
+        orphans: &mut Vec<std::path::PathBuf>,
+    ) -> Result<()> {
         for record in records {
             let JournalRecord::Write { ops, .. } = record else { continue };
-            let mut parts: Vec<Part> = Vec::new();
-            for op in ops {
-                // Of a keyspace that was dropped nothing needs to be kept.
-                let Some(keyspace) =
-                    self.all_keyspaces().into_iter().find(|keyspace| keyspace.id == op.keyspace)
-                else {
-                    continue;
-                };
-                let bounds = match op.kind {
-                    Kind::DeleteRange => Some(decode_journal_bounds(&op.value)?),
-                    _ => None,
-                };
-                let value = if bounds.is_some() { Bytes::new() } else { Bytes::from(op.value) };
-                let op = Op { kind: op.kind, key: Bytes::from(op.key), value, bounds };
-                match parts.iter_mut().find(|part| part.keyspace.id == keyspace.id) {
-                    Some(part) => part.ops.push(op),
-                    None => parts.push(Part { keyspace, ops: vec![op], reads: ReadSet::default() }),
+            let parts = self.replayed_parts(ops)?;
+            match self.substrate.reserve.with(|| self.replay_write(&parts)) {
+                Err(error) if error.is_no_space() && !error.is_sync() && !orphans.is_empty() => {
+                    self.remove_orphans_now(orphans)?;
+                    self.replay_write(&parts)
                 }
-            }
-            parts.sort_by_key(|part| part.keyspace.id);
-            let mut prepared = Vec::with_capacity(parts.len());
-            for part in &parts {
-                prepared.push(part.keyspace.layout.prepare(&part.ops, &part.reads)?);
-            }
-            let spanning = prepared.iter().map(|write| write.parts()).sum::<usize>() > 1;
-            // It is a batch of this epoch, and needs a commit record in case the process dies.
-            let journal = &self.substrate.journal;
-            let reservation = spanning.then(|| journal.reserve(JOURNAL_HEAD_BYTES)).transpose()?;
-            let announced = self.substrate.mvcc.announce(KeySpan::ALL);
-            let batch = if spanning { self.substrate.next_batch.fetch_add(1, Relaxed) } else { 0 };
-            let stamp = Stamp { version: announced.version(), batch };
-            for write in &mut prepared {
-                write.append(stamp)?;
-            }
-            if let Some(reservation) = reservation {
-                journal.commit(reservation, stamp.batch, stamp.version)?;
-            }
-            for write in &mut prepared {
-                write.publish(None);
-            }
-            drop(announced);
-            prepared.iter_mut().for_each(|write| write.settle());
+                done => done,
+            }?;
         }
+        Ok(())
+    }
+
+    fn replayed_parts(&self, ops: Vec<JournalOp>) -> Result<Vec<Part>> {
+        let mut parts: Vec<Part> = Vec::new();
+        for op in ops {
+            // Of a keyspace that was dropped nothing needs to be kept.
+            let Some(keyspace) = self.all_keyspaces().into_iter().find(|keyspace| keyspace.id == op.keyspace)
+            else {
+                continue;
+            };
+            let bounds = match op.kind {
+                Kind::DeleteRange => Some(decode_journal_bounds(&op.value)?),
+                _ => None,
+            };
+            let value = if bounds.is_some() { Bytes::new() } else { Bytes::from(op.value) };
+            let op = Op { kind: op.kind, key: Bytes::from(op.key), value, bounds };
+            match parts.iter_mut().find(|part| part.keyspace.id == keyspace.id) {
+                Some(part) => part.ops.push(op),
+                None => parts.push(Part { keyspace, ops: vec![op], reads: ReadSet::default() }),
+            }
+        }
+        parts.sort_by_key(|part| part.keyspace.id);
+        Ok(parts)
+    }
+
+    fn replay_write(&self, parts: &[Part]) -> Result<()> {
+        let mut prepared = Vec::with_capacity(parts.len());
+        for part in parts {
+            prepared.push(part.keyspace.layout.prepare(&part.ops, &part.reads)?);
+        }
+        let spanning = prepared.iter().map(|write| write.parts()).sum::<usize>() > 1;
+        // It is a batch of this epoch, and needs a commit record in case the process dies.
+        let journal = &self.substrate.journal;
+        let reservation = spanning.then(|| journal.reserve(JOURNAL_HEAD_BYTES)).transpose()?;
+        let announced = self.substrate.mvcc.announce(KeySpan::ALL);
+        let batch = if spanning { self.substrate.next_batch.fetch_add(1, Relaxed) } else { 0 };
+        let stamp = Stamp { version: announced.version(), batch };
+        let appended = prepared.iter_mut().try_for_each(|write| write.append(stamp)).and_then(|()| {
+            reservation.map_or(Ok(()), |room| journal.commit(room, stamp.batch, stamp.version))
+        });
+        if let Err(error) = appended {
+            prepared.iter_mut().for_each(|write| write.undo());
+            return Err(error);
+        }
+        for write in &mut prepared {
+            write.publish(None);
+        }
+        drop(announced);
+        prepared.iter_mut().for_each(|write| write.settle());
         Ok(())
     }
 
@@ -380,9 +415,14 @@ impl Store {
     /// Slows the writer, if maintenance is behind; turns puts away while the disk is full.
     fn brake(&self, ops: &[Op]) -> Result<()> {
         self.settle_before_write()?;
-        if self.substrate.reserve.is_spent() && ops.iter().any(|op| op.kind == Kind::Put) {
+        let puts = ops.iter().any(|op| op.kind == Kind::Put);
+        if puts {
+            self.substrate.reserve.wait_while_jammed();
+        }
+        if puts && self.substrate.reserve.is_spent() {
             self.substrate.reserve.maintain();
             if self.substrate.reserve.is_spent() {
+                self.substrate.pool.wake();
                 return Err(Error::io("append to", &self.path, std::io::ErrorKind::StorageFull.into()));
             }
         }

@@ -38,6 +38,8 @@ pub struct Files {
     /// Unlinked only while no backup is being made.
     pinned: AtomicUsize,
     waiting: Mutex<Vec<PathBuf>>,
+    /// Files that came to nothing stay: an edit that may or may not be in the manifest may refer to them.
+    keeps_discarded: AtomicBool,
     /// Tables that were unlinked, and that caches may still keep open.
     gone: Mutex<Vec<u64>>,
 }
@@ -99,6 +101,7 @@ impl Files {
             held_bytes: AtomicU64::new(0),
             pinned: AtomicUsize::new(0),
             waiting: Mutex::new(Vec::new()),
+            keeps_discarded: AtomicBool::new(false),
             gone: Mutex::new(Vec::new()),
         }
     }
@@ -167,8 +170,16 @@ impl Files {
         })
     }
 
+    /// From now on leaves it to the next opening to find out which files nothing refers to.
+    pub fn keep_discarded(&self) {
+        self.keeps_discarded.store(true, Release);
+    }
+
     /// Takes back a creation: nothing refers to the file.
     pub fn discard(&self, file: &StoreFile) {
+        if self.keeps_discarded.load(Acquire) {
+            return;
+        }
         self.handles.remove(file.id);
         self.unlink(&file.path);
     }

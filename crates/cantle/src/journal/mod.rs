@@ -13,5 +13,5 @@
 mod record;
 mod writer;
 
-pub use record::JournalRecord;
+pub use record::{JournalOp, JournalRecord};
 pub use writer::{Journal, Lsn, OldJournal, Reservation, read_journals};

@@ -16,6 +16,9 @@ pub type Lsn = u64;
 
 /// Journal files grow in steps of this many bytes, reserved on disk before they are used.
 const STEP_BYTES: u64 = 1 << 20;
+/// But by no more than this part of what is free, or this many bytes.
+const STEP_FRACTION: u64 = 64;
+const STEP_BYTES_MIN: u64 = 16 << 10;
 
 pub struct Journal {
     files: Arc<Files>,
@@ -59,12 +62,12 @@ struct Active {
 }
 
 impl Active {
-    /// Has the file system promise the file this many bytes.
-    fn reserve(&mut self, needed: u64) -> Result<()> {
+    /// Has the file system promise the file this many bytes, in such steps.
+    fn reserve(&mut self, needed: u64, step_bytes: impl FnOnce() -> u64) -> Result<()> {
         if needed <= self.allocated_bytes {
             return Ok(());
         }
-        let mut allocated = needed.next_multiple_of(STEP_BYTES);
+        let mut allocated = needed.next_multiple_of(step_bytes());
         let done = self.file.allocate(allocated).or_else(|_| {
             // On a full disk what is needed may still be there.
             allocated = needed;
@@ -130,9 +133,15 @@ impl Journal {
         }
         let waiting = inner.buffer.len() as u64 + inner.reserved_bytes;
         let Some(active) = &mut inner.active else { return Err(Error::Closed) };
-        active.reserve(active.len + waiting + bytes)?;
+        active.reserve(active.len + waiting + bytes, || self.step_bytes())?;
         inner.reserved_bytes += bytes;
         Ok(Reservation { journal: self, bytes })
+    }
+
+    /// How far to reserve ahead: on a disk that fills up, little of what is left.
+    fn step_bytes(&self) -> u64 {
+        let available = self.files.vfs.available_bytes(&self.files.dir).unwrap_or(u64::MAX);
+        (available / STEP_FRACTION).clamp(STEP_BYTES_MIN, STEP_BYTES).next_power_of_two()
     }
 
     fn create(&self) -> Result<Active> {
@@ -154,7 +163,7 @@ impl Journal {
         let written = file
             .write_at(&header.encode(), 0)
             .map_err(|e| Error::io("write to", &temporary, e))
-            .and_then(|()| file.sync_data().map_err(|e| Error::io("sync", &temporary, e)))
+            .and_then(|()| file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e)))
             .and_then(|()| vfs.rename(&temporary, &path).map_err(|e| Error::io("rename", &temporary, e)))
             // The name must be durable before a sync of the data means anything.
             .and_then(|()| {
@@ -319,7 +328,7 @@ impl Journal {
         let next = self.create().and_then(|mut next| {
             let ready = self.lock_sound().and_then(|inner| {
                 // Writers between `reserve` and `enqueue` count on their space.
-                next.reserve(HEADER_BYTES + inner.reserved_bytes)?;
+                next.reserve(HEADER_BYTES + inner.reserved_bytes, || self.step_bytes())?;
                 Ok(inner)
             });
             match ready {

@@ -10,10 +10,13 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::vfs::{OpenMode, VfsFile};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 /// A manifest is rewritten once it is this many bytes and several times as long as when it was last rewritten.
 const REWRITE_BYTES_MIN: u64 = 1 << 20;
 const REWRITE_GROWTH: u64 = 4;
+
+type OnDoubt = Box<dyn Fn(String) + Send + Sync>;
 
 /// The manifest of an open store.
 pub struct Manifest {
@@ -22,6 +25,8 @@ pub struct Manifest {
     inner: Mutex<Inner>,
     /// The file's length, for statistics.
     bytes: AtomicU64,
+    /// Told why, when an append fails and nobody can know whether its edit is there.
+    on_doubt: OnceLock<OnDoubt>,
 }
 
 struct Inner {
@@ -49,7 +54,13 @@ impl Manifest {
     /// Creates the first manifest of a store, durable when this returns.
     pub fn create(files: Arc<Files>, new_layout: NewLayoutState, edits: &[Edit]) -> Result<Self> {
         let inner = write_new(&files, edits.iter().cloned())?;
-        Ok(Self { files, new_layout, bytes: AtomicU64::new(inner.len), inner: Mutex::new(inner) })
+        Ok(Self {
+            files,
+            new_layout,
+            bytes: AtomicU64::new(inner.len),
+            inner: Mutex::new(inner),
+            on_doubt: OnceLock::new(),
+        })
     }
 
     /// Goes on with a manifest that was replayed up to `end`; cuts off what stands behind. With `settle` that is
@@ -82,7 +93,13 @@ impl Manifest {
             broken: false,
             dirty: true,
         };
-        Ok(Self { files, new_layout, bytes: AtomicU64::new(inner.len), inner: Mutex::new(inner) })
+        Ok(Self {
+            files,
+            new_layout,
+            bytes: AtomicU64::new(inner.len),
+            inner: Mutex::new(inner),
+            on_doubt: OnceLock::new(),
+        })
     }
 
     /// Goes on with a copy of what the manifest at `path` says up to its last checkpoint: a sync failed once, and
@@ -114,9 +131,28 @@ impl Manifest {
     /// Appends edits as one record: after the death of the process all of them are there or none.
     pub fn append(&self, edits: &[Edit]) -> Result<()> {
         let mut inner = self.inner.lock();
-        inner.append(edits)?;
+        self.noting_doubt(&mut inner, edits)?;
         self.bytes.store(inner.len, Relaxed);
         Ok(())
+    }
+
+    /// Has `tell` called when the store must not be written any more: an edit may be there that counts for nothing
+    /// now, and after the next opening for something.
+    pub fn on_doubt(&self, tell: impl Fn(String) + Send + Sync + 'static) {
+        let _ = self.on_doubt.set(Box::new(tell));
+    }
+
+    fn noting_doubt(&self, inner: &mut Inner, edits: &[Edit]) -> Result<()> {
+        let sound = !inner.broken;
+        inner.append(edits).inspect_err(|_| {
+            if sound && inner.broken {
+                // The edit may refer to them.
+                self.files.keep_discarded();
+                if let Some(tell) = self.on_doubt.get() {
+                    tell(inner.broken_reason());
+                }
+            }
+        })
     }
 
     pub fn lock(&self) -> Locked<'_> {
@@ -143,10 +179,17 @@ impl Locked<'_> {
     pub fn checkpoint(mut self, mut checkpoint: CheckpointEdit) -> Result<()> {
         let inner = &mut *self.inner;
         if inner.len > REWRITE_BYTES_MIN && inner.len > REWRITE_GROWTH * inner.base_bytes {
-            return self.rewrite(checkpoint);
+            match self.rewrite(checkpoint.clone()) {
+                // On a full disk the present one goes on growing: by less than a second one takes.
+                Err(error) if error.is_no_space() && !error.is_sync() => {
+                    tracing::debug!(%error, "the manifest is not rewritten");
+                }
+                done => return done,
+            }
         }
+        let inner = &mut *self.inner;
         checkpoint.durable_bytes = inner.durable_bytes;
-        inner.append(&[Edit::Checkpoint(checkpoint)])?;
+        self.manifest.noting_doubt(inner, &[Edit::Checkpoint(checkpoint)])?;
         inner.dirty = false;
         let (file, path) = (inner.file.clone(), inner.path.clone());
         // Others go on meanwhile: what they append behind the checkpoint is provisional, durable or not.
@@ -157,14 +200,14 @@ impl Locked<'_> {
         inner.durable_bytes = end;
         // Tells damage of this checkpoint from one whose sync never ended. Without it the checkpoint counts, too.
         let dirty = inner.dirty;
-        if let Err(error) = inner.append(&[Edit::Durable { bytes: end }]) {
+        if let Err(error) = manifest.noting_doubt(&mut inner, &[Edit::Durable { bytes: end }]) {
             tracing::debug!(%error, "a checkpoint goes without proof of its durability");
         }
         inner.dirty = dirty;
         Ok(())
     }
 
-    fn rewrite(mut self, checkpoint: CheckpointEdit) -> Result<()> {
+    fn rewrite(&mut self, checkpoint: CheckpointEdit) -> Result<()> {
         let manifest = self.manifest;
         let inner = &mut *self.inner;
         let state = replay(&*manifest.files.vfs, &inner.path, manifest.new_layout, true)?.state;
@@ -180,14 +223,13 @@ impl Locked<'_> {
 }
 
 impl Inner {
+    fn broken_reason(&self) -> String {
+        format!("an append to {} failed and could not be undone: reopen the store", self.path.display())
+    }
+
     fn append(&mut self, edits: &[Edit]) -> Result<()> {
         if self.broken {
-            return Err(Error::ReadOnly {
-                reason: format!(
-                    "an append to {} failed and could not be undone: reopen the store",
-                    self.path.display()
-                ),
-            });
+            return Err(Error::ReadOnly { reason: self.broken_reason() });
         }
         let payload = match edits {
             [edit] => edit.encode(),
@@ -250,7 +292,7 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         Ok((file, len))
     };
     let written = write().map_err(|e| Error::io("write", &temporary, e)).and_then(|(file, len)| {
-        file.sync_data().map_err(|e| Error::io("sync", &temporary, e))?;
+        file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e))?;
         // From here on the new manifest may be found: a failure is as grave as that of a sync.
         files.vfs.rename(&temporary, &path).map_err(|e| Error::io("sync the name of", &path, e))?;
         files.vfs.sync_dir(&files.dir).map_err(|e| Error::io("sync directory", &files.dir, e))?;

@@ -51,6 +51,11 @@ impl Mvcc {
         self.clock.current.load(Acquire)
     }
 
+    /// The greatest version that a write has taken.
+    pub fn greatest_used(&self) -> u64 {
+        self.clock.used.load(Acquire)
+    }
+
     /// Announces a write to keys in `span` and gives it its version. Hold the result until everything written
     /// can be read, and wait for nothing meanwhile, not even for another announcement; one that covers all
     /// keys of a batch has the [`hull`](KeySpan::hull) of their spans.

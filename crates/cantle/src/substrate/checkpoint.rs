@@ -148,6 +148,11 @@ impl Substrate {
             }
         }
         *checkpoints.last.lock() = now();
+        if done.is_ok() && self.reserve.is_full() {
+            // What was held is free now.
+            self.forget_gone();
+            self.reserve.maintain();
+        }
         done.map(|_| ())
     }
 

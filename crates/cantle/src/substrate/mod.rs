@@ -10,10 +10,11 @@ pub mod vouch;
 pub use checkpoint::{Checkpoints, DirtyLog, DirtySet, VERSIONS_PER_CHECKPOINT};
 pub use health::Health;
 pub use recovery::Recovery;
-pub use reserve::{RESERVE_FILE, Reserve};
+pub use reserve::{Grant, Promise, REBALANCE_RESERVE_FILE, RESERVE_FILE, Reserve};
 pub use tables::{TableHandle, Tables};
 
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, budget::Budget};
+use crate::error::Result;
 use crate::files::Files;
 use crate::journal::Journal;
 use crate::maintenance::{Gate, Pass, Pool, Throttle};
@@ -32,7 +33,7 @@ pub struct Substrate {
     pub cache: BlockCache,
     pub tables: Tables,
     pub recovery: Recovery,
-    pub health: Health,
+    pub health: Arc<Health>,
     pub dirty: DirtySet,
     pub checkpoints: Checkpoints,
     pub vouch: vouch::Vouch,
@@ -43,8 +44,8 @@ pub struct Substrate {
     pub throttle: Throttle,
     pub durability: Durability,
     pub read_only: bool,
-    /// Memory of the in-memory indexes of logs; shared by the stores of one budget.
-    pub memory_index_bytes: Arc<AtomicU64>,
+    /// Shared by the stores of one budget, as what `cache` is a handle to.
+    pub budget: Arc<Budget>,
     /// The number of the next spanning batch.
     pub next_batch: AtomicU64,
     /// The first version of the present epoch.
@@ -55,6 +56,25 @@ impl Substrate {
     /// Begins background work; `None` once the store closes.
     pub fn begin_work(&self) -> Option<Work<'_>> {
         self.gate.enter().map(|pass| Work { health: &self.health, _pass: pass })
+    }
+
+    /// Runs what deletes: on a full disk with the help of the reserve, and of a checkpoint that frees obsolete
+    /// files. Not to be called by who holds a lock.
+    pub fn freeing<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
+        match self.reserve.with(&mut run) {
+            Err(error) if error.is_no_space() && !error.is_sync() && self.files.held_bytes() > 0 => {
+                self.checkpoint()?;
+                run()
+            }
+            done => done,
+        }
+    }
+
+    /// Closes tables that were unlinked, which frees their space, and drops what is cached of them.
+    pub fn forget_gone(&self) {
+        let gone = self.files.take_gone();
+        gone.iter().for_each(|file| self.tables.forget(*file));
+        self.cache.forget(&gone);
     }
 }
 

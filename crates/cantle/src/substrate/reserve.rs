@@ -1,126 +1,493 @@
 //! Disk space kept aside, so that on a full disk deletes and rebalances can still free some.
 //!
-//! The file `RESERVE` holds allocated blocks. Who frees space (a delete, a rebalance, a checkpoint) gives them
-//! back to the file system when he meets a full disk, and tries again. While the reserve is spent, puts fail at
-//! once, so that they don't eat what is meant for freeing space; it is set up again as soon as there is room.
+//! Two files hold allocated blocks. `RESERVE-REBALANCE` is given back to the file system first: a rebalance that
+//! finds no room for its output uses it, and so do deletes. `RESERVE` is for what frees space at little cost, and
+//! what keeps the store consistent meanwhile: deletes, range deletes, edits of the manifest, checkpoints. No
+//! rebalance touches it: each asks for room before it begins (`grant`), and once those blocks are given back, too,
+//! it leaves as much free.
+//!
+//! While a part is missing, puts fail at once, so that they don't eat what is meant for freeing space; both are set
+//! up again as soon as there is room, the one for deletes first.
+//!
+//! Bytes that were accepted but are not in a file yet (the buffered records of a `Buffered` store, the output of
+//! rebalances) are *promised*: their sum stays below what is free.
 
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::sync::atomic::{
-    AtomicBool,
-    Ordering::{Acquire, Release},
+    AtomicBool, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
-use crate::sync::{Arc, Mutex};
+use crate::sync::time::now;
+use crate::sync::{Arc, Mutex, thread};
 use crate::vfs::OpenMode;
 use std::io;
+use std::time::Duration;
 
 pub const RESERVE_FILE: &str = "RESERVE";
-/// At most this much, and at most a 64th of what is free: enough for a rebalance of some chunks.
-const RESERVE_BYTES_MAX: u64 = 32 << 20;
-const RESERVE_FRACTION: u64 = 64;
-/// With more than this free there is no need to keep any aside.
-const PLENTY_BYTES: u64 = RESERVE_FRACTION * RESERVE_BYTES_MAX;
-/// Below this a reserve is of no use.
-const RESERVE_BYTES_MIN: u64 = 64 << 10;
+pub const REBALANCE_RESERVE_FILE: &str = "RESERVE-REBALANCE";
+/// A 64th of what is free, and no more than this: a delete takes some hundred bytes, at worst a new log of a page.
+const DELETE_BYTES_MAX: u64 = 8 << 20;
+const DELETE_FRACTION: u64 = 64;
+/// Three 64ths of what is free, and no more than this unless chunks are so long that one rebalance needs more.
+const REBALANCE_BYTES_MAX: u64 = 24 << 20;
+/// At most this much for the sake of long chunks, and at most an eighth of what is free.
+const LONGEST_BYTES_MAX: u64 = 64 << 20;
+const LONGEST_FRACTION: u64 = 8;
+/// With more than this free there is no need to keep any aside: 32 times both parts at their usual most.
+const PLENTY_BYTES: u64 = 2 << 30;
+/// A smaller disk than a MiB has no reserve: writes may use all of it.
+const DISK_BYTES_MIN: u64 = 1 << 20;
+/// With less room than this many of the longest rebalances, puts go no faster than rebalances.
+const TIGHT_FACTOR: u64 = 4;
+/// About twice what the longest rebalance takes on a slow device.
+const JAM_MAX: Duration = Duration::from_millis(500);
+const JAM_STEP: Duration = Duration::from_micros(200);
+/// Puts go on once there is this much beside the reserve.
+const ROOM_BYTES_MIN: u64 = 64 << 10;
 
 pub struct Reserve {
     files: Option<Arc<Files>>,
+    /// A part is missing, because the disk is full.
     spent: AtomicBool,
-    /// Whether the file is there.
-    kept: Mutex<bool>,
+    /// There is little left, or a write found nothing: what can free space is to do so.
+    full: AtomicBool,
+    /// Puts wait for rebalances: with the space that is left, these might not find room later.
+    jammed: AtomicBool,
+    /// Bytes that the longest rebalance to be expected may write.
+    longest_bytes: AtomicU64,
+    /// How much is to be kept aside for rebalances; 0 while that is not known.
+    rebalance_bytes: AtomicU64,
+    parts: Mutex<Parts>,
+    space: Arc<Space>,
+}
+
+/// What is free, and what of that is promised.
+#[derive(Debug)]
+pub struct Space {
+    promised_bytes: AtomicU64,
+    /// As of the last look, less what was written of promises since.
+    available_bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Parts {
+    deletes: Part,
+    rebalances: Part,
+    /// The file system cannot allocate: nothing is kept aside.
+    unsupported: bool,
+}
+
+#[derive(Default)]
+struct Part {
+    kept_bytes: u64,
+    /// How much it should be: grows with the most that was ever seen free.
+    wanted_bytes: u64,
 }
 
 impl Reserve {
-    /// Sets the reserve up, if there is room.
+    /// Takes over what an earlier opening kept aside; `maintain` sets up what is missing.
     pub fn new(files: Arc<Files>) -> Self {
-        let reserve = Self { files: Some(files), spent: AtomicBool::new(false), kept: Mutex::new(false) };
-        reserve.maintain();
-        reserve
+        let kept = |name| {
+            let bytes = files.vfs.metadata(&files.dir.join(name)).ok().flatten().map_or(0, |file| file.len);
+            Part { kept_bytes: bytes, wanted_bytes: bytes }
+        };
+        let parts = Parts {
+            deletes: kept(RESERVE_FILE),
+            rebalances: kept(REBALANCE_RESERVE_FILE),
+            unsupported: false,
+        };
+        Self { files: Some(files), parts: Mutex::new(parts), ..Self::none() }
     }
 
     /// For stores that write nothing.
     pub fn none() -> Self {
-        Self { files: None, spent: AtomicBool::new(false), kept: Mutex::new(false) }
+        Self {
+            files: None,
+            spent: AtomicBool::new(false),
+            full: AtomicBool::new(false),
+            jammed: AtomicBool::new(false),
+            longest_bytes: AtomicU64::new(0),
+            rebalance_bytes: AtomicU64::new(0),
+            parts: Mutex::default(),
+            space: Arc::new(Space {
+                promised_bytes: AtomicU64::new(0),
+                available_bytes: AtomicU64::new(u64::MAX),
+            }),
+        }
     }
 
-    /// Whether the reserve was given back, because the disk is full.
+    /// Says how much one rebalance may have to write.
+    pub fn expect(&self, rebalance_bytes: u64) {
+        self.longest_bytes.fetch_max(rebalance_bytes, Relaxed);
+    }
+
+    /// Whether puts are to be turned away, because a part of the reserve is in use.
     pub fn is_spent(&self) -> bool {
         self.spent.load(Acquire)
     }
 
-    /// Runs what frees space; on a full disk gives the reserve back and runs it once more. Not if it was a sync that
-    /// found the disk full: a second one would succeed, whatever the first has lost.
-    pub fn with<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
-        match run() {
-            Err(error) if error.is_no_space() && !error.is_sync() && self.give_back() => run(),
-            done => done,
+    /// Whether what can free space is to do so.
+    pub fn is_full(&self) -> bool {
+        self.full.load(Relaxed) || self.is_spent()
+    }
+
+    /// A put found the disk full.
+    pub fn note_full(&self) {
+        self.full.store(true, Relaxed);
+    }
+
+    /// The most that a rebalance may be sure of: while space is plentiful, anything.
+    pub fn rebalance_bytes_max(&self) -> u64 {
+        if self.space.available_bytes.load(Relaxed) > PLENTY_BYTES {
+            return u64::MAX;
+        }
+        match self.rebalance_bytes.load(Relaxed) {
+            0 => u64::MAX,
+            bytes => bytes,
         }
     }
 
-    /// Gives the reserved blocks to the file system; false if they were given back before.
-    pub fn give_back(&self) -> bool {
-        let mut kept = self.kept.lock();
-        *kept = false;
-        let Some(files) = &self.files else { return false };
-        let path = files.dir.join(RESERVE_FILE);
-        let first = !self.spent.swap(true, Release);
-        if first {
-            tracing::warn!(path = %path.display(), "the disk is full: the space set aside is used");
-            if let Err(error) = files.vfs.remove(&path) {
-                tracing::debug!(%error, "there was no space set aside");
+    /// A log has become due, and sorting its chunk takes `output_bytes`: has puts wait until rebalances are done, if
+    /// space is so short that they would not find room for that later.
+    pub fn jam_if_tight(&self, output_bytes: u64) {
+        let rebalance_bytes = self.rebalance_bytes_max();
+        if rebalance_bytes == u64::MAX {
+            return;
+        }
+        let promised = self.space.promised_bytes.load(Relaxed);
+        let room = self.look().saturating_sub(promised).saturating_add(rebalance_bytes);
+        let tight = output_bytes > room / 2 || room < TIGHT_FACTOR * rebalance_bytes;
+        self.jammed.store(tight, Relaxed);
+    }
+
+    /// The rebalances that puts wait for are done, or cannot be.
+    pub fn unjam(&self) {
+        self.jammed.store(false, Relaxed);
+    }
+
+    /// For who is about to put, and holds no lock.
+    pub fn wait_while_jammed(&self) {
+        let started = now();
+        while self.jammed.load(Relaxed) {
+            if started.elapsed() > JAM_MAX {
+                return self.unjam();
+            }
+            thread::sleep(JAM_STEP);
+        }
+    }
+
+    /// Runs what frees space; on a full disk gives one part of the reserve back after the other, and tries again. Not
+    /// if it was a sync that found the disk full: a second one would succeed, whatever the first has lost.
+    pub fn with<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            match run() {
+                Err(error) if error.is_no_space() && !error.is_sync() && self.give_back() => {}
+                done => return done,
             }
         }
-        first
+    }
+
+    /// Gives the next part to the file system; false if there is none left.
+    fn give_back(&self) -> bool {
+        let mut parts = self.parts.lock();
+        if self.release(&mut parts.rebalances, REBALANCE_RESERVE_FILE) {
+            return true;
+        }
+        self.release(&mut parts.deletes, RESERVE_FILE)
+    }
+
+    fn release(&self, part: &mut Part, name: &str) -> bool {
+        let Some(files) = self.files.as_ref().filter(|_| part.kept_bytes > 0) else { return false };
+        // Before there is anything to take: puts stay away from it.
+        if !self.spent.swap(true, AcqRel) {
+            tracing::warn!(dir = %files.dir.display(), "the disk is full: the space set aside is used");
+        }
+        if let Err(error) = files.vfs.remove(&files.dir.join(name)) {
+            tracing::debug!(%error, name, "there was no space set aside");
+        }
+        part.kept_bytes = 0;
+        true
+    }
+
+    /// Room for a rebalance's output: free space, and if `may_use_reserve` the part of the reserve meant for that.
+    pub fn grant(&self, bytes: u64, may_use_reserve: bool) -> Result<Grant<'_>> {
+        let mut grant = Grant { reserve: self, may_use_reserve, promise: Promise::none(self.space.clone()) };
+        grant.extend(bytes)?;
+        Ok(grant)
+    }
+
+    /// Takes bytes that are to be written later from what is free, or fails.
+    pub fn promise(&self, bytes: u64) -> Result<Promise> {
+        let promise = Promise::none(self.space.clone());
+        promise.add(bytes);
+        if !self.space.suffices(0) {
+            self.look();
+            if !self.space.suffices(0) {
+                return Err(self.no_space("buffer a write for"));
+            }
+        }
+        Ok(promise)
+    }
+
+    /// Of nothing yet.
+    pub fn no_promise(&self) -> Promise {
+        Promise::none(self.space.clone())
+    }
+
+    fn no_space(&self, operation: &'static str) -> Error {
+        let dir = self.files.as_ref().map(|files| files.dir.clone()).unwrap_or_default();
+        Error::io(operation, dir, io::ErrorKind::StorageFull.into())
+    }
+
+    /// Asks the file system what is free. What it cannot tell is taken for plenty.
+    fn look(&self) -> u64 {
+        let Some(files) = &self.files else { return u64::MAX };
+        let available = files.vfs.available_bytes(&files.dir).unwrap_or_else(|error| {
+            tracing::debug!(%error, "cannot tell how much space is free");
+            u64::MAX
+        });
+        self.space.available_bytes.store(available, Relaxed);
+        available
     }
 
     /// To be called now and then: keeps the reserve once space becomes short, and sets it up again when there is
     /// room for it and for something beside it.
     pub fn maintain(&self) {
-        match self.set_up() {
-            Ok(true) => {
-                if self.spent.swap(false, Release) {
-                    tracing::info!("there is space again: writes go on");
+        if self.files.is_none() {
+            return;
+        }
+        let mut parts = self.parts.lock();
+        let mut available = self.look();
+        let plenty = available > PLENTY_BYTES && parts.deletes.kept_bytes == 0;
+        if !plenty && available.saturating_add(parts.kept_bytes()) >= DISK_BYTES_MIN {
+            let longest = self.longest_bytes.load(Relaxed).min(LONGEST_BYTES_MAX);
+            parts.plan(available, longest);
+            self.rebalance_bytes.store(parts.rebalances.wanted_bytes, Relaxed);
+            if let Err(error) = self.set_up(&mut parts, available) {
+                tracing::debug!(%error, "cannot set space aside");
+            }
+            available = self.look();
+        }
+        let whole = plenty || parts.unsupported || parts.are_whole();
+        if whole && available >= ROOM_BYTES_MIN && self.spent.swap(false, Release) {
+            tracing::info!("there is space again: writes go on");
+        }
+        let scarce = available < parts.rebalances.wanted_bytes.max(ROOM_BYTES_MIN);
+        self.full.store(scarce, Relaxed);
+    }
+
+    /// Brings both parts to their lengths, as far as there is room; a piece of the one for deletes is better than none.
+    fn set_up(&self, parts: &mut Parts, mut available: u64) -> Result<()> {
+        let Parts { deletes, rebalances, unsupported } = parts;
+        for (part, name, partly) in
+            [(deletes, RESERVE_FILE, true), (rebalances, REBALANCE_RESERVE_FILE, false)]
+        {
+            let missing = part.wanted_bytes.saturating_sub(part.kept_bytes);
+            // What others were promised is not ours to take.
+            let free = available.saturating_sub(self.space.promised_bytes.load(Relaxed));
+            let added = if missing <= free { missing } else { free / 4 * 3 };
+            if missing == 0 || *unsupported || (added < missing && (!partly || added < ROOM_BYTES_MIN / 4)) {
+                continue;
+            }
+            match self.allocate(name, part.kept_bytes + added) {
+                Ok(()) => {
+                    part.kept_bytes += added;
+                    available = available.saturating_sub(added);
+                }
+                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::Unsupported => {
+                    *unsupported = true;
+                }
+                Err(error) => {
+                    self.release(part, name);
+                    return Err(error);
                 }
             }
-            Ok(false) => {}
-            Err(error) => tracing::debug!(%error, "cannot set space aside"),
+        }
+        Ok(())
+    }
+
+    fn allocate(&self, name: &str, bytes: u64) -> Result<()> {
+        let Some(files) = &self.files else { return Ok(()) };
+        let path = files.dir.join(name);
+        let allocate = || -> io::Result<()> {
+            let exists = files.vfs.metadata(&path)?.is_some();
+            let mode = if exists { OpenMode::ReadWrite } else { OpenMode::CreateNew };
+            files.vfs.open(&path, mode)?.allocate(bytes)
+        };
+        allocate().map_err(|error| {
+            if let Err(error) = files.vfs.remove(&path) {
+                tracing::debug!(%error, "there was no space set aside");
+            }
+            Error::io("allocate", &path, error)
+        })
+    }
+}
+
+impl Parts {
+    fn kept_bytes(&self) -> u64 {
+        self.deletes.kept_bytes + self.rebalances.kept_bytes
+    }
+
+    fn are_whole(&self) -> bool {
+        let whole = |part: &Part| part.kept_bytes >= part.wanted_bytes;
+        whole(&self.deletes) && whole(&self.rebalances)
+    }
+
+    fn plan(&mut self, available_bytes: u64, longest_bytes: u64) {
+        let free = available_bytes.saturating_add(self.kept_bytes());
+        let deletes = (free / DELETE_FRACTION).min(DELETE_BYTES_MAX);
+        let rebalances = (3 * (free / DELETE_FRACTION)).min(REBALANCE_BYTES_MAX);
+        let rebalances = rebalances.max(longest_bytes.min(free / LONGEST_FRACTION));
+        self.deletes.wanted_bytes = self.deletes.wanted_bytes.max(deletes);
+        self.rebalances.wanted_bytes = self.rebalances.wanted_bytes.max(rebalances);
+    }
+}
+
+impl Space {
+    /// Whether all promises and so many bytes more find room.
+    fn suffices(&self, bytes: u64) -> bool {
+        let promised = self.promised_bytes.load(Relaxed);
+        promised.saturating_add(bytes) <= self.available_bytes.load(Relaxed)
+    }
+}
+
+/// Bytes that will be written: nobody else is promised them. Given back when dropped.
+#[derive(Debug)]
+pub struct Promise {
+    space: Arc<Space>,
+    bytes: AtomicU64,
+}
+
+impl Promise {
+    fn none(space: Arc<Space>) -> Self {
+        Self { space, bytes: AtomicU64::new(0) }
+    }
+
+    fn add(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.space.promised_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Hands some of it to another.
+    pub fn hand_over(&self, bytes: u64, to: &Self) {
+        // Never less than nothing, whoever else takes from it.
+        let moved = self.take(bytes);
+        to.bytes.fetch_add(moved, Relaxed);
+    }
+
+    /// So much of it was written: it is in the file system's books now.
+    pub fn redeem(&self, bytes: u64) {
+        let redeemed = self.take(bytes);
+        self.space.promised_bytes.fetch_sub(redeemed, Relaxed);
+        let less = |available: u64| (available != u64::MAX).then(|| available.saturating_sub(bytes));
+        let _ = self.space.available_bytes.fetch_update(Relaxed, Relaxed, less);
+    }
+
+    fn take(&self, bytes: u64) -> u64 {
+        let less = |left: u64| Some(left.saturating_sub(bytes));
+        let before = self.bytes.fetch_update(Relaxed, Relaxed, less).unwrap_or(0);
+        before.min(bytes)
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.space.promised_bytes.fetch_sub(*self.bytes.get_mut(), Relaxed);
+    }
+}
+
+/// Room for what a rebalance writes.
+pub struct Grant<'a> {
+    reserve: &'a Reserve,
+    may_use_reserve: bool,
+    promise: Promise,
+}
+
+impl Grant<'_> {
+    /// Asks for more, as the estimate was too low.
+    pub fn extend(&mut self, bytes: u64) -> Result<()> {
+        let reserve = self.reserve;
+        let mut parts = reserve.parts.lock();
+        loop {
+            reserve.look();
+            // What is meant for deletes stays free even when no file holds it.
+            let kept = &parts.deletes;
+            let margin = kept.wanted_bytes.saturating_sub(kept.kept_bytes);
+            if reserve.space.suffices(bytes.saturating_add(margin)) {
+                self.promise.add(bytes);
+                return Ok(());
+            }
+            reserve.full.store(true, Relaxed);
+            if !self.may_use_reserve || !reserve.release(&mut parts.rebalances, REBALANCE_RESERVE_FILE) {
+                return Err(reserve.no_space("rebalance a chunk in"));
+            }
         }
     }
 
-    /// Whether there is enough space, kept aside or free.
-    fn set_up(&self) -> Result<bool> {
-        let mut kept = self.kept.lock();
-        let Some(files) = &self.files else { return Ok(true) };
-        if *kept {
-            return Ok(true);
-        }
-        let path = files.dir.join(RESERVE_FILE);
-        let available =
-            files.vfs.available_bytes(&files.dir).map_err(|e| Error::io("measure", &files.dir, e))?;
-        let bytes = (available / RESERVE_FRACTION).min(RESERVE_BYTES_MAX);
-        if available > PLENTY_BYTES {
-            return Ok(true);
-        }
-        if bytes < RESERVE_BYTES_MIN {
-            // On so small a disk writes may use all of it, and go on as long as there is any.
-            return Ok(available >= RESERVE_BYTES_MIN);
-        }
-        let create = || -> io::Result<()> {
-            if files.vfs.metadata(&path)?.is_some() {
-                return Ok(());
-            }
-            files.vfs.open(&path, OpenMode::CreateNew)?.allocate(bytes)
-        };
-        match create() {
-            Ok(()) => *kept = true,
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
-            Err(error) => {
-                if let Err(error) = files.vfs.remove(&path) {
-                    tracing::debug!(%error, "there was no space set aside");
-                }
-                return Err(Error::io("allocate", &path, error));
-            }
-        }
-        Ok(true)
+    /// What may still be written of it.
+    pub fn left_bytes(&self) -> u64 {
+        self.promise.bytes.load(Relaxed)
+    }
+
+    /// A file of so many bytes was written.
+    pub fn redeem(&self, bytes: u64) {
+        self.promise.redeem(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vfs::{MemVfs, Vfs};
+    use std::path::{Path, PathBuf};
+
+    fn reserve(capacity_bytes: u64) -> (MemVfs, Reserve) {
+        let vfs = MemVfs::new();
+        vfs.create_dir_all(Path::new("/store")).unwrap();
+        vfs.set_capacity_bytes(Some(capacity_bytes));
+        let files = Files::new(Arc::new(vfs.clone()), PathBuf::from("/store"), 1, 1, 1);
+        (vfs, Reserve::new(Arc::new(files)))
+    }
+
+    fn occupy(vfs: &MemVfs, left_bytes: u64) {
+        let file = vfs.open(Path::new("/other"), OpenMode::CreateNew).unwrap();
+        let free = vfs.available_bytes(Path::new("/")).unwrap();
+        file.allocate(free - left_bytes).unwrap();
+    }
+
+    #[test]
+    fn rebalances_leave_alone_what_is_meant_for_deletes() {
+        let (vfs, reserve) = reserve(8 << 20);
+        reserve.maintain();
+        occupy(&vfs, 0);
+        assert!(reserve.grant(64 << 10, false).is_err(), "no gain, no reserve");
+        assert!(!reserve.is_spent());
+        let grant = reserve.grant(64 << 10, true).unwrap();
+        assert!(reserve.is_spent(), "puts stay away");
+        assert!(reserve.grant(4 << 20, true).is_err());
+        assert!(vfs.metadata(Path::new("/store/RESERVE")).unwrap().is_some());
+        // A delete that finds nothing takes that part, too, and still no rebalance gets it.
+        let mut full = Some(Error::io("append to", "log", io::ErrorKind::StorageFull.into()));
+        reserve.with(|| full.take().map_or(Ok(()), Err)).unwrap();
+        let free = vfs.available_bytes(Path::new("/store")).unwrap();
+        assert!(free > 400 << 10, "{free}");
+        assert!(reserve.grant(free - (64 << 10), true).is_err());
+        drop(grant);
+        vfs.remove(Path::new("/other")).unwrap();
+        reserve.maintain();
+        assert!(!reserve.is_spent() && !reserve.is_full());
+    }
+
+    #[test]
+    fn no_more_is_promised_than_is_free() {
+        let (vfs, reserve) = reserve(8 << 20);
+        reserve.maintain();
+        occupy(&vfs, 1 << 20);
+        reserve.maintain();
+        let first = reserve.promise(700 << 10).unwrap();
+        assert!(reserve.promise(700 << 10).unwrap_err().is_no_space());
+        drop(first);
+        reserve.promise(700 << 10).unwrap();
     }
 }

@@ -26,6 +26,7 @@ const PREVIOUS_COUNTS: u8 = 2;
 const REVOKED: u8 = 4;
 
 pub struct Vouch {
+    vfs: Arc<dyn Vfs>,
     path: PathBuf,
     file: Arc<dyn VfsFile>,
     block: Mutex<Block>,
@@ -118,7 +119,13 @@ pub fn may_deceive(vfs: &dyn Vfs, dir: &Path) -> bool {
 impl Vouch {
     /// Begins an epoch, before the manifest records it. With `vouch` the page cache is vouched for as long as no
     /// sync fails.
-    pub fn begin(vfs: &dyn Vfs, dir: &Path, epoch: u64, vouch: bool, previous_counts: bool) -> Result<Self> {
+    pub fn begin(
+        vfs: &Arc<dyn Vfs>,
+        dir: &Path,
+        epoch: u64,
+        vouch: bool,
+        previous_counts: bool,
+    ) -> Result<Self> {
         let path = dir.join(VOUCH_FILE);
         let identity = vfs.page_cache_identity(dir).ok().flatten().filter(|identity| identity.len() < 1024);
         let known = identity.is_some();
@@ -142,7 +149,7 @@ impl Vouch {
             Ok(file)
         };
         let file = begin().map_err(|e| Error::io("write", &path, e))?;
-        Ok(Self { path, file, block: Mutex::new(block) })
+        Ok(Self { vfs: vfs.clone(), path, file, block: Mutex::new(block) })
     }
 
     /// From now on the page cache is vouched for, or not.
@@ -159,10 +166,12 @@ impl Vouch {
             return Ok(());
         }
         (block.vouched, block.previous_counts, block.revoked) = (false, false, true);
-        self.file
-            .write_at(&block.encode(), 0)
-            .and_then(|()| self.file.sync_data())
-            .map_err(|e| Error::io("write", &self.path, e))
+        let written = self.file.write_at(&block.encode(), 0).or_else(|error| {
+            // Without the file nothing is vouched for either. That this is not durable does no harm: a power loss
+            // changes the identity of the page cache.
+            self.vfs.remove(&self.path).map_err(|_| error)
+        });
+        written.and_then(|()| self.file.sync_data()).map_err(|e| Error::io("write", &self.path, e))
     }
 }
 

@@ -17,8 +17,7 @@ use crate::vfs::VfsFile;
 use std::cmp::Ordering;
 use std::path::PathBuf;
 
-/// Writes go to the file in pieces of at least this size, so that a system call moves enough to be cheap
-/// and the device can be kept busy by write-back while the next piece is prepared.
+/// Writes go to the file in pieces of at least this size, so that a system call moves enough to be cheap.
 const WRITE_BYTES: usize = 256 << 10;
 /// The index is searched for every key: fewer entries between restart points make that mostly binary.
 const INDEX_RESTART_ENTRIES: usize = 4;
@@ -175,7 +174,8 @@ impl TableBuilder {
         self.out.append(&footer)?;
         self.out.flush()?;
         if sync {
-            self.out.file.sync_data().map_err(|source| Error::io("sync", &self.out.path, source))?;
+            let synced = self.out.file.sync_data();
+            synced.map_err(|source| Error::sync_unreferenced(&self.out.path, source))?;
         }
         self.meta.file_bytes = self.out.position();
         Ok(self.meta)
@@ -253,8 +253,6 @@ impl Writer {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let written = self.file.write_at(bytes, self.flushed_bytes);
         written.map_err(|source| Error::io("write", &self.path, source))?;
-        let started = self.file.start_writeback(self.flushed_bytes, bytes.len() as u64);
-        started.map_err(|source| Error::io("write back", &self.path, source))?;
         self.flushed_bytes += bytes.len() as u64;
         Ok(())
     }

@@ -91,9 +91,6 @@ fn reading_and_writing(vfs: &dyn Vfs, dir: &Path) {
     assert!(buffer == large);
 
     file.sync_data().unwrap();
-    file.start_writeback(0, 4_096).unwrap();
-    file.evict_pages(0, 0).unwrap();
-    file.evict_pages(0, 1 << 20).unwrap();
     file.read_exact_at(&mut buffer, 4_095).unwrap();
     assert!(buffer == large);
 }

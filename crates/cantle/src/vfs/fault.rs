@@ -36,13 +36,11 @@ pub enum Operation {
     Allocate,
     Len,
     SyncData,
-    StartWriteback,
-    EvictPages,
 }
 
 impl Operation {
     /// All of them, in the order of declaration.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 18] = [
         Self::Open,
         Self::Create,
         Self::Metadata,
@@ -61,8 +59,6 @@ impl Operation {
         Self::Allocate,
         Self::Len,
         Self::SyncData,
-        Self::StartWriteback,
-        Self::EvictPages,
     ];
 
     /// Whether it changes files or names, or makes such changes durable.
@@ -382,14 +378,6 @@ impl VfsFile for FaultFile {
             }
             Verdict::Fail(failure) | Verdict::ShortWrite { failure, .. } => Err(failure.error()),
         }
-    }
-
-    fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.run(Operation::StartWriteback, (offset, len), || self.inner.start_writeback(offset, len))
-    }
-
-    fn evict_pages(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.run(Operation::EvictPages, (offset, len), || self.inner.evict_pages(offset, len))
     }
 }
 

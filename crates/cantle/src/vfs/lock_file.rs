@@ -3,10 +3,14 @@
 use super::VfsFile;
 use std::io;
 
-/// Replaces the content of a lock file by this process's id.
+/// Replaces the content of a lock file by this process's id. On a full disk the lock does without: what it says is
+/// for who finds it held.
 pub(super) fn write_pid(file: &dyn VfsFile) -> io::Result<()> {
     file.set_len(0)?;
-    file.write_at(format!("{}\n", std::process::id()).as_bytes(), 0)
+    match file.write_at(format!("{}\n", std::process::id()).as_bytes(), 0) {
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
+        done => done,
+    }
 }
 
 /// The process id in a lock file; `None` if there is none, be it that its holder is about to write it.

@@ -127,14 +127,6 @@ pub trait VfsFile: Send + Sync + Debug {
     /// Makes the data, and what is needed to read it back, durable. After an error nothing is known about
     /// what was written since the last success: callers must not retry as if nothing had happened.
     fn sync_data(&self) -> io::Result<()>;
-    /// Starts writing dirty pages of the range to the device without waiting. A hint.
-    fn start_writeback(&self, _offset: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-    /// Says that the pages of the range will not be read again soon. A hint.
-    fn evict_pages(&self, _offset: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
     /// Fills `buffer` from `offset`, or fails with `UnexpectedEof`.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let read = self.read_at(buffer, offset)?;

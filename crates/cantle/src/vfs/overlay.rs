@@ -340,10 +340,6 @@ impl VfsFile for OverlayFile {
     fn sync_data(&self) -> io::Result<()> {
         Ok(())
     }
-
-    fn evict_pages(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.node.source.read().file().evict_pages(offset, len)
-    }
 }
 
 #[cfg(test)]

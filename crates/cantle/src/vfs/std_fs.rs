@@ -1,8 +1,7 @@
 //! The operating system's file system.
 //!
 //! Files are advised as read at random, because read-ahead (of megabytes on some devices) would multiply the
-//! cost of every point read; large reads are issued whole all the same. `start_writeback` does nothing: there
-//! is no safe interface to `sync_file_range`.
+//! cost of every point read; large reads are issued whole all the same.
 #![expect(clippy::disallowed_methods, reason = "this is the one way to the operating system's files")]
 
 use super::{LockError, LockMode, Metadata, OpenMode, Vfs, VfsFile, VfsLock, lock_file, page_cache};
@@ -160,12 +159,6 @@ impl VfsFile for StdFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
-    }
-
-    #[cfg(target_os = "linux")]
-    fn evict_pages(&self, offset: u64, len: u64) -> io::Result<()> {
-        let Some(len) = std::num::NonZeroU64::new(len) else { return Ok(()) };
-        retry(|| rustix::fs::fadvise(&self.file, offset, Some(len), rustix::fs::Advice::DontNeed))
     }
 }
 

@@ -95,6 +95,7 @@ fn keyspaces_come_and_go_under_load() {
                         while !stop.load(SeqCst) {
                             let keyspace = db.keyspace(name, keyspace_options()).unwrap();
                             let held = db.snapshot();
+                            let was_there = held.get_in(&keyspace, "").is_ok();
                             for number in 0..200 {
                                 let key = format!("{:03}", rng.below(150));
                                 let mut batch = WriteBatch::new();
@@ -113,8 +114,10 @@ fn keyspaces_come_and_go_under_load() {
                                 }
                             }
                             // Dropped since or not, a snapshot from before goes on reading.
-                            for pair in held.range_in(&keyspace, ..) {
-                                pair.unwrap();
+                            if was_there {
+                                for pair in held.range_in(&keyspace, ..) {
+                                    pair.unwrap();
+                                }
                             }
                         }
                     });

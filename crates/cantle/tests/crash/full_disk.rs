@@ -1,25 +1,28 @@
-//! A full disk: writes fail and say why, reads and deletes go on, and everything heals when there is space.
+//! A full disk: writes fail and say why, reads, deletes and what frees space go on, and everything heals.
 #![expect(clippy::disallowed_methods, reason = "mounts a small file system")]
 
-use crate::harness::Setup;
+use crate::harness::{STORE, Setup, factor};
 use crate::workload::{Rng, key};
-use cantle::vfs::MemVfs;
-use cantle::{Db, Durability};
+use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
+use cantle::{Db, Durability, Error};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-fn setup(durability: Durability) -> Setup {
-    let mut setup = Setup::random(&mut Rng::new(5), durability);
+const DURABILITIES: [Durability; 3] = [Durability::Process, Durability::Sync, Durability::Buffered];
+
+fn setup(seed: u64, durability: Durability) -> Setup {
+    let mut setup = Setup::random(&mut Rng::new(seed), durability);
     (setup.checkpoint_interval, setup.log_bytes) = (Duration::from_millis(50), 16 << 10);
     setup
 }
 
-/// Puts until the disk is full; returns what was acknowledged.
-fn fill(db: &Db, values: &mut BTreeMap<Vec<u8>, Vec<u8>>, rounds: u64) -> bool {
-    for n in 0..rounds {
-        let value = vec![n as u8; 2000];
-        let key = key(n % 5000);
+/// Puts until the disk is full; says whether that happened.
+fn fill(db: &Db, values: &mut BTreeMap<Vec<u8>, Vec<u8>>, rng: &mut Rng) -> bool {
+    for n in 0..100_000 {
+        let value = vec![n as u8; 1 + rng.below(4000) as usize];
+        let key = key(rng.below(20_000));
         match db.put(&key, &value) {
             Ok(()) => drop(values.insert(key, value)),
             Err(error) => {
@@ -39,74 +42,92 @@ fn check(db: &Db, values: &BTreeMap<Vec<u8>, Vec<u8>>) {
     }
 }
 
-/// Tries for a while, as maintenance frees space in the background; tells whether it worked.
-fn eventually(what: &str, mut run: impl FnMut() -> cantle::Result<()>) -> bool {
+/// Tries for some seconds, as space is freed in the background.
+fn eventually(db: &Db, what: &str, mut run: impl FnMut() -> cantle::Result<()>) {
     let started = Instant::now();
-    loop {
-        match run() {
-            Ok(()) => return true,
-            Err(error) => {
-                assert!(error.is_no_space(), "{what}: {error}");
-                if started.elapsed() > Duration::from_secs(2) {
-                    println!("{what} finds no space: {error}");
-                    return false;
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        }
+    while let Err(error) = run() {
+        assert!(error.is_no_space(), "{what}: {error}");
+        assert!(
+            started.elapsed() < Duration::from_secs(10),
+            "{what} finds no space: {error}; {:?}",
+            db.stats()
+        );
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-fn a_disk_that_fills_up(db: &Db, more_space: impl FnOnce()) {
+/// Nothing here waits for the disk to grow, until the end.
+fn a_disk_that_fills_up(db: &Db, seed: u64, more_space: impl FnOnce()) {
+    let mut rng = Rng::new(seed);
     let mut values = BTreeMap::new();
-    assert!(fill(db, &mut values, 100_000), "the disk never got full");
+    assert!(fill(db, &mut values, &mut rng), "the disk never got full");
     check(db, &values);
-    // What frees space works as long as there is some of what was set aside, and once maintenance freed some.
-    let doomed: Vec<_> = values.keys().take(3).cloned().collect();
-    for key in doomed {
-        if eventually("a delete", || db.delete(&key)) {
-            values.remove(&key);
-        }
+    for _ in 0..20 {
+        let nth = rng.below(values.len() as u64) as usize;
+        let doomed = values.keys().nth(nth).unwrap().clone();
+        db.delete(&doomed).unwrap();
+        values.remove(&doomed);
     }
     check(db, &values);
-    let half = key(values.len() as u64 / 2);
-    if eventually("a range delete", || db.delete_range(&half..)) {
-        values.retain(|key, _| *key < half);
-    }
+    let from =
+        values.keys().nth(values.len() / 4 + rng.below(values.len() as u64 / 2) as usize).unwrap().clone();
+    db.delete_range(&from..).unwrap();
+    values.retain(|key, _| *key < from);
     check(db, &values);
-    eventually("compaction", || db.compact_range(..));
+    eventually(db, "compaction", || db.compact_range(..));
     check(db, &values);
-    if eventually("a put after space was freed", || db.put("healed", "1")) {
-        values.insert(b"healed".to_vec(), b"1".to_vec());
-    }
-    fill(db, &mut values, 100_000);
+    eventually(db, "a put after space was freed", || db.put("healed", "1"));
+    values.insert(b"healed".to_vec(), b"1".to_vec());
+    assert!(fill(db, &mut values, &mut rng), "the disk never got full again");
+    check(db, &values);
+    // Of what is all alive nothing can be freed, but all of it can be sorted.
+    eventually(db, "compaction of a full disk", || db.compact_range(..));
     check(db, &values);
     more_space();
-    assert!(eventually("a put after the disk grew", || db.put("healed", "2")), "it does not heal");
-    assert!(eventually("compaction after the disk grew", || db.compact_range(..)), "it does not heal");
+    eventually(db, "a put after the disk grew", || db.put("healed", "2"));
+    eventually(db, "compaction after the disk grew", || db.compact_range(..));
     values.insert(b"healed".to_vec(), b"2".to_vec());
     db.sync().unwrap();
     assert!(db.stats().read_only.is_none());
     check(db, &values);
 }
 
+fn seeds() -> std::ops::Range<u64> {
+    0..2 * factor()
+}
+
 #[test]
 fn a_full_disk_in_memory_fails_puts_and_heals() {
-    for durability in [Durability::Process, Durability::Sync] {
-        for capacity_bytes in [8u64 << 20, 12 << 20] {
-            println!("{durability:?}, {capacity_bytes} bytes");
-            let memory = MemVfs::new();
-            memory.set_capacity_bytes(Some(capacity_bytes));
-            let db = setup(durability).open(Arc::new(memory.clone())).unwrap();
-            a_disk_that_fills_up(&db, || memory.set_capacity_bytes(None));
-            drop(db);
-            assert!(setup(durability).open(Arc::new(memory.kill())).unwrap().verify().unwrap().is_ok());
+    for seed in seeds() {
+        for durability in DURABILITIES {
+            for capacity_bytes in [8u64 << 20, 12 << 20] {
+                println!("seed {seed}, {durability:?}, {capacity_bytes} bytes");
+                let memory = MemVfs::new();
+                memory.set_capacity_bytes(Some(capacity_bytes));
+                let setup = setup(seed, durability);
+                let db = setup.open(Arc::new(memory.clone())).unwrap();
+                a_disk_that_fills_up(&db, seed, || memory.set_capacity_bytes(None));
+                drop(db);
+                assert!(setup.open(Arc::new(memory.kill())).unwrap().verify().unwrap().is_ok());
+            }
         }
     }
 }
 
 #[test]
 fn a_full_tmpfs_fails_puts_and_heals() {
+    for seed in seeds() {
+        for durability in DURABILITIES {
+            println!("seed {seed}, {durability:?}");
+            if !on_a_tmpfs(seed, durability) {
+                println!("skipped: mounting a file system is not allowed here");
+                return;
+            }
+        }
+    }
+}
+
+fn on_a_tmpfs(seed: u64, durability: Durability) -> bool {
     let dir = tempfile::tempdir().unwrap();
     let mount = |options: &str| {
         let mut command = std::process::Command::new("mount");
@@ -114,14 +135,12 @@ fn a_full_tmpfs_fails_puts_and_heals() {
         command.output().is_ok_and(|output| output.status.success())
     };
     if !mount("size=8m") {
-        println!("skipped: mounting a file system is not allowed here");
-        return;
+        return false;
     }
     let outcome = std::panic::catch_unwind(|| {
-        let setup = setup(Durability::Process);
-        let options = setup.options(Arc::new(cantle::vfs::StdVfs));
+        let options = setup(seed, durability).options(Arc::new(cantle::vfs::StdVfs));
         let db = options.open(dir.path().join("store")).unwrap();
-        a_disk_that_fills_up(&db, || assert!(mount("remount,size=64m")));
+        a_disk_that_fills_up(&db, seed, || assert!(mount("remount,size=64m")));
         db.close().unwrap();
     });
     let unmounted = std::process::Command::new("umount").arg(dir.path()).output();
@@ -129,4 +148,166 @@ fn a_full_tmpfs_fails_puts_and_heals() {
     if let Err(panic) = outcome {
         std::panic::resume_unwind(panic);
     }
+    true
+}
+
+/// Takes all but `left_bytes` of what is free, as somebody else's file.
+fn occupy(memory: &MemVfs, left_bytes: u64) {
+    let file = memory.open(Path::new("/other"), OpenMode::CreateNew).unwrap();
+    let free = memory.available_bytes(Path::new("/")).unwrap();
+    file.allocate(free.saturating_sub(left_bytes)).unwrap();
+}
+
+/// Without deletes: somebody else filled the disk, and lets go of it.
+#[test]
+fn a_disk_that_somebody_else_fills_fails_puts_and_heals() {
+    for durability in DURABILITIES {
+        let memory = MemVfs::new();
+        memory.set_capacity_bytes(Some(8 << 20));
+        let setup = setup(1, durability);
+        let db = setup.open(Arc::new(memory.clone())).unwrap();
+        db.put("before", "1").unwrap();
+        occupy(&memory, 0);
+        let mut values = BTreeMap::from([(b"before".to_vec(), b"1".to_vec())]);
+        assert!(fill(&db, &mut values, &mut Rng::new(1)), "{durability:?}: the disk is not full");
+        check(&db, &values);
+        db.delete("before").unwrap();
+        values.remove(&b"before"[..]);
+        memory.remove(Path::new("/other")).unwrap();
+        eventually(&db, "a put after space was freed", || db.put("healed", "1"));
+        values.insert(b"healed".to_vec(), b"1".to_vec());
+        db.sync().unwrap();
+        check(&db, &values);
+    }
+}
+
+/// A buffered store accepts no more than it can write, though somebody else may take that meanwhile.
+#[test]
+fn a_buffered_store_buffers_no_more_than_there_is_room_for() {
+    let memory = MemVfs::new();
+    memory.set_capacity_bytes(Some(8 << 20));
+    let mut setup = setup(2, Durability::Buffered);
+    setup.checkpoint_interval = Duration::from_secs(3600);
+    (setup.chunk_bytes, setup.log_bytes) = (8 << 20, 8 << 20);
+    let db = setup.open(Arc::new(memory.clone())).unwrap();
+    db.put("first", "1").unwrap();
+    occupy(&memory, 600 << 10);
+    std::thread::sleep(Duration::from_millis(400));
+    let mut values = BTreeMap::from([(b"first".to_vec(), b"1".to_vec())]);
+    assert!(fill(&db, &mut values, &mut Rng::new(2)));
+    let bytes: usize = values.values().map(Vec::len).sum();
+    assert!((200 << 10..600 << 10).contains(&bytes), "{bytes} bytes were accepted with 600 KiB free");
+    check(&db, &values);
+    db.sync().unwrap();
+    let db_after = setup.open(Arc::new(memory.crash(&CrashPlan::LOSE_UNSYNCED))).unwrap();
+    check(&db_after, &values);
+}
+
+#[test]
+fn a_flush_that_finds_no_space_loses_nothing() {
+    let memory = MemVfs::new();
+    memory.set_capacity_bytes(Some(8 << 20));
+    let mut setup = setup(3, Durability::Buffered);
+    setup.checkpoint_interval = Duration::from_secs(3600);
+    let db = setup.open(Arc::new(memory.clone())).unwrap();
+    let mut values = BTreeMap::new();
+    for n in 0..400 {
+        let value = vec![n as u8; 4000];
+        db.put(key(n), &value).unwrap();
+        values.insert(key(n), value);
+    }
+    // All that was promised is gone at once.
+    memory.set_capacity_bytes(Some(0));
+    assert!(db.sync().unwrap_err().is_no_space());
+    assert!(db.put("more", "1").unwrap_err().is_no_space());
+    check(&db, &values);
+    memory.set_capacity_bytes(Some(8 << 20));
+    eventually(&db, "a put after space was freed", || db.put("healed", "1"));
+    values.insert(b"healed".to_vec(), b"1".to_vec());
+    db.sync().unwrap();
+    let db_after = setup.open(Arc::new(memory.crash(&CrashPlan::LOSE_UNSYNCED))).unwrap();
+    check(&db_after, &values);
+}
+
+/// What is in the journal only is there after opening, however full the disk is, and stays in the journal.
+#[test]
+fn a_sync_store_opens_on_a_full_disk_with_all_that_its_journal_holds() {
+    let (mut in_memory, mut on_disk) = (0, 0);
+    for left_bytes in [0, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20] {
+        for reserve in [true, false] {
+            let memory = MemVfs::new();
+            memory.set_capacity_bytes(Some(8 << 20));
+            let mut setup = setup(4, Durability::Sync);
+            setup.checkpoint_interval = Duration::from_secs(3600);
+            let db = setup.open(Arc::new(memory.clone())).unwrap();
+            db.put("durable", "1").unwrap();
+            db.sync().unwrap();
+            let mut values = BTreeMap::from([(b"durable".to_vec(), b"1".to_vec())]);
+            for n in 0..150 {
+                let value = vec![n as u8; 4000];
+                db.put(key(n), &value).unwrap();
+                values.insert(key(n), value);
+            }
+            let crashed = memory.crash(&CrashPlan::LOSE_UNSYNCED);
+            if !reserve {
+                for name in ["RESERVE", "RESERVE-REBALANCE"] {
+                    let _ = crashed.remove(&Path::new(STORE).join(name));
+                }
+            }
+            occupy(&crashed, left_bytes);
+            let context = format!("{left_bytes} bytes left, reserve: {reserve}");
+            let db = setup.open(Arc::new(crashed.clone())).unwrap_or_else(|e| panic!("{context}: {e}"));
+            check(&db, &values);
+            if let Some(reason) = db.stats().read_only {
+                in_memory += 1;
+                assert!(reason.contains("free space, then reopen"), "{reason}");
+                let refused = db.delete("durable").unwrap_err();
+                assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
+                assert_eq!(refused.to_string(), format!("the store is read-only: {reason}"));
+            } else {
+                on_disk += 1;
+                if let Err(error) = db.put("more", "1") {
+                    assert!(error.is_no_space(), "{context}: {error}");
+                } else {
+                    values.insert(b"more".to_vec(), b"1".to_vec());
+                }
+            }
+            // The power fails once more, and then the process: all is still there.
+            let again = crashed.crash(&CrashPlan::LOSE_UNSYNCED);
+            check(&setup.open(Arc::new(again)).unwrap_or_else(|e| panic!("{context}: again: {e}")), &values);
+            drop(db);
+            crashed.remove(Path::new("/other")).unwrap();
+            let db = setup.open(Arc::new(crashed)).unwrap();
+            check(&db, &values);
+            db.put("healed", "1").unwrap();
+        }
+    }
+    println!("{in_memory} opened in memory, {on_disk} on disk");
+    assert!(in_memory > 0 && on_disk > 0, "{in_memory} opened in memory, {on_disk} on disk");
+}
+
+/// A store of one full disk, read as a whole while its checkpoints find no space.
+#[test]
+fn a_rebalance_that_has_no_room_writes_nothing() {
+    let memory = MemVfs::new();
+    memory.set_capacity_bytes(Some(8 << 20));
+    let fault = FaultVfs::over_memory(memory.clone());
+    let mut setup = setup(5, Durability::Process);
+    (setup.chunk_bytes, setup.log_bytes) = (8 << 20, 8 << 20);
+    let db = setup.open(Arc::new(fault.clone())).unwrap();
+    for n in 0..500 {
+        db.put(key(n), vec![7; 4000]).unwrap();
+    }
+    occupy(&memory, 64 << 10);
+    let written = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counted = written.clone();
+    fault.set_rule(move |call| {
+        if call.operation == Operation::WriteAt && call.path.extension().is_some_and(|e| e == "table") {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        Verdict::Pass
+    });
+    assert!(db.compact_range(..).unwrap_err().is_no_space());
+    assert_eq!(written.load(std::sync::atomic::Ordering::Relaxed), 0);
+    db.delete(key(1)).unwrap();
 }

@@ -29,7 +29,6 @@ pub(super) struct MemFile {
     reads: AtomicU64,
     largest_read: AtomicU64,
     writes: AtomicU64,
-    written_back_bytes: AtomicU64,
     syncs: AtomicU64,
     failing: AtomicBool,
 }
@@ -80,10 +79,6 @@ impl VfsFile for MemFile {
     }
     fn len(&self) -> io::Result<u64> {
         Ok(self.bytes.lock().len() as u64)
-    }
-    fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
-        assert_eq!(self.written_back_bytes.fetch_add(len, Ordering::Relaxed), offset);
-        Ok(())
     }
     fn sync_data(&self) -> io::Result<()> {
         self.syncs.fetch_add(1, Ordering::Relaxed);

@@ -1,0 +1,254 @@
+//! One number for memory, and how it is divided.
+//!
+//! Munks, rows and blocks share most of the budget. Munks start with two thirds of all (EvenDB §5.1); from there the
+//! division *climbs*: now and then a little is moved from one of the three to another, and stays there if reads
+//! become cheaper by it. So a workload without spatial locality ends with rows, one with it ends with munks.
+//! What logs index in memory, what is being written and what has no owner take the rest.
+//!
+//! Thread safety: everything may be called from any thread.
+
+use super::{BlockCache, rows::RowCache};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::counter::Counter;
+use crate::sync::time::{Instant, now};
+use crate::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Of the budget, in percent: what munks, rows and blocks share, and what of it is theirs at first.
+const SHARED_PERCENT: u64 = 88;
+const FIRST_PERCENTS: [u64; 3] = [66, 9, 13];
+/// Of the budget, what the in-memory indexes of logs may take.
+const LOG_INDEX_PERCENT: u64 = 8;
+/// Nobody is left with less than this share: rows and munks must be able to show what they are worth, and blocks
+/// hold the filters and indexes.
+const SHARE_MIN: f64 = 0.05;
+/// How much is moved at once.
+const STEP: f64 = 0.04;
+/// Reads become cheaper if the cost falls by this fraction at least: less may be chance.
+const GAIN_MIN: f64 = 0.01;
+/// How long a division is tried, and with how many reads at least.
+const TRIAL: Duration = Duration::from_millis(1000);
+const TRIAL_READS: u64 = 4096;
+
+/// What a read costs by how it was served, about in microseconds. Memory is the unit of comparison and costs none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cost {
+    /// A block or a record was read from a file. Blocks that the cache misses are counted by it.
+    File = 10,
+    /// A get looked through files whose blocks were cached.
+    Blocks = 1,
+    /// A scan merged the files of a chunk.
+    Merge = 20,
+}
+
+/// The memory of one store, or of several that share it.
+pub(crate) struct Budget {
+    pub(crate) total_bytes: u64,
+    pub(crate) blocks: BlockCache,
+    pub(crate) rows: Arc<RowCache>,
+    /// Memory of all munks.
+    pub(crate) munk_bytes: Arc<AtomicU64>,
+    munk_limit_bytes: AtomicU64,
+    /// Memory of the in-memory indexes of logs.
+    pub(crate) log_index_bytes: Arc<AtomicU64>,
+    costs: Counter,
+    reads: Counter,
+    trial: Mutex<Trial>,
+    moves: AtomicU64,
+}
+
+struct Trial {
+    climber: Climber,
+    begun: Instant,
+    costs: u64,
+    reads: u64,
+}
+
+impl Budget {
+    pub(crate) fn new(total_bytes: u64) -> Self {
+        let [munks, rows, blocks] = FIRST_PERCENTS.map(|percent| total_bytes / 100 * percent);
+        let first = FIRST_PERCENTS.map(|percent| percent as f64 / SHARED_PERCENT as f64);
+        Self {
+            total_bytes,
+            blocks: BlockCache::new(blocks),
+            rows: Arc::new(RowCache::new(rows)),
+            munk_bytes: Arc::default(),
+            munk_limit_bytes: AtomicU64::new(munks),
+            log_index_bytes: Arc::default(),
+            costs: Counter::default(),
+            reads: Counter::default(),
+            trial: Mutex::new(Trial { climber: Climber::new(first), begun: now(), costs: 0, reads: 0 }),
+            moves: AtomicU64::new(0),
+        }
+    }
+
+    /// What munks may take.
+    pub(crate) fn munk_limit_bytes(&self) -> u64 {
+        self.munk_limit_bytes.load(Relaxed)
+    }
+
+    /// What the in-memory indexes of logs may take.
+    pub(crate) fn log_index_limit_bytes(&self) -> u64 {
+        self.total_bytes / 100 * LOG_INDEX_PERCENT
+    }
+
+    /// Memory accounted for.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.blocks.used_bytes()
+            + self.rows.used_bytes()
+            + self.munk_bytes.load(Relaxed)
+            + self.log_index_bytes.load(Relaxed)
+    }
+
+    /// How often memory was moved and stayed.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves.load(Relaxed)
+    }
+
+    /// Counts reads, however they are served.
+    pub(crate) fn count_reads(&self, reads: u64) {
+        self.reads.add(reads);
+    }
+
+    /// Notes what a read cost beyond memory.
+    pub(crate) fn charge(&self, cost: Cost) {
+        self.costs.add(cost as u64);
+    }
+
+    /// To be called now and then: judges the division that is being tried, and tries another.
+    pub(crate) fn tick(&self) {
+        let mut trial = self.trial.lock();
+        let costs = self.costs.get() + self.blocks.misses() * Cost::File as u64;
+        let reads = self.reads.get();
+        let done = reads.saturating_sub(trial.reads);
+        if done < TRIAL_READS || trial.begun.elapsed() < TRIAL {
+            return;
+        }
+        let cost = costs.saturating_sub(trial.costs) as f64 / done as f64;
+        if trial.climber.observe(cost) {
+            self.moves.fetch_add(1, Relaxed);
+        }
+        let shared = (self.total_bytes / 100 * SHARED_PERCENT) as f64;
+        let [munks, rows, blocks] = trial.climber.shares.map(|share| (shared * share) as u64);
+        self.munk_limit_bytes.store(munks, Relaxed);
+        self.rows.set_capacity_bytes(rows);
+        self.blocks.set_capacity_bytes(blocks);
+        (trial.begun, trial.costs, trial.reads) = (now(), costs, reads);
+    }
+}
+
+impl std::fmt::Debug for Budget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Budget").field("total_bytes", &self.total_bytes).finish_non_exhaustive()
+    }
+}
+
+/// Every way to move something from one share to another.
+const WAYS: [(usize, usize); 6] = [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)];
+/// After every way was tried in vain, this many observations pass before the next attempt, at first and at most.
+const REST_MIN: u32 = 2;
+const REST_MAX: u32 = 32;
+
+/// Climbs down a cost that it learns about one observation at a time.
+#[derive(Debug, Clone)]
+struct Climber {
+    /// Of munks, rows and blocks; their sum is 1.
+    shares: [f64; 3],
+    /// What was moved for trial, and what things cost before.
+    trying: Option<(f64, f64)>,
+    way: usize,
+    /// Ways that failed in a row.
+    failures: usize,
+    rest: u32,
+    resting: u32,
+}
+
+impl Climber {
+    fn new(shares: [f64; 3]) -> Self {
+        Self { shares, trying: None, way: 0, failures: 0, rest: REST_MIN, resting: 0 }
+    }
+
+    fn shift(&mut self, amount: f64) {
+        let (from, to) = WAYS[self.way];
+        self.shares[from] -= amount;
+        self.shares[to] += amount;
+    }
+
+    /// Judges by what reads cost under the present shares; tells whether a move turned out well.
+    fn observe(&mut self, cost: f64) -> bool {
+        let mut better = false;
+        if let Some((amount, before)) = self.trying.take() {
+            better = cost < before * (1.0 - GAIN_MIN);
+            if better {
+                (self.failures, self.rest) = (0, REST_MIN);
+            } else {
+                self.shift(-amount);
+                self.way = (self.way + 1) % WAYS.len();
+                self.failures += 1;
+                // What things cost without the move is seen next.
+                return false;
+            }
+        }
+        if self.failures >= WAYS.len() {
+            self.failures = 0;
+            (self.resting, self.rest) = (self.rest, (2 * self.rest).min(REST_MAX));
+        }
+        if self.resting > 0 {
+            self.resting -= 1;
+            return better;
+        }
+        for _ in 0..WAYS.len() {
+            let amount = STEP.min(self.shares[WAYS[self.way].0] - SHARE_MIN);
+            if amount > STEP / 8.0 && cost > 0.0 {
+                self.shift(amount);
+                self.trying = Some((amount, cost));
+                break;
+            }
+            self.way = (self.way + 1) % WAYS.len();
+        }
+        better
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn climb(cost: impl Fn([f64; 3]) -> f64) -> [f64; 3] {
+        let mut climber = Climber::new([0.75, 0.1, 0.15]);
+        for _ in 0..400 {
+            let shares = climber.shares;
+            assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+            assert!(shares.iter().all(|share| *share >= SHARE_MIN - 1e-9), "{shares:?}");
+            climber.observe(cost(shares));
+        }
+        climber.shares
+    }
+
+    #[test]
+    fn memory_goes_where_it_pays() {
+        let rows_pay = climb(|[_, rows, _]| 10.0 - 8.0 * rows);
+        assert!(rows_pay[1] > 0.8, "{rows_pay:?}");
+        let munks_pay = climb(|[munks, ..]| 10.0 - 8.0 * munks);
+        assert!(munks_pay[0] > 0.8, "{munks_pay:?}");
+        let blocks_pay = climb(|[.., blocks]| 10.0 - 8.0 * blocks);
+        assert!(blocks_pay[2] > 0.8, "{blocks_pay:?}");
+    }
+
+    #[test]
+    fn where_nothing_pays_it_rests_near_where_it_began() {
+        let shares = climb(|_| 5.0);
+        assert!((shares[0] - 0.75).abs() < 0.1, "{shares:?}");
+        let idle = climb(|_| 0.0);
+        assert_eq!(idle, [0.75, 0.1, 0.15], "without a cost there is nothing to gain");
+    }
+
+    #[test]
+    fn a_budget_is_divided_whole() {
+        let budget = Budget::new(1 << 30);
+        let parts = [budget.munk_limit_bytes(), budget.rows.capacity_bytes(), budget.blocks.capacity_bytes()];
+        let sum: u64 = parts.iter().sum::<u64>() + budget.log_index_limit_bytes();
+        assert!(sum <= 1 << 30 && sum > (1 << 30) / 100 * 95, "{sum}");
+        assert!(parts[0] > (1 << 30) / 100 * 65, "munks start at two thirds");
+    }
+}

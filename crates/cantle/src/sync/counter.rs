@@ -1,0 +1,63 @@
+//! Counters that many threads raise at once, and sampling of what happens too often to be counted each time.
+
+use super::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crossbeam_utils::CachePadded;
+use std::cell::Cell;
+
+/// Threads beyond this number share cells.
+const CELLS: usize = 8;
+
+static NEXT_CELL: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static CELL: usize = NEXT_CELL.fetch_add(1, Relaxed) % CELLS;
+    static TICKS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A sum, spread over cells so that threads which count at once do not wait for one cache line. 1 KiB.
+#[derive(Debug, Default)]
+pub struct Counter([CachePadded<AtomicU64>; CELLS]);
+
+impl Counter {
+    /// Counts.
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.0[CELL.with(|cell| *cell)].fetch_add(count, Relaxed);
+    }
+
+    /// The sum; of what is counted meanwhile, all or a part.
+    pub fn get(&self) -> u64 {
+        self.0.iter().map(|cell| cell.load(Relaxed)).sum()
+    }
+}
+
+/// True for one call of `every` on each thread.
+#[inline]
+pub fn sampled(every: u64) -> bool {
+    TICKS.with(|ticks| {
+        let tick = ticks.get().wrapping_add(1);
+        ticks.set(tick);
+        tick.is_multiple_of(every)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_many_threads_add_up() {
+        let counter = Counter::default();
+        std::thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| (0..1000).for_each(|_| counter.add(2)));
+            }
+        });
+        assert_eq!(counter.get(), 40_000);
+    }
+
+    #[test]
+    fn one_of_so_many_is_sampled() {
+        assert_eq!((0..800).filter(|_| sampled(8)).count(), 100);
+    }
+}
