@@ -1,6 +1,8 @@
 //! What can go wrong, in terms of what the caller can do about it.
 
+use crate::bounds::Bounds;
 use std::io;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -118,6 +120,19 @@ pub enum Error {
     /// The named keyspace does not exist (or was dropped).
     #[error("there is no keyspace {0:?}")]
     NoKeyspace(String),
+    /// A transaction lost a race: what it read was changed by somebody else before it was committed. Nothing of it
+    /// was written; run it again, reading anew, as [`Db::transact`](crate::Db::transact) does.
+    #[error(
+        "a transaction conflicts with a later write of {} in keyspace {keyspace:?}: run it again",
+        describe(keys)
+    )]
+    #[non_exhaustive]
+    Conflict {
+        /// The keyspace's name.
+        keyspace: String,
+        /// What changed, or a part of it: a key (both bounds include it), or a range that was deleted.
+        keys: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    },
     /// The store was closed through one of its handles.
     #[error("the store is closed")]
     Closed,
@@ -153,6 +168,16 @@ impl Error {
         Self::Corruption { path: path.as_ref().to_path_buf(), offset, what: what.into() }
     }
 
+    /// A transaction's read of `keys` does not hold any more.
+    pub(crate) fn conflict(keyspace: &str, keys: Bounds) -> Self {
+        Self::Conflict { keyspace: keyspace.to_owned(), keys: (keys.start, keys.end) }
+    }
+
+    /// Whether this is a transaction's conflict with another write: run it again.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Conflict { .. })
+    }
+
     /// Whether this is damage, as opposed to a failed operation.
     pub fn is_corruption(&self) -> bool {
         matches!(self, Self::Corruption { .. })
@@ -167,6 +192,27 @@ impl Error {
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::NoSpace { .. })
     }
+}
+
+/// A key, or a range in the notation of intervals.
+fn describe(keys: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> String {
+    let key = |key: &[u8]| format!("\"{}\"", key.escape_ascii());
+    if let (Bound::Included(start), Bound::Included(end)) = keys
+        && start == end
+    {
+        return format!("key {}", key(start));
+    }
+    let start = match &keys.0 {
+        Bound::Included(start) => format!("[{}", key(start)),
+        Bound::Excluded(start) => format!("({}", key(start)),
+        Bound::Unbounded => "(".into(),
+    };
+    let end = match &keys.1 {
+        Bound::Included(end) => format!("{}]", key(end)),
+        Bound::Excluded(end) => format!("{})", key(end)),
+        Bound::Unbounded => ")".into(),
+    };
+    format!("the range {start} to {end}")
 }
 
 const _: fn() = || {

@@ -40,14 +40,16 @@
 //!
 //! [`Db::snapshot`] is the store at one moment, over all keyspaces; a [`Range`] or [`Cursor`] has a snapshot of its own.
 //! Only the versions that an open snapshot sees are kept for it, so it may stay open for hours (EvenDB §3.2).
-//! [`Db::update`] and [`WriteBatch`] are atomic; there are no transactions over several reads yet.
+//! [`Db::update`] and [`WriteBatch`] are atomic. A [`Transaction`] reads and writes any keys and ranges as one step,
+//! optimistically: [`Db::transact`] runs it again until nobody has interfered.
 //!
 //! # Threads
 //!
-//! [`Db`], [`Keyspace`] and [`Snapshot`] are `Clone + Send + Sync`, cheap to clone, and every method may be called
-//! from any thread at any time. Reads wait for nobody. Writers of different chunks do not wait for one another; when
-//! maintenance falls behind they are slowed a little each rather than stopped. A store is open in one process at a
-//! time ([`Error::Locked`]), or in many that only read ([`Options::read_only`]).
+//! [`Db`], [`Keyspace`] and [`Snapshot`] are `Clone + Send + Sync` ([`Transaction`] is `Send + Sync`), cheap to
+//! clone, and every method may be called from any thread at any time. Reads wait for nobody. Writers of different
+//! chunks do not wait for one another; when maintenance falls behind they are slowed a little each rather than
+//! stopped. A store is open in one process at a time ([`Error::Locked`]), or in many that only read
+//! ([`Options::read_only`]).
 //!
 //! Calls may block on the disk. From async code hand them to threads that may: the example `async_tasks` shows how.
 //!
@@ -115,7 +117,7 @@ mod value;
 pub mod vfs;
 
 pub use bounds::KeyRange;
-pub use db::{Cursor, Db, Keyspace, Range, Snapshot, WriteBatch};
+pub use db::{Cursor, Db, Keyspace, Range, Snapshot, Transaction, WriteBatch};
 pub use error::{Error, Result};
 pub use options::{Compression, Durability, KeyspaceOptions, Layout, Options, Resources, WriteOptions};
 pub use order::Comparator;

@@ -80,6 +80,56 @@ impl Span {
     }
 }
 
+/// What two bounds have in common, which may be empty.
+pub fn intersect_bounds(order: &KeyOrder, a: &Bounds, b: &Bounds) -> Bounds {
+    let start = if is_later_start(order, &b.start, &a.start) { &b.start } else { &a.start };
+    let end = if is_later_end(order, &a.end, &b.end) { &b.end } else { &a.end };
+    Bounds { start: start.clone(), end: end.clone() }
+}
+
+/// Whether a range that starts at `a` leaves out keys that one that starts at `b` has.
+pub fn is_later_start<K: AsRef<[u8]>>(order: &KeyOrder, a: &Bound<K>, b: &Bound<K>) -> bool {
+    match (a, b) {
+        (Bound::Unbounded, _) => false,
+        (_, Bound::Unbounded) => true,
+        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b))
+            if order.compare(a.as_ref(), b.as_ref()) != Ordering::Equal =>
+        {
+            order.compare(a.as_ref(), b.as_ref()) == Ordering::Greater
+        }
+        (a, b) => matches!((a, b), (Bound::Excluded(_), Bound::Included(_))),
+    }
+}
+
+/// Whether a range that ends at `a` has keys that one that ends at `b` leaves out.
+pub fn is_later_end<K: AsRef<[u8]>>(order: &KeyOrder, a: &Bound<K>, b: &Bound<K>) -> bool {
+    match (a, b) {
+        (_, Bound::Unbounded) => false,
+        (Bound::Unbounded, _) => true,
+        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b))
+            if order.compare(a.as_ref(), b.as_ref()) != Ordering::Equal =>
+        {
+            order.compare(a.as_ref(), b.as_ref()) == Ordering::Greater
+        }
+        (a, b) => matches!((a, b), (Bound::Included(_), Bound::Excluded(_))),
+    }
+}
+
+/// Whether `key` lies within `bounds`.
+pub fn contains(bounds: &Bounds, order: &KeyOrder, key: &[u8]) -> bool {
+    let after_start = match &bounds.start {
+        Bound::Included(start) => order.compare(key, start) != Ordering::Less,
+        Bound::Excluded(start) => order.compare(key, start) == Ordering::Greater,
+        Bound::Unbounded => true,
+    };
+    after_start
+        && match &bounds.end {
+            Bound::Included(end) => order.compare(key, end) != Ordering::Greater,
+            Bound::Excluded(end) => order.compare(key, end) == Ordering::Less,
+            Bound::Unbounded => true,
+        }
+}
+
 /// Whether no key can lie within the bounds.
 pub fn is_empty_range(order: &KeyOrder, bounds: &Bounds) -> bool {
     match (&bounds.start, &bounds.end) {

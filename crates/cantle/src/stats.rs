@@ -107,6 +107,10 @@ pub struct Stats {
     pub write_delay_total: Duration,
     /// The longest a single write took.
     pub write_longest: Duration,
+    /// Transactions committed since opening.
+    pub transactions_committed: u64,
+    /// Commits of transactions that failed with a conflict since opening.
+    pub transaction_conflicts: u64,
     /// How long opening took.
     pub open_time: Duration,
     /// Jobs that wait for a background thread.

@@ -10,6 +10,8 @@ mod composite_keys;
 mod counters;
 #[path = "../examples/snapshots.rs"]
 mod snapshots;
+#[path = "../examples/transaction.rs"]
+mod transaction;
 
 #[test]
 fn composite_keys_and_prefix_scans() {
@@ -34,4 +36,9 @@ fn counters_with_update_and_durability_per_write() {
 #[test]
 fn async_code_hands_blocking_calls_over() {
     async_tasks::main().unwrap();
+}
+
+#[test]
+fn transactions_that_read_ranges_and_meet() {
+    transaction::main().unwrap();
 }

@@ -29,6 +29,9 @@ pub struct Chunk {
     // Atomic.
     /// The paper's *funkChangeLock*: one thread at a time rebuilds the files.
     changing: AtomicBool,
+    /// No write since the store was opened has a greater version: what has a greater one is not in here. Set under
+    /// `writer`. 0 in a chunk that was only read: what earlier epochs wrote is older than every open snapshot.
+    newest: AtomicU64,
     /// Whether a job for this chunk waits in the pool.
     pub queued: AtomicBool,
     reads: AtomicU64,
@@ -64,6 +67,7 @@ impl Chunk {
             writer: Arc::default(),
             funk: ArcSwap::from_pointee(funk),
             changing: AtomicBool::new(false),
+            newest: AtomicU64::new(0),
             queued: AtomicBool::new(false),
             reads: AtomicU64::new(0),
             writes: AtomicU64::new(0),
@@ -79,6 +83,19 @@ impl Chunk {
 
     pub fn is_changing(&self) -> bool {
         self.changing.load(Acquire)
+    }
+
+    /// Something was written at this version; for who holds the lock.
+    pub fn note_version(&self, version: u64) {
+        // A plain store will do under the lock, and most writes find their version there.
+        if self.newest_version() < version {
+            self.newest.store(version, Relaxed);
+        }
+    }
+
+    /// The greatest version written; for who holds the lock.
+    pub fn newest_version(&self) -> u64 {
+        self.newest.load(Relaxed)
     }
 
     /// Counts some gets for all, so that threads that read one chunk do not wait for its cache line.

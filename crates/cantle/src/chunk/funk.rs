@@ -339,7 +339,7 @@ fn settle(
 }
 
 /// Searches a part's index: the root, then one block, or a second one where a key's versions fill the first.
-fn find_indexed(
+pub fn find_indexed(
     context: &Context,
     segment: &Segment,
     parts: &Parts,
@@ -380,7 +380,7 @@ fn find_indexed(
 }
 
 /// Searches a part without an index from end to end (EvenDB §3.3).
-fn search_part(
+pub fn search_part(
     context: &Context,
     segment: &Segment,
     parts: &Parts,

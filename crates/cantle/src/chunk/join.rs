@@ -62,6 +62,7 @@ impl Chunks {
         let files: Vec<FileRef> = left_funk.files.iter().chain(&right_funk.files).cloned().collect();
         let span = Span { start: left.span.start.clone(), end: right.span.end.clone() };
         let joined = Arc::new(Chunk::new(self.next_id(), span, Funk { files }));
+        joined.note_version(left.newest_version().max(right.newest_version()));
         let record = ChunkRecord::of(&joined, &joined.funk.load().files);
         let edit = ChunkEdit::Replace { removed: vec![left.id, right.id], added: vec![record] };
         self.context

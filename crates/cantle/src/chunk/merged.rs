@@ -9,6 +9,7 @@ use super::tombstone::RangeTombstone;
 use crate::entry::{EntryCursor, Kind};
 use crate::error::Result;
 use crate::merge::{MergeCursor, SpannedCursor};
+use crate::order::KeyOrder;
 use crate::span::Span;
 use crate::sync::Arc;
 use bytes::Bytes;
@@ -99,6 +100,15 @@ impl Merged {
             context: context.clone(),
             tombstones,
         })
+    }
+
+    /// All range deletes, each with the span of the file that it stands in.
+    pub fn range_deletes(&self) -> impl Iterator<Item = (&Span, &RangeTombstone)> {
+        self.tombstones.iter().flat_map(|source| source.tombstones.iter().map(|t| (&source.span, t)))
+    }
+
+    pub fn order(&self) -> &KeyOrder {
+        &self.context.order
     }
 
     pub fn has_tombstones(&self) -> bool {

@@ -18,6 +18,7 @@
 //! A put's way: `write` (lock, append, publish) → `segment` → `memory_part`, and every half MiB `indexed_part`.
 //! A get's: `index` → `funk`. A scan's: `walk` → `merged`. A rebalance's: `policy` → `rebalance` → `output`;
 //! what it means for the index: `split`, `join`. What the manifest keeps of it all: `edit`.
+//! Whether a transaction may commit: `validate`.
 //!
 //! Locks, in this order: a chunk's right to change (`Chunk::begin_change`) → the locks of chunks in key order
 //! (`Chunk::writer`) → the index's, the manifest's, the journal's, each only for a moment. Gets and scans take
@@ -48,6 +49,7 @@ mod rebalance;
 pub mod segment;
 mod split;
 mod tombstone;
+mod validate;
 mod verify;
 mod walk;
 mod write;
@@ -55,7 +57,7 @@ mod write;
 use crate::bounds::Bounds;
 use crate::error::Result;
 use crate::filter::bloom;
-use crate::layout::{Layout, Op, PairCursor, PreparedWrite};
+use crate::layout::{Layout, Op, PairCursor, PreparedWrite, ReadSet};
 use crate::mvcc::SnapshotGuard;
 use crate::stats::{ChunkInfo, GetsServed, KeyspaceStats, Report};
 use crate::sync::Arc;
@@ -198,8 +200,8 @@ impl Layout for Chunks {
         Box::new(walk::Walk::new(self, bounds, snapshot))
     }
 
-    fn prepare<'a>(&'a self, ops: &'a [Op]) -> Result<Box<dyn PreparedWrite + 'a>> {
-        Ok(Box::new(write::Write::prepare(self, ops)?))
+    fn prepare<'a>(&'a self, ops: &'a [Op], reads: &'a ReadSet) -> Result<Box<dyn PreparedWrite + 'a>> {
+        Ok(Box::new(write::Write::prepare(self, ops, reads)?))
     }
 
     fn approximate_bytes(&self, bounds: &Bounds) -> Result<u64> {

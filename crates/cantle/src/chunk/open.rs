@@ -145,6 +145,7 @@ impl Opener<'_> {
                     stale_bytes: record.stale_bytes,
                     entries: record.entries,
                     base_version: 0,
+                    newest_version: 0,
                 })),
                 _ => {
                     let recorded = segments

@@ -79,6 +79,7 @@ struct Current {
     builder: TableBuilder,
     bytes: u64,
     stale_bytes: u64,
+    newest_version: u64,
     growing: i64,
 }
 
@@ -159,11 +160,13 @@ impl<'a, 'r> Output<'a, 'r> {
             let builder =
                 TableBuilder::new(handle, file.path.clone(), header, self.context.options().table.clone());
             let builder = builder.inspect_err(|_| self.context.files.discard(&file))?;
-            self.current = Some(Current { file, builder, bytes: 0, stale_bytes: 0, growing: 0 });
+            self.current =
+                Some(Current { file, builder, bytes: 0, stale_bytes: 0, newest_version: 0, growing: 0 });
         }
         let Some(current) = &mut self.current else { return Ok(()) };
         for (index, entry) in entries.entries.iter().enumerate() {
             current.builder.add(&entry.key, entry.version, entry.kind, &entry.value)?;
+            current.newest_version = current.newest_version.max(entry.version);
             if index > 0 && entry.kind == Kind::Put {
                 current.stale_bytes += (entry.key.len() + entry.value.len()) as u64;
             }
@@ -182,7 +185,8 @@ impl<'a, 'r> Output<'a, 'r> {
     }
 
     fn end_table(&mut self) -> Result<()> {
-        let Some(Current { file, builder, stale_bytes, growing, .. }) = self.current.take() else {
+        let Some(Current { file, builder, stale_bytes, newest_version, growing, .. }) = self.current.take()
+        else {
             return Ok(());
         };
         let finished = builder.finish(true);
@@ -197,6 +201,7 @@ impl<'a, 'r> Output<'a, 'r> {
             stale_bytes,
             entries: meta.entries,
             base_version: self.base_version,
+            newest_version,
         });
         self.pieces.push(Piece { start: self.start.take(), table, reused: false });
         Ok(())

@@ -63,6 +63,9 @@ pub struct Segment {
     pub user_bytes: AtomicU64,
     /// How many these are; of an old segment not known.
     pub puts: AtomicU64,
+    /// The greatest version in it; 0 in one of an earlier epoch. Written under the lock of the chunk that appends
+    /// to it.
+    newest_version: AtomicU64,
     dirty: AtomicBool,
     tail: Tail,
 }
@@ -104,6 +107,7 @@ impl Segment {
             // Of an old segment only the length is known: records and index are about 3 % of it.
             user_bytes: AtomicU64::new((recorded.len.saturating_sub(HEADER_BYTES)) / 100 * 97),
             puts: AtomicU64::new(0),
+            newest_version: AtomicU64::new(0),
             dirty: AtomicBool::new(false),
             tail: Tail { flushed: AtomicU64::new(u64::MAX), ..Tail::default() },
         }
@@ -336,6 +340,11 @@ impl Segment {
         Ok(in_memory || parts.indexed.iter().any(|part| !part.tombstones.is_empty()))
     }
 
+    /// No record has a greater version; for who holds the lock of a chunk that it belongs to.
+    pub fn newest_version(&self) -> u64 {
+        self.newest_version.load(Relaxed)
+    }
+
     // What follows is for who holds the chunk's lock of an active segment.
 
     /// Writes records at `offset`, the present end; does not publish them.
@@ -448,6 +457,13 @@ impl Segment {
         self.parts.store(Arc::new(Some(Arc::new(Parts { header: parts.header, memory, indexed }))));
         self.set_len(new_end);
         Ok(new_end)
+    }
+
+    /// A record of this version is written.
+    pub fn note_version(&self, version: u64) {
+        if self.newest_version() < version {
+            self.newest_version.store(version, Relaxed);
+        }
     }
 
     /// Marks the segment dirty; true if it was clean.

@@ -52,6 +52,7 @@ impl Chunks {
             files.extend(input.kept.iter().filter_map(|file| part(file, kept_share(file))));
             let child = Chunk::new(self.next_id(), span, Funk { files });
             child.inherit(parent, pieces.len() as u64);
+            child.note_version(parent.newest_version());
             children.push(Arc::new(child));
         }
         let records = children.iter().map(|child| ChunkRecord::of(child, &child.funk.load().files)).collect();

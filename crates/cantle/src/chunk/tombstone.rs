@@ -4,8 +4,7 @@
 use crate::bounds::Bounds;
 use crate::mvcc::CommitCell;
 use crate::order::KeyOrder;
-use std::cmp::Ordering;
-use std::ops::Bound;
+use crate::span::contains;
 
 /// Every key within the bounds was deleted at a version, at a place in a log.
 #[derive(Debug, Clone)]
@@ -25,19 +24,4 @@ impl RangeTombstone {
     pub fn is_visible(&self, at: u64) -> bool {
         self.version <= at && self.cell.as_ref().is_none_or(|cell| cell.is_committed())
     }
-}
-
-/// Whether `key` lies within `bounds`.
-pub fn contains(bounds: &Bounds, order: &KeyOrder, key: &[u8]) -> bool {
-    let after_start = match &bounds.start {
-        Bound::Included(start) => order.compare(key, start) != Ordering::Less,
-        Bound::Excluded(start) => order.compare(key, start) == Ordering::Greater,
-        Bound::Unbounded => true,
-    };
-    after_start
-        && match &bounds.end {
-            Bound::Included(end) => order.compare(key, end) != Ordering::Greater,
-            Bound::Excluded(end) => order.compare(key, end) == Ordering::Less,
-            Bound::Unbounded => true,
-        }
 }

@@ -3,14 +3,13 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use super::merged::Merged;
-use super::tombstone::contains;
 use crate::bounds::Bounds;
 use crate::cache::budget::Cost;
 use crate::entry::Kind;
 use crate::error::Result;
 use crate::layout::PairCursor;
 use crate::mvcc::SnapshotGuard;
-use crate::span::Span;
+use crate::span::{Span, contains};
 use crate::sync::Arc;
 use bytes::Bytes;
 use std::cmp::Ordering;

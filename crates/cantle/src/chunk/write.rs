@@ -12,13 +12,13 @@ use super::log_record::LogOp;
 use super::memory_part::Place;
 use super::segment::Segment;
 use super::tombstone::RangeTombstone;
-use crate::bounds::encode_bounds;
+use crate::bounds::{Bounds, encode_bounds};
 use crate::cache::rows::Stripe;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::filter::bloom;
 use crate::format::header::{FileKind, HEADER_BYTES};
-use crate::layout::{Op, PreparedWrite, Stamp};
+use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
 use crate::log::{encode_record, record_bytes_max};
 use crate::manifest::Edit;
 use crate::mvcc::{CommitCell, KeySpan};
@@ -53,6 +53,7 @@ type WriterGuard = ArcMutexGuard<RawMutex, ChunkWriter>;
 pub struct Write<'a> {
     chunks: &'a Chunks,
     ops: &'a [Op],
+    reads: &'a ReadSet,
     units: Vec<Unit>,
     /// The manifest was told which chunks are dropped.
     drop_told: bool,
@@ -81,16 +82,17 @@ enum Effect {
     Log,
     /// A range delete covers the chunk: its files are dropped, nothing is logged.
     Drop,
-    /// A range delete finds nothing there; but what is put meanwhile must not precede it.
+    /// Nothing, but the lock is held. A range delete finds nothing there: what is put meanwhile must not precede
+    /// it. Or a transaction has read there.
     Nothing,
 }
 
 impl<'a> Write<'a> {
-    pub fn prepare(chunks: &'a Chunks, ops: &'a [Op]) -> Result<Self> {
+    pub fn prepare(chunks: &'a Chunks, ops: &'a [Op], reads: &'a ReadSet) -> Result<Self> {
         if chunks.released.load(Acquire) {
             return Err(Error::NoKeyspace("(dropped)".into()));
         }
-        let mut write = Self { chunks, ops, units: Vec::new(), drop_told: false, promise: None };
+        let mut write = Self { chunks, ops, reads, units: Vec::new(), drop_told: false, promise: None };
         // Until no chunk was split or merged between finding and locking it.
         while !write.lock()? {
             if chunks.released.load(Acquire) {
@@ -109,26 +111,31 @@ impl<'a> Write<'a> {
         self.units.clear();
         if let [op] = self.ops
             && op.kind != Kind::DeleteRange
+            && self.reads.is_empty()
         {
             let chunk = self.chunks.index.find(&op.key);
             return self.lock_chunk(chunk, vec![0]);
         }
         let mut found: Vec<(Arc<Chunk>, Vec<usize>)> = Vec::new();
         let mut places: HashMap<u64, usize> = HashMap::new();
-        let mut take = |chunk: Arc<Chunk>, op: usize| {
+        let mut take = |chunk: Arc<Chunk>, op: Option<usize>| {
             let place = *places.entry(chunk.id).or_insert_with(|| {
                 found.push((chunk, Vec::new()));
                 found.len() - 1
             });
-            found[place].1.push(op);
+            found[place].1.extend(op);
         };
         for (index, op) in self.ops.iter().enumerate() {
             match &op.bounds {
                 Some(bounds) => {
-                    self.chunks.overlapping(bounds).into_iter().for_each(|chunk| take(chunk, index))
+                    self.chunks.overlapping(bounds).into_iter().for_each(|chunk| take(chunk, Some(index)))
                 }
-                None => take(self.chunks.index.find(&op.key), index),
+                None => take(self.chunks.index.find(&op.key), Some(index)),
             }
+        }
+        self.reads.keys.iter().for_each(|key| take(self.chunks.index.find(key), None));
+        for bounds in &self.reads.spans {
+            self.chunks.overlapping(bounds).into_iter().for_each(|chunk| take(chunk, None));
         }
         // In key order, as everybody who locks several.
         let order = &self.chunks.context.order;
@@ -151,6 +158,7 @@ impl<'a> Write<'a> {
             _ => None,
         };
         let effect = match range_delete {
+            _ if ops.is_empty() => Effect::Nothing,
             Some(_) if chunk.funk.load().files.iter().all(|file| file.dropped.is_some()) => Effect::Nothing,
             Some(bounds) if chunk.span.is_within(&self.chunks.context.order, bounds) => Effect::Drop,
             _ => Effect::Log,
@@ -240,6 +248,11 @@ fn compare_starts(order: &KeyOrder, a: &Chunk, b: &Chunk) -> std::cmp::Ordering 
 }
 
 impl PreparedWrite for Write<'_> {
+    fn conflict_since(&self, version: u64) -> Result<Option<Bounds>> {
+        let chunks = self.units.iter().map(|unit| &*unit.chunk);
+        super::validate::conflict_since(&self.chunks.context, chunks, self.reads, version)
+    }
+
     fn parts(&self) -> usize {
         let count = |effect| self.units.iter().filter(|unit| unit.effect == effect).count();
         count(Effect::Log) + count(Effect::Drop).min(1)
@@ -280,6 +293,7 @@ impl PreparedWrite for Write<'_> {
         counters.writes.add(self.ops.len() as u64);
         self.outdate_rows(Stripe::enter);
         for unit in &mut self.units {
+            unit.note_version();
             match unit.effect {
                 Effect::Log => unit.publish(self.chunks, self.ops, cell, self.promise.as_ref()),
                 Effect::Drop => unit.publish_drop(self.chunks, cell),
@@ -336,6 +350,16 @@ impl Unit {
         }
         self.new_end = active.end + bytes.len() as u64;
         if buffered { Ok(()) } else { active.segment.write(bytes, active.end) }
+    }
+
+    /// For transactions that will ask what changed.
+    fn note_version(&self) {
+        if self.effect != Effect::Nothing {
+            self.chunk.note_version(self.stamp.version);
+        }
+        if let (Effect::Log, Some(active)) = (self.effect, &self.guard.active) {
+            active.segment.note_version(self.stamp.version);
+        }
     }
 
     fn undo(&mut self) {

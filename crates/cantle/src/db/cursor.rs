@@ -2,6 +2,7 @@
 
 use super::keyspace::KeyspaceInner;
 use super::snapshot::Snapshot;
+use super::transaction::View;
 use crate::bounds::Bounds;
 use crate::error::Result;
 use crate::layout::PairCursor;
@@ -21,6 +22,18 @@ impl Cursor {
     pub(super) fn new(snapshot: &Snapshot, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Self {
         let inner = keyspace.layout.clone().cursor(bounds, snapshot.guard.clone());
         Self { inner, snapshot: snapshot.clone(), keyspace: keyspace.clone() }
+    }
+
+    /// A cursor over what a transaction sees.
+    pub(super) fn within(
+        snapshot: &Snapshot,
+        keyspace: &Arc<KeyspaceInner>,
+        bounds: Bounds,
+        transaction: &View,
+    ) -> Self {
+        let cursor = Self::new(snapshot, keyspace, bounds.clone());
+        let inner = transaction.cursor(cursor.inner, keyspace, bounds);
+        Self { inner, ..cursor }
     }
 
     /// To the first pair at or after `key`.

@@ -11,7 +11,7 @@ use crate::stats::{Report, Stats};
 use crate::sync::Arc;
 use std::path::Path;
 
-/// Closes the store when the last of `Db`, `Keyspace`, `Snapshot`, `Range` and `Cursor` is gone.
+/// Closes the store when the last of `Db`, `Keyspace`, `Snapshot`, `Transaction`, `Range` and `Cursor` is gone.
 pub(crate) struct Handle {
     pub(super) store: Arc<Store>,
 }
@@ -62,6 +62,12 @@ impl Db {
     pub(crate) fn open_with(path: &Path, options: Options) -> Result<Self> {
         let store = super::open::open(path, options)?;
         Ok(Self { handle: Arc::new(Handle { store }) })
+    }
+
+    /// The chunks of the default keyspace.
+    #[cfg(test)]
+    pub(crate) fn chunks_for_test(&self) -> Arc<crate::chunk::Chunks> {
+        self.own().chunks.clone()
     }
 
     /// The keyspace that the operations work on.

@@ -1,4 +1,4 @@
-//! The public interface: a store, its keyspaces, snapshots, ranges, cursors and batches.
+//! The public interface: a store, its keyspaces, snapshots, ranges, cursors, batches and transactions.
 //!
 //! [`handle`] has `Db` and `Keyspace`, whose operations are the same; `store` is what stands behind every handle;
 //! `open` is recovery; `write` takes a write from its arguments to its acknowledgement.
@@ -17,6 +17,7 @@ mod range;
 mod runtime;
 mod snapshot;
 mod store;
+mod transaction;
 mod write;
 
 pub use batch::WriteBatch;
@@ -25,5 +26,6 @@ pub use handle::Db;
 pub use keyspace::Keyspace;
 pub use range::Range;
 pub use snapshot::Snapshot;
+pub use transaction::Transaction;
 
 pub(crate) use runtime::Runtime;

@@ -11,7 +11,7 @@
 use super::foreign::{Found, LOCK_FILE, look};
 use super::keyspace::KeyspaceInner;
 use super::runtime::Runtime;
-use super::store::{DEFAULT_KEYSPACE, Store};
+use super::store::{DEFAULT_KEYSPACE, Store, TransactionCounters};
 use crate::chunk::Chunks;
 use crate::chunk::OpenState;
 use crate::chunk::context::ChunkOptions;
@@ -438,6 +438,7 @@ fn assemble(
         dropped: Mutex::new(dropped),
         open_time: started.elapsed(),
         write_longest_nanos: AtomicU64::new(0),
+        transactions: TransactionCounters::default(),
         checkpointing: AtomicBool::new(false),
         ticks: AtomicU64::new(0),
         unsettled: AtomicBool::new(false),

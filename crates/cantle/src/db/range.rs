@@ -2,6 +2,7 @@
 
 use super::keyspace::KeyspaceInner;
 use super::snapshot::Snapshot;
+use super::transaction::View;
 use super::write::note_corruption;
 use crate::bounds::Bounds;
 use crate::error::Result;
@@ -22,6 +23,8 @@ pub struct Range {
     bounds: Bounds,
     /// Of the pairs within the bounds, those with other keys are left out.
     prefix: Option<Vec<u8>>,
+    /// Of a range within a transaction.
+    transaction: Option<View>,
     front: End,
     back: End,
     finished: bool,
@@ -38,7 +41,7 @@ impl Range {
     pub(super) fn new(snapshot: &Snapshot, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Self {
         let (front, back) = (End::default(), End::default());
         let (snapshot, keyspace) = (snapshot.clone(), keyspace.clone());
-        Self { snapshot, keyspace, bounds, prefix: None, front, back, finished: false }
+        Self { snapshot, keyspace, bounds, prefix: None, transaction: None, front, back, finished: false }
     }
 
     /// The pairs whose keys start with `prefix`. Bytewise they are neighbours; in another order they may be
@@ -52,6 +55,11 @@ impl Range {
                 Self { prefix: Some(prefix.to_vec()), ..range }
             }
         }
+    }
+
+    /// The range as a transaction sees it.
+    pub(super) fn within(self, transaction: View) -> Self {
+        Self { transaction: Some(transaction), ..self }
     }
 
     /// The next pair from one end that has the prefix.
@@ -79,7 +87,12 @@ impl Range {
             }
             None => {
                 let bounds = self.bounds.clone();
-                let cursor = self.keyspace.layout.clone().cursor(bounds, self.snapshot.guard.clone());
+                let layout = self.keyspace.layout.clone();
+                let cursor = layout.cursor(bounds.clone(), self.snapshot.guard.clone());
+                let cursor = match &self.transaction {
+                    Some(view) => view.cursor(cursor, &self.keyspace, bounds),
+                    None => cursor,
+                };
                 let cursor = this.cursor.insert(cursor);
                 if forward { cursor.seek_to_first()? } else { cursor.seek_to_last()? }
             }

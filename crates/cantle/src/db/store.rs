@@ -37,6 +37,7 @@ pub(crate) struct Store {
     pub(super) dropped: Mutex<Vec<(u64, Arc<KeyspaceInner>)>>,
     pub(super) open_time: Duration,
     pub(super) write_longest_nanos: AtomicU64,
+    pub(super) transactions: TransactionCounters,
     pub(super) checkpointing: AtomicBool,
     pub(super) ticks: AtomicU64,
     /// Whether a checkpoint must come before the next write (`settle_opening`).
@@ -46,6 +47,13 @@ pub(crate) struct Store {
     pub(super) closing: Mutex<()>,
     /// Held until the last handle is gone.
     pub(super) lock: Mutex<Option<Box<dyn VfsLock>>>,
+}
+
+/// How transactions ended since opening.
+#[derive(Default)]
+pub(super) struct TransactionCounters {
+    pub(super) committed: AtomicU64,
+    pub(super) conflicts: AtomicU64,
 }
 
 impl Store {
@@ -80,6 +88,8 @@ impl Store {
             write_delays: substrate.throttle.delays.load(Relaxed),
             write_delay_total: nanos(&substrate.throttle.delayed_nanos),
             write_longest: nanos(&self.write_longest_nanos),
+            transactions_committed: self.transactions.committed.load(Relaxed),
+            transaction_conflicts: self.transactions.conflicts.load(Relaxed),
             open_time: self.open_time,
             maintenance_queued: substrate.pool.queued() as u64,
             read_only: substrate.health.reason(),

@@ -10,7 +10,7 @@ use crate::bounds::Bounds;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::journal::{JournalOp, JournalRecord, Lsn, Reservation};
-use crate::layout::{Op, PreparedWrite, Stamp};
+use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
 use crate::mvcc::{CommitCell, KeySpan};
 use crate::options::Durability;
 use crate::span::is_empty_range;
@@ -40,10 +40,12 @@ pub(super) fn note_corruption(error: &Error) {
     }
 }
 
-/// A keyspace and what is done to it.
-struct Part {
-    keyspace: Arc<KeyspaceInner>,
-    ops: Vec<Op>,
+/// A keyspace, and what is done to it and was read of it.
+pub(super) struct Part {
+    pub(super) keyspace: Arc<KeyspaceInner>,
+    pub(super) ops: Vec<Op>,
+    /// Of a transaction.
+    pub(super) reads: ReadSet,
 }
 
 impl Store {
@@ -98,7 +100,7 @@ impl Store {
         self.brake(&ops)?;
         let frees = ops.iter().all(|op| op.kind != Kind::Put);
         let lsn = self.with_reserve(frees, || {
-            let mut prepared = keyspace.layout.prepare(&ops)?;
+            let mut prepared = keyspace.layout.prepare(&ops, ReadSet::NONE)?;
             self.commit(&mut [(&mut *prepared, keyspace.id, &ops)])
         })?;
         self.acknowledge(lsn, None)?;
@@ -129,7 +131,6 @@ impl Store {
 
     pub(super) fn write_batch(&self, batch: WriteBatch, durability: Option<Durability>) -> Result<()> {
         self.check_writable()?;
-        let started = now();
         let mut parts: Vec<Part> = Vec::new();
         for (keyspace, op) in batch.ops {
             let keyspace = keyspace.unwrap_or_else(|| self.default.clone());
@@ -139,7 +140,7 @@ impl Store {
             // Not by number: another store's may have the same.
             match parts.iter_mut().find(|part| Arc::ptr_eq(&part.keyspace, &keyspace)) {
                 Some(part) => part.ops.push(op),
-                None => parts.push(Part { keyspace, ops: vec![op] }),
+                None => parts.push(Part { keyspace, ops: vec![op], reads: ReadSet::default() }),
             }
         }
         if let Some(foreign) = parts.iter().find(|part| !self.owns(&part.keyspace)) {
@@ -148,23 +149,46 @@ impl Store {
                 foreign.keyspace.name
             )));
         }
-        // Locks are taken in this order by everybody.
-        parts.sort_by_key(|part| part.keyspace.id);
         for part in &mut parts {
             self.check_ops(&part.keyspace, &part.ops)?;
             keep_last(&part.keyspace.order, &mut part.ops);
         }
+        self.write_parts(parts, None, durability)
+    }
+
+    /// Writes the parts, each of its own keyspace and with one operation for a key, as one. Those of a transaction
+    /// read at version `since`; if that is not what there is any more, nothing is written.
+    pub(super) fn write_parts(
+        &self,
+        mut parts: Vec<Part>,
+        since: Option<u64>,
+        durability: Option<Durability>,
+    ) -> Result<()> {
+        let started = now();
+        // Locks are taken in this order by everybody.
+        parts.sort_by_key(|part| part.keyspace.id);
+        for part in &parts {
+            self.check_ops(&part.keyspace, &part.ops)?;
+        }
         if parts.is_empty() {
             return self.acknowledge(None, durability);
         }
-        for part in &parts {
+        for part in parts.iter().filter(|part| !part.ops.is_empty()) {
             self.brake(&part.ops)?;
         }
         let frees = parts.iter().flat_map(|part| &part.ops).all(|op| op.kind != Kind::Put);
         let lsn = self.with_reserve(frees, || {
             let mut prepared = Vec::with_capacity(parts.len());
             for part in &parts {
-                prepared.push(part.keyspace.layout.prepare(&part.ops)?);
+                prepared.push(part.keyspace.layout.prepare(&part.ops, &part.reads)?);
+            }
+            if let Some(since) = since {
+                // What was read is held from here on. Why before the announcement: `layout`.
+                for (write, part) in prepared.iter().zip(&parts) {
+                    if let Some(changed) = write.conflict_since(since)? {
+                        return Err(Error::conflict(&part.keyspace.name, changed));
+                    }
+                }
             }
             let writes = prepared.iter_mut().zip(&parts);
             let mut writes: Vec<Announceable<'_, '_>> =
@@ -193,7 +217,7 @@ impl Store {
             self.check_ops(keyspace, &ops)?;
             self.brake(&ops)?;
             let done = self.with_reserve(kind != Kind::Put, || {
-                let mut prepared = keyspace.layout.prepare(&ops)?;
+                let mut prepared = keyspace.layout.prepare(&ops, ReadSet::NONE)?;
                 // Nobody else writes the key from here on: if it still has the value that `change` was given, the
                 // outcome is as if all had happened now. Else it is run again.
                 if keyspace.layout.get(key, u64::MAX)? != old {
@@ -328,7 +352,7 @@ impl Store {
             let op = Op { kind: op.kind, key: Bytes::from(op.key), value, bounds };
             match parts.iter_mut().find(|part| part.keyspace.id == keyspace.id) {
                 Some(part) => part.ops.push(op),
-                None => parts.push(Part { keyspace, ops: vec![op] }),
+                None => parts.push(Part { keyspace, ops: vec![op], reads: ReadSet::default() }),
             }
         }
         parts.sort_by_key(|part| part.keyspace.id);
@@ -338,7 +362,7 @@ impl Store {
     fn replay_write(&self, parts: &[Part]) -> Result<()> {
         let mut prepared = Vec::with_capacity(parts.len());
         for part in parts {
-            prepared.push(part.keyspace.layout.prepare(&part.ops)?);
+            prepared.push(part.keyspace.layout.prepare(&part.ops, &part.reads)?);
         }
         let spanning = prepared.iter().map(|write| write.parts()).sum::<usize>() > 1;
         // It is a batch of this epoch, and needs a commit record in case the process dies.
@@ -368,7 +392,7 @@ impl Store {
             || keyspace.check().is_err()
     }
 
-    fn check_ops(&self, keyspace: &KeyspaceInner, ops: &[Op]) -> Result<()> {
+    pub(super) fn check_ops(&self, keyspace: &KeyspaceInner, ops: &[Op]) -> Result<()> {
         self.check_writable()?;
         keyspace.check()?;
         for op in ops {

@@ -5,6 +5,25 @@
 //! version; *append* writes it everywhere; the journal commits it; *publish* shows it; the commit cell makes all
 //! of it visible at once; dropping the preparation releases the locks. Nothing between announcement and
 //! publication waits for space, syncs or back-pressure.
+//!
+//! # Transactions
+//!
+//! A transaction reads at a snapshot and writes when it is committed. What it [has read](ReadSet) is *prepared*
+//! with what it writes: a preparation holds its place in the order of the keys read as well, so nothing of them
+//! changes until it is dropped. Between preparation and announcement the transaction is *validated*: if something
+//! that it read has changed since its snapshot ([`PreparedWrite::conflict_since`]), it is given up; else its reads
+//! are as good as made now.
+//!
+//! So reads and writes of a transaction happen at one moment, that of its commit, and gets, writes and other
+//! transactions find an order in which each happened alone. For snapshots the order is that of versions, which must
+//! agree. Let a transaction *T* read what a write *W* overwrites: *T* comes first, and a snapshot that sees *W*
+//! must see *T*. It does if the version of *T* is not above that of *W*. *W* cannot be prepared while *T* is:
+//! either it was before, and *T*'s validation finds it, or it is prepared once *T* is dropped, and takes its
+//! version, which is read from a clock that does not go back, after *T* took its own. Hence *T* may be validated
+//! before it is announced, and should be: validation may read files and take its time, which nobody who is
+//! announced may. (Where what was read is not held, a transaction has to be announced first. *W* could otherwise
+//! take its version between *T*'s validation and *T*'s announcement, and a snapshot between the two would see *W*
+//! alone.)
 
 use crate::bounds::Bounds;
 use crate::entry::Kind;
@@ -32,8 +51,37 @@ pub struct Stamp {
     pub batch: u64,
 }
 
-/// A write that holds its place in the order of its keys.
+/// What a transaction has read of a keyspace, and what must not change therefore until it is committed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadSet {
+    /// Keys that were looked up, found or not: ascending.
+    pub keys: Vec<Bytes>,
+    /// Ranges that were walked, not empty: ascending, and apart from one another.
+    pub spans: Vec<Bounds>,
+}
+
+impl ReadSet {
+    /// Of a write that is no transaction's.
+    pub const NONE: &'static Self = {
+        static NONE: ReadSet = ReadSet { keys: Vec::new(), spans: Vec::new() };
+        &NONE
+    };
+
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.spans.is_empty()
+    }
+}
+
+/// A write that holds its place in the order of its keys, and of those that its transaction has read.
 pub trait PreparedWrite {
+    /// Where what was read has changed since the snapshot with this version, or `None` if it is as it was. To be
+    /// asked before the write is announced.
+    ///
+    /// A change is a committed entry, delete or range delete with a greater version. The snapshot must still be
+    /// open: what it sees is kept by every merge, hence also what hides it now, a delete included. Of a key that
+    /// the snapshot does *not* see, a merge may drop a later put together with a later delete; then the key is
+    /// absent as before, and nothing has changed for who looks at values only.
+    fn conflict_since(&self, version: u64) -> Result<Option<Bounds>>;
     /// How many files it will write to: more than one need a commit record.
     fn parts(&self) -> usize;
     /// Which keys it writes, for snapshots that wait for it.
@@ -75,8 +123,8 @@ pub trait Layout: Send + Sync {
     /// The pairs within `bounds` that `snapshot` sees.
     fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor>;
     /// Begins a write of these operations, which take effect in their order. Range deletes apart, no two concern the
-    /// same key.
-    fn prepare<'a>(&'a self, ops: &'a [Op]) -> Result<Box<dyn PreparedWrite + 'a>>;
+    /// same key. `reads` is what its transaction has read here. Either may be empty.
+    fn prepare<'a>(&'a self, ops: &'a [Op], reads: &'a ReadSet) -> Result<Box<dyn PreparedWrite + 'a>>;
     /// Bytes on disk for keys within the bounds, about.
     fn approximate_bytes(&self, bounds: &Bounds) -> Result<u64>;
     /// Sorts and cleans what overlaps the bounds, now.

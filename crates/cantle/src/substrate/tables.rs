@@ -40,6 +40,8 @@ pub struct TableHandle {
     pub entries: u64,
     /// No entry's version is below this one; 0 where that is not known.
     pub base_version: u64,
+    /// No entry's version is above this one; 0 in a table of an earlier epoch.
+    pub newest_version: u64,
 }
 
 impl TableHandle {

@@ -19,6 +19,11 @@ pub enum Action {
     },
     /// Everything at one moment.
     Snapshot(State),
+    /// What was read of others' writes, and what was written then.
+    Transaction {
+        reads: Vec<(usize, Option<u64>)>,
+        writes: Vec<(usize, Option<u64>)>,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -44,6 +49,14 @@ impl Action {
                 after[*key] = *new;
                 after
             }),
+            Self::Transaction { reads, writes } => {
+                let holds = reads.iter().all(|(key, value)| matches(*key, value));
+                holds.then(|| {
+                    let mut after = state.clone();
+                    writes.iter().for_each(|(key, value)| after[*key] = *value);
+                    after
+                })
+            }
             Self::Snapshot(seen) => (seen == state).then(|| state.clone()),
         }
     }
@@ -103,4 +116,19 @@ fn the_checker_refuses_stale_reads_lost_updates_and_torn_batches() {
     let slow = at(0, 100, Action::Write(vec![(0, Some(1)), (1, Some(1))]));
     let torn = vec![at(1, 2, Action::Get(0, Some(1))), at(3, 4, Action::Get(1, None))];
     assert!(linearize(&vec![None, None], &[vec![slow], torn]).is_none());
+}
+
+#[test]
+fn the_checker_refuses_write_skew_and_what_only_a_reader_notices() {
+    let transaction = |reads: Vec<_>, writes: Vec<_>| Action::Transaction { reads, writes };
+    let one = at(0, 10, transaction(vec![(0, None), (1, None)], vec![(0, Some(1))]));
+    let two = at(0, 10, transaction(vec![(0, None), (1, None)], vec![(1, Some(2))]));
+    let start = vec![None, None];
+    assert!(linearize(&start, &[vec![one.clone()]]).is_some());
+    assert!(linearize(&start, &[vec![one.clone()], vec![two.clone()]]).is_none());
+    // One more write than it read leaves an order, but not the one that a reader saw.
+    let blind = at(0, 10, transaction(vec![(1, None)], vec![(1, Some(2))]));
+    assert!(linearize(&start, &[vec![one.clone()], vec![blind.clone()]]).is_some());
+    let reader = at(1, 2, transaction(vec![(0, None), (1, Some(2))], Vec::new()));
+    assert!(linearize(&start, &[vec![one], vec![blind], vec![reader]]).is_none());
 }

@@ -136,7 +136,7 @@ impl Round<'_> {
 /// was announced before it and shows after it; meanwhile a get misses that write, even one by a thread whose own
 /// later write the snapshot does not include. So: everything but snapshots, everything but gets, and everything
 /// that concerns one key.
-fn views(all: &[Vec<Operation>]) -> Vec<(String, Vec<Vec<Operation>>)> {
+pub fn views_of(all: &[Vec<Operation>], keys: &[&str]) -> Vec<(String, Vec<Vec<Operation>>)> {
     let select = |keep: &dyn Fn(&Action) -> Option<Action>| {
         let select_one = |operation: &Operation| {
             keep(&operation.action).map(|action| Operation { action, ..operation.clone() })
@@ -145,11 +145,16 @@ fn views(all: &[Vec<Operation>]) -> Vec<(String, Vec<Vec<Operation>>)> {
         all.iter().map(select_thread).collect::<Vec<Vec<Operation>>>()
     };
     let last = all.len() - 1;
-    let mut gets = select(&|action| (!matches!(action, Action::Snapshot(_))).then(|| action.clone()));
+    // A transaction that wrote nothing is a snapshot.
+    let is_snapshot = |action: &Action| match action {
+        Action::Transaction { writes, .. } => writes.is_empty(),
+        other => matches!(other, Action::Snapshot(_)),
+    };
+    let mut gets = select(&|action| (!is_snapshot(action)).then(|| action.clone()));
     gets[last] = all[last].clone();
     let snapshots = select(&|action| (!matches!(action, Action::Get(..))).then(|| action.clone()));
     let mut views = vec![("without snapshots".into(), gets), ("without gets".into(), snapshots)];
-    for key in 0..KEYS.len() {
+    for key in 0..keys.len() {
         let of_key = select(&|action| match action {
             Action::Write(writes) => {
                 let writes: Vec<_> = writes.iter().filter(|(written, _)| *written == key).copied().collect();
@@ -158,14 +163,22 @@ fn views(all: &[Vec<Operation>]) -> Vec<(String, Vec<Vec<Operation>>)> {
             Action::Get(read, _) => (*read == key).then(|| action.clone()),
             Action::Update { key: updated, .. } => (*updated == key).then(|| action.clone()),
             Action::Snapshot(state) => Some(Action::Get(key, state[key])),
+            Action::Transaction { reads, writes } => {
+                let of_key = |all: &[(usize, Option<u64>)]| -> Vec<_> {
+                    all.iter().filter(|(touched, _)| *touched == key).copied().collect()
+                };
+                let (reads, writes) = (of_key(reads), of_key(writes));
+                let touched = !reads.is_empty() || !writes.is_empty();
+                touched.then_some(Action::Transaction { reads, writes })
+            }
         });
-        views.push((format!("on {}", KEYS[key]), of_key));
+        views.push((format!("on {}", keys[key]), of_key));
     }
     views
 }
 
 /// All operations by their invocation.
-fn listing(all: &[Vec<Operation>]) -> String {
+pub fn listing(all: &[Vec<Operation>]) -> String {
     let mut lines = Vec::new();
     for (thread, operations) in all.iter().enumerate() {
         for Operation { invoked, returned, action } in operations {
@@ -214,7 +227,7 @@ fn rounds(name: &str, durability: Durability, millis: u64) {
                 returned: moment,
                 action: Action::Snapshot(last.clone()),
             }]);
-            for (what, view) in views(&all) {
+            for (what, view) in views_of(&all, &KEYS) {
                 if linearize(&state, &view).is_none() {
                     panic!(
                         "round {round_count} is not linearizable, {what}; from {state:?}:\n{}",

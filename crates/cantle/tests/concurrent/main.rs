@@ -13,3 +13,4 @@ mod iterators;
 mod lifecycle;
 mod linearizability;
 mod support;
+mod transactions;

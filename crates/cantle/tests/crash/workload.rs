@@ -42,6 +42,8 @@ pub enum Change {
 pub enum Op {
     One(&'static str, Change),
     Batch(Vec<(&'static str, Change)>),
+    /// Reads what it changes. A range is deleted key by key, as it is found.
+    Transaction(Vec<(&'static str, Change)>),
     Update(u64, u8),
     Create(&'static str),
     Drop(&'static str),
@@ -86,7 +88,8 @@ pub fn draw(rng: &mut Rng, state: &State, value_bytes: u64) -> Op {
         0..=69 => Op::One(space(rng), change(rng, value_bytes)),
         70..=85 => {
             let count = 2 + rng.below(5);
-            Op::Batch((0..count).map(|_| (space(rng), change(rng, value_bytes / 2 + 1))).collect())
+            let changes = (0..count).map(|_| (space(rng), change(rng, value_bytes / 2 + 1))).collect();
+            if rng.below(2) == 0 { Op::Batch(changes) } else { Op::Transaction(changes) }
         }
         86..=89 => Op::Update(rng.below(KEYS), rng.next() as u8),
         90 => match SPACES.into_iter().find(|name| !state.contains_key(*name)) {
@@ -132,7 +135,9 @@ pub fn apply(state: &mut State, op: &Op) {
     };
     match op {
         Op::One(name, change) => change_in(name, change),
-        Op::Batch(changes) => changes.iter().for_each(|(name, change)| change_in(name, change)),
+        Op::Batch(changes) | Op::Transaction(changes) => {
+            changes.iter().for_each(|(name, change)| change_in(name, change))
+        }
         Op::Update(n, with) => {
             let pairs = state.get_mut("default").unwrap();
             match updated(pairs.get(&key(*n)).map(|value| &value[..]), *with) {
@@ -174,6 +179,25 @@ pub fn run(db: &Db, op: &Op, options: &KeyspaceOptions, serial: u64) -> Result<(
                 };
             }
             db.write(batch)
+        }
+        Op::Transaction(changes) => {
+            let mut tx = db.transaction();
+            for (name, change) in changes {
+                let space = space(name)?;
+                match change {
+                    Change::Put(n, value) => {
+                        tx.contains_key_in(&space, key(*n))?;
+                        tx.put_in(&space, key(*n), value)?;
+                    }
+                    Change::Delete(n) => tx.delete_in(&space, key(*n))?,
+                    Change::DeleteRange(from, to) => {
+                        for pair in tx.range_in(&space, key(*from)..key(*to)) {
+                            tx.delete_in(&space, pair?.0)?;
+                        }
+                    }
+                }
+            }
+            tx.commit()
         }
         Op::Update(n, with) => db.update(key(*n), |old| updated(old, *with)).map(drop),
         Op::Create(name) => space(name).map(drop),

@@ -25,6 +25,16 @@ macro_rules! on {
     };
 }
 
+/// Does the same to the default keyspace through a transaction, or to a named one.
+macro_rules! in_transaction {
+    ($tx:expr, $space:expr, $plain:ident, $inside:ident, $($argument:expr),*) => {
+        match &$space.handle {
+            Some(keyspace) => $tx.$inside(keyspace, $($argument),*),
+            None => $tx.$plain($($argument),*),
+        }
+    };
+}
+
 const HELD_MAX: usize = 4;
 const HISTORY_MAX: usize = 400;
 
@@ -249,7 +259,8 @@ impl World {
             400..430 => self.delete(&name, keys),
             430..450 => self.update(&name, keys),
             450..458 => self.delete_range(&name, keys),
-            458..500 => self.batch(),
+            458..485 => self.batch(),
+            485..500 => self.transaction(),
             500..800 => self.get(&name, keys),
             800..840 => self.range(&name, keys),
             840..860 => self.cursor(&name, keys),
@@ -383,6 +394,80 @@ impl World {
         }
         self.state = state;
         if with && wanted == Durability::Sync { self.durable() } else { self.written() }
+    }
+
+    /// Reads and writes through a transaction, which ends one way or another.
+    fn transaction(&mut self) {
+        self.trace(|_| "transaction".into());
+        let mut tx = self.db().transaction();
+        let mut state = self.state.clone();
+        let (mut read, mut wrote) = (Vec::new(), Vec::new());
+        for _ in 0..self.random.below(20) {
+            let name = self.name();
+            let keys = self.keys(&name);
+            let (key, value) = (keys.key(&mut self.random), self.value());
+            let Some(space) = state.get_mut(&name) else { continue };
+            match self.random.below(12) {
+                0..3 => {
+                    self.trace(|_| format!("- put {name} {} {}", show(&key), show(&value)));
+                    in_transaction!(tx, space, put, put_in, &key, &value).unwrap();
+                    space.put(&key, &value);
+                    wrote.push((name, space.key(&key)));
+                }
+                3..5 => {
+                    self.trace(|_| format!("- delete {name} {}", show(&key)));
+                    in_transaction!(tx, space, delete, delete_in, &key).unwrap();
+                    space.delete(&key);
+                    wrote.push((name, space.key(&key)));
+                }
+                5..9 => {
+                    let found = in_transaction!(tx, space, get, get_in, &key).unwrap();
+                    assert_same_value(&name, &key, found.as_deref(), space.get(&key).as_deref());
+                    read.push((name, space.key(&key)));
+                }
+                9 => {
+                    let prefix = keys.prefix(&mut self.random);
+                    let range = in_transaction!(tx, space, prefix, prefix_in, &prefix);
+                    HeldRange::new(range, space.prefix(&prefix)).finish(&mut self.random);
+                }
+                10 => {
+                    let bounds = keys.bounds(&mut self.random);
+                    let range = in_transaction!(tx, space, range, range_in, bounds.clone());
+                    HeldRange::new(range, space.range(&bounds)).finish(&mut self.random);
+                }
+                _ => {
+                    let bounds = keys.bounds(&mut self.random);
+                    let cursor = in_transaction!(tx, space, cursor, cursor_in, bounds.clone());
+                    let mut held = HeldCursor::new(cursor, space.range(&bounds), keys);
+                    for _ in 0..self.random.below(30) {
+                        held.step(&mut self.random);
+                    }
+                }
+            }
+        }
+        if self.random.chance(20) {
+            self.trace(|_| "- rolled back".into());
+            return tx.rollback();
+        }
+        if !read.is_empty() && self.random.chance(20) {
+            let (name, key) = self.random.pick(&read);
+            // A look-up of what the transaction had written before is none.
+            let is_certain = !wrote.contains(&(name.clone(), key.clone()));
+            if is_certain {
+                self.trace(|_| format!("- meanwhile put {name} {}", show(&key.bytes)));
+                let value = self.value();
+                on!(self, self.state[&name], it => it.put(&key.bytes, &value)).unwrap();
+                self.space(&name).put(&key.bytes, &value);
+                self.written();
+                let done = tx.commit();
+                assert_eq!(done.is_err_and(|error| error.is_conflict()), !wrote.is_empty());
+                return;
+            }
+        }
+        self.trace(|_| "- committed".into());
+        tx.commit().unwrap();
+        self.state = state;
+        self.written();
     }
 
     fn get(&mut self, name: &str, keys: Keys) {

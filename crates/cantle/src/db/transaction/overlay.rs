@@ -1,0 +1,243 @@
+//! A transaction's own writes to one keyspace, and the pairs that it sees through them.
+
+use crate::bounds::Bounds;
+use crate::entry::Kind;
+use crate::error::Result;
+use crate::layout::{Op, PairCursor};
+use crate::order::KeyOrder;
+use crate::span::{contains, is_later_start};
+use crate::sync::Arc;
+use bytes::Bytes;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// A key in the order of its keyspace.
+#[derive(Debug, Clone)]
+struct OrderedKey {
+    order: KeyOrder,
+    key: Bytes,
+}
+
+impl PartialEq for OrderedKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for OrderedKey {}
+impl PartialOrd for OrderedKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for OrderedKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order.compare(&self.key, &other.key)
+    }
+}
+
+/// The last write of each key.
+#[derive(Debug, Clone, Default)]
+pub struct Overlay {
+    order: KeyOrder,
+    /// `None` for a deleted key.
+    writes: BTreeMap<OrderedKey, Option<Bytes>>,
+}
+
+impl Overlay {
+    pub fn new(order: KeyOrder) -> Self {
+        Self { order, writes: BTreeMap::new() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// What the key has been given: `Some(None)` if it was deleted, `None` if it was not written.
+    pub fn get(&self, key: &[u8]) -> Option<&Option<Bytes>> {
+        if self.is_empty() {
+            return None;
+        }
+        self.writes.get(&self.ordered(key))
+    }
+
+    pub fn set(&mut self, key: Bytes, value: Option<Bytes>) {
+        let key = OrderedKey { order: self.order.clone(), key };
+        // Of keys that are equal but not identical the later one counts.
+        self.writes.remove(&key);
+        self.writes.insert(key, value);
+    }
+
+    /// The writes as operations, in key order.
+    pub fn ops(&self) -> Vec<Op> {
+        let op = |(key, value): (&OrderedKey, &Option<Bytes>)| Op {
+            kind: if value.is_some() { Kind::Put } else { Kind::Delete },
+            key: key.key.clone(),
+            value: value.clone().unwrap_or_default(),
+            bounds: None,
+        };
+        self.writes.iter().map(op).collect()
+    }
+
+    /// The first write from `start` on.
+    fn first_from(&self, start: &Bound<Bytes>) -> Option<(&Bytes, &Option<Bytes>)> {
+        let mut from = self.writes.range((self.ordered_bound(start), Bound::Unbounded));
+        from.next().map(|(key, value)| (&key.key, value))
+    }
+
+    /// The last write up to `end`.
+    fn last_upto(&self, end: &Bound<Bytes>) -> Option<(&Bytes, &Option<Bytes>)> {
+        let mut upto = self.writes.range((Bound::Unbounded, self.ordered_bound(end)));
+        upto.next_back().map(|(key, value)| (&key.key, value))
+    }
+
+    fn ordered(&self, key: &[u8]) -> OrderedKey {
+        OrderedKey { order: self.order.clone(), key: Bytes::copy_from_slice(key) }
+    }
+
+    fn ordered_bound(&self, bound: &Bound<Bytes>) -> Bound<OrderedKey> {
+        bound.clone().map(|key| OrderedKey { order: self.order.clone(), key })
+    }
+}
+
+/// Walks the pairs of a snapshot with the writes of an overlay laid over them.
+///
+/// The cursor beneath always stands at a pair beyond the current one, in the direction of the walk, or on it, where
+/// that is the one it is from.
+pub struct OverlayCursor {
+    base: Box<dyn PairCursor>,
+    overlay: Arc<Overlay>,
+    bounds: Bounds,
+    forward: bool,
+    /// Whether the cursor beneath stands on the current key rather than beyond it.
+    base_is_current: bool,
+    current: Option<(Bytes, Bytes)>,
+}
+
+impl OverlayCursor {
+    /// `base` walks the pairs within the same bounds.
+    pub fn new(base: Box<dyn PairCursor>, overlay: Arc<Overlay>, bounds: Bounds) -> Self {
+        Self { base, overlay, bounds, forward: true, base_is_current: false, current: None }
+    }
+
+    /// Takes the nearest pair at `start` or behind it. The cursor beneath stands there already.
+    fn settle_forward(&mut self, mut start: Bound<Bytes>) -> Result<bool> {
+        self.forward = true;
+        loop {
+            let written = self.overlay.first_from(&start).filter(|(key, _)| self.is_within(key));
+            let Some((key, value)) = written else { return Ok(self.take_base()) };
+            let order = self.base.pair().map(|(base, _)| self.overlay.order.compare(base, key));
+            if order == Some(Ordering::Less) {
+                return Ok(self.take_base());
+            }
+            let (key, value) = (key.clone(), value.clone());
+            if order == Some(Ordering::Equal) {
+                self.base.next()?;
+            }
+            if let Some(value) = value {
+                return Ok(self.take(key, value));
+            }
+            start = Bound::Excluded(key);
+        }
+    }
+
+    fn settle_back(&mut self, mut end: Bound<Bytes>) -> Result<bool> {
+        self.forward = false;
+        loop {
+            let written = self.overlay.last_upto(&end).filter(|(key, _)| self.is_within(key));
+            let Some((key, value)) = written else { return Ok(self.take_base()) };
+            let order = self.base.pair().map(|(base, _)| self.overlay.order.compare(base, key));
+            if order == Some(Ordering::Greater) {
+                return Ok(self.take_base());
+            }
+            let (key, value) = (key.clone(), value.clone());
+            if order == Some(Ordering::Equal) {
+                self.base.prev()?;
+            }
+            if let Some(value) = value {
+                return Ok(self.take(key, value));
+            }
+            end = Bound::Excluded(key);
+        }
+    }
+
+    fn take_base(&mut self) -> bool {
+        self.current = self.base.owned_pair();
+        self.base_is_current = self.current.is_some();
+        self.base_is_current
+    }
+
+    fn take(&mut self, key: Bytes, value: Bytes) -> bool {
+        self.current = Some((key, value));
+        self.base_is_current = false;
+        true
+    }
+
+    fn is_within(&self, key: &[u8]) -> bool {
+        contains(&self.bounds, &self.overlay.order, key)
+    }
+}
+
+fn owned(bound: &Bound<Vec<u8>>) -> Bound<Bytes> {
+    bound.as_ref().map(|key| Bytes::copy_from_slice(key))
+}
+
+impl PairCursor for OverlayCursor {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.current = None;
+        self.base.seek(key)?;
+        let (key, start) = (Bound::Included(Bytes::copy_from_slice(key)), owned(&self.bounds.start));
+        self.settle_forward(if is_later_start(&self.overlay.order, &start, &key) { start } else { key })
+    }
+
+    fn seek_to_first(&mut self) -> Result<bool> {
+        self.current = None;
+        self.base.seek_to_first()?;
+        self.settle_forward(owned(&self.bounds.start))
+    }
+
+    fn seek_to_last(&mut self) -> Result<bool> {
+        self.current = None;
+        self.base.seek_to_last()?;
+        self.settle_back(owned(&self.bounds.end))
+    }
+
+    fn next(&mut self) -> Result<bool> {
+        let Some((key, _)) = self.current.take() else { return Ok(false) };
+        if self.forward {
+            if self.base_is_current {
+                self.base.next()?;
+            }
+        } else {
+            let found = self.base.seek(&key)?;
+            if found
+                && self.base.pair().is_some_and(|(base, _)| self.overlay.order.compare(base, &key).is_eq())
+            {
+                self.base.next()?;
+            }
+        }
+        self.settle_forward(Bound::Excluded(key))
+    }
+
+    fn prev(&mut self) -> Result<bool> {
+        let Some((key, _)) = self.current.take() else { return Ok(false) };
+        if self.forward {
+            if self.base.seek(&key)? {
+                self.base.prev()?;
+            } else {
+                self.base.seek_to_last()?;
+            }
+        } else if self.base_is_current {
+            self.base.prev()?;
+        }
+        self.settle_back(Bound::Excluded(key))
+    }
+
+    fn pair(&self) -> Option<(&[u8], &[u8])> {
+        self.current.as_ref().map(|(key, value)| (&key[..], &value[..]))
+    }
+
+    fn owned_pair(&self) -> Option<(Bytes, Bytes)> {
+        self.current.clone()
+    }
+}

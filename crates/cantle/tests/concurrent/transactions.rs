@@ -1,0 +1,382 @@
+//! Transactions beside everything else, amid maintenance: every history must be strictly serializable.
+
+use crate::history::{Action, Operation, State, linearize};
+use crate::linearizability::{listing, views_of};
+use crate::support::{
+    Clock, Rng, amid_maintenance, assert_moved, dir, factor, fill, number, options, until, value,
+};
+use cantle::{Db, Durability, Keyspace, KeyspaceOptions, Result, Snapshot, Transaction, WriteBatch};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Instant;
+
+/// In key order. The first ones in the default keyspace, in different chunks but for two, the others in another one.
+const KEYS: [&str; 7] = ["a050", "b050", "b051", "d020", "f099", "a050", "c000"];
+const OF_DEFAULT: usize = 5;
+const THREADS: usize = 4;
+const OPERATIONS: usize = 10;
+
+/// Keys of one keyspace from one to another.
+fn span(rng: &mut Rng) -> (usize, usize) {
+    let (first, count) =
+        if rng.below(3) > 0 { (0, OF_DEFAULT) } else { (OF_DEFAULT, KEYS.len() - OF_DEFAULT) };
+    let mut draw = || first + rng.below(count as u64) as usize;
+    let (a, b) = (draw(), draw());
+    (a.min(b), a.max(b))
+}
+
+fn any_key(rng: &mut Rng) -> usize {
+    rng.below(KEYS.len() as u64) as usize
+}
+
+/// A key as a test knows it, from what a range gave.
+fn known(in_other: bool, key: &[u8]) -> Option<usize> {
+    let keys = if in_other { OF_DEFAULT..KEYS.len() } else { 0..OF_DEFAULT };
+    keys.into_iter().find(|&known| KEYS[known].as_bytes() == key)
+}
+
+struct Round<'a> {
+    db: &'a Db,
+    other: &'a Keyspace,
+    clock: &'a Clock,
+    numbers: &'a AtomicU64,
+    committed: &'a AtomicU64,
+    conflicts: &'a AtomicU64,
+}
+
+/// What a transaction read of others, and what it wrote.
+#[derive(Default)]
+struct Seen {
+    reads: Vec<(usize, Option<u64>)>,
+    writes: Vec<(usize, Option<u64>)>,
+}
+
+impl Seen {
+    fn note(&mut self, key: usize, value: Option<u64>) {
+        match self.writes.iter().rev().find(|(written, _)| *written == key) {
+            Some((_, own)) => assert_eq!(*own, value, "a transaction reads its own writes"),
+            None => self.reads.push((key, value)),
+        }
+    }
+}
+
+impl Round<'_> {
+    fn timed<T>(&self, run: impl FnOnce() -> T) -> (u64, u64, T) {
+        let invoked = self.clock.tick();
+        let result = run();
+        (invoked, self.clock.tick(), result)
+    }
+
+    fn fresh(&self, rng: &mut Rng) -> (u64, Vec<u8>) {
+        let number = self.numbers.fetch_add(1, SeqCst);
+        (number, value(number, rng))
+    }
+
+    fn snapshot_get(&self, snapshot: &Snapshot, key: usize) -> Option<u64> {
+        let got =
+            if key < OF_DEFAULT { snapshot.get(KEYS[key]) } else { snapshot.get_in(self.other, KEYS[key]) };
+        got.unwrap().map(|value| number(&value))
+    }
+
+    fn get(&self, key: usize) -> Option<u64> {
+        let got = if key < OF_DEFAULT { self.db.get(KEYS[key]) } else { self.other.get(KEYS[key]) };
+        got.unwrap().map(|value| number(&value))
+    }
+
+    /// Walks a range from either end, at times not to its other end. What was passed over without a pair was absent.
+    fn read_range(&self, tx: &Transaction, seen: &mut Seen, rng: &mut Rng) {
+        let (from, to) = span(rng);
+        let in_other = from >= OF_DEFAULT;
+        let bounds = KEYS[from]..=KEYS[to];
+        let range = if in_other { tx.range_in(self.other, bounds) } else { tx.range(bounds) };
+        let mut left: Vec<usize> = (from..=to).collect();
+        let backward = rng.below(2) == 0;
+        if backward {
+            left.reverse();
+        }
+        // Between the keys lie the churn's.
+        let most = if rng.below(2) == 0 { usize::MAX } else { 1 + rng.below(40) as usize };
+        let mut walk = |range: &mut dyn Iterator<Item = Result<(cantle::Key, cantle::Value)>>| {
+            for _ in 0..most {
+                let Some(pair) = range.next() else {
+                    left.drain(..).for_each(|key| seen.note(key, None));
+                    return;
+                };
+                let (key, value) = pair.unwrap();
+                let passed = |known: usize| {
+                    if backward {
+                        KEYS[known].as_bytes() > &key[..]
+                    } else {
+                        KEYS[known].as_bytes() < &key[..]
+                    }
+                };
+                while left.first().is_some_and(|&known| passed(known)) {
+                    seen.note(left.remove(0), None);
+                }
+                if let Some(key) = known(in_other, &key) {
+                    assert_eq!(left.remove(0), key);
+                    seen.note(key, Some(number(&value)));
+                }
+            }
+        };
+        if backward { walk(&mut range.rev()) } else { walk(&mut { range }) }
+    }
+
+    /// Some reads and writes.
+    fn work(&self, tx: &mut Transaction, rng: &mut Rng) -> Result<Seen> {
+        let mut seen = Seen::default();
+        let writes = rng.below(5) > 0;
+        for _ in 0..1 + rng.below(5) {
+            let key = any_key(rng);
+            let (name, in_other) = (KEYS[key], key >= OF_DEFAULT);
+            match rng.below(8) {
+                0..=2 => {
+                    let got = if in_other { tx.get_in(self.other, name)? } else { tx.get(name)? };
+                    seen.note(key, got.map(|value| number(&value)));
+                }
+                3 | 4 => self.read_range(tx, &mut seen, rng),
+                5 if writes => {
+                    if in_other {
+                        tx.delete_in(self.other, name)?
+                    } else {
+                        tx.delete(name)?
+                    }
+                    seen.writes.push((key, None));
+                }
+                _ if writes => {
+                    let (number, value) = self.fresh(rng);
+                    if in_other {
+                        tx.put_in(self.other, name, value)?
+                    } else {
+                        tx.put(name, value)?
+                    }
+                    seen.writes.push((key, Some(number)));
+                }
+                _ => std::thread::yield_now(),
+            }
+        }
+        Ok(seen)
+    }
+
+    fn transaction(&self, rng: &mut Rng) -> (u64, u64, Action) {
+        let (invoked, returned, (seen, done)) = self.timed(|| {
+            let mut tx = self.db.transaction();
+            let seen = self.work(&mut tx, rng).unwrap();
+            (seen, tx.commit())
+        });
+        let Seen { reads, writes } = seen;
+        match done {
+            Ok(()) => {
+                self.committed.fetch_add(1, SeqCst);
+                (invoked, returned, Action::Transaction { reads, writes })
+            }
+            Err(error) => {
+                assert!(error.is_conflict(), "{error}");
+                assert!(!writes.is_empty(), "a conflict of what only reads");
+                self.conflicts.fetch_add(1, SeqCst);
+                // What it read was one moment all the same.
+                (invoked, returned, Action::Transaction { reads, writes: Vec::new() })
+            }
+        }
+    }
+
+    fn transact(&self, rng: &mut Rng) -> (u64, u64, Action) {
+        let (invoked, returned, done) = self.timed(|| self.db.transact(|tx| self.work(tx, rng)));
+        let Seen { reads, writes } = done.unwrap();
+        (invoked, returned, Action::Transaction { reads, writes })
+    }
+
+    fn batch(&self, rng: &mut Rng) -> (WriteBatch, Vec<(usize, Option<u64>)>) {
+        let mut batch = WriteBatch::new();
+        let mut writes = Vec::new();
+        for _ in 0..2 {
+            let key = any_key(rng);
+            let (number, value) = self.fresh(rng);
+            if key < OF_DEFAULT {
+                batch.put(KEYS[key], value)
+            } else {
+                batch.put_in(self.other, KEYS[key], value)
+            };
+            writes.push((key, Some(number)));
+        }
+        if rng.below(3) == 0 {
+            let (from, to) = span(rng);
+            let bounds = KEYS[from]..=KEYS[to];
+            if from < OF_DEFAULT {
+                batch.delete_range(bounds)
+            } else {
+                batch.delete_range_in(self.other, bounds)
+            };
+            writes.extend((from..=to).map(|key| (key, None)));
+        }
+        (batch, writes)
+    }
+
+    fn run(&self, mut rng: Rng) -> Vec<Operation> {
+        let mut operations = Vec::with_capacity(OPERATIONS);
+        for _ in 0..OPERATIONS {
+            let key = any_key(&mut rng);
+            let (name, in_other) = (KEYS[key], key >= OF_DEFAULT);
+            let (invoked, returned, action) = match rng.below(20) {
+                0..=7 => self.transaction(&mut rng),
+                8 => self.transact(&mut rng),
+                9 | 10 => {
+                    let (number, value) = self.fresh(&mut rng);
+                    let put =
+                        || if in_other { self.other.put(name, value) } else { self.db.put(name, value) };
+                    let (invoked, returned, done) = self.timed(put);
+                    done.unwrap();
+                    (invoked, returned, Action::Write(vec![(key, Some(number))]))
+                }
+                11 => {
+                    let delete = || if in_other { self.other.delete(name) } else { self.db.delete(name) };
+                    let (invoked, returned, done) = self.timed(delete);
+                    done.unwrap();
+                    (invoked, returned, Action::Write(vec![(key, None)]))
+                }
+                12 | 13 => {
+                    let (invoked, returned, got) = self.timed(|| self.get(key));
+                    (invoked, returned, Action::Get(key, got))
+                }
+                14 => {
+                    let (new, bytes) = self.fresh(&mut rng);
+                    let mut old = None;
+                    let change = |before: Option<&[u8]>| {
+                        old = before.map(number);
+                        Some(bytes.clone())
+                    };
+                    let (invoked, returned, done) = self.timed(|| {
+                        if in_other { self.other.update(name, change) } else { self.db.update(name, change) }
+                    });
+                    done.unwrap();
+                    (invoked, returned, Action::Update { key, old, new: Some(new) })
+                }
+                15 | 16 => {
+                    let (batch, writes) = self.batch(&mut rng);
+                    let (invoked, returned, done) = self.timed(|| self.db.write(batch));
+                    done.unwrap();
+                    (invoked, returned, Action::Write(writes))
+                }
+                17 => {
+                    let (from, to) = span(&mut rng);
+                    let bounds = KEYS[from]..=KEYS[to];
+                    let (invoked, returned, done) = self.timed(|| match from < OF_DEFAULT {
+                        true => self.db.delete_range(bounds),
+                        false => self.other.delete_range(bounds),
+                    });
+                    done.unwrap();
+                    (invoked, returned, Action::Write((from..=to).map(|key| (key, None)).collect()))
+                }
+                _ => {
+                    let (invoked, returned, snapshot) = self.timed(|| self.db.snapshot());
+                    let state = (0..KEYS.len()).map(|key| self.snapshot_get(&snapshot, key)).collect();
+                    (invoked, returned, Action::Snapshot(state))
+                }
+            };
+            operations.push(Operation { invoked, returned, action });
+        }
+        operations
+    }
+}
+
+fn rounds(name: &str, durability: Durability, millis: u64) {
+    let mut rng = Rng::for_test(name);
+    let dir = dir();
+    let db = options(durability, &mut rng).open(dir.path().join("store")).unwrap();
+    let other =
+        db.keyspace("other", KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(8 << 10)).unwrap();
+    let (clock, numbers) = (Clock::default(), AtomicU64::new(1));
+    let (committed, conflicts) = (AtomicU64::new(0), AtomicU64::new(0));
+    let mut state: State = vec![None; KEYS.len()];
+    let (mut round_count, end) = (0, until(millis));
+    let mut seeds = rng.fork();
+    fill(&db, &mut rng);
+    amid_maintenance(&db, &mut rng, || {
+        while Instant::now() < end {
+            let round = Round {
+                db: &db,
+                other: &other,
+                clock: &clock,
+                numbers: &numbers,
+                committed: &committed,
+                conflicts: &conflicts,
+            };
+            let mut all: Vec<Vec<Operation>> = std::thread::scope(|scope| {
+                let running: Vec<_> = (0..THREADS)
+                    .map(|_| {
+                        let rng = seeds.fork();
+                        let round = &round;
+                        scope.spawn(move || round.run(rng))
+                    })
+                    .collect();
+                running.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let last: State = (0..KEYS.len()).map(|key| round.get(key)).collect();
+            let moment = clock.tick();
+            let action = Action::Snapshot(last.clone());
+            all.push(vec![Operation { invoked: moment, returned: moment, action }]);
+            for (what, view) in views_of(&all, &KEYS) {
+                if linearize(&state, &view).is_none() {
+                    panic!(
+                        "round {round_count} is not strictly serializable, {what}; from {state:?}:\n{}",
+                        listing(&all)
+                    );
+                }
+            }
+            state = last;
+            round_count += 1;
+        }
+    });
+    let (committed, conflicts) = (committed.into_inner(), conflicts.into_inner());
+    println!("{round_count} rounds, {committed} transactions committed, {conflicts} in conflict");
+    assert!(committed > 0 && conflicts > 0, "they should meet at times");
+    assert_moved(&db);
+}
+
+#[test]
+fn every_history_with_transactions_is_strictly_serializable() {
+    rounds("every_history_with_transactions_is_strictly_serializable", Durability::Process, 5000);
+}
+
+#[test]
+fn every_history_with_transactions_of_a_buffered_store_is_strictly_serializable() {
+    let name = "every_history_with_transactions_of_a_buffered_store_is_strictly_serializable";
+    rounds(name, Durability::Buffered, 2000);
+}
+
+#[test]
+fn transact_loses_no_increment_and_keeps_what_two_keyspaces_have_in_common() {
+    const THREADS: u64 = 4;
+    let mut rng = Rng::for_test("transact_loses_no_increment_and_keeps_what_two_keyspaces_have_in_common");
+    let dir = dir();
+    let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
+    let other = db.keyspace("other", KeyspaceOptions::new().chunk_bytes(64 << 10)).unwrap();
+    let increments = 800 * u64::from(factor());
+    amid_maintenance(&db, &mut rng.fork(), || {
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (db, other) = (&db, &other);
+                scope.spawn(move || {
+                    for count in 0..increments {
+                        let key = ["a050", "c010", "f000"][(count % 3) as usize];
+                        db.transact(|tx| {
+                            let here = tx.get(key)?.map_or(0, |value| number(&value));
+                            let there = tx.get_in(other, "sum")?.map_or(0, |value| number(&value));
+                            let all = ["a050", "c010", "f000"].iter().try_fold(0, |sum, key| {
+                                tx.get(key).map(|value| sum + value.map_or(0, |value| number(&value)))
+                            })?;
+                            assert_eq!(all, there, "thread {thread} sees half of a transaction");
+                            tx.put(key, [&(here + 1).to_le_bytes()[..], &[b'.'; 500]].concat())?;
+                            tx.put_in(other, "sum", (there + 1).to_le_bytes())
+                        })
+                        .unwrap();
+                    }
+                });
+            }
+        });
+    });
+    assert_eq!(number(&other.get("sum").unwrap().unwrap()), THREADS * increments);
+    let stats = db.stats();
+    println!("{} committed, {} conflicts", stats.transactions_committed, stats.transaction_conflicts);
+    assert_eq!(stats.transactions_committed, THREADS * increments);
+    assert_moved(&db);
+}

@@ -1,0 +1,654 @@
+//! Transactions one step at a time: each anomaly that a weaker isolation admits, as the order of steps that shows
+//! it. What many threads do is in `tests/concurrent`.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+use cantle::{
+    Comparator, Db, Durability, Error, Key, Keyspace, KeyspaceOptions, Options, Result, Transaction, Value,
+    WriteBatch, WriteOptions,
+    vfs::{FaultVfs, MemVfs, Operation, Verdict},
+};
+use std::cmp::Ordering;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+fn small() -> KeyspaceOptions {
+    KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(64 << 10)
+}
+
+fn open_with(keyspace: KeyspaceOptions) -> Db {
+    open_on(Arc::new(MemVfs::new()), keyspace)
+}
+
+fn open_on(vfs: Arc<dyn cantle::vfs::Vfs>, keyspace: KeyspaceOptions) -> Db {
+    let options = Options::new().vfs(vfs).memory_budget(4 << 20);
+    options.checkpoint_interval(Duration::from_secs(3600)).default_keyspace(keyspace).open("store").unwrap()
+}
+
+fn filler(n: u64) -> String {
+    format!("{}{:03}x", (b'a' + (n / 50) as u8) as char, n % 50 * 2)
+}
+
+/// A store with 300 pairs from `a` to `f` in several chunks.
+fn store() -> Db {
+    store_on(Arc::new(MemVfs::new()))
+}
+
+fn store_on(vfs: Arc<dyn cantle::vfs::Vfs>) -> Db {
+    let db = open_on(vfs, small());
+    for n in 0..300 {
+        db.put(filler(n), vec![7; 2000]).unwrap();
+    }
+    settle(&db);
+    assert!(db.chunks().unwrap().len() > 4, "the keys should lie in several chunks");
+    db
+}
+
+/// Compacts until nothing is left to do, whatever the background does at the same time.
+fn settle(db: &Db) {
+    let busy = |db: &Db| db.chunks().unwrap().iter().any(|chunk| chunk.log_bytes > 0);
+    while busy(db) {
+        db.compact_range(..).unwrap();
+    }
+}
+
+fn text(value: Option<Value>) -> Option<String> {
+    value.map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+fn keys(range: impl Iterator<Item = Result<(Key, Value)>>) -> Vec<String> {
+    range.map(|pair| String::from_utf8(pair.unwrap().0.to_vec()).unwrap()).collect()
+}
+
+/// The keyspace and the key that a commit failed on.
+#[track_caller]
+fn conflict(result: Result<()>) -> (String, String) {
+    match result {
+        Err(Error::Conflict { keyspace, keys: (Bound::Included(start), Bound::Included(end)), .. }) => {
+            assert_eq!(start, end);
+            (keyspace, String::from_utf8(start).unwrap())
+        }
+        other => panic!("expected a conflict on one key, not {other:?}"),
+    }
+}
+
+#[track_caller]
+fn assert_conflict(result: Result<()>) {
+    assert!(result.as_ref().is_err_and(Error::is_conflict), "expected a conflict, not {result:?}");
+}
+
+type Write = fn(&Db);
+
+/// What may happen to a chunk between a read and the commit, without changing any value.
+fn upheavals() -> [(&'static str, Write); 5] {
+    [
+        ("nothing", |_| {}),
+        ("a rebalance", settle),
+        ("splits", |db| {
+            let before = db.stats().keyspaces[0].splits;
+            for n in 0..400 {
+                db.put(format!("{}{:03}y", ['a', 'b', 'c', 'd'][n % 4], n / 4), vec![1; 3000]).unwrap();
+            }
+            settle(db);
+            assert!(db.stats().keyspaces[0].splits > before, "nothing was split");
+        }),
+        ("merges", |db| {
+            let before = db.stats().keyspaces[0].merges;
+            for n in 0..300 {
+                db.delete(filler(n)).unwrap();
+            }
+            for _ in 0..200 {
+                db.compact_range(..).unwrap();
+                if db.stats().keyspaces[0].merges > before {
+                    return;
+                }
+            }
+            panic!("nothing was merged");
+        }),
+        ("parts of logs indexed on disk", |db| {
+            for n in 0..2000 {
+                db.put(format!("b050z{n:04}"), vec![1; 100]).unwrap();
+            }
+        }),
+    ]
+}
+
+#[test]
+fn a_lost_update_is_prevented() {
+    let db = store();
+    db.put("b050", "0").unwrap();
+    let (mut one, mut two) = (db.transaction(), db.transaction());
+    assert_eq!(text(one.get("b050").unwrap()), text(two.get("b050").unwrap()));
+    one.put("b050", "1").unwrap();
+    two.put("b050", "2").unwrap();
+    one.commit().unwrap();
+    assert_eq!(conflict(two.commit()), ("default".into(), "b050".into()));
+    assert_eq!(text(db.get("b050").unwrap()).as_deref(), Some("1"));
+    let stats = db.stats();
+    assert_eq!((stats.transactions_committed, stats.transaction_conflicts), (1, 1));
+}
+
+#[test]
+fn write_skew_is_prevented_over_chunks_and_keyspaces() {
+    let db = store();
+    let other = db.keyspace("other", small()).unwrap();
+    for in_one in [true, false] {
+        let read = |tx: &Transaction| {
+            drop(tx.get("a050").unwrap());
+            drop(if in_one { tx.get("f050") } else { tx.get_in(&other, "f050") }.unwrap());
+        };
+        let (mut one, mut two) = (db.transaction(), db.transaction());
+        read(&one);
+        read(&two);
+        one.put("a050", "off").unwrap();
+        if in_one { two.put("f050", "off") } else { two.put_in(&other, "f050", "off") }.unwrap();
+        two.commit().unwrap();
+        let keyspace = if in_one { "default" } else { "other" };
+        assert_eq!(conflict(one.commit()), (keyspace.into(), "f050".into()));
+    }
+}
+
+#[test]
+fn an_unfounded_total_is_prevented_though_only_a_reader_would_notice() {
+    // Fekete, O'Neil and O'Neil, "A read-only transaction anomaly under snapshot isolation".
+    let db = store();
+    let (checking, savings) = ("a050", "f050");
+    db.put(checking, "0").unwrap();
+    db.put(savings, "0").unwrap();
+    let mut withdraw = db.transaction();
+    assert_eq!(text(withdraw.get(checking).unwrap()), text(withdraw.get(savings).unwrap()));
+    let mut deposit = db.transaction();
+    drop(deposit.get(savings).unwrap());
+    deposit.put(savings, "20").unwrap();
+    deposit.commit().unwrap();
+    let report = db.transaction();
+    assert_eq!(text(report.get(savings).unwrap()).as_deref(), Some("20"));
+    assert_eq!(text(report.get(checking).unwrap()).as_deref(), Some("0"));
+    report.commit().unwrap();
+    // With the penalty for an overdraft that the reader saw not to be one.
+    withdraw.put(checking, "-11").unwrap();
+    assert_eq!(conflict(withdraw.commit()).1, savings);
+}
+
+#[test]
+fn phantoms_are_prevented() {
+    let writes: [(&str, Write); 4] = [
+        ("put", |db| db.put("c050", "new").unwrap()),
+        ("delete", |db| db.delete(filler(125)).unwrap()),
+        ("a part of a chunk deleted", |db| db.delete_range("c030".."c033").unwrap()),
+        ("whole chunks deleted", |db| {
+            db.delete_range("b".."e").unwrap();
+            assert!(db.stats().keyspaces[0].chunks_dropped > 0);
+        }),
+    ];
+    for (name, write) in writes {
+        for backward in [false, true] {
+            let db = store();
+            let mut tx = db.transaction();
+            let range = tx.range("c".."d");
+            let count = if backward { range.rev().count() } else { range.count() };
+            assert_eq!(count, 50);
+            tx.put("f050", count.to_string()).unwrap();
+            write(&db);
+            assert!(tx.commit().is_err_and(|error| error.is_conflict()), "{name}");
+            assert_eq!(db.get("f050").unwrap(), None);
+        }
+    }
+}
+
+#[test]
+fn a_range_that_was_deleted_is_named() {
+    let db = store();
+    let mut tx = db.transaction();
+    assert_eq!(tx.range("c".."d").count(), 50);
+    tx.put("f050", "").unwrap();
+    db.delete_range("c030"..="c040").unwrap();
+    match tx.commit() {
+        Err(error @ Error::Conflict { .. }) => {
+            let shown = error.to_string();
+            assert!(shown.contains("the range [\"c030\" to \"c040\"] in keyspace \"default\""), "{shown}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_key_of_a_chunk_that_was_dropped_conflicts() {
+    for compacted in [false, true] {
+        let db = store();
+        let key = filler(130);
+        let mut tx = db.transaction();
+        assert!(tx.contains_key(&key).unwrap());
+        tx.put("g", "").unwrap();
+        db.delete_range(..).unwrap();
+        assert!(db.stats().keyspaces[0].chunks_dropped > 0);
+        if compacted {
+            settle(&db);
+        }
+        assert_eq!(conflict(tx.commit()).1, key, "compacted: {compacted}");
+    }
+}
+
+#[test]
+fn a_change_is_found_whatever_becomes_of_its_chunk() {
+    for keyspace in [small(), small().log_index(false)] {
+        for (name, upheaval) in upheavals() {
+            let changes: [(&str, Write); 3] = [
+                ("a put", |db| db.put("b050", "new").unwrap()),
+                ("a delete", |db| db.delete("b050").unwrap()),
+                ("a range delete", |db| db.delete_range("b050".."b051").unwrap()),
+            ];
+            for (change_name, change) in changes {
+                let db = open_with(keyspace.clone());
+                for n in 0..300 {
+                    db.put(filler(n), vec![7; 2000]).unwrap();
+                }
+                db.put("b050", "old").unwrap();
+                settle(&db);
+                let mut key = db.transaction();
+                drop(key.get("b050").unwrap());
+                key.put("f051", "").unwrap();
+                let mut range = db.transaction();
+                assert_eq!(range.range("b050"..="b050").count(), 1);
+                range.put("f052", "").unwrap();
+                change(&db);
+                upheaval(&db);
+                assert_eq!(conflict(key.commit()).1, "b050", "{change_name}, then {name}");
+                assert_conflict(range.commit());
+            }
+        }
+    }
+}
+
+#[test]
+fn upheavals_alone_are_no_conflict() {
+    for (name, upheaval) in upheavals() {
+        let db = store();
+        db.put("e", "there").unwrap();
+        let mut tx = db.transaction();
+        drop((tx.get("e").unwrap(), tx.get("e!").unwrap()));
+        assert_eq!(tx.range("e".."e0").count(), 1);
+        tx.put("f050", "").unwrap();
+        upheaval(&db);
+        tx.commit().unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+#[test]
+fn the_same_value_again_is_a_change_and_absence_again_may_go_unnoticed() {
+    let db = store();
+    db.put("b050", "same").unwrap();
+    let mut tx = db.transaction();
+    drop(tx.get("b050").unwrap());
+    tx.put("f050", "").unwrap();
+    db.put("b050", "other").unwrap();
+    db.put("b050", "same").unwrap();
+    settle(&db);
+    assert_eq!(conflict(tx.commit()).1, "b050");
+
+    // Absent, put, deleted: a conflict while the delete is there.
+    let begin = || {
+        let mut tx = db.transaction();
+        assert_eq!((tx.get("b051").unwrap(), tx.range("b051".."b052").count()), (None, 0));
+        tx.put("f051", "").unwrap();
+        tx
+    };
+    let (one, two) = (begin(), begin());
+    db.put("b051", "there").unwrap();
+    db.delete("b051").unwrap();
+    assert_eq!(conflict(one.commit()).1, "b051");
+    // The rebalance leaves nothing of either, and what was read holds.
+    settle(&db);
+    two.commit().unwrap();
+
+    // But what was there is never forgotten while the transaction is open.
+    let mut tx = db.transaction();
+    assert!(tx.get("b050").unwrap().is_some());
+    tx.put("f052", "").unwrap();
+    db.delete("b050").unwrap();
+    db.compact_range(..).unwrap();
+    settle(&db);
+    assert_eq!(conflict(tx.commit()).1, "b050");
+}
+
+#[test]
+fn a_range_is_read_as_far_as_it_was_consumed() {
+    let db = store();
+    let ten = |n: u64| (n..n + 10).map(filler).collect::<Vec<_>>();
+    type Read = fn(&Transaction) -> Vec<String>;
+    let forward: Read = |tx| keys(tx.range("b"..).take(10));
+    let backward: Read = |tx| keys(tx.prefix("b").rev().take(10));
+    let by_cursor: Read = |tx| {
+        let mut cursor = tx.cursor("b"..);
+        let mut found = cursor.seek("b").unwrap();
+        let mut keys = Vec::new();
+        while found && keys.len() < 10 {
+            keys.push(String::from_utf8(cursor.key().unwrap().to_vec()).unwrap());
+            found = cursor.next().unwrap();
+        }
+        cursor.prev().unwrap();
+        keys
+    };
+    let reversed: Vec<_> = ten(90).into_iter().rev().collect();
+    // What lies within and what lies without: the cursor took one step more.
+    for (read, seen, within, without) in [
+        (forward, ten(50), ["b", "b017x", "b018x"], ["ax", "b018y", "b098x"]),
+        (backward, reversed, ["b080x", "b0981", "b099"], ["b", "b0791", "c"]),
+        (by_cursor, ten(50), ["b", "b018x", "b020x"], ["ax", "b020y", "b098x"]),
+    ] {
+        for key in without {
+            let mut tx = db.transaction();
+            assert_eq!(read(&tx), seen);
+            tx.put("f050", "").unwrap();
+            let old = db.get(key).unwrap();
+            db.put(key, "elsewhere").unwrap();
+            tx.commit().unwrap();
+            match old {
+                Some(old) => db.put(key, old).unwrap(),
+                None => db.delete(key).unwrap(),
+            }
+        }
+        for key in within {
+            let mut tx = db.transaction();
+            assert_eq!(read(&tx), seen);
+            tx.put("f050", "").unwrap();
+            let old = db.get(key).unwrap();
+            db.put(key, "in between").unwrap();
+            assert_eq!(conflict(tx.commit()).1, key);
+            match old {
+                Some(old) => db.put(key, old).unwrap(),
+                None => db.delete(key).unwrap(),
+            }
+        }
+    }
+    // A range that nobody asked anything has read nothing.
+    let mut tx = db.transaction();
+    let range = tx.range(..);
+    tx.put("f050", "").unwrap();
+    db.put("b", "").unwrap();
+    drop(range);
+    tx.commit().unwrap();
+}
+
+#[test]
+fn both_ends_of_a_range_count() {
+    let db = store();
+    for (key, conflicts) in [("b000", true), ("b0031", false), ("b050", false), ("b0971", true)] {
+        let mut tx = db.transaction();
+        let mut range = tx.prefix("b");
+        for _ in 0..2 {
+            range.next().unwrap().unwrap();
+            range.next_back().unwrap().unwrap();
+        }
+        tx.put("f050", "").unwrap();
+        db.put(key, "").unwrap();
+        db.delete(key).unwrap();
+        assert_eq!(tx.commit().is_err(), conflicts, "{key}");
+    }
+}
+
+#[test]
+fn a_transaction_reads_its_own_writes() {
+    let db = store();
+    let other = db.keyspace("other", small()).unwrap();
+    let mut tx = db.transaction();
+    tx.put("b0001", "1").unwrap();
+    tx.delete("b000x").unwrap();
+    tx.put("b002x", "2").unwrap();
+    tx.put_in(&other, "b", "elsewhere").unwrap();
+    let seen = ["b0001", "b002x", "b004x"];
+    assert_eq!(keys(tx.range("b".."b006")), seen);
+    assert_eq!(keys(tx.range("b".."b006").rev()), ["b004x", "b002x", "b0001"]);
+    assert_eq!(text(tx.get("b002x").unwrap()).as_deref(), Some("2"));
+    assert_eq!(tx.get("b000x").unwrap(), None);
+    assert_eq!(text(tx.get_in(&other, "b").unwrap()).as_deref(), Some("elsewhere"));
+    assert_eq!(tx.get_with("b0001", <[u8]>::len).unwrap(), Some(1));
+    assert!(tx.contains_key_in(&other, "b").unwrap() && !tx.contains_key("b000x").unwrap());
+    // A range has the writes from before it; the transaction may go on writing.
+    for pair in tx.range("b".."b006") {
+        tx.delete(pair.unwrap().0).unwrap();
+    }
+    assert_eq!(tx.range("b".."b006").count(), 0);
+    assert_eq!(db.range("b".."b006").count(), 3, "nobody else sees them");
+    tx.put("b0001", "1").unwrap();
+    tx.commit().unwrap();
+    assert_eq!(keys(db.range("b".."b006")), ["b0001"]);
+    assert_eq!(text(other.get("b").unwrap()).as_deref(), Some("elsewhere"));
+}
+
+#[test]
+fn what_is_rolled_back_or_dropped_leaves_no_trace() {
+    let db = store();
+    let before = db.stats().keyspaces[0].writes;
+    let mut tx = db.transaction();
+    tx.put("b", "1").unwrap();
+    let mut range = tx.range("b"..);
+    let mut cursor = tx.cursor("b"..);
+    assert!(cursor.seek_to_first().unwrap());
+    tx.rollback();
+    // Nobody would validate what they read now.
+    assert!(matches!(range.next(), Some(Err(Error::InvalidArgument(_)))));
+    assert!(matches!(cursor.next(), Err(Error::InvalidArgument(_))) && cursor.key().is_none());
+    let mut tx = db.transaction();
+    tx.put("b", "1").unwrap();
+    drop(tx);
+    assert_eq!(db.get("b").unwrap(), None);
+    assert_eq!(db.stats().keyspaces[0].writes, before);
+    drop((range, cursor));
+    assert_eq!(db.stats().open_snapshots, 0);
+}
+
+#[test]
+fn who_only_reads_or_only_writes_never_conflicts() {
+    let db = store();
+    let reader = db.transaction();
+    drop(reader.get("b050").unwrap());
+    assert_eq!(reader.range(..).count(), 300);
+    let (mut one, mut two) = (db.transaction(), db.transaction());
+    one.put("b050", "1").unwrap();
+    two.put("b050", "2").unwrap();
+    assert_eq!(text(two.get("b050").unwrap()).as_deref(), Some("2"));
+    one.commit().unwrap();
+    two.commit().unwrap();
+    reader.commit().unwrap();
+    assert_eq!(text(db.get("b050").unwrap()).as_deref(), Some("2"));
+}
+
+#[test]
+fn every_other_kind_of_write_conflicts_too() {
+    let db = store();
+    let writes: [(&str, Write); 4] = [
+        ("put", |db| db.put("b050", "").unwrap()),
+        ("update", |db| drop(db.update("b050", |_| Some(vec![1])).unwrap())),
+        ("batch", |db| {
+            let mut batch = WriteBatch::new();
+            batch.put("a", "").put("b050", "").delete("e");
+            db.write(batch).unwrap();
+        }),
+        ("transact", |db| {
+            db.transact(|tx| tx.delete("b050")).unwrap();
+        }),
+    ];
+    for (name, write) in writes {
+        let mut tx = db.transaction();
+        drop(tx.get("b050").unwrap());
+        tx.put("f050", "").unwrap();
+        write(&db);
+        assert!(tx.commit().is_err_and(|error| error.is_conflict()), "{name}");
+    }
+}
+
+#[test]
+fn transact_runs_again_after_a_conflict_and_gives_up_on_errors() {
+    let db = store();
+    db.put("b050", "0").unwrap();
+    let mut runs = 0;
+    let sum = db.transact(|tx| {
+        let old: u32 = text(tx.get("b050")?).unwrap().parse().unwrap();
+        runs += 1;
+        if runs <= 3 {
+            db.put("b050", (10 * runs).to_string())?;
+        }
+        tx.put("b050", (old + 1).to_string())?;
+        Ok(old + 1)
+    });
+    assert_eq!((sum.unwrap(), runs), (31, 4));
+    assert_eq!(text(db.get("b050").unwrap()).as_deref(), Some("31"));
+    assert_eq!(db.stats().transaction_conflicts, 3);
+
+    let failed: Result<()> = db.transact(|tx| {
+        tx.put("b050", "never")?;
+        Err(Error::InvalidArgument("changed my mind".into()))
+    });
+    assert!(matches!(failed, Err(Error::InvalidArgument(_))));
+    assert_eq!(text(db.get("b050").unwrap()).as_deref(), Some("31"));
+}
+
+#[test]
+fn arguments_and_keyspaces_are_checked() {
+    let (db, stranger) = (store(), store());
+    let foreign = stranger.keyspace("other", small()).unwrap();
+    let mut tx = db.transaction();
+    assert!(matches!(tx.put(vec![0; (64 << 10) + 1], ""), Err(Error::InvalidArgument(_))));
+    assert!(matches!(tx.put_in(&foreign, "a", ""), Err(Error::InvalidArgument(_))));
+    assert!(matches!(tx.get_in(&foreign, "a"), Err(Error::InvalidArgument(_))));
+    assert!(matches!(tx.range_in(&foreign, ..).next(), Some(Err(Error::InvalidArgument(_)))));
+    tx.commit().unwrap();
+
+    let other = db.keyspace("other", small()).unwrap();
+    other.put("a", "").unwrap();
+    let mut tx = db.transaction();
+    assert!(tx.get_in(&other, "a").unwrap().is_some());
+    tx.put("b", "").unwrap();
+    db.drop_keyspace("other").unwrap();
+    assert!(tx.get_in(&other, "a").unwrap().is_some(), "as of the beginning");
+    assert!(matches!(tx.commit(), Err(Error::NoKeyspace(_))));
+    assert_eq!(db.get("b").unwrap(), None);
+
+    let mut tx = db.transaction();
+    tx.put("b", "").unwrap();
+    db.close().unwrap();
+    assert!(matches!(tx.get("b0"), Err(Error::Closed)));
+    assert!(matches!(tx.commit(), Err(Error::Closed)));
+}
+
+/// Small and capital letters are equal, and what is greater comes first.
+struct CaselessBackward;
+
+impl Comparator for CaselessBackward {
+    fn name(&self) -> &str {
+        "caseless backward"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        b.to_ascii_lowercase().cmp(&a.to_ascii_lowercase())
+    }
+    fn equal_is_identical(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_comparator_decides_what_is_equal_and_what_lies_between() {
+    let db = open_with(small());
+    let space: Keyspace = db.keyspace("backward", small().comparator(Arc::new(CaselessBackward))).unwrap();
+    for key in ["a", "C", "e"] {
+        space.put(key, key).unwrap();
+    }
+    let begin = || {
+        let mut tx = db.transaction();
+        tx.put_in(&space, "B", "mine").unwrap();
+        tx.put_in(&space, "b", "mine").unwrap();
+        tx.delete_in(&space, "E").unwrap();
+        tx
+    };
+    let tx = begin();
+    assert_eq!(keys(tx.range_in(&space, ..)), ["C", "b", "a"]);
+    assert_eq!(keys(tx.range_in(&space, "C".."A").rev()), ["b", "C"]);
+    assert_eq!(keys(tx.prefix_in(&space, "C")), ["C"]);
+    tx.commit().unwrap();
+    let tx = begin();
+    assert!(tx.get_in(&space, "c").unwrap().is_some());
+    space.put("C", "").unwrap();
+    assert_conflict(tx.commit());
+    let tx = begin();
+    assert_eq!(keys(tx.range_in(&space, "d".."b")), ["C"]);
+    space.put("BB", "").unwrap();
+    assert_eq!(conflict(tx.commit()).1, "BB");
+}
+
+#[test]
+fn a_commit_may_ask_for_more_durability() {
+    let vfs = MemVfs::new();
+    let open = |vfs: MemVfs| {
+        let options = Options::new().vfs(Arc::new(vfs)).memory_budget(4 << 20);
+        options.durability(Durability::Process).checkpoint_interval(Duration::from_secs(3600)).open("store")
+    };
+    let db = open(vfs.clone()).unwrap();
+    let checkpoints = db.stats().checkpoints;
+    let mut tx = db.transaction();
+    tx.put("a", "1").unwrap();
+    tx.commit_with(WriteOptions::new().durability(Durability::Sync)).unwrap();
+    assert!(db.stats().checkpoints > checkpoints);
+}
+
+#[test]
+fn an_open_transaction_hinders_nobody_and_keeps_what_it_sees() {
+    let db = store();
+    let tx = db.transaction();
+    let before: Vec<_> = keys(tx.range(..));
+    db.delete_range(..).unwrap();
+    for n in 0..50 {
+        db.put(filler(n), "new").unwrap();
+    }
+    db.compact_range(..).unwrap();
+    assert_eq!(keys(tx.range(..)), before);
+    assert_eq!(tx.get(filler(0)).unwrap().unwrap().len(), 2000);
+    tx.commit().unwrap();
+}
+
+/// A write to what a transaction has read cannot slip in between its validation and its commit. The commit is
+/// stopped in its append, when it has been validated.
+#[test]
+fn what_was_read_is_held_until_the_commit_is_over() {
+    type Read = fn(&Transaction);
+    let reads: [(&str, Read); 2] = [
+        ("a key", |tx| drop(tx.get("a050").unwrap())),
+        ("a range", |tx| assert_eq!(tx.range("a04".."a06").count(), 10)),
+    ];
+    for (name, read) in reads {
+        let fault = FaultVfs::over_memory(MemVfs::new());
+        let db = store_on(Arc::new(fault.clone()));
+        let (reached, at_append) = mpsc::channel();
+        let (go_on, gate) = mpsc::channel::<()>();
+        let gate = Mutex::new(gate);
+        fault.set_rule(move |call| {
+            // The one record of this length.
+            if call.operation == Operation::WriteAt && call.len > 9_000 && call.len < 9_100 {
+                reached.send(()).unwrap();
+                gate.lock().unwrap().recv().unwrap();
+            }
+            Verdict::Pass
+        });
+        let (written, writes) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let mut tx = db.transaction();
+            read(&tx);
+            tx.put("f050", vec![1; 9_000]).unwrap();
+            scope.spawn(|| tx.commit().unwrap());
+            at_append.recv().unwrap();
+            for key in ["a050", "c050"] {
+                let (db, written) = (&db, written.clone());
+                scope.spawn(move || {
+                    db.put(key, "later").unwrap();
+                    written.send(key).unwrap();
+                });
+            }
+            assert_eq!(writes.recv(), Ok("c050"), "other chunks are free");
+            let held = writes.recv_timeout(Duration::from_millis(100));
+            go_on.send(()).unwrap();
+            assert!(held.is_err(), "{name} was written to amid the commit");
+            assert_eq!(writes.recv(), Ok("a050"));
+        });
+        fault.clear_rule();
+    }
+}
