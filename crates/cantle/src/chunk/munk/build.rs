@@ -95,7 +95,7 @@ impl Munk {
             total_bytes: arena.total_bytes().clone(),
             slots,
             counts,
-            writer: Mutex::new(Writer { arena, cells: Vec::new(), undecided: Vec::new() }),
+            writer: Mutex::new(Writer { arena, cells: Vec::new(), never: None, undecided: Vec::new() }),
         };
         munk.total_bytes.fetch_add(munk.own_bytes(), Relaxed);
         munk

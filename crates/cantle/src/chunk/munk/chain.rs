@@ -4,34 +4,39 @@ use super::record::Record;
 use crate::entry::Kind;
 use crate::mvcc::CommitCell;
 
-/// The newest visible record at or below `at`.
+/// The newest visible record at or below `at`, of the chain that begins with what `newest` gives.
 ///
 /// A record of an undecided batch is passed by, and the batch may be committed a moment later. What lies below is
-/// then garbage: writers may already have cut it off. In that case the batch's record is the answer, as if it had
-/// been committed before the reader came. One batch is undecided at a time, and its newest record is the topmost.
+/// then garbage, and writers may already have cut it off; nor is the record itself the answer, as the batch may have
+/// withdrawn it for another. So the search begins anew, which happens once for each batch of this key that is
+/// committed meanwhile. One batch is undecided at a time, and its record is on top.
 #[inline]
-pub fn visible(newest: Option<&Record>, at: u64) -> Option<&Record> {
-    let mut current = newest;
-    while let Some(record) = current {
-        if record.version() <= at {
-            let Some(cell) = record.cell() else { return current };
-            return if cell.is_committed() { current } else { visible_below(record, cell, at) };
+pub fn visible<'a>(newest: impl Fn() -> Option<&'a Record>, at: u64) -> Option<&'a Record> {
+    loop {
+        let mut current = newest();
+        let mut passed: Option<&CommitCell> = None;
+        while let Some(record) = current {
+            if record.version() <= at {
+                match record.cell() {
+                    // Asked again: before the batch was committed, it may have withdrawn the record.
+                    Some(cell) if !(cell.is_committed() && is_decided(record)) => {
+                        passed = passed.or(Some(cell));
+                    }
+                    _ => break,
+                }
+            }
+            current = record.older().get();
         }
-        current = record.older().get();
+        if !passed.is_some_and(CommitCell::is_committed) {
+            return current;
+        }
     }
-    None
 }
 
-/// The same below a record whose batch was not committed.
-#[cold]
-fn visible_below<'a>(passed: &'a Record, cell: &CommitCell, at: u64) -> Option<&'a Record> {
-    let mut current = passed.older().get();
-    while let Some(record) = current
-        && !(record.version() <= at && record.cell().is_none_or(CommitCell::is_committed))
-    {
-        current = record.older().get();
-    }
-    if cell.is_committed() { Some(passed) } else { current }
+/// Whether the record is of no batch, or of one that is committed.
+#[inline]
+pub fn is_decided(record: &Record) -> bool {
+    record.cell().is_none_or(CommitCell::is_committed)
 }
 
 /// What is to be above a chain of records.

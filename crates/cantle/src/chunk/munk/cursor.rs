@@ -108,7 +108,7 @@ impl MunkCursor {
 
     #[inline]
     fn take(&mut self, slot: u32) -> bool {
-        match visible(self.munk.slots.newest(slot), self.at) {
+        match visible(|| self.munk.slots.newest(slot), self.at) {
             Some(record) if record.kind() == Kind::Put => {
                 self.record = Some(record.ptr());
                 true

@@ -2,8 +2,13 @@
 
 use super::build::room_for;
 use super::*;
+use crate::entry::Kind;
+use crate::mvcc::CommitCell;
 use crate::mvcc::Keep;
 use crate::order::Comparator;
+use crate::order::KeyOrder;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -100,14 +105,17 @@ impl Ord for Ordered {
     }
 }
 
+type Pair = (Vec<u8>, Vec<u8>);
+type Version = (u64, Option<Vec<u8>>);
+
 struct Model {
     order: KeyOrder,
     total_bytes: Arc<AtomicU64>,
     munk: Arc<Munk>,
     /// Of each key its versions, oldest first.
-    versions: BTreeMap<Ordered, Vec<(u64, Option<Vec<u8>>)>>,
+    versions: BTreeMap<Ordered, Vec<Version>>,
     /// Open snapshots, with a cursor that stays where it is, and what it stands on.
-    snapshots: Vec<(u64, MunkCursor, Option<(Vec<u8>, Vec<u8>)>)>,
+    snapshots: Vec<(u64, MunkCursor, Option<Pair>)>,
     version: u64,
     written: u8,
 }
@@ -235,8 +243,8 @@ impl Model {
         ops.into_iter().for_each(|(key, value)| self.record(key, value));
     }
 
-    fn seen(&self, at: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let newest = |versions: &Vec<(u64, Option<Vec<u8>>)>| {
+    fn seen(&self, at: u64) -> Vec<Pair> {
+        let newest = |versions: &Vec<Version>| {
             versions.iter().rev().find(|(version, _)| *version <= at).and_then(|(_, value)| value.clone())
         };
         self.versions.iter().filter_map(|(key, versions)| Some((key.0.clone(), newest(versions)?))).collect()
@@ -286,7 +294,7 @@ impl Model {
             cursor.seek_before(&key.0);
             assert_eq!(pair(&cursor).as_ref(), less.checked_sub(1).map(|index| &seen[index]));
         }
-        let mut from_versions: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        let mut from_versions: Vec<Pair> = Vec::new();
         let mut last: Option<&[u8]> = None;
         for record in self.munk.versions(at) {
             if last.is_none_or(|last| self.order.compare(last, record.key()) != Ordering::Equal)

@@ -12,7 +12,8 @@
 //!
 //! Invariants:
 //! * Once a link to it is set, a record changes in two places only: `older`, relinked to skip what nobody needs,
-//!   and `cell`, cleared once the batch is known to be committed.
+//!   and `cell`, cleared once the batch is known to be committed, or exchanged for one that never is when the batch
+//!   writes another record of the same key.
 //! * A record lives as long as its block. A [`Link`] lies in a munk or in one of its records, and the munk keeps
 //!   the blocks of all records that can be reached from it, and the cells they point to.
 //!
@@ -141,6 +142,14 @@ impl Record {
     /// The batch is committed: from now on the record is as any other.
     pub fn forget_cell(&self) {
         self.header.cell.store(null_mut(), Release);
+    }
+
+    /// The batch, which is not committed yet, writes another record of this key: this one never becomes visible.
+    ///
+    /// # Safety
+    /// `never` lives as long as the munk, and is never committed.
+    pub unsafe fn withdraw(&self, never: &CommitCell) {
+        self.header.cell.store(std::ptr::from_ref(never).cast_mut(), Release);
     }
 }
 

@@ -1,8 +1,8 @@
 //! All versions of all keys, for a flush to disk (EvenDB §3.4).
 
 use super::Munk;
+use super::chain::is_decided;
 use super::record::Record;
-use crate::mvcc::CommitCell;
 
 /// The records of a munk up to a version: keys in order, the versions of each from the newest to the oldest.
 /// Records whose batch is not committed are left out.
@@ -28,7 +28,7 @@ impl<'a> Iterator for Versions<'a> {
         loop {
             while let Some(record) = self.record {
                 self.record = record.older().get();
-                if record.version() <= self.upto && record.cell().is_none_or(CommitCell::is_committed) {
+                if record.version() <= self.upto && is_decided(record) {
                     return Some(record);
                 }
             }

@@ -95,6 +95,14 @@ impl Munk {
         if content.kind == Kind::Delete && is_deleted(newest, batch) {
             return;
         }
+        if let (Some(batch), Some(newest)) = (batch, newest)
+            && newest.cell().is_some_and(|cell| std::ptr::eq(cell, batch))
+        {
+            // A reader who holds it could be told of the commit before he finds the other.
+            let never = writer.never.get_or_insert_default();
+            // SAFETY: the munk keeps it and shows it to nobody who would commit it.
+            unsafe { newest.withdraw(never) };
+        }
         let record = self.write(writer, content, batch);
         let above = batch.map_or(Above::Version(content.version), Above::Batch);
         let (mut kept, mut dropped_bytes) = (Vec::new(), 0);
@@ -147,7 +155,10 @@ impl Writer {
         if last.is_committed() {
             for record in self.undecided.drain(..) {
                 // SAFETY: in the munk's arena.
-                unsafe { record.get() }.forget_cell();
+                let record = unsafe { record.get() };
+                if record.cell().is_some_and(CommitCell::is_committed) {
+                    record.forget_cell();
+                }
             }
         } else if !next.is_some_and(|next| next.is_same(last)) {
             self.undecided.clear();
