@@ -119,7 +119,9 @@ pub mod vfs;
 pub use bounds::KeyRange;
 pub use db::{Cursor, Db, Keyspace, Range, Snapshot, Transaction, WriteBatch};
 pub use error::{Error, Result};
-pub use options::{Compression, Durability, KeyspaceOptions, Layout, Options, Resources, WriteOptions};
+pub use options::{
+    Compression, Durability, KeyspaceOptions, Layout, MunkPolicy, Options, Resources, WriteOptions,
+};
 pub use order::Comparator;
 pub use stats::{ChunkInfo, GetsServed, KeyspaceStats, Report, Stats};
 pub use value::{Key, Value};

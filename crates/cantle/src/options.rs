@@ -37,6 +37,18 @@ pub enum Layout {
     Chunk,
 }
 
+/// Which chunks are kept in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum MunkPolicy {
+    /// Those that are accessed most, by counts that halve every ten seconds and weigh operations by their type (YoDB).
+    #[default]
+    Frequency,
+    /// Those that were accessed last (EvenDB §4).
+    Recency,
+}
+
 /// How blocks of tables are compressed. Logs are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -83,6 +95,9 @@ pub struct KeyspaceOptions {
     pub(crate) log_bytes: Option<u64>,
     pub(crate) filter_partitions: u32,
     pub(crate) log_index: bool,
+    pub(crate) munks: bool,
+    pub(crate) munk_policy: MunkPolicy,
+    pub(crate) row_cache: bool,
 }
 
 impl Default for KeyspaceOptions {
@@ -96,6 +111,9 @@ impl Default for KeyspaceOptions {
             log_bytes: None,
             filter_partitions: 16,
             log_index: true,
+            munks: true,
+            munk_policy: MunkPolicy::Frequency,
+            row_cache: true,
         }
     }
 }
@@ -149,6 +167,25 @@ impl KeyspaceOptions {
     /// Into how many parts a full log's Bloom filter is divided (EvenDB §3.1); 1–64. Default: 16.
     pub fn filter_partitions(mut self, partitions: u32) -> Self {
         self.filter_partitions = partitions;
+        self
+    }
+
+    /// Whether popular chunks are kept in memory (EvenDB §3.1). Default: yes. Without it every read goes to logs,
+    /// tables and their caches.
+    pub fn munks(mut self, on: bool) -> Self {
+        self.munks = on;
+        self
+    }
+
+    /// How chunks are chosen for memory. Default: [`MunkPolicy::Frequency`].
+    pub fn munk_policy(mut self, policy: MunkPolicy) -> Self {
+        self.munk_policy = policy;
+        self
+    }
+
+    /// Whether popular single pairs of other chunks are cached (EvenDB §4). Default: yes.
+    pub fn row_cache(mut self, on: bool) -> Self {
+        self.row_cache = on;
         self
     }
 

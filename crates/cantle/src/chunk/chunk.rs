@@ -1,6 +1,7 @@
 //! A chunk: a key range, its lock, and its files (EvenDB §2.2).
 
 use super::funk::Funk;
+use super::munk::Munk;
 use super::segment::Segment;
 use crate::span::Span;
 use crate::sync::atomic::{
@@ -9,10 +10,12 @@ use crate::sync::atomic::{
 };
 use crate::sync::counter::sampled;
 use crate::sync::{Arc, Mutex};
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 /// Of so many gets of a thread one is counted, for all.
 const SAMPLED_READS: u64 = 8;
+/// So many puts weigh as much as one get.
+const WRITES_PER_READ: u64 = 8;
 
 pub struct Chunk {
     // Immutable.
@@ -25,6 +28,8 @@ pub struct Chunk {
 
     /// Replaced under `writer`; read by anyone.
     pub funk: ArcSwap<Funk>,
+    /// What the files say, while the chunk is popular. Set, replaced and written under `writer`; read by anyone.
+    pub munk: ArcSwapOption<Munk>,
 
     // Atomic.
     /// The paper's *funkChangeLock*: one thread at a time rebuilds the files.
@@ -36,6 +41,8 @@ pub struct Chunk {
     pub queued: AtomicBool,
     reads: AtomicU64,
     writes: AtomicU64,
+    /// When it was last accessed, in ticks.
+    last_access: AtomicU64,
     /// Extra work that reads did because the chunk is not sorted, in entries.
     read_debt: AtomicU64,
     /// The oldest snapshot under which a rebalance freed little, plus one; 0 if none did.
@@ -66,11 +73,13 @@ impl Chunk {
             span,
             writer: Arc::default(),
             funk: ArcSwap::from_pointee(funk),
+            munk: ArcSwapOption::empty(),
             changing: AtomicBool::new(false),
             newest: AtomicU64::new(0),
             queued: AtomicBool::new(false),
             reads: AtomicU64::new(0),
             writes: AtomicU64::new(0),
+            last_access: AtomicU64::new(0),
             read_debt: AtomicU64::new(0),
             futile_under: AtomicU64::new(0),
         }
@@ -100,19 +109,22 @@ impl Chunk {
 
     /// Counts some gets for all, so that threads that read one chunk do not wait for its cache line.
     /// Returns for how many this one was counted.
-    pub fn touch_read(&self) -> Option<u64> {
+    pub fn touch_read(&self, tick: &AtomicU64) -> Option<u64> {
         sampled(SAMPLED_READS).then(|| {
             self.reads.fetch_add(SAMPLED_READS, Relaxed);
+            self.last_access.store(tick.load(Relaxed), Relaxed);
             SAMPLED_READS
         })
     }
 
     /// A scan weighs as much as some gets: it walks a part of the chunk.
-    pub fn touch_scan(&self) {
+    pub fn touch_scan(&self, tick: &AtomicU64) {
+        self.last_access.store(tick.load(Relaxed), Relaxed);
         self.reads.fetch_add(8, Relaxed);
     }
 
-    pub fn touch_write(&self, puts: u64) {
+    pub fn touch_write(&self, puts: u64, tick: &AtomicU64) {
+        self.last_access.store(tick.load(Relaxed), Relaxed);
         self.writes.fetch_add(puts, Relaxed);
     }
 
@@ -137,6 +149,16 @@ impl Chunk {
     /// Whether a rebalance for space would free as little as the last one did, while the oldest snapshot is the same.
     pub fn was_futile(&self, oldest: Option<u64>) -> bool {
         oldest.is_some_and(|oldest| self.futile_under.load(Relaxed) == oldest + 1)
+    }
+
+    /// Recent accesses by what they gain from a munk (YoDB weighs them by type): a put gains little.
+    pub fn score(&self) -> u64 {
+        self.reads.load(Relaxed) + self.writes.load(Relaxed) / WRITES_PER_READ
+    }
+
+    /// When it was last accessed.
+    pub fn last_access(&self) -> u64 {
+        self.last_access.load(Relaxed)
     }
 
     /// Recent accesses.

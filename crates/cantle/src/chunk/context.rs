@@ -2,6 +2,7 @@
 
 use super::memory_part::MemoryPart;
 use crate::cache::rows::Rows;
+use crate::options::MunkPolicy;
 use crate::order::KeyOrder;
 use crate::substrate::Substrate;
 use crate::sync::Arc;
@@ -19,6 +20,9 @@ pub struct ChunkOptions {
     pub log_bytes: Option<u64>,
     pub filter_partitions: u32,
     pub log_index: bool,
+    pub munks: bool,
+    pub munk_policy: MunkPolicy,
+    pub row_cache: bool,
     pub table: TableOptions,
 }
 
@@ -31,6 +35,11 @@ pub struct Counters {
     pub writes: Counter,
     pub gets: Counter,
     pub scans: Counter,
+    pub scans_munk: Counter,
+    pub munk_loads: Counter,
+    pub munk_evictions: Counter,
+    pub munk_rebalances: Counter,
+    pub munk_splits: Counter,
     pub gets_munk: Counter,
     pub gets_row: Counter,
     pub gets_log_memory: Counter,

@@ -7,6 +7,7 @@ use super::Chunks;
 use super::chunk::Chunk;
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk};
+use super::munk::{Munk, room_for};
 use super::policy;
 use crate::error::Result;
 use crate::manifest::Edit;
@@ -57,12 +58,21 @@ impl Chunks {
             }
             writer.active = None;
         }
+        let munks = (left.munk.load_full(), right.munk.load_full());
+        if let (Some(_), None) | (None, Some(_)) = munks {
+            self.drop_munk(left, &mut left_writer);
+            self.drop_munk(right, &mut right_writer);
+        }
         let (left_funk, right_funk) = (left.funk.load_full(), right.funk.load_full());
         // Their spans are disjoint, so which comes first decides nothing.
         let files: Vec<FileRef> = left_funk.files.iter().chain(&right_funk.files).cloned().collect();
         let span = Span { start: left.span.start.clone(), end: right.span.end.clone() };
         let joined = Arc::new(Chunk::new(self.next_id(), span, Funk { files }));
         joined.note_version(left.newest_version().max(right.newest_version()));
+        if let (Some(left), Some(right)) = munks {
+            let room = room_for(left.len() + right.len());
+            joined.munk.store(Some(Arc::new(Munk::join(&[&left, &right], room, self.is_needed()))));
+        }
         let record = ChunkRecord::of(&joined, &joined.funk.load().files);
         let edit = ChunkEdit::Replace { removed: vec![left.id, right.id], added: vec![record] };
         self.context
@@ -71,6 +81,9 @@ impl Chunks {
         let start = joined.span.start.clone().unwrap_or_default();
         self.index.replace(&start, 2, vec![(start.clone(), joined.clone())]);
         // From here on others find it.
+        if joined.munk.load().is_some() {
+            self.add_resident(&joined);
+        }
         self.purge_later(std::slice::from_ref(&joined));
         left_writer.retired = true;
         right_writer.retired = true;

@@ -23,6 +23,8 @@ const DECAY_TICKS: u64 = 512;
 const JOBS_MAX: usize = 4;
 /// After a rebalance that found no room, the next is tried about a third of a second later.
 const PAUSE_TICKS: u64 = 16;
+/// Munks are chosen every so many ticks: some ten times a second.
+const MUNK_TICKS: u64 = 4;
 /// Chunks looked at in one tick when memory is short.
 const HAND_CHUNKS: usize = 256;
 
@@ -74,7 +76,7 @@ impl Chunks {
             if let Some(bounds) = &op.bounds {
                 chunk.owe_reads(64);
                 self.estimate_deleted(chunk, bounds);
-            } else if sampled(SAMPLE) {
+            } else if sampled(SAMPLE) && chunk.munk.load().is_none() {
                 self.estimate_garbage(chunk, op);
             }
         }
@@ -125,7 +127,7 @@ impl Chunks {
         }
     }
 
-    fn add_garbage(&self, segment: &super::segment::Segment, bytes: u64) {
+    pub(super) fn add_garbage(&self, segment: &super::segment::Segment, bytes: u64) {
         segment.garbage_bytes.fetch_add(bytes, Relaxed);
         self.context.totals.garbage_bytes.fetch_add(bytes as i64, Relaxed);
     }
@@ -246,10 +248,16 @@ impl Chunks {
 
     /// Called every few milliseconds.
     pub(super) fn maintain(&self) {
-        if self.context.read_only || self.released.load(Acquire) {
+        if self.released.load(Acquire) {
             return;
         }
         let ticks = self.jobs.ticks.fetch_add(1, Relaxed);
+        if ticks.is_multiple_of(MUNK_TICKS) {
+            self.choose_munks();
+        }
+        if self.context.read_only {
+            return;
+        }
         self.brake();
         self.rebalance_for_space();
         self.purge_waiting();

@@ -37,6 +37,7 @@ mod index_tests;
 mod indexed_cursor;
 mod indexed_part;
 mod join;
+mod load;
 mod log_record;
 mod maintain;
 mod memory_part;
@@ -45,6 +46,7 @@ mod munk;
 mod open;
 mod output;
 mod policy;
+mod popularity;
 mod rebalance;
 pub mod segment;
 mod split;
@@ -105,6 +107,29 @@ struct Jobs {
     hand: Mutex<Option<Bytes>>,
     /// Chunks are looked over from here on.
     look: Mutex<Option<Bytes>>,
+    /// The same for those that should be in memory.
+    munk_look: Mutex<Option<Bytes>>,
+    /// Chunks in memory, and some that were.
+    residents: Mutex<Vec<Weak<Chunk>>>,
+    /// Chunks that are being loaded, and the memory that they will take.
+    loading: AtomicUsize,
+    loading_bytes: AtomicU64,
+}
+
+/// A value where it was found.
+enum Lent<'a> {
+    Munk(&'a [u8]),
+    Bytes(Bytes),
+}
+
+impl std::ops::Deref for Lent<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Munk(value) => value,
+            Self::Bytes(value) => value,
+        }
+    }
 }
 
 impl Chunks {
@@ -148,17 +173,41 @@ impl Chunks {
         view.iter().next().map(|(_, chunk)| chunk.clone()).unwrap_or_else(|| self.index.find(b""))
     }
 
-    /// A get in a chunk that is not in memory: from its row, or its files.
-    fn get_cold(&self, chunk: &Chunk, key: &[u8], at: u64) -> Result<Option<Bytes>> {
+    /// The newest value of `key` at or below version `at`, lent: from the munk of its chunk, if it has one.
+    fn look_up<T>(&self, key: &[u8], at: u64, read: impl FnOnce(Option<Lent<'_>>) -> T) -> Result<T> {
+        let context = &self.context;
+        context.counters.gets.add(1);
+        {
+            let view = self.index.load();
+            let chunk = view.find(key);
+            if let Some(reads) = chunk.touch_read(&self.jobs.ticks) {
+                context.budget.count_reads(reads);
+            }
+            if let Some(munk) = &*chunk.munk.load() {
+                context.counters.gets_munk.add(1);
+                return Ok(read(munk.get(key, at).map(Lent::Munk)));
+            }
+        }
+        Ok(read(self.look_up_cold(key, at)?.map(Lent::Bytes)))
+    }
+
+    /// The same for a chunk that is not in memory: from its row, or its files.
+    #[cold]
+    fn look_up_cold(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
         let context = &self.context;
         let hash = bloom::hash(key);
-        let rows = context.rows.as_ref().filter(|_| at == u64::MAX);
+        let rows = context.rows.as_ref().filter(|_| at == u64::MAX && context.options().row_cache);
         if let Some(value) = rows.and_then(|rows| rows.get(key, hash)) {
             context.counters.gets_row.add(1);
             return Ok(Some(value));
         }
-        // Before the files are looked at: who changes them meanwhile outdates it.
+        // Before the chunk is looked for: who writes from here on, to whichever chunk succeeds it, or to the munk that
+        // it may have by now, outdates the row.
         let stamp = rows.and_then(|rows| rows.stamp(hash));
+        let chunk = self.index.find(key);
+        if let Some(munk) = &*chunk.munk.load() {
+            return Ok(munk.get(key, at).map(Bytes::copy_from_slice));
+        }
         let value = chunk.funk.load().get(context, key, hash, at)?;
         if let (Some(rows), Some(stamp), Some(value)) = (rows, stamp, &value) {
             rows.insert(key, stamp, value);
@@ -187,12 +236,16 @@ impl Chunks {
 
 impl Layout for Chunks {
     fn get(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
-        self.context.counters.gets.add(1);
-        let chunk = self.index.find(key);
-        if let Some(reads) = chunk.touch_read() {
-            self.context.budget.count_reads(reads);
-        }
-        self.get_cold(&chunk, key, at)
+        self.look_up(key, at, |value| {
+            value.map(|value| match value {
+                Lent::Munk(value) => Bytes::copy_from_slice(value),
+                Lent::Bytes(value) => value,
+            })
+        })
+    }
+
+    fn get_with(&self, key: &[u8], at: u64, read: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.look_up(key, at, |value| value.as_deref().map(read).is_some())
     }
 
     fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor> {

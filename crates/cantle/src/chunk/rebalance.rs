@@ -10,12 +10,13 @@ use super::chunk::Chunk;
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk, Source};
 use super::merged::{Covering, Merged};
+use super::munk::{Munk, Record};
 use super::output::{KeptEntry, KeyEntries, Output, Piece, separate};
 use super::policy;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::manifest::Edit;
-use crate::mvcc::Keep;
+use crate::mvcc::{Keep, KeySpan, SnapshotGuard};
 use crate::substrate::{Grant, TableHandle};
 use crate::sync::Arc;
 use bytes::Bytes;
@@ -30,6 +31,8 @@ pub struct Input {
     /// Whether some dropped files go.
     pub purges: bool,
     keep: Keep,
+    /// The chunk in memory, and the snapshot of it that is flushed: what was written when the log was sealed.
+    munk: Option<(Arc<Munk>, SnapshotGuard)>,
 }
 
 /// Who wants a rebalance.
@@ -104,13 +107,15 @@ impl Chunks {
 
     /// Diverts puts to a new segment and takes stock of everything before.
     fn seal(&self, chunk: &Arc<Chunk>) -> Result<Option<Input>> {
-        let funk = {
+        let (funk, munk) = {
             let mut writer = chunk.writer.lock();
             if writer.retired {
                 return Ok(None);
             }
             writer.active = None;
-            chunk.funk.load_full()
+            // While the lock is held no write to the chunk is announced: later ones have greater versions.
+            let munk = chunk.munk.load_full().map(|munk| (munk, self.context.mvcc.snapshot(KeySpan::EMPTY)));
+            (chunk.funk.load_full(), munk)
         };
         self.context.journal.settle().map_err(|error| self.context.sync_failed(error))?;
         // Only now: a snapshot that is opened later needs of each key in these files the newest version only.
@@ -118,12 +123,19 @@ impl Chunks {
         let dropped = || funk.files.iter().filter(|file| file.dropped.is_some());
         let kept: Vec<FileRef> = dropped().filter(|file| file.is_needed(&open)).cloned().collect();
         let purges = dropped().count() > kept.len();
-        Ok(Some(Input { funk, kept, purges, keep: Keep::new(open) }))
+        if munk.is_some() {
+            // Nobody writes to these any more; what follows may look into them.
+            funk.logs().for_each(|log| log.settle_notes());
+        }
+        Ok(Some(Input { funk, kept, purges, keep: Keep::new(open), munk }))
     }
 
     fn merge_files(&self, input: &Input, grant: &mut Grant<'_>) -> Result<Vec<Piece>> {
         let Some(apart) = self.table_apart(input)? else {
-            return self.merge_into_tables(input, grant, |file| file.dropped.is_none());
+            return match &input.munk {
+                Some((munk, snapshot)) => self.flush(input, grant, munk, snapshot.version()),
+                None => self.merge_into_tables(input, grant, |file| file.dropped.is_none()),
+            };
         };
         // Sequential inserts: the log continues the table, which need not be written again.
         let mut pieces = self.merge_into_tables(input, grant, |file| {
@@ -191,6 +203,63 @@ impl Chunks {
         take: impl Fn(&FileRef) -> bool,
     ) -> Result<Vec<Piece>> {
         let context = &self.context;
+        let Some(mut output) = self.output_for(input, grant, &take)? else { return Ok(Vec::new()) };
+        let mut merged = Merged::new(context, &input.funk, true, take)?;
+        merged.cursor.seek_to_first()?;
+        while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
+            if context.health.is_closing() {
+                return Err(Error::Closed);
+            }
+            let entries = keep_versions(context, &mut merged, &key, &input.keep, u64::MAX)?;
+            if !entries.is_empty() {
+                output.add(KeyEntries { key, entries })?;
+            }
+        }
+        output.finish()
+    }
+
+    /// The same from the munk, without reading a file (EvenDB §3.4).
+    fn flush(&self, input: &Input, grant: &mut Grant<'_>, munk: &Munk, upto: u64) -> Result<Vec<Piece>> {
+        let context = &self.context;
+        let take = |file: &FileRef| file.dropped.is_none();
+        let Some(mut output) = self.output_for(input, grant, take)? else { return Ok(Vec::new()) };
+        let mut versions = munk.versions(upto).peekable();
+        while let Some(newest) = versions.next() {
+            if context.health.is_closing() {
+                return Err(Error::Closed);
+            }
+            let entry = |record: &Record| KeptEntry {
+                key: Bytes::copy_from_slice(record.key()),
+                version: record.version(),
+                kind: record.kind(),
+                value: Bytes::copy_from_slice(record.value()),
+            };
+            let mut entries = vec![entry(newest)];
+            let mut newer = newest.version();
+            let same =
+                |record: &&Record| context.order.compare(record.key(), newest.key()) == Ordering::Equal;
+            while let Some(older) = versions.next_if(same) {
+                if input.keep.needed(Some(newer), older.version()) {
+                    entries.push(entry(older));
+                }
+                newer = older.version();
+            }
+            drop_last_deletes(&mut entries);
+            if !entries.is_empty() {
+                output.add(KeyEntries { key: entries[0].key.clone(), entries })?;
+            }
+        }
+        output.finish()
+    }
+
+    /// Where the merge of these files goes; `None` if there are none.
+    fn output_for<'a, 'r>(
+        &'a self,
+        input: &Input,
+        grant: &'a mut Grant<'r>,
+        take: impl Fn(&FileRef) -> bool,
+    ) -> Result<Option<Output<'a, 'r>>> {
+        let context = &self.context;
         let mut base_version = u64::MAX;
         let mut bytes = 0;
         for file in input.funk.files.iter().filter(|file| take(file)) {
@@ -206,7 +275,7 @@ impl Chunks {
             });
         }
         if base_version == u64::MAX {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let live_bytes = bytes.saturating_sub(input.funk.sizes().garbage_bytes);
         let limits = self.limits();
@@ -214,19 +283,7 @@ impl Chunks {
         // The estimate may be off: no table becomes much longer than a chunk should be.
         let target_bytes =
             if count == 1 { limits.chunk_bytes + limits.chunk_bytes / 2 } else { live_bytes / count };
-        let mut output = Output::new(context, base_version, target_bytes, grant);
-        let mut merged = Merged::new(context, &input.funk, true, take)?;
-        merged.cursor.seek_to_first()?;
-        while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
-            if context.health.is_closing() {
-                return Err(Error::Closed);
-            }
-            let entries = keep_versions(context, &mut merged, &key, &input.keep)?;
-            if !entries.is_empty() {
-                output.add(KeyEntries { key, entries })?;
-            }
-        }
-        output.finish()
+        Ok(Some(Output::new(context, base_version, target_bytes, grant)))
     }
 
     /// Puts the new table in the place of what was merged; false if the keyspace was dropped meanwhile.
@@ -295,15 +352,16 @@ pub fn table_ref(piece: &Piece, chunk: &Chunk, now: &Funk, newer: usize) -> File
     }
 }
 
-/// Reads all entries of `key` off the cursor; returns those that are kept, newest first.
-fn keep_versions(
+/// Reads all entries of `key` off the cursor; returns those that are kept of the versions up to `upto`, newest first.
+pub fn keep_versions(
     context: &super::context::Context,
     merged: &mut Merged,
     key: &Bytes,
     keep: &Keep,
+    upto: u64,
 ) -> Result<Vec<KeptEntry>> {
     let mut deletes: Vec<Covering> =
-        if merged.has_tombstones() { merged.covering(key, u64::MAX).collect() } else { Vec::new() };
+        if merged.has_tombstones() { merged.covering(key, upto).collect() } else { Vec::new() };
     // The most recent last, to be taken from the end.
     deletes.sort_by(|a, b| b.source.cmp(&a.source).then(a.offset.cmp(&b.offset)));
     let mut kept = Vec::new();
@@ -328,7 +386,7 @@ fn keep_versions(
                 kept.push(KeptEntry { key, version, kind: Kind::Delete, value: Bytes::new() });
             }
         }
-        if merged.is_alive(version) && take(version, &mut newer) {
+        if version <= upto && merged.is_alive(version) && take(version, &mut newer) {
             // Under some comparators equal keys may differ in their bytes.
             let key = if entry.key == key { key.clone() } else { Bytes::copy_from_slice(entry.key) };
             let value = if kind == Kind::Put { merged.cursor.value()? } else { Bytes::new() };
@@ -336,7 +394,11 @@ fn keep_versions(
         }
         merged.cursor.advance()?;
     }
-    // Beneath the oldest entry there is nothing left to delete.
-    while kept.pop_if(|entry: &mut KeptEntry| entry.kind == Kind::Delete).is_some() {}
+    drop_last_deletes(&mut kept);
     Ok(kept)
+}
+
+/// Beneath the oldest entry there is nothing left to delete.
+fn drop_last_deletes(kept: &mut Vec<KeptEntry>) {
+    while kept.pop_if(|entry| entry.kind == Kind::Delete).is_some() {}
 }

@@ -14,7 +14,7 @@
 use super::context::Context;
 use super::indexed_part::{IndexRequest, IndexedPart, build_index};
 use super::log_record::LogRecord;
-use super::memory_part::{MemoryPart, Place};
+use super::memory_part::{MemoryHit, MemoryPart, Place};
 use super::tombstone::RangeTombstone;
 use crate::bounds::decode_bounds;
 use crate::cache::CacheValue;
@@ -308,18 +308,18 @@ impl Segment {
         Ok(())
     }
 
-    /// Visits the keys of all operations that stand at `from` or behind it, with the lengths of their records.
+    /// Visits all operations that stand at `from` or behind it, in no order; range deletes excepted.
     pub fn for_each_since(
         &self,
         context: &Context,
         from: u64,
-        mut visit: impl FnMut(&[u8], u64),
+        mut visit: impl FnMut(&[u8], MemoryHit),
     ) -> Result<()> {
         let parts = self.parts(context)?;
         for part in parts.indexed.iter().filter(|part| part.end > from) {
             self.scan_part(&parts.header, part, |place, op| {
                 if place.offset >= from && op.kind != Kind::DeleteRange {
-                    visit(op.key, u64::from(place.len));
+                    visit(op.key, MemoryHit { kind: op.kind, version: op.version, place });
                 }
                 Ok(())
             })?;
@@ -327,17 +327,26 @@ impl Segment {
         if let Some(memory) = &parts.memory {
             memory.for_each(|key, hit| {
                 if hit.place.offset >= from {
-                    visit(key, u64::from(hit.place.len));
+                    visit(key, hit);
                 }
             });
         }
         Ok(())
     }
 
-    pub fn has_range_deletes(&self, context: &Context) -> Result<bool> {
+    /// Whether a range delete stands at `from` or behind it.
+    pub fn has_range_deletes_since(&self, context: &Context, from: u64) -> Result<bool> {
         let parts = self.parts(context)?;
-        let in_memory = parts.memory.as_ref().is_some_and(|memory| !memory.tombstones().is_empty());
-        Ok(in_memory || parts.indexed.iter().any(|part| !part.tombstones.is_empty()))
+        let since = |tombstones: &[RangeTombstone]| tombstones.iter().any(|t| t.offset >= from);
+        let in_memory = parts.memory.as_ref().is_some_and(|memory| since(&memory.tombstones()));
+        Ok(in_memory || parts.indexed.iter().any(|part| since(&part.tombstones)))
+    }
+
+    /// Lets readers find what its newest part has only noted.
+    pub fn settle_notes(&self) {
+        if let Some(memory) = self.loaded().and_then(|parts| parts.memory.clone()) {
+            memory.settle();
+        }
     }
 
     /// No record has a greater version; for who holds the lock of a chunk that it belongs to.

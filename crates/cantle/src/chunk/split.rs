@@ -9,6 +9,7 @@ use super::chunk::Chunk;
 use super::context::Context;
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk, FunkSizes, Source};
+use super::munk::room_for;
 use super::output::Piece;
 use super::rebalance::{Input, newer_files, table_ref};
 use crate::error::Result;
@@ -38,6 +39,12 @@ impl Chunks {
         let before = parent.funk.load_full();
         let newer = newer_files(&before, input);
         shares.count(&self.context, &newer, &spans)?;
+        // The first phase of the paper's munk split: the children share the parent's blocks.
+        let boundaries: Vec<_> =
+            spans[1..].iter().map(|span| span.start.clone().unwrap_or_default()).collect();
+        let munk = parent.munk.load_full();
+        let munks = munk.map(|munk| munk.split(&boundaries, room_for, self.is_needed()));
+        let mut munks = munks.into_iter().flatten();
         let mut children = Vec::with_capacity(pieces.len());
         for (index, (piece, span)) in pieces.iter().zip(spans).enumerate() {
             let part = |file: &FileRef, share_bytes: u64| {
@@ -51,6 +58,7 @@ impl Chunks {
             let kept_share = |file: &FileRef| (file.bytes() / pieces.len() as u64).max(1);
             files.extend(input.kept.iter().filter_map(|file| part(file, kept_share(file))));
             let child = Chunk::new(self.next_id(), span, Funk { files });
+            child.munk.store(munks.next().map(Arc::new));
             child.inherit(parent, pieces.len() as u64);
             child.note_version(parent.newest_version());
             children.push(Arc::new(child));
@@ -74,6 +82,9 @@ impl Chunks {
         self.index.replace(&key(parent), 1, added);
         // From here on others find them.
         self.purge_later(&children);
+        for child in children.iter().filter(|child| child.munk.load().is_some()) {
+            self.add_resident(child);
+        }
         // After the flip: who finds the chunk retired finds its successors.
         writer.retired = true;
         drop(writer);
@@ -112,13 +123,13 @@ impl Shares {
             let (counted, shares) =
                 self.logs.entry(segment.file.id).or_insert_with(|| (0, vec![0; self.children]));
             let len = segment.len();
-            segment.for_each_since(context, *counted, |key, bytes| {
+            segment.for_each_since(context, *counted, |key, hit| {
                 let child = spans.partition_point(|span| span.ends_before(&context.order, key));
                 if let Some(share) = shares.get_mut(child) {
-                    *share += bytes;
+                    *share += u64::from(hit.place.len);
                 }
             })?;
-            if segment.has_range_deletes(context)? {
+            if segment.has_range_deletes_since(context, 0)? {
                 // Whom they concern is not worth finding out.
                 shares.iter_mut().for_each(|share| *share = (*share).max(1));
             }

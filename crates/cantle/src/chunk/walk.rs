@@ -3,13 +3,13 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use super::merged::Merged;
+use super::munk::MunkCursor;
 use crate::bounds::Bounds;
 use crate::cache::budget::Cost;
 use crate::entry::Kind;
 use crate::error::Result;
 use crate::layout::PairCursor;
 use crate::mvcc::SnapshotGuard;
-use crate::span::{Span, contains};
 use crate::sync::Arc;
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -21,37 +21,146 @@ pub struct Walk {
     bounds: Bounds,
     snapshot: SnapshotGuard,
     chunk: Option<Open>,
-    current: Option<(Bytes, Bytes)>,
+    current: Current,
     forward: bool,
 }
 
 /// The chunk under the cursor.
 struct Open {
     chunk: Arc<Chunk>,
-    span: Span,
-    merged: Merged,
+    pairs: Pairs,
+    /// Whether no key of the chunk lies behind the walk's end, or before its start.
+    ends_within: bool,
+    starts_within: bool,
+}
+
+/// Where the chunk's pairs come from.
+enum Pairs {
+    /// Its munk. `ahead`: the cursor is at a pair that was not taken yet.
+    Munk { cursor: MunkCursor, ahead: bool },
+    /// Its files, merged. The merge is past what was taken.
+    Files(Box<Merged>),
+}
+
+/// The pair under the cursor.
+enum Current {
+    None,
+    /// The one under the munk's cursor.
+    Munk,
+    Owned(Bytes, Bytes),
+}
+
+impl Open {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        match &mut self.pairs {
+            Pairs::Munk { cursor, ahead } => *ahead = cursor.seek(key),
+            Pairs::Files(merged) => merged.cursor.seek(key)?,
+        }
+        Ok(())
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        match &mut self.pairs {
+            Pairs::Munk { cursor, ahead } => *ahead = cursor.seek_before(key),
+            Pairs::Files(merged) => merged.cursor.seek_before(key)?,
+        }
+        Ok(())
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        match &mut self.pairs {
+            Pairs::Munk { cursor, ahead } => *ahead = cursor.seek_to_first(),
+            Pairs::Files(merged) => merged.cursor.seek_to_first()?,
+        }
+        Ok(())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        match &mut self.pairs {
+            Pairs::Munk { cursor, ahead } => *ahead = cursor.seek_to_last(),
+            Pairs::Files(merged) => merged.cursor.seek_to_last()?,
+        }
+        Ok(())
+    }
 }
 
 impl Walk {
     pub fn new(chunks: Arc<Chunks>, bounds: Bounds, snapshot: SnapshotGuard) -> Self {
-        Self { chunks, bounds, snapshot, chunk: None, current: None, forward: true }
+        Self { chunks, bounds, snapshot, chunk: None, current: Current::None, forward: true }
     }
 
-    fn open(&mut self, chunk: Arc<Chunk>) -> Result<()> {
+    fn open(&mut self, chunk: Arc<Chunk>) -> Result<&mut Open> {
         let at = self.snapshot.version();
-        let funk = chunk.funk.load_full();
-        let merged = Merged::new(&self.chunks.context, &funk, false, |file| file.is_visible(at))?;
-        chunk.touch_scan();
-        self.chunks.context.budget.count_reads(1);
-        self.chunks.context.budget.charge(Cost::Merge);
-        self.chunk = Some(Open { span: chunk.span.clone(), chunk, merged });
-        Ok(())
+        let context = &self.chunks.context;
+        chunk.touch_scan(&self.chunks.jobs.ticks);
+        context.budget.count_reads(1);
+        // Who finds no munk finds in the files all that belongs to the snapshot: it was written before.
+        let pairs = match chunk.munk.load_full() {
+            Some(munk) => {
+                context.counters.scans_munk.add(1);
+                Pairs::Munk { cursor: munk.cursor(at), ahead: false }
+            }
+            None => {
+                context.budget.charge(Cost::Merge);
+                let funk = chunk.funk.load_full();
+                Pairs::Files(Box::new(Merged::new(context, &funk, false, |file| file.is_visible(at))?))
+            }
+        };
+        let ends_within = match (&self.bounds.end, &chunk.span.end) {
+            (Bound::Unbounded, _) => true,
+            (_, Some(end)) => self.is_before_end(end),
+            (_, None) => false,
+        };
+        let starts_within = match (&self.bounds.start, &chunk.span.start) {
+            (Bound::Unbounded, _) => true,
+            (_, Some(start)) => self.is_behind_start(start),
+            (_, None) => false,
+        };
+        Ok(self.chunk.insert(Open { chunk, pairs, ends_within, starts_within }))
     }
 
-    /// Takes the next visible pair at or behind the merge's position, in its direction and chunk.
-    fn settle(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+    fn is_before_end(&self, key: &[u8]) -> bool {
+        let order = &self.chunks.context.order;
+        match &self.bounds.end {
+            Bound::Unbounded => true,
+            Bound::Included(end) => order.compare(key, end) != Ordering::Greater,
+            Bound::Excluded(end) => order.compare(key, end) == Ordering::Less,
+        }
+    }
+
+    fn is_behind_start(&self, key: &[u8]) -> bool {
+        let order = &self.chunks.context.order;
+        match &self.bounds.start {
+            Bound::Unbounded => true,
+            Bound::Included(start) => order.compare(key, start) != Ordering::Less,
+            Bound::Excluded(start) => order.compare(key, start) == Ordering::Greater,
+        }
+    }
+
+    #[inline]
+    fn current_key(&self) -> Option<&[u8]> {
+        self.pair().map(|(key, _)| key)
+    }
+
+    /// Takes the next visible pair at or behind the position in the chunk, in the walk's direction; false at the
+    /// chunk's end.
+    #[inline]
+    fn settle(&mut self) -> Result<bool> {
+        let Some(open) = &mut self.chunk else { return Ok(false) };
+        if let Pairs::Munk { cursor, ahead } = &mut open.pairs {
+            let found = std::mem::take(ahead) || if self.forward { cursor.next() } else { cursor.prev() };
+            self.current = if found { Current::Munk } else { Current::None };
+            return Ok(found);
+        }
+        let pair = self.settle_merged()?;
+        let found = pair.is_some();
+        self.current = pair.map_or(Current::None, |(key, value)| Current::Owned(key, value));
+        Ok(found)
+    }
+
+    fn settle_merged(&mut self) -> Result<Option<(Bytes, Bytes)>> {
         let at = self.snapshot.version();
-        let Some(Open { merged, chunk, .. }) = &mut self.chunk else { return Ok(None) };
+        let Some(Open { chunk, pairs: Pairs::Files(merged), .. }) = &mut self.chunk else { return Ok(None) };
         let order = &self.chunks.context.order;
         let mut skipped = 0u64;
         let mut key: Vec<u8> = Vec::new();
@@ -96,49 +205,39 @@ impl Walk {
     }
 
     /// Goes on with the next chunks until there is a pair.
+    #[inline]
     fn advance_forward(&mut self) -> Result<bool> {
-        self.current = None;
         loop {
-            if let Some((key, value)) = self.settle()? {
-                let within = contains(
-                    &Bounds { start: Bound::Unbounded, end: self.bounds.end.clone() },
-                    &self.chunks.context.order,
-                    &key,
-                );
-                self.current = within.then_some((key, value));
+            if self.settle()? {
+                let within = self.chunk.as_ref().is_some_and(|open| open.ends_within)
+                    || self.current_key().is_some_and(|key| self.is_before_end(key));
+                if !within {
+                    self.current = Current::None;
+                }
                 return Ok(within);
             }
-            let Some(next) = self.chunk.as_ref().and_then(|open| open.span.end.clone()) else {
+            let Some(next) = self.chunk.as_ref().and_then(|open| open.chunk.span.end.clone()) else {
                 return Ok(false);
             };
-            if !contains(
-                &Bounds { start: Bound::Unbounded, end: self.bounds.end.clone() },
-                &self.chunks.context.order,
-                &next,
-            ) {
+            if !self.is_before_end(&next) {
                 return Ok(false);
             }
             // Found by key, as chunks may have been split or merged since.
-            self.open(self.chunks.index.find(&next))?;
-            if let Some(open) = &mut self.chunk {
-                open.merged.cursor.seek(&next)?;
-            }
+            self.open(self.chunks.index.find(&next))?.seek(&next)?;
         }
     }
 
     fn advance_back(&mut self) -> Result<bool> {
-        self.current = None;
         loop {
-            if let Some((key, value)) = self.settle()? {
-                let within = contains(
-                    &Bounds { start: self.bounds.start.clone(), end: Bound::Unbounded },
-                    &self.chunks.context.order,
-                    &key,
-                );
-                self.current = within.then_some((key, value));
+            if self.settle()? {
+                let within = self.chunk.as_ref().is_some_and(|open| open.starts_within)
+                    || self.current_key().is_some_and(|key| self.is_behind_start(key));
+                if !within {
+                    self.current = Current::None;
+                }
                 return Ok(within);
             }
-            let Some(start) = self.chunk.as_ref().and_then(|open| open.span.start.clone()) else {
+            let Some(start) = self.chunk.as_ref().and_then(|open| open.chunk.span.start.clone()) else {
                 return Ok(false);
             };
             let order = &self.chunks.context.order;
@@ -152,10 +251,7 @@ impl Walk {
                 return Ok(false);
             }
             let chunk = self.chunks.index.view().find_last_before(Some(&start)).clone();
-            self.open(chunk)?;
-            if let Some(open) = &mut self.chunk {
-                open.merged.cursor.seek_before(&start)?;
-            }
+            self.open(chunk)?.seek_before(&start)?;
         }
     }
 
@@ -177,26 +273,13 @@ impl Walk {
                 }
             }
         };
-        let chunk = match &key {
-            Some(key) => self.chunks.index.find(key),
-            None => self.chunks.index.find(b""),
-        };
-        let first = match &key {
-            Some(_) => chunk,
-            None => self.chunks.first(),
-        };
-        self.open(first)?;
-        if let Some(open) = &mut self.chunk {
-            match &key {
-                Some(key) => open.merged.cursor.seek(key)?,
-                None => open.merged.cursor.seek_to_first()?,
-            }
+        match &key {
+            Some(key) => self.open(self.chunks.index.find(key))?.seek(key)?,
+            None => self.open(self.chunks.first())?.seek_to_first()?,
         }
         let found = self.advance_forward()?;
-        match (&key, &self.current) {
-            (Some(key), Some((found_key, _)))
-                if after && order.compare(found_key, key) == Ordering::Equal =>
-            {
+        match (&key, self.current_key()) {
+            (Some(key), Some(found_key)) if after && order.compare(found_key, key) == Ordering::Equal => {
                 self.advance_forward()
             }
             _ => Ok(found),
@@ -227,36 +310,25 @@ impl Walk {
         if including && let Some(key) = &key {
             // The pair at the end itself, if there is one.
             self.forward = true;
-            self.open(self.chunks.index.find(key))?;
-            if let Some(open) = &mut self.chunk {
-                open.merged.cursor.seek(key)?;
-            }
-            let pair = self.settle()?.filter(|(found, _)| order.compare(found, key) == Ordering::Equal);
+            self.open(self.chunks.index.find(key))?.seek(key)?;
+            let found = self.settle()?;
             self.forward = false;
-            if let Some((found, value)) = pair
-                && contains(
-                    &Bounds { start: self.bounds.start.clone(), end: Bound::Unbounded },
-                    &order,
-                    &found,
-                )
+            if found
+                && let Some(found_key) = self.current_key()
+                && order.compare(found_key, key) == Ordering::Equal
+                && self.is_behind_start(found_key)
             {
-                if let Some(open) = &mut self.chunk {
-                    open.merged.cursor.seek_before(key)?;
+                // A merge is past it; a munk's cursor is there.
+                if let Some(Open { pairs: Pairs::Files(merged), .. }) = &mut self.chunk {
+                    merged.cursor.seek_before(key)?;
                 }
-                self.current = Some((found, value));
                 return Ok(true);
             }
         }
-        let chunk = match &key {
-            Some(key) => self.chunks.index.view().find_last_before(Some(key)).clone(),
-            None => self.chunks.index.view().find_last_before(None).clone(),
-        };
-        self.open(chunk)?;
-        if let Some(open) = &mut self.chunk {
-            match &key {
-                Some(key) => open.merged.cursor.seek_before(key)?,
-                None => open.merged.cursor.seek_to_last()?,
-            }
+        let chunk = self.chunks.index.view().find_last_before(key.as_deref()).clone();
+        match &key {
+            Some(key) => self.open(chunk)?.seek_before(key)?,
+            None => self.open(chunk)?.seek_to_last()?,
         }
         self.advance_back()
     }
@@ -275,31 +347,38 @@ impl PairCursor for Walk {
         self.seek_back(None)
     }
 
+    #[inline]
     fn next(&mut self) -> Result<bool> {
-        let Some((key, _)) = &self.current else { return Ok(false) };
         if self.forward {
-            self.advance_forward()
-        } else {
-            let key = key.clone();
-            self.seek_forward(Some(&key), true)
+            return Ok(!matches!(self.current, Current::None) && self.advance_forward()?);
         }
+        let Some(key) = self.current_key().map(<[u8]>::to_vec) else { return Ok(false) };
+        self.seek_forward(Some(&key), true)
     }
 
     fn prev(&mut self) -> Result<bool> {
-        let Some((key, _)) = &self.current else { return Ok(false) };
-        if self.forward {
-            let key = key.clone();
-            self.seek_back(Some(&key))
-        } else {
-            self.advance_back()
+        if !self.forward {
+            return Ok(!matches!(self.current, Current::None) && self.advance_back()?);
+        }
+        let Some(key) = self.current_key().map(<[u8]>::to_vec) else { return Ok(false) };
+        self.seek_back(Some(&key))
+    }
+
+    #[inline]
+    fn pair(&self) -> Option<(&[u8], &[u8])> {
+        match (&self.current, &self.chunk) {
+            (Current::Owned(key, value), _) => Some((key, value)),
+            (Current::Munk, Some(Open { pairs: Pairs::Munk { cursor, .. }, .. })) => {
+                Some((cursor.key()?, cursor.value()?))
+            }
+            _ => None,
         }
     }
 
-    fn pair(&self) -> Option<(&[u8], &[u8])> {
-        self.current.as_ref().map(|(key, value)| (&key[..], &value[..]))
-    }
-
     fn owned_pair(&self) -> Option<(Bytes, Bytes)> {
-        self.current.clone()
+        match &self.current {
+            Current::Owned(key, value) => Some((key.clone(), value.clone())),
+            _ => self.pair().map(|(key, value)| (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value))),
+        }
     }
 }

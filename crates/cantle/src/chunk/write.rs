@@ -10,6 +10,7 @@ use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{Dropped, FileRef, Source};
 use super::log_record::LogOp;
 use super::memory_part::Place;
+use super::munk::{Content, Full};
 use super::segment::Segment;
 use super::tombstone::RangeTombstone;
 use crate::bounds::{Bounds, encode_bounds};
@@ -165,6 +166,7 @@ impl<'a> Write<'a> {
         };
         if effect == Effect::Log {
             self.chunks.ensure_active(&chunk, &mut guard)?;
+            self.chunks.make_room(&chunk, ops.len());
         }
         let stamp = Stamp { version: 0, batch: 0 };
         self.units.push(Unit {
@@ -379,17 +381,31 @@ impl Unit {
         let Some(active) = &mut self.guard.active else { return };
         let segment = active.segment.clone();
         let Some(memory) = segment.loaded().and_then(|parts| parts.memory.clone()) else { return };
-        let (mut user_bytes, mut puts) = (0, 0);
+        let munk = self.chunk.munk.load_full();
+        let (mut user_bytes, mut puts, mut outdated_bytes) = (0, 0, 0);
         for (&op, &place) in self.ops.iter().zip(&self.places) {
             let op = &ops[op];
-            match &op.bounds {
-                Some(bounds) => memory.insert_tombstone(RangeTombstone {
-                    bounds: bounds.clone(),
-                    version: self.stamp.version,
-                    offset: place.offset,
-                    cell: cell.cloned(),
-                }),
-                None => memory.insert(&op.key, self.stamp.version, op.kind, place, cell.cloned()),
+            let version = self.stamp.version;
+            match (&op.bounds, &munk) {
+                (Some(bounds), _) => {
+                    let (bounds, offset, cell_of_log) = (bounds.clone(), place.offset, cell.cloned());
+                    memory.insert_tombstone(RangeTombstone { bounds, version, offset, cell: cell_of_log });
+                    if let (Some(munk), Some(bounds)) = (&munk, &op.bounds) {
+                        let range = (
+                            bounds.start.as_ref().map(Vec::as_slice),
+                            bounds.end.as_ref().map(Vec::as_slice),
+                        );
+                        munk.delete_range(range, version, cell, chunks.is_needed());
+                    }
+                }
+                (None, Some(munk)) => {
+                    memory.note(&op.key, version, op.kind, place);
+                    let content = Content { key: &op.key, version, kind: op.kind, value: &op.value };
+                    let outdated = munk.insert(content, cell, chunks.is_needed());
+                    outdated_bytes +=
+                        outdated.unwrap_or_else(|Full| unreachable!("room was made for the keys"));
+                }
+                (None, None) => memory.insert(&op.key, version, op.kind, place, cell.cloned()),
             }
             if op.kind == Kind::Put {
                 user_bytes += (op.key.len() + op.value.len()) as u64;
@@ -404,6 +420,9 @@ impl Unit {
         segment.set_len(self.new_end);
         segment.user_bytes.fetch_add(user_bytes, Relaxed);
         segment.puts.fetch_add(puts, Relaxed);
+        if outdated_bytes > 0 {
+            chunks.add_garbage(&segment, outdated_bytes);
+        }
         chunks.context.totals.user_bytes.fetch_add(user_bytes as i64, Relaxed);
         chunks.context.totals.log_bytes.fetch_add(written as i64, Relaxed);
         let context = &chunks.context;
@@ -413,12 +432,13 @@ impl Unit {
             context.dirty.add(segment);
         }
         self.published = true;
-        self.chunk.touch_write(self.ops.len() as u64);
+        self.chunk.touch_write(self.ops.len() as u64, &chunks.jobs.ticks);
     }
 
     fn publish_drop(&mut self, chunks: &Chunks, cell: Option<&CommitCell>) {
         // What is written from now on goes to another file, so that files are dropped whole.
         self.guard.active = None;
+        chunks.drop_munk(&self.chunk, &mut self.guard);
         let before = self.chunk.funk.load_full();
         let mut funk = (*before).clone();
         for file in funk.files.iter_mut().filter(|file| file.dropped.is_none()) {
@@ -433,6 +453,7 @@ impl Unit {
 
     fn settle(&mut self, chunks: &Chunks) -> Result<()> {
         let context = &chunks.context;
+        chunks.clean_munk(&self.chunk);
         let Some(active) = &mut self.guard.active else { return Ok(()) };
         if context.durability == Durability::Buffered && active.segment.buffered_bytes() >= BUFFER_BYTES_MAX {
             active.segment.flush()?;

@@ -554,6 +554,9 @@ fn chunk_options(given: &KeyspaceOptions, order: &KeyOrder) -> ChunkOptions {
         log_bytes: given.log_bytes,
         filter_partitions: given.filter_partitions,
         log_index: given.log_index,
+        munks: given.munks,
+        munk_policy: given.munk_policy,
+        row_cache: given.row_cache,
         table: TableOptions {
             compression: given.compression,
             order: order.clone(),

@@ -99,6 +99,12 @@ impl Mvcc {
         self.open.lock().keys().copied().collect()
     }
 
+    /// Whether an open snapshot sees what was written at `older` and not what was written at `newer`, in its place.
+    /// For a writer who is announced with version `newer`: snapshots opened later see that.
+    pub fn is_open_between(&self, older: u64, newer: u64) -> bool {
+        older < newer && self.open.lock().range(older..newer).next().is_some()
+    }
+
     /// How many snapshots are open. Clones of one count once.
     pub fn open_count(&self) -> usize {
         self.open.lock().values().sum()

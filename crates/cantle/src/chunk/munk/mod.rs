@@ -49,8 +49,6 @@
 //!   the write was announced or later. Who reads at a version other than `u64::MAX` holds such a snapshot.
 //! * A batch's writes to a munk are not mixed with others', and its cell is decided before the next write.
 
-#![expect(dead_code, unused_imports, reason = "chunks do not have munks yet")]
-
 mod arena;
 mod array;
 mod build;
@@ -70,7 +68,7 @@ mod model_tests;
 #[cfg(test)]
 mod tests;
 
-pub use build::MunkBuilder;
+pub use build::{MunkBuilder, room_for};
 pub use cursor::MunkCursor;
 pub use munk::Munk;
 use munk::{Counts, Writer};

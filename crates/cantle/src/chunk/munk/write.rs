@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "links records; the munk keeps what it links")]
 
 use super::arena::Arena;
-use super::chain::{Above, sift, without_last_deletes};
+use super::chain::{Above, sift, visible, without_last_deletes};
 use super::record::{Content, Record, RecordPtr};
 use super::search::Place;
 use super::{Munk, Writer};
@@ -24,26 +24,29 @@ const CELL_BYTES: u64 = 64;
 impl Munk {
     /// Writes one version of a key; with `cell` as one of a batch, invisible until that is committed.
     ///
-    /// `needed` is the caller's promise in `mod.rs`.
+    /// Returns how many bytes of key and value that put out of date. `needed` is the caller's promise in `mod.rs`.
     pub fn insert(
         &self,
         content: Content<'_>,
         cell: Option<&CommitCell>,
         needed: impl Fn(u64, u64) -> bool,
-    ) -> Result<(), Full> {
+    ) -> Result<u64, Full> {
         let mut writer = self.writer.lock();
         writer.decide(cell);
         let (before, steps) = match self.locate(content.key) {
             Place::Found { slot, steps } => {
                 self.walked(steps);
+                let outdated =
+                    visible(|| self.slots.newest(slot), u64::MAX).filter(|old| old.kind() == Kind::Put);
+                let outdated_bytes = outdated.map_or(0, |old| (old.key().len() + old.value().len()) as u64);
                 self.overwrite(&mut writer, slot, content, cell, &needed);
-                return Ok(());
+                return Ok(outdated_bytes);
             }
             Place::Gap { before, steps, .. } => (before, steps),
         };
         self.walked(steps);
         if content.kind == Kind::Delete {
-            return Ok(()); // what the munk does not have is not there
+            return Ok(0); // what the munk does not have is not there
         }
         if self.slots.room() == 0 {
             return Err(Full);
@@ -52,7 +55,7 @@ impl Munk {
         let prefix = self.prefix.of(&self.order, content.key);
         // SAFETY: the record is in the munk's arena, its cell among the munk's.
         unsafe { self.slots.insert(before, prefix, record) };
-        Ok(())
+        Ok(0)
     }
 
     /// Deletes every key in the range; with `cell` as part of a batch.

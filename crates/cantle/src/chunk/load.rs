@@ -1,0 +1,210 @@
+//! Loading a chunk into memory, and evicting it (EvenDB §3.1).
+//!
+//! Loading blocks nobody: the files are merged as of a snapshot that is taken under the chunk's lock, while puts go
+//! on. What they log meanwhile is caught up with from the log, most of it without the lock, the last bit under it;
+//! then the munk shows. From there on puts write to the munk, too, and only *note* themselves in the log's index in
+//! memory, as nobody searches the log. Eviction sorts the notes in and takes the munk away.
+//!
+//! ```text
+//!   log      ──────────┬──────────────┬─────┐
+//!                 snapshot         caught up │ under the lock
+//!   munk     [ merged files ]──────[ + ops ][+]  shows
+//! ```
+//!
+//! Why nothing is lost or hidden: what the snapshot sees is complete, as no write of the chunk is announced while its
+//! lock is held, and later ones have greater versions; the operations behind the log's end at that moment are
+//! exactly the later ones. A reader who finds no munk and then reads the files may miss a write that was only
+//! noted; that write began after he looked.
+
+use super::Chunks;
+use super::chunk::{Chunk, ChunkWriter};
+use super::funk::{FileRef, Source};
+use super::memory_part::MemoryHit;
+use super::merged::Merged;
+use super::munk::{Content, Munk, MunkBuilder, room_for};
+use super::rebalance::keep_versions;
+use super::segment::Segment;
+use crate::entry::Kind;
+use crate::error::{Error, Result};
+use crate::mvcc::{Keep, KeySpan};
+use crate::sync::Arc;
+use bytes::Bytes;
+
+/// What is caught up with under the lock at most: less than a millisecond's work.
+const LAST_BYTES_MAX: u64 = 256 << 10;
+/// A chunk that has grown so many times beyond its size is split before it is loaded.
+const CHUNKS_MAX: u64 = 4;
+
+/// A log, and from where its operations are not in the munk yet.
+struct Behind {
+    segment: Arc<Segment>,
+    from: u64,
+}
+
+impl Chunks {
+    /// What the overwriting of a version asks: whether an open snapshot sees it.
+    pub(super) fn is_needed(&self) -> impl Fn(u64, u64) -> bool {
+        |older, newer| self.context.mvcc.is_open_between(older, newer)
+    }
+
+    /// Gives the chunk a munk; false if that cannot be done now.
+    pub(super) fn load_munk(&self, chunk: &Arc<Chunk>) -> Result<bool> {
+        let Some(_change) = chunk.begin_change() else { return Ok(false) };
+        let context = &self.context;
+        let (funk, mut behind, snapshot) = {
+            let writer = chunk.writer.lock();
+            let funk = chunk.funk.load_full();
+            // Dropped files are for older snapshots to read, who would not find them in a munk.
+            let dropped = funk.files.iter().any(|file| file.dropped.is_some());
+            if writer.retired || dropped || chunk.munk.load().is_some() {
+                return Ok(false);
+            }
+            let behind = writer
+                .active
+                .as_ref()
+                .map(|active| Behind { segment: active.segment.clone(), from: active.end });
+            (funk, behind, context.mvcc.snapshot(KeySpan::EMPTY))
+        };
+        let bytes_max = (CHUNKS_MAX * self.limits().chunk_bytes).min(context.budget.munk_limit_bytes() / 2);
+        let keep = Keep::new(context.mvcc.open_versions());
+        let mut builder = MunkBuilder::new(context.order.clone(), context.budget.munk_bytes.clone());
+        let mut keys = 0;
+        let mut merged = Merged::new(context, &funk, true, |_| true)?;
+        merged.cursor.seek_to_first()?;
+        while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
+            if context.health.is_closing() {
+                return Err(Error::Closed);
+            }
+            let entries = keep_versions(context, &mut merged, &key, &keep, snapshot.version())?;
+            keys += usize::from(!entries.is_empty());
+            for entry in &entries {
+                let (version, kind) = (entry.version, entry.kind);
+                builder.push(Content { key: &entry.key, version, kind, value: &entry.value });
+            }
+            if builder.bytes() > bytes_max {
+                return Ok(false);
+            }
+        }
+        let mut munk = builder.finish(room_for(keys));
+        loop {
+            let writer = chunk.writer.lock();
+            let Some(logs) = self.logs_behind(chunk, &writer, &funk.files, behind.as_ref()) else {
+                return Ok(false);
+            };
+            let left: u64 = logs.iter().map(|log| log.segment.len().saturating_sub(log.from)).sum();
+            let caught_up = left <= LAST_BYTES_MAX;
+            let ends: Vec<u64> = logs.iter().map(|log| log.segment.len()).collect();
+            let writer = (caught_up).then_some(writer);
+            for (log, &end) in logs.iter().zip(&ends) {
+                if !self.catch_up(&mut munk, log, end)? {
+                    return Ok(false);
+                }
+            }
+            if writer.is_some() {
+                chunk.munk.store(Some(Arc::new(munk)));
+                context.counters.munk_loads.add(1);
+                self.add_resident(chunk);
+                return Ok(true);
+            }
+            behind = logs
+                .last()
+                .zip(ends.last())
+                .map(|(log, &end)| Behind { segment: log.segment.clone(), from: end });
+        }
+    }
+
+    /// The logs that hold what was written since, oldest first; `None` if the chunk became another.
+    fn logs_behind(
+        &self,
+        chunk: &Chunk,
+        writer: &ChunkWriter,
+        files: &[FileRef],
+        behind: Option<&Behind>,
+    ) -> Option<Vec<Behind>> {
+        let now = chunk.funk.load();
+        if writer.retired || now.files.iter().any(|file| file.dropped.is_some()) {
+            return None;
+        }
+        let newer = now.files.len() - files.len();
+        let mut logs = Vec::new();
+        if let Some(behind) = behind {
+            logs.push(Behind { segment: behind.segment.clone(), from: behind.from });
+        }
+        for file in now.files[..newer].iter().rev() {
+            match &file.source {
+                Source::Log(segment) if logs.iter().any(|log| log.segment.file.id == segment.file.id) => {}
+                Source::Log(segment) => logs.push(Behind { segment: segment.clone(), from: 0 }),
+                Source::Table(_) => return None,
+            }
+        }
+        Some(logs)
+    }
+
+    /// Writes to the munk what stands in a log between two places; false if it is not for munks.
+    fn catch_up(&self, munk: &mut Munk, log: &Behind, end: u64) -> Result<bool> {
+        let context = &self.context;
+        let mut hits: Vec<(Bytes, MemoryHit)> = Vec::new();
+        log.segment.for_each_since(context, log.from, |key, hit| {
+            if hit.place.offset < end {
+                hits.push((Bytes::copy_from_slice(key), hit));
+            }
+        })?;
+        if log.segment.has_range_deletes_since(context, log.from)? {
+            return Ok(false);
+        }
+        hits.sort_by_key(|(_, hit)| hit.place.offset);
+        let header = log.segment.parts(context)?.header;
+        for (key, hit) in hits {
+            let value = if hit.kind == Kind::Put {
+                log.segment.read_value(&header, hit.place)?
+            } else {
+                Bytes::new()
+            };
+            if munk.room() == 0 {
+                *munk = munk.resort(room_for(munk.len()), self.is_needed());
+            }
+            let content = Content { key: &key, version: hit.version, kind: hit.kind, value: &value };
+            if munk.insert(content, None, self.is_needed()).is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes the munk away.
+    pub(super) fn evict_munk(&self, chunk: &Chunk) {
+        let mut writer = chunk.writer.lock();
+        if self.drop_munk(chunk, &mut writer) {
+            self.context.counters.munk_evictions.add(1);
+        }
+    }
+
+    /// The same for who holds the lock. From here on gets search the logs.
+    pub(super) fn drop_munk(&self, chunk: &Chunk, _writer: &mut ChunkWriter) -> bool {
+        chunk.funk.load().logs().for_each(|log| log.settle_notes());
+        chunk.munk.swap(None).is_some()
+    }
+
+    /// Makes sure that so many new keys fit into the chunk's munk, if it has one. Under the chunk's lock, and before
+    /// the write is announced.
+    pub(super) fn make_room(&self, chunk: &Chunk, keys: usize) {
+        let Some(munk) = chunk.munk.load_full() else { return };
+        if munk.room() < keys || munk.is_tangled() {
+            let sorted = munk.resort(room_for(munk.len()) + keys, self.is_needed());
+            chunk.munk.store(Some(Arc::new(sorted)));
+            self.context.counters.munk_rebalances.add(1);
+        }
+    }
+
+    /// Copies the munk without its garbage, if that has become much. Under the chunk's lock.
+    pub(super) fn clean_munk(&self, chunk: &Chunk) {
+        /// So much garbage is not worth a copy.
+        const GARBAGE_BYTES_MIN: u64 = 64 << 10;
+        let Some(munk) = chunk.munk.load_full() else { return };
+        if munk.garbage_bytes() > GARBAGE_BYTES_MIN + munk.live_bytes() / 2 {
+            let clean = munk.rebalance(room_for(munk.len()), self.is_needed());
+            chunk.munk.store(Some(Arc::new(clean)));
+            self.context.counters.munk_rebalances.add(1);
+        }
+    }
+}

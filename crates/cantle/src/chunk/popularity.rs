@@ -1,0 +1,187 @@
+//! Which chunks are in memory (EvenDB §4; YoDB weighs operations by their type).
+//!
+//! A chunk's *score* is its decayed count of accesses, or with `MunkPolicy::Recency` the time of the last one. A chunk
+//! is loaded when it was read more often than a passing read or scan does, and there is room, or it is clearly more
+//! popular than the least popular chunks in memory, which are then evicted.
+
+use super::Chunks;
+use super::chunk::Chunk;
+use crate::options::MunkPolicy;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+/// A chunk that is accessed less is not worth loading, though there be room: one scan (counted as 8 gets) or a few
+/// gets do not load it.
+const SCORE_MIN: u64 = 32;
+/// A chunk takes another's place if its score is greater by a quarter and this much: else two of about the same
+/// popularity would take turns.
+const SCORE_MARGIN: u64 = 16;
+/// Chunks loaded at a time.
+const LOADS_MAX: usize = 2;
+/// Chunks looked at in one turn.
+const CHUNKS_PER_TURN: usize = 1024;
+/// What a munk takes per byte of its pairs, about: headers, slots, and room.
+const OVERHEAD_PERCENT: u64 = 112;
+
+/// Whether a chunk with this score takes the place of one with that.
+fn displaces(candidate: u64, resident: u64) -> bool {
+    candidate > resident + resident / 4 + SCORE_MARGIN
+}
+
+impl Chunks {
+    fn score(&self, chunk: &Chunk) -> u64 {
+        match self.context.options().munk_policy {
+            MunkPolicy::Frequency => chunk.score(),
+            MunkPolicy::Recency => chunk.last_access(),
+        }
+    }
+
+    /// A chunk that has a munk now.
+    pub(super) fn add_resident(&self, chunk: &Arc<Chunk>) {
+        self.jobs.residents.lock().push(Arc::downgrade(chunk));
+    }
+
+    /// Evicts what there is no room for, and has loaded what is popular. Called every few ticks.
+    pub(super) fn choose_munks(&self) {
+        if !self.context.options().munks {
+            return;
+        }
+        self.evict_least_popular();
+        if self.jobs.loading.load(Relaxed) >= LOADS_MAX {
+            return;
+        }
+        let mut candidates = self.candidates();
+        candidates.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+        for (score, chunk) in candidates {
+            if self.jobs.loading.load(Relaxed) >= LOADS_MAX {
+                return;
+            }
+            let needed = munk_bytes(&chunk);
+            if self.make_way(needed, score) {
+                self.submit_load(&chunk, needed);
+            }
+        }
+    }
+
+    /// Chunks that are popular enough to be loaded.
+    fn candidates(&self) -> Vec<(u64, Arc<Chunk>)> {
+        let view = self.index.view();
+        let from = self.jobs.munk_look.lock().take().unwrap_or_default();
+        let mut chunks = view.iter_from(&from);
+        let candidate = |chunk: &Arc<Chunk>| {
+            let popular = chunk.score() >= SCORE_MIN && chunk.munk.load().is_none() && !chunk.is_changing();
+            popular.then(|| (self.score(chunk), chunk.clone()))
+        };
+        let candidates =
+            chunks.by_ref().take(CHUNKS_PER_TURN).filter_map(|(_, chunk)| candidate(chunk)).collect();
+        *self.jobs.munk_look.lock() = chunks.next().map(|(key, _)| key.clone());
+        candidates
+    }
+
+    /// Whether so many bytes fit into the budget, once chunks are evicted that a chunk with this score displaces.
+    fn make_way(&self, needed: u64, score: u64) -> bool {
+        let budget = &self.context.budget;
+        let limit = budget.munk_limit_bytes();
+        if needed > limit / 2 {
+            return false;
+        }
+        let taken = || budget.munk_bytes.load(Relaxed) + self.jobs.loading_bytes.load(Relaxed);
+        if taken() + needed <= limit {
+            return true;
+        }
+        let residents = self.residents();
+        let mut gone = Vec::new();
+        let mut freed = 0;
+        for (resident_score, chunk) in residents {
+            if taken() + needed <= limit + freed {
+                break;
+            }
+            if !displaces(score, resident_score) {
+                return false;
+            }
+            freed += chunk.munk.load().as_ref().map_or(0, |munk| munk.bytes());
+            gone.push(chunk);
+        }
+        if taken() + needed > limit + freed {
+            return false;
+        }
+        gone.iter().for_each(|chunk| self.evict_munk(chunk));
+        true
+    }
+
+    fn evict_least_popular(&self) {
+        let budget = &self.context.budget;
+        let over = || budget.munk_bytes.load(Relaxed) > budget.munk_limit_bytes();
+        if !over() {
+            return;
+        }
+        for (_, chunk) in self.residents() {
+            self.evict_munk(&chunk);
+            if !over() {
+                return;
+            }
+        }
+    }
+
+    /// The chunks in memory, the least popular first.
+    fn residents(&self) -> Vec<(u64, Arc<Chunk>)> {
+        let mut residents = self.jobs.residents.lock();
+        residents.retain(|chunk| chunk.upgrade().is_some_and(|chunk| chunk.munk.load().is_some()));
+        let mut scored: Vec<_> = residents
+            .iter()
+            .filter_map(|chunk| chunk.upgrade())
+            .map(|chunk| (self.score(&chunk), chunk))
+            .collect();
+        drop(residents);
+        scored.sort_by_key(|(score, _)| *score);
+        scored
+    }
+
+    fn submit_load(&self, chunk: &Arc<Chunk>, bytes: u64) {
+        if self.released.load(Acquire) {
+            return;
+        }
+        self.jobs.loading.fetch_add(1, AcqRel);
+        self.jobs.loading_bytes.fetch_add(bytes, Relaxed);
+        let (this, chunk) = (self.this.clone(), chunk.clone());
+        self.context.pool.submit(move || {
+            let Some(chunks) = this.upgrade() else { return };
+            let _done = Loading { chunks: &chunks, bytes };
+            let Some(_work) = chunks.context.begin_work() else { return };
+            if let Err(error) = chunks.load_munk(&chunk) {
+                tracing::debug!(%error, chunk = chunk.id, "cannot load a chunk into memory");
+            }
+        });
+    }
+}
+
+/// A load under way; no longer, however it ended, when this is dropped.
+struct Loading<'a> {
+    chunks: &'a Chunks,
+    bytes: u64,
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        self.chunks.jobs.loading.fetch_sub(1, AcqRel);
+        self.chunks.jobs.loading_bytes.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// How much memory the chunk's munk will take, about.
+fn munk_bytes(chunk: &Chunk) -> u64 {
+    let sizes = chunk.funk.load().sizes();
+    sizes.user_bytes.saturating_sub(sizes.garbage_bytes) / 100 * OVERHEAD_PERCENT + (64 << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_of_about_the_same_popularity_do_not_take_turns() {
+        assert!(displaces(100, 0) && displaces(200, 100));
+        assert!(!displaces(110, 100) && !displaces(1100, 1000));
+        assert!(!displaces(SCORE_MARGIN, 0), "what is hardly read displaces nothing");
+    }
+}
