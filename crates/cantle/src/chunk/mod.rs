@@ -41,6 +41,7 @@ mod log_record;
 mod maintain;
 mod memory_part;
 mod merged;
+mod munk;
 mod open;
 mod output;
 mod policy;

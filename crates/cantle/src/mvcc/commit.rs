@@ -28,6 +28,11 @@ impl CommitCell {
     pub fn is_committed(&self) -> bool {
         self.0.load(Acquire)
     }
+
+    /// Whether both are of one batch.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 impl Default for CommitCell {

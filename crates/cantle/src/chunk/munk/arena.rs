@@ -1,0 +1,152 @@
+//! Where records lie: blocks that are filled from the front and freed whole.
+//!
+//! Invariants:
+//! * What was allocated is not written again, and stays where it is for as long as the block.
+//! * A block may belong to several arenas, but only one of them has the right to fill it: sharing hands it over.
+//! * The total counts a block once, however many arenas hold it, until the last lets go.
+#![expect(unsafe_code, reason = "records are written into a block while others in it are read")]
+
+use super::record::{Content, Record, RecordPtr, layout};
+use crate::mvcc::CommitCell;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+/// A block is as large as all before it together, between these: a munk wastes at most half of a little, or
+/// little of a lot.
+const BLOCK_BYTES_MIN: usize = 4 << 10;
+const BLOCK_BYTES_MAX: usize = 256 << 10;
+/// From this size a record gets a block of its own, so that at most an eighth of a block stays empty.
+const LARGE_BYTES: usize = BLOCK_BYTES_MAX / 8;
+
+/// Memory that counts in a total.
+pub struct Block {
+    start: NonNull<u8>,
+    layout: Layout,
+    /// What records take of it: written by the arena that fills it.
+    filled_bytes: AtomicUsize,
+    total_bytes: Arc<AtomicU64>,
+}
+
+// SAFETY: a block is only memory; who writes into it has the arena that may fill it by `&mut`, and what is
+// shared is immutable but for atomics.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn new(bytes: usize, total_bytes: Arc<AtomicU64>) -> Self {
+        let layout = Layout::from_size_align(bytes, layout(0).align())
+            .unwrap_or_else(|_| unreachable!("a block fits in memory"));
+        // SAFETY: a layout of at least one record's header.
+        let start = unsafe { alloc(layout) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        total_bytes.fetch_add(bytes as u64, Relaxed);
+        Self { start, layout, filled_bytes: AtomicUsize::new(0), total_bytes }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.layout.size() as u64
+    }
+
+    pub fn start(&self) -> usize {
+        self.start.as_ptr().addr()
+    }
+
+    pub fn end(&self) -> usize {
+        self.start() + self.layout.size()
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout. Links into it are gone: their munks hold it.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+        self.total_bytes.fetch_sub(self.bytes(), Relaxed);
+    }
+}
+
+/// The blocks of a munk.
+pub struct Arena {
+    blocks: Vec<Arc<Block>>,
+    /// The block that this arena may fill.
+    filling: Option<Arc<Block>>,
+    bytes: u64,
+    filled_bytes: u64,
+    total_bytes: Arc<AtomicU64>,
+}
+
+impl Arena {
+    pub fn new(total_bytes: Arc<AtomicU64>) -> Self {
+        Self { blocks: Vec::new(), filling: None, bytes: 0, filled_bytes: 0, total_bytes }
+    }
+
+    /// Writes a record. It lives as long as this arena's blocks.
+    pub fn write(&mut self, content: Content<'_>, cell: Option<&CommitCell>) -> RecordPtr {
+        let layout = layout(content.key.len() + content.value.len());
+        let place = self.allocate(layout);
+        // SAFETY: the place was given to nobody else, and is as long and aligned as the layout.
+        unsafe { Record::write(place, content, cell) }
+    }
+
+    /// As many bytes of a block as the layout has, handed out once.
+    fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
+        let bytes = layout.size();
+        let fits = |block: &&Arc<Block>| block.layout.size() - block.filled_bytes.load(Relaxed) >= bytes;
+        let block = if bytes >= LARGE_BYTES {
+            self.add(bytes)
+        } else if let Some(block) = self.filling.as_ref().filter(fits) {
+            block.clone()
+        } else {
+            let next = (self.bytes as usize).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
+            let block = self.add(next.max(bytes));
+            self.filling.insert(block).clone()
+        };
+        let from = block.filled_bytes.load(Relaxed);
+        block.filled_bytes.store(from + bytes, Relaxed);
+        self.filled_bytes += bytes as u64;
+        // SAFETY: within the block; sizes are multiples of the alignment, so every place is aligned.
+        unsafe { block.start.add(from) }
+    }
+
+    fn add(&mut self, bytes: usize) -> Arc<Block> {
+        let block = Arc::new(Block::new(bytes, self.total_bytes.clone()));
+        self.bytes += block.bytes();
+        self.blocks.push(block.clone());
+        block
+    }
+
+    pub fn blocks(&self) -> &[Arc<Block>] {
+        &self.blocks
+    }
+
+    /// The bytes of all blocks, full or not.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What records take of them, live or not.
+    pub fn filled_bytes(&self) -> u64 {
+        self.filled_bytes
+    }
+
+    pub fn total_bytes(&self) -> &Arc<AtomicU64> {
+        &self.total_bytes
+    }
+
+    /// An arena of those blocks that are used. It goes on filling the block that this one filled, if that is asked
+    /// for.
+    pub fn share(&mut self, used: &[bool], fill: bool) -> Self {
+        let filling = if fill { self.filling.take() } else { None };
+        let is_filling = |block: &Arc<Block>| filling.as_ref().is_some_and(|other| Arc::ptr_eq(block, other));
+        let pairs = self.blocks.iter().zip(used);
+        let blocks: Vec<_> = pairs
+            .filter(|(block, used)| **used || is_filling(block))
+            .map(|(block, _)| block.clone())
+            .collect();
+        let bytes = blocks.iter().map(|block| block.bytes()).sum();
+        let filled_bytes = blocks.iter().map(|block| block.filled_bytes.load(Relaxed) as u64).sum();
+        Self { blocks, filling, bytes, filled_bytes, total_bytes: self.total_bytes.clone() }
+    }
+}

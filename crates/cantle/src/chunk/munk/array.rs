@@ -1,0 +1,139 @@
+//! The array of entries: the prefixes, densely, to be searched, and the slots, to be walked.
+//!
+//! Thread safety: one writer; readers follow `next` and `sorted` with `Acquire`, which shows them all of the slots
+//! that these lead to.
+#![expect(unsafe_code, reason = "a slot's records are as long-lived as the munk, which only the munk knows")]
+
+use super::record::{Link, Record, RecordPtr};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::atomic::{AtomicU32, AtomicU64};
+
+/// One key.
+#[derive(Default)]
+struct Slot {
+    newest: Link,
+    /// The next key's slot; 0 behind the last.
+    next: AtomicU32,
+}
+
+/// See the drawing in `mod.rs`.
+pub struct Slots {
+    /// By slot. Slot 0 is before all keys.
+    prefixes: Box<[AtomicU64]>,
+    slots: Box<[Slot]>,
+    sorted: AtomicU32,
+    bypasses: AtomicU32,
+}
+
+impl Slots {
+    /// Of these keys, with room for more.
+    ///
+    /// # Safety
+    /// The records, everything that can be reached from them, and their cells outlive the slots.
+    pub unsafe fn new(keys: impl ExactSizeIterator<Item = (u64, RecordPtr)>, room: usize) -> Self {
+        let sorted = keys.len();
+        let capacity = sorted + room;
+        assert!(capacity < u32::MAX as usize, "a munk holds less than four billion keys");
+        let mut prefixes = Vec::with_capacity(capacity + 1);
+        let mut slots = Vec::with_capacity(capacity + 1);
+        slots.push(Slot { next: AtomicU32::new(u32::from(sorted > 0)), ..Slot::default() });
+        prefixes.push(AtomicU64::new(0));
+        for (prefix, record) in keys {
+            let slot = slots.len();
+            let next = AtomicU32::new(if slot < sorted { slot as u32 + 1 } else { 0 });
+            let newest = Link::default();
+            // SAFETY: the caller's promise.
+            unsafe { newest.set(Some(record)) };
+            slots.push(Slot { newest, next });
+            prefixes.push(AtomicU64::new(prefix));
+        }
+        slots.resize_with(capacity + 1, Slot::default);
+        prefixes.resize_with(capacity + 1, AtomicU64::default);
+        Self {
+            prefixes: prefixes.into(),
+            slots: slots.into(),
+            sorted: AtomicU32::new(sorted as u32),
+            bypasses: AtomicU32::new(0),
+        }
+    }
+
+    /// The prefixes of the sorted slots: that of slot `i + 1` at `i`.
+    #[inline]
+    pub fn sorted_prefixes(&self) -> &[AtomicU64] {
+        &self.prefixes[1..=self.sorted.load(Acquire) as usize]
+    }
+
+    #[inline]
+    pub fn sorted(&self) -> u32 {
+        self.sorted.load(Acquire)
+    }
+
+    #[inline]
+    pub fn prefix(&self, slot: u32) -> u64 {
+        self.prefixes[slot as usize].load(Relaxed)
+    }
+
+    #[inline]
+    pub fn next(&self, slot: u32) -> u32 {
+        self.slots[slot as usize].next.load(Acquire)
+    }
+
+    /// None only of slot 0.
+    #[inline]
+    pub fn newest(&self, slot: u32) -> Option<&Record> {
+        self.slots[slot as usize].newest.get()
+    }
+
+    /// The key of a slot that is linked.
+    #[inline]
+    pub fn key(&self, slot: u32) -> &[u8] {
+        self.newest(slot).map_or(&[], Record::key)
+    }
+
+    pub fn len(&self) -> usize {
+        self.sorted.load(Acquire) as usize + self.bypasses.load(Relaxed) as usize
+    }
+
+    pub fn room(&self) -> usize {
+        self.slots.len() - 1 - self.len()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        (self.slots.len() * (size_of::<Slot>() + size_of::<AtomicU64>())) as u64
+    }
+
+    /// Gives the key of `slot` a newest record. By the writer only.
+    ///
+    /// # Safety
+    /// As of [`new`](Self::new).
+    pub unsafe fn overwrite(&self, slot: u32, record: RecordPtr) {
+        // SAFETY: the caller's promise.
+        unsafe { self.slots[slot as usize].newest.set(Some(record)) };
+    }
+
+    /// Inserts a key behind that of slot `before`; false if there is no room. By the writer only.
+    ///
+    /// # Safety
+    /// As of [`new`](Self::new).
+    pub unsafe fn insert(&self, before: u32, prefix: u64, record: RecordPtr) -> bool {
+        if self.room() == 0 {
+            return false;
+        }
+        let (sorted, bypasses) = (self.sorted.load(Relaxed), self.bypasses.load(Relaxed));
+        let after = self.next(before);
+        let slot = if after == 0 { sorted + 1 } else { self.slots.len() as u32 - 1 - bypasses };
+        debug_assert!(after != 0 || before == sorted, "the last sorted key ends the list");
+        self.prefixes[slot as usize].store(prefix, Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { self.slots[slot as usize].newest.set(Some(record)) };
+        self.slots[slot as usize].next.store(after, Relaxed);
+        // Shows the slot, and all that was written to it.
+        self.slots[before as usize].next.store(slot, Release);
+        if after == 0 {
+            self.sorted.store(slot, Release);
+        } else {
+            self.bypasses.store(bypasses + 1, Relaxed);
+        }
+        true
+    }
+}

@@ -1,0 +1,103 @@
+//! Builds a munk from entries in order: of a table, a merge, or another munk.
+#![expect(unsafe_code, reason = "links records; the munk keeps what it links")]
+
+use super::arena::Arena;
+use super::array::Slots;
+use super::prefix::PrefixOf;
+use super::record::{Content, RecordPtr};
+use super::{Counts, Munk, Writer};
+use crate::order::KeyOrder;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::{Arc, Mutex};
+use std::cmp::Ordering;
+
+/// A munk in the making.
+pub struct MunkBuilder {
+    order: KeyOrder,
+    arena: Arena,
+    /// Of each key the newest record.
+    newest: Vec<RecordPtr>,
+    last: Option<RecordPtr>,
+    live_bytes: u64,
+}
+
+impl MunkBuilder {
+    /// `total_bytes` counts the memory of all munks, from the first record to the drop of the last holder.
+    pub fn new(order: KeyOrder, total_bytes: Arc<AtomicU64>) -> Self {
+        Self { order, arena: Arena::new(total_bytes), newest: Vec::new(), last: None, live_bytes: 0 }
+    }
+
+    /// Adds a version of a key: keys in order, the versions of each from the newest to the oldest.
+    pub fn push(&mut self, content: Content<'_>) {
+        let record = self.arena.write(content, None);
+        // SAFETY: both are in the arena.
+        let (written, last) = unsafe { (record.get(), self.last.map(|last| last.get())) };
+        self.live_bytes += written.size();
+        match last {
+            Some(last) if self.order.compare(last.key(), written.key()) == Ordering::Equal => {
+                debug_assert!(last.version() >= written.version(), "newest first");
+                // SAFETY: as above.
+                unsafe { last.older().set(Some(record)) };
+            }
+            last => {
+                debug_assert!(
+                    last.is_none_or(|last| self.order.compare(last.key(), written.key()) == Ordering::Less),
+                    "keys in order"
+                );
+                self.newest.push(record);
+            }
+        }
+        self.last = Some(record);
+    }
+
+    /// The records' bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    /// The munk, with room for so many new keys.
+    pub fn finish(self, room: usize) -> Munk {
+        // SAFETY: the records were written to the arena and without cells.
+        unsafe { Munk::of(self.order, self.arena, &self.newest, self.live_bytes, room) }
+    }
+}
+
+/// Room for half as many keys as there are, so that bypasses stay short, and for some more.
+pub fn room_for(keys: usize) -> usize {
+    keys / 2 + 64
+}
+
+impl Munk {
+    /// From the newest records of keys in order.
+    ///
+    /// # Safety
+    /// They, and all that can be reached from them, are in the arena's blocks and have no cells.
+    pub(super) unsafe fn of(
+        order: KeyOrder,
+        arena: Arena,
+        newest: &[RecordPtr],
+        live_bytes: u64,
+        room: usize,
+    ) -> Self {
+        // SAFETY: the arena outlives this function.
+        let key = |record: &RecordPtr| unsafe { record.get() }.key();
+        let (first, last) = (newest.first().map_or(&[][..], key), newest.last().map_or(&[][..], key));
+        let prefix = PrefixOf::between(&order, first, last);
+        let keys = newest.iter().map(|record| (prefix.of(&order, key(record)), *record));
+        // SAFETY: the arena becomes the munk's, which keeps it for as long as the slots.
+        let slots = unsafe { Slots::new(keys, room) };
+        let counts = Counts { live_bytes: AtomicU64::new(live_bytes), ..Counts::default() };
+        counts.block_bytes.store(arena.bytes(), Relaxed);
+        counts.filled_bytes.store(arena.filled_bytes(), Relaxed);
+        let munk = Self {
+            order,
+            prefix,
+            total_bytes: arena.total_bytes().clone(),
+            slots,
+            counts,
+            writer: Mutex::new(Writer { arena, cells: Vec::new(), never: None, undecided: Vec::new() }),
+        };
+        munk.total_bytes.fetch_add(munk.own_bytes(), Relaxed);
+        munk
+    }
+}

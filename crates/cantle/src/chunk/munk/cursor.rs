@@ -1,0 +1,119 @@
+//! Walks what one version sees of a munk, in both directions.
+#![expect(unsafe_code, reason = "keeps a record of the munk that it holds")]
+
+use super::Munk;
+use super::chain::visible;
+use super::record::{Record, RecordPtr};
+use super::search::Place;
+use crate::entry::Kind;
+use crate::sync::Arc;
+
+/// A cursor over the pairs that are visible at one version. It lends keys and values from the munk, which it keeps
+/// for as long as it lives, and stays where it is while others write.
+///
+/// A new cursor, and one past either end, is at no pair; from there `next` and `prev` do nothing.
+pub struct MunkCursor {
+    munk: Arc<Munk>,
+    at: u64,
+    /// The slot under the cursor; 0 for none.
+    slot: u32,
+    /// Of `munk`.
+    record: Option<RecordPtr>,
+}
+
+impl Munk {
+    /// What is visible at version `at`, or with `u64::MAX`, of each key when the cursor comes by.
+    pub fn cursor(self: &Arc<Self>, at: u64) -> MunkCursor {
+        MunkCursor { munk: self.clone(), at, slot: 0, record: None }
+    }
+}
+
+impl MunkCursor {
+    pub fn seek_to_first(&mut self) -> bool {
+        self.settle_forward(self.munk.slots.next(0))
+    }
+
+    pub fn seek_to_last(&mut self) -> bool {
+        self.settle_back(self.munk.last_slot())
+    }
+
+    /// To the first pair at or behind `key`.
+    pub fn seek(&mut self, key: &[u8]) -> bool {
+        let slot = match self.munk.locate(key) {
+            Place::Found { slot, .. } => slot,
+            Place::Gap { behind, .. } => behind,
+        };
+        self.settle_forward(slot)
+    }
+
+    /// To the last pair before `key`.
+    pub fn seek_before(&mut self, key: &[u8]) -> bool {
+        let slot = match self.munk.locate(key) {
+            Place::Found { slot, .. } => self.munk.slot_before(slot),
+            Place::Gap { before, .. } => before,
+        };
+        self.settle_back(slot)
+    }
+
+    #[inline]
+    pub fn next(&mut self) -> bool {
+        self.slot != 0 && self.settle_forward(self.munk.slots.next(self.slot))
+    }
+
+    pub fn prev(&mut self) -> bool {
+        self.slot != 0 && self.settle_back(self.munk.slot_before(self.slot))
+    }
+
+    #[inline]
+    pub fn key(&self) -> Option<&[u8]> {
+        self.record().map(Record::key)
+    }
+
+    #[inline]
+    pub fn value(&self) -> Option<&[u8]> {
+        self.record().map(Record::value)
+    }
+
+    /// The pair with its version.
+    #[inline]
+    pub fn record(&self) -> Option<&Record> {
+        // SAFETY: a record of the munk that the cursor holds.
+        self.record.map(|record| unsafe { record.get() })
+    }
+
+    /// Takes the first pair from `slot` on.
+    #[inline]
+    fn settle_forward(&mut self, mut slot: u32) -> bool {
+        while slot != 0 && !self.take(slot) {
+            slot = self.munk.slots.next(slot);
+        }
+        self.arrive(slot)
+    }
+
+    /// Takes the last pair up to `slot`.
+    fn settle_back(&mut self, mut slot: u32) -> bool {
+        while slot != 0 && !self.take(slot) {
+            slot = self.munk.slot_before(slot);
+        }
+        self.arrive(slot)
+    }
+
+    fn arrive(&mut self, slot: u32) -> bool {
+        self.slot = slot;
+        if slot == 0 {
+            self.record = None;
+        }
+        slot != 0
+    }
+
+    #[inline]
+    fn take(&mut self, slot: u32) -> bool {
+        match visible(|| self.munk.slots.newest(slot), self.at) {
+            Some(record) if record.kind() == Kind::Put => {
+                self.record = Some(record.ptr());
+                true
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A munk's parts and its gets.
+
+use super::arena::Arena;
+use super::array::Slots;
+use super::chain::visible;
+use super::prefix::PrefixOf;
+use super::record::{Record, RecordPtr};
+use super::search::Place;
+use crate::entry::Kind;
+use crate::mvcc::CommitCell;
+use crate::order::KeyOrder;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::{Arc, Mutex};
+
+/// A chunk in memory.
+pub struct Munk {
+    // Immutable.
+    pub(super) order: KeyOrder,
+    pub(super) prefix: PrefixOf,
+    /// The memory of all munks there are.
+    pub(super) total_bytes: Arc<AtomicU64>,
+
+    // Atomic: written under `writer`, read by anyone.
+    pub(super) slots: Slots,
+    pub(super) counts: Counts,
+
+    pub(super) writer: Mutex<Writer>,
+}
+
+/// What the writer keeps.
+pub struct Writer {
+    /// Keeps the blocks of all records that can be reached.
+    pub(super) arena: Arena,
+    /// Of the batches whose records may still point here.
+    pub(super) cells: Vec<Arc<CommitCell>>,
+    /// The batch of withdrawn records.
+    pub(super) never: Option<Arc<CommitCell>>,
+    /// The records of the last batch, until it is known to be decided.
+    pub(super) undecided: Vec<RecordPtr>,
+}
+
+#[derive(Default)]
+pub struct Counts {
+    pub(super) block_bytes: AtomicU64,
+    /// What records take of the blocks.
+    pub(super) filled_bytes: AtomicU64,
+    pub(super) cell_bytes: AtomicU64,
+    pub(super) live_bytes: AtomicU64,
+    /// How far inserts had to walk.
+    pub(super) steps: AtomicU64,
+}
+
+/// A walk of one insert that is too long, though it is the only one.
+const STEPS_MAX: u64 = 128;
+
+impl Munk {
+    /// The newest visible version of `key` at or below `at`, if that is a value; `u64::MAX` for the newest of all.
+    pub fn get(&self, key: &[u8], at: u64) -> Option<&[u8]> {
+        let record = self.find(key, at)?;
+        (record.kind() == Kind::Put).then(|| record.value())
+    }
+
+    /// As [`get`](Self::get), with the version, and also if the key was deleted there.
+    pub fn find(&self, key: &[u8], at: u64) -> Option<&Record> {
+        match self.locate(key) {
+            Place::Found { slot, .. } => visible(|| self.slots.newest(slot), at),
+            Place::Gap { .. } => None,
+        }
+    }
+
+    /// The keys, of which some may be deleted.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many new keys fit in.
+    pub fn room(&self) -> usize {
+        self.slots.room()
+    }
+
+    /// All memory that the munk keeps, of blocks that it shares as well.
+    pub fn bytes(&self) -> u64 {
+        let counts = &self.counts;
+        self.own_bytes() + counts.cell_bytes.load(Relaxed) + counts.block_bytes.load(Relaxed)
+    }
+
+    /// The records that can be reached.
+    pub fn live_bytes(&self) -> u64 {
+        self.counts.live_bytes.load(Relaxed)
+    }
+
+    /// The records in its blocks that cannot be reached: what a rebalance frees, of blocks that are shared since a
+    /// split once all their holders are rebalanced.
+    pub fn garbage_bytes(&self) -> u64 {
+        self.counts.filled_bytes.load(Relaxed).saturating_sub(self.live_bytes())
+    }
+
+    /// Whether sorting the munk anew pays: inserts walked as many steps as that takes, or there is no room.
+    pub fn is_tangled(&self) -> bool {
+        self.room() == 0 || self.counts.steps.load(Relaxed) > self.len() as u64 + STEPS_MAX
+    }
+
+    /// What counts in the total beside the blocks, which count themselves.
+    pub fn own_bytes(&self) -> u64 {
+        size_of::<Self>() as u64 + self.prefix.bytes() + self.slots.bytes()
+    }
+}
+
+impl Drop for Munk {
+    fn drop(&mut self) {
+        let bytes = self.own_bytes() + self.counts.cell_bytes.load(Relaxed);
+        self.total_bytes.fetch_sub(bytes, Relaxed);
+    }
+}

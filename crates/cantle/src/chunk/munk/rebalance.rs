@@ -1,0 +1,158 @@
+//! A munk in the place of others (EvenDB §3.4): sorted anew, without garbage, split, or joined.
+//!
+//! Sorting and splitting share the blocks and copy no value: what matters while puts wait for the chunk's lock.
+//! Readers of the old munk go on; of what they see nothing changes but links past what nobody needs.
+#![expect(unsafe_code, reason = "links records; the munk keeps what it links")]
+
+use super::build::MunkBuilder;
+use super::chain::{Above, sift, without_last_deletes};
+use super::record::{Record, RecordPtr};
+use super::write::relink;
+use super::{Munk, Writer};
+use std::cmp::Ordering;
+
+/// The records of one munk that another one takes over.
+#[derive(Default)]
+struct Heirs {
+    newest: Vec<RecordPtr>,
+    live_bytes: u64,
+    /// By block, whether one of its records is among them.
+    uses: Vec<bool>,
+}
+
+/// The places of a munk's blocks in memory.
+struct BlockMap {
+    /// Start, end, and the block's index, sorted.
+    spans: Vec<(usize, usize, usize)>,
+    /// Where the last one was found: records of neighbouring keys often lie together.
+    last: usize,
+}
+
+impl BlockMap {
+    fn new(writer: &Writer) -> Self {
+        let blocks = writer.arena.blocks().iter().enumerate();
+        let mut spans: Vec<_> = blocks.map(|(index, block)| (block.start(), block.end(), index)).collect();
+        spans.sort_unstable();
+        Self { spans, last: 0 }
+    }
+
+    fn index_of(&mut self, record: &Record) -> usize {
+        let address = record.ptr().address();
+        let (start, end, index) = self.spans[self.last];
+        if (start..end).contains(&address) {
+            return index;
+        }
+        self.last = self.spans.partition_point(|(start, ..)| *start <= address) - 1;
+        self.spans[self.last].2
+    }
+}
+
+impl Munk {
+    /// The same, sorted, with room for so many new keys, without deleted keys and without blocks that hold
+    /// nothing else than garbage. From then on this one is not written any more.
+    ///
+    /// No batch may be undecided, here and below.
+    pub fn resort(&self, room: usize, needed: impl Fn(u64, u64) -> bool) -> Self {
+        let mut munks = self.split::<&[u8]>(&[], |_| room, needed);
+        munks.pop().unwrap_or_else(|| unreachable!("a split at no boundary gives one"))
+    }
+
+    /// The same in new blocks, without garbage.
+    pub fn rebalance(&self, room: usize, needed: impl Fn(u64, u64) -> bool) -> Self {
+        Self::join(&[self], room, needed)
+    }
+
+    /// One munk of several, which have their keys in this order, in new blocks.
+    pub fn join(munks: &[&Self], room: usize, needed: impl Fn(u64, u64) -> bool) -> Self {
+        let first = munks[0];
+        let mut builder = MunkBuilder::new(first.order.clone(), first.total_bytes.clone());
+        for munk in munks {
+            let _writer = munk.writer.lock();
+            munk.for_each_kept(&needed, |records| {
+                records.iter().for_each(|record| builder.push(record.content()));
+            });
+        }
+        builder.finish(room)
+    }
+
+    /// One munk up to, not including, the first boundary, one from there up to the second, and so on: the first
+    /// phase of a split. Each has the blocks that it needs; a block at a boundary is shared until the munks are
+    /// rebalanced.
+    pub fn split<B: AsRef<[u8]>>(
+        &self,
+        boundaries: &[B],
+        room: impl Fn(usize) -> usize,
+        needed: impl Fn(u64, u64) -> bool,
+    ) -> Vec<Self> {
+        let mut writer = self.writer.lock();
+        writer.decide(None);
+        let mut blocks = BlockMap::new(&writer);
+        let uses = vec![false; writer.arena.blocks().len()];
+        let mut heirs = vec![Heirs { uses: uses.clone(), ..Heirs::default() }];
+        self.for_each_kept(&needed, |records| {
+            let key = records[0].key();
+            while let Some(boundary) = boundaries.get(heirs.len() - 1)
+                && self.order.compare(key, boundary.as_ref()) != Ordering::Less
+            {
+                heirs.push(Heirs { uses: uses.clone(), ..Heirs::default() });
+            }
+            let Some(heir) = heirs.last_mut() else { return };
+            relink(records);
+            for record in records {
+                // The new munk does not keep the cells.
+                record.forget_cell();
+                heir.uses[blocks.index_of(record)] = true;
+                heir.live_bytes += record.size();
+            }
+            heir.newest.push(records[0].ptr());
+        });
+        heirs.resize_with(boundaries.len() + 1, || Heirs { uses: uses.clone(), ..Heirs::default() });
+        let munk = |(index, heir): (usize, Heirs)| {
+            // The block that is being filled lies with the last keys, if the munk was built in order.
+            let arena = writer.arena.share(&heir.uses, index == boundaries.len());
+            // SAFETY: what the records are linked to is among `records` above, whose blocks the arena has.
+            unsafe {
+                Self::of(self.order.clone(), arena, &heir.newest, heir.live_bytes, room(heir.newest.len()))
+            }
+        };
+        heirs.into_iter().enumerate().map(munk).collect()
+    }
+
+    /// Keys that cut the munk into so many parts of about the same number of live bytes.
+    pub fn boundaries(&self, parts: u64) -> Vec<Vec<u8>> {
+        let (mut boundaries, mut bytes) = (Vec::new(), 0);
+        let mut slot = self.slots.next(0);
+        while slot != 0 {
+            if bytes * parts > self.live_bytes() * (boundaries.len() as u64 + 1) {
+                boundaries.push(self.slots.key(slot).to_vec());
+            }
+            let mut record = self.slots.newest(slot);
+            while let Some(this) = record {
+                bytes += this.size();
+                record = this.older().get();
+            }
+            slot = self.slots.next(slot);
+        }
+        boundaries.truncate(parts.saturating_sub(1) as usize);
+        boundaries
+    }
+
+    /// Visits, of every key that is not gone, the records that are still needed, newest first. Under `writer`.
+    fn for_each_kept<'a>(&'a self, needed: impl Fn(u64, u64) -> bool, mut visit: impl FnMut(&[&'a Record])) {
+        let mut records = Vec::new();
+        let mut slot = self.slots.next(0);
+        while slot != 0 {
+            records.clear();
+            sift(self.slots.newest(slot), Above::Nothing, &needed, |record, stays| {
+                if stays {
+                    records.push(record);
+                }
+            });
+            records.truncate(without_last_deletes(&records));
+            if !records.is_empty() {
+                visit(&records);
+            }
+            slot = self.slots.next(slot);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Search (EvenDB §3.1): halving of the sorted prefix, then a walk along a bypass.
+
+use super::Munk;
+use crate::sync::atomic::Ordering::Relaxed;
+use std::cmp::Ordering;
+
+/// Where a key is, or would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Found {
+        slot: u32,
+        /// How many entries of a bypass were passed.
+        steps: u64,
+    },
+    Gap {
+        /// The last slot whose key is before it; 0 if none is.
+        before: u32,
+        /// The first slot whose key is behind it; 0 if none is.
+        behind: u32,
+        steps: u64,
+    },
+}
+
+impl Munk {
+    /// Where `key` is or would be.
+    #[inline]
+    pub(super) fn locate(&self, key: &[u8]) -> Place {
+        let prefix = self.prefix.of(&self.order, key);
+        match self.search_sorted(key, prefix) {
+            Ok(slot) => Place::Found { slot, steps: 0 },
+            Err(before) => self.walk(before, key, prefix),
+        }
+    }
+
+    /// The sorted slot of `key`, or the last one before it.
+    #[inline]
+    fn search_sorted(&self, key: &[u8], prefix: u64) -> Result<u32, u32> {
+        let prefixes = self.slots.sorted_prefixes();
+        let mut from = prefixes.partition_point(|other| other.load(Relaxed) < prefix);
+        let equals = |index: usize| prefixes.get(index).is_some_and(|other| other.load(Relaxed) == prefix);
+        if !equals(from) {
+            return Err(from as u32);
+        }
+        let mut to = from + 1;
+        if equals(to) {
+            to += prefixes[to..].partition_point(|other| other.load(Relaxed) == prefix);
+        }
+        // Among those with the same prefix the keys decide.
+        while from < to {
+            let middle = from.midpoint(to);
+            match self.order.compare(self.slots.key(middle as u32 + 1), key) {
+                Ordering::Less => from = middle + 1,
+                Ordering::Equal => return Ok(middle as u32 + 1),
+                Ordering::Greater => to = middle,
+            }
+        }
+        Err(from as u32)
+    }
+
+    /// From a slot before `key` along the list.
+    fn walk(&self, mut before: u32, key: &[u8], prefix: u64) -> Place {
+        let mut steps = 0;
+        loop {
+            let slot = self.slots.next(before);
+            let order = if slot == 0 { Ordering::Greater } else { self.compare(slot, key, prefix) };
+            match order {
+                Ordering::Less => before = slot,
+                Ordering::Equal => return Place::Found { slot, steps },
+                Ordering::Greater => return Place::Gap { before, behind: slot, steps },
+            }
+            steps += 1;
+        }
+    }
+
+    #[inline]
+    fn compare(&self, slot: u32, key: &[u8], prefix: u64) -> Ordering {
+        self.slots.prefix(slot).cmp(&prefix).then_with(|| self.order.compare(self.slots.key(slot), key))
+    }
+
+    /// The slot before a linked one; 0 if it is the first.
+    pub(super) fn slot_before(&self, slot: u32) -> u32 {
+        let mut before = if slot <= self.slots.sorted() {
+            slot - 1
+        } else {
+            let key = self.slots.key(slot);
+            match self.search_sorted(key, self.slots.prefix(slot)) {
+                // It has become sorted since.
+                Ok(sorted) => sorted - 1,
+                Err(before) => before,
+            }
+        };
+        loop {
+            let next = self.slots.next(before);
+            if next == slot || next == 0 {
+                return before;
+            }
+            before = next;
+        }
+    }
+
+    /// The last slot; 0 if there is none.
+    pub(super) fn last_slot(&self) -> u32 {
+        let mut last = self.slots.sorted();
+        loop {
+            // Keys that were appended just now.
+            match self.slots.next(last) {
+                0 => return last,
+                next => last = next,
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Puts, deletes and range deletes (EvenDB §3.3), by one writer at a time.
+#![expect(unsafe_code, reason = "links records; the munk keeps what it links")]
+
+use super::arena::Arena;
+use super::chain::{Above, sift, without_last_deletes};
+use super::record::{Content, Record, RecordPtr};
+use super::search::Place;
+use super::{Munk, Writer};
+use crate::entry::Kind;
+use crate::mvcc::CommitCell;
+use crate::order::KeyOrder;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+/// There is no room for another key: nothing was written. Sort the munk anew, with room, or evict it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+/// What a batch's cell takes: its own count and flag, the munk's count, and the munk's link.
+const CELL_BYTES: u64 = 64;
+
+impl Munk {
+    /// Writes one version of a key; with `cell` as one of a batch, invisible until that is committed.
+    ///
+    /// `needed` is the caller's promise in `mod.rs`.
+    pub fn insert(
+        &self,
+        content: Content<'_>,
+        cell: Option<&CommitCell>,
+        needed: impl Fn(u64, u64) -> bool,
+    ) -> Result<(), Full> {
+        let mut writer = self.writer.lock();
+        writer.decide(cell);
+        let (before, steps) = match self.locate(content.key) {
+            Place::Found { slot, steps } => {
+                self.walked(steps);
+                self.overwrite(&mut writer, slot, content, cell, &needed);
+                return Ok(());
+            }
+            Place::Gap { before, steps, .. } => (before, steps),
+        };
+        self.walked(steps);
+        if content.kind == Kind::Delete {
+            return Ok(()); // what the munk does not have is not there
+        }
+        if self.slots.room() == 0 {
+            return Err(Full);
+        }
+        let record = self.write(&mut writer, content, cell);
+        let prefix = self.prefix.of(&self.order, content.key);
+        // SAFETY: the record is in the munk's arena, its cell among the munk's.
+        unsafe { self.slots.insert(before, prefix, record) };
+        Ok(())
+    }
+
+    /// Deletes every key in the range; with `cell` as part of a batch.
+    pub fn delete_range(
+        &self,
+        range: (Bound<&[u8]>, Bound<&[u8]>),
+        version: u64,
+        cell: Option<&CommitCell>,
+        needed: impl Fn(u64, u64) -> bool,
+    ) {
+        let mut writer = self.writer.lock();
+        writer.decide(cell);
+        let (start, end) = range;
+        let mut slot = match start {
+            Bound::Unbounded => self.slots.next(0),
+            Bound::Included(key) | Bound::Excluded(key) => match self.locate(key) {
+                Place::Found { slot, .. } if matches!(start, Bound::Included(_)) => slot,
+                Place::Found { slot, .. } => self.slots.next(slot),
+                Place::Gap { behind, .. } => behind,
+            },
+        };
+        while slot != 0 && is_before(&self.order, self.slots.key(slot), end) {
+            let content = Content { key: self.slots.key(slot), version, kind: Kind::Delete, value: &[] };
+            self.overwrite(&mut writer, slot, content, cell, &needed);
+            slot = self.slots.next(slot);
+        }
+    }
+
+    fn overwrite(
+        &self,
+        writer: &mut Writer,
+        slot: u32,
+        content: Content<'_>,
+        cell: Option<&CommitCell>,
+        needed: impl Fn(u64, u64) -> bool,
+    ) {
+        let newest = self.slots.newest(slot);
+        let cell = cell.map(|cell| writer.adopt(cell, self));
+        let batch = cell.as_deref();
+        if content.kind == Kind::Delete && is_deleted(newest, batch) {
+            return;
+        }
+        if let (Some(batch), Some(newest)) = (batch, newest)
+            && newest.cell().is_some_and(|cell| std::ptr::eq(cell, batch))
+        {
+            // A reader who holds it could be told of the commit before he finds the other.
+            let never = writer.never.get_or_insert_default();
+            // SAFETY: the munk keeps it and shows it to nobody who would commit it.
+            unsafe { newest.withdraw(never) };
+        }
+        let record = self.write(writer, content, batch);
+        let above = batch.map_or(Above::Version(content.version), Above::Batch);
+        let (mut kept, mut dropped_bytes) = (Vec::new(), 0);
+        sift(newest, above, needed, |record, stays| {
+            if stays {
+                kept.push(record);
+            } else {
+                dropped_bytes += record.size();
+            }
+        });
+        let dropped = kept.split_off(without_last_deletes(&kept));
+        dropped_bytes += dropped.iter().map(|record| record.size()).sum::<u64>();
+        relink(&kept);
+        // SAFETY: both are in the munk's arena, and so is what can be reached from them.
+        unsafe {
+            record.get().older().set(kept.first().map(|record| record.ptr()));
+            self.slots.overwrite(slot, record);
+        }
+        subtract(&self.counts.live_bytes, dropped_bytes);
+    }
+
+    fn write(&self, writer: &mut Writer, content: Content<'_>, cell: Option<&CommitCell>) -> RecordPtr {
+        let cell = cell.map(|cell| writer.adopt(cell, self));
+        let record = writer.arena.write(content, cell.as_deref());
+        if cell.is_some() {
+            writer.undecided.push(record);
+        }
+        self.count_blocks(&writer.arena);
+        // SAFETY: just written to the munk's arena.
+        add(&self.counts.live_bytes, unsafe { record.get() }.size());
+        record
+    }
+
+    fn count_blocks(&self, arena: &Arena) {
+        self.counts.block_bytes.store(arena.bytes(), Relaxed);
+        self.counts.filled_bytes.store(arena.filled_bytes(), Relaxed);
+    }
+
+    fn walked(&self, steps: u64) {
+        if steps > 0 {
+            add(&self.counts.steps, steps);
+        }
+    }
+}
+
+impl Writer {
+    /// Before a write of the batch `next`, or of none: the batch before, if it was another, is decided.
+    pub fn decide(&mut self, next: Option<&CommitCell>) {
+        let Some(last) = self.cells.last() else { return };
+        if last.is_committed() {
+            for record in self.undecided.drain(..) {
+                // SAFETY: in the munk's arena.
+                let record = unsafe { record.get() };
+                if record.cell().is_some_and(CommitCell::is_committed) {
+                    record.forget_cell();
+                }
+            }
+        } else if !next.is_some_and(|next| next.is_same(last)) {
+            self.undecided.clear();
+        }
+    }
+
+    /// Keeps the batch's cell for as long as the munk.
+    fn adopt(&mut self, cell: &CommitCell, munk: &Munk) -> Arc<CommitCell> {
+        if let Some(last) = self.cells.last()
+            && last.is_same(cell)
+        {
+            return last.clone();
+        }
+        let cell = Arc::new(cell.clone());
+        self.cells.push(cell.clone());
+        add(&munk.counts.cell_bytes, CELL_BYTES);
+        munk.total_bytes.fetch_add(CELL_BYTES, Relaxed);
+        cell
+    }
+}
+
+/// Links these records, which were linked with others between them.
+pub fn relink(records: &[&Record]) {
+    for (index, record) in records.iter().enumerate() {
+        let older = records.get(index + 1).map(|record| record.ptr());
+        if record.older().get().map(Record::ptr) != older {
+            // SAFETY: `older` could be reached from the record before.
+            unsafe { record.older().set(older) };
+        }
+    }
+}
+
+/// Whether a key with these records is deleted in the eyes of a writer, who sees his own batch.
+fn is_deleted(newest: Option<&Record>, batch: Option<&CommitCell>) -> bool {
+    let counts = |record: &Record| {
+        record
+            .cell()
+            .is_none_or(|cell| cell.is_committed() || batch.is_some_and(|own| std::ptr::eq(own, cell)))
+    };
+    let mut current = newest;
+    while let Some(record) = current {
+        if counts(record) {
+            return record.kind() == Kind::Delete;
+        }
+        current = record.older().get();
+    }
+    true
+}
+
+fn is_before(order: &KeyOrder, key: &[u8], end: Bound<&[u8]>) -> bool {
+    match end {
+        Bound::Unbounded => true,
+        Bound::Included(end) => order.compare(key, end) != Ordering::Greater,
+        Bound::Excluded(end) => order.compare(key, end) == Ordering::Less,
+    }
+}
+
+/// By the one writer: others only read.
+fn add(count: &AtomicU64, bytes: u64) {
+    count.store(count.load(Relaxed) + bytes, Relaxed);
+}
+
+fn subtract(count: &AtomicU64, bytes: u64) {
+    count.store(count.load(Relaxed) - bytes, Relaxed);
+}

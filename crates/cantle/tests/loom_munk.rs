@@ -1,0 +1,213 @@
+//! The models of `models/munk.rs`, in every interleaving and under the weak memory model of loom, with at most
+//! the stated number of preemptions. Loom does not see a record's bytes, but it sees that a record's links are
+//! not looked at before they are shown.
+#![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library")]
+
+#[path = "../src/entry.rs"]
+mod entry;
+#[path = "models/munk.rs"]
+mod models;
+#[path = "../src/chunk/munk"]
+mod munk {
+    mod arena;
+    mod array;
+    mod build;
+    mod chain;
+    mod cursor;
+    #[expect(clippy::module_inception, reason = "as in the library")]
+    mod munk;
+    mod prefix;
+    mod rebalance;
+    mod record;
+    mod search;
+    mod versions;
+    mod write;
+
+    pub use build::MunkBuilder;
+    pub use munk::Munk;
+    use munk::{Counts, Writer};
+    pub use record::Content;
+}
+#[path = "../src/order.rs"]
+mod order;
+
+/// What entries return.
+mod error {
+    pub type Result<T> = std::result::Result<T, ()>;
+}
+
+#[path = "../src/mvcc"]
+mod mvcc {
+    mod commit;
+    pub use commit::CommitCell;
+}
+
+/// What the modules under test use of `cantle::sync`, by loom.
+mod sync {
+    pub use loom::sync::MutexGuard;
+    pub use std::sync::Arc;
+
+    /// Loom goes back only to the last access of a location before a store. Where the writer reads what it is about
+    /// to overwrite, it thus forgets that a reader was there before. A common location, touched by every access
+    /// and without any effect on what is seen, makes it try all orders.
+    pub mod atomic {
+        pub use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+        loom::lazy_static! {
+            static ref TOUCHED: AtomicUsize = AtomicUsize::new(0);
+        }
+
+        fn touch() {
+            TOUCHED.fetch_add(0, Ordering::Relaxed);
+        }
+
+        macro_rules! touching {
+            ($name:ident $(<$parameter:ident>)?, $value:ty) => {
+                #[derive(Debug)]
+                pub struct $name$(<$parameter>)?(loom::sync::atomic::$name$(<$parameter>)?);
+
+                impl$(<$parameter>)? $name$(<$parameter>)? {
+                    pub fn new(value: $value) -> Self {
+                        Self(loom::sync::atomic::$name::new(value))
+                    }
+
+                    pub fn load(&self, ordering: Ordering) -> $value {
+                        touch();
+                        self.0.load(ordering)
+                    }
+
+                    pub fn store(&self, value: $value, ordering: Ordering) {
+                        touch();
+                        self.0.store(value, ordering);
+                    }
+                }
+            };
+        }
+        touching!(AtomicBool, bool);
+        touching!(AtomicU32, u32);
+        touching!(AtomicPtr<T>, *mut T);
+
+        impl Default for AtomicU32 {
+            fn default() -> Self {
+                Self::new(0)
+            }
+        }
+    }
+
+    pub mod thread {
+        pub use loom::thread::{JoinHandle, spawn};
+    }
+
+    #[derive(Debug)]
+    pub struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        }
+    }
+
+    /// Flips with `Release` and loads with `Acquire`. One thread stores at a time.
+    pub struct ArcSwap<T> {
+        values: std::sync::Mutex<Vec<Arc<T>>>,
+        newest: atomic::AtomicU32,
+    }
+
+    impl<T> ArcSwap<T> {
+        pub fn from_pointee(value: T) -> Self {
+            Self { values: std::sync::Mutex::new(vec![Arc::new(value)]), newest: atomic::AtomicU32::new(0) }
+        }
+
+        pub fn load_full(&self) -> Arc<T> {
+            let newest = self.newest.load(atomic::Ordering::Acquire);
+            self.values()[newest as usize].clone()
+        }
+
+        pub fn store(&self, value: Arc<T>) {
+            let newest = {
+                let mut values = self.values();
+                values.push(value);
+                values.len() as u32 - 1
+            };
+            self.newest.store(newest, atomic::Ordering::Release);
+        }
+
+        fn values(&self) -> std::sync::MutexGuard<'_, Vec<Arc<T>>> {
+            self.values.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        }
+    }
+}
+
+use models::Replacement;
+
+fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 10_000;
+    builder.check(model);
+}
+
+#[test]
+fn gets_beside_inserts_into_a_bypass() {
+    check(2, || models::inserts_and_gets(&[b"c", b"bb"]));
+}
+
+#[test]
+fn gets_beside_inserts_behind_all_others() {
+    check(2, || models::inserts_and_gets(&[b"e", b"f"]));
+}
+
+#[test]
+fn scans_beside_inserts_into_a_bypass() {
+    check(2, || models::inserts_and_scans(&[b"c", b"a"]));
+}
+
+#[test]
+fn scans_beside_inserts_behind_all_others() {
+    check(2, || models::inserts_and_scans(&[b"e"]));
+}
+
+#[test]
+fn a_snapshot_keeps_its_value_beside_overwrites() {
+    check(3, || models::overwrites_and_gets(true));
+}
+
+#[test]
+#[should_panic(expected = "what a snapshot sees changed")]
+fn a_snapshot_that_nobody_heeds_loses_its_value() {
+    check(2, || models::overwrites_and_gets(false));
+}
+
+#[test]
+fn a_batch_is_seen_whole_or_not_at_all() {
+    check(3, || models::batch_and_gets(false));
+}
+
+#[test]
+fn a_batch_with_a_range_delete_is_seen_whole_or_not_at_all() {
+    check(2, || models::batch_and_gets(true));
+}
+
+#[test]
+fn readers_of_a_munk_that_is_sorted_anew() {
+    check(2, || models::replacement_and_gets(Replacement::Sorted));
+}
+
+#[test]
+fn readers_of_a_munk_that_is_rebalanced() {
+    check(2, || models::replacement_and_gets(Replacement::Rebalanced));
+}
+
+#[test]
+fn readers_of_a_munk_that_is_split() {
+    check(2, || models::replacement_and_gets(Replacement::Split));
+}
+
+#[test]
+fn readers_of_a_munk_that_is_evicted() {
+    check(2, || models::replacement_and_gets(Replacement::Evicted));
+}

@@ -1,0 +1,208 @@
+//! Small concurrent programs over a munk, with what must hold in every interleaving. A test crate that includes
+//! this file supplies `crate::munk` and what that needs, built on its own threads and atomics.
+
+use crate::entry::Kind;
+use crate::munk::{Content, Munk, MunkBuilder};
+use crate::mvcc::CommitCell;
+use crate::order::KeyOrder;
+use crate::sync::ArcSwap;
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::thread::{JoinHandle, spawn};
+use std::sync::Arc;
+
+fn join<T>(handle: JoinHandle<T>) -> T {
+    handle.join().unwrap_or_else(|_| panic!("a thread of the model failed"))
+}
+
+fn put<'a>(key: &'a [u8], version: u64, value: &'a [u8]) -> Content<'a> {
+    Content { key, version, kind: Kind::Put, value }
+}
+
+fn nobody(_: u64, _: u64) -> bool {
+    false
+}
+
+/// A munk of these keys at version 1, each with itself as its value, and the count of its memory.
+fn munk(keys: &[&[u8]], room: usize) -> (Arc<Munk>, crate::sync::Arc<AtomicU64>) {
+    let total_bytes = crate::sync::Arc::new(AtomicU64::new(0));
+    let mut builder = MunkBuilder::new(KeyOrder::Bytewise, total_bytes.clone());
+    keys.iter().for_each(|key| builder.push(put(key, 1, key)));
+    (Arc::new(builder.finish(room)), total_bytes)
+}
+
+/// The keys from the first to the last, and back.
+fn scan(munk: &Arc<Munk>, at: u64) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let mut cursor = munk.cursor(at);
+    let mut forward = Vec::new();
+    let mut is_at = cursor.seek_to_first();
+    while is_at {
+        forward.extend(cursor.key().map(<[u8]>::to_vec));
+        is_at = cursor.next();
+    }
+    let mut back = Vec::new();
+    let mut is_at = cursor.seek_to_last();
+    while is_at {
+        back.extend(cursor.key().map(<[u8]>::to_vec));
+        is_at = cursor.prev();
+    }
+    (forward, back)
+}
+
+/// One thread inserts `keys` in turn, whose values are their keys, between "b" and "d" or behind; another gets
+/// them. What was there before stays in view, what was seen stays seen, and a later key is not seen without the
+/// earlier.
+pub fn inserts_and_gets(keys: &'static [&'static [u8]]) {
+    let (munk, _) = munk(&[b"b", b"d"], keys.len());
+    let writing = {
+        let munk = munk.clone();
+        spawn(move || {
+            for key in keys {
+                munk.insert(put(key, 2, key), None, nobody).unwrap_or_else(|_| panic!("there is room"));
+            }
+        })
+    };
+    let mut seen_later = false;
+    for key in keys.iter().rev() {
+        let value = munk.get(key, u64::MAX);
+        assert!(value.is_none_or(|value| value == *key));
+        assert!(value.is_some() || !seen_later, "an insert was overtaken");
+        seen_later |= value.is_some();
+    }
+    assert_eq!(munk.get(b"d", u64::MAX), Some(&b"d"[..]));
+    join(writing);
+    assert!(keys.iter().all(|key| munk.get(key, 1).is_none() && munk.get(key, 2).is_some()));
+}
+
+/// One thread inserts `keys`, another scans in both directions: in order, and without losing what was there.
+pub fn inserts_and_scans(keys: &'static [&'static [u8]]) {
+    let (munk, _) = munk(&[b"b", b"d"], keys.len());
+    let writing = {
+        let munk = munk.clone();
+        spawn(move || {
+            for key in keys {
+                munk.insert(put(key, 2, key), None, nobody).unwrap_or_else(|_| panic!("there is room"));
+            }
+        })
+    };
+    let (forward, mut back) = scan(&munk, u64::MAX);
+    back.reverse();
+    for keys in [&forward, &back] {
+        assert!(keys.is_sorted_by(|a, b| a < b), "out of order: {keys:?}");
+        assert!(keys.contains(&b"b".to_vec()) && keys.contains(&b"d".to_vec()), "lost: {keys:?}");
+    }
+    assert!(forward.iter().all(|key| back.contains(key)), "went away");
+    join(writing);
+}
+
+/// One thread overwrites a key at versions 2 and 3; a snapshot at version 1 sees the value at 1, a get never an
+/// older value than the one before. With `heed` off, nobody is asked what the snapshot needs.
+pub fn overwrites_and_gets(heed: bool) {
+    let (munk, _) = munk(&[b"k"], 0);
+    let writing = {
+        let munk = munk.clone();
+        spawn(move || {
+            let needed = |older, newer| heed && older <= 1 && 1 < newer;
+            for (version, value) in [(2, b"2"), (3, b"3")] {
+                let written = munk.insert(put(b"k", version, value), None, needed);
+                written.unwrap_or_else(|_| panic!("an overwrite needs no room"));
+            }
+        })
+    };
+    let version = || munk.find(b"k", u64::MAX).map(|record| record.version());
+    let first = version();
+    assert_eq!(munk.get(b"k", 1), Some(&b"k"[..]), "what a snapshot sees changed");
+    assert!(version() >= first && first >= Some(1), "a get went back");
+    join(writing);
+    assert_eq!(version(), Some(3));
+}
+
+/// A batch writes two keys, and its cell is committed; then one of them is overwritten, which cuts off what was
+/// below. A get of both keys sees the batch whole or not at all, and always a value.
+pub fn batch_and_gets(range_delete: bool) {
+    let (munk, _) = munk(&[b"a", b"b"], 0);
+    let writing = {
+        let munk = munk.clone();
+        spawn(move || {
+            let cell = CommitCell::new();
+            if range_delete {
+                let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+                munk.delete_range(all, 2, Some(&cell), nobody);
+            }
+            for key in [b"a", b"b"] {
+                let written = munk.insert(put(key, 2, b"2"), Some(&cell), nobody);
+                written.unwrap_or_else(|_| panic!("an overwrite needs no room"));
+            }
+            cell.commit();
+            let written = munk.insert(put(b"b", 3, b"3"), None, nobody);
+            written.unwrap_or_else(|_| panic!("an overwrite needs no room"));
+        })
+    };
+    // The version of the value.
+    let version = |key: &[u8]| {
+        munk.find(key, u64::MAX).filter(|record| record.kind() == Kind::Put).map(|record| record.version())
+    };
+    let [a, b] = [b"a", b"b"].map(|key| version(key));
+    assert!(a.is_some() && b.is_some(), "neither the value before nor the one after");
+    assert!(b >= a, "half a batch: {a:?} {b:?}");
+    join(writing);
+    assert_eq!([b"a", b"b"].map(|key| version(key)), [Some(2), Some(3)]);
+}
+
+/// What a munk is replaced by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replacement {
+    Sorted,
+    Rebalanced,
+    Split,
+    /// None: the munk is evicted, and whoever looks for it later does without.
+    Evicted,
+}
+
+/// The writer overwrites a key and inserts another, replaces the munk, and goes on in the new one; a reader looks
+/// for the munk and reads. It sees the state before or after each step, and the memory is gone with the last
+/// holder.
+pub fn replacement_and_gets(replacement: Replacement) {
+    let (first, total_bytes) = munk(&[b"a", b"c"], 1);
+    let munks = Arc::new(ArcSwap::from_pointee(vec![first]));
+    let written = Arc::new(AtomicU64::new(1));
+    let writing = {
+        let (munks, written) = (munks.clone(), written.clone());
+        spawn(move || {
+            let all = munks.load_full();
+            let munk = &all[0];
+            munk.insert(put(b"b", 2, b"b"), None, nobody).unwrap_or_else(|_| panic!("there is room"));
+            munk.insert(put(b"a", 2, b"a"), None, nobody).unwrap_or_else(|_| panic!("there is room"));
+            written.store(2, Release);
+            let next = match replacement {
+                Replacement::Sorted => vec![munk.resort(1, nobody)],
+                Replacement::Rebalanced => vec![munk.rebalance(1, nobody)],
+                Replacement::Split => munk.split(&[b"b"], |_| 1, nobody),
+                Replacement::Evicted => Vec::new(),
+            };
+            munks.store(crate::sync::Arc::new(next.into_iter().map(Arc::new).collect()));
+            drop(all);
+            if let Some(munk) = munks.load_full().first() {
+                munk.insert(put(b"a", 3, b"a"), None, nobody).unwrap_or_else(|_| panic!("there is room"));
+                written.store(3, Release);
+            }
+        })
+    };
+    let before = written.load(Acquire);
+    let all = munks.load_full();
+    if let Some(munk) = all.first() {
+        let seen = munk.find(b"a", u64::MAX).map_or(0, |record| record.version());
+        // The one that was replaced does not have what was written later.
+        assert!(seen >= before.min(2), "a put was lost");
+        let (forward, back) = scan(munk, u64::MAX);
+        assert!(forward.contains(&b"a".to_vec()) && back.contains(&b"a".to_vec()));
+        assert_eq!(all.last().and_then(|munk| munk.get(b"c", u64::MAX)), Some(&b"c"[..]));
+    } else {
+        assert_eq!(replacement, Replacement::Evicted);
+    }
+    join(writing);
+    let bytes = all.iter().map(|munk| munk.bytes()).sum::<u64>();
+    assert!(total_bytes.load(Relaxed) > 0 || bytes == 0);
+    drop(all);
+    munks.store(crate::sync::Arc::new(Vec::new()));
+}
