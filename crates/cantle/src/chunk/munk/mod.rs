@@ -73,5 +73,5 @@ pub use cursor::MunkCursor;
 pub use munk::Munk;
 use munk::{Counts, Writer};
 pub use record::{Content, Record};
-pub use versions::Versions;
+
 pub use write::Full;
