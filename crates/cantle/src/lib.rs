@@ -123,5 +123,5 @@ pub use options::{
     Compression, Durability, KeyspaceOptions, Layout, MunkPolicy, Options, Resources, WriteOptions,
 };
 pub use order::Comparator;
-pub use stats::{ChunkInfo, GetsServed, KeyspaceStats, Report, Stats};
+pub use stats::{ChunkInfo, GetsServed, KeyspaceStats, MemoryStats, Report, Stats};
 pub use value::{Key, Value};

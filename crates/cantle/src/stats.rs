@@ -56,6 +56,22 @@ pub struct KeyspaceStats {
     pub scans: u64,
     /// Where gets were served from.
     pub gets_served: GetsServed,
+    /// Chunks that ranges and cursors read from munks since opening.
+    pub scans_munk: u64,
+    /// Chunks in memory now.
+    pub munks: u64,
+    /// Memory of their munks, in bytes; what two of them share since a split counts in both.
+    pub munk_bytes: u64,
+    /// Munks loaded from files.
+    pub munk_loads: u64,
+    /// Munks evicted.
+    pub munk_evictions: u64,
+    /// Munks sorted anew, or copied without their garbage.
+    pub munk_rebalances: u64,
+    /// Munks split.
+    pub munk_splits: u64,
+    /// Flushes of munks to tables: rebalances that read no file.
+    pub munk_flushes: u64,
     /// Log parts that a Bloom filter excluded from a get.
     pub filter_skips: u64,
     /// Log parts and tables that a Bloom filter let pass although the key was not there.
@@ -97,6 +113,8 @@ pub struct Stats {
     pub memory_budget: u64,
     /// Memory accounted to the budget.
     pub memory_used: u64,
+    /// How it is divided, and how often that changed for the better. Of all stores that share the budget.
+    pub memory: MemoryStats,
     /// Block cache hits.
     pub cache_hits: u64,
     /// Block cache misses.
@@ -119,6 +137,33 @@ pub struct Stats {
     pub read_only: Option<String>,
 }
 
+/// The memory budget and its parts, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct MemoryStats {
+    /// What munks may take, and take.
+    pub munk_limit: u64,
+    /// Memory of munks.
+    pub munks: u64,
+    /// What rows may take.
+    pub row_limit: u64,
+    /// Memory of cached rows.
+    pub rows: u64,
+    /// What blocks may take.
+    pub block_limit: u64,
+    /// Memory of cached blocks, filters and table indexes.
+    pub blocks: u64,
+    /// Memory of logs' indexes.
+    pub log_indexes: u64,
+    /// Moves from one part to another that made reads cheaper.
+    pub moves: u64,
+    /// Rows found in the cache.
+    pub row_hits: u64,
+    /// Rows not found there.
+    pub row_misses: u64,
+}
+
 /// One chunk, for `inspect`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -136,6 +181,8 @@ pub struct ChunkInfo {
     pub tables: u32,
     /// Log segments.
     pub segments: u32,
+    /// Memory of its munk; 0 if it is not in memory.
+    pub munk_bytes: u64,
     /// Decayed count of recent accesses.
     pub heat: f64,
 }

@@ -8,6 +8,7 @@
 //! Thread safety: everything may be called from any thread.
 
 use super::{BlockCache, rows::RowCache};
+use crate::stats::MemoryStats;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::counter::Counter;
 use crate::sync::time::{Instant, now};
@@ -100,9 +101,19 @@ impl Budget {
             + self.log_index_bytes.load(Relaxed)
     }
 
-    /// How often memory was moved and stayed.
-    pub(crate) fn moves(&self) -> u64 {
-        self.moves.load(Relaxed)
+    pub(crate) fn stats(&self) -> MemoryStats {
+        MemoryStats {
+            munk_limit: self.munk_limit_bytes(),
+            munks: self.munk_bytes.load(Relaxed),
+            row_limit: self.rows.capacity_bytes(),
+            rows: self.rows.used_bytes(),
+            block_limit: self.blocks.capacity_bytes(),
+            blocks: self.blocks.used_bytes(),
+            log_indexes: self.log_index_bytes.load(Relaxed),
+            moves: self.moves.load(Relaxed),
+            row_hits: self.rows.hits.get(),
+            row_misses: self.rows.misses.get(),
+        }
     }
 
     /// Counts reads, however they are served.

@@ -40,6 +40,7 @@ pub struct Counters {
     pub munk_evictions: Counter,
     pub munk_rebalances: Counter,
     pub munk_splits: Counter,
+    pub munk_flushes: Counter,
     pub gets_munk: Counter,
     pub gets_row: Counter,
     pub gets_log_memory: Counter,

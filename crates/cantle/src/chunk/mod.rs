@@ -280,6 +280,7 @@ impl Layout for Chunks {
         let counters = &self.context.counters;
         let of = Counter::get;
         let total = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
+        let munks = self.resident_bytes();
         KeyspaceStats {
             name: String::new(),
             chunks: self.index.load().len() as u64,
@@ -302,6 +303,14 @@ impl Layout for Chunks {
                 table: of(&counters.gets_table),
                 absent: of(&counters.gets_absent),
             },
+            scans_munk: of(&counters.scans_munk),
+            munks: munks.len() as u64,
+            munk_bytes: munks.iter().sum(),
+            munk_loads: of(&counters.munk_loads),
+            munk_evictions: of(&counters.munk_evictions),
+            munk_rebalances: of(&counters.munk_rebalances),
+            munk_splits: of(&counters.munk_splits),
+            munk_flushes: of(&counters.munk_flushes),
             filter_skips: of(&counters.filter_skips),
             filter_false_positives: of(&counters.filter_false_positives),
             rebalances: of(&counters.rebalances),
@@ -324,6 +333,7 @@ impl Layout for Chunks {
                 tables: sizes.tables,
                 segments: funk.files.iter().filter(|file| matches!(file.source, Source::Log(_))).count()
                     as u32,
+                munk_bytes: chunk.munk.load().as_ref().map_or(0, |munk| munk.bytes()),
                 heat: chunk.heat() as f64,
             }
         };

@@ -41,6 +41,13 @@ impl Chunks {
         self.jobs.residents.lock().push(Arc::downgrade(chunk));
     }
 
+    /// The memory of each chunk's munk.
+    pub(super) fn resident_bytes(&self) -> Vec<u64> {
+        let residents = self.jobs.residents.lock();
+        let bytes = residents.iter().filter_map(|chunk| Some(chunk.upgrade()?.munk.load().as_ref()?.bytes()));
+        bytes.collect()
+    }
+
     /// Evicts what there is no room for, and has loaded what is popular. Called every few ticks.
     pub(super) fn choose_munks(&self) {
         if !self.context.options().munks {

@@ -223,6 +223,7 @@ impl Chunks {
         let context = &self.context;
         let take = |file: &FileRef| file.dropped.is_none();
         let Some(mut output) = self.output_for(input, grant, take)? else { return Ok(Vec::new()) };
+        context.counters.munk_flushes.add(1);
         let mut versions = munk.versions(upto).peekable();
         while let Some(newest) = versions.next() {
             if context.health.is_closing() {

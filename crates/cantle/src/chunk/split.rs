@@ -44,6 +44,9 @@ impl Chunks {
             spans[1..].iter().map(|span| span.start.clone().unwrap_or_default()).collect();
         let munk = parent.munk.load_full();
         let munks = munk.map(|munk| munk.split(&boundaries, room_for, self.is_needed()));
+        if munks.is_some() {
+            self.context.counters.munk_splits.add(1);
+        }
         let mut munks = munks.into_iter().flatten();
         let mut children = Vec::with_capacity(pieces.len());
         for (index, (piece, span)) in pieces.iter().zip(spans).enumerate() {

@@ -83,6 +83,7 @@ impl Store {
                 + substrate.manifest.bytes(),
             memory_budget: substrate.budget.total_bytes,
             memory_used: substrate.budget.used_bytes(),
+            memory: substrate.budget.stats(),
             cache_hits: substrate.cache.hits(),
             cache_misses: substrate.cache.misses(),
             write_delays: substrate.throttle.delays.load(Relaxed),

@@ -152,6 +152,17 @@ pub fn assert_moved(db: &Db) {
         "{} rebalances, {} splits, {} merges, {} chunks dropped, {} checkpoints",
         keyspace.rebalances, keyspace.splits, keyspace.merges, keyspace.chunks_dropped, stats.checkpoints
     );
+    println!(
+        "{} munk loads, {} evictions, {} rebalances, {} splits, {} flushes; {:?}; {} rows, {} scanned munks",
+        keyspace.munk_loads,
+        keyspace.munk_evictions,
+        keyspace.munk_rebalances,
+        keyspace.munk_splits,
+        keyspace.munk_flushes,
+        keyspace.gets_served,
+        stats.memory.row_hits,
+        keyspace.scans_munk,
+    );
     assert!(keyspace.rebalances > 0 && keyspace.splits > 0, "nothing moved");
     assert!(stats.memory_used < 1 << 40, "memory accounting went below zero");
 }

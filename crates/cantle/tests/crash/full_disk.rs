@@ -209,6 +209,8 @@ fn a_flush_that_finds_no_space_loses_nothing() {
     memory.set_capacity_bytes(Some(8 << 20));
     let mut setup = setup(3, Durability::Buffered);
     setup.checkpoint_interval = Duration::from_secs(3600);
+    // No rebalance flushes the log before.
+    (setup.chunk_bytes, setup.log_bytes) = (8 << 20, 8 << 20);
     let db = setup.open(Arc::new(memory.clone())).unwrap();
     let mut values = BTreeMap::new();
     for n in 0..400 {

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::ops::Bound::{Excluded, Included};
 
 /// Shorter keys first, and no prefix.
 struct ByLength;

@@ -73,10 +73,6 @@ impl Munk {
         self.slots.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// How many new keys fit in.
     pub fn room(&self) -> usize {
         self.slots.room()
