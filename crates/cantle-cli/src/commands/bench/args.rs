@@ -3,10 +3,11 @@
 use super::records::{RECORDS_MAX, VALUE_BYTES};
 use super::workload::Workload;
 use crate::measure::generator::Distribution;
-use crate::measure::size::parse_size;
+use crate::measure::size::{parse_duration, parse_size};
 use crate::tuning::Tuning;
 use cantle::Options;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Measure this machine with the workloads of the papers
 ///
@@ -20,6 +21,7 @@ use std::path::PathBuf;
   cantle bench --workload A,C,E100 --records 10m --memory 1GiB --threads 8 --json
   cantle bench --workload insert-random --records 5m        an insert-only load
   cantle bench --open --records 5m                          how fast a killed store opens
+  cantle bench --reference                                  beside maps in memory and bare appends
   cantle bench --smoke                                      everything, tiny; checks what it reads")]
 pub(crate) struct Args {
     /// Workloads to run one after the other on the same store, separated by commas
@@ -84,6 +86,22 @@ pub(crate) struct Args {
     /// Run every workload and distribution at a tiny size and check what is read
     #[arg(long, conflicts_with_all = ["open", "operations", "overwrites", "keep"])]
     pub(crate) smoke: bool,
+
+    /// Measure gets, scans and puts beside maps in memory and bare appends, in turns, on the same operations
+    ///
+    /// C beside a BTreeMap under a lock and a lock-free skip list, S100 beside the same, P beside appends of the
+    /// same records to 100 files. Other workloads are left out, and E100 stands for S100. Defaults are 2GiB of
+    /// memory, 2 threads and 3,000,000 puts.
+    #[arg(long, conflicts_with_all = ["smoke", "open", "overwrites", "warmup"])]
+    pub(crate) reference: bool,
+
+    /// Rounds of --reference; in each, every side has its turn
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) rounds: u64,
+
+    /// How long a turn of gets or scans is in --reference
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    pub(crate) turn: Duration,
 
     /// Measure how long a store takes to open after the process that wrote it was killed
     #[arg(long)]

@@ -318,19 +318,31 @@ impl Phase<'_> {
 /// Puts the records `0..records` in key order by one thread, then syncs: the start of every YCSB experiment.
 /// Returns how long it took.
 pub(crate) fn load(db: &Db, values: &Values, records: u64, seed: u64) -> Fallible<Duration> {
-    let mut progress = Progress::new("load", Some(records));
+    let start = Instant::now();
+    each_record("load", values, records, seed, |key, value| Ok(db.put(key, value)?))?;
+    db.sync()?;
+    Ok(start.elapsed())
+}
+
+/// Hands the records `0..records` to `put`, in key order. The same seed gives the same values.
+pub(crate) fn each_record(
+    title: &str,
+    values: &Values,
+    records: u64,
+    seed: u64,
+    mut put: impl FnMut(&[u8], &[u8]) -> Fallible,
+) -> Fallible {
+    let mut progress = Progress::new(title, Some(records));
     let mut random = Random::stream(seed, u64::MAX - 1);
     let mut value = [0; VALUE_BYTES];
-    let start = Instant::now();
     for record in 0..records {
         values.fill(&mut value, record, &mut random);
-        db.put(records::key(record), value)?;
+        put(&records::key(record), &value)?;
         if record % 256 == 0 {
             progress.at(record);
         }
     }
-    db.sync()?;
-    Ok(start.elapsed())
+    Ok(())
 }
 
 /// Reads `operations` records, to fill caches before something is measured.

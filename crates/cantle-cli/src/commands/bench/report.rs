@@ -52,8 +52,9 @@ pub(crate) struct Report {
     wrong: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct Parameters {
+/// What a run was asked for, and where it ran.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Parameters {
     records: u64,
     threads: usize,
     theta: f64,
@@ -129,18 +130,45 @@ pub(crate) struct Run<'a> {
     pub(crate) threads: usize,
 }
 
-fn per(part: u64, whole: u64) -> Option<f64> {
+impl Parameters {
+    /// Of a run.
+    pub(crate) fn new(run: &Run<'_>) -> Self {
+        let args = run.args;
+        Self {
+            records: run.records,
+            threads: run.threads,
+            theta: args.theta,
+            key_bytes: KEY_BYTES,
+            value_bytes: VALUE_BYTES,
+            memory_bytes: args.tuning.memory,
+            durability: args.tuning.durability.name(),
+            space_amplification: args.tuning.space_amplification,
+            compression: compression_name(args.tuning.compression),
+            chunk_bytes: args.tuning.chunk_bytes,
+            log_bytes: args.log_bytes,
+            log_index: !args.no_log_index,
+            warmup: args.warmup,
+            seed: args.seed,
+            cantle_version: env!("CARGO_PKG_VERSION"),
+            kernel: process::kernel_release(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+/// A ratio, if there is something to divide by.
+pub(super) fn per(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| display::ratio(part, whole))
 }
 
 /// A counter over all keyspaces, after less before.
-fn grown(stats: &(Stats, Stats), counter: impl Fn(&cantle::KeyspaceStats) -> u64) -> u64 {
+pub(super) fn grown(stats: &(Stats, Stats), counter: impl Fn(&cantle::KeyspaceStats) -> u64) -> u64 {
     let sum = |stats: &Stats| stats.keyspaces.iter().map(&counter).sum::<u64>();
     sum(&stats.1).saturating_sub(sum(&stats.0))
 }
 
 /// Where gets were served from, by the names that the library gives, so that new places show by themselves.
-fn served(stats: &(Stats, Stats)) -> Map<String, Value> {
+pub(super) fn served(stats: &(Stats, Stats)) -> Map<String, Value> {
     let sum = |stats: &Stats| {
         let mut places = Map::new();
         for keyspace in &stats.keyspaces {
@@ -169,7 +197,6 @@ impl Report {
         distribution: Option<Distribution>,
         outcome: &Outcome,
     ) -> Self {
-        let args = run.args;
         let mut latency = BTreeMap::new();
         let mut longest_operation_ns = 0;
         for (name, latencies) in Operation::NAMES.iter().zip(&outcome.latencies) {
@@ -186,25 +213,7 @@ impl Report {
         Self {
             workload,
             distribution,
-            parameters: Parameters {
-                records: run.records,
-                threads: run.threads,
-                theta: args.theta,
-                key_bytes: KEY_BYTES,
-                value_bytes: VALUE_BYTES,
-                memory_bytes: args.tuning.memory,
-                durability: args.tuning.durability.name(),
-                space_amplification: args.tuning.space_amplification,
-                compression: compression_name(args.tuning.compression),
-                chunk_bytes: args.tuning.chunk_bytes,
-                log_bytes: args.log_bytes,
-                log_index: !args.no_log_index,
-                warmup: args.warmup,
-                seed: args.seed,
-                cantle_version: env!("CARGO_PKG_VERSION"),
-                kernel: process::kernel_release(),
-                cores: std::thread::available_parallelism().map_or(1, usize::from),
-            },
+            parameters: Parameters::new(run),
             took_s: outcome.took.as_secs_f64(),
             operations: outcome.operations,
             operations_per_s: display::rate(outcome.operations, outcome.took),
