@@ -5,7 +5,8 @@ use super::workload::Workload;
 use crate::measure::generator::Distribution;
 use crate::measure::size::{parse_duration, parse_size};
 use crate::tuning::Tuning;
-use cantle::Options;
+use cantle::{MunkPolicy, Options};
+use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use std::time::Duration;
   cantle bench --workload P --distribution uniform,zipf-composite --overwrites 10
   cantle bench --workload A,C,E100 --records 10m --memory 1GiB --threads 8 --json
   cantle bench --workload insert-random --records 5m        an insert-only load
+  cantle bench --workload A --duration 10m --memory 200MiB  the longest stalls of a long run
   cantle bench --open --records 5m                          how fast a killed store opens
   cantle bench --reference                                  beside maps in memory and bare appends
   cantle bench --smoke                                      everything, tiny; checks what it reads")]
@@ -39,6 +41,13 @@ pub(crate) struct Args {
     /// Operations of each workload [default: as many as records]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) operations: Option<u64>,
+
+    /// Run each workload so long, and measure bare appends beside it; see its longest stalls
+    ///
+    /// With data of four times the memory budget, this is how long a write can take. The appends tell a slow
+    /// device from a slow store.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["operations", "overwrites", "smoke", "open", "reference"])]
+    pub(crate) duration: Option<Duration>,
 
     /// In workload P and before --open: N times as many puts as records
     #[arg(long, value_name = "N", conflicts_with = "operations")]
@@ -66,6 +75,18 @@ pub(crate) struct Args {
     /// Search logs linearly behind partitioned Bloom filters, as published, instead of by their index
     #[arg(long)]
     pub(crate) no_log_index: bool,
+
+    /// Keep no chunks in memory
+    #[arg(long)]
+    pub(crate) no_munks: bool,
+
+    /// Cache no single rows
+    #[arg(long)]
+    pub(crate) no_row_cache: bool,
+
+    /// Which chunks are kept in memory: those accessed most, or last
+    #[arg(long, value_enum, default_value_t = Policy::Frequency)]
+    pub(crate) munk_policy: Policy,
 
     /// Where to put the store, in a new directory of its own [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
@@ -112,10 +133,35 @@ pub(crate) struct Args {
     pub(crate) open_child: Option<PathBuf>,
 }
 
+/// The choice of chunks as an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Policy {
+    /// Those that are accessed most
+    Frequency,
+    /// Those that were accessed last
+    Recency,
+}
+
+impl Policy {
+    fn munk_policy(self) -> MunkPolicy {
+        match self {
+            Self::Frequency => MunkPolicy::Frequency,
+            Self::Recency => MunkPolicy::Recency,
+        }
+    }
+}
+
 impl Args {
     /// The options that the store is opened with.
     pub(crate) fn store_options(&self) -> Options {
-        let mut keyspace = self.tuning.keyspace_options().log_index(!self.no_log_index);
+        let mut keyspace = self
+            .tuning
+            .keyspace_options()
+            .log_index(!self.no_log_index)
+            .munks(!self.no_munks)
+            .munk_policy(self.munk_policy.munk_policy())
+            .row_cache(!self.no_row_cache);
         if let Some(bytes) = self.log_bytes {
             keyspace = keyspace.log_bytes(bytes);
         }
@@ -223,6 +269,10 @@ mod tests {
             "--threads 0",
             "--smoke --open",
             "--operations 5 --overwrites 5",
+            "--operations 5 --duration 5s",
+            "--duration soon",
+            "--munk-policy none",
+            "--rounds 0",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

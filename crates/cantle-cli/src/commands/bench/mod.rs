@@ -127,7 +127,12 @@ impl<'a> Bench<'a> {
         self.phases += 1;
         let args = self.args;
         let existing = self.population.existing();
-        let operations = args.operation_count(workload);
+        let duration = args.duration.filter(|_| !workload.is_insert());
+        // Time runs out before the record numbers do: of ten digits not even a thousand hours insert half.
+        let operations = match duration {
+            Some(_) => records::RECORDS_MAX / 2,
+            None => args.operation_count(workload),
+        };
         if existing + operations > records::RECORDS_MAX {
             return Err(Failure::Usage("the record numbers of this run have more than ten digits".into()));
         }
@@ -147,6 +152,7 @@ impl<'a> Bench<'a> {
             population: &self.population,
             values: &self.values,
             operations,
+            duration,
             threads: args.thread_count(),
             seed: Random::stream(args.seed, self.phases).bits(),
             title: workload.name().to_string(),
