@@ -60,6 +60,7 @@ struct Race<'a> {
     rounds: u64,
     turn: Duration,
     seed: u64,
+    has_munks: bool,
 }
 
 /// How much of the store was in memory when the rounds began.
@@ -92,6 +93,7 @@ pub(super) fn run(args: &Args) -> Outcome<bool> {
         rounds: args.rounds,
         turn: args.turn,
         seed: args.seed,
+        has_munks: !args.no_munks,
     };
     let warmth = race.warm()?;
     let mut out = std::io::stdout().lock();
@@ -195,7 +197,7 @@ impl Race<'_> {
             if munks > most {
                 (most, last_load) = (munks, Instant::now());
             }
-            if munks >= chunks || last_load.elapsed() > WARMING_STALLS {
+            if munks >= chunks || !self.has_munks || last_load.elapsed() > WARMING_STALLS {
                 break (munks, chunks);
             }
         };
