@@ -16,6 +16,7 @@ mod munk {
     mod cursor;
     #[expect(clippy::module_inception, reason = "as in the library")]
     mod munk;
+    mod pages;
     mod prefix;
     mod rebalance;
     mod record;

@@ -6,63 +6,54 @@
 //! * The total counts a block once, however many arenas hold it, until the last lets go.
 #![expect(unsafe_code, reason = "records are written into a block while others in it are read")]
 
+use super::pages::{HUGE_BYTES, Pages};
 use super::record::{Content, Record, RecordPtr, layout};
 use crate::mvcc::CommitCell;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::Layout;
 use std::ptr::NonNull;
 
 /// A block is as large as all before it together, between these: a munk wastes at most half of a little, or
 /// little of a lot.
 const BLOCK_BYTES_MIN: usize = 4 << 10;
-const BLOCK_BYTES_MAX: usize = 256 << 10;
-/// From this size a record gets a block of its own, so that at most an eighth of a block stays empty.
-const LARGE_BYTES: usize = BLOCK_BYTES_MAX / 8;
+const BLOCK_BYTES_MAX: usize = HUGE_BYTES;
+/// From this size a record gets a block of its own, so that little of a block stays empty, and garbage that is large
+/// goes at once.
+const LARGE_BYTES: usize = 32 << 10;
 
 /// Memory that counts in a total.
 pub struct Block {
-    start: NonNull<u8>,
-    layout: Layout,
+    pages: Pages,
     /// What records take of it: written by the arena that fills it.
     filled_bytes: AtomicUsize,
     total_bytes: Arc<AtomicU64>,
 }
 
-// SAFETY: a block is only memory; who writes into it has the arena that may fill it by `&mut`, and what is
-// shared is immutable but for atomics.
-unsafe impl Send for Block {}
-// SAFETY: as above.
-unsafe impl Sync for Block {}
-
 impl Block {
     fn new(bytes: usize, total_bytes: Arc<AtomicU64>) -> Self {
         let layout = Layout::from_size_align(bytes, layout(0).align())
             .unwrap_or_else(|_| unreachable!("a block fits in memory"));
-        // SAFETY: a layout of at least one record's header.
-        let start = unsafe { alloc(layout) };
-        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
         total_bytes.fetch_add(bytes as u64, Relaxed);
-        Self { start, layout, filled_bytes: AtomicUsize::new(0), total_bytes }
+        Self { pages: Pages::new(layout), filled_bytes: AtomicUsize::new(0), total_bytes }
     }
 
     pub fn bytes(&self) -> u64 {
-        self.layout.size() as u64
+        self.pages.len() as u64
     }
 
     pub fn start(&self) -> usize {
-        self.start.as_ptr().addr()
+        self.pages.start().as_ptr().addr()
     }
 
     pub fn end(&self) -> usize {
-        self.start() + self.layout.size()
+        self.start() + self.pages.len()
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout. Links into it are gone: their munks hold it.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+        // Links into it are gone: their munks hold it.
         self.total_bytes.fetch_sub(self.bytes(), Relaxed);
     }
 }
@@ -93,7 +84,7 @@ impl Arena {
     /// As many bytes of a block as the layout has, handed out once.
     fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
         let bytes = layout.size();
-        let fits = |block: &&Arc<Block>| block.layout.size() - block.filled_bytes.load(Relaxed) >= bytes;
+        let fits = |block: &&Arc<Block>| block.pages.len() - block.filled_bytes.load(Relaxed) >= bytes;
         let block = if bytes >= LARGE_BYTES {
             self.add(bytes)
         } else if let Some(block) = self.filling.as_ref().filter(fits) {
@@ -107,7 +98,7 @@ impl Arena {
         block.filled_bytes.store(from + bytes, Relaxed);
         self.filled_bytes += bytes as u64;
         // SAFETY: within the block; sizes are multiples of the alignment, so every place is aligned.
-        unsafe { block.start.add(from) }
+        unsafe { block.pages.start().add(from) }
     }
 
     fn add(&mut self, bytes: usize) -> Arc<Block> {

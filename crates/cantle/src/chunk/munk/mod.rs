@@ -56,6 +56,7 @@ mod chain;
 mod cursor;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the file")]
 mod munk;
+mod pages;
 mod prefix;
 mod rebalance;
 mod record;

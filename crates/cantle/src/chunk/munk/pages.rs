@@ -1,0 +1,115 @@
+//! Memory for blocks: large ones are mapped, so that they go back to the system as soon as they are free, whatever
+//! the process's allocator keeps for itself; the largest are made of huge pages where the system has them, as a search
+//! touches a few lines far apart.
+#![expect(unsafe_code, reason = "memory of any length")]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+/// From here on memory is mapped.
+const MAPPED_BYTES_MIN: usize = 64 << 10;
+/// A huge page.
+pub const HUGE_BYTES: usize = 2 << 20;
+
+/// Memory, uninitialised.
+pub struct Pages {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: it is only memory.
+unsafe impl Send for Pages {}
+// SAFETY: as above.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// `layout` has at least one byte, and the alignment of a page at most.
+    pub fn new(layout: Layout) -> Self {
+        // SAFETY: the caller's promise.
+        let start =
+            if is_mapped(layout) { map(layout.size()) } else { NonNull::new(unsafe { alloc(layout) }) };
+        let Some(start) = start else { handle_alloc_error(layout) };
+        Self { start, layout }
+    }
+
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    pub fn len(&self) -> usize {
+        self.layout.size()
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        if is_mapped(self.layout) {
+            unmap(self.start, self.layout.size());
+        } else {
+            // SAFETY: allocated with this layout, and nobody else's.
+            unsafe { dealloc(self.start.as_ptr(), self.layout) };
+        }
+    }
+}
+
+fn is_mapped(layout: Layout) -> bool {
+    cfg!(all(unix, not(miri))) && layout.size() >= MAPPED_BYTES_MIN
+}
+
+#[cfg(all(unix, not(miri)))]
+fn map(bytes: usize) -> Option<NonNull<u8>> {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    // A huge page begins at a multiple of its length: what lies before and behind is given back.
+    let slack = if bytes.is_multiple_of(HUGE_BYTES) { HUGE_BYTES } else { 0 };
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: a new mapping, at a place that the system chooses.
+    let all = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes + slack, protection, flags) };
+    let all = NonNull::new(all.ok()?.cast::<u8>())?;
+    let before = all.align_offset(HUGE_BYTES) * usize::from(slack > 0);
+    // SAFETY: within the mapping, as `before` is less than the slack.
+    let start = unsafe { all.add(before) };
+    if before > 0 {
+        unmap(all, before);
+    }
+    if slack > before {
+        // SAFETY: as above; `bytes` from here on the slack that is left begins.
+        unmap(unsafe { start.add(bytes) }, slack - before);
+    }
+    if slack > 0 {
+        // SAFETY: the mapping is ours. Without huge pages it serves as well.
+        let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
+    }
+    Some(start)
+}
+
+#[cfg(all(unix, not(miri)))]
+fn unmap(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: mapped by `map`, and nobody else's.
+    let unmapped = unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) };
+    debug_assert!(unmapped.is_ok(), "a mapping of our own");
+}
+
+#[cfg(not(all(unix, not(miri))))]
+fn map(_: usize) -> Option<NonNull<u8>> {
+    None
+}
+
+#[cfg(not(all(unix, not(miri))))]
+fn unmap(_: NonNull<u8>, _: usize) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_every_length_can_be_written_from_end_to_end() {
+        for len in [1, 4096, MAPPED_BYTES_MIN - 1, MAPPED_BYTES_MIN, 100_001, HUGE_BYTES, 3 * HUGE_BYTES] {
+            let pages = Pages::new(Layout::from_size_align(len, 8).unwrap());
+            assert_eq!(pages.len(), len);
+            for offset in [0, len / 2, len - 1] {
+                // SAFETY: within the memory, which is this test's.
+                unsafe { pages.start().add(offset).write(7) };
+            }
+        }
+    }
+}
