@@ -126,6 +126,19 @@ fn bench_duration_ends_in_time_and_tells_the_device_from_the_store() {
 }
 
 #[test]
+fn bench_reports_stay_within_100_columns() {
+    let text = succeeds(
+        "bench --workload A,E100 --duration 200ms --records 5k --memory 16MiB --chunk-bytes 64KiB"
+            .split_whitespace(),
+    );
+    assert!(
+        ["budget", "munks", "cached", "causes", "(bare append)"].iter().all(|name| text.contains(name)),
+        "{text}"
+    );
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
 fn bench_without_munks_has_none() {
     let text = succeeds(
         "bench --workload C,S100 --records 3k --operations 500 --no-munks --memory 16MiB --json"

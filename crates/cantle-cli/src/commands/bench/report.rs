@@ -408,10 +408,6 @@ impl Report {
             let per_scan = display::ratio(self.scans_munk, self.scans);
             facts.push(("scans", format!("{per_scan:.2} chunks read from munks by each, on average")));
         }
-        let hits = |hits: u64, misses: u64| match hits + misses {
-            0 => String::new(),
-            all => format!(" ({:.1} % hits)", display::ratio(hits * 100, all)),
-        };
         let Munks { munks, loads, evictions, rebalances, splits, flushes } = self.munks;
         facts.push((
             "munks",
@@ -431,16 +427,26 @@ impl Report {
         facts.push((
             "budget",
             format!(
-                "munks {}, rows {}{}, blocks {}{}, log indexes {}; {} moves",
+                "munks {}, rows {}, blocks {}, log indexes {}; {} moves",
                 part(memory.munk_bytes, memory.munk_limit_bytes),
                 part(memory.row_bytes, memory.row_limit_bytes),
-                hits(self.row_hits, self.row_misses),
                 part(memory.block_bytes, memory.block_limit_bytes),
-                hits(self.cache_hits, self.cache_misses),
                 display::bytes(memory.log_index_bytes),
                 display::count(memory.moves),
             ),
         ));
+        let caches: Vec<String> =
+            [("rows", self.row_hits, self.row_misses), ("blocks", self.cache_hits, self.cache_misses)]
+                .into_iter()
+                .filter(|(_, hits, misses)| hits + misses > 0)
+                .map(|(cache, hits, misses)| {
+                    let all = display::count(hits + misses);
+                    format!("{cache} {:.1} % of {all} looked for", display::ratio(hits * 100, hits + misses))
+                })
+                .collect();
+        if !caches.is_empty() {
+            facts.push(("cached", caches.join(", ")));
+        }
         facts
     }
 
@@ -506,7 +512,7 @@ impl Report {
         facts.extend(self.memory_facts());
         let slowest = self.stalls.slowest_interval_operations.map_or(String::new(), |operations| {
             let per_second = u64::from(operations) * (1000 / INTERVAL_MS);
-            format!("; slowest 100 ms at {} operations/s", display::count(per_second))
+            format!("; slowest 100 ms at {}/s", display::count(per_second))
         });
         let gap = match self.stalls.longest_gap_ms {
             0 => "no 100 ms without an operation".to_string(),
@@ -519,12 +525,12 @@ impl Report {
         facts.push((
             "causes",
             format!(
-                "{} writes delayed, {} in all; longest checkpoint {} since opening{}",
+                "{} writes delayed, {} in all; longest checkpoint so far {}{}",
                 display::count(self.stalls.write_delays),
                 display::nanoseconds(self.stalls.write_delay_ns),
                 display::nanoseconds(self.stalls.checkpoint_longest_ns),
                 self.stalls.bare_append.map_or(String::new(), |append| format!(
-                    "; longest bare append {}",
+                    ", bare append {}",
                     display::nanoseconds(append.max_ns)
                 )),
             ),
