@@ -145,11 +145,23 @@ mod sync {
 
 use models::Replacement;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 10_000;
-    builder.check(model);
+    // As many as loom tries: a model that it believes to have one schedule only proves nothing.
+    let schedules = Arc::new(AtomicUsize::new(0));
+    let count = schedules.clone();
+    builder.check(move || {
+        count.fetch_add(1, Relaxed);
+        model();
+    });
+    let schedules = schedules.load(Relaxed);
+    println!("{schedules} schedules");
+    assert!(schedules >= 20, "only {schedules} schedules");
 }
 
 #[test]

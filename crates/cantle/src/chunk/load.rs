@@ -130,9 +130,11 @@ impl Chunks {
         if let Some(behind) = behind {
             logs.push(Behind { segment: behind.segment.clone(), from: behind.from });
         }
-        for file in now.files[..newer].iter().rev() {
+        // What stands behind the log that was caught up with last is in the munk already.
+        let is_behind = |file: &FileRef| behind.is_some_and(|log| log.segment.file.id == file.file().id);
+        let unseen = now.files[..newer].iter().position(is_behind).unwrap_or(newer);
+        for file in now.files[..unseen].iter().rev() {
             match &file.source {
-                Source::Log(segment) if logs.iter().any(|log| log.segment.file.id == segment.file.id) => {}
                 Source::Log(segment) => logs.push(Behind { segment: segment.clone(), from: 0 }),
                 Source::Table(_) => return None,
             }
@@ -206,5 +208,69 @@ impl Chunks {
             chunk.munk.store(Some(Arc::new(clean)));
             self.context.counters.munk_rebalances.add(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::bloom;
+    use crate::options::{KeyspaceOptions, Options};
+    use crate::vfs::MemVfs;
+    use crate::{Db, WriteBatch};
+
+    fn open() -> (Db, Arc<Chunks>) {
+        let options = Options::new().default_keyspace(KeyspaceOptions::new().munks(false));
+        let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
+        let chunks = db.chunks_for_test();
+        (db, chunks)
+    }
+
+    /// What a get sees that found no munk just before there was one.
+    fn get_in_files(chunks: &Chunks, chunk: &Chunk, key: &[u8]) -> Option<Bytes> {
+        chunk.funk.load().get(&chunks.context, key, bloom::hash(key), u64::MAX).unwrap()
+    }
+
+    #[test]
+    fn a_get_that_missed_the_munk_sees_no_range_delete_without_the_put_behind_it() {
+        let (db, chunks) = open();
+        db.put("b", "1").unwrap();
+        let chunk = chunks.index.find(b"b");
+        assert!(chunks.load_munk(&chunk).unwrap());
+        for generation in ["2", "3"] {
+            let mut batch = WriteBatch::new();
+            batch.delete_range("a".."c").put("b", generation);
+            db.write(batch).unwrap();
+            let found = get_in_files(&chunks, &chunk, b"b");
+            assert!(found.is_some(), "a get saw a range delete without the put behind it");
+            assert_eq!(db.get("b").unwrap().as_deref(), Some(generation.as_bytes()));
+        }
+        chunks.evict_munk(&chunk);
+        assert_eq!(get_in_files(&chunks, &chunk, b"b").as_deref(), Some(&b"3"[..]));
+    }
+
+    #[test]
+    fn logs_that_were_caught_up_with_are_not_applied_again() {
+        let (_db, chunks) = open();
+        let chunk = chunks.index.find(b"");
+        let mut writer = chunk.writer.lock();
+        let mut segments = Vec::new();
+        let mut files = Vec::new();
+        for log in 0..3 {
+            // As after a failed append that could not be taken back.
+            writer.active = None;
+            chunks.ensure_active(&chunk, &mut writer).unwrap();
+            segments.push(writer.active.as_ref().unwrap().segment.clone());
+            if log == 0 {
+                files = chunk.funk.load().files.clone();
+            }
+        }
+        let behind = |log: usize| {
+            let behind = Behind { segment: segments[log].clone(), from: segments[log].len() };
+            let logs = chunks.logs_behind(&chunk, &writer, &files, Some(&behind)).unwrap();
+            logs.iter().map(|log| log.segment.file.id).collect::<Vec<_>>()
+        };
+        let ids: Vec<u64> = segments.iter().map(|segment| segment.file.id).collect();
+        assert_eq!([0, 1, 2].map(behind), [&ids[..], &ids[1..], &ids[2..]].map(<[u64]>::to_vec));
     }
 }

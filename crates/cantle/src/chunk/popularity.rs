@@ -16,6 +16,8 @@ const SCORE_MIN: u64 = 32;
 /// A chunk takes another's place if its score is greater by a quarter and this much: else two of about the same
 /// popularity would take turns.
 const SCORE_MARGIN: u64 = 16;
+/// By recency, a chunk takes another's place if that was accessed so many ticks earlier: about a third of a second.
+const TICKS_MARGIN: u64 = 16;
 /// Chunks loaded at a time.
 const LOADS_MAX: usize = 2;
 /// Chunks looked at in one turn.
@@ -24,8 +26,13 @@ const CHUNKS_PER_TURN: usize = 1024;
 const OVERHEAD_PERCENT: u64 = 112;
 
 /// Whether a chunk with this score takes the place of one with that.
-fn displaces(candidate: u64, resident: u64) -> bool {
-    candidate > resident + resident / 4 + SCORE_MARGIN
+fn displaces(policy: MunkPolicy, candidate: u64, resident: u64) -> bool {
+    candidate
+        > match policy {
+            MunkPolicy::Frequency => resident + resident / 4 + SCORE_MARGIN,
+            // Moments have no proportion: a quarter of one would be a quarter of the time that the store is open.
+            MunkPolicy::Recency => resident + TICKS_MARGIN,
+        }
 }
 
 impl Chunks {
@@ -96,6 +103,7 @@ impl Chunks {
         if taken() + needed <= limit {
             return true;
         }
+        let policy = self.context.options().munk_policy;
         let residents = self.residents();
         let mut gone = Vec::new();
         let mut freed = 0;
@@ -103,7 +111,7 @@ impl Chunks {
             if taken() + needed <= limit + freed {
                 break;
             }
-            if !displaces(score, resident_score) {
+            if !displaces(policy, score, resident_score) {
                 return false;
             }
             freed += chunk.munk.load().as_ref().map_or(0, |munk| munk.bytes());
@@ -187,8 +195,18 @@ mod tests {
 
     #[test]
     fn chunks_of_about_the_same_popularity_do_not_take_turns() {
+        let displaces = |candidate, resident| displaces(MunkPolicy::Frequency, candidate, resident);
         assert!(displaces(100, 0) && displaces(200, 100));
         assert!(!displaces(110, 100) && !displaces(1100, 1000));
         assert!(!displaces(SCORE_MARGIN, 0), "what is hardly read displaces nothing");
+    }
+
+    #[test]
+    fn by_recency_the_age_of_the_store_does_not_matter() {
+        let displaces = |candidate, resident| displaces(MunkPolicy::Recency, candidate, resident);
+        for opened_ticks in [0, 1_000, 10_000_000] {
+            assert!(displaces(opened_ticks + 200, opened_ticks + 100));
+            assert!(!displaces(opened_ticks + 101, opened_ticks + 100));
+        }
     }
 }

@@ -39,15 +39,8 @@ impl Chunks {
         let before = parent.funk.load_full();
         let newer = newer_files(&before, input);
         shares.count(&self.context, &newer, &spans)?;
-        // The first phase of the paper's munk split: the children share the parent's blocks.
         let boundaries: Vec<_> =
             spans[1..].iter().map(|span| span.start.clone().unwrap_or_default()).collect();
-        let munk = parent.munk.load_full();
-        let munks = munk.map(|munk| munk.split(&boundaries, room_for, self.is_needed()));
-        if munks.is_some() {
-            self.context.counters.munk_splits.add(1);
-        }
-        let mut munks = munks.into_iter().flatten();
         let mut children = Vec::with_capacity(pieces.len());
         for (index, (piece, span)) in pieces.iter().zip(spans).enumerate() {
             let part = |file: &FileRef, share_bytes: u64| {
@@ -61,7 +54,6 @@ impl Chunks {
             let kept_share = |file: &FileRef| (file.bytes() / pieces.len() as u64).max(1);
             files.extend(input.kept.iter().filter_map(|file| part(file, kept_share(file))));
             let child = Chunk::new(self.next_id(), span, Funk { files });
-            child.munk.store(munks.next().map(Arc::new));
             child.inherit(parent, pieces.len() as u64);
             child.note_version(parent.newest_version());
             children.push(Arc::new(child));
@@ -71,6 +63,15 @@ impl Chunks {
         self.context
             .manifest
             .append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
+        // Only now, as a munk that was split is not written any more. The first phase of the paper's munk split: the
+        // children share the parent's blocks.
+        if let Some(munk) = parent.munk.load_full() {
+            let munks = munk.split(&boundaries, room_for, self.is_needed());
+            for (child, munk) in children.iter().zip(munks) {
+                child.munk.store(Some(Arc::new(munk)));
+            }
+            self.context.counters.munk_splits.add(1);
+        }
         for child in &children {
             child.funk.load().files.iter().for_each(|file| file.file().retain());
         }

@@ -106,6 +106,8 @@ impl Chunks {
             let funk = chunk.funk.load_full();
             self.account(&funk.sizes(), &FunkSizes::default());
             self.release(&funk.files, &[]);
+            // Whoever still holds a handle of the keyspace must not keep others out of memory.
+            self.evict_munk(chunk);
         }
     }
 }

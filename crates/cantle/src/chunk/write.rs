@@ -382,6 +382,9 @@ impl Unit {
         let segment = active.segment.clone();
         let Some(memory) = segment.loaded().and_then(|parts| parts.memory.clone()) else { return };
         let munk = self.chunk.munk.load_full();
+        // A get that found no munk a moment ago may still search the log. Of single puts it may miss those that came
+        // since, but of a batch it must not see the range delete without the put behind it.
+        let notes = !self.ops.iter().any(|&op| ops[op].bounds.is_some());
         let (mut user_bytes, mut puts, mut outdated_bytes) = (0, 0, 0);
         for (&op, &place) in self.ops.iter().zip(&self.places) {
             let op = &ops[op];
@@ -399,7 +402,11 @@ impl Unit {
                     }
                 }
                 (None, Some(munk)) => {
-                    memory.note(&op.key, version, op.kind, place);
+                    if notes {
+                        memory.note(&op.key, version, op.kind, place);
+                    } else {
+                        memory.insert(&op.key, version, op.kind, place, cell.cloned());
+                    }
                     let content = Content { key: &op.key, version, kind: op.kind, value: &op.value };
                     let outdated = munk.insert(content, cell, chunks.is_needed());
                     outdated_bytes +=
