@@ -458,7 +458,7 @@ impl Report {
                 None => format!("{} to the device, none by the user", display::bytes(device.written_bytes)),
                 Some(ratio) => {
                     format!(
-                        "{ratio:.2} bytes per user byte by the kernel ({})",
+                        "{ratio:.2} per user byte by the kernel ({})",
                         display::bytes(device.written_bytes)
                     )
                 }
@@ -487,7 +487,7 @@ impl Report {
         facts.push((
             "store",
             format!(
-                "{} chunks, {} in tables, {} in logs; {} rebalances, {} splits, {} merges, {} checkpoints",
+                "{} chunks, {} tables, {} logs; {} rebalances, {} splits, {} merges, {} checkpoints",
                 display::count(self.store.chunks),
                 display::bytes(self.store.table_bytes),
                 display::bytes(self.store.log_bytes),
@@ -510,18 +510,19 @@ impl Report {
             facts.push(("gets from", shares.join(", ")));
         }
         facts.extend(self.memory_facts());
+        // Where there was a gap, the slowest 100 ms had no operation.
         let slowest = self.stalls.slowest_interval_operations.map_or(String::new(), |operations| {
             let per_second = u64::from(operations) * (1000 / INTERVAL_MS);
             format!("; slowest 100 ms at {}/s", display::count(per_second))
         });
-        let gap = match self.stalls.longest_gap_ms {
-            0 => "no 100 ms without an operation".to_string(),
-            ms => format!("{ms} ms without an operation"),
+        let pace = match self.stalls.longest_gap_ms {
+            0 => slowest,
+            ms => format!("; {ms} ms without an operation"),
         };
         let longest = display::nanoseconds(self.stalls.longest_operation_ns);
         let operation = self.stalls.longest_operation.unwrap_or("operation");
         let at = display::duration(Duration::from_secs_f64(self.stalls.longest_operation_at_s));
-        facts.push(("stalls", format!("longest {operation} {longest}, {at} in; {gap}{slowest}")));
+        facts.push(("stalls", format!("longest {operation} {longest}, {at} in{pace}")));
         facts.push((
             "causes",
             format!(
