@@ -427,26 +427,24 @@ impl Report {
         facts.push((
             "budget",
             format!(
-                "munks {}, rows {}, blocks {}, log indexes {}; {} moves",
+                "munks {}, rows {}, blocks {}; {} moves",
                 part(memory.munk_bytes, memory.munk_limit_bytes),
                 part(memory.row_bytes, memory.row_limit_bytes),
                 part(memory.block_bytes, memory.block_limit_bytes),
-                display::bytes(memory.log_index_bytes),
                 display::count(memory.moves),
             ),
         ));
-        let caches: Vec<String> =
+        let mut cached = format!("log indexes of {}", display::bytes(memory.log_index_bytes));
+        for (cache, hits, misses) in
             [("rows", self.row_hits, self.row_misses), ("blocks", self.cache_hits, self.cache_misses)]
-                .into_iter()
-                .filter(|(_, hits, misses)| hits + misses > 0)
-                .map(|(cache, hits, misses)| {
-                    let all = display::count(hits + misses);
-                    format!("{cache} {:.1} % of {all} looked for", display::ratio(hits * 100, hits + misses))
-                })
-                .collect();
-        if !caches.is_empty() {
-            facts.push(("cached", caches.join(", ")));
+        {
+            if hits + misses > 0 {
+                let percent = display::ratio(hits * 100, hits + misses);
+                let all = display::count(hits + misses);
+                cached.push_str(&format!("; {cache} hit {percent:.1} % of {all}"));
+            }
         }
+        facts.push(("cached", cached));
         facts
     }
 
@@ -526,7 +524,7 @@ impl Report {
         facts.push((
             "causes",
             format!(
-                "{} writes delayed, {} in all; longest checkpoint so far {}{}",
+                "{} writes delayed, {} in all; longest checkpoint {}{}",
                 display::count(self.stalls.write_delays),
                 display::nanoseconds(self.stalls.write_delay_ns),
                 display::nanoseconds(self.stalls.checkpoint_longest_ns),
