@@ -209,6 +209,9 @@ fn after_eviction_and_reopening_everything_is_in_the_files() {
         // More popular than those before.
         get(&db, round * 500 / 7 * 7 + 50, 500 << round);
         load(&db, round * 500 / 7 * 7 + 50);
+        // Through the munk.
+        db.put(key(round * 500 / 7 * 7 + 50), [round as u8; 300]).unwrap();
+        get(&db, round * 500 / 7 * 7 + 50, 10);
     }
     let stats = stats(&db);
     assert!(stats.munk_loads > 2 && stats.gets_served.munk > 0, "{stats:?}");
