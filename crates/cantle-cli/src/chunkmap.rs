@@ -2,8 +2,8 @@
 //!
 //! One line stands for one chunk, or for several neighbours where there are more chunks than lines. Accesses are
 //! skewed by nature, so heat is drawn in powers of two: on a linear scale one hot chunk makes all others look
-//! untouched. A store counts accesses while it is open: where there were none, no heat is drawn. Nothing is
-//! printed here: what [`Keyspace::chunks`](cantle::Keyspace::chunks) returned becomes a text.
+//! untouched. A store counts accesses while it is open: where there were none, no heat is drawn, and where no chunk is
+//! in memory, no munks. Nothing is printed here: what [`Keyspace::chunks`](cantle::Keyspace::chunks) returned becomes a text.
 
 use crate::output::{human_bytes, human_count, terminal_columns};
 use cantle::ChunkInfo;
@@ -38,6 +38,7 @@ struct Chunk<'a> {
     garbage_bytes: u64,
     tables: u64,
     segments: u64,
+    munk_bytes: u64,
     heat: f64,
 }
 
@@ -50,6 +51,7 @@ impl<'a> From<&'a ChunkInfo> for Chunk<'a> {
             garbage_bytes: info.garbage_bytes,
             tables: info.tables.into(),
             segments: info.segments.into(),
+            munk_bytes: info.munk_bytes,
             heat: info.heat,
         }
     }
@@ -61,8 +63,15 @@ struct Group<'a> {
     chunks: usize,
     table_bytes: u64,
     log_bytes: u64,
+    /// Chunks in memory.
+    munks: usize,
     heat: f64,
 }
+
+/// All chunks of a line are in memory; some of them are.
+const MUNK_ALL: char = '●';
+const MUNK_SOME: char = '◐';
+const MUNK_COLOR: u8 = 118;
 
 const HEAT: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// From cold to hot, of the terminal's 256 colours.
@@ -87,9 +96,10 @@ fn draw_chunks(chunks: &[Chunk<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> Str
     let labels: Vec<String> = groups.iter().map(|group| label(group, &show)).collect();
     let label_width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).max(8);
     let label_width = label_width.min(canvas.width / 2).min(48);
-    // The sizes and the gaps take 24 columns beside the label and the bar, heat another 6.
+    // The sizes and the gaps take 24 columns beside the label and the bar, heat and munks another 6 each.
     let is_warm = hottest > 0.0;
-    let beside = label_width + 24 + if is_warm { 6 } else { 0 };
+    let munks: usize = groups.iter().map(|group| group.munks).sum();
+    let beside = label_width + 24 + if is_warm { 6 } else { 0 } + if munks > 0 { 6 } else { 0 };
     let bar_width = canvas.width.saturating_sub(beside).clamp(BAR_COLUMNS_MIN, BAR_COLUMNS_MAX);
 
     let mut text = String::new();
@@ -99,9 +109,10 @@ fn draw_chunks(chunks: &[Chunk<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> Str
         text.push('\n');
     };
     line(format_args!(
-        "{:label_width$}  {}{:bar_width$}  {:>9}  {:>9}",
+        "{:label_width$}  {}{}{:bar_width$}  {:>9}  {:>9}",
         "from key",
         if is_warm { "heat  " } else { "" },
+        if munks > 0 { "munk  " } else { "" },
         "tables █ and logs ░",
         "tables",
         "logs"
@@ -119,10 +130,16 @@ fn draw_chunks(chunks: &[Chunk<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> Str
             Some(step) => paint(canvas, HEAT_COLORS[step], &HEAT[step].to_string()),
             None => " ".into(),
         };
+        let munk = match group.munks {
+            0 => " ".into(),
+            some if some < group.chunks => paint(canvas, MUNK_COLOR, &MUNK_SOME.to_string()),
+            _ => paint(canvas, MUNK_COLOR, &MUNK_ALL.to_string()),
+        };
         line(format_args!(
-            "{:label_width$}  {}{}{}{:blank$}  {:>9}  {:>9}",
+            "{:label_width$}  {}{}{}{}{:blank$}  {:>9}  {:>9}",
             fit(label, label_width),
             if is_warm { format!(" {heat}    ") } else { String::new() },
+            if munks > 0 { format!(" {munk}    ") } else { String::new() },
             paint(canvas, TABLE_COLOR, &"█".repeat(table)),
             paint(canvas, LOG_COLOR, &"░".repeat(log)),
             "",
@@ -140,6 +157,14 @@ fn draw_chunks(chunks: &[Chunk<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> Str
         human_count(sum(|chunk| chunk.segments)),
         human_bytes(sum(|chunk| chunk.garbage_bytes)),
     ));
+    if munks > 0 {
+        let shared = if groups.len() < chunks.len() { ", ◐ some of a line" } else { "" };
+        line(format_args!(
+            "{} of them in memory (●{shared}), with munks of {}",
+            human_count(munks as u64),
+            human_bytes(sum(|chunk| chunk.munk_bytes)),
+        ));
+    }
     text
 }
 
@@ -164,6 +189,7 @@ fn group<'a>(chunks: &[Chunk<'a>], lines_max: usize) -> Vec<Group<'a>> {
                 chunks: part.len(),
                 table_bytes: part.iter().map(|chunk| chunk.table_bytes).sum(),
                 log_bytes: part.iter().map(|chunk| chunk.log_bytes).sum(),
+                munks: part.iter().filter(|chunk| chunk.munk_bytes > 0).count(),
                 heat: part.iter().map(|chunk| chunk.heat).fold(0.0, f64::max),
             }
         })
@@ -201,7 +227,7 @@ mod tests {
     }
 
     fn chunk(start: &[u8], table_bytes: u64, log_bytes: u64, heat: f64) -> Chunk<'_> {
-        Chunk { start, table_bytes, log_bytes, garbage_bytes: 0, tables: 1, segments: 1, heat }
+        Chunk { start, table_bytes, log_bytes, garbage_bytes: 0, tables: 1, segments: 1, munk_bytes: 0, heat }
     }
 
     #[test]
@@ -244,6 +270,22 @@ mod tests {
         assert!(warm.contains("heat"), "{warm}");
         let widths = |text: &str| text.lines().next().map_or(0, |line| line.chars().count());
         assert_eq!((widths(&cold), widths(&warm)), (60, 60));
+    }
+
+    #[test]
+    fn chunks_in_memory_are_marked_and_explained() {
+        let mut chunks = [chunk(b"", 1, 1, 0.0), chunk(b"a", 1, 1, 0.0), chunk(b"b", 1, 1, 0.0)];
+        let canvas = Canvas { width: 60, lines_max: 10, color: false };
+        assert!(!draw_chunks(&chunks, canvas, show).contains("munk"));
+        chunks[1].munk_bytes = 1_500_000;
+        let drawing = draw_chunks(&chunks, canvas, show);
+        let lines: Vec<&str> = drawing.lines().collect();
+        assert!(lines[0].contains("munk") && lines[2].contains('●'), "{drawing}");
+        assert!(!lines[1].contains('●') && !lines[3].contains('●'), "{drawing}");
+        assert_eq!(lines[5], "1 of them in memory (●), with munks of 1.5 MB");
+        assert!(lines[..4].iter().all(|line| line.chars().count() == 60), "{drawing}");
+        let shared = draw_chunks(&chunks, Canvas { lines_max: 1, ..canvas }, show);
+        assert!(shared.contains('◐') && shared.contains("some of a line"), "{shared}");
     }
 
     #[test]

@@ -22,7 +22,21 @@ mod tuning;
 use clap::Parser;
 use std::process::ExitCode;
 
+/// Caches are filled by one thread and emptied by another. With a heap for each, as glibc has them, free memory of one
+/// is of no use to the others: some 30 MB more stay resident under a budget of 80 MiB.
+#[cfg(target_env = "gnu")]
+#[expect(unsafe_code, reason = "a setting of the allocator, before there are threads")]
+fn share_heaps() {
+    const HEAPS: i32 = 2;
+    // SAFETY: sets a number.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, HEAPS) };
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn share_heaps() {}
+
 fn main() -> ExitCode {
+    share_heaps();
     let outcome = commands::Cli::parse().command.run();
     if let Err(failure) = &outcome
         && let Some(message) = failure.message()

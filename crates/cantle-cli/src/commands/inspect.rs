@@ -8,7 +8,7 @@ use crate::schema::ValueForm;
 use crate::store::{Access, KeyArgs, StoreArgs};
 use clap::Args;
 
-/// Draw the chunk map: chunks in key order, their tables, logs and heat
+/// Draw the chunk map: chunks in key order, their tables, logs, heat and munks
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Inspect {

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 /// Print a store's counters and sizes
 ///
 /// Of all keyspaces, or of the one named. Counters count from the opening of the store, which is this command's
-/// own.
+/// own; the table leaves out those at zero.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Stats {
@@ -115,9 +115,9 @@ fn text(stats: &Map<String, Value>) -> String {
         let _ = writeln!(text, "{title}");
         for Figure { name, value } in figures(object) {
             let shown = match value {
-                Number::Count(bytes) if name.contains("bytes") || name.starts_with("memory_") => {
-                    human_bytes(bytes)
-                }
+                // What has not happened yet needs no line.
+                Number::Count(0) if !GAUGES.contains(&name.as_str()) => continue,
+                Number::Count(bytes) if name.contains("bytes") || is_memory(&name) => human_bytes(bytes),
                 Number::Count(count) => human_count(count),
                 Number::Seconds(seconds) => format!("{:.3} ms", seconds * 1e3),
             };
@@ -135,7 +135,7 @@ fn text(stats: &Map<String, Value>) -> String {
 }
 
 /// Figures that can go down; all others count up from the opening of the store.
-const GAUGES: [&str; 12] = [
+const GAUGES: [&str; 21] = [
     "version",
     "epoch",
     "open_snapshots",
@@ -148,7 +148,21 @@ const GAUGES: [&str; 12] = [
     "log_bytes",
     "held_bytes",
     "live_bytes",
+    "munks",
+    "munk_bytes",
+    "memory_munk_limit",
+    "memory_munks",
+    "memory_row_limit",
+    "memory_rows",
+    "memory_block_limit",
+    "memory_blocks",
+    "memory_log_indexes",
 ];
+
+/// Figures of memory that are bytes, though their names do not say so.
+fn is_memory(name: &str) -> bool {
+    name.starts_with("memory_") && GAUGES.contains(&name)
+}
 
 fn prometheus(stats: &Map<String, Value>) -> String {
     let mut text = String::new();
@@ -196,7 +210,7 @@ mod tests {
         let json = r#"{"keyspaces":[
             {"name":"a\"b","chunks":3,"gets":7,"gets_served":{"table":5}},
             {"name":"c","chunks":4,"gets":0,"gets_served":{"table":0}}],
-            "disk_bytes":1500,"checkpoints":2,"write_delay_total":{"secs":1,"nanos":500000000},
+            "disk_bytes":1500,"memory":{"munk_limit":2000,"rows":0,"moves":3,"row_hits":0},"checkpoints":2,"write_delay_total":{"secs":1,"nanos":500000000},
             "open_time":{"secs":0,"nanos":2000000},"read_only":null}"#;
         serde_json::from_str(json).unwrap()
     }
@@ -207,6 +221,14 @@ mod tests {
             prometheus(&sample()),
             r#"# TYPE cantle_disk_bytes gauge
 cantle_disk_bytes 1500
+# TYPE cantle_memory_munk_limit gauge
+cantle_memory_munk_limit 2000
+# TYPE cantle_memory_rows gauge
+cantle_memory_rows 0
+# TYPE cantle_memory_moves_total counter
+cantle_memory_moves_total 3
+# TYPE cantle_memory_row_hits_total counter
+cantle_memory_row_hits_total 0
 # TYPE cantle_checkpoints_total counter
 cantle_checkpoints_total 2
 # TYPE cantle_write_delay_seconds_total counter
@@ -231,5 +253,10 @@ cantle_keyspace_gets_served_table_total{keyspace="c"} 0
         let text = text(&sample());
         assert!(text.contains("disk bytes") && text.contains("1.5 kB"), "{text}");
         assert!(text.contains("2.000 ms") && text.contains("keyspace c"), "{text}");
+        let line = |name: &str| text.lines().find(|line| line.trim().starts_with(name)).map(str::trim_end);
+        assert!(line("memory munk limit").is_some_and(|line| line.ends_with(" 2.0 kB")), "{text}");
+        assert!(line("memory rows").is_some_and(|line| line.ends_with(" 0 B")), "{text}");
+        assert!(line("memory moves").is_some_and(|line| line.ends_with(" 3")), "{text}");
+        assert_eq!(line("memory row hits"), None, "counters at zero are left out");
     }
 }

@@ -4,6 +4,7 @@
 //! Shared by `cantle bench` and `cantle tour`. Nothing here knows a workload; everything that is specific to
 //! Linux (`/proc`) answers `None` elsewhere instead of failing.
 
+pub(crate) mod device;
 pub(crate) mod disk;
 pub(crate) mod display;
 pub(crate) mod generator;

@@ -1,4 +1,6 @@
-//! Sizes as people type them: `64MiB`, `1.5g`, `4096`.
+//! Sizes and times as people type them: `64MiB`, `1.5g`, `4096`; `10m`, `1.5s`, `20ms`.
+
+use std::time::Duration;
 
 /// Parses a number of bytes with an optional unit: `k`, `m`, `g`, `t` and their `kb`, `kib` forms, in either
 /// case, all in powers of 1024, as memory is counted.
@@ -30,9 +32,27 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
+/// Parses a time: a number with `ms`, `s`, `m` or `h`; seconds without.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no time: give a number with ms, s, m or h, as in 10m");
+    let text = text.trim();
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let seconds = match unit.trim() {
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    let number = number.parse::<f64>().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::parse_size;
+    use super::{parse_duration, parse_size};
+    use std::time::Duration;
 
     #[test]
     fn sizes_are_read_with_and_without_units() {
@@ -53,6 +73,17 @@ mod tests {
     fn what_is_no_size_is_refused_with_an_example() {
         for text in ["", "x", "-1", "1.2.3", "12 parsecs", "99999999999999999999", "20000000000g", "1e3"] {
             assert!(parse_size(text).unwrap_err().contains("256MiB"), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_with_and_without_units() {
+        let cases = [("10m", 600_000), ("1.5s", 1500), ("20ms", 20), ("3", 3000), ("1 h", 3_600_000)];
+        for (text, ms) in cases {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "s", "1d", "-1s", "1..5s", "99999999999999999999h"] {
+            assert!(parse_duration(text).is_err(), "{text}");
         }
     }
 }

@@ -31,6 +31,16 @@ const GAIN_MIN: f64 = 0.01;
 const TRIAL: Duration = Duration::from_millis(1000);
 const TRIAL_READS: u64 = 4096;
 
+/// Of a small budget more is for blocks: without the filters and indexes of tables every read is a long one.
+const BLOCK_BYTES_FIRST: u64 = 8 << 20;
+
+/// What munks, rows and blocks begin with.
+fn first_parts(total_bytes: u64) -> [u64; 3] {
+    let [munks, rows, blocks] = FIRST_PERCENTS.map(|percent| total_bytes / 100 * percent);
+    let more = BLOCK_BYTES_FIRST.min(total_bytes / 100 * 40).saturating_sub(blocks);
+    [munks - more, rows, blocks + more]
+}
+
 /// What a read costs by how it was served, about in microseconds. Memory is the unit of comparison and costs none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cost {
@@ -67,8 +77,9 @@ struct Trial {
 
 impl Budget {
     pub(crate) fn new(total_bytes: u64) -> Self {
-        let [munks, rows, blocks] = FIRST_PERCENTS.map(|percent| total_bytes / 100 * percent);
-        let first = FIRST_PERCENTS.map(|percent| percent as f64 / SHARED_PERCENT as f64);
+        let [munks, rows, blocks] = first_parts(total_bytes);
+        let shared = (munks + rows + blocks).max(1) as f64;
+        let first = [munks, rows, blocks].map(|part| part as f64 / shared);
         Self {
             total_bytes,
             blocks: BlockCache::new(blocks),

@@ -3,10 +3,12 @@
 use super::records::{RECORDS_MAX, VALUE_BYTES};
 use super::workload::Workload;
 use crate::measure::generator::Distribution;
-use crate::measure::size::parse_size;
+use crate::measure::size::{parse_duration, parse_size};
 use crate::tuning::Tuning;
-use cantle::Options;
+use cantle::{MunkPolicy, Options};
+use serde::Serialize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Measure this machine with the workloads of the papers
 ///
@@ -19,7 +21,9 @@ use std::path::PathBuf;
   cantle bench --workload P --distribution uniform,zipf-composite --overwrites 10
   cantle bench --workload A,C,E100 --records 10m --memory 1GiB --threads 8 --json
   cantle bench --workload insert-random --records 5m        an insert-only load
+  cantle bench --workload A --duration 10m --memory 200MiB  the longest stalls of a long run
   cantle bench --open --records 5m                          how fast a killed store opens
+  cantle bench --reference                                  beside maps in memory and bare appends
   cantle bench --smoke                                      everything, tiny; checks what it reads")]
 pub(crate) struct Args {
     /// Workloads to run one after the other on the same store, separated by commas
@@ -37,6 +41,13 @@ pub(crate) struct Args {
     /// Operations of each workload [default: as many as records]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) operations: Option<u64>,
+
+    /// Run each workload so long, and measure bare appends beside it; see its longest stalls
+    ///
+    /// With data of four times the memory budget, this is how long a write can take. The appends tell a slow
+    /// device from a slow store.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["operations", "overwrites", "smoke", "open", "reference"])]
+    pub(crate) duration: Option<Duration>,
 
     /// In workload P and before --open: N times as many puts as records
     #[arg(long, value_name = "N", conflicts_with = "operations")]
@@ -65,6 +76,18 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) no_log_index: bool,
 
+    /// Keep no chunks in memory
+    #[arg(long)]
+    pub(crate) no_munks: bool,
+
+    /// Cache no single rows
+    #[arg(long)]
+    pub(crate) no_row_cache: bool,
+
+    /// Which chunks are kept in memory: those accessed most, or last
+    #[arg(long, value_enum, default_value_t = Policy::Frequency)]
+    pub(crate) munk_policy: Policy,
+
     /// Where to put the store, in a new directory of its own [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
@@ -85,6 +108,22 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["open", "operations", "overwrites", "keep"])]
     pub(crate) smoke: bool,
 
+    /// Measure gets, scans and puts beside maps in memory and bare appends, in turns, on the same operations
+    ///
+    /// C beside a BTreeMap under a lock and a lock-free skip list, S100 beside the same, P beside appends of the
+    /// same records to 100 files. Other workloads are left out, and E100 stands for S100. Defaults are 2GiB of
+    /// memory, 2 threads and 3,000,000 puts.
+    #[arg(long, conflicts_with_all = ["smoke", "open", "overwrites", "warmup"])]
+    pub(crate) reference: bool,
+
+    /// Rounds of --reference; in each, every side has its turn
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) rounds: u64,
+
+    /// How long a turn of gets or scans is in --reference
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    pub(crate) turn: Duration,
+
     /// Measure how long a store takes to open after the process that wrote it was killed
     #[arg(long)]
     pub(crate) open: bool,
@@ -94,10 +133,35 @@ pub(crate) struct Args {
     pub(crate) open_child: Option<PathBuf>,
 }
 
+/// The choice of chunks as an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Policy {
+    /// Those that are accessed most
+    Frequency,
+    /// Those that were accessed last
+    Recency,
+}
+
+impl Policy {
+    fn munk_policy(self) -> MunkPolicy {
+        match self {
+            Self::Frequency => MunkPolicy::Frequency,
+            Self::Recency => MunkPolicy::Recency,
+        }
+    }
+}
+
 impl Args {
     /// The options that the store is opened with.
     pub(crate) fn store_options(&self) -> Options {
-        let mut keyspace = self.tuning.keyspace_options().log_index(!self.no_log_index);
+        let mut keyspace = self
+            .tuning
+            .keyspace_options()
+            .log_index(!self.no_log_index)
+            .munks(!self.no_munks)
+            .munk_policy(self.munk_policy.munk_policy())
+            .row_cache(!self.no_row_cache);
         if let Some(bytes) = self.log_bytes {
             keyspace = keyspace.log_bytes(bytes);
         }
@@ -205,6 +269,10 @@ mod tests {
             "--threads 0",
             "--smoke --open",
             "--operations 5 --overwrites 5",
+            "--operations 5 --duration 5s",
+            "--duration soon",
+            "--munk-policy none",
+            "--rounds 0",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

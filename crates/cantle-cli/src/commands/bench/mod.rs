@@ -2,13 +2,15 @@
 //!
 //! A run makes one new store in a directory of its own, loads it in key order, syncs, and measures one phase
 //! for each distribution and workload on it. `--smoke` does all of it at a tiny size and checks what it reads;
-//! `--open` measures how fast a store opens whose writer was killed.
+//! `--open` measures how fast a store opens whose writer was killed; `--reference` measures the store beside maps in
+//! memory and bare appends.
 
 mod args;
 mod open;
 mod phase;
 mod population;
 mod records;
+mod reference;
 mod report;
 mod smoke;
 mod workload;
@@ -37,6 +39,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
     let sound = if args.smoke {
         smoke::run(&args)?
+    } else if args.reference {
+        reference::run(&args)?
     } else if args.open {
         open::run(&args)?
     } else {
@@ -123,7 +127,12 @@ impl<'a> Bench<'a> {
         self.phases += 1;
         let args = self.args;
         let existing = self.population.existing();
-        let operations = args.operation_count(workload);
+        let duration = args.duration.filter(|_| !workload.is_insert());
+        // Time runs out before the record numbers do: of ten digits not even a thousand hours insert half.
+        let operations = match duration {
+            Some(_) => records::RECORDS_MAX / 2,
+            None => args.operation_count(workload),
+        };
         if existing + operations > records::RECORDS_MAX {
             return Err(Failure::Usage("the record numbers of this run have more than ten digits".into()));
         }
@@ -143,6 +152,7 @@ impl<'a> Bench<'a> {
             population: &self.population,
             values: &self.values,
             operations,
+            duration,
             threads: args.thread_count(),
             seed: Random::stream(args.seed, self.phases).bits(),
             title: workload.name().to_string(),

@@ -8,6 +8,7 @@ use super::population::Population;
 use super::records::{self, RECORD_BYTES, VALUE_BYTES, Values};
 use super::workload::{Operation, Workload};
 use crate::failure::{Failure, Outcome as Fallible};
+use crate::measure::device::Probe;
 use crate::measure::disk::{self, SpaceSampler};
 use crate::measure::failed;
 use crate::measure::generator::{Chooser, Permutation, Random};
@@ -42,8 +43,10 @@ pub(crate) struct Phase<'a> {
     pub(crate) population: &'a Population,
     /// Makes values.
     pub(crate) values: &'a Values,
-    /// Operations altogether.
+    /// Operations altogether, at most.
     pub(crate) operations: u64,
+    /// When to end before that; bare appends are measured beside it then.
+    pub(crate) duration: Option<Duration>,
     /// Threads.
     pub(crate) threads: usize,
     /// Seed of this phase's random streams.
@@ -60,6 +63,10 @@ pub(crate) struct Outcome {
     pub(crate) operations: u64,
     /// Latencies in the order of [`Operation::NAMES`].
     pub(crate) latencies: Vec<Latencies>,
+    /// How long the longest operation took, and when it ended.
+    pub(crate) longest: (Duration, Duration),
+    /// Appends without a store, beside a phase that has a duration.
+    pub(crate) bare_append: Option<Latencies>,
     /// All threads' operations over time.
     pub(crate) timeline: Timeline,
     /// Bytes of keys and values written.
@@ -93,6 +100,7 @@ pub(crate) struct Outcome {
 /// What one worker counted.
 struct Tally {
     latencies: Vec<Latencies>,
+    longest: (Duration, Duration),
     timeline: Timeline,
     /// From the phase's start to the end of this worker's last operation.
     took: Duration,
@@ -109,6 +117,7 @@ impl Tally {
         let latencies = Operation::NAMES.iter().map(|_| Latencies::new()).collect::<Result<_, _>>();
         Ok(Self {
             latencies: latencies.map_err(|error| Failure::Failed(error.to_string()))?,
+            longest: (Duration::ZERO, Duration::ZERO),
             timeline: Timeline::default(),
             took: Duration::ZERO,
             operations: 0,
@@ -124,6 +133,7 @@ impl Tally {
         for (sum, latencies) in self.latencies.iter_mut().zip(&other.latencies) {
             sum.add(latencies).map_err(|error| Failure::Failed(error.to_string()))?;
         }
+        self.longest = self.longest.max(other.longest);
         self.timeline.add(&other.timeline);
         self.took = self.took.max(other.took);
         self.operations += other.operations;
@@ -141,7 +151,15 @@ impl Phase<'_> {
     pub(crate) fn run(&self) -> Fallible<Outcome> {
         let (done, any_failed) = (AtomicU64::new(0), AtomicBool::new(false));
         let stats_before = self.db.stats();
-        let mut progress = Progress::new(&self.title, Some(self.operations));
+        let total = self.duration.map_or(self.operations, |duration| duration.as_millis() as u64);
+        let mut progress = Progress::new(&self.title, Some(total));
+        let probe = match (self.duration, self.dir.parent()) {
+            (Some(_), Some(parent)) => {
+                let started = Probe::start(parent, RECORD_BYTES as usize);
+                Some(started.map_err(failed("create a file in", parent))?)
+            }
+            _ => None,
+        };
         let peak_is_of_phase = process::reset_peak_resident();
         let device_before = DeviceBytes::now();
         let first_insert = self.population.existing();
@@ -164,7 +182,11 @@ impl Phase<'_> {
             while !workers.iter().all(|worker| worker.is_finished()) {
                 std::thread::sleep(TICK);
                 let now = Instant::now();
-                progress.at(done.load(Ordering::Relaxed));
+                let operations = done.load(Ordering::Relaxed);
+                match self.duration {
+                    Some(_) => progress.set(operations, ((now - start).as_millis() as u64).min(total)),
+                    None => progress.at(operations),
+                }
                 if space.is_due(now) {
                     // A listing that fails while files come and go is repeated at the next tick.
                     if let Ok(bytes) = disk::allocated_bytes(self.dir) {
@@ -179,6 +201,8 @@ impl Phase<'_> {
                 })
                 .collect::<Result<Vec<_>, _>>()
         })?;
+        let bare_append =
+            probe.map(Probe::finish).transpose().map_err(|error| Failure::Failed(error.to_string()))?;
         let sync_started = Instant::now();
         self.db.sync()?;
         let sync_took = sync_started.elapsed();
@@ -195,6 +219,8 @@ impl Phase<'_> {
             took: sum.took,
             operations: sum.operations,
             latencies: sum.latencies,
+            longest: sum.longest,
+            bare_append,
             timeline: sum.timeline,
             user_bytes_written: sum.written,
             user_bytes_read: sum.read,
@@ -253,6 +279,7 @@ impl Phase<'_> {
             }
             tally.latencies[operation.index()].record(ended - begun);
             tally.took = ended - start;
+            tally.longest = tally.longest.max((ended - begun, tally.took));
             tally.timeline.record(tally.took);
             tally.operations += 1;
             if number % REPORT_EVERY == 0 || number == share {
@@ -260,6 +287,9 @@ impl Phase<'_> {
                 if any_failed.load(Ordering::Relaxed) {
                     break;
                 }
+            }
+            if self.duration.is_some_and(|duration| tally.took >= duration) {
+                break;
             }
         }
         Ok(tally)
@@ -318,19 +348,31 @@ impl Phase<'_> {
 /// Puts the records `0..records` in key order by one thread, then syncs: the start of every YCSB experiment.
 /// Returns how long it took.
 pub(crate) fn load(db: &Db, values: &Values, records: u64, seed: u64) -> Fallible<Duration> {
-    let mut progress = Progress::new("load", Some(records));
+    let start = Instant::now();
+    each_record("load", values, records, seed, |key, value| Ok(db.put(key, value)?))?;
+    db.sync()?;
+    Ok(start.elapsed())
+}
+
+/// Hands the records `0..records` to `put`, in key order. The same seed gives the same values.
+pub(crate) fn each_record(
+    title: &str,
+    values: &Values,
+    records: u64,
+    seed: u64,
+    mut put: impl FnMut(&[u8], &[u8]) -> Fallible,
+) -> Fallible {
+    let mut progress = Progress::new(title, Some(records));
     let mut random = Random::stream(seed, u64::MAX - 1);
     let mut value = [0; VALUE_BYTES];
-    let start = Instant::now();
     for record in 0..records {
         values.fill(&mut value, record, &mut random);
-        db.put(records::key(record), value)?;
+        put(&records::key(record), &value)?;
         if record % 256 == 0 {
             progress.at(record);
         }
     }
-    db.sync()?;
-    Ok(start.elapsed())
+    Ok(())
 }
 
 /// Reads `operations` records, to fill caches before something is measured.

@@ -1,12 +1,12 @@
 //! What is printed of one phase, for machines and for people.
 
-use super::args::Args;
+use super::args::{Args, Policy};
 use super::phase::Outcome;
 use super::records::{KEY_BYTES, VALUE_BYTES};
 use super::workload::{Operation, Workload};
 use crate::measure::display::{self, Align, Table};
 use crate::measure::generator::Distribution;
-use crate::measure::latency::Percentiles;
+use crate::measure::latency::{DECADES, Latencies, Percentiles};
 use crate::measure::process;
 use crate::measure::timeline::INTERVAL_MS;
 use crate::tuning::compression_name;
@@ -40,8 +40,15 @@ pub(crate) struct Report {
     gets_served: Map<String, Value>,
     filter_skips: u64,
     filter_false_positives: u64,
+    /// Chunks that scans read, those among them from munks.
+    scans: u64,
+    scans_munk: u64,
+    row_hits: u64,
+    row_misses: u64,
     cache_hits: u64,
     cache_misses: u64,
+    munks: Munks,
+    memory: Memory,
     stalls: Stalls,
     peak_resident_bytes: Option<u64>,
     peak_resident_is_of_phase: bool,
@@ -52,8 +59,9 @@ pub(crate) struct Report {
     wrong: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct Parameters {
+/// What a run was asked for, and where it ran.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Parameters {
     records: u64,
     threads: usize,
     theta: f64,
@@ -66,6 +74,9 @@ struct Parameters {
     chunk_bytes: Option<u64>,
     log_bytes: Option<u64>,
     log_index: bool,
+    munks: bool,
+    munk_policy: Policy,
+    row_cache: bool,
     warmup: u64,
     seed: u64,
     cantle_version: &'static str,
@@ -98,6 +109,30 @@ struct StoreWrites {
     held_bytes: u64,
 }
 
+/// Chunks in memory at the end, and what was done with them.
+#[derive(Debug, Serialize)]
+struct Munks {
+    munks: u64,
+    loads: u64,
+    evictions: u64,
+    rebalances: u64,
+    splits: u64,
+    flushes: u64,
+}
+
+/// How the budget is divided at the end, and how often that changed.
+#[derive(Debug, Serialize)]
+struct Memory {
+    munk_bytes: u64,
+    munk_limit_bytes: u64,
+    row_bytes: u64,
+    row_limit_bytes: u64,
+    block_bytes: u64,
+    block_limit_bytes: u64,
+    log_index_bytes: u64,
+    moves: u64,
+}
+
 /// Bytes on disk per live user byte.
 #[derive(Debug, Serialize)]
 struct Space {
@@ -111,12 +146,20 @@ struct Space {
 #[derive(Debug, Serialize)]
 struct Stalls {
     longest_operation_ns: u64,
+    /// Which it was, and when it ended.
+    longest_operation: Option<&'static str>,
+    longest_operation_at_s: f64,
     /// The longest time in which no thread finished an operation, in steps of 100 ms.
     longest_gap_ms: u64,
     /// The fewest operations finished in any 100 ms.
     slowest_interval_operations: Option<u32>,
     write_delays: u64,
     write_delay_ns: u64,
+    /// Since the store was opened.
+    checkpoint_longest_ns: u64,
+    /// Appends of a record's length to a file of their own, one now and then, without a store (`--duration`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bare_append: Option<Percentiles>,
 }
 
 /// The parameters that all phases of one run share.
@@ -129,18 +172,48 @@ pub(crate) struct Run<'a> {
     pub(crate) threads: usize,
 }
 
-fn per(part: u64, whole: u64) -> Option<f64> {
+impl Parameters {
+    /// Of a run.
+    pub(crate) fn new(run: &Run<'_>) -> Self {
+        let args = run.args;
+        Self {
+            records: run.records,
+            threads: run.threads,
+            theta: args.theta,
+            key_bytes: KEY_BYTES,
+            value_bytes: VALUE_BYTES,
+            memory_bytes: args.tuning.memory,
+            durability: args.tuning.durability.name(),
+            space_amplification: args.tuning.space_amplification,
+            compression: compression_name(args.tuning.compression),
+            chunk_bytes: args.tuning.chunk_bytes,
+            log_bytes: args.log_bytes,
+            log_index: !args.no_log_index,
+            munks: !args.no_munks,
+            munk_policy: args.munk_policy,
+            row_cache: !args.no_row_cache,
+            warmup: args.warmup,
+            seed: args.seed,
+            cantle_version: env!("CARGO_PKG_VERSION"),
+            kernel: process::kernel_release(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+/// A ratio, if there is something to divide by.
+pub(super) fn per(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| display::ratio(part, whole))
 }
 
 /// A counter over all keyspaces, after less before.
-fn grown(stats: &(Stats, Stats), counter: impl Fn(&cantle::KeyspaceStats) -> u64) -> u64 {
+pub(super) fn grown(stats: &(Stats, Stats), counter: impl Fn(&cantle::KeyspaceStats) -> u64) -> u64 {
     let sum = |stats: &Stats| stats.keyspaces.iter().map(&counter).sum::<u64>();
     sum(&stats.1).saturating_sub(sum(&stats.0))
 }
 
 /// Where gets were served from, by the names that the library gives, so that new places show by themselves.
-fn served(stats: &(Stats, Stats)) -> Map<String, Value> {
+pub(super) fn served(stats: &(Stats, Stats)) -> Map<String, Value> {
     let sum = |stats: &Stats| {
         let mut places = Map::new();
         for keyspace in &stats.keyspaces {
@@ -169,12 +242,13 @@ impl Report {
         distribution: Option<Distribution>,
         outcome: &Outcome,
     ) -> Self {
-        let args = run.args;
         let mut latency = BTreeMap::new();
-        let mut longest_operation_ns = 0;
+        let mut longest = (0, None);
         for (name, latencies) in Operation::NAMES.iter().zip(&outcome.latencies) {
             if let Some(percentiles) = latencies.percentiles() {
-                longest_operation_ns = longest_operation_ns.max(percentiles.max_ns);
+                if percentiles.max_ns > longest.0 {
+                    longest = (percentiles.max_ns, Some(*name));
+                }
                 latency.insert(*name, percentiles);
             }
         }
@@ -186,25 +260,7 @@ impl Report {
         Self {
             workload,
             distribution,
-            parameters: Parameters {
-                records: run.records,
-                threads: run.threads,
-                theta: args.theta,
-                key_bytes: KEY_BYTES,
-                value_bytes: VALUE_BYTES,
-                memory_bytes: args.tuning.memory,
-                durability: args.tuning.durability.name(),
-                space_amplification: args.tuning.space_amplification,
-                compression: compression_name(args.tuning.compression),
-                chunk_bytes: args.tuning.chunk_bytes,
-                log_bytes: args.log_bytes,
-                log_index: !args.no_log_index,
-                warmup: args.warmup,
-                seed: args.seed,
-                cantle_version: env!("CARGO_PKG_VERSION"),
-                kernel: process::kernel_release(),
-                cores: std::thread::available_parallelism().map_or(1, usize::from),
-            },
+            parameters: Parameters::new(run),
             took_s: outcome.took.as_secs_f64(),
             operations: outcome.operations,
             operations_per_s: display::rate(outcome.operations, outcome.took),
@@ -235,10 +291,34 @@ impl Report {
             gets_served: served(&outcome.stats),
             filter_skips: grown(&outcome.stats, |keyspace| keyspace.filter_skips),
             filter_false_positives: grown(&outcome.stats, |keyspace| keyspace.filter_false_positives),
+            scans: grown(&outcome.stats, |keyspace| keyspace.scans),
+            scans_munk: grown(&outcome.stats, |keyspace| keyspace.scans_munk),
+            row_hits: after.memory.row_hits.saturating_sub(outcome.stats.0.memory.row_hits),
+            row_misses: after.memory.row_misses.saturating_sub(outcome.stats.0.memory.row_misses),
             cache_hits: after.cache_hits.saturating_sub(outcome.stats.0.cache_hits),
             cache_misses: after.cache_misses.saturating_sub(outcome.stats.0.cache_misses),
+            munks: Munks {
+                munks: total(|keyspace| keyspace.munks),
+                loads: grown(&outcome.stats, |keyspace| keyspace.munk_loads),
+                evictions: grown(&outcome.stats, |keyspace| keyspace.munk_evictions),
+                rebalances: grown(&outcome.stats, |keyspace| keyspace.munk_rebalances),
+                splits: grown(&outcome.stats, |keyspace| keyspace.munk_splits),
+                flushes: grown(&outcome.stats, |keyspace| keyspace.munk_flushes),
+            },
+            memory: Memory {
+                munk_bytes: after.memory.munks,
+                munk_limit_bytes: after.memory.munk_limit,
+                row_bytes: after.memory.rows,
+                row_limit_bytes: after.memory.row_limit,
+                block_bytes: after.memory.blocks,
+                block_limit_bytes: after.memory.block_limit,
+                log_index_bytes: after.memory.log_indexes,
+                moves: after.memory.moves.saturating_sub(outcome.stats.0.memory.moves),
+            },
             stalls: Stalls {
-                longest_operation_ns,
+                longest_operation_ns: longest.0,
+                longest_operation: longest.1,
+                longest_operation_at_s: outcome.longest.1.as_secs_f64(),
                 longest_gap_ms: outcome.timeline.longest_gap().as_millis() as u64,
                 slowest_interval_operations: outcome.timeline.slowest_interval(),
                 write_delays: after.write_delays.saturating_sub(outcome.stats.0.write_delays),
@@ -246,6 +326,8 @@ impl Report {
                     .write_delay_total
                     .saturating_sub(outcome.stats.0.write_delay_total)
                     .as_nanos() as u64,
+                checkpoint_longest_ns: after.checkpoint_longest.as_nanos() as u64,
+                bare_append: outcome.bare_append.as_ref().and_then(Latencies::percentiles),
             },
             peak_resident_bytes: outcome.peak_resident_bytes,
             peak_resident_is_of_phase: outcome.peak_is_of_phase,
@@ -294,8 +376,16 @@ impl Report {
             self.parameters.threads,
             if self.parameters.threads == 1 { "thread" } else { "threads" },
         )?;
-        for line in latency_table(&self.latency).lines("  ") {
+        let mut latency = self.latency.clone();
+        latency.extend(self.stalls.bare_append.map(|append| ("(bare append)", append)));
+        for line in latency_table(&latency).lines("  ") {
             writeln!(out, "{line}")?;
+        }
+        if self.stalls.bare_append.is_some() {
+            writeln!(out)?;
+            for line in histogram(&latency).lines("  ") {
+                writeln!(out, "{line}")?;
+            }
         }
         writeln!(out)?;
         for (name, text) in self.facts() {
@@ -309,6 +399,49 @@ impl Report {
             )?;
         }
         Ok(())
+    }
+
+    /// Who served scans, what was done with munks, and how the budget is divided.
+    fn memory_facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = Vec::new();
+        if self.scans > 0 {
+            let per_scan = display::ratio(self.scans_munk, self.scans);
+            facts.push(("scans", format!("{per_scan:.2} chunks read from munks by each, on average")));
+        }
+        let hits = |hits: u64, misses: u64| match hits + misses {
+            0 => String::new(),
+            all => format!(" ({:.1} % hits)", display::ratio(hits * 100, all)),
+        };
+        let Munks { munks, loads, evictions, rebalances, splits, flushes } = self.munks;
+        facts.push((
+            "munks",
+            format!(
+                "{} of {} chunks; {} loads, {} evictions, {} rebalances, {} splits, {} flushes",
+                display::count(munks),
+                display::count(self.store.chunks),
+                display::count(loads),
+                display::count(evictions),
+                display::count(rebalances),
+                display::count(splits),
+                display::count(flushes),
+            ),
+        ));
+        let part = |bytes: u64, limit: u64| format!("{} of {}", display::bytes(bytes), display::bytes(limit));
+        let memory = &self.memory;
+        facts.push((
+            "budget",
+            format!(
+                "munks {}, rows {}{}, blocks {}{}, log indexes {}; {} moves",
+                part(memory.munk_bytes, memory.munk_limit_bytes),
+                part(memory.row_bytes, memory.row_limit_bytes),
+                hits(self.row_hits, self.row_misses),
+                part(memory.block_bytes, memory.block_limit_bytes),
+                hits(self.cache_hits, self.cache_misses),
+                display::bytes(memory.log_index_bytes),
+                display::count(memory.moves),
+            ),
+        ));
+        facts
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
@@ -370,6 +503,7 @@ impl Report {
                 .collect();
             facts.push(("gets from", shares.join(", ")));
         }
+        facts.extend(self.memory_facts());
         let slowest = self.stalls.slowest_interval_operations.map_or(String::new(), |operations| {
             let per_second = u64::from(operations) * (1000 / INTERVAL_MS);
             format!("; slowest 100 ms at {} operations/s", display::count(per_second))
@@ -379,7 +513,22 @@ impl Report {
             ms => format!("{ms} ms without an operation"),
         };
         let longest = display::nanoseconds(self.stalls.longest_operation_ns);
-        facts.push(("stalls", format!("longest operation {longest}; {gap}{slowest}")));
+        let operation = self.stalls.longest_operation.unwrap_or("operation");
+        let at = display::duration(Duration::from_secs_f64(self.stalls.longest_operation_at_s));
+        facts.push(("stalls", format!("longest {operation} {longest}, {at} in; {gap}{slowest}")));
+        facts.push((
+            "causes",
+            format!(
+                "{} writes delayed, {} in all; longest checkpoint {} since opening{}",
+                display::count(self.stalls.write_delays),
+                display::nanoseconds(self.stalls.write_delay_ns),
+                display::nanoseconds(self.stalls.checkpoint_longest_ns),
+                self.stalls.bare_append.map_or(String::new(), |append| format!(
+                    "; longest bare append {}",
+                    display::nanoseconds(append.max_ns)
+                )),
+            ),
+        ));
         let resident = match self.peak_resident_bytes {
             Some(bytes) if self.peak_resident_is_of_phase => {
                 format!("{} resident at most", display::bytes(bytes))
@@ -397,6 +546,19 @@ impl Report {
         ));
         facts
     }
+}
+
+/// How many operations took how long: for each type and each power of ten.
+fn histogram(latency: &BTreeMap<&str, Percentiles>) -> Table {
+    let mut columns = vec![("operations", Align::Left)];
+    columns.extend(DECADES.map(|name| (name, Align::Right)));
+    let mut table = Table::new(&columns);
+    for (operation, percentiles) in latency {
+        let mut row = vec![(*operation).to_string()];
+        row.extend(percentiles.decades.map(display::count));
+        table.row(row);
+    }
+    table
 }
 
 fn latency_table(latency: &BTreeMap<&str, Percentiles>) -> Table {

@@ -30,6 +30,9 @@ pub(crate) enum Workload {
     /// 95 % scans of 1 to 1000 rows, 5 % puts
     #[value(name = "E1000", alias = "e1000")]
     E1000,
+    /// Scans of 100 rows
+    #[value(name = "S100", alias = "s100")]
+    S100,
     /// Get, then put the same key
     #[value(name = "F", alias = "f")]
     F,
@@ -76,7 +79,7 @@ impl Operation {
 
 impl Workload {
     /// All of them.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::P,
         Self::A,
         Self::B,
@@ -85,6 +88,7 @@ impl Workload {
         Self::E10,
         Self::E100,
         Self::E1000,
+        Self::S100,
         Self::F,
         Self::InsertRandom,
         Self::InsertSequential,
@@ -101,6 +105,7 @@ impl Workload {
             Self::E10 => "E10",
             Self::E100 => "E100",
             Self::E1000 => "E1000",
+            Self::S100 => "S100",
             Self::F => "F",
             Self::InsertRandom => "insert-random",
             Self::InsertSequential => "insert-sequential",
@@ -125,7 +130,7 @@ impl Workload {
     pub(crate) fn scan_rows_max(self) -> Option<u64> {
         match self {
             Self::E10 => Some(10),
-            Self::E100 => Some(100),
+            Self::E100 | Self::S100 => Some(100),
             Self::E1000 => Some(1000),
             _ => None,
         }
@@ -147,6 +152,7 @@ impl Workload {
                     Operation::Scan(1 + random.below(self.scan_rows_max().unwrap_or(1)))
                 }
             }
+            Self::S100 => Operation::Scan(100),
             Self::F => Operation::ReadModifyWrite,
             Self::InsertRandom | Self::InsertSequential => Operation::Insert,
         }
@@ -187,6 +193,12 @@ mod tests {
             assert!(near(shares[0], 0.05) && near(shares[3], 0.95));
             assert!(longest <= rows && longest > rows * 9 / 10);
         }
+    }
+
+    #[test]
+    fn scans_alone_have_one_length() {
+        let mut random = Random::new(1);
+        assert!((0..100).all(|_| Workload::S100.next(&mut random) == Operation::Scan(100)));
     }
 
     #[test]

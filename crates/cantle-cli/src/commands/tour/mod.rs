@@ -127,6 +127,9 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome {
     let united = questions.united(narrator, &db, &shown, columns, expected)?;
     let delta = questions.delta(narrator, &db, &shown, columns, expected)?;
     let jetblue = questions.jetblue(narrator, &db, &shown, columns, expected)?;
+    let by_then = in_memory(&db.stats());
+    narrator.say("")?;
+    narrator.say(&format!("popular chunks are kept in memory as munks; by now {by_then}"))?;
 
     narrator.step(&format!(
         "A process writes {} bookings to the same store and is killed half way",
@@ -166,9 +169,22 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome {
     narrator.lines(chunkmap::draw(&db.chunks()?, canvas, |key| codec.show_start(key)).lines())?;
 
     narrator.step("What the tour measured")?;
-    summary(narrator, &loaded, [united, delta, jetblue], acknowledged, open)?;
+    summary(narrator, &loaded, [united, delta, jetblue], acknowledged, open, &in_memory(&db.stats()))?;
     db.close()?;
     Ok(())
+}
+
+/// What is in memory, in short.
+fn in_memory(stats: &cantle::Stats) -> String {
+    let sum = |count: fn(&cantle::KeyspaceStats) -> u64| stats.keyspaces.iter().map(count).sum::<u64>();
+    format!(
+        "{} of {} chunks, {}; rows {}, blocks {}",
+        count(sum(|keyspace| keyspace.munks)),
+        count(sum(|keyspace| keyspace.chunks)),
+        bytes(stats.memory.munks),
+        bytes(stats.memory.rows),
+        bytes(stats.memory.blocks),
+    )
 }
 
 fn summary(
@@ -177,6 +193,7 @@ fn summary(
     scans: [std::time::Duration; 3],
     acknowledged: u64,
     open: std::time::Duration,
+    in_memory: &str,
 ) -> Outcome {
     let flights = loaded.digest.rows;
     let per_second = count(rate(flights, loaded.took) as u64);
@@ -185,8 +202,10 @@ fn summary(
         facts.push(("written", format!("{ratio:.2} bytes to the device per byte of key and value")));
     }
     if let Some(peak) = loaded.peak_resident_bytes {
-        facts.push(("memory", format!("{} resident at most while loading", bytes(peak))));
+        let budget = bytes(MEMORY_BYTES);
+        facts.push(("memory", format!("{} resident at most while loading; budget {budget}", bytes(peak))));
     }
+    facts.push(("in memory", in_memory.to_owned()));
     facts.push(("questions", scans.map(duration).join(", ")));
     facts.push((
         "crash",

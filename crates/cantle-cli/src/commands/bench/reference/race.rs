@@ -1,0 +1,144 @@
+//! Turns: threads that repeat one operation over keys drawn beforehand.
+//!
+//! Keys are drawn before the clock starts, since drawing one costs about as much as finding it in a map. All sides of
+//! a round get the same keys in the same order; whoever is through with them begins again.
+
+use super::super::records::{self, KEY_BYTES};
+use crate::failure::{Failure, Outcome};
+use crate::measure::display;
+use crate::measure::generator::{Chooser, Random};
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+pub(super) type Key = [u8; KEY_BYTES];
+
+/// The keys of one round, those of each thread apart.
+pub(super) struct Keys(Vec<Vec<Key>>);
+
+impl Keys {
+    /// `counts` keys for each thread; `round` has random streams of its own.
+    pub(super) fn draw(chooser: &Chooser, records: u64, counts: &[u64], seed: u64, round: u64) -> Self {
+        let draw = |thread: usize| {
+            let mut random = Random::stream(Random::stream(seed, round).bits(), thread as u64);
+            let mut chooser = chooser.clone();
+            (0..counts[thread]).map(|_| records::key(chooser.next(&mut random, records))).collect()
+        };
+        Self((0..counts.len()).map(draw).collect())
+    }
+}
+
+/// How long a turn is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Length {
+    /// So long, over and over.
+    Time(Duration),
+    /// Once through the keys.
+    Once,
+}
+
+/// The rows that one thread has read, and a sum over them that keeps the compiler from leaving a read out.
+#[derive(Debug, Default)]
+pub(super) struct Touched {
+    rows: u64,
+    sum: u64,
+}
+
+impl Touched {
+    /// Reads the value's first and last byte: its two outer cache lines, without a copy.
+    #[inline]
+    pub(super) fn value(&mut self, value: &[u8]) {
+        if let [first, .., last] = value {
+            self.sum = self.sum.wrapping_add(u64::from(*first) + u64::from(*last));
+        }
+        self.rows += 1;
+    }
+}
+
+/// What a turn did.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    pub(super) operations: u64,
+    pub(super) rows: u64,
+    pub(super) took: Duration,
+}
+
+impl Turn {
+    pub(super) fn operations_per_s(&self) -> f64 {
+        display::rate(self.operations, self.took)
+    }
+}
+
+/// Operations between two looks at the clock.
+const BATCH: usize = 64;
+
+/// One turn. `prepare` makes the operation of a thread, with what that thread has for itself.
+pub(super) fn turn<O>(keys: &Keys, length: Length, prepare: impl Fn(usize) -> O + Sync) -> Outcome<Turn>
+where
+    O: FnMut(&Key, &mut Touched) -> Outcome,
+{
+    let barrier = Barrier::new(keys.0.len());
+    let work = |thread: usize, keys: &[Key]| -> Outcome<Turn> {
+        let mut operation = prepare(thread);
+        let mut touched = Touched::default();
+        let mut operations = 0;
+        barrier.wait();
+        let start = Instant::now();
+        'turn: loop {
+            for batch in keys.chunks(BATCH) {
+                for key in batch {
+                    operation(key, &mut touched)?;
+                }
+                operations += batch.len() as u64;
+                if matches!(length, Length::Time(time) if start.elapsed() >= time) {
+                    break 'turn;
+                }
+            }
+            if matches!(length, Length::Once) || keys.is_empty() {
+                break;
+            }
+        }
+        let took = start.elapsed();
+        black_box(touched.sum);
+        Ok(Turn { operations, rows: touched.rows, took })
+    };
+    std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> =
+            keys.0.iter().enumerate().map(|(thread, keys)| scope.spawn(move || work(thread, keys))).collect();
+        let mut sum = Turn { operations: 0, rows: 0, took: Duration::ZERO };
+        for thread in threads {
+            let turn =
+                thread.join().unwrap_or_else(|_| Err(Failure::Failed("a worker thread panicked".into())))?;
+            sum.operations += turn.operations;
+            sum.rows += turn.rows;
+            sum.took = sum.took.max(turn.took);
+        }
+        Ok(sum)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::generator::Distribution;
+
+    #[test]
+    fn every_key_has_its_turn_and_time_ends_it() {
+        let chooser = Chooser::new(Distribution::Uniform, 50, 0.99, 1);
+        let keys = Keys::draw(&chooser, 50, &[100, 30], 1, 1);
+        assert_eq!(keys.0.iter().map(Vec::len).collect::<Vec<_>>(), [100, 30]);
+        let operation = |_| {
+            |key: &Key, touched: &mut Touched| -> Outcome {
+                touched.value(key);
+                Ok(())
+            }
+        };
+        let once = turn(&keys, Length::Once, operation).unwrap();
+        assert_eq!((once.operations, once.rows), (130, 130));
+        let timed = turn(&keys, Length::Time(Duration::from_millis(20)), operation).unwrap();
+        assert!(timed.operations > 130 && timed.took >= Duration::from_millis(20), "{timed:?}");
+        let none = Keys::draw(&chooser, 50, &[0], 1, 1);
+        assert_eq!(turn(&none, Length::Time(Duration::MAX), operation).unwrap().operations, 0);
+    }
+}

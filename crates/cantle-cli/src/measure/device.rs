@@ -1,0 +1,93 @@
+//! What the device does without a store: the measure that a slow store is told from a slow disk by.
+
+use super::latency::Latencies;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Bytes of one write: large enough that the system call does not show.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Writes a new file of `bytes` at `path`, syncs and removes it. Returns bytes per second, the sync included.
+pub(crate) fn sequential_rate(path: &Path, bytes: u64) -> io::Result<f64> {
+    // Not zeros, which some devices and file systems store as holes.
+    let piece: Vec<u8> =
+        (0..PIECE_BYTES as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let mut file = File::create_new(path)?;
+    let start = Instant::now();
+    let mut left = bytes;
+    while left > 0 {
+        let length = left.min(PIECE_BYTES as u64);
+        file.write_all(&piece[..length as usize])?;
+        left -= length;
+    }
+    file.sync_all()?;
+    let took = start.elapsed();
+    drop(file);
+    fs::remove_file(path)?;
+    Ok(bytes as f64 / took.as_secs_f64().max(1e-9))
+}
+
+/// How often the probe appends: often enough to meet every stall worth the name, too rarely to add to one.
+const PROBE_EVERY: Duration = Duration::from_millis(10);
+
+/// Appends a few bytes to a file of its own now and then, while something else is measured: what a write takes
+/// without a store, under the same load. Ends with [`finish`](Self::finish) or when it is dropped.
+pub(crate) struct Probe {
+    end: Sender<()>,
+    thread: JoinHandle<io::Result<Latencies>>,
+}
+
+impl Probe {
+    /// Starts it, with appends of `bytes` to a nameless file in `dir`.
+    pub(crate) fn start(dir: &Path, bytes: usize) -> io::Result<Self> {
+        let mut file = tempfile::tempfile_in(dir)?;
+        let mut latencies = Latencies::new().map_err(io::Error::other)?;
+        let (end, ended) = mpsc::channel();
+        let record = vec![0x5a; bytes];
+        let thread = std::thread::spawn(move || {
+            while matches!(ended.recv_timeout(PROBE_EVERY), Err(RecvTimeoutError::Timeout)) {
+                let start = Instant::now();
+                file.write_all(&record)?;
+                latencies.record(start.elapsed());
+            }
+            Ok(latencies)
+        });
+        Ok(Self { end, thread })
+    }
+
+    /// Ends it. Returns how long the appends took.
+    pub(crate) fn finish(self) -> io::Result<Latencies> {
+        drop(self.end);
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread of the probe panicked")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_probe_appends_until_it_is_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let probe = Probe::start(dir.path(), 814).unwrap();
+        std::thread::sleep(PROBE_EVERY * 5);
+        let latencies = probe.finish().unwrap().percentiles().unwrap();
+        assert!((1..=5).contains(&latencies.count) && latencies.max_ns > 0, "{latencies:?}");
+        assert!(Probe::start(&dir.path().join("none"), 814).is_err());
+    }
+
+    #[test]
+    fn the_file_is_gone_afterwards_and_another_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("device");
+        assert!(sequential_rate(&path, (1 << 20) + 5).unwrap() > 0.0);
+        assert!(!path.exists());
+        fs::write(&path, "mine").unwrap();
+        assert!(sequential_rate(&path, 5).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+    }
+}
