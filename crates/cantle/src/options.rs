@@ -98,6 +98,10 @@ pub struct KeyspaceOptions {
     pub(crate) munks: bool,
     pub(crate) munk_policy: MunkPolicy,
     pub(crate) row_cache: bool,
+    pub(crate) munk_log_bytes: Option<u64>,
+    pub(crate) munk_rebalance_bytes: Option<u64>,
+    /// Whether what goes beyond the paper, and has no option of its own, is on.
+    pub(crate) extensions: bool,
 }
 
 impl Default for KeyspaceOptions {
@@ -114,6 +118,9 @@ impl Default for KeyspaceOptions {
             munks: true,
             munk_policy: MunkPolicy::Frequency,
             row_cache: true,
+            munk_log_bytes: None,
+            munk_rebalance_bytes: None,
+            extensions: true,
         }
     }
 }
@@ -122,6 +129,24 @@ impl KeyspaceOptions {
     /// The defaults.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The settings of the published EvenDB (§5.1), to reproduce what the paper measured and to see what each
+    /// extension gains: chunks of 10 MB, munks rebalanced at 7 MB, logs of 2 MB and, with a munk, 20 MB, filters in 16
+    /// parts, chunks in memory by recency, rows cached; no index of logs, no bound of space, no sorting for the sake of
+    /// reads, no merging of small chunks. The budget is divided by [`Options`] as always.
+    pub fn as_published() -> Self {
+        Self {
+            chunk_bytes: 10_000_000,
+            log_bytes: Some(2_000_000),
+            munk_log_bytes: Some(20_000_000),
+            munk_rebalance_bytes: Some(7_000_000),
+            filter_partitions: 16,
+            log_index: false,
+            munk_policy: MunkPolicy::Recency,
+            extensions: false,
+            ..Self::default()
+        }
     }
 
     /// The layout. Default: [`Layout::Chunk`] for a new keyspace, whatever it has for an existing one.
@@ -161,6 +186,19 @@ impl KeyspaceOptions {
     /// §5.5). Default: none.
     pub fn log_bytes(mut self, bytes: u64) -> Self {
         self.log_bytes = Some(bytes);
+        self
+    }
+
+    /// The same for the log of a chunk that is in memory, which nobody reads (EvenDB §3.4). Default: what `log_bytes`
+    /// says; without that, twenty chunks.
+    pub fn munk_log_bytes(mut self, bytes: u64) -> Self {
+        self.munk_log_bytes = Some(bytes);
+        self
+    }
+
+    /// At how many bytes a munk with garbage is rebalanced (EvenDB §5.1 has 7 MB). Default: when a third of it is garbage.
+    pub fn munk_rebalance_bytes(mut self, bytes: u64) -> Self {
+        self.munk_rebalance_bytes = Some(bytes);
         self
     }
 

@@ -23,6 +23,9 @@ pub struct ChunkOptions {
     pub munks: bool,
     pub munk_policy: MunkPolicy,
     pub row_cache: bool,
+    pub munk_log_bytes: Option<u64>,
+    pub munk_rebalance_bytes: Option<u64>,
+    pub extensions: bool,
     pub table: TableOptions,
 }
 

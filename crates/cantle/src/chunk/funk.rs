@@ -164,9 +164,12 @@ impl Funk {
                     sizes.table_bytes += bytes;
                     sizes.tables += 1;
                     if file.dropped.is_none() {
-                        sizes.user_bytes += table.user_bytes;
-                        sizes.garbage_bytes += table.stale_bytes;
-                        sizes.entries += table.entries;
+                        let share = |total: u64| {
+                            (total as f64 * bytes as f64 / table.file.bytes().max(1) as f64) as u64
+                        };
+                        sizes.user_bytes += share(table.user_bytes);
+                        sizes.garbage_bytes += share(table.stale_bytes);
+                        sizes.entries += share(table.entries);
                     }
                 }
             }

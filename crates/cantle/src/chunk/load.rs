@@ -203,7 +203,13 @@ impl Chunks {
         /// So much garbage is not worth a copy.
         const GARBAGE_BYTES_MIN: u64 = 64 << 10;
         let Some(munk) = chunk.munk.load_full() else { return };
-        if munk.garbage_bytes() > GARBAGE_BYTES_MIN + munk.live_bytes() / 2 {
+        let (garbage, live) = (munk.garbage_bytes(), munk.live_bytes());
+        let due = match self.context.options().munk_rebalance_bytes {
+            // What is live does not become less by it.
+            Some(bytes) => garbage + live > bytes && garbage > live / 8,
+            None => garbage > live / 2,
+        };
+        if due && garbage > GARBAGE_BYTES_MIN {
             let clean = munk.rebalance(room_for(munk.len()), self.is_needed());
             chunk.munk.store(Some(Arc::new(clean)));
             self.context.counters.munk_rebalances.add(1);

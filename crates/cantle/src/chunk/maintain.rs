@@ -58,6 +58,7 @@ impl Chunks {
             files: funk.files.len(),
             read_debt: chunk.read_debt(),
             range_deletes: range_deletes.sum(),
+            munk_live_bytes: chunk.munk.load().as_ref().map(|munk| munk.live_bytes()),
         }
     }
 
@@ -82,8 +83,11 @@ impl Chunks {
         }
         let funk = chunk.funk.load();
         let log_bytes = funk.files.first().map_or(0, |file| file.bytes());
+        let munk_live_bytes = chunk.munk.load().as_ref().map(|munk| munk.live_bytes());
         // The first file is the log that grew; the rest is looked at only when that is long enough to matter.
-        if log_bytes >= policy::log_limit_bytes(&self.limits(), &self.sizes()) {
+        if log_bytes >= policy::log_limit_bytes(&self.limits(), &self.sizes(), munk_live_bytes.is_some())
+            || munk_live_bytes.is_some_and(|bytes| policy::is_munk_large(bytes, &self.limits()))
+        {
             // Before it is submitted: whose rebalance ends, ends the jam.
             self.context.reserve.jam_if_tight(policy::output_bytes(&self.chunk_sizes(chunk)));
             self.submit(chunk);
@@ -148,6 +152,16 @@ impl Chunks {
             let Some(_work) = chunks.context.begin_work() else { return };
             if chunks.context.health.check_writable().is_err() || chunks.released.load(Acquire) {
                 return;
+            }
+            let is_large =
+                sizes.munk_live_bytes.is_some_and(|bytes| policy::is_munk_large(bytes, &chunks.limits()));
+            if is_large && sizes.log_bytes < policy::log_limit_bytes(&chunks.limits(), &chunks.sizes(), true)
+            {
+                match chunks.divide(&chunk) {
+                    Ok(true) => return,
+                    Ok(false) => {}
+                    Err(error) => tracing::warn!(%error, chunk = chunk.id, "cannot split a chunk in memory"),
+                }
             }
             match chunks.rebalance(&chunk, Effort::Background) {
                 Ok(_) => {

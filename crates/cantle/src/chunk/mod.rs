@@ -141,6 +141,8 @@ impl Chunks {
             chunk_bytes: options.chunk_bytes,
             space_amplification: options.space_amplification,
             log_bytes: options.log_bytes,
+            munk_log_bytes: options.munk_log_bytes,
+            extensions: options.extensions,
             // The table that the log is merged into takes the other half.
             log_bytes_max: self.context.reserve.rebalance_bytes_max() / 2,
         }

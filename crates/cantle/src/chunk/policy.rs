@@ -12,6 +12,8 @@ pub struct ChunkSizes {
     pub read_debt: u64,
     /// Range deletes that gets have to look through.
     pub range_deletes: usize,
+    /// The live records of its munk, if it is in memory.
+    pub munk_live_bytes: Option<u64>,
 }
 
 /// What it knows of the keyspace.
@@ -35,6 +37,10 @@ pub struct Limits {
     pub chunk_bytes: u64,
     pub space_amplification: f64,
     pub log_bytes: Option<u64>,
+    /// The same for chunks in memory.
+    pub munk_log_bytes: Option<u64>,
+    /// Whether what goes beyond the paper is on.
+    pub extensions: bool,
     /// Where space is short, the longest log that a rebalance finds room to sort.
     pub log_bytes_max: u64,
 }
@@ -48,6 +54,8 @@ pub enum Why {
     Reads,
     /// It is made of too many files, or carries too many range deletes.
     Fragments,
+    /// Its munk has grown so large that it is split, and with it the chunk; the files are shared for now.
+    MunkLarge,
 }
 
 /// More files than this make reads slow, however little is in them.
@@ -56,6 +64,8 @@ const RANGE_DELETES_MAX: usize = 32;
 /// A log may be this many chunks long before it is sorted, so that sorting it rewrites at most a twentieth of
 /// what was sorted before: 1 (log) + 1 (table) + 1/20 bytes written per byte inserted.
 const LOG_CHUNKS_MAX: u64 = 20;
+/// A munk that has grown so far beyond a chunk's size is split before its log is sorted.
+const MUNK_CHUNKS_MAX: u64 = 2;
 /// Writing an entry anew costs about this many times what walking over it does.
 const REWRITE_COST: u64 = 8;
 /// A typical entry's length, to turn bytes into entries.
@@ -65,25 +75,37 @@ const BOUNDED_BYTES_MIN: u64 = 4 << 20;
 
 /// How long a chunk's log may become, where space does not bound it before. It grows with the keyspace, so that
 /// a small one soon has several chunks, and a large one writes inserts little more than twice.
-pub fn log_limit_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
+///
+/// With a munk nobody reads the log, and it may be longer (EvenDB §3.4).
+pub fn log_limit_bytes(limits: &Limits, keyspace: &KeyspaceSizes, has_munk: bool) -> u64 {
     let chunk = limits.chunk_bytes;
-    limits.log_bytes.unwrap_or_else(|| {
-        let wanted = (keyspace.live_bytes / 32).clamp(chunk, LOG_CHUNKS_MAX * chunk);
+    let fixed = limits.munk_log_bytes.filter(|_| has_munk).or(limits.log_bytes);
+    fixed.unwrap_or_else(|| {
+        let most = LOG_CHUNKS_MAX * chunk;
+        let wanted = if has_munk { most } else { (keyspace.live_bytes / 32).clamp(chunk, most) };
         wanted.min(limits.log_bytes_max.max(chunk))
     })
 }
 
 /// Whether a chunk is due for its own sake.
 pub fn due(chunk: &ChunkSizes, limits: &Limits, keyspace: &KeyspaceSizes) -> Option<Why> {
-    if chunk.log_bytes >= log_limit_bytes(limits, keyspace) {
+    if chunk.log_bytes >= log_limit_bytes(limits, keyspace, chunk.munk_live_bytes.is_some()) {
         return Some(Why::LogFull);
+    }
+    if chunk.munk_live_bytes.is_some_and(|bytes| is_munk_large(bytes, limits)) {
+        return Some(Why::MunkLarge);
     }
     if chunk.files > FILES_MAX || chunk.range_deletes > RANGE_DELETES_MAX {
         return Some(Why::Fragments);
     }
     let entries = (chunk.table_bytes + chunk.log_bytes) / ENTRY_BYTES;
     let unsorted = chunk.log_bytes > 0 || chunk.files > 1;
-    (unsorted && chunk.read_debt > REWRITE_COST * entries.max(64)).then_some(Why::Reads)
+    (limits.extensions && unsorted && chunk.read_debt > REWRITE_COST * entries.max(64)).then_some(Why::Reads)
+}
+
+/// Whether a munk with so many live bytes is to be split.
+pub fn is_munk_large(live_bytes: u64, limits: &Limits) -> bool {
+    live_bytes > MUNK_CHUNKS_MAX * limits.chunk_bytes
 }
 
 /// The bytes that the space bound allows.

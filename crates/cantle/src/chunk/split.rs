@@ -5,17 +5,19 @@
 //! who still holds the old chunk reads the same pairs from it, and who wants to write finds it retired.
 
 use super::Chunks;
-use super::chunk::Chunk;
+use super::chunk::{Chunk, ChunkWriter};
 use super::context::Context;
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk, FunkSizes, Source};
 use super::munk::room_for;
 use super::output::Piece;
+use super::policy;
 use super::rebalance::{Input, newer_files, table_ref};
 use crate::error::Result;
 use crate::manifest::Edit;
 use crate::span::Span;
 use crate::sync::Arc;
+use bytes::Bytes;
 use std::collections::HashMap;
 
 impl Chunks {
@@ -39,8 +41,6 @@ impl Chunks {
         let before = parent.funk.load_full();
         let newer = newer_files(&before, input);
         shares.count(&self.context, &newer, &spans)?;
-        let boundaries: Vec<_> =
-            spans[1..].iter().map(|span| span.start.clone().unwrap_or_default()).collect();
         let mut children = Vec::with_capacity(pieces.len());
         for (index, (piece, span)) in pieces.iter().zip(spans).enumerate() {
             let part = |file: &FileRef, share_bytes: u64| {
@@ -58,6 +58,67 @@ impl Chunks {
             child.note_version(parent.newest_version());
             children.push(Arc::new(child));
         }
+        self.succeed(parent, &mut writer, &before, &children)?;
+        drop(writer);
+        self.release(&before.files, &[]);
+        tracing::debug!(chunk = parent.id, count = children.len(), "split");
+        Ok(true)
+    }
+
+    /// Splits a chunk whose munk has become large: the first phase of the paper's split. The munks share the parent's
+    /// blocks, the chunks its files, under key bounds, until the rebalance of each, which is the second phase. Writes
+    /// nothing but an edit.
+    pub(super) fn divide(&self, parent: &Arc<Chunk>) -> Result<bool> {
+        let Some(_change) = parent.begin_change() else { return Ok(false) };
+        let mut writer = parent.writer.lock();
+        let Some(munk) = parent.munk.load_full().filter(|_| !writer.retired) else { return Ok(false) };
+        let limits = self.limits();
+        if !policy::is_munk_large(munk.live_bytes(), &limits) {
+            return Ok(false);
+        }
+        let mut boundaries = munk.boundaries(policy::split_count(munk.live_bytes(), &limits));
+        boundaries.retain(|key| !key.is_empty());
+        let before = parent.funk.load_full();
+        if boundaries.is_empty() || before.files.iter().any(|file| file.dropped.is_some()) {
+            return Ok(false);
+        }
+        if let Some(active) = &mut writer.active {
+            self.index_part(active)?;
+        }
+        writer.active = None;
+        let starts = std::iter::once(parent.span.start.clone());
+        let starts: Vec<_> = starts.chain(boundaries.into_iter().map(|key| Some(Bytes::from(key)))).collect();
+        let mut children = Vec::with_capacity(starts.len());
+        for (index, start) in starts.iter().enumerate() {
+            let end = starts.get(index + 1).cloned().unwrap_or_else(|| parent.span.end.clone());
+            let span = Span { start: start.clone(), end };
+            // The boundaries cut what is live into equal parts.
+            let part = |file: &FileRef| {
+                let span = file.span.intersect(&self.context.order, &span)?;
+                let share_bytes = (file.bytes() / starts.len() as u64).max(1);
+                Some(FileRef { span, share_bytes: Some(share_bytes), ..file.clone() })
+            };
+            let files = before.files.iter().filter_map(part).collect();
+            let child = Chunk::new(self.next_id(), span, Funk { files });
+            child.inherit(parent, starts.len() as u64);
+            child.note_version(parent.newest_version());
+            children.push(Arc::new(child));
+        }
+        self.succeed(parent, &mut writer, &before, &children)?;
+        drop(writer);
+        self.release(&before.files, &[]);
+        tracing::debug!(chunk = parent.id, count = children.len(), "split in memory");
+        Ok(true)
+    }
+
+    /// Puts the children in the parent's place: in the manifest, the totals and the index.
+    fn succeed(
+        &self,
+        parent: &Chunk,
+        writer: &mut ChunkWriter,
+        before: &Funk,
+        children: &[Arc<Chunk>],
+    ) -> Result<()> {
         let records = children.iter().map(|child| ChunkRecord::of(child, &child.funk.load().files)).collect();
         let edit = ChunkEdit::Replace { removed: vec![parent.id], added: records };
         self.context
@@ -66,36 +127,34 @@ impl Chunks {
         // Only now, as a munk that was split is not written any more. The first phase of the paper's munk split: the
         // children share the parent's blocks.
         if let Some(munk) = parent.munk.load_full() {
+            let boundaries: Vec<_> =
+                children[1..].iter().map(|child| child.span.start.clone().unwrap_or_default()).collect();
             let munks = munk.split(&boundaries, room_for, self.is_needed());
             for (child, munk) in children.iter().zip(munks) {
                 child.munk.store(Some(Arc::new(munk)));
             }
             self.context.counters.munk_splits.add(1);
         }
-        for child in &children {
+        for child in children {
             child.funk.load().files.iter().for_each(|file| file.file().retain());
         }
         let mut after = FunkSizes::default();
-        for child in &children {
+        for child in children {
             after.add(&child.funk.load().sizes());
         }
         self.account(&before.sizes(), &after);
         let key = |chunk: &Chunk| chunk.span.start.clone().unwrap_or_default();
-        let count = children.len();
         let added = children.iter().map(|child| (key(child), child.clone())).collect();
         self.index.replace(&key(parent), 1, added);
         // From here on others find them.
-        self.purge_later(&children);
+        self.purge_later(children);
         for child in children.iter().filter(|child| child.munk.load().is_some()) {
             self.add_resident(child);
         }
         // After the flip: who finds the chunk retired finds its successors.
         writer.retired = true;
-        drop(writer);
-        self.release(&before.files, &[]);
         self.context.counters.splits.add(1);
-        tracing::debug!(chunk = parent.id, count, "split");
-        Ok(true)
+        Ok(())
     }
 }
 

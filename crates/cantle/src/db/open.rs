@@ -557,6 +557,9 @@ fn chunk_options(given: &KeyspaceOptions, order: &KeyOrder) -> ChunkOptions {
         munks: given.munks,
         munk_policy: given.munk_policy,
         row_cache: given.row_cache,
+        munk_log_bytes: given.munk_log_bytes,
+        munk_rebalance_bytes: given.munk_rebalance_bytes,
+        extensions: given.extensions,
         table: TableOptions {
             compression: given.compression,
             order: order.clone(),
