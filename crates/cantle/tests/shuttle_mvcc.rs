@@ -9,6 +9,8 @@ mod commit;
 #[path = "../src/chunk/index.rs"]
 mod index;
 mod models;
+#[path = "models/munk_life.rs"]
+mod munk_life;
 #[path = "../src/order.rs"]
 mod order;
 #[path = "../src/mvcc/pending.rs"]
@@ -157,4 +159,56 @@ fn puts_that_were_diverted_must_not_be_forgotten() {
 #[should_panic(expected = "a put was lost")]
 fn a_chunk_that_is_split_and_not_retired_loses_puts() {
     shuttle::check_random(|| puts_snapshots_and_rebalances(3, 0, Fault::DoesNotRetire), SCHEDULES);
+}
+
+fn munks(fault: munk_life::Fault) {
+    // Without snapshots, so that what fails is what a fault is named for.
+    let snapshots = if fault == munk_life::Fault::None { 2 } else { 0 };
+    shuttle::check_random(move || munk_life::puts_gets_and_munks(3, snapshots, fault), SCHEDULES);
+}
+
+#[test]
+fn munks_and_rows_come_and_go_beside_puts_gets_and_snapshots() {
+    munks(munk_life::Fault::None);
+}
+
+#[test]
+fn munks_and_rows_with_few_switches_in_the_worst_places() {
+    shuttle::check_pct(|| munk_life::puts_gets_and_munks(3, 2, munk_life::Fault::None), SCHEDULES, 4);
+}
+
+#[test]
+#[should_panic(expected = "a put was lost")]
+fn a_load_that_does_not_catch_up_loses_puts() {
+    munks(munk_life::Fault::DoesNotCatchUp);
+}
+
+#[test]
+#[should_panic(expected = "a put was lost")]
+fn a_load_at_a_snapshot_from_before_the_lock_loses_puts() {
+    munks(munk_life::Fault::LoadsAtAnEarlierSnapshot);
+}
+
+#[test]
+#[should_panic(expected = "a put was lost")]
+fn an_eviction_that_leaves_notes_behind_loses_puts() {
+    munks(munk_life::Fault::EvictsUnsettled);
+}
+
+#[test]
+#[should_panic(expected = "a flush lacks what only the old files have")]
+fn a_flush_without_a_snapshot_lacks_what_is_overwritten_meanwhile() {
+    munks(munk_life::Fault::FlushesWithoutSnapshot);
+}
+
+#[test]
+#[should_panic(expected = "a put was lost")]
+fn a_row_without_a_stamp_is_stale() {
+    munks(munk_life::Fault::IgnoresStamps);
+}
+
+#[test]
+#[should_panic(expected = "a put was lost")]
+fn a_row_that_is_stamped_late_is_stale() {
+    munks(munk_life::Fault::StampsLate);
 }

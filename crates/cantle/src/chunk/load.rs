@@ -31,7 +31,7 @@ use crate::sync::Arc;
 use bytes::Bytes;
 
 /// What is caught up with under the lock at most: less than a millisecond's work.
-const LAST_BYTES_MAX: u64 = 256 << 10;
+pub(super) const LAST_BYTES_MAX: u64 = 256 << 10;
 /// A chunk that has grown so many times beyond its size is split before it is loaded.
 const CHUNKS_MAX: u64 = 4;
 

@@ -37,6 +37,8 @@ mod index_tests;
 mod indexed_cursor;
 mod indexed_part;
 mod join;
+#[cfg(test)]
+mod life_tests;
 mod load;
 mod log_record;
 mod maintain;

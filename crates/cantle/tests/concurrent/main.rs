@@ -12,5 +12,6 @@ mod history;
 mod iterators;
 mod lifecycle;
 mod linearizability;
+mod munks;
 mod support;
 mod transactions;

@@ -10,6 +10,8 @@ struct Run {
     setup: Setup,
     history: History,
     images: Vec<Image>,
+    /// Loads and flushes.
+    munks: [u64; 2],
 }
 
 fn run(seed: u64, durability: Durability, operations: u64) -> Run {
@@ -23,7 +25,7 @@ fn run(seed: u64, durability: Durability, operations: u64) -> Run {
     let images = record(&fault, &memory, &progress, step, 40);
     let mut history = History::new();
     // Now and then closed and opened again.
-    let mut serial = 0;
+    let (mut serial, mut munks) = (0, [0; 2]);
     while serial < operations {
         let db = setup.open(Arc::new(fault.clone())).unwrap();
         let until = operations.min(serial + 20 + rng.below(operations));
@@ -36,6 +38,13 @@ fn run(seed: u64, durability: Durability, operations: u64) -> Run {
                 .unwrap_or_else(|error| panic!("{op:?}: {error}"));
             progress.finish(workload::is_sync(&op));
             serial += 1;
+            if serial.is_multiple_of(30) {
+                workload::heat(&db);
+            }
+        }
+        for keyspace in db.stats().keyspaces {
+            munks[0] += keyspace.munk_loads;
+            munks[1] += keyspace.munk_flushes;
         }
         if rng.below(2) == 0 {
             db.close().unwrap();
@@ -44,7 +53,7 @@ fn run(seed: u64, durability: Durability, operations: u64) -> Run {
     }
     fault.clear_rule();
     let images = std::mem::take(&mut *images.lock().unwrap());
-    Run { setup, history, images }
+    Run { setup, history, images, munks }
 }
 
 /// What an image is opened as.
@@ -59,9 +68,10 @@ fn deaths(rng: &mut Rng, vfs: &MemVfs) -> [(MemVfs, Death, String); 4] {
 }
 
 fn check_runs(durability: Durability, seeds: std::ops::Range<u64>) {
-    let (mut states, mut second) = (0, 0);
+    let (mut states, mut second, mut all_munks) = (0, 0, [0; 2]);
     for seed in seeds {
-        let Run { setup, history, images } = run(seed, durability, 120);
+        let Run { setup, history, images, munks } = run(seed, durability, 120);
+        all_munks.iter_mut().zip(munks).for_each(|(all, more)| *all += more);
         let mut rng = Rng::new(seed ^ 0xabcd);
         for (index, image) in images.iter().enumerate() {
             for (vfs, death, what) in deaths(&mut rng, &image.vfs) {
@@ -103,6 +113,8 @@ fn check_runs(durability: Durability, seeds: std::ops::Range<u64>) {
         }
     }
     println!("{durability:?}: {states} states checked, and {second} after a second crash");
+    println!("[munk loads, flushes]: {all_munks:?}");
+    assert!(all_munks.iter().all(|count| *count > 0), "no munk was there when the power failed");
 }
 
 /// As `try_reopen`, where the key `after` may have been put since.

@@ -8,6 +8,12 @@ pub struct Totals {
     pub splits: u64,
     pub merges: u64,
     pub chunks_dropped: u64,
+    pub munk_loads: u64,
+    pub munk_evictions: u64,
+    pub munk_flushes: u64,
+    pub munk: u64,
+    pub row: u64,
+    pub scans_munk: u64,
     pub log_memory: u64,
     pub log_index: u64,
     pub log_search: u64,
@@ -28,6 +34,12 @@ impl Totals {
             self.splits += keyspace.splits;
             self.merges += keyspace.merges;
             self.chunks_dropped += keyspace.chunks_dropped;
+            self.munk_loads += keyspace.munk_loads;
+            self.munk_evictions += keyspace.munk_evictions;
+            self.munk_flushes += keyspace.munk_flushes;
+            self.munk += keyspace.gets_served.munk;
+            self.row += keyspace.gets_served.row;
+            self.scans_munk += keyspace.scans_munk;
             self.log_memory += keyspace.gets_served.log_memory;
             self.log_index += keyspace.gets_served.log_index;
             self.log_search += keyspace.gets_served.log_search;
@@ -51,6 +63,12 @@ impl Totals {
         self.splits += other.splits;
         self.merges += other.merges;
         self.chunks_dropped += other.chunks_dropped;
+        self.munk_loads += other.munk_loads;
+        self.munk_evictions += other.munk_evictions;
+        self.munk_flushes += other.munk_flushes;
+        self.munk += other.munk;
+        self.row += other.row;
+        self.scans_munk += other.scans_munk;
         self.log_memory += other.log_memory;
         self.log_index += other.log_index;
         self.log_search += other.log_search;
@@ -70,6 +88,11 @@ impl Totals {
             ("splits", self.splits),
             ("merges", self.merges),
             ("chunks_dropped", self.chunks_dropped),
+            ("munk_loads", self.munk_loads),
+            ("munk_flushes", self.munk_flushes),
+            ("munk", self.munk),
+            ("row", self.row),
+            ("scans_munk", self.scans_munk),
             ("log_memory", self.log_memory),
             ("log_index", self.log_index),
             ("log_search", self.log_search),

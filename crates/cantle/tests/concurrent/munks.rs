@@ -1,0 +1,108 @@
+//! Gets beside puts, while chunks are loaded into memory and evicted: no row and no munk is ever stale.
+
+use crate::support::{Rng, StopOnDrop, dir, number, until};
+use cantle::{Durability, KeyspaceOptions, Options, WriteBatch};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Instant;
+
+const KEYS: u64 = 16;
+/// Chunks between them that are read as well, so that more is popular than fits into memory.
+const FILLERS: u64 = 40;
+
+fn key(index: u64) -> String {
+    format!("{:02}/key", index * FILLERS / KEYS)
+}
+
+/// What a key has at least, and at most, since each value is greater than the one before.
+#[derive(Default)]
+struct Bounds {
+    begun: AtomicU64,
+    done: AtomicU64,
+}
+
+#[test]
+fn no_get_is_stale_while_munks_and_rows_come_and_go() {
+    let mut rng = Rng::for_test("no_get_is_stale_while_munks_and_rows_come_and_go");
+    let dir = dir();
+    let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(64 << 10);
+    let options = Options::new().durability(Durability::Process).memory_budget(1 << 20);
+    let db = options.default_keyspace(keyspace).open(dir.path().join("store")).unwrap();
+    for filler in 0..FILLERS {
+        (0..40).for_each(|index| db.put(format!("{filler:02}/{index:02}"), vec![7; 1000]).unwrap());
+    }
+    db.compact_range(..).unwrap();
+    let bounds: Vec<Bounds> = (0..KEYS).map(|_| Bounds::default()).collect();
+    let (stop, end) = (AtomicBool::new(false), until(4000));
+    let value = |number: u64| {
+        let mut value = number.to_le_bytes().to_vec();
+        value.resize(200, b'.');
+        value
+    };
+    (0..KEYS).for_each(|index| db.put(key(index), value(0)).unwrap());
+    std::thread::scope(|scope| {
+        let (db, bounds, stop) = (&db, &bounds, &stop);
+        let _stop = StopOnDrop(stop);
+        // Each key has one writer, who may delete and put again in one batch.
+        for writer in 0..2 {
+            let mut rng = rng.fork();
+            scope.spawn(move || {
+                while !stop.load(SeqCst) {
+                    let index = rng.below(KEYS / 2) * 2 + writer;
+                    let next = bounds[index as usize].begun.fetch_add(1, SeqCst) + 1;
+                    if rng.below(4) == 0 {
+                        let mut batch = WriteBatch::new();
+                        batch.delete_range(key(index)..format!("{}0", key(index)));
+                        batch.put(key(index), value(next));
+                        db.write(batch).unwrap();
+                    } else {
+                        db.put(key(index), value(next)).unwrap();
+                    }
+                    bounds[index as usize].done.store(next, SeqCst);
+                    if rng.below(8) == 0 {
+                        std::thread::sleep(std::time::Duration::from_micros(rng.below(2000)));
+                    }
+                }
+            });
+        }
+        for reader in 0..3 {
+            let mut rng = rng.fork();
+            scope.spawn(move || {
+                while !stop.load(SeqCst) {
+                    // What is popular moves on.
+                    let around = rng.below(KEYS);
+                    for _ in 0..300 {
+                        let index = (around + rng.below(3)) % KEYS;
+                        let bound = &bounds[index as usize];
+                        let least = bound.done.load(SeqCst);
+                        let found = match reader {
+                            0 => db.snapshot().get(key(index)).unwrap(),
+                            1 if rng.below(4) == 0 => {
+                                let mut range = db.range(key(index)..);
+                                range.next().map(|pair| pair.unwrap().1)
+                            }
+                            _ => db.get(key(index)).unwrap(),
+                        };
+                        let found = number(&found.expect("a put that was there is gone"));
+                        let most = bound.begun.load(SeqCst);
+                        assert!((least..=most).contains(&found), "{found} is not in {least}..={most}");
+                    }
+                }
+            });
+        }
+        while Instant::now() < end {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            match rng.below(4) {
+                0 => db.compact_range(..).unwrap(),
+                1 => db.sync().unwrap(),
+                _ => {}
+            }
+        }
+    });
+    let stats = db.stats().keyspaces.remove(0);
+    println!(
+        "{} loads, {} evictions, {} flushes, {:?}",
+        stats.munk_loads, stats.munk_evictions, stats.munk_flushes, stats.gets_served
+    );
+    assert!(stats.munk_loads > 0 && stats.munk_evictions > 0, "munks did not come and go");
+    assert!(stats.gets_served.row > 0 && stats.gets_served.munk > 0, "{:?}", stats.gets_served);
+}

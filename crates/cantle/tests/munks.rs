@@ -1,0 +1,233 @@
+//! Which chunks are in memory, and that it makes no difference but to speed.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
+#![expect(clippy::disallowed_methods, reason = "waits for background threads")]
+
+use cantle::vfs::MemVfs;
+use cantle::{Db, KeyspaceOptions, KeyspaceStats, MunkPolicy, Options};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Chunks of 64 KiB, of which about five fit into memory.
+fn keyspace() -> KeyspaceOptions {
+    KeyspaceOptions::new().chunk_bytes(64 << 10)
+}
+
+fn open(disk: &MemVfs, keyspace: KeyspaceOptions) -> Db {
+    let options = Options::new().memory_budget(1 << 20).default_keyspace(keyspace);
+    options.vfs(Arc::new(disk.clone())).open("store").unwrap()
+}
+
+fn key(number: u64) -> String {
+    format!("{number:05}")
+}
+
+const KEYS: u64 = 4000;
+
+/// Some thirty chunks.
+fn filled(disk: &MemVfs, keyspace: KeyspaceOptions) -> Db {
+    let db = open(disk, keyspace);
+    for number in 0..KEYS {
+        db.put(key(number), vec![7; 400]).unwrap();
+    }
+    db.compact_range(..).unwrap();
+    assert!(stats(&db).chunks > 8, "{} chunks", stats(&db).chunks);
+    db
+}
+
+fn stats(db: &Db) -> KeyspaceStats {
+    db.stats().keyspaces.remove(0)
+}
+
+fn get(db: &Db, number: u64, times: usize) {
+    for _ in 0..times {
+        assert!(db.get(key(number)).unwrap().is_some());
+    }
+}
+
+/// Whether the chunk of a key is in memory.
+fn is_in_memory(db: &Db, number: u64) -> bool {
+    let chunks = db.chunks().unwrap();
+    let index = chunks.partition_point(|chunk| chunk.start <= key(number).into_bytes());
+    chunks[index - 1].munk_bytes > 0
+}
+
+fn wait(what: &str, until: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !until() {
+        assert!(Instant::now() < end, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// So many looks at what should be in memory that what is due is done.
+fn let_pass() {
+    std::thread::sleep(Duration::from_millis(600));
+}
+
+/// Reads the chunk of a key until it is in memory, and no more.
+fn load(db: &Db, number: u64) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !is_in_memory(db, number) {
+        assert!(Instant::now() < end, "a popular chunk is not loaded");
+        get(db, number, 64);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Fills the memory with chunks that are read more than a few times; gives a key of each.
+fn fill_memory(db: &Db) -> Vec<u64> {
+    let mut loaded = Vec::new();
+    for number in (0..KEYS).step_by(150) {
+        get(db, number, 400);
+        let before = stats(db).munk_loads;
+        let end = Instant::now() + Duration::from_millis(500);
+        while stats(db).munk_loads == before && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        loaded.push(number);
+        if !is_in_memory(db, number) || stats(db).munk_evictions > 0 {
+            break;
+        }
+    }
+    loaded.retain(|&number| is_in_memory(db, number));
+    assert!((4..24).contains(&loaded.len()), "{} chunks in memory", loaded.len());
+    loaded
+}
+
+#[test]
+fn a_cold_get_and_a_long_scan_load_nothing_and_evict_nothing() {
+    let db = filled(&MemVfs::new(), keyspace());
+    load(&db, 1000);
+    let_pass();
+    let before = stats(&db);
+    get(&db, 3500, 1);
+    assert_eq!(db.range(..).count() as u64, KEYS);
+    assert_eq!(db.range(..).rev().count() as u64, KEYS);
+    let_pass();
+    let after = stats(&db);
+    assert_eq!((after.munk_loads, after.munk_evictions), (before.munk_loads, 0));
+    assert!(is_in_memory(&db, 1000) && after.scans_munk > before.scans_munk);
+}
+
+#[test]
+fn the_least_popular_makes_way() {
+    let db = filled(&MemVfs::new(), keyspace());
+    let loaded = fill_memory(&db);
+    let (less, more) = loaded.split_at(loaded.len() / 2);
+    more.iter().for_each(|&number| get(&db, number, 8000));
+    get(&db, 3900, 4000);
+    wait("a popular chunk", || is_in_memory(&db, 3900));
+    assert!(!less.iter().all(|&number| is_in_memory(&db, number)), "nobody made way");
+    assert!(more.iter().all(|&number| is_in_memory(&db, number)), "a more popular chunk made way");
+}
+
+#[test]
+fn the_policies_differ() {
+    for policy in [MunkPolicy::Frequency, MunkPolicy::Recency] {
+        let db = filled(&MemVfs::new(), keyspace().munk_policy(policy));
+        let loaded = fill_memory(&db);
+        loaded.iter().for_each(|&number| get(&db, number, 8000));
+        let_pass();
+        // Later than the others, and not as often.
+        get(&db, 3900, 200);
+        match policy {
+            MunkPolicy::Recency => wait("what was read last", || is_in_memory(&db, 3900)),
+            _ => {
+                let_pass();
+                let all_stayed = loaded.iter().all(|&number| is_in_memory(&db, number));
+                assert!(all_stayed || !is_in_memory(&db, 3900), "what is read less drove out another chunk");
+            }
+        }
+    }
+}
+
+#[test]
+fn munks_and_rows_can_be_switched_off() {
+    for (munks, row_cache) in [(true, false), (false, true), (false, false)] {
+        let db = filled(&MemVfs::new(), keyspace().munks(munks).row_cache(row_cache));
+        get(&db, 10, 200);
+        let_pass();
+        get(&db, 10, 200);
+        let stats = stats(&db);
+        let used = (stats.munk_loads > 0, stats.gets_served.munk > 0, stats.gets_served.row > 0);
+        assert_eq!(used, (munks, munks, row_cache && !munks || stats.gets_served.row > 0), "{stats:?}");
+        assert!(row_cache || stats.gets_served.row == 0, "a row was cached");
+        assert_eq!(stats.munks, u64::from(munks));
+    }
+}
+
+#[test]
+fn what_a_snapshot_reads_of_dropped_files_keeps_a_chunk_out_of_memory() {
+    let db = open(&MemVfs::new(), keyspace());
+    db.put(key(1), "old").unwrap();
+    let snapshot = db.snapshot();
+    db.delete_range(..).unwrap();
+    db.put(key(1), "new").unwrap();
+    get(&db, 1, 1000);
+    let_pass();
+    assert!(!is_in_memory(&db, 1));
+    assert_eq!(snapshot.get(key(1)).unwrap().as_deref(), Some(&b"old"[..]));
+    assert_eq!(snapshot.range(..).count(), 1);
+    drop(snapshot);
+    load(&db, 1);
+    assert_eq!(db.get(key(1)).unwrap().as_deref(), Some(&b"new"[..]));
+}
+
+#[test]
+fn a_dropped_keyspace_leaves_the_memory_to_others() {
+    let db = open(&MemVfs::new(), keyspace());
+    let other = db.keyspace("other", keyspace()).unwrap();
+    other.put("key", vec![7; 10_000]).unwrap();
+    let end = Instant::now() + Duration::from_secs(30);
+    while db.stats().memory.munks == 0 {
+        assert!(Instant::now() < end, "a popular chunk is not loaded");
+        (0..64).for_each(|_| drop(other.get("key").unwrap()));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    db.drop_keyspace("other").unwrap();
+    // Its handle is held.
+    wait("the memory of a dropped keyspace", || {
+        db.sync().unwrap();
+        db.stats().memory.munks == 0
+    });
+    assert!(other.get("key").is_err());
+}
+
+#[test]
+fn after_eviction_and_reopening_everything_is_in_the_files() {
+    let disk = MemVfs::new();
+    let db = filled(&disk, keyspace());
+    for round in 0..8_u64 {
+        // Every chunk in turn becomes popular and is written to.
+        for number in (round * 500)..(round * 500 + 500) {
+            get(&db, number, 8);
+            db.put(key(number), [round as u8; 300]).unwrap();
+            if number % 7 == 0 {
+                db.delete(key(number)).unwrap();
+            }
+        }
+        // More popular than those before.
+        get(&db, round * 500 / 7 * 7 + 50, 500 << round);
+        load(&db, round * 500 / 7 * 7 + 50);
+        // Through the munk.
+        db.put(key(round * 500 / 7 * 7 + 50), [round as u8; 300]).unwrap();
+        get(&db, round * 500 / 7 * 7 + 50, 10);
+    }
+    let stats = stats(&db);
+    assert!(stats.munk_loads > 2 && stats.gets_served.munk > 0, "{stats:?}");
+    println!(
+        "{} loads, {} evictions, {} flushes",
+        stats.munk_loads, stats.munk_evictions, stats.munk_flushes
+    );
+    let check = |db: &Db| {
+        for number in 0..KEYS {
+            let value = db.get(key(number)).unwrap();
+            let expected = vec![(number / 500) as u8; 300];
+            assert_eq!(value.as_deref(), (number % 7 != 0).then_some(&expected[..]), "{number}");
+        }
+    };
+    check(&db);
+    db.close().unwrap();
+    drop(db);
+    check(&open(&disk, keyspace().munks(false)));
+}
