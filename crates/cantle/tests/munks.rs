@@ -29,8 +29,11 @@ fn filled(disk: &MemVfs, keyspace: KeyspaceOptions) -> Db {
     for number in 0..KEYS {
         db.put(key(number), vec![7; 400]).unwrap();
     }
-    db.compact_range(..).unwrap();
-    assert!(stats(&db).chunks > 8, "{} chunks", stats(&db).chunks);
+    // A chunk that the background is splitting may be left out the first time.
+    wait("chunks", || {
+        db.compact_range(..).unwrap();
+        stats(&db).chunks > 20
+    });
     db
 }
 
@@ -152,7 +155,7 @@ fn munks_and_rows_can_be_switched_off() {
         let used = (stats.munk_loads > 0, stats.gets_served.munk > 0, stats.gets_served.row > 0);
         assert_eq!(used, (munks, munks, row_cache && !munks || stats.gets_served.row > 0), "{stats:?}");
         assert!(row_cache || stats.gets_served.row == 0, "a row was cached");
-        assert_eq!(stats.munks, u64::from(munks));
+        assert_eq!(stats.munks > 0, munks);
     }
 }
 
