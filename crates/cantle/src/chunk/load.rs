@@ -190,7 +190,8 @@ impl Chunks {
     /// Makes sure that so many new keys fit into the chunk's munk, if it has one. Under the chunk's lock, and before
     /// the write is announced.
     pub(super) fn make_room(&self, chunk: &Chunk, keys: usize) {
-        let Some(munk) = chunk.munk.load_full() else { return };
+        let munk = chunk.munk.load();
+        let Some(munk) = &*munk else { return };
         if munk.room() < keys || munk.is_tangled() {
             let sorted = munk.resort(room_for(munk.len()) + keys, self.is_needed());
             chunk.munk.store(Some(Arc::new(sorted)));
@@ -202,7 +203,8 @@ impl Chunks {
     pub(super) fn clean_munk(&self, chunk: &Chunk) {
         /// So much garbage is not worth a copy.
         const GARBAGE_BYTES_MIN: u64 = 64 << 10;
-        let Some(munk) = chunk.munk.load_full() else { return };
+        let munk = chunk.munk.load();
+        let Some(munk) = &*munk else { return };
         let (garbage, live) = (munk.garbage_bytes(), munk.live_bytes());
         let due = match self.context.options().munk_rebalance_bytes {
             // What is live does not become less by it.

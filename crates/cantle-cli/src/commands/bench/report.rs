@@ -408,10 +408,6 @@ impl Report {
             let per_scan = display::ratio(self.scans_munk, self.scans);
             facts.push(("scans", format!("{per_scan:.2} chunks read from munks by each, on average")));
         }
-        let hits = |hits: u64, misses: u64| match hits + misses {
-            0 => String::new(),
-            all => format!(" ({:.1} % hits)", display::ratio(hits * 100, all)),
-        };
         let Munks { munks, loads, evictions, rebalances, splits, flushes } = self.munks;
         facts.push((
             "munks",
@@ -431,16 +427,24 @@ impl Report {
         facts.push((
             "budget",
             format!(
-                "munks {}, rows {}{}, blocks {}{}, log indexes {}; {} moves",
+                "munks {}, rows {}, blocks {}; {} moves",
                 part(memory.munk_bytes, memory.munk_limit_bytes),
                 part(memory.row_bytes, memory.row_limit_bytes),
-                hits(self.row_hits, self.row_misses),
                 part(memory.block_bytes, memory.block_limit_bytes),
-                hits(self.cache_hits, self.cache_misses),
-                display::bytes(memory.log_index_bytes),
                 display::count(memory.moves),
             ),
         ));
+        let mut cached = format!("log indexes of {}", display::bytes(memory.log_index_bytes));
+        for (cache, hits, misses) in
+            [("rows", self.row_hits, self.row_misses), ("blocks", self.cache_hits, self.cache_misses)]
+        {
+            if hits + misses > 0 {
+                let percent = display::ratio(hits * 100, hits + misses);
+                let all = display::count(hits + misses);
+                cached.push_str(&format!("; {cache} hit {percent:.1} % of {all}"));
+            }
+        }
+        facts.push(("cached", cached));
         facts
     }
 
@@ -452,7 +456,7 @@ impl Report {
                 None => format!("{} to the device, none by the user", display::bytes(device.written_bytes)),
                 Some(ratio) => {
                     format!(
-                        "{ratio:.2} bytes per user byte by the kernel ({})",
+                        "{ratio:.2} per user byte by the kernel ({})",
                         display::bytes(device.written_bytes)
                     )
                 }
@@ -481,7 +485,7 @@ impl Report {
         facts.push((
             "store",
             format!(
-                "{} chunks, {} in tables, {} in logs; {} rebalances, {} splits, {} merges, {} checkpoints",
+                "{} chunks, {} tables, {} logs; {} rebalances, {} splits, {} merges, {} checkpoints",
                 display::count(self.store.chunks),
                 display::bytes(self.store.table_bytes),
                 display::bytes(self.store.log_bytes),
@@ -504,27 +508,28 @@ impl Report {
             facts.push(("gets from", shares.join(", ")));
         }
         facts.extend(self.memory_facts());
+        // Where there was a gap, the slowest 100 ms had no operation.
         let slowest = self.stalls.slowest_interval_operations.map_or(String::new(), |operations| {
             let per_second = u64::from(operations) * (1000 / INTERVAL_MS);
-            format!("; slowest 100 ms at {} operations/s", display::count(per_second))
+            format!("; slowest 100 ms at {}/s", display::count(per_second))
         });
-        let gap = match self.stalls.longest_gap_ms {
-            0 => "no 100 ms without an operation".to_string(),
-            ms => format!("{ms} ms without an operation"),
+        let pace = match self.stalls.longest_gap_ms {
+            0 => slowest,
+            ms => format!("; {ms} ms without an operation"),
         };
         let longest = display::nanoseconds(self.stalls.longest_operation_ns);
         let operation = self.stalls.longest_operation.unwrap_or("operation");
         let at = display::duration(Duration::from_secs_f64(self.stalls.longest_operation_at_s));
-        facts.push(("stalls", format!("longest {operation} {longest}, {at} in; {gap}{slowest}")));
+        facts.push(("stalls", format!("longest {operation} {longest}, {at} in{pace}")));
         facts.push((
             "causes",
             format!(
-                "{} writes delayed, {} in all; longest checkpoint {} since opening{}",
+                "{} writes delayed, {} in all; longest checkpoint {}{}",
                 display::count(self.stalls.write_delays),
                 display::nanoseconds(self.stalls.write_delay_ns),
                 display::nanoseconds(self.stalls.checkpoint_longest_ns),
                 self.stalls.bare_append.map_or(String::new(), |append| format!(
-                    "; longest bare append {}",
+                    ", bare append {}",
                     display::nanoseconds(append.max_ns)
                 )),
             ),

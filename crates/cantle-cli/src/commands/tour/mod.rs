@@ -129,7 +129,7 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome {
     let jetblue = questions.jetblue(narrator, &db, &shown, columns, expected)?;
     let by_then = in_memory(&db.stats());
     narrator.say("")?;
-    narrator.say(&format!("popular chunks are kept in memory as munks; by now {by_then}"))?;
+    narrator.say(&format!("popular chunks stay in memory: by now {by_then}"))?;
 
     narrator.step(&format!(
         "A process writes {} bookings to the same store and is killed half way",

@@ -3,6 +3,7 @@
 use super::super::report::Parameters;
 use super::super::workload::Workload;
 use super::Warmth;
+use super::race::Turn;
 use crate::measure::display::{self, Align, Table};
 use crate::measure::generator::Distribution;
 use serde::Serialize;
@@ -42,6 +43,9 @@ impl Rounds {
 struct Side {
     name: &'static str,
     operations_per_s: Rounds,
+    /// Computing time of an operation, where that says all: what others do to the machine is not in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_ns: Option<Rounds>,
 }
 
 /// One side over another.
@@ -103,7 +107,7 @@ impl Comparison {
         sides: [(&'static str, Vec<f64>); N],
     ) -> Self {
         let Common { distribution, parameters, warmth } = common.clone();
-        let side = |(name, rates)| Side { name, operations_per_s: Rounds::new(rates) };
+        let side = |(name, rates)| Side { name, operations_per_s: Rounds::new(rates), cpu_ns: None };
         Self {
             reference,
             workload,
@@ -122,12 +126,24 @@ impl Comparison {
         }
     }
 
+    /// Adds the computing time of each side.
+    pub(super) fn cpu<const N: usize>(&mut self, turns: &[Vec<Turn>; N]) {
+        for (side, turns) in self.sides.iter_mut().zip(turns) {
+            side.cpu_ns = Some(Rounds::new(turns.iter().map(Turn::cpu_ns_per_operation).collect()));
+        }
+    }
+
     /// Adds the ratio of two sides by their numbers.
     pub(super) fn ratio(&mut self, this: usize, that: usize, floor: Option<f64>) {
         let (this, that) = (&self.sides[this], &self.sides[that]);
         let ratio = this.operations_per_s.over(&that.operations_per_s);
         let met = floor.map(|floor| ratio.median >= floor);
-        self.ratios.push(Ratio { name: format!("{} / {}", this.name, that.name), ratio, floor, met });
+        let name = format!("{} / {}", this.name, that.name);
+        let by_cpu = this.cpu_ns.as_ref().zip(that.cpu_ns.as_ref()).map(|(this, that)| that.over(this));
+        self.ratios.push(Ratio { name, ratio, floor, met });
+        if let Some(ratio) = by_cpu {
+            self.ratios.push(Ratio { name: "  by CPU time".into(), ratio, floor: None, met: None });
+        }
         self.judge();
     }
 
@@ -169,10 +185,15 @@ impl Comparison {
             columns.extend(names.iter().map(|&name| (name, Align::Right)));
             columns
         };
-        let mut sides = Table::new(&right(&["median/s", "least", "most"]));
-        for Side { name, operations_per_s: rates } in &self.sides {
-            let mut row = vec![(*name).to_owned()];
+        let has_cpu = self.sides.iter().any(|side| side.cpu_ns.is_some());
+        let mut sides =
+            Table::new(&right(&["median/s", "least", "most", if has_cpu { "CPU time" } else { "" }]));
+        for side in &self.sides {
+            let rates = &side.operations_per_s;
+            let mut row = vec![side.name.to_owned()];
             row.extend([rates.median, rates.least, rates.most].map(|rate| display::count(rate as u64)));
+            let cpu = side.cpu_ns.as_ref();
+            row.push(cpu.map_or(String::new(), |cpu| display::nanoseconds(cpu.median as u64)));
             sides.row(row);
         }
         let mut columns = right(&["median", "least", "most", "floor"]);

@@ -50,6 +50,9 @@ const WARMING_STALLS: Duration = Duration::from_secs(10);
 /// How long background work is waited for.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Runs one side's turn.
+type Side<'a> = &'a dyn Fn(&Keys, Length) -> Outcome<Turn>;
+
 /// What all comparisons run over.
 struct Race<'a> {
     db: &'a Db,
@@ -171,6 +174,10 @@ fn munks_and_chunks(stats: &Stats) -> (u64, u64) {
         .fold((0, 0), |(munks, chunks), keyspace| (munks + keyspace.munks, chunks + keyspace.chunks))
 }
 
+fn rates(turns: &[Turn]) -> Vec<f64> {
+    turns.iter().map(Turn::operations_per_s).collect()
+}
+
 /// Waits until no background job is left, or for long enough.
 fn quiet(db: &Db) {
     let start = Instant::now();
@@ -234,16 +241,16 @@ impl Race<'_> {
         Ok(wrong)
     }
 
-    /// Rounds in which each of `sides` has a turn, after one that does not count. Returns the rates of each side,
+    /// Rounds in which each of `sides` has a turn, after one that does not count. Returns the turns of each side,
     /// and what was not the same everywhere.
     fn rounds<const N: usize>(
         &self,
         title: &str,
-        sides: [&dyn Fn(&Keys, Length) -> Outcome<Turn>; N],
+        sides: [Side<'_>; N],
         check: impl Fn(&Turn) -> bool,
-    ) -> Outcome<([Vec<f64>; N], u64)> {
+    ) -> Outcome<([Vec<Turn>; N], u64)> {
         let counts = vec![self.records.clamp(1024, KEYS_MAX); self.threads];
-        let mut rates = [const { Vec::new() }; N];
+        let mut turns = [const { Vec::new() }; N];
         let (mut operations, mut wrong) = (0, 0);
         let mut progress = Progress::new(title, Some((self.rounds + 1) * N as u64));
         for round in 0..=self.rounds {
@@ -254,12 +261,12 @@ impl Race<'_> {
                 operations += turn.operations;
                 wrong += u64::from(!check(&turn));
                 if round > 0 {
-                    rates[side].push(turn.operations_per_s());
+                    turns[side].push(turn);
                 }
                 progress.set(operations, round * N as u64 + side as u64 + 1);
             }
         }
-        Ok((rates, wrong))
+        Ok((turns, wrong))
     }
 
     fn turn_title(&self) -> String {
@@ -303,8 +310,9 @@ impl Race<'_> {
                 }
             })
         };
-        let ([get_with, get, tree, list], missing) =
+        let (turns, missing) =
             self.rounds("gets", [&get_with, &get, &tree, &list], |turn| turn.rows == turn.operations)?;
+        let [get_with, get, tree, list] = turns.each_ref().map(|turns| rates(turns));
         let served = served(&(before, db.stats()));
         let mut comparison = Comparison::new(
             "gets",
@@ -313,6 +321,7 @@ impl Race<'_> {
             self.turn_title(),
             [("get_with", get_with), ("get", get), ("BTreeMap", tree), ("SkipMap", list)],
         );
+        comparison.cpu(&turns);
         comparison.ratio(0, 2, Some(FLOOR_GETS));
         comparison.ratio(0, 3, None);
         comparison.ratio(1, 0, Some(FLOOR_OWNED));
@@ -364,8 +373,9 @@ impl Race<'_> {
         };
         // The keys exist: every scan has a row, and no more than asked for.
         let check = |turn: &Turn| (turn.operations..=turn.operations * SCAN_ROWS as u64).contains(&turn.rows);
-        let ([cursor, tree, list], missing) = self.rounds("scans", [&cursor, &tree, &list], check)?;
+        let (turns, missing) = self.rounds("scans", [&cursor, &tree, &list], check)?;
         let stats = (before, db.stats());
+        let [cursor, tree, list] = turns.each_ref().map(|turns| rates(turns));
         let mut comparison = Comparison::new(
             "scans",
             Workload::S100,
@@ -373,6 +383,7 @@ impl Race<'_> {
             self.turn_title(),
             [("cursor", cursor), ("BTreeMap", tree), ("SkipMap", list)],
         );
+        comparison.cpu(&turns);
         comparison.ratio(0, 1, Some(FLOOR_SCANS));
         comparison.ratio(0, 2, None);
         let scans = grown(&stats, |keyspace| keyspace.scans);

@@ -165,7 +165,7 @@ pub(super) fn compare(race: &Race<'_>, common: &Common, puts: u64, dir: &Path) -
     comparison.facts.push((
         "stalls",
         format!(
-            "longest sync after a turn {}; since opening longest put {}, longest checkpoint {}",
+            "longest sync after a turn {}; since opening longest put {}, checkpoint {}",
             display::duration(sync_longest),
             display::duration(stats.1.write_longest),
             display::duration(stats.1.checkpoint_longest),

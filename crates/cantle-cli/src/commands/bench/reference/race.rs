@@ -7,6 +7,7 @@ use super::super::records::{self, KEY_BYTES};
 use crate::failure::{Failure, Outcome};
 use crate::measure::display;
 use crate::measure::generator::{Chooser, Random};
+use crate::measure::process::thread_cpu_time;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -61,11 +62,17 @@ pub(super) struct Turn {
     pub(super) operations: u64,
     pub(super) rows: u64,
     pub(super) took: Duration,
+    /// Of all threads, while they ran operations.
+    pub(super) cpu: Duration,
 }
 
 impl Turn {
     pub(super) fn operations_per_s(&self) -> f64 {
         display::rate(self.operations, self.took)
+    }
+
+    pub(super) fn cpu_ns_per_operation(&self) -> f64 {
+        self.cpu.as_nanos() as f64 / self.operations.max(1) as f64
     }
 }
 
@@ -83,7 +90,7 @@ where
         let mut touched = Touched::default();
         let mut operations = 0;
         barrier.wait();
-        let start = Instant::now();
+        let (start, cpu) = (Instant::now(), thread_cpu_time());
         'turn: loop {
             for batch in keys.chunks(BATCH) {
                 for key in batch {
@@ -98,20 +105,21 @@ where
                 break;
             }
         }
-        let took = start.elapsed();
+        let (took, cpu) = (start.elapsed(), thread_cpu_time() - cpu);
         black_box(touched.sum);
-        Ok(Turn { operations, rows: touched.rows, took })
+        Ok(Turn { operations, rows: touched.rows, took, cpu })
     };
     std::thread::scope(|scope| {
         let work = &work;
         let threads: Vec<_> =
             keys.0.iter().enumerate().map(|(thread, keys)| scope.spawn(move || work(thread, keys))).collect();
-        let mut sum = Turn { operations: 0, rows: 0, took: Duration::ZERO };
+        let mut sum = Turn { operations: 0, rows: 0, took: Duration::ZERO, cpu: Duration::ZERO };
         for thread in threads {
             let turn =
                 thread.join().unwrap_or_else(|_| Err(Failure::Failed("a worker thread panicked".into())))?;
             sum.operations += turn.operations;
             sum.rows += turn.rows;
+            sum.cpu += turn.cpu;
             sum.took = sum.took.max(turn.took);
         }
         Ok(sum)
