@@ -70,9 +70,12 @@ impl Tuning {
 
     /// Options of the keyspace that is written to.
     pub(crate) fn keyspace_options(&self) -> KeyspaceOptions {
-        let keyspace = KeyspaceOptions::new()
-            .space_amplification(self.space_amplification)
-            .compression(self.compression);
+        self.keyspace_options_over(KeyspaceOptions::new())
+    }
+
+    /// As [`keyspace_options`](Self::keyspace_options), with others as they are in `base`.
+    pub(crate) fn keyspace_options_over(&self, base: KeyspaceOptions) -> KeyspaceOptions {
+        let keyspace = base.space_amplification(self.space_amplification).compression(self.compression);
         match self.chunk_bytes {
             Some(bytes) => keyspace.chunk_bytes(bytes),
             None => keyspace,

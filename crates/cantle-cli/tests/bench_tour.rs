@@ -112,7 +112,7 @@ fn bench_reference_measures_what_it_is_asked_for_within_100_columns() {
 fn bench_duration_ends_in_time_and_tells_the_device_from_the_store() {
     let text = succeeds(
         "bench --workload A --duration 300ms --records 5k --memory 16MiB --chunk-bytes 64KiB --json \
-         --no-row-cache --munk-policy recency"
+         --no-row-cache --as-published"
             .split_whitespace(),
     );
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();

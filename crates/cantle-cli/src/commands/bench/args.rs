@@ -5,7 +5,7 @@ use super::workload::Workload;
 use crate::measure::generator::Distribution;
 use crate::measure::size::{parse_duration, parse_size};
 use crate::tuning::Tuning;
-use cantle::{MunkPolicy, Options};
+use cantle::{KeyspaceOptions, MunkPolicy, Options};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -76,6 +76,10 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) no_log_index: bool,
 
+    /// The settings of the published EvenDB, without what Cantle adds; other options refine them
+    #[arg(long)]
+    pub(crate) as_published: bool,
+
     /// Keep no chunks in memory
     #[arg(long)]
     pub(crate) no_munks: bool,
@@ -84,9 +88,9 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) no_row_cache: bool,
 
-    /// Which chunks are kept in memory: those accessed most, or last
-    #[arg(long, value_enum, default_value_t = Policy::Frequency)]
-    pub(crate) munk_policy: Policy,
+    /// Which chunks are kept in memory [default: frequency; with --as-published recency]
+    #[arg(long, value_enum)]
+    pub(crate) munk_policy: Option<Policy>,
 
     /// Where to put the store, in a new directory of its own [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
@@ -155,17 +159,28 @@ impl Policy {
 impl Args {
     /// The options that the store is opened with.
     pub(crate) fn store_options(&self) -> Options {
+        let base = if self.as_published { KeyspaceOptions::as_published() } else { KeyspaceOptions::new() };
         let mut keyspace = self
             .tuning
-            .keyspace_options()
-            .log_index(!self.no_log_index)
+            .keyspace_options_over(base)
+            .log_index(self.has_log_index())
             .munks(!self.no_munks)
-            .munk_policy(self.munk_policy.munk_policy())
+            .munk_policy(self.policy().munk_policy())
             .row_cache(!self.no_row_cache);
         if let Some(bytes) = self.log_bytes {
             keyspace = keyspace.log_bytes(bytes);
         }
         self.tuning.options().default_keyspace(keyspace)
+    }
+
+    /// Whether logs have an index.
+    pub(crate) fn has_log_index(&self) -> bool {
+        !self.no_log_index && !self.as_published
+    }
+
+    /// The choice of chunks.
+    pub(crate) fn policy(&self) -> Policy {
+        self.munk_policy.unwrap_or(if self.as_published { Policy::Recency } else { Policy::Frequency })
     }
 
     /// Threads that run operations.
@@ -257,6 +272,15 @@ mod tests {
         assert_eq!(args.operation_count(Workload::P), 50_000);
         assert_eq!(args.operation_count(Workload::InsertRandom), 20_000);
         assert_eq!((args.tuning.memory, args.tuning.compression), (Some(64 << 20), Compression::Zstd(9)));
+    }
+
+    #[test]
+    fn as_published_is_refined_by_what_else_is_given() {
+        let published = parse("--as-published").unwrap();
+        assert_eq!((published.policy(), published.has_log_index()), (Policy::Recency, false));
+        assert_eq!(parse("--as-published --munk-policy frequency").unwrap().policy(), Policy::Frequency);
+        let plain = parse("").unwrap();
+        assert_eq!((plain.policy(), plain.has_log_index()), (Policy::Frequency, true));
     }
 
     #[test]
