@@ -25,13 +25,19 @@ const KEYS: u64 = 4000;
 
 /// Some thirty chunks.
 fn filled(disk: &MemVfs, keyspace: KeyspaceOptions) -> Db {
-    let db = open(disk, keyspace);
+    let db = open(disk, keyspace.clone());
     for number in 0..KEYS {
         db.put(key(number), vec![7; 400]).unwrap();
     }
-    db.compact_range(..).unwrap();
-    assert!(stats(&db).chunks > 8, "{} chunks", stats(&db).chunks);
-    db
+    // A chunk that the background is splitting may be left out the first time.
+    wait("chunks", || {
+        db.compact_range(..).unwrap();
+        stats(&db).chunks > 20
+    });
+    // Nothing is popular for having been written.
+    db.close().unwrap();
+    drop(db);
+    open(disk, keyspace)
 }
 
 fn stats(db: &Db) -> KeyspaceStats {
@@ -152,7 +158,7 @@ fn munks_and_rows_can_be_switched_off() {
         let used = (stats.munk_loads > 0, stats.gets_served.munk > 0, stats.gets_served.row > 0);
         assert_eq!(used, (munks, munks, row_cache && !munks || stats.gets_served.row > 0), "{stats:?}");
         assert!(row_cache || stats.gets_served.row == 0, "a row was cached");
-        assert_eq!(stats.munks, u64::from(munks));
+        assert_eq!(stats.munks > 0, munks);
     }
 }
 

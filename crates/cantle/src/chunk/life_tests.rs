@@ -238,7 +238,7 @@ fn what_is_written_while_a_chunk_is_loaded_is_in_its_munk() {
                 loads += 1;
                 far_behind += usize::from(log_bytes() - before > 2 * super::load::LAST_BYTES_MAX);
                 // Some writes through the munk, too.
-                std::thread::sleep(std::time::Duration::from_millis(2));
+                crate::sync::thread::sleep(std::time::Duration::from_millis(2));
                 chunks.evict_munk(&chunk);
             } else {
                 refused += 1;

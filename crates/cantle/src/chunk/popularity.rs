@@ -45,7 +45,10 @@ impl Chunks {
 
     /// A chunk that has a munk now.
     pub(super) fn add_resident(&self, chunk: &Arc<Chunk>) {
-        self.jobs.residents.lock().push(Arc::downgrade(chunk));
+        let mut residents = self.jobs.residents.lock();
+        // Evicted and loaded again before anybody looked: counted once.
+        residents.retain(|other| other.as_ptr() != Arc::as_ptr(chunk));
+        residents.push(Arc::downgrade(chunk));
     }
 
     /// The memory of each chunk's munk.

@@ -31,13 +31,16 @@ impl Counter {
     }
 }
 
-/// True for one call of `every` on each thread.
+/// True for about one call of `every`, at random: if all that is sampled took turns, one of two that alternate, as the
+/// gets and puts of read-modify-writes do, would never be sampled.
 #[inline]
 pub fn sampled(every: u64) -> bool {
     TICKS.with(|ticks| {
-        let tick = ticks.get().wrapping_add(1);
+        // Knuth's linear congruential generator, of which the upper bits are random enough.
+        let tick =
+            ticks.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ticks.set(tick);
-        tick.is_multiple_of(every)
+        (tick >> 32).is_multiple_of(every)
     })
 }
 
@@ -57,7 +60,11 @@ mod tests {
     }
 
     #[test]
-    fn one_of_so_many_is_sampled() {
-        assert_eq!((0..800).filter(|_| sampled(8)).count(), 100);
+    fn one_of_so_many_is_sampled_of_each_of_two_that_alternate() {
+        let mut counts = [0; 2];
+        for turn in 0..80_000 {
+            counts[turn % 2] += usize::from(sampled(8));
+        }
+        assert!(counts.iter().all(|count| (4_500..5_500).contains(count)), "{counts:?}");
     }
 }

@@ -241,6 +241,9 @@ fn rounds(name: &str, durability: Durability, millis: u64) {
     });
     println!("{round_count} rounds");
     assert_moved(&db);
+    let stats = db.stats().keyspaces.remove(0);
+    let through_munks = stats.gets_served.munk > 0 && stats.scans_munk > 0 && stats.munk_flushes > 0;
+    assert!(through_munks, "munks had no part in it");
 }
 
 #[test]
