@@ -1,8 +1,4 @@
 //! Search (EvenDB §3.1): halving of the sorted prefix, then a walk along a bypass.
-#![cfg_attr(
-    all(target_arch = "x86_64", not(miri)),
-    expect(unsafe_code, reason = "fetches memory beforehand")
-)]
 
 use super::Munk;
 use super::fetch::fetch;
