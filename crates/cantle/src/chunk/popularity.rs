@@ -187,7 +187,7 @@ impl Drop for Loading<'_> {
 }
 
 /// How much memory the chunk's munk will take, about.
-fn munk_bytes(chunk: &Chunk) -> u64 {
+pub fn munk_bytes(chunk: &Chunk) -> u64 {
     let sizes = chunk.funk.load().sizes();
     sizes.user_bytes.saturating_sub(sizes.garbage_bytes) / 100 * OVERHEAD_PERCENT + (64 << 10)
 }
