@@ -121,8 +121,11 @@ fn the_least_popular_makes_way() {
     let loaded = fill_memory(&db);
     let (less, more) = loaded.split_at(loaded.len() / 2);
     more.iter().for_each(|&number| get(&db, number, 8000));
-    get(&db, 3900, 4000);
-    wait("a popular chunk", || is_in_memory(&db, 3900));
+    // More than there may be room for by chance.
+    for number in [3000, 3400, 3800] {
+        get(&db, number, 4000);
+        wait("a popular chunk", || is_in_memory(&db, number));
+    }
     assert!(!less.iter().all(|&number| is_in_memory(&db, number)), "nobody made way");
     assert!(more.iter().all(|&number| is_in_memory(&db, number)), "a more popular chunk made way");
 }
