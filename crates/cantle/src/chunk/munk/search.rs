@@ -119,7 +119,7 @@ impl Munk {
 /// at are fetched beforehand: most of a munk's prefixes are not in the processor's cache, and a search that waited for
 /// one after the other would take several times as long.
 #[inline]
-fn lower_bound(prefixes: &[AtomicU64], prefix: u64) -> usize {
+pub(super) fn lower_bound(prefixes: &[AtomicU64], prefix: u64) -> usize {
     let (mut from, mut len) = (0, prefixes.len());
     while len > 1 {
         let half = len / 2;
@@ -130,21 +130,4 @@ fn lower_bound(prefixes: &[AtomicU64], prefix: u64) -> usize {
         len -= half;
     }
     from + usize::from(len == 1 && prefixes[from].load(Relaxed) < prefix)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_lower_bound_is_that_of_the_standard_library() {
-        for len in 0..70_u64 {
-            let prefixes: Vec<u64> = (0..len).map(|index| index / 3 * 2).collect();
-            let atomics: Vec<AtomicU64> = prefixes.iter().map(|&prefix| AtomicU64::new(prefix)).collect();
-            for prefix in 0..len + 2 {
-                let expected = prefixes.partition_point(|&other| other < prefix);
-                assert_eq!(lower_bound(&atomics, prefix), expected, "{prefix} of {len}");
-            }
-        }
-    }
 }

@@ -241,3 +241,15 @@ fn long_keys_and_long_values() {
     assert_eq!(munk.get(&key[2..], 2), None);
     assert!(munk.bytes() as usize > key.len() + value.len());
 }
+
+#[test]
+fn the_lower_bound_is_that_of_the_standard_library() {
+    for len in 0..70_u64 {
+        let prefixes: Vec<u64> = (0..len).map(|index| index / 3 * 2).collect();
+        let atomics: Vec<AtomicU64> = prefixes.iter().map(|&prefix| AtomicU64::new(prefix)).collect();
+        for prefix in 0..len + 2 {
+            let expected = prefixes.partition_point(|&other| other < prefix);
+            assert_eq!(super::search::lower_bound(&atomics, prefix), expected, "{prefix} of {len}");
+        }
+    }
+}
