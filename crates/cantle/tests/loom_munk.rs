@@ -14,6 +14,7 @@ mod munk {
     mod build;
     mod chain;
     mod cursor;
+    mod fetch;
     #[expect(clippy::module_inception, reason = "as in the library")]
     mod munk;
     mod pages;

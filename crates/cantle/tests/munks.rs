@@ -240,3 +240,28 @@ fn after_eviction_and_reopening_everything_is_in_the_files() {
     drop(db);
     check(&open(&disk, keyspace().munks(false)));
 }
+
+/// Stores that share a budget share it: what one does not use any more goes to the other.
+#[test]
+fn the_memory_of_an_idle_store_goes_to_a_busy_one() {
+    let resources = cantle::Resources::new(1 << 20, 2);
+    let disks = [MemVfs::new(), MemVfs::new()];
+    disks.iter().for_each(|disk| filled(disk, keyspace()).close().unwrap());
+    let stores = disks.each_ref().map(|disk| {
+        let options = Options::new().resources(resources.clone()).default_keyspace(keyspace());
+        options.vfs(Arc::new(disk.clone())).open("store").unwrap()
+    });
+    let [first, second] = &stores;
+    let read_all = |db: &Db| (0..KEYS).step_by(20).for_each(|number| get(db, number, 20));
+    wait("munks of the first store", || {
+        read_all(first);
+        first.stats().memory.munks > first.stats().memory.munk_limit / 3 && stats(first).munks > 2
+    });
+    let before = stats(first).munks;
+    wait("munks of the second store", || {
+        (0..20).for_each(|_| read_all(second));
+        stats(second).munks > 1 && stats(first).munks < before
+    });
+    let memory = first.stats().memory;
+    assert_eq!(memory.munks, second.stats().memory.munks, "there is one budget");
+}

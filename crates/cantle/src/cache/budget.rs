@@ -60,6 +60,8 @@ pub(crate) struct Budget {
     /// Memory of all munks.
     pub(crate) munk_bytes: Arc<AtomicU64>,
     munk_limit_bytes: AtomicU64,
+    /// The score of the most popular chunk that found no room among its own keyspace's munks.
+    munk_demand: AtomicU64,
     /// Memory of the in-memory indexes of logs.
     pub(crate) log_index_bytes: Arc<AtomicU64>,
     costs: Counter,
@@ -86,6 +88,7 @@ impl Budget {
             rows: Arc::new(RowCache::new(rows)),
             munk_bytes: Arc::default(),
             munk_limit_bytes: AtomicU64::new(munks),
+            munk_demand: AtomicU64::new(0),
             log_index_bytes: Arc::default(),
             costs: Counter::default(),
             reads: Counter::default(),
@@ -97,6 +100,16 @@ impl Budget {
     /// What munks may take.
     pub(crate) fn munk_limit_bytes(&self) -> u64 {
         self.munk_limit_bytes.load(Relaxed)
+    }
+
+    /// A chunk with this score finds no room, and nothing in its keyspace that it displaces: others may have.
+    pub(crate) fn demand_munk(&self, score: u64) {
+        self.munk_demand.fetch_max(score, Relaxed);
+    }
+
+    /// The greatest score demanded since.
+    pub(crate) fn take_munk_demand(&self) -> u64 {
+        self.munk_demand.swap(0, Relaxed)
     }
 
     /// What the in-memory indexes of logs may take.

@@ -22,6 +22,7 @@ use super::funk::{FileRef, Source};
 use super::memory_part::MemoryHit;
 use super::merged::Merged;
 use super::munk::{Content, Munk, MunkBuilder, room_for};
+use super::popularity::munk_bytes;
 use super::rebalance::keep_versions;
 use super::segment::Segment;
 use crate::entry::Kind;
@@ -67,7 +68,8 @@ impl Chunks {
         };
         let bytes_max = (CHUNKS_MAX * self.limits().chunk_bytes).min(context.budget.munk_limit_bytes() / 2);
         let keep = Keep::new(context.mvcc.open_versions());
-        let mut builder = MunkBuilder::new(context.order.clone(), context.budget.munk_bytes.clone());
+        let mut builder =
+            MunkBuilder::new(context.order.clone(), munk_bytes(chunk), context.budget.munk_bytes.clone());
         let mut keys = 0;
         let mut merged = Merged::new(context, &funk, true, |_| true)?;
         merged.cursor.seek_to_first()?;

@@ -64,6 +64,7 @@ impl Chunks {
             return;
         }
         self.evict_least_popular();
+        self.yield_to_others();
         if self.jobs.loading.load(Relaxed) >= LOADS_MAX {
             return;
         }
@@ -115,16 +116,32 @@ impl Chunks {
                 break;
             }
             if !displaces(policy, score, resident_score) {
-                return false;
+                break;
             }
             freed += chunk.munk.load().as_ref().map_or(0, |munk| munk.bytes());
             gone.push(chunk);
         }
         if taken() + needed > limit + freed {
+            budget.demand_munk(score);
             return false;
         }
         gone.iter().for_each(|chunk| self.evict_munk(chunk));
         true
+    }
+
+    /// Evicts a chunk that one of another keyspace, or of another store with the same budget, displaces.
+    fn yield_to_others(&self) {
+        let budget = &self.context.budget;
+        let demand = budget.take_munk_demand();
+        if demand == 0 {
+            return;
+        }
+        let least = self.residents().into_iter().next();
+        match least.filter(|(score, _)| displaces(self.context.options().munk_policy, demand, *score)) {
+            Some((_, chunk)) => self.evict_munk(&chunk),
+            // Somebody else may. Nobody will for ever: who demands does so again, as long as he does.
+            None => budget.demand_munk(demand / 2),
+        }
     }
 
     fn evict_least_popular(&self) {
@@ -187,7 +204,7 @@ impl Drop for Loading<'_> {
 }
 
 /// How much memory the chunk's munk will take, about.
-fn munk_bytes(chunk: &Chunk) -> u64 {
+pub fn munk_bytes(chunk: &Chunk) -> u64 {
     let sizes = chunk.funk.load().sizes();
     sizes.user_bytes.saturating_sub(sizes.garbage_bytes) / 100 * OVERHEAD_PERCENT + (64 << 10)
 }

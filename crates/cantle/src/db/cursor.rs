@@ -16,12 +16,13 @@ pub struct Cursor {
     inner: Box<dyn PairCursor>,
     snapshot: Snapshot,
     keyspace: Arc<KeyspaceInner>,
+    is_ours: bool,
 }
 
 impl Cursor {
     pub(super) fn new(snapshot: &Snapshot, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Self {
         let inner = keyspace.layout.clone().cursor(bounds, snapshot.guard.clone());
-        Self { inner, snapshot: snapshot.clone(), keyspace: keyspace.clone() }
+        Self { inner, snapshot: snapshot.clone(), keyspace: keyspace.clone(), is_ours: false }
     }
 
     /// A cursor over what a transaction sees.
@@ -77,8 +78,14 @@ impl Cursor {
         self.inner.pair().map(|(_, value)| value)
     }
 
-    fn check(&self) -> Result<()> {
-        self.snapshot.check(&self.keyspace)
+    /// Whether it may go on; that the keyspace is the store's is found out once.
+    #[inline]
+    fn check(&mut self) -> Result<()> {
+        if !self.is_ours {
+            self.snapshot.check(&self.keyspace)?;
+            self.is_ours = true;
+        }
+        self.snapshot.check_still(&self.keyspace)
     }
 }
 

@@ -99,10 +99,17 @@ impl Snapshot {
         let store = &self.handle.store;
         store.check_open()?;
         if Arc::ptr_eq(&store.substrate, &keyspace.chunks.context.substrate) {
-            keyspace.check_at(self.guard.version())
+            self.check_still(keyspace)
         } else {
             Err(Error::InvalidArgument(format!("keyspace {:?} belongs to another store", keyspace.name)))
         }
+    }
+
+    /// The same for a keyspace that is known to be this store's.
+    #[inline]
+    pub(super) fn check_still(&self, keyspace: &KeyspaceInner) -> Result<()> {
+        self.handle.store.check_open()?;
+        keyspace.check_at(self.guard.version())
     }
 
     fn read_with<T>(

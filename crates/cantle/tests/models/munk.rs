@@ -26,7 +26,7 @@ fn nobody(_: u64, _: u64) -> bool {
 /// A munk of these keys at version 1, each with itself as its value, and the count of its memory.
 fn munk(keys: &[&[u8]], room: usize) -> (Arc<Munk>, crate::sync::Arc<AtomicU64>) {
     let total_bytes = crate::sync::Arc::new(AtomicU64::new(0));
-    let mut builder = MunkBuilder::new(KeyOrder::Bytewise, total_bytes.clone());
+    let mut builder = MunkBuilder::new(KeyOrder::Bytewise, 0, total_bytes.clone());
     keys.iter().for_each(|key| builder.push(put(key, 1, key)));
     (Arc::new(builder.finish(room)), total_bytes)
 }

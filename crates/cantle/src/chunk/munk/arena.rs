@@ -14,8 +14,8 @@ use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-/// A block is as large as all before it together, between these: a munk wastes at most half of a little, or
-/// little of a lot.
+/// While less than the expected bytes are there, a block is as large as what is missing; then a quarter of what
+/// is there: a munk wastes little. Between these.
 const BLOCK_BYTES_MIN: usize = 4 << 10;
 const BLOCK_BYTES_MAX: usize = HUGE_BYTES;
 /// From this size a record gets a block of its own, so that little of a block stays empty, and garbage that is large
@@ -65,12 +65,14 @@ pub struct Arena {
     filling: Option<Arc<Block>>,
     bytes: u64,
     filled_bytes: u64,
+    expected_bytes: u64,
     total_bytes: Arc<AtomicU64>,
 }
 
 impl Arena {
-    pub fn new(total_bytes: Arc<AtomicU64>) -> Self {
-        Self { blocks: Vec::new(), filling: None, bytes: 0, filled_bytes: 0, total_bytes }
+    /// For about so many bytes of records.
+    pub fn new(expected_bytes: u64, total_bytes: Arc<AtomicU64>) -> Self {
+        Self { blocks: Vec::new(), filling: None, bytes: 0, filled_bytes: 0, expected_bytes, total_bytes }
     }
 
     /// Writes a record. It lives as long as this arena's blocks.
@@ -90,7 +92,10 @@ impl Arena {
         } else if let Some(block) = self.filling.as_ref().filter(fits) {
             block.clone()
         } else {
-            let next = (self.bytes as usize).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
+            let missing = self.expected_bytes.saturating_sub(self.bytes);
+            let next = if missing > 0 { missing } else { self.bytes / 4 };
+            let next =
+                (next as usize).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX).next_multiple_of(BLOCK_BYTES_MIN);
             let block = self.add(next.max(bytes));
             self.filling.insert(block).clone()
         };
@@ -138,6 +143,13 @@ impl Arena {
             .collect();
         let bytes = blocks.iter().map(|block| block.bytes()).sum();
         let filled_bytes = blocks.iter().map(|block| block.filled_bytes.load(Relaxed) as u64).sum();
-        Self { blocks, filling, bytes, filled_bytes, total_bytes: self.total_bytes.clone() }
+        Self {
+            blocks,
+            filling,
+            bytes,
+            filled_bytes,
+            expected_bytes: 0,
+            total_bytes: self.total_bytes.clone(),
+        }
     }
 }

@@ -23,8 +23,15 @@ pub struct MunkBuilder {
 
 impl MunkBuilder {
     /// `total_bytes` counts the memory of all munks, from the first record to the drop of the last holder.
-    pub fn new(order: KeyOrder, total_bytes: Arc<AtomicU64>) -> Self {
-        Self { order, arena: Arena::new(total_bytes), newest: Vec::new(), last: None, live_bytes: 0 }
+    /// About `expected_bytes` of keys and values will come.
+    pub fn new(order: KeyOrder, expected_bytes: u64, total_bytes: Arc<AtomicU64>) -> Self {
+        Self {
+            order,
+            arena: Arena::new(expected_bytes, total_bytes),
+            newest: Vec::new(),
+            last: None,
+            live_bytes: 0,
+        }
     }
 
     /// Adds a version of a key: keys in order, the versions of each from the newest to the oldest.

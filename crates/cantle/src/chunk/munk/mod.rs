@@ -54,6 +54,7 @@ mod array;
 mod build;
 mod chain;
 mod cursor;
+mod fetch;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the file")]
 mod munk;
 mod pages;

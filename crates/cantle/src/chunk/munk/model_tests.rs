@@ -123,7 +123,7 @@ struct Model {
 impl Model {
     fn new(order: KeyOrder) -> Self {
         let total_bytes = Arc::default();
-        let munk = Arc::new(MunkBuilder::new(order.clone(), Arc::clone(&total_bytes)).finish(4));
+        let munk = Arc::new(MunkBuilder::new(order.clone(), 0, Arc::clone(&total_bytes)).finish(4));
         Self {
             order,
             total_bytes,

@@ -65,7 +65,8 @@ impl Munk {
     /// One munk of several, which have their keys in this order, in new blocks.
     pub fn join(munks: &[&Self], room: usize, needed: impl Fn(u64, u64) -> bool) -> Self {
         let first = munks[0];
-        let mut builder = MunkBuilder::new(first.order.clone(), first.total_bytes.clone());
+        let live_bytes = munks.iter().map(|munk| munk.live_bytes()).sum();
+        let mut builder = MunkBuilder::new(first.order.clone(), live_bytes, first.total_bytes.clone());
         for munk in munks {
             let _writer = munk.writer.lock();
             munk.for_each_kept(&needed, |records| {

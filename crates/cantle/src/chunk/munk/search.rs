@@ -1,6 +1,8 @@
 //! Search (EvenDB §3.1): halving of the sorted prefix, then a walk along a bypass.
 
 use super::Munk;
+use super::fetch::fetch;
+use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::Relaxed;
 use std::cmp::Ordering;
 
@@ -36,7 +38,7 @@ impl Munk {
     #[inline]
     fn search_sorted(&self, key: &[u8], prefix: u64) -> Result<u32, u32> {
         let prefixes = self.slots.sorted_prefixes();
-        let mut from = prefixes.partition_point(|other| other.load(Relaxed) < prefix);
+        let mut from = lower_bound(prefixes, prefix);
         let equals = |index: usize| prefixes.get(index).is_some_and(|other| other.load(Relaxed) == prefix);
         if !equals(from) {
             return Err(from as u32);
@@ -106,6 +108,42 @@ impl Munk {
             match self.slots.next(last) {
                 0 => return last,
                 next => last = next,
+            }
+        }
+    }
+}
+
+/// How many of the sorted prefixes are less.
+///
+/// Without branches, which would be guessed wrong half of the time. Instead the two places that the next step may look
+/// at are fetched beforehand: most of a munk's prefixes are not in the processor's cache, and a search that waited for
+/// one after the other would take several times as long.
+#[inline]
+fn lower_bound(prefixes: &[AtomicU64], prefix: u64) -> usize {
+    let (mut from, mut len) = (0, prefixes.len());
+    while len > 1 {
+        let half = len / 2;
+        let next = (len - half) / 2;
+        fetch(prefixes.as_ptr().wrapping_add(from + next));
+        fetch(prefixes.as_ptr().wrapping_add(from + half + next));
+        from += usize::from(prefixes[from + half - 1].load(Relaxed) < prefix) * half;
+        len -= half;
+    }
+    from + usize::from(len == 1 && prefixes[from].load(Relaxed) < prefix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lower_bound_is_that_of_the_standard_library() {
+        for len in 0..70_u64 {
+            let prefixes: Vec<u64> = (0..len).map(|index| index / 3 * 2).collect();
+            let atomics: Vec<AtomicU64> = prefixes.iter().map(|&prefix| AtomicU64::new(prefix)).collect();
+            for prefix in 0..len + 2 {
+                let expected = prefixes.partition_point(|&other| other < prefix);
+                assert_eq!(lower_bound(&atomics, prefix), expected, "{prefix} of {len}");
             }
         }
     }

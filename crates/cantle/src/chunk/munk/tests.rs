@@ -29,7 +29,7 @@ fn open(snapshots: &[u64]) -> impl Fn(u64, u64) -> bool + use<> {
 
 /// A munk of these keys at version 1, each with itself as its value.
 fn munk(keys: &[&str], room: usize) -> Arc<Munk> {
-    let mut builder = MunkBuilder::new(KeyOrder::Bytewise, Arc::default());
+    let mut builder = MunkBuilder::new(KeyOrder::Bytewise, 0, Arc::default());
     keys.iter().for_each(|key| builder.push(put(key.as_bytes(), 1, key.as_bytes())));
     Arc::new(builder.finish(room))
 }
@@ -177,7 +177,7 @@ fn a_batch_that_failed_leaves_nothing() {
 #[test]
 fn splitting_gives_each_part_its_blocks_and_joining_undoes_it() {
     let total = Arc::<AtomicU64>::default();
-    let mut builder = MunkBuilder::new(KeyOrder::Bytewise, total.clone());
+    let mut builder = MunkBuilder::new(KeyOrder::Bytewise, 0, total.clone());
     let value = vec![7; 3000];
     let name = |number: u32| format!("user/{number:05}");
     (0..400).for_each(|number| builder.push(put(name(number).as_bytes(), 1, &value)));
