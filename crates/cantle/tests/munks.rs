@@ -7,13 +7,13 @@ use cantle::{Db, KeyspaceOptions, KeyspaceStats, MunkPolicy, Options};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Chunks of 64 KiB, of which about five fit into memory.
+/// Chunks of 64 KiB, of which a dozen or so fit into memory.
 fn keyspace() -> KeyspaceOptions {
     KeyspaceOptions::new().chunk_bytes(64 << 10)
 }
 
 fn open(disk: &MemVfs, keyspace: KeyspaceOptions) -> Db {
-    let options = Options::new().memory_budget(3 << 19).default_keyspace(keyspace);
+    let options = Options::new().memory_budget(2 << 20).default_keyspace(keyspace);
     options.vfs(Arc::new(disk.clone())).open("store").unwrap()
 }
 
@@ -21,9 +21,9 @@ fn key(number: u64) -> String {
     format!("{number:05}")
 }
 
-const KEYS: u64 = 4000;
+const KEYS: u64 = 8000;
 
-/// Some thirty chunks.
+/// Some eighty chunks.
 fn filled(disk: &MemVfs, keyspace: KeyspaceOptions) -> Db {
     let db = open(disk, keyspace.clone());
     for number in 0..KEYS {
@@ -32,7 +32,7 @@ fn filled(disk: &MemVfs, keyspace: KeyspaceOptions) -> Db {
     // A chunk that the background is splitting may be left out the first time.
     wait("chunks", || {
         db.compact_range(..).unwrap();
-        stats(&db).chunks > 20
+        stats(&db).chunks > 60
     });
     // Nothing is popular for having been written.
     db.close().unwrap();
@@ -122,7 +122,7 @@ fn the_least_popular_makes_way() {
     let (less, more) = loaded.split_at(loaded.len() / 2);
     more.iter().for_each(|&number| get(&db, number, 8000));
     // More than there may be room for by chance.
-    for number in [3000, 3400, 3800] {
+    for number in [5000, 6000, 7000] {
         get(&db, number, 4000);
         wait("a popular chunk", || is_in_memory(&db, number));
     }
@@ -138,13 +138,13 @@ fn the_policies_differ() {
         loaded.iter().for_each(|&number| get(&db, number, 8000));
         let_pass();
         // Later than the others, and not as often.
-        get(&db, 3900, 200);
+        get(&db, 7500, 200);
         match policy {
-            MunkPolicy::Recency => wait("what was read last", || is_in_memory(&db, 3900)),
+            MunkPolicy::Recency => wait("what was read last", || is_in_memory(&db, 7500)),
             _ => {
                 let_pass();
                 let all_stayed = loaded.iter().all(|&number| is_in_memory(&db, number));
-                assert!(all_stayed || !is_in_memory(&db, 3900), "what is read less drove out another chunk");
+                assert!(all_stayed || !is_in_memory(&db, 7500), "what is read less drove out another chunk");
             }
         }
     }
@@ -206,7 +206,7 @@ fn a_dropped_keyspace_leaves_the_memory_to_others() {
 fn after_eviction_and_reopening_everything_is_in_the_files() {
     let disk = MemVfs::new();
     let db = filled(&disk, keyspace());
-    for round in 0..8_u64 {
+    for round in 0..KEYS / 500 {
         // Every chunk in turn becomes popular and is written to.
         for number in (round * 500)..(round * 500 + 500) {
             get(&db, number, 8);
@@ -216,7 +216,7 @@ fn after_eviction_and_reopening_everything_is_in_the_files() {
             }
         }
         // More popular than those before.
-        get(&db, round * 500 / 7 * 7 + 50, 500 << round);
+        get(&db, round * 500 / 7 * 7 + 50, 500 << (round / 2));
         load(&db, round * 500 / 7 * 7 + 50);
         // Through the munk.
         db.put(key(round * 500 / 7 * 7 + 50), [round as u8; 300]).unwrap();
