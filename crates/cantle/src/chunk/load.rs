@@ -34,7 +34,7 @@ use bytes::Bytes;
 /// What is caught up with under the lock at most: less than a millisecond's work.
 pub(super) const LAST_BYTES_MAX: u64 = 256 << 10;
 /// A chunk that has grown so many times beyond its size is split before it is loaded.
-const CHUNKS_MAX: u64 = 4;
+pub(super) const CHUNKS_MAX: u64 = 4;
 
 /// A log, and from where its operations are not in the munk yet.
 struct Behind {
@@ -177,8 +177,18 @@ impl Chunks {
 
     /// Takes the munk away.
     pub(super) fn evict_munk(&self, chunk: &Chunk) {
-        let mut writer = chunk.writer.lock();
-        if self.drop_munk(chunk, &mut writer) {
+        self.evict_locked(chunk, &mut chunk.writer.lock());
+    }
+
+    /// The same, unless somebody writes just now: maintenance waits for no writer, and has another turn soon.
+    pub(super) fn try_evict_munk(&self, chunk: &Chunk) {
+        if let Some(mut writer) = chunk.writer.try_lock() {
+            self.evict_locked(chunk, &mut writer);
+        }
+    }
+
+    fn evict_locked(&self, chunk: &Chunk, writer: &mut ChunkWriter) {
+        if self.drop_munk(chunk, writer) {
             self.context.counters.munk_evictions.add(1);
         }
     }

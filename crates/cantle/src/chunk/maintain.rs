@@ -398,8 +398,9 @@ impl Chunks {
                     && funk.logs().next().is_none()
                     && funk.files.iter().all(|file| file.dropped.is_none())
             };
-            if !sorted {
-                self.rebalance_freeing(&chunk)?;
+            if !sorted && !self.rebalance_freeing(&chunk)? && chunk.writer.lock().retired {
+                // Somebody else has split or merged it: those that took its place are looked at.
+                continue;
             }
             let Some(end) = chunk.span.end.clone() else { break };
             at = Some(end);
@@ -410,8 +411,9 @@ impl Chunks {
         Ok(())
     }
 
-    /// Rebalances a chunk; where there is no room, frees what a checkpoint can free and tries again.
-    fn rebalance_freeing(&self, chunk: &Arc<Chunk>) -> Result<()> {
+    /// Rebalances a chunk; where there is no room, frees what a checkpoint can free and tries again. False if there was
+    /// nothing to do.
+    fn rebalance_freeing(&self, chunk: &Arc<Chunk>) -> Result<bool> {
         /// About as long as others need to finish what they are writing.
         const TRIES: usize = 500;
         let mut tries = 0;
@@ -419,7 +421,7 @@ impl Chunks {
             match self.rebalance(chunk, Effort::Asked) {
                 // Somebody else may be at it: then wait for him and look again.
                 Ok(false) if chunk.is_changing() => {}
-                Ok(_) => return Ok(()),
+                Ok(done) => return Ok(done),
                 Err(error) if error.is_no_space() && !error.is_sync() && tries < TRIES => {
                     tries += 1;
                     if self.context.files.held_bytes() > 0 {

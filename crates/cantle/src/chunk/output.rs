@@ -5,6 +5,7 @@
 //! common, so that chunks tend to hold whole prefixes. Keys that all share one prefix split near the middle.
 
 use super::context::Context;
+use super::munk::Content;
 use crate::entry::Kind;
 use crate::error::Result;
 use crate::files::StoreFile;
@@ -31,6 +32,15 @@ pub struct KeptEntry {
 }
 
 impl KeyEntries {
+    fn contents(&self) -> impl Iterator<Item = Content<'_>> {
+        self.entries.iter().map(|entry| Content {
+            key: &entry.key,
+            version: entry.version,
+            kind: entry.kind,
+            value: &entry.value,
+        })
+    }
+
     fn bytes(&self) -> u64 {
         self.entries.iter().map(|entry| (entry.key.len() + entry.value.len() + 8) as u64).sum()
     }
@@ -69,7 +79,7 @@ pub struct Output<'a, 'r> {
     current: Option<Current>,
     /// Where the next table begins.
     start: Option<Bytes>,
-    last_key: Option<Bytes>,
+    last_key: Option<Vec<u8>>,
     held: Vec<KeyEntries>,
     held_bytes: u64,
 }
@@ -99,10 +109,35 @@ impl<'a, 'r> Output<'a, 'r> {
         }
     }
 
+    /// Adds the versions of one key, lent: they are copied only if they are held back.
+    pub fn add_lent(&mut self, entries: &[Content<'_>]) -> Result<()> {
+        if self.is_direct() {
+            return self.write(entries.iter().copied());
+        }
+        let Some(newest) = entries.first() else { return Ok(()) };
+        let kept = |entry: &Content<'_>| KeptEntry {
+            key: Bytes::copy_from_slice(entry.key),
+            version: entry.version,
+            kind: entry.kind,
+            value: Bytes::copy_from_slice(entry.value),
+        };
+        let key = Bytes::copy_from_slice(newest.key);
+        self.add(KeyEntries { key, entries: entries.iter().map(kept).collect() })
+    }
+
+    fn written_bytes(&self) -> u64 {
+        self.current.as_ref().map_or(0, |current| current.bytes)
+    }
+
+    /// Whether what comes next goes to the table at once.
+    fn is_direct(&self) -> bool {
+        self.held.is_empty() && self.written_bytes() < self.target_bytes / 3 * 2
+    }
+
     pub fn add(&mut self, entries: KeyEntries) -> Result<()> {
-        let written = self.current.as_ref().map_or(0, |current| current.bytes);
-        if self.held.is_empty() && written < self.target_bytes / 3 * 2 {
-            return self.write(&entries);
+        let written = self.written_bytes();
+        if self.is_direct() {
+            return self.write(entries.contents());
         }
         self.held_bytes += entries.bytes();
         self.held.push(entries);
@@ -112,7 +147,7 @@ impl<'a, 'r> Output<'a, 'r> {
     /// Writes what is held back and ends the last table.
     pub fn finish(mut self) -> Result<Vec<Piece>> {
         for entries in std::mem::take(&mut self.held) {
-            self.write(&entries)?;
+            self.write(entries.contents())?;
         }
         self.end_table()?;
         Ok(std::mem::take(&mut self.pieces))
@@ -123,7 +158,10 @@ impl<'a, 'r> Output<'a, 'r> {
         let mut best: Option<(usize, usize, u64)> = None;
         let mut bytes = written;
         for index in 0..self.held.len() {
-            let previous = if index == 0 { self.last_key.as_ref() } else { Some(&self.held[index - 1].key) };
+            let previous = match index {
+                0 => self.last_key.as_deref(),
+                _ => Some(&self.held[index - 1].key[..]),
+            };
             let key = &self.held[index].key;
             if let Some(previous) = previous.filter(|_| bytes > 0 && !key.is_empty()) {
                 let shared = shared_prefix(&self.context.order, previous, key);
@@ -140,20 +178,21 @@ impl<'a, 'r> Output<'a, 'r> {
             // A single key fills the table: it goes on until there is another.
             let held = std::mem::take(&mut self.held);
             self.held_bytes = 0;
-            return held.iter().try_for_each(|entries| self.write(entries));
+            return held.iter().try_for_each(|entries| self.write(entries.contents()));
         };
         let mut held = std::mem::take(&mut self.held);
         self.held_bytes = 0;
         let rest = held.split_off(index);
         for entries in &held {
-            self.write(entries)?;
+            self.write(entries.contents())?;
         }
         self.end_table()?;
         self.start = rest.first().map(|first| separator(&self.context.order, &first.key, shared));
         rest.into_iter().try_for_each(|entries| self.add(entries))
     }
 
-    fn write(&mut self, entries: &KeyEntries) -> Result<()> {
+    /// Writes the versions of one key, newest first.
+    fn write<'e>(&mut self, entries: impl Iterator<Item = Content<'e>>) -> Result<()> {
         if self.current.is_none() {
             let (file, handle, header) =
                 self.context.files.create(FileKind::Table, self.context.keyspace, self.base_version)?;
@@ -164,14 +203,20 @@ impl<'a, 'r> Output<'a, 'r> {
                 Some(Current { file, builder, bytes: 0, stale_bytes: 0, newest_version: 0, growing: 0 });
         }
         let Some(current) = &mut self.current else { return Ok(()) };
-        for (index, entry) in entries.entries.iter().enumerate() {
-            current.builder.add(&entry.key, entry.version, entry.kind, &entry.value)?;
+        let last_key = self.last_key.get_or_insert_default();
+        for (index, entry) in entries.enumerate() {
+            current.builder.add(entry.key, entry.version, entry.kind, entry.value)?;
             current.newest_version = current.newest_version.max(entry.version);
+            let bytes = (entry.key.len() + entry.value.len()) as u64;
             if index > 0 && entry.kind == Kind::Put {
-                current.stale_bytes += (entry.key.len() + entry.value.len()) as u64;
+                current.stale_bytes += bytes;
+            }
+            current.bytes += bytes + 8;
+            if index == 0 {
+                last_key.clear();
+                last_key.extend_from_slice(entry.key);
             }
         }
-        current.bytes += entries.bytes();
         let grown = current.builder.bytes_estimate() as i64 - current.growing;
         current.growing += grown;
         let growing_bytes = current.growing as u64;
@@ -180,7 +225,6 @@ impl<'a, 'r> Output<'a, 'r> {
         if missing_bytes > 0 {
             self.grant.extend(missing_bytes.next_multiple_of(ROOM_STEP_BYTES))?;
         }
-        self.last_key = Some(entries.key.clone());
         Ok(())
     }
 

@@ -75,10 +75,20 @@ impl Chunks {
                 return;
             }
             let needed = munk_bytes(&chunk);
+            if self.is_oversized(needed) {
+                // It is split first.
+                self.submit(&chunk);
+                continue;
+            }
             if self.make_way(needed, score) {
                 self.submit_load(&chunk, needed);
             }
         }
+    }
+
+    /// Whether a chunk is too large to be loaded, and would not be if it were split.
+    fn is_oversized(&self, munk_bytes: u64) -> bool {
+        munk_bytes > super::load::CHUNKS_MAX * self.limits().chunk_bytes
     }
 
     /// Chunks that are popular enough to be loaded.
@@ -125,7 +135,7 @@ impl Chunks {
             budget.demand_munk(score);
             return false;
         }
-        gone.iter().for_each(|chunk| self.evict_munk(chunk));
+        gone.iter().for_each(|chunk| self.try_evict_munk(chunk));
         true
     }
 
@@ -138,7 +148,7 @@ impl Chunks {
         }
         let least = self.residents().into_iter().next();
         match least.filter(|(score, _)| displaces(self.context.options().munk_policy, demand, *score)) {
-            Some((_, chunk)) => self.evict_munk(&chunk),
+            Some((_, chunk)) => self.try_evict_munk(&chunk),
             // Somebody else may. Nobody will for ever: who demands does so again, as long as he does.
             None => budget.demand_munk(demand / 2),
         }
@@ -151,7 +161,7 @@ impl Chunks {
             return;
         }
         for (_, chunk) in self.residents() {
-            self.evict_munk(&chunk);
+            self.try_evict_munk(&chunk);
             if !over() {
                 return;
             }

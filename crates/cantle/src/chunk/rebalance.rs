@@ -225,29 +225,26 @@ impl Chunks {
         let Some(mut output) = self.output_for(input, grant, take)? else { return Ok(Vec::new()) };
         context.counters.munk_flushes.add(1);
         let mut versions = munk.versions(upto).peekable();
+        let mut entries = Vec::new();
         while let Some(newest) = versions.next() {
             if context.health.is_closing() {
                 return Err(Error::Closed);
             }
-            let entry = |record: &Record| KeptEntry {
-                key: Bytes::copy_from_slice(record.key()),
-                version: record.version(),
-                kind: record.kind(),
-                value: Bytes::copy_from_slice(record.value()),
-            };
-            let mut entries = vec![entry(newest)];
+            entries.clear();
+            entries.push(newest.content());
             let mut newer = newest.version();
             let same =
                 |record: &&Record| context.order.compare(record.key(), newest.key()) == Ordering::Equal;
             while let Some(older) = versions.next_if(same) {
                 if input.keep.needed(Some(newer), older.version()) {
-                    entries.push(entry(older));
+                    entries.push(older.content());
                 }
                 newer = older.version();
             }
-            drop_last_deletes(&mut entries);
+            // Beneath the oldest entry there is nothing left to delete.
+            while entries.pop_if(|entry| entry.kind == Kind::Delete).is_some() {}
             if !entries.is_empty() {
-                output.add(KeyEntries { key: entries[0].key.clone(), entries })?;
+                output.add_lent(&entries)?;
             }
         }
         output.finish()
@@ -395,11 +392,7 @@ pub fn keep_versions(
         }
         merged.cursor.advance()?;
     }
-    drop_last_deletes(&mut kept);
-    Ok(kept)
-}
-
-/// Beneath the oldest entry there is nothing left to delete.
-fn drop_last_deletes(kept: &mut Vec<KeptEntry>) {
+    // Beneath the oldest entry there is nothing left to delete.
     while kept.pop_if(|entry| entry.kind == Kind::Delete).is_some() {}
+    Ok(kept)
 }
