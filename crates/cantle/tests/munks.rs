@@ -265,3 +265,19 @@ fn the_memory_of_an_idle_store_goes_to_a_busy_one() {
     let memory = first.stats().memory;
     assert_eq!(memory.munks, second.stats().memory.munks, "there is one budget");
 }
+
+/// Who only reads has popular chunks in memory, too.
+#[test]
+fn a_read_only_store_loads_munks() {
+    let disk = MemVfs::new();
+    filled(&disk, keyspace()).close().unwrap();
+    let options = Options::new().memory_budget(2 << 20).default_keyspace(keyspace()).read_only(true);
+    let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();
+    wait("a munk", || {
+        get(&db, 100, 400);
+        stats(&db).munks > 0
+    });
+    let before = stats(&db).gets_served.munk;
+    get(&db, 100, 10);
+    assert_eq!(stats(&db).gets_served.munk, before + 10);
+}

@@ -462,10 +462,10 @@ fn assemble(
     if !store.options.read_only {
         // Not before: the replay may need the space.
         store.substrate.reserve.maintain();
-        let ticker: Weak<dyn Ticker> = store.this.clone();
-        runtime.pool.register(ticker);
         remove_orphans(&store, orphans);
     }
+    let ticker: Weak<dyn Ticker> = store.this.clone();
+    runtime.pool.register(ticker);
     Ok(store)
 }
 

@@ -223,11 +223,15 @@ impl Drop for Done<'_> {
 impl Ticker for Store {
     fn tick(&self) {
         let Some(_work) = self.substrate.begin_work() else { return };
-        if self.options.read_only || self.substrate.health.check_writable().is_err() {
+        let may_write = !self.options.read_only;
+        if may_write && self.substrate.health.check_writable().is_err() {
             return;
         }
         for keyspace in self.all_keyspaces() {
             keyspace.layout.tick();
+        }
+        if !may_write {
+            return;
         }
         self.forget_dropped();
         let substrate = &self.substrate;
