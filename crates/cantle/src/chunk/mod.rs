@@ -1,7 +1,8 @@
-//! The chunk layout: EvenDB/YoDB, the parts on disk.
+//! The chunk layout: EvenDB/YoDB.
 //!
 //! A keyspace is cut into *chunks*, each a key range with files of its own, its *funk*: log segments, to which
-//! puts are appended, over sorted tables. A get looks through a chunk's files from the newest to the oldest; a
+//! puts are appended, over sorted tables. While it is popular, a chunk has a *munk*, all of it in memory, and reads go
+//! there. Else a get looks for a cached row, and then through the chunk's files from the newest to the oldest; a
 //! scan merges them. When a log has grown too long, or too much of a chunk is garbage, a *rebalance* merges its
 //! files into a new table, while puts go to a new log; a chunk that has become too large is *split* by the same
 //! rebalance, and small neighbours are *merged* by referring to both their files.
@@ -15,9 +16,10 @@
 //!         tables                  [ table ]  [ table ]          [ table ]
 //! ```
 //!
-//! A put's way: `write` (lock, append, publish) → `segment` → `memory_part`, and every half MiB `indexed_part`.
-//! A get's: `index` → `funk`. A scan's: `walk` → `merged`. A rebalance's: `policy` → `rebalance` → `output`;
-//! what it means for the index: `split`, `join`. What the manifest keeps of it all: `edit`.
+//! A put's way: `write` (lock, append, publish) → `segment` → `memory_part`, and every half MiB `indexed_part`;
+//! beside the log → `munk`. A get's: `index` → `munk`, or `cache::rows` → `funk`. A scan's: `walk` → `munk` or
+//! `merged`. Who has a munk: `popularity`; how it comes and goes: `load`. A rebalance's way: `policy` →
+//! `rebalance` → `output`; what it means for the index: `split`, `join`. What the manifest keeps of it all: `edit`.
 //! Whether a transaction may commit: `validate`.
 //!
 //! Locks, in this order: a chunk's right to change (`Chunk::begin_change`) → the locks of chunks in key order
