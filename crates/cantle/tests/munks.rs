@@ -281,3 +281,26 @@ fn a_read_only_store_loads_munks() {
     get(&db, 100, 10);
     assert_eq!(stats(&db).gets_served.munk, before + 10);
 }
+
+/// A value that is longer than a chunk cannot be split: the chunk is not written anew for that, however popular it is.
+#[test]
+fn a_chunk_that_cannot_be_split_is_left_alone() {
+    // More than a munk should have, and more than is loaded.
+    for value_bytes in [150 << 10, 400 << 10] {
+        let db = open(&MemVfs::new(), keyspace());
+        db.put("large", vec![7; value_bytes]).unwrap();
+        db.compact_range(..).unwrap();
+        let read = |millis: u64| {
+            let end = Instant::now() + Duration::from_millis(millis);
+            while Instant::now() < end {
+                assert!(db.contains_key("large").unwrap());
+            }
+        };
+        read(1000);
+        let (before, written) = (stats(&db).rebalances, stats(&db).table_bytes_written);
+        read(1500);
+        let after = stats(&db);
+        assert_eq!((after.rebalances, after.table_bytes_written), (before, written), "{value_bytes}");
+        assert_eq!(after.munks, u64::from(value_bytes < 256 << 10), "{value_bytes}");
+    }
+}

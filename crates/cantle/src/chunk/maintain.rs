@@ -153,14 +153,14 @@ impl Chunks {
             if chunks.context.health.check_writable().is_err() || chunks.released.load(Acquire) {
                 return;
             }
-            let is_large =
-                sizes.munk_live_bytes.is_some_and(|bytes| policy::is_munk_large(bytes, &chunks.limits()));
-            if is_large && sizes.log_bytes < policy::log_limit_bytes(&chunks.limits(), &chunks.sizes(), true)
-            {
-                match chunks.divide(&chunk) {
-                    Ok(true) => return,
-                    Ok(false) => {}
-                    Err(error) => tracing::warn!(%error, chunk = chunk.id, "cannot split a chunk in memory"),
+            if policy::due(&sizes, &chunks.limits(), &chunks.sizes()) == Some(policy::Why::MunkLarge) {
+                let divided = chunks.divide(&chunk).unwrap_or_else(|error| {
+                    tracing::warn!(%error, chunk = chunk.id, "cannot split a chunk in memory");
+                    false
+                });
+                // A munk of few, large pairs cannot be split, however large it is; it may be wanted for space still.
+                if divided || policy::gain(&sizes) < policy::GAIN_MIN {
+                    return;
                 }
             }
             match chunks.rebalance(&chunk, Effort::Background) {

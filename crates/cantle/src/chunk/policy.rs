@@ -92,15 +92,16 @@ pub fn due(chunk: &ChunkSizes, limits: &Limits, keyspace: &KeyspaceSizes) -> Opt
     if chunk.log_bytes >= log_limit_bytes(limits, keyspace, chunk.munk_live_bytes.is_some()) {
         return Some(Why::LogFull);
     }
-    if chunk.munk_live_bytes.is_some_and(|bytes| is_munk_large(bytes, limits)) {
-        return Some(Why::MunkLarge);
-    }
     if chunk.files > FILES_MAX || chunk.range_deletes > RANGE_DELETES_MAX {
         return Some(Why::Fragments);
     }
     let entries = (chunk.table_bytes + chunk.log_bytes) / ENTRY_BYTES;
     let unsorted = chunk.log_bytes > 0 || chunk.files > 1;
-    (limits.extensions && unsorted && chunk.read_debt > REWRITE_COST * entries.max(64)).then_some(Why::Reads)
+    if limits.extensions && unsorted && chunk.read_debt > REWRITE_COST * entries.max(64) {
+        return Some(Why::Reads);
+    }
+    // Last: it writes nothing anew, and where it cannot be done that is no reason to.
+    chunk.munk_live_bytes.is_some_and(|bytes| is_munk_large(bytes, limits)).then_some(Why::MunkLarge)
 }
 
 /// Whether a munk with so many live bytes is to be split.

@@ -76,8 +76,11 @@ impl Chunks {
             }
             let needed = munk_bytes(&chunk);
             if self.is_oversized(needed) {
-                // It is split first.
-                self.submit(&chunk);
+                // It is split first, if that is worth writing it anew: what was sorted before was not split then.
+                let sizes = chunk.funk.load().sizes();
+                if sizes.log_bytes > sizes.table_bytes {
+                    self.submit(&chunk);
+                }
                 continue;
             }
             if self.make_way(needed, score) {
