@@ -156,6 +156,7 @@ impl<'a, 'r> Output<'a, 'r> {
     /// Ends the table at the best place among the keys held back.
     fn cut(&mut self, written: u64) -> Result<()> {
         let mut best: Option<(usize, usize, u64)> = None;
+        let prefixes_count = self.context.options().extensions;
         let mut bytes = written;
         for index in 0..self.held.len() {
             let previous = match index {
@@ -166,9 +167,14 @@ impl<'a, 'r> Output<'a, 'r> {
             if let Some(previous) = previous.filter(|_| bytes > 0 && !key.is_empty()) {
                 let shared = shared_prefix(&self.context.order, previous, key);
                 let distance = bytes.abs_diff(self.target_bytes);
-                if best.is_none_or(|(_, best_shared, best_distance)| {
-                    (shared, distance) < (best_shared, best_distance)
-                }) {
+                let is_better = |best_shared, best_distance| {
+                    if prefixes_count {
+                        (shared, distance) < (best_shared, best_distance)
+                    } else {
+                        distance < best_distance
+                    }
+                };
+                if best.is_none_or(|(_, best_shared, best_distance)| is_better(best_shared, best_distance)) {
                     best = Some((index, shared, distance));
                 }
             }
