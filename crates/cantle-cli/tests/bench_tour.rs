@@ -159,10 +159,9 @@ fn bench_open_finds_what_a_killed_process_wrote() {
     let opening: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&opening["missing"], &opening["wrong"]), (&0.into(), &0.into()));
     // The background may have sorted all logs by then.
-    let bytes = ["log_bytes", "table_bytes"].map(|name| opening[name].as_u64().unwrap());
-    assert!(bytes.iter().sum::<u64>() > 5000 * 800, "{text}");
     let count = |name: &str| opening[name].as_u64().unwrap();
-    assert!(count("first_gets") > 0 && count("later_gets") > count("first_gets"), "{opening}");
+    assert!(count("log_bytes") + count("table_bytes") > 5000 * 800, "{text}");
+    assert!(count("first_gets") > 0 && count("later_gets") > count("first_gets"), "{text}");
     assert_eq!(opening["cold"], cold);
 }
 

@@ -1,6 +1,6 @@
 //! Where a chunk that is split is cut: between two thirds of the length that a part should have and a third more, at
 //! the place where neighbouring keys have the least in common, so that chunks tend to hold whole prefixes. Keys that
-//! all share one prefix are cut near the middle, as all are where chunks are as published.
+//! all share one prefix are cut near the middle, as are all keys as published.
 
 use crate::order::KeyOrder;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ pub fn most_bytes(target_bytes: u64) -> u64 {
 /// The best of the places between neighbouring keys that were looked at.
 pub struct BestCut<P> {
     target_bytes: u64,
-    /// Whether what keys have in common counts.
+    /// Whether it counts what keys have in common.
     by_prefix: bool,
     best: Option<Cut<P>>,
 }
@@ -48,8 +48,10 @@ impl<P> BestCut<P> {
             return; // nothing would be before it
         }
         let (shared, distance) = (shared_prefix(order, before, key), bytes.abs_diff(self.target_bytes));
-        let rank = |shared, distance| (if self.by_prefix { shared } else { 0 }, distance);
-        let is_better = |best: &Cut<P>| rank(shared, distance) < rank(best.shared, best.distance);
+        let is_better = |best: &Cut<P>| match self.by_prefix {
+            true => (shared, distance) < (best.shared, best.distance),
+            false => distance < best.distance,
+        };
         if self.best.as_ref().is_none_or(is_better) {
             self.best = Some(Cut { place: place(), shared, distance });
         }
@@ -142,8 +144,12 @@ mod tests {
     use super::*;
 
     fn parts(keys: &[String], bytes: u64, target_bytes: u64) -> Vec<Part> {
+        parts_by(true, keys, bytes, target_bytes)
+    }
+
+    fn parts_by(by_prefix: bool, keys: &[String], bytes: u64, target_bytes: u64) -> Vec<Part> {
         let order = KeyOrder::default();
-        let mut cutter = Cutter::new(&order, bytes * keys.len() as u64, target_bytes, true);
+        let mut cutter = Cutter::new(&order, bytes * keys.len() as u64, target_bytes, by_prefix);
         keys.iter().for_each(|key| cutter.tell(key.as_bytes(), bytes));
         cutter.finish()
     }
@@ -156,6 +162,13 @@ mod tests {
         assert!(parts.len() > 6);
         let starts: Vec<&[u8]> = parts[1..].iter().map(|part| &part.start[..]).collect();
         assert!(starts.iter().all(|start| start.len() <= 2), "{starts:?}");
+    }
+
+    #[test]
+    fn where_prefixes_do_not_count_parts_are_equal() {
+        let keys: Vec<String> = (0..200).map(|key| format!("{}/{key:03}", key / 90)).collect();
+        let middle = |by_prefix| parts_by(by_prefix, &keys, 10, 1000)[1].from_bytes;
+        assert_eq!((middle(true), middle(false)), (900, 1000));
     }
 
     #[test]
