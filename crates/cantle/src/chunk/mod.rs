@@ -43,6 +43,7 @@ mod join;
 mod life_tests;
 mod load;
 mod log_record;
+mod log_view;
 mod maintain;
 mod memory_part;
 mod merged;

@@ -45,6 +45,8 @@ pub struct Parts {
     pub header: FileHeader,
     pub memory: Option<Arc<MemoryPart>>,
     pub indexed: Vec<Arc<IndexedPart>>,
+    /// Scans that merged the indexed parts one by one.
+    pub merges: AtomicU64,
 }
 
 pub struct Segment {
@@ -84,7 +86,7 @@ impl Segment {
     /// A new, empty segment.
     pub fn create(file: Arc<StoreFile>, header: FileHeader, context: &Context) -> Self {
         let order = context.order.clone();
-        let parts = Parts { header, memory: Some(Arc::new(context.memory_part())), indexed: Vec::new() };
+        let parts = Parts { header, memory: Some(Arc::new(context.memory_part())), indexed: Vec::new(), merges: AtomicU64::new(0) };
         let mut segment =
             Self::unloaded(file, order, SegmentEdit { len: HEADER_BYTES, ..SegmentEdit::default() }, false);
         segment.tail.promise = Some(context.reserve.no_promise());
@@ -161,7 +163,7 @@ impl Segment {
         if file_bytes < HEADER_BYTES && self.recorded.len <= HEADER_BYTES {
             // Created, and nothing more, before the power failed.
             let header = context.files.header_of(FileKind::Log, self.file.keyspace, self.file.id);
-            return Ok(Parts { header, memory: None, indexed: Vec::new() });
+            return Ok(Parts { header, memory: None, indexed: Vec::new(), merges: AtomicU64::new(0) });
         }
         let header = FileHeader::read(&*handle, path, FileKind::Log)?;
         if header.store != context.files.store || header.file != self.file.id {
@@ -462,8 +464,8 @@ impl Segment {
         let mut indexed = Vec::with_capacity(parts.indexed.len() + 1);
         indexed.push(Arc::new(part));
         indexed.extend_from_slice(&parts.indexed);
-        let memory = Some(Arc::new(context.memory_part()));
-        self.parts.store(Arc::new(Some(Arc::new(Parts { header: parts.header, memory, indexed }))));
+        let (memory, merges) = (Some(Arc::new(context.memory_part())), AtomicU64::new(0));
+        self.parts.store(Arc::new(Some(Arc::new(Parts { header: parts.header, memory, indexed, merges }))));
         self.set_len(new_end);
         Ok(new_end)
     }
@@ -650,6 +652,6 @@ impl<'a> Loader<'a> {
 
     fn finish(self) -> Parts {
         let memory = (!self.memory.is_empty()).then(|| Arc::new(self.memory));
-        Parts { header: self.header, memory, indexed: self.indexed }
+        Parts { header: self.header, memory, indexed: self.indexed, merges: AtomicU64::new(0) }
     }
 }
