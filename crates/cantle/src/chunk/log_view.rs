@@ -45,6 +45,7 @@ pub fn of(context: &Arc<Context>, segment: &Arc<Segment>, parts: &Arc<Parts>) ->
     };
     // The view has no place in the file; a part's end has no place in the cache.
     if let Some(CacheValue::Block(view)) = context.cache.get_made(segment.file.id, newest.at.offset) {
+        context.counters.scans_log_view.add(1);
         return Ok(Some(view));
     }
     let entries: u64 = parts.indexed.iter().map(|part| part.entries).sum();

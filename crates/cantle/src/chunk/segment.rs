@@ -86,7 +86,12 @@ impl Segment {
     /// A new, empty segment.
     pub fn create(file: Arc<StoreFile>, header: FileHeader, context: &Context) -> Self {
         let order = context.order.clone();
-        let parts = Parts { header, memory: Some(Arc::new(context.memory_part())), indexed: Vec::new(), merges: AtomicU64::new(0) };
+        let parts = Parts {
+            header,
+            memory: Some(Arc::new(context.memory_part())),
+            indexed: Vec::new(),
+            merges: AtomicU64::new(0),
+        };
         let mut segment =
             Self::unloaded(file, order, SegmentEdit { len: HEADER_BYTES, ..SegmentEdit::default() }, false);
         segment.tail.promise = Some(context.reserve.no_promise());

@@ -22,7 +22,10 @@ impl SpannedCursor {
     }
 
     /// Does a step and looks where it led. After an error the cursor is not positioned.
-    fn step(&mut self, step: impl FnOnce(&mut dyn EntryCursor, &Span, &KeyOrder) -> Result<()>) -> Result<()> {
+    fn step(
+        &mut self,
+        step: impl FnOnce(&mut dyn EntryCursor, &Span, &KeyOrder) -> Result<()>,
+    ) -> Result<()> {
         self.within = false;
         step(&mut *self.inner, &self.span, &self.order)?;
         self.within = self.inner.entry().is_some_and(|entry| self.span.contains(&self.order, entry.key));
