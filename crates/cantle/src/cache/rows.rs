@@ -1,7 +1,7 @@
 //! The row cache: popular single pairs of chunks that are not in memory (EvenDB §4).
 //!
-//! The paper keeps rows in a queue of hash tables and updates them with each put. Here a scan-resistant cache
-//! holds them, and puts do not look for them: a put marks its key's *stripe*, one of some thousand counters, and
+//! The paper keeps rows in a queue of hash tables. Here a scan-resistant cache holds them, and whether a row is
+//! current does not depend on its being updated: a put marks its key's *stripe*, one of some thousand counters, and
 //! a row counts only while its stripe stands where it stood when the row was read.
 //!
 //! ```text
@@ -10,12 +10,18 @@
 //!   stamp = stripe             enter the stripe           row = lookup
 //!   read the files             show the entry             stamp == stripe, nobody in it?
 //!   insert (stamp, value)      leave it: stripe + 1         then it is the newest value
+//!                              cached? then stamp = stripe,
+//!                                replace (stamp, value)
 //! ```
 //!
 //! *Why a row is never stale.* Let a put have shown its entry. A row of an older value was read, at least in part,
 //! before that, so its stamp was taken before the put left the stripe: from then on it does not count. Between
 //! entering and leaving no row of the stripe counts, so nobody reads an old row after somebody else has read the
 //! new entry. Range deletes and dropped chunks mark the whole keyspace in the same way.
+//!
+//! *Why a put may replace the row.* It holds the lock of the key's chunk until it has: its value is the newest when it
+//! takes the stamp, and whoever writes the key after it enters the stripe. As in the paper, a put makes no row of what
+//! nobody has read.
 //!
 //! Thread safety: all methods may be called from any thread; puts and gets wait for nobody here but a cache
 //! shard's lock.
@@ -214,6 +220,21 @@ impl Rows {
         value
     }
 
+    /// For who has put `key` to `value`, has left its stripe, and still holds the lock of its chunk: if the key is
+    /// cached, its row goes on with the new value. Not for a write that deletes ranges too: which of them comes last
+    /// is not known here.
+    pub(crate) fn update(&self, key: &[u8], hash: u64, value: &[u8]) {
+        if !self.shared.cache.contains_key(&Probe { owner: self.owner, key }) {
+            return;
+        }
+        let Some(stamp) = self.stamp(hash) else { return };
+        if row_bytes(key, value) <= self.shared.capacity_bytes() / ROW_FRACTION {
+            let row = Row { stamp, value: Bytes::copy_from_slice(value) };
+            // Popular is what is read, so being written counts for nothing; gone meanwhile is gone.
+            let _ = self.shared.cache.replace(RowKey { owner: self.owner, key: key.into() }, row, true);
+        }
+    }
+
     /// Caches what the files said of `key` after `stamp` was taken.
     pub(crate) fn insert(&self, key: &[u8], stamp: Stamp, value: &[u8]) {
         if row_bytes(key, value) <= self.shared.capacity_bytes() / ROW_FRACTION {
@@ -252,6 +273,32 @@ mod tests {
         assert!(rows.get(b"a", hash(b"a")).is_none(), "a fill that began before the put hides it");
         fill(&rows, b"a", b"new");
         assert_eq!(rows.get(b"a", hash(b"a")).as_deref(), Some(&b"new"[..]));
+    }
+
+    #[test]
+    fn a_put_updates_the_row_that_is_there_and_makes_none() {
+        let rows = rows();
+        let put = |value: &[u8]| {
+            rows.of_key(hash(b"a")).enter();
+            rows.of_key(hash(b"a")).leave();
+            rows.update(b"a", hash(b"a"), value);
+        };
+        put(b"not read");
+        assert!(rows.get(b"a", hash(b"a")).is_none() && rows.shared.used_bytes() == 0);
+        fill(&rows, b"a", b"old");
+        put(b"new");
+        assert_eq!(rows.get(b"a", hash(b"a")).as_deref(), Some(&b"new"[..]));
+        // Of another key in the same stripe somebody is writing: what he leaves may be newer.
+        rows.of_key(hash(b"a")).enter();
+        rows.update(b"a", hash(b"a"), b"newer");
+        assert!(rows.get(b"a", hash(b"a")).is_none());
+        rows.of_key(hash(b"a")).leave();
+        assert!(rows.get(b"a", hash(b"a")).is_none(), "the row was outdated");
+        put(&[0; 20_000]);
+        assert!(
+            rows.get(b"a", hash(b"a")).is_none(),
+            "what is too long for a row leaves the old one outdated"
+        );
     }
 
     #[test]

@@ -29,6 +29,7 @@
 #[expect(clippy::module_inception, reason = "the layout is named for what it is made of, and so is the file")]
 pub mod chunk;
 pub mod context;
+mod cut;
 #[cfg(test)]
 mod documented;
 pub mod edit;

@@ -7,11 +7,12 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
+use super::cut::separate;
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk, Source};
 use super::merged::{Covering, Merged};
 use super::munk::{Munk, Record};
-use super::output::{KeptEntry, KeyEntries, Output, Piece, separate};
+use super::output::{KeptEntry, KeyEntries, Output, Piece};
 use super::policy;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
