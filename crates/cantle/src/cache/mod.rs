@@ -135,15 +135,6 @@ impl BlockCache {
         found
     }
 
-    /// As `get`, for what is made in memory and in no file: missing it costs no read.
-    pub(crate) fn get_made(&self, file: u64, offset: u64) -> Option<CacheValue> {
-        let found = self.shared.cache.get(&CacheKey { owner: self.owner, file, offset });
-        if found.is_some() {
-            self.shared.hits.add(1);
-        }
-        found
-    }
-
     /// As `get`, without a trace: for readers that pass by once.
     pub(crate) fn peek(&self, file: u64, offset: u64) -> Option<CacheValue> {
         self.shared.cache.peek(&CacheKey { owner: self.owner, file, offset })

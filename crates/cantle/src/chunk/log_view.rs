@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A view is made in memory by the scans that gain by it, once the same parts have been merged as often as making it
-//! costs, and lives in the block cache, under the file and the place of the newest part's end. Parts never change:
-//! when one is added, nobody asks for the view any more, and it leaves the cache as it got there.
+//! costs, and belongs to the list of these parts: it goes with it when a part is added, or the log forgotten. In the
+//! block cache it would not outlast scans that read much else.
 //!
 //! Entries are those of the parts. Of several at one version of a key only the latest is kept: the others are hidden
 //! wherever it counts, and versions live and die as a whole.
@@ -21,48 +21,71 @@ use super::indexed_cursor::IndexedCursor;
 use super::indexed_part::decode_place;
 use super::memory_part::Place;
 use super::segment::{Parts, Segment};
-use crate::cache::CacheValue;
 use crate::entry::{EntryCursor, EntryRef, Kind};
 use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Malformed};
 use crate::merge::MergeCursor;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::table::block::{Block, BlockBuilder, BlockCursor};
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 
 /// Fewer parts are merged as fast as a view is walked.
 const PARTS_MIN: usize = 3;
 /// To position a cursor in a part costs a scan about as much as merging this many of its entries into a view.
 const ENTRIES_PER_SEEK: u64 = 8;
-/// A view takes at most this fraction of the block cache.
-const CACHE_FRACTION: u64 = 16;
+
+/// A place for a view, and how often it was missed.
+#[derive(Default)]
+pub struct LogView {
+    view: ArcSwapOption<View>,
+    merges: AtomicU64,
+}
+
+struct View {
+    block: Arc<Block>,
+    bytes: u64,
+    /// The budget's count of views.
+    counted: Arc<AtomicU64>,
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.counted.fetch_sub(self.bytes, Relaxed);
+    }
+}
 
 /// The view of a segment's indexed parts, if there is one or if it is time to make it.
 pub fn of(context: &Arc<Context>, segment: &Arc<Segment>, parts: &Arc<Parts>) -> Result<Option<Arc<Block>>> {
-    let Some(newest) = parts.indexed.first().filter(|_| parts.indexed.len() >= PARTS_MIN) else {
+    if parts.indexed.len() < PARTS_MIN {
         return Ok(None);
-    };
-    // The view has no place in the file; a part's end has no place in the cache.
-    if let Some(CacheValue::Block(view)) = context.cache.get_made(segment.file.id, newest.at.offset) {
+    }
+    if let Some(view) = &*parts.view.view.load() {
         context.counters.scans_log_view.add(1);
-        return Ok(Some(view));
+        return Ok(Some(view.block.clone()));
     }
     let entries: u64 = parts.indexed.iter().map(|part| part.entries).sum();
-    let merges = parts.merges.fetch_add(1, Relaxed) + 1;
+    let merges = parts.view.merges.fetch_add(1, Relaxed) + 1;
     if merges * ENTRIES_PER_SEEK * (parts.indexed.len() as u64) < entries {
         return Ok(None);
     }
-    // Of index and filter together it takes less.
+    // If there is no room, or somebody else comes to the same conclusion, it is for later scans to see.
+    parts.view.merges.store(0, Relaxed);
+    // Of indexes and filters together it takes less.
     let bytes: u64 = parts.indexed.iter().map(|part| part.at.offset - part.end).sum();
+    let counted = &context.budget.log_view_bytes;
     let is_indexed = |part: &Arc<super::indexed_part::IndexedPart>| part.root.len > 0 || part.entries == 0;
-    if bytes > context.cache.capacity_bytes() / CACHE_FRACTION || !parts.indexed.iter().all(is_indexed) {
+    let has_room = counted.load(Relaxed) + bytes <= context.budget.log_view_limit_bytes();
+    if !has_room || !parts.indexed.iter().all(is_indexed) {
         return Ok(None);
     }
-    parts.merges.store(0, Relaxed);
-    let view = Arc::new(merge(context, segment, parts)?);
-    context.cache.insert(segment.file.id, newest.at.offset, CacheValue::Block(view.clone()));
-    Ok(Some(view))
+    let block = Arc::new(merge(context, segment, parts)?);
+    let bytes = block.heap_bytes() as u64;
+    counted.fetch_add(bytes, Relaxed);
+    let view = View { block: block.clone(), bytes, counted: counted.clone() };
+    parts.view.view.store(Some(Arc::new(view)));
+    Ok(Some(block))
 }
 
 fn merge(context: &Arc<Context>, segment: &Arc<Segment>, parts: &Arc<Parts>) -> Result<Block> {

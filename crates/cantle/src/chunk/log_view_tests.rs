@@ -5,6 +5,7 @@ use super::funk::Source;
 use super::segment::Segment;
 use crate::options::{KeyspaceOptions, Options};
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::vfs::MemVfs;
 use crate::{Db, Snapshot};
 use std::collections::BTreeMap;
@@ -95,9 +96,13 @@ fn ranges_by_a_view_are_those_by_the_parts_while_parts_are_added() {
     }
     println!("(parts, scans by their view): {scans_by_view:?}");
     assert!(scans_by_view.iter().all(|&(parts, scans)| (parts >= 3) == (scans > 0)), "{scans_by_view:?}");
+    assert!(chunks.context.budget.log_view_bytes.load(Relaxed) > 0);
     assert!(scans_by_view.last().is_some_and(|&(parts, _)| parts > 5), "{scans_by_view:?}");
     db.close().unwrap();
-    drop((db, chunks, held));
+    drop((db, held));
+    let counted = chunks.context.budget.log_view_bytes.clone();
+    drop(chunks);
+    assert_eq!(counted.load(Relaxed), 0, "what is gone is counted");
 
     let (db, _) = open(&disk, 256 * MIB);
     for scan in 0..100 {
@@ -107,7 +112,7 @@ fn ranges_by_a_view_are_those_by_the_parts_while_parts_are_added() {
 }
 
 #[test]
-fn a_view_that_would_fill_the_cache_is_not_made() {
+fn a_view_that_exceeds_its_budget_is_not_made() {
     let disk = MemVfs::new();
     let (db, chunks) = open(&disk, 4 * MIB);
     let mut pairs = Pairs::new();
