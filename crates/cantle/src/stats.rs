@@ -156,7 +156,7 @@ pub struct MemoryStats {
     pub block_limit: u64,
     /// Memory of cached blocks, filters and table indexes.
     pub blocks: u64,
-    /// Memory of logs' indexes.
+    /// Memory of logs' indexes, and of views of several as one.
     pub log_indexes: u64,
     /// Moves from one part to another that made reads cheaper.
     pub moves: u64,

@@ -1,7 +1,7 @@
 //! The row cache: popular single pairs of chunks that are not in memory (EvenDB §4).
 //!
 //! The paper keeps rows in a queue of hash tables. Here a scan-resistant cache holds them, and whether a row is
-//! current does not depend on its being updated: a put marks its key's *stripe*, one of some thousand counters, and
+//! current does not depend on its being updated: a put marks its key's *stripe*, one of many counters, and
 //! a row counts only while its stripe stands where it stood when the row was read.
 //!
 //! ```text
@@ -36,8 +36,11 @@ use quick_cache::{Equivalent, Weighter};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// Two keys that share a stripe cost one another a miss at each put. 256 KiB.
-const STRIPES: usize = 32 << 10;
+/// Two keys that share a stripe cost one another a miss at each put: there are more stripes than rows, as long as
+/// rows have not grown to many times their first share. One for so many bytes of it; 256 KiB to 8 MiB.
+const STRIPE_ROW_BYTES: u64 = 128;
+const STRIPES_MIN: u64 = 32 << 10;
+const STRIPES_MAX: u64 = 1 << 20;
 /// What the cache keeps for a row beside its bytes: two handles with their allocations, stamps, links, hash slot.
 const ROW_OVERHEAD_BYTES: u64 = 224;
 /// A row takes at most this fraction of the capacity.
@@ -145,10 +148,12 @@ pub(crate) struct RowCache {
 impl RowCache {
     /// A cache of at most this many bytes. 0 caches nothing.
     pub(crate) fn new(capacity_bytes: u64) -> Self {
+        // A power of two, as both bounds are.
+        let stripes = (capacity_bytes / STRIPE_ROW_BYTES).clamp(STRIPES_MIN, STRIPES_MAX).next_power_of_two();
         let rows = usize::try_from(capacity_bytes / ROW_BYTES).unwrap_or(usize::MAX).max(1024);
         Self {
             cache: Cache::with_weighter(rows, capacity_bytes, Weigher),
-            stripes: (0..STRIPES).map(|_| Stripe::default()).collect(),
+            stripes: (0..stripes).map(|_| Stripe::default()).collect(),
             owners: AtomicU64::new(1),
             hits: Counter::default(),
             misses: Counter::default(),
@@ -193,7 +198,8 @@ impl Rows {
 
     fn stripe(&self, hash: u64) -> &Stripe {
         // The hash is the filters'; its lower bits choose a place there.
-        &self.shared.stripes[((hash >> 40) ^ self.owner.wrapping_mul(0x9e37)) as usize % STRIPES]
+        let stripes = &self.shared.stripes;
+        &stripes[((hash >> 40) ^ self.owner.wrapping_mul(0x9e37)) as usize & (stripes.len() - 1)]
     }
 
     /// The counters to enter before a put of a key with this hash shows, and to leave when it does.
@@ -311,6 +317,17 @@ mod tests {
         one.of_all().leave();
         assert!(one.get(b"a", hash(b"a")).is_none());
         assert_eq!(two.get(b"a", hash(b"a")).as_deref(), Some(&b"2"[..]));
+    }
+
+    #[test]
+    fn there_are_more_stripes_than_rows() {
+        for (capacity_bytes, stripes) in [(0, 32 << 10), (24 << 20, 256 << 10), (1 << 40, 1 << 20)] {
+            let cache = Arc::new(RowCache::new(capacity_bytes));
+            assert_eq!(cache.stripes.len(), stripes);
+            let rows = Rows::new(cache);
+            rows.of_key(u64::MAX).enter();
+            assert!(rows.stamp(u64::MAX).is_none() && rows.stamp(0).is_some());
+        }
     }
 
     #[test]
