@@ -9,7 +9,7 @@
 
 use super::{BlockCache, rows::RowCache};
 use crate::stats::MemoryStats;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::counter::Counter;
 use crate::sync::time::{Instant, now};
 use crate::sync::{Arc, Mutex};
@@ -72,6 +72,8 @@ pub(crate) struct Budget {
     reads: Counter,
     trial: Mutex<Trial>,
     moves: AtomicU64,
+    /// Somebody wants the division to climb.
+    climbs: AtomicBool,
 }
 
 struct Trial {
@@ -99,6 +101,7 @@ impl Budget {
             reads: Counter::default(),
             trial: Mutex::new(Trial { climber: Climber::new(first), begun: now(), costs: 0, reads: 0 }),
             moves: AtomicU64::new(0),
+            climbs: AtomicBool::new(false),
         }
     }
 
@@ -161,8 +164,16 @@ impl Budget {
         self.costs.add(cost as u64);
     }
 
+    /// A keyspace profits if memory moves to where it pays. If none says so before the next tick, the division stays.
+    pub(crate) fn let_climb(&self) {
+        self.climbs.store(true, Relaxed);
+    }
+
     /// To be called now and then: judges the division that is being tried, and tries another.
     pub(crate) fn tick(&self) {
+        if !self.climbs.swap(false, Relaxed) {
+            return;
+        }
         let mut trial = self.trial.lock();
         let costs = self.costs.get() + self.blocks.misses() * Cost::File as u64;
         let reads = self.reads.get();

@@ -1,6 +1,6 @@
 //! Where a chunk that is split is cut: between two thirds of the length that a part should have and a third more, at
 //! the place where neighbouring keys have the least in common, so that chunks tend to hold whole prefixes. Keys that
-//! all share one prefix are cut near the middle.
+//! all share one prefix are cut near the middle, as all are where chunks are as published.
 
 use crate::order::KeyOrder;
 use bytes::Bytes;
@@ -18,6 +18,8 @@ pub fn most_bytes(target_bytes: u64) -> u64 {
 /// The best of the places between neighbouring keys that were looked at.
 pub struct BestCut<P> {
     target_bytes: u64,
+    /// Whether what keys have in common counts.
+    by_prefix: bool,
     best: Option<Cut<P>>,
 }
 
@@ -29,8 +31,8 @@ pub struct Cut<P> {
 }
 
 impl<P> BestCut<P> {
-    pub fn new(target_bytes: u64) -> Self {
-        Self { target_bytes, best: None }
+    pub fn new(target_bytes: u64, by_prefix: bool) -> Self {
+        Self { target_bytes, by_prefix, best: None }
     }
 
     /// Looks at the place between two neighbouring keys, with so many bytes before it.
@@ -46,7 +48,9 @@ impl<P> BestCut<P> {
             return; // nothing would be before it
         }
         let (shared, distance) = (shared_prefix(order, before, key), bytes.abs_diff(self.target_bytes));
-        if self.best.as_ref().is_none_or(|best| (shared, distance) < (best.shared, best.distance)) {
+        let rank = |shared, distance| (if self.by_prefix { shared } else { 0 }, distance);
+        let is_better = |best: &Cut<P>| rank(shared, distance) < rank(best.shared, best.distance);
+        if self.best.as_ref().is_none_or(is_better) {
             self.best = Some(Cut { place: place(), shared, distance });
         }
     }
@@ -76,8 +80,8 @@ pub struct Part {
 }
 
 impl<'a> Cutter<'a> {
-    pub fn new(order: &'a KeyOrder, total_bytes: u64, target_bytes: u64) -> Self {
-        let (last, best) = (Vec::new(), BestCut::new(target_bytes));
+    pub fn new(order: &'a KeyOrder, total_bytes: u64, target_bytes: u64, by_prefix: bool) -> Self {
+        let (last, best) = (Vec::new(), BestCut::new(target_bytes, by_prefix));
         Self { order, target_bytes, total_bytes, told_bytes: 0, last, best, parts: vec![Part::default()] }
     }
 
@@ -139,7 +143,7 @@ mod tests {
 
     fn parts(keys: &[String], bytes: u64, target_bytes: u64) -> Vec<Part> {
         let order = KeyOrder::default();
-        let mut cutter = Cutter::new(&order, bytes * keys.len() as u64, target_bytes);
+        let mut cutter = Cutter::new(&order, bytes * keys.len() as u64, target_bytes, true);
         keys.iter().for_each(|key| cutter.tell(key.as_bytes(), bytes));
         cutter.finish()
     }

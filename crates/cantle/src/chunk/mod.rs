@@ -58,6 +58,8 @@ mod popularity;
 mod rebalance;
 pub mod segment;
 mod split;
+#[cfg(test)]
+mod split_tests;
 mod tombstone;
 mod validate;
 mod verify;

@@ -154,7 +154,7 @@ impl<'a, 'r> Output<'a, 'r> {
 
     /// Ends the table at the best place among the keys held back.
     fn cut(&mut self, written: u64) -> Result<()> {
-        let mut best = BestCut::new(self.target_bytes);
+        let mut best = BestCut::new(self.target_bytes, self.context.options().extensions);
         let mut bytes = written;
         for index in 0..self.held.len() {
             let previous = match index {

@@ -168,7 +168,7 @@ impl Chunks {
         let log_bytes: u64 = input.funk.files.iter().filter(|file| logs(file)).map(FileRef::bytes).sum();
         let large = handle.file.bytes() >= self.limits().chunk_bytes / 2
             && log_bytes >= self.limits().chunk_bytes / 2;
-        if !large || !input.kept.is_empty() {
+        if !large || !input.kept.is_empty() || !self.limits().extensions {
             return Ok(None);
         }
         let table = handle.open(&context.tables, &context.files, &context.order, &context.cache)?;

@@ -13,7 +13,7 @@ use super::funk::{FileRef, Funk, FunkSizes, Source};
 use super::munk::room_for;
 use super::output::Piece;
 use super::policy;
-use super::rebalance::{Input, newer_files, table_ref};
+use super::rebalance::{Effort, Input, newer_files, table_ref};
 use crate::error::Result;
 use crate::manifest::Edit;
 use crate::span::Span;
@@ -67,24 +67,36 @@ impl Chunks {
 
     /// Splits a chunk whose munk has become large: the first phase of the paper's split. The munks share the parent's
     /// blocks, the chunks its files, under key bounds, until the rebalance of each, which is the second phase. Writes
-    /// nothing but an edit.
+    /// nothing but an edit. The second phase is left to when a rebalance is due; as published, it follows at once.
     pub(super) fn divide(&self, parent: &Arc<Chunk>) -> Result<bool> {
-        let Some(_change) = parent.begin_change() else { return Ok(false) };
+        let Some(children) = self.divide_munk(parent)? else { return Ok(false) };
+        if !self.limits().extensions {
+            for child in &children {
+                if let Err(error) = self.rebalance(child, Effort::Background) {
+                    tracing::debug!(%error, chunk = child.id, "shares files for longer than published");
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn divide_munk(&self, parent: &Arc<Chunk>) -> Result<Option<Vec<Arc<Chunk>>>> {
+        let Some(_change) = parent.begin_change() else { return Ok(None) };
         let mut writer = parent.writer.lock();
-        let Some(munk) = parent.munk.load_full().filter(|_| !writer.retired) else { return Ok(false) };
+        let Some(munk) = parent.munk.load_full().filter(|_| !writer.retired) else { return Ok(None) };
         let limits = self.limits();
         if !policy::is_munk_large(munk.live_bytes(), &limits) {
-            return Ok(false);
+            return Ok(None);
         }
         let order = &self.context.order;
         let live_bytes = munk.live_bytes();
-        let target_bytes = live_bytes / policy::split_count(live_bytes, &limits);
-        let mut cutter = Cutter::new(order, live_bytes, target_bytes);
+        let target_bytes = live_bytes / policy::munk_split_count(live_bytes, &limits);
+        let mut cutter = Cutter::new(order, live_bytes, target_bytes, limits.extensions);
         munk.for_each_key(|key, bytes| cutter.tell(key, bytes));
         let parts = cutter.finish();
         let before = parent.funk.load_full();
         if parts.len() < 2 || before.files.iter().any(|file| file.dropped.is_some()) {
-            return Ok(false);
+            return Ok(None);
         }
         if let Some(active) = &mut writer.active {
             self.index_part(active)?;
@@ -113,7 +125,7 @@ impl Chunks {
         drop(writer);
         self.release(&before.files, &[]);
         tracing::debug!(chunk = parent.id, count = children.len(), "split in memory");
-        Ok(true)
+        Ok(Some(children))
     }
 
     /// Puts the children in the parent's place: in the manifest, the totals and the index.
