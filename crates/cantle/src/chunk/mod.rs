@@ -18,7 +18,7 @@
 //!
 //! A put's way: `write` (lock, append, publish) → `segment` → `memory_part`, and every half MiB `indexed_part`;
 //! beside the log → `munk`. A get's: `index` → `munk`, or `cache::rows` → `funk`. A scan's: `walk` → `munk` or
-//! `merged`. Who has a munk: `popularity`; how it comes and goes: `load`. A rebalance's way: `policy` →
+//! `merged` → `log_view`. Who has a munk: `popularity`; how it comes and goes: `load`. A rebalance's way: `policy` →
 //! `rebalance` → `output`; what it means for the index: `split`, `join`. What the manifest keeps of it all: `edit`.
 //! Whether a transaction may commit: `validate`.
 //!
@@ -44,6 +44,9 @@ mod join;
 mod life_tests;
 mod load;
 mod log_record;
+mod log_view;
+#[cfg(test)]
+mod log_view_tests;
 mod maintain;
 mod memory_part;
 mod merged;
@@ -313,6 +316,7 @@ impl Layout for Chunks {
                 absent: of(&counters.gets_absent),
             },
             scans_munk: of(&counters.scans_munk),
+            scans_log_view: of(&counters.scans_log_view),
             munks: munks.len() as u64,
             munk_bytes: munks.iter().sum(),
             munk_loads: of(&counters.munk_loads),
