@@ -82,7 +82,7 @@ fn ranges_by_a_view_are_those_by_the_parts_while_parts_are_added() {
         held.push((db.snapshot(), pairs.clone()));
         let before = scans_log_view(&db);
         for scan in 0..100 {
-            if scan < 3 || scan > 96 {
+            if !(3..=96).contains(&scan) {
                 assert_holds(&db, None, &pairs, &format!("scan {scan} of round {round}"));
                 for (at, (snapshot, pairs)) in held.iter().enumerate() {
                     let what = format!("at snapshot {at}, scan {scan} of round {round}");
