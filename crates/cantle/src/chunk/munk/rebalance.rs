@@ -139,6 +139,7 @@ impl Munk {
         let mut records = Vec::new();
         let mut slot = self.slots.next(0);
         while slot != 0 {
+            self.slots.fetch_ahead(slot);
             records.clear();
             sift(self.slots.newest(slot), Above::Nothing, &needed, |record, stays| {
                 if stays {

@@ -39,6 +39,7 @@ impl<'a> Iterator for Versions<'a> {
                 }
                 slot => slot,
             };
+            self.munk.slots.fetch_ahead(self.slot);
             self.record = self.munk.slots.newest(self.slot);
         }
     }
