@@ -8,12 +8,9 @@
 mod args;
 mod open;
 mod phase;
-mod population;
-mod records;
 mod reference;
 mod report;
 mod smoke;
-mod workload;
 
 pub(crate) use args::Args;
 
@@ -22,6 +19,7 @@ use crate::measure::display;
 use crate::measure::failed;
 use crate::measure::generator::{Chooser, Distribution, Permutation, Random};
 use cantle::Db;
+use cantle_workloads::{population, records, workload};
 use phase::Phase;
 use population::Population;
 use records::Values;
