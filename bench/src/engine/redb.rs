@@ -2,7 +2,7 @@
 
 use super::{Durability, Engine, Opened, Pair, Settings, Spec};
 use crate::failure::Result;
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{Database, ReadableDatabase, TableDefinition, WriteTransaction};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 

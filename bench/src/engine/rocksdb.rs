@@ -83,7 +83,7 @@ impl Engine for RocksDb {
     fn put_all(&self, pairs: &[Pair]) -> Result {
         let mut batch = WriteBatch::default();
         pairs.iter().for_each(|(key, value)| batch.put(key, value));
-        Ok(self.db.write_opt(&batch, &self.write_options)?)
+        Ok(self.db.write_opt(batch, &self.write_options)?)
     }
 
     fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool> {

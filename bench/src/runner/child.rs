@@ -81,7 +81,8 @@ impl Child {
             }
             Err(RecvTimeoutError::Disconnected) => String::new(),
         };
-        if line.is_empty() {
+        // A child that dies in the midst of its line has not finished, either.
+        if !line.ends_with('\n') {
             let status = self.process.wait()?;
             return Err(self.failure(status));
         }
