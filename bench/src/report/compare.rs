@@ -99,8 +99,6 @@ pub struct Comparison {
     pub cell: String,
     /// The step, if the cell has several.
     pub step: String,
-    /// Cantle's throughput, in thousands per second.
-    pub cantle: Middle,
     /// The rival: the better configuration of the baseline.
     pub rival: Option<(Spec, Middle)>,
     /// Cantle's throughput over the rival's.
@@ -161,7 +159,6 @@ pub fn comparisons(run: &Run, suite: &Suite, results: &Results) -> Vec<Compariso
                 } else {
                     String::new()
                 },
-                cantle: own,
                 rival,
                 ratio,
                 goal: goals::of(&cell.id, cell.data_bytes() as f64 / run.plan.memory_bytes as f64),

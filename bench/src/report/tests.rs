@@ -98,7 +98,8 @@ fn losses_come_first_and_the_better_configuration_is_the_rival() {
     // 4 GB of 16, as the paper's 64 GB of 16 × 4, have goals of their own.
     assert_eq!((found[0].goal, found[1].goal), (Some(3.0), Some(4.0)));
     let composite = found.iter().find(|one| one.cell == "C/zipf-composite/4GB").unwrap();
-    assert_eq!(composite.cantle, Middle { median: 80.0, least: 40.0, most: 120.0, rounds: 3 });
+    let own = Some(Middle { median: 80.0, least: 40.0, most: 120.0, rounds: 3 });
+    assert_eq!(composite.all[0], (Spec::plain("cantle"), own));
     // One of three rounds failed: the median is of two.
     assert_eq!(composite.rival.as_ref().unwrap().1.rounds, 2);
 }

@@ -90,6 +90,7 @@ fn write_space(builder: &mut Builder) {
             Measure::DeviceWriteAmplification,
             Measure::UserWriteAmplification,
             Measure::Space,
+            Measure::SpaceMean,
             Measure::SpaceMax,
             Measure::Throughput,
         ]

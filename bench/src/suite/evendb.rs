@@ -284,7 +284,7 @@ fn skew(builder: &mut Builder) {
         "Table 3: how often the most popular key occurs, in percent",
         "4.87 % at a skew of 0.99 with Zipf-simple keys, 0.013 % with Zipf-composite ones.",
         "Computed from the generators for 80 million records. In the lab's Zipf-composite the hottest prefix has its Zipf \
-         share of 9.3 %, divided evenly among its 4,883 records; the paper's percentages for it follow from no such count.",
+         share of 9.3 %, divided evenly among its 4,883 records; we don't know how the paper's percentages for it come about.",
         vec![panel("", "", View::Computed(rows), Vec::new())],
     );
 }

@@ -33,6 +33,8 @@ pub enum Measure {
     Space,
     /// The most.
     SpaceMax,
+    /// The mean over time.
+    SpaceMean,
     /// Hours, of which tables of papers are full; ours are seconds.
     Duration,
     /// Seconds of processor time.
@@ -69,6 +71,7 @@ impl Measure {
             Self::SlowestSecond => "slowest second, % of the median",
             Self::Space => "bytes on disk per live byte, at the end",
             Self::SpaceMax => "bytes on disk per live byte, at most",
+            Self::SpaceMean => "bytes on disk per live byte, on average",
             Self::Duration => "duration, s",
             Self::ProcessorTime => "processor time, s",
             Self::ProcessorPerOperation => "processor time per operation, µs",
@@ -114,6 +117,7 @@ impl Measure {
             Self::SlowestSecond => Some(measured.timeline.stalls.slowest_second_share * 100.0),
             Self::Space => positive(measured.space.amplification_end()),
             Self::SpaceMax => positive(measured.space.amplification_max()),
+            Self::SpaceMean => positive(measured.space.amplification_mean()),
             Self::Duration => Some(measured.seconds),
             Self::ProcessorTime => Some(processor_s(measured)),
             Self::ProcessorPerOperation => ratio(processor_s(measured) * 1e6, operations),

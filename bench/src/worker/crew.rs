@@ -215,14 +215,10 @@ impl Crew<'_> {
         let mut source = self.source(work, thread, existing)?;
         let mut next = Next::default();
         let longest = Duration::from_secs_f64(self.job.seconds_max);
-        'work: loop {
-            // A thread takes a few operations at a time, so that all end together.
-            let taken = match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                (left > 0).then(|| left - left.min(LOOK_EVERY))
-            }) {
-                Ok(left) => left.min(LOOK_EVERY),
-                Err(_) => break,
-            };
+        // A thread takes a few operations at a time, so that all end together.
+        let take = |left: u64| (left > 0).then(|| left - left.min(LOOK_EVERY));
+        'work: while let Ok(before) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+            let taken = before.min(LOOK_EVERY);
             for _ in 0..taken {
                 if !source.next(&mut next)? {
                     break 'work;

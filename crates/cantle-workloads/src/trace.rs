@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back_whatever_the_keys() {
         let mut random = Random::new(1);
-        let mut key = |random: &mut Random| {
+        let key = |random: &mut Random| {
             let mut key = vec![0; random.below(20) as usize];
             random.fill(&mut key);
             key
