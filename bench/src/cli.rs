@@ -81,6 +81,10 @@ struct RunArgs {
     #[arg(long, value_delimiter = ',')]
     sizes: Vec<u64>,
 
+    /// Of these only cells whose names have one of these in them, as in zipf-composite or E100/
+    #[arg(long, value_delimiter = ',')]
+    cells: Vec<String>,
+
     #[command(flatten)]
     common: Common,
 }
@@ -153,7 +157,7 @@ pub fn run(command: Command) -> Result<bool> {
         }
         Action::Report { dir, html } => {
             let (run, trials) = runner::read_results(&dir)?;
-            let suite = suite_of(&run)?;
+            let suite = suite_of(&run.plan)?;
             let path = html.unwrap_or_else(|| dir.join("report.html"));
             write_report(&path, &run, &suite, &trials)?;
             Ok(true)
@@ -162,7 +166,8 @@ pub fn run(command: Command) -> Result<bool> {
             let mut plan = plan(&args.suite, args.scale, &args.common)?;
             plan.only = args.only.clone();
             plan.sizes = args.sizes.clone();
-            let suite = suite::build(&args.suite, &parameters(&plan), &args.only)?;
+            plan.cells = args.cells.clone();
+            let suite = suite_of(&plan)?;
             measure(plan, &suite, &args.common)
         }
         Action::Replay { file, common } => {
@@ -180,11 +185,15 @@ fn parameters(plan: &Plan) -> Parameters {
 }
 
 /// The suite that a run had.
-fn suite_of(run: &Run) -> Result<Suite> {
-    if run.plan.suite == "replay" {
-        return Ok(replay(&run.plan));
+fn suite_of(plan: &Plan) -> Result<Suite> {
+    if plan.suite == "replay" {
+        return Ok(replay(plan));
     }
-    suite::build(&run.plan.suite, &parameters(&run.plan), &run.plan.only)
+    let mut suite = suite::build(&plan.suite, &parameters(plan), &plan.only)?;
+    let is_wanted =
+        |cell: &Cell| plan.cells.is_empty() || plan.cells.iter().any(|part| cell.id.contains(part));
+    suite.cells.retain(is_wanted);
+    Ok(suite)
 }
 
 /// A suite of one trace.
@@ -208,6 +217,7 @@ fn plan(suite: &str, scale: f64, common: &Common) -> Result<Plan> {
     Ok(Plan {
         suite: suite.into(),
         only: Vec::new(),
+        cells: Vec::new(),
         sizes: Vec::new(),
         engines,
         scale,

@@ -30,6 +30,8 @@ pub struct Plan {
     pub suite: String,
     /// The figures that were picked, or the trace that is replayed.
     pub only: Vec<String>,
+    /// Parts of names of the cells that were picked.
+    pub cells: Vec<String>,
     /// Sizes of data sets, if not the paper's.
     pub sizes: Vec<u64>,
     /// Engines, in the order of their turns.

@@ -31,6 +31,7 @@ pub fn run() -> Result<bool> {
     let plan = Plan {
         suite: "evendb".into(),
         only: Vec::new(),
+        cells: Vec::new(),
         sizes: vec![4],
         engines,
         scale: 1.0 / 4096.0,

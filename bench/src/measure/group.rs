@@ -106,7 +106,30 @@ impl Drop for Group {
     }
 }
 
+/// Removes groups of runs that were interrupted: those that are named after a process that is no more.
+fn remove_stale() {
+    let Some((_, parent)) = hierarchy() else { return };
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(process) = name.strip_prefix(NAME).and_then(|rest| rest.split('-').next()) else { continue };
+        if process.parse::<u32>().is_ok() && !Path::new("/proc").join(process).exists() {
+            // The kernel refuses while a process is in it.
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// A name for a group of this process.
+pub fn name(number: u64) -> String {
+    format!("{NAME}{}-{number}", std::process::id())
+}
+
+/// What names of groups begin with; the number of the process that made them follows.
+const NAME: &str = "cantle-lab-";
+
 /// Whether a limit can be had here, and if not, why.
 pub fn probe() -> Result {
-    Group::new(&format!("cantle-lab-probe-{}", std::process::id()), 1 << 30).map(drop)
+    remove_stale();
+    Group::new(&name(u64::MAX), 1 << 30).map(drop)
 }

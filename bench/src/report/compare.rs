@@ -110,19 +110,34 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// What losses are sorted by: the ratio, or what it is of the goal.
-    fn standing(&self) -> f64 {
+    /// Slower than the rival, slower than the goal, or neither: what is sorted by first.
+    pub fn standing(&self) -> Standing {
         match (self.ratio, self.goal) {
-            (Some(ratio), Some(goal)) => ratio / goal,
-            (Some(ratio), None) => ratio,
-            _ => f64::MAX,
+            (Some(ratio), _) if ratio < 1.0 => Standing::Lost,
+            (Some(ratio), Some(goal)) if ratio < goal => Standing::Short,
+            (Some(_), _) => Standing::Won,
+            (None, _) => Standing::Alone,
         }
     }
 
-    /// Lost, or short of the goal.
-    pub fn is_loss(&self) -> bool {
-        self.standing() < 1.0
+    /// The ratio, or what it is of the goal: what is sorted by next.
+    fn share(&self) -> f64 {
+        let ratio = self.ratio.unwrap_or(0.0);
+        if self.standing() == Standing::Short { ratio / self.goal.unwrap_or(1.0) } else { ratio }
     }
+}
+
+/// How Cantle stands at a cell, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// Slower than the rival.
+    Lost,
+    /// Not as much faster as it is to be.
+    Short,
+    /// Faster.
+    Won,
+    /// Without a rival.
+    Alone,
 }
 
 /// The engines that Cantle is compared with: RocksDB in its configurations, or else whoever is no Cantle and no map.
@@ -161,12 +176,12 @@ pub fn comparisons(run: &Run, suite: &Suite, results: &Results) -> Vec<Compariso
                 },
                 rival,
                 ratio,
-                goal: goals::of(&cell.id, cell.data_bytes() as f64 / run.plan.memory_bytes as f64),
+                goal: goals::of(&cell.id, &step, cell.data_bytes() as f64 / run.plan.memory_bytes as f64),
                 all: results.engines.iter().map(|engine| (engine.clone(), at(engine))).collect(),
             });
         }
     }
-    found.sort_by(|a, b| a.standing().total_cmp(&b.standing()));
+    found.sort_by(|a, b| a.standing().cmp(&b.standing()).then(a.share().total_cmp(&b.share())));
     found
 }
 

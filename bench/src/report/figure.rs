@@ -134,13 +134,20 @@ fn lines(panel: &Panel, measure: Measure, results: &Results) -> String {
         if is_own {
             let own = |point: &Point| dot(point, point.engine.as_ref()?);
             let points = series.points.iter().filter_map(own).collect();
-            plotted.push(Line { name: series.name.clone(), colour: number, is_dashed: false, points });
+            plotted.push(Line {
+                name: series.name.clone(),
+                colour: number,
+                is_dashed: false,
+                is_limit: false,
+                points,
+            });
         } else {
             for engine in &results.engines {
                 let points = series.points.iter().filter_map(|point| dot(point, engine)).collect();
                 let is_dashed = !engine.is_cantle();
                 let colour = colour(engine, results);
-                plotted.push(Line { name: join(engine, series), colour, is_dashed, points });
+                let is_limit = engine.is_volatile() && measure.is_gain();
+                plotted.push(Line { name: join(engine, series), colour, is_dashed, is_limit, points });
             }
         }
     }
@@ -148,7 +155,11 @@ fn lines(panel: &Panel, measure: Measure, results: &Results) -> String {
     if plotted.is_empty() {
         return String::new();
     }
-    Plot { title: measure.title(), across: panel.across, labels, lines: plotted, is_marked: true }.render()
+    let across = match panel.across {
+        "data" => "data, in the paper's size before scaling".to_string(),
+        other => other.to_string(),
+    };
+    Plot { title: measure.title(), across: &across, labels, lines: plotted, is_marked: true }.render()
 }
 
 type OverTime = fn(&crate::record::Outcome, &str) -> Option<Vec<(f64, f64)>>;
@@ -163,7 +174,8 @@ fn over_time(panel: &Panel, title: &str, results: &Results, of: OverTime) -> Str
                 let points = dots.into_iter().map(|(x, y)| Dot { x, y, least: y, most: y }).collect();
                 let is_dashed = !engine.is_cantle();
                 let colour = colour(&engine, results);
-                plotted.push(Line { name: join(&engine, series), colour, is_dashed, points });
+                let is_limit = engine.is_volatile();
+                plotted.push(Line { name: join(&engine, series), colour, is_dashed, is_limit, points });
             }
         }
     }

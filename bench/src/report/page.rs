@@ -52,7 +52,7 @@ fn summary(run: &Run) -> String {
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
     let mut facts = vec![
         ("revision", run.revision.clone()),
-        ("scale", format!("{} of the paper's data and operations", number(plan.scale))),
+        ("scale", format!("1/{} of the paper's data and operations", number(1.0 / plan.scale))),
         (
             "memory",
             match &run.memory_limit_missing {

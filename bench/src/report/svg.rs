@@ -10,6 +10,8 @@ pub struct Line {
     pub colour: usize,
     /// Dashed.
     pub is_dashed: bool,
+    /// The limit that stores are up against: left out where it would flatten them.
+    pub is_limit: bool,
     /// Where, with the least and the most of the rounds.
     pub points: Vec<Dot>,
 }
@@ -74,10 +76,23 @@ fn ticks(most: f64) -> Vec<f64> {
     (0..=count.max(1)).map(|n| n as f64 * step).collect()
 }
 
+/// How far above everything else the limit may be and still be drawn.
+const LIMIT_ABOVE: f64 = 1.5;
+
 impl Plot<'_> {
+    /// Whether a line is drawn.
+    fn is_drawn(&self, line: &Line) -> bool {
+        let most = |is_limit: bool| {
+            let lines = self.lines.iter().filter(|line| line.is_limit == is_limit);
+            lines.flat_map(|line| &line.points).map(|dot| dot.y).fold(0.0, f64::max)
+        };
+        !line.is_limit || most(false) == 0.0 || most(true) <= most(false) * LIMIT_ABOVE
+    }
+
     /// As SVG, with its legend below.
     pub fn render(&self) -> String {
-        let dots = || self.lines.iter().flat_map(|line| &line.points);
+        let drawn = || self.lines.iter().filter(|line| self.is_drawn(line));
+        let dots = || drawn().flat_map(|line| &line.points);
         let most_y = dots().map(|dot| dot.most.max(dot.y)).fold(0.0, f64::max);
         let y_ticks = ticks(most_y);
         let top = y_ticks.last().copied().unwrap_or(1.0);
@@ -125,7 +140,7 @@ impl Plot<'_> {
             HEIGHT - 6.0,
             escape(self.across)
         );
-        for line in &self.lines {
+        for line in drawn() {
             self.line(&mut out, line, &x, &y);
         }
         out.push_str("</svg>");
@@ -159,6 +174,12 @@ impl Plot<'_> {
     fn legend(&self) -> String {
         let mut out = String::from("<p class=\"legend\">");
         for line in &self.lines {
+            if !self.is_drawn(line) {
+                let values: Vec<String> = line.points.iter().map(|dot| number(dot.y)).collect();
+                let range = if self.is_marked { format!(": {}", values.join(", ")) } else { String::new() };
+                let _ = write!(out, "<span>{} is above the plot{range}</span>", escape(&line.name));
+                continue;
+            }
             let dash = if line.is_dashed { " dashed" } else { "" };
             let _ = write!(
                 out,

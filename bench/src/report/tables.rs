@@ -1,6 +1,6 @@
 //! The table of wins and losses.
 
-use super::compare::{Comparison, Middle};
+use super::compare::{Comparison, Middle, Standing};
 use super::svg::{escape, number};
 use std::fmt::Write;
 
@@ -49,11 +49,11 @@ pub fn html(comparisons: &[Comparison]) -> String {
     });
     out.push_str("</tr></thead><tbody>\n");
     for comparison in comparisons {
-        let class = match (comparison.is_loss(), comparison.ratio) {
-            (true, Some(ratio)) if ratio < 1.0 => "loss",
-            (true, _) => "short",
-            (false, Some(_)) => "win",
-            (false, None) => "",
+        let class = match comparison.standing() {
+            Standing::Lost => "loss",
+            Standing::Short => "short",
+            Standing::Won => "win",
+            Standing::Alone => "",
         };
         let _ = write!(
             out,

@@ -2,7 +2,7 @@
 
 use super::{Failure, Result};
 use crate::job::Job;
-use crate::measure::group::Group;
+use crate::measure::group::{self, Group};
 use crate::record::Outcome;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -37,8 +37,7 @@ impl Child {
     /// Starts one with a limit of memory, and gives it `job`.
     pub fn start(job: &Job, limit_bytes: Option<u64>, timeout: Duration) -> Result<Self> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("cantle-lab-{}-{number}", std::process::id());
-        let group = limit_bytes.map(|bytes| Group::new(&name, bytes)).transpose()?;
+        let group = limit_bytes.map(|bytes| Group::new(&group::name(number), bytes)).transpose()?;
         let said = tempfile::tempfile()?;
         let mut process = Command::new(std::env::current_exe()?)
             .arg("worker")
