@@ -186,3 +186,6 @@ pub fn locked_version(package: &str) -> String {
     let version = lock.split_once(&heading).and_then(|(_, rest)| rest.split_once('"'));
     version.map_or("unknown", |(version, _)| version).to_string()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,10 @@
 //! RocksDB, as it comes and tuned for the memory it is given.
 
 use super::{Durability, Engine, Figures, Opened, Pair, Settings, Spec};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions, WriteBatch, WriteOptions,
+    BlockBasedOptions, Cache, DB, DBCompactionStyle, DBCompressionType, Options, ReadOptions, WriteBatch,
+    WriteOptions,
 };
 
 struct RocksDb {
@@ -23,7 +24,7 @@ const BLOOM_BITS: f64 = 10.0;
 const JOBS_MIN: usize = 2;
 
 /// Filters, caches and buffers that together take the budget, background jobs as for Cantle.
-pub fn open_tuned(_: &Spec, settings: &Settings) -> Result<Opened> {
+pub fn open_tuned(spec: &Spec, settings: &Settings) -> Result<Opened> {
     let budget = settings.budget_bytes;
     // A quarter for memtables, four of them so that writers need not wait for a flush; the rest for blocks.
     let write_buffer = (budget / 16).clamp(1 << 20, 64 << 20);
@@ -40,10 +41,18 @@ pub fn open_tuned(_: &Spec, settings: &Settings) -> Result<Opened> {
     options.set_max_write_buffer_number(4);
     options.set_max_background_jobs(i32::try_from(jobs)?);
     options.set_bytes_per_sync(1 << 20);
-    let configuration = format!(
+    let mut configuration = format!(
         "Bloom filters of {BLOOM_BITS} bits; block cache {cache_bytes} (hyper clock); write_buffer_size \
          {write_buffer}, max_write_buffer_number 4; max_background_jobs {jobs}; bytes_per_sync 1 MiB; compression none"
     );
+    for (name, value) in &spec.settings {
+        match (name.as_str(), value.as_str()) {
+            ("level_multiplier", times) => options.set_max_bytes_for_level_multiplier(times.parse()?),
+            ("compaction", "universal") => options.set_compaction_style(DBCompactionStyle::Universal),
+            _ => return Err(Failure(format!("{name}={value} is no setting of RocksDB here"))),
+        }
+        configuration += &format!("; {name} {value}");
+    }
     open(options, configuration, settings)
 }
 

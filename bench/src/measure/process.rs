@@ -19,9 +19,9 @@ pub struct Counters {
     pub read_calls: u64,
     /// System calls that write.
     pub write_calls: u64,
-    /// Seconds of processor time outside of the kernel, over all threads.
-    pub user_s: f64,
-    /// Seconds of processor time inside of it.
+    /// Seconds of processor time over all threads.
+    pub processor_s: f64,
+    /// Those of them inside of the kernel, as it counts them: in ticks of 10 ms.
     pub system_s: f64,
 }
 
@@ -30,7 +30,6 @@ impl Counters {
     pub fn now() -> Self {
         let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
         let count = |name| field(&text, name).unwrap_or(0);
-        let (user_s, system_s) = processor_time();
         Self {
             read_bytes: count("read_bytes:"),
             written_bytes: count("write_bytes:").saturating_sub(count("cancelled_write_bytes:")),
@@ -38,8 +37,8 @@ impl Counters {
             read_call_bytes: count("rchar:"),
             read_calls: count("syscr:"),
             write_calls: count("syscw:"),
-            user_s,
-            system_s,
+            processor_s: processor_s(),
+            system_s: system_s().unwrap_or(0.0),
         }
     }
 
@@ -52,24 +51,22 @@ impl Counters {
             read_call_bytes: self.read_call_bytes.saturating_sub(earlier.read_call_bytes),
             read_calls: self.read_calls.saturating_sub(earlier.read_calls),
             write_calls: self.write_calls.saturating_sub(earlier.write_calls),
-            user_s: self.user_s - earlier.user_s,
+            processor_s: self.processor_s - earlier.processor_s,
             system_s: self.system_s - earlier.system_s,
         }
     }
 }
 
-fn processor_time() -> (f64, f64) {
+fn processor_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    let all = time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9;
-    // Fields 14 and 15 of /proc/self/stat divide it, in ticks of 10 ms; the name in field 2 may hold blanks.
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let mut ticks = rest.split_whitespace().skip(11).map(|word| word.parse::<f64>().unwrap_or(0.0));
-    let (user, system) = (ticks.next().unwrap_or(0.0), ticks.next().unwrap_or(0.0));
-    if user + system == 0.0 {
-        return (all, 0.0);
-    }
-    (all * user / (user + system), all * system / (user + system))
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// Field 15 of `/proc/self/stat`; the name in field 2 may hold blanks.
+fn system_s() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    Some(rest.split_whitespace().nth(12)?.parse::<f64>().ok()? / 100.0)
 }
 
 /// The first number after `name` at the start of a line.
@@ -134,6 +131,6 @@ mod tests {
         }
         let counted = Counters::now().since(before);
         assert!(counted.write_call_bytes >= 3 << 20, "{counted:?}");
-        assert!(counted.user_s + counted.system_s > 0.0, "{counted:?}");
+        assert!(counted.processor_s > 0.0, "{counted:?}");
     }
 }

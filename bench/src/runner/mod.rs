@@ -117,13 +117,14 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Engines of a cell. Its own are variants of one that takes part.
+    /// Engines of a cell. Of its own, those that are variants of one that takes part.
     fn engines(&self, cell: &Cell) -> Vec<Spec> {
-        match &cell.engines {
-            None => self.plan.engines.clone(),
-            Some(engines) if self.plan.engines.iter().any(Spec::is_cantle) => engines.clone(),
-            Some(_) => Vec::new(),
-        }
+        let Some(own) = &cell.engines else { return self.plan.engines.clone() };
+        let takes_part = |own: &&Spec| {
+            let of = |engine: &Spec| engine.name == own.name || engine.is_cantle() && own.is_cantle();
+            self.plan.engines.iter().any(of)
+        };
+        own.iter().filter(takes_part).cloned().collect()
     }
 
     fn data_sets(&self) -> PathBuf {

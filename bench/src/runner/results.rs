@@ -77,3 +77,69 @@ pub fn read(dir: &Path) -> Result<(Run, Vec<Trial>)> {
     }
     Ok((run, trials))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Durability, Spec};
+    use crate::record::Plan;
+    use std::collections::BTreeMap;
+
+    fn run(scale: f64) -> Run {
+        Run {
+            plan: Plan {
+                suite: "evendb".into(),
+                only: Vec::new(),
+                cells: Vec::new(),
+                sizes: Vec::new(),
+                engines: vec![Spec::plain("cantle")],
+                scale,
+                memory_bytes: 1 << 30,
+                budget_bytes: 1 << 29,
+                durability: Durability::Process,
+                threads: 2,
+                background_threads: 1,
+                rounds: 3,
+                seconds_max: 60.0,
+                seed: 1,
+            },
+            command: String::new(),
+            revision: "1".into(),
+            machine: BTreeMap::new(),
+            memory_limit_missing: None,
+        }
+    }
+
+    fn failed(round: u64) -> Trial {
+        let (cell, engine) = ("C/4GB".to_string(), Spec::plain("cantle"));
+        Trial { cell, engine, round, ended_at: 0, outcome: Err("no".into()) }
+    }
+
+    #[test]
+    fn an_interrupted_run_goes_on_and_what_failed_or_was_torn_is_run_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut results = Results::open(dir.path(), &run(0.5)).unwrap();
+        results.add(failed(0)).unwrap();
+        let good = r#"{"version":"","configuration":"","caveats":[],"notes":[],"open_ms":1.0,"close_ms":1.0,
+            "group_peak_bytes":null,"group_device_bytes":null,"steps":{}}"#;
+        let good = Trial { outcome: Ok(serde_json::from_str(good).unwrap()), ..failed(1) };
+        results.add(good.clone()).unwrap();
+        let path = dir.path().join("results.jsonl");
+        fs::write(&path, fs::read_to_string(&path).unwrap() + "{\"cell\":\"C/4").unwrap();
+
+        let mut results = Results::open(dir.path(), &run(0.5)).unwrap();
+        assert_eq!(results.done(), HashSet::from([("C/4GB".into(), "cantle".into(), 1)]));
+        let again = Trial { outcome: good.outcome.clone(), ..failed(0) };
+        results.add(again.clone()).unwrap();
+        assert_eq!(read(dir.path()).unwrap().1, [good, again]);
+    }
+
+    #[test]
+    fn another_plan_does_not_mix_with_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Results::open(dir.path(), &run(0.5)).unwrap());
+        assert!(Results::open(dir.path(), &run(0.25)).is_err());
+        let revised = Run { revision: "2".into(), ..run(0.5) };
+        assert!(Results::open(dir.path(), &revised).is_err());
+    }
+}

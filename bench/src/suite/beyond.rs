@@ -12,6 +12,14 @@ use cantle_workloads::workload::Workload::{InsertRandom, InsertSequential, P};
 /// Puts per record of the data set before write amplification is read off: every chunk is rebalanced twice at least.
 const OVERWRITES: u64 = 4;
 
+/// What RocksDB has for the same trade: how much larger each level is than the one above, and tiers instead of levels.
+const RIVALS: [(&str, &str); 4] = [
+    ("level_multiplier", "4"),
+    ("level_multiplier", "10"),
+    ("level_multiplier", "20"),
+    ("compaction", "universal"),
+];
+
 /// Adds all of it.
 pub fn add(builder: &mut Builder) {
     loads(builder);
@@ -82,7 +90,8 @@ fn write_space(builder: &mut Builder) {
     let mut bounded = cell.clone();
     bounded.id += "/bounds";
     let bounds = BOUNDS.map(|bound| Spec::plain("cantle").with("space_amplification", bound));
-    bounded.engines = Some(bounds.to_vec());
+    let rivals = RIVALS.map(|(name, value)| Spec::plain("rocksdb-tuned").with(name, value));
+    bounded.engines = Some([&bounds[..], &rivals[..]].concat());
     let (cell, bounded) = (builder.add(cell), builder.add(bounded));
     let columns = || {
         vec![
@@ -95,12 +104,13 @@ fn write_space(builder: &mut Builder) {
             Measure::Throughput,
         ]
     };
-    let lines = bounds.into_iter().zip(BOUNDS).map(|(engine, bound)| {
-        series(format!("bound {bound}"), vec![point_of("", bounded.clone(), "run", engine)])
-    });
+    let lines = bounds
+        .into_iter()
+        .chain(rivals)
+        .map(|engine| series(engine.to_string(), vec![point_of("", bounded.clone(), "run", engine)]));
     let panels = vec![
         panel("every engine", "", View::Table(columns()), vec![series("", vec![point("", cell, "run")])]),
-        panel("Cantle by its bound on space", "", View::Table(columns()), lines.collect()),
+        panel("by what trades the one for the other", "", View::Table(columns()), lines.collect()),
     ];
     builder.figure(
         "write-space",

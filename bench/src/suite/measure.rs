@@ -1,6 +1,6 @@
 //! What can be read off a trial, with its unit and whether more of it is better.
 
-use crate::record::{Measured, Outcome};
+use crate::record::Outcome;
 
 /// One measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,8 +119,8 @@ impl Measure {
             Self::SpaceMax => positive(measured.space.amplification_max()),
             Self::SpaceMean => positive(measured.space.amplification_mean()),
             Self::Duration => Some(measured.seconds),
-            Self::ProcessorTime => Some(processor_s(measured)),
-            Self::ProcessorPerOperation => ratio(processor_s(measured) * 1e6, operations),
+            Self::ProcessorTime => Some(measured.counters.processor_s),
+            Self::ProcessorPerOperation => ratio(measured.counters.processor_s * 1e6, operations),
             Self::Cycles => ratio(measured.cycles? as f64 / 1e3, operations),
             Self::Read => Some(measured.counters.read_bytes as f64 / 1e6),
             Self::Written => Some(measured.counters.written_bytes as f64 / 1e6),
@@ -128,10 +128,6 @@ impl Measure {
             Self::Open => None,
         }
     }
-}
-
-fn processor_s(measured: &Measured) -> f64 {
-    measured.counters.user_s + measured.counters.system_s
 }
 
 fn positive(value: f64) -> Option<f64> {
