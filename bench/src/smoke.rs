@@ -112,7 +112,7 @@ fn check(suite: &Suite, trials: &[Trial]) -> bool {
     };
     for trial in trials {
         match &trial.outcome {
-            Err(what) if trial.engine.is_volatile() && what.starts_with("left out") => {}
+            Err(what) if trial.engine.is_volatile() && what.starts_with(runner::LEFT_OUT) => {}
             Err(what) => say(trial, what.clone()),
             Ok(outcome) => {
                 for (name, measured) in &outcome.steps {

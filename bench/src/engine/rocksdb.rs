@@ -26,10 +26,10 @@ const JOBS_MIN: usize = 2;
 /// Filters, caches and buffers that together take the budget, background jobs as for Cantle.
 pub fn open_tuned(spec: &Spec, settings: &Settings) -> Result<Opened> {
     let budget = settings.budget_bytes;
-    // A quarter for memtables, four of them so that writers need not wait for a flush; the rest for blocks.
-    let write_buffer = (budget / 16).clamp(1 << 20, 64 << 20);
-    let buffers = write_buffer * 4;
-    let cache_bytes = budget.saturating_sub(buffers).max(1 << 20);
+    // Two memtables of an eighth each, or of the default's 64 MB: smaller ones are compacted more often. A third for
+    // moments, so that writers need not wait for a flush. The rest is for blocks.
+    let write_buffer = (budget / 8).clamp(1 << 20, 64 << 20);
+    let cache_bytes = budget.saturating_sub(write_buffer * 2).max(1 << 20);
     let jobs = settings.background_threads.max(JOBS_MIN);
 
     let mut table = BlockBasedOptions::default();
@@ -38,12 +38,12 @@ pub fn open_tuned(spec: &Spec, settings: &Settings) -> Result<Opened> {
     let mut options = options();
     options.set_block_based_table_factory(&table);
     options.set_write_buffer_size(usize::try_from(write_buffer)?);
-    options.set_max_write_buffer_number(4);
+    options.set_max_write_buffer_number(3);
     options.set_max_background_jobs(i32::try_from(jobs)?);
     options.set_bytes_per_sync(1 << 20);
     let mut configuration = format!(
         "Bloom filters of {BLOOM_BITS} bits; block cache {cache_bytes} (hyper clock); write_buffer_size \
-         {write_buffer}, max_write_buffer_number 4; max_background_jobs {jobs}; bytes_per_sync 1 MiB; compression none"
+         {write_buffer}, max_write_buffer_number 3; max_background_jobs {jobs}; bytes_per_sync 1 MiB; compression none"
     );
     for (name, value) in &spec.settings {
         match (name.as_str(), value.as_str()) {

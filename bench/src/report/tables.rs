@@ -5,7 +5,9 @@ use super::svg::{escape, number};
 use std::fmt::Write;
 
 fn figure(middle: &Middle) -> String {
-    format!("{} ± {:.0} %", number(middle.median), middle.spread() * 100.0)
+    let median = number(middle.median);
+    // One round has no spread.
+    if middle.rounds == 1 { median } else { format!("{median} ± {:.0} %", middle.spread() * 100.0) }
 }
 
 fn name(comparison: &Comparison) -> String {

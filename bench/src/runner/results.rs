@@ -1,6 +1,7 @@
 //! The directory that a run leaves behind: `run.json` and `results.jsonl`. A run that was interrupted goes on where
 //! it was.
 
+use super::LEFT_OUT;
 use crate::failure::{Failure, Result, on};
 use crate::record::{Run, Trial};
 use std::collections::HashSet;
@@ -29,7 +30,9 @@ impl Results {
                 )));
             }
             // What failed is tried again.
-            let good = trials.into_iter().filter(|trial| trial.outcome.is_ok());
+            let is_done =
+                |trial: &Trial| trial.outcome.as_ref().err().is_none_or(|why| why.starts_with(LEFT_OUT));
+            let good = trials.into_iter().filter(is_done);
             done.extend(good.map(|trial| (trial.cell, trial.engine.to_string(), trial.round)));
             truncate_torn_line(&path)?;
         }
