@@ -133,8 +133,18 @@ impl KeyspaceOptions {
 
     /// The settings of the published EvenDB (§5.1), to reproduce what the paper measured and to see what each
     /// extension gains: chunks of 10 MB, munks rebalanced at 7 MB, logs of 2 MB and, with a munk, 20 MB, filters in 16
-    /// parts, chunks in memory by recency, rows cached; no index of logs, no bound of space, no sorting for the sake of
-    /// reads, no merging of small chunks. The budget is divided by [`Options`] as always.
+    /// parts, chunks in memory by recency, rows cached.
+    ///
+    /// Off is what the paper has not: the index of logs, the bound of space, sorting for the sake of reads, merging of
+    /// small chunks, moving sorted tables as they are, splitting where keys have little in common, and moving the budget
+    /// between munks, rows and blocks, unless another keyspace with the same budget wants it. A munk that exceeds a
+    /// chunk's size is split into two in memory, and the files of both are written at once (§3.4); by default a munk may
+    /// grow to two chunks, is split into as many as it is worth, and the files stay shared until each chunk is
+    /// rebalanced for reasons of its own.
+    ///
+    /// On stays what no option can take away without another design: rows are stamped instead of updated, blocks of
+    /// tables are cached (the paper leaves them to the page cache), single gets and scans load no chunk, and what several
+    /// snapshots or a recovery need is kept by version.
     pub fn as_published() -> Self {
         Self {
             chunk_bytes: 10_000_000,

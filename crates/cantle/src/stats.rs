@@ -58,6 +58,8 @@ pub struct KeyspaceStats {
     pub gets_served: GetsServed,
     /// Chunks that ranges and cursors read from munks since opening.
     pub scans_munk: u64,
+    /// Chunks that they read from files, a log by a view in the place of its parts' indexes, since opening.
+    pub scans_log_view: u64,
     /// Chunks in memory now.
     pub munks: u64,
     /// Memory of their munks, in bytes; what two of them share since a split counts in both.
@@ -154,7 +156,7 @@ pub struct MemoryStats {
     pub block_limit: u64,
     /// Memory of cached blocks, filters and table indexes.
     pub blocks: u64,
-    /// Memory of logs' indexes.
+    /// Memory of logs' indexes, and of views of several as one.
     pub log_indexes: u64,
     /// Moves from one part to another that made reads cheaper.
     pub moves: u64,

@@ -170,6 +170,35 @@ fn munks_and_rows_can_be_switched_off() {
 }
 
 #[test]
+fn a_row_goes_on_with_what_is_put() {
+    let db = open(&MemVfs::new(), keyspace().munks(false));
+    let put = |value: &str| db.put(key(1), value).unwrap();
+    let value = || db.get(key(1)).unwrap().map(|value| value.to_vec());
+    let from_rows = || stats(&db).gets_served.row;
+    put("never read");
+    assert_eq!((value(), from_rows()), (Some(b"never read".to_vec()), 0), "a put made a row");
+    for round in 1..=10 {
+        let new = format!("round {round}");
+        put(&new);
+        assert_eq!((value(), from_rows()), (Some(new.into_bytes()), round));
+    }
+    // Of a range delete and a put in one batch the later counts.
+    let mut batch = cantle::WriteBatch::new();
+    batch.put(key(1), "deleted");
+    batch.delete_range(key(0)..key(2));
+    db.write(batch).unwrap();
+    assert_eq!(value(), None);
+    put("again");
+    assert_eq!(value(), Some(b"again".to_vec()));
+    db.delete(key(1)).unwrap();
+    assert_eq!(value(), None);
+    let mut batch = cantle::WriteBatch::new();
+    batch.put(key(1), "by a batch");
+    db.write(batch).unwrap();
+    assert_eq!(value(), Some(b"by a batch".to_vec()));
+}
+
+#[test]
 fn what_a_snapshot_reads_of_dropped_files_keeps_a_chunk_out_of_memory() {
     let db = open(&MemVfs::new(), keyspace());
     db.put(key(1), "old").unwrap();

@@ -417,6 +417,127 @@ fn a_transaction_reads_its_own_writes() {
 }
 
 #[test]
+fn what_a_transaction_deletes_by_range_is_gone_for_it_and_for_others_once_it_is_committed() {
+    let db = store();
+    let other = db.keyspace("other", small()).unwrap();
+    for key in ["a", "b", "c"] {
+        other.put(key, "there").unwrap();
+    }
+    let begin = || {
+        let mut tx = db.transaction();
+        tx.put("c050", "before").unwrap();
+        tx.put("e1", "outside").unwrap();
+        tx.delete_range("b010".."b020").unwrap();
+        tx.delete_range("b02".."e").unwrap();
+        tx.delete_range("z".."a").unwrap();
+        tx.put("c060", "after").unwrap();
+        tx.delete("c070x").unwrap();
+        tx.delete_range_in(&other, ..="b").unwrap();
+        tx
+    };
+    let tx = begin();
+    for key in ["b010x", "b020x", "c050", "d048x", "c070x"] {
+        assert_eq!(tx.get(key).unwrap(), None, "{key}");
+    }
+    assert_eq!(text(tx.get("c060").unwrap()).as_deref(), Some("after"));
+    assert!(tx.contains_key("b008x").unwrap() && tx.contains_key("e000x").unwrap());
+    let seen = ["b006x", "b008x", "c060", "e000x", "e002x"];
+    assert_eq!(keys(tx.range("b005".."e003")), seen);
+    let backward: Vec<_> = seen.into_iter().rev().collect();
+    assert_eq!(keys(tx.range("b005".."e003").rev()), backward);
+    assert_eq!(keys(tx.prefix("c")), ["c060"]);
+    assert_eq!(keys(tx.range_in(&other, ..)), ["c"]);
+    let mut cursor = tx.cursor(..);
+    assert!(cursor.seek("b015").unwrap());
+    assert_eq!(cursor.key(), Some(&b"c060"[..]));
+    assert!(cursor.prev().unwrap());
+    assert_eq!(cursor.key(), Some(&b"b008x"[..]));
+    assert!(cursor.next().unwrap() && cursor.next().unwrap());
+    assert_eq!(cursor.key(), Some(&b"e000x"[..]));
+    drop(cursor);
+    assert_eq!(db.range("b005".."e003").count(), 149, "nobody else sees it");
+    tx.rollback();
+    let snapshot = db.snapshot();
+    let tx = begin();
+    assert_eq!(tx.get("c055").unwrap(), None, "which is no look-up of what others wrote");
+    // What others put there meanwhile goes as well.
+    db.put("c055", "meanwhile").unwrap();
+    other.put("aa", "meanwhile").unwrap();
+    tx.commit().unwrap();
+    assert!(db.stats().keyspaces[0].chunks_dropped > 0, "no chunk was dropped whole");
+    for compacted in [false, true] {
+        if compacted {
+            settle(&db);
+        }
+        assert_eq!(keys(db.range("b005".."e003")), seen);
+        assert_eq!(keys(other.range(..)), ["c"]);
+        assert_eq!(text(db.get("e1").unwrap()).as_deref(), Some("outside"));
+        assert_eq!(snapshot.range("b005".."e003").count(), 149);
+    }
+}
+
+#[test]
+fn a_range_delete_reads_nothing_and_others_reads_conflict_with_it() {
+    type Read = fn(&Transaction);
+    let reads: [(&str, Read); 4] = [
+        ("a key", |tx| assert!(tx.contains_key("c050x").unwrap())),
+        ("an absent key", |tx| assert!(!tx.contains_key("c051").unwrap())),
+        ("a range", |tx| assert_eq!(tx.range("c05".."c06").count(), 5)),
+        ("a range backwards", |tx| assert_eq!(tx.range("c05".."d00").rev().take(3).count(), 3)),
+    ];
+    // A part of a chunk, whole chunks, and either with a put into it.
+    for (from, to, put) in
+        [("c05", "c09x", false), ("b", "e", false), ("c05", "c09x", true), ("b", "e", true)]
+    {
+        for (name, read) in reads {
+            let db = store();
+            let mut reader = db.transaction();
+            read(&reader);
+            reader.put("f050", "").unwrap();
+            let mut blind = db.transaction();
+            blind.put("c0501", "").unwrap();
+            let mut tx = db.transaction();
+            tx.delete_range(from..to).unwrap();
+            if put {
+                tx.put("c0502", "").unwrap();
+            }
+            // Before it, though it began later: neither has read what the other writes.
+            blind.commit().unwrap();
+            tx.commit().unwrap();
+            assert_eq!(keys(db.range("c05".."c052")), if put { vec!["c0502"] } else { vec![] });
+            assert_conflict(reader.commit());
+            assert_eq!(db.get("f050").unwrap(), None, "{name} from {from}");
+        }
+    }
+}
+
+#[test]
+fn write_skew_by_range_deletes_is_prevented() {
+    let db = store();
+    // Each empties what the other has found to be full.
+    let (mut one, mut two) = (db.transaction(), db.transaction());
+    assert_eq!((one.prefix("b").count(), two.prefix("d").count()), (50, 50));
+    one.delete_range("d".."e").unwrap();
+    two.delete_range("b".."c").unwrap();
+    one.commit().unwrap();
+    assert_conflict(two.commit());
+    assert_eq!((db.prefix("b").count(), db.prefix("d").count()), (50, 0));
+    // What was looked up after it was deleted is the transaction's own.
+    let mut tx = db.transaction();
+    tx.delete_range("b".."c").unwrap();
+    assert!(!tx.contains_key("b050x").unwrap());
+    db.put("b050x", "meanwhile").unwrap();
+    tx.commit().unwrap();
+    assert_eq!(db.prefix("b").count(), 0);
+    // A range delete of nothing is nothing.
+    let mut tx = db.transaction();
+    assert!(tx.contains_key("a000x").unwrap());
+    tx.delete_range("d".."c").unwrap();
+    db.put("a000x", "").unwrap();
+    tx.commit().unwrap();
+}
+
+#[test]
 fn what_is_rolled_back_or_dropped_leaves_no_trace() {
     let db = store();
     let before = db.stats().keyspaces[0].writes;
@@ -512,6 +633,7 @@ fn arguments_and_keyspaces_are_checked() {
     assert!(matches!(tx.put(vec![0; (64 << 10) + 1], ""), Err(Error::InvalidArgument(_))));
     assert!(matches!(tx.put_in(&foreign, "a", ""), Err(Error::InvalidArgument(_))));
     assert!(matches!(tx.get_in(&foreign, "a"), Err(Error::InvalidArgument(_))));
+    assert!(matches!(tx.delete_range_in(&foreign, ..), Err(Error::InvalidArgument(_))));
     assert!(matches!(tx.range_in(&foreign, ..).next(), Some(Err(Error::InvalidArgument(_)))));
     tx.commit().unwrap();
 

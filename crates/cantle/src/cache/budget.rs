@@ -9,7 +9,7 @@
 
 use super::{BlockCache, rows::RowCache};
 use crate::stats::MemoryStats;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::counter::Counter;
 use crate::sync::time::{Instant, now};
 use crate::sync::{Arc, Mutex};
@@ -20,6 +20,8 @@ const SHARED_PERCENT: u64 = 88;
 const FIRST_PERCENTS: [u64; 3] = [66, 9, 13];
 /// Of the budget, what the in-memory indexes of logs may take.
 const LOG_INDEX_PERCENT: u64 = 8;
+/// Of the budget, what views of logs may take.
+const LOG_VIEW_PERCENT: u64 = 2;
 /// Nobody is left with less than this share: rows and munks must be able to show what they are worth, and blocks
 /// hold the filters and indexes.
 const SHARE_MIN: f64 = 0.05;
@@ -64,10 +66,14 @@ pub(crate) struct Budget {
     munk_demand: AtomicU64,
     /// Memory of the in-memory indexes of logs.
     pub(crate) log_index_bytes: Arc<AtomicU64>,
+    /// Memory of views of logs.
+    pub(crate) log_view_bytes: Arc<AtomicU64>,
     costs: Counter,
     reads: Counter,
     trial: Mutex<Trial>,
     moves: AtomicU64,
+    /// Somebody wants the division to climb.
+    climbs: AtomicBool,
 }
 
 struct Trial {
@@ -90,10 +96,12 @@ impl Budget {
             munk_limit_bytes: AtomicU64::new(munks),
             munk_demand: AtomicU64::new(0),
             log_index_bytes: Arc::default(),
+            log_view_bytes: Arc::default(),
             costs: Counter::default(),
             reads: Counter::default(),
             trial: Mutex::new(Trial { climber: Climber::new(first), begun: now(), costs: 0, reads: 0 }),
             moves: AtomicU64::new(0),
+            climbs: AtomicBool::new(false),
         }
     }
 
@@ -117,12 +125,18 @@ impl Budget {
         self.total_bytes / 100 * LOG_INDEX_PERCENT
     }
 
+    /// What views of logs may take.
+    pub(crate) fn log_view_limit_bytes(&self) -> u64 {
+        self.total_bytes / 100 * LOG_VIEW_PERCENT
+    }
+
     /// Memory accounted for.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.blocks.used_bytes()
             + self.rows.used_bytes()
             + self.munk_bytes.load(Relaxed)
             + self.log_index_bytes.load(Relaxed)
+            + self.log_view_bytes.load(Relaxed)
     }
 
     pub(crate) fn stats(&self) -> MemoryStats {
@@ -133,7 +147,7 @@ impl Budget {
             rows: self.rows.used_bytes(),
             block_limit: self.blocks.capacity_bytes(),
             blocks: self.blocks.used_bytes(),
-            log_indexes: self.log_index_bytes.load(Relaxed),
+            log_indexes: self.log_index_bytes.load(Relaxed) + self.log_view_bytes.load(Relaxed),
             moves: self.moves.load(Relaxed),
             row_hits: self.rows.hits.get(),
             row_misses: self.rows.misses.get(),
@@ -150,8 +164,16 @@ impl Budget {
         self.costs.add(cost as u64);
     }
 
+    /// A keyspace profits if memory moves to where it pays. If none says so before the next tick, the division stays.
+    pub(crate) fn let_climb(&self) {
+        self.climbs.store(true, Relaxed);
+    }
+
     /// To be called now and then: judges the division that is being tried, and tries another.
     pub(crate) fn tick(&self) {
+        if !self.climbs.swap(false, Relaxed) {
+            return;
+        }
         let mut trial = self.trial.lock();
         let costs = self.costs.get() + self.blocks.misses() * Cost::File as u64;
         let reads = self.reads.get();
@@ -282,7 +304,8 @@ mod tests {
     fn a_budget_is_divided_whole() {
         let budget = Budget::new(1 << 30);
         let parts = [budget.munk_limit_bytes(), budget.rows.capacity_bytes(), budget.blocks.capacity_bytes()];
-        let sum: u64 = parts.iter().sum::<u64>() + budget.log_index_limit_bytes();
+        let sum: u64 =
+            parts.iter().sum::<u64>() + budget.log_index_limit_bytes() + budget.log_view_limit_bytes();
         assert!(sum <= 1 << 30 && sum > (1 << 30) / 100 * 95, "{sum}");
         assert!(parts[0] > (1 << 30) / 100 * 65, "munks start at two thirds");
     }

@@ -1,7 +1,7 @@
 //! The row cache: popular single pairs of chunks that are not in memory (EvenDB §4).
 //!
-//! The paper keeps rows in a queue of hash tables and updates them with each put. Here a scan-resistant cache
-//! holds them, and puts do not look for them: a put marks its key's *stripe*, one of some thousand counters, and
+//! The paper keeps rows in a queue of hash tables. Here a scan-resistant cache holds them, and whether a row is
+//! current does not depend on its being updated: a put marks its key's *stripe*, one of many counters, and
 //! a row counts only while its stripe stands where it stood when the row was read.
 //!
 //! ```text
@@ -10,12 +10,18 @@
 //!   stamp = stripe             enter the stripe           row = lookup
 //!   read the files             show the entry             stamp == stripe, nobody in it?
 //!   insert (stamp, value)      leave it: stripe + 1         then it is the newest value
+//!                              cached? then stamp = stripe,
+//!                                replace (stamp, value)
 //! ```
 //!
 //! *Why a row is never stale.* Let a put have shown its entry. A row of an older value was read, at least in part,
 //! before that, so its stamp was taken before the put left the stripe: from then on it does not count. Between
 //! entering and leaving no row of the stripe counts, so nobody reads an old row after somebody else has read the
 //! new entry. Range deletes and dropped chunks mark the whole keyspace in the same way.
+//!
+//! *Why a put may replace the row.* It holds the lock of the key's chunk until it has: its value is the newest when it
+//! takes the stamp, and whoever writes the key after it enters the stripe. As in the paper, a put makes no row of what
+//! nobody has read.
 //!
 //! Thread safety: all methods may be called from any thread; puts and gets wait for nobody here but a cache
 //! shard's lock.
@@ -30,8 +36,11 @@ use quick_cache::{Equivalent, Weighter};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// Two keys that share a stripe cost one another a miss at each put. 256 KiB.
-const STRIPES: usize = 32 << 10;
+/// Two keys that share a stripe cost one another a miss at each put: there are more stripes than rows, as long as
+/// rows have not grown to many times their first share. One for so many bytes of it; 256 KiB to 8 MiB.
+const STRIPE_ROW_BYTES: u64 = 128;
+const STRIPES_MIN: u64 = 32 << 10;
+const STRIPES_MAX: u64 = 1 << 20;
 /// What the cache keeps for a row beside its bytes: two handles with their allocations, stamps, links, hash slot.
 const ROW_OVERHEAD_BYTES: u64 = 224;
 /// A row takes at most this fraction of the capacity.
@@ -139,10 +148,12 @@ pub(crate) struct RowCache {
 impl RowCache {
     /// A cache of at most this many bytes. 0 caches nothing.
     pub(crate) fn new(capacity_bytes: u64) -> Self {
+        // A power of two, as both bounds are.
+        let stripes = (capacity_bytes / STRIPE_ROW_BYTES).clamp(STRIPES_MIN, STRIPES_MAX).next_power_of_two();
         let rows = usize::try_from(capacity_bytes / ROW_BYTES).unwrap_or(usize::MAX).max(1024);
         Self {
             cache: Cache::with_weighter(rows, capacity_bytes, Weigher),
-            stripes: (0..STRIPES).map(|_| Stripe::default()).collect(),
+            stripes: (0..stripes).map(|_| Stripe::default()).collect(),
             owners: AtomicU64::new(1),
             hits: Counter::default(),
             misses: Counter::default(),
@@ -187,7 +198,8 @@ impl Rows {
 
     fn stripe(&self, hash: u64) -> &Stripe {
         // The hash is the filters'; its lower bits choose a place there.
-        &self.shared.stripes[((hash >> 40) ^ self.owner.wrapping_mul(0x9e37)) as usize % STRIPES]
+        let stripes = &self.shared.stripes;
+        &stripes[((hash >> 40) ^ self.owner.wrapping_mul(0x9e37)) as usize & (stripes.len() - 1)]
     }
 
     /// The counters to enter before a put of a key with this hash shows, and to leave when it does.
@@ -212,6 +224,21 @@ impl Rows {
         let counter = if value.is_some() { &self.shared.hits } else { &self.shared.misses };
         counter.add(1);
         value
+    }
+
+    /// For who has put `key` to `value`, has left its stripe, and still holds the lock of its chunk: if the key is
+    /// cached, its row goes on with the new value. Not for a write that deletes ranges too: which of them comes last
+    /// is not known here.
+    pub(crate) fn update(&self, key: &[u8], hash: u64, value: &[u8]) {
+        if !self.shared.cache.contains_key(&Probe { owner: self.owner, key }) {
+            return;
+        }
+        let Some(stamp) = self.stamp(hash) else { return };
+        if row_bytes(key, value) <= self.shared.capacity_bytes() / ROW_FRACTION {
+            let row = Row { stamp, value: Bytes::copy_from_slice(value) };
+            // Popular is what is read, so being written counts for nothing; gone meanwhile is gone.
+            let _ = self.shared.cache.replace(RowKey { owner: self.owner, key: key.into() }, row, true);
+        }
     }
 
     /// Caches what the files said of `key` after `stamp` was taken.
@@ -255,6 +282,32 @@ mod tests {
     }
 
     #[test]
+    fn a_put_updates_the_row_that_is_there_and_makes_none() {
+        let rows = rows();
+        let put = |value: &[u8]| {
+            rows.of_key(hash(b"a")).enter();
+            rows.of_key(hash(b"a")).leave();
+            rows.update(b"a", hash(b"a"), value);
+        };
+        put(b"not read");
+        assert!(rows.get(b"a", hash(b"a")).is_none() && rows.shared.used_bytes() == 0);
+        fill(&rows, b"a", b"old");
+        put(b"new");
+        assert_eq!(rows.get(b"a", hash(b"a")).as_deref(), Some(&b"new"[..]));
+        // Of another key in the same stripe somebody is writing: what he leaves may be newer.
+        rows.of_key(hash(b"a")).enter();
+        rows.update(b"a", hash(b"a"), b"newer");
+        assert!(rows.get(b"a", hash(b"a")).is_none());
+        rows.of_key(hash(b"a")).leave();
+        assert!(rows.get(b"a", hash(b"a")).is_none(), "the row was outdated");
+        put(&[0; 20_000]);
+        assert!(
+            rows.get(b"a", hash(b"a")).is_none(),
+            "what is too long for a row leaves the old one outdated"
+        );
+    }
+
+    #[test]
     fn a_range_delete_outdates_all_rows_of_its_keyspace_only() {
         let shared = Arc::new(RowCache::new(1 << 20));
         let (one, two) = (Rows::new(shared.clone()), Rows::new(shared));
@@ -264,6 +317,17 @@ mod tests {
         one.of_all().leave();
         assert!(one.get(b"a", hash(b"a")).is_none());
         assert_eq!(two.get(b"a", hash(b"a")).as_deref(), Some(&b"2"[..]));
+    }
+
+    #[test]
+    fn there_are_more_stripes_than_rows() {
+        for (capacity_bytes, stripes) in [(0, 32 << 10), (24 << 20, 256 << 10), (1 << 40, 1 << 20)] {
+            let cache = Arc::new(RowCache::new(capacity_bytes));
+            assert_eq!(cache.stripes.len(), stripes);
+            let rows = Rows::new(cache);
+            rows.of_key(u64::MAX).enter();
+            assert!(rows.stamp(u64::MAX).is_none() && rows.stamp(0).is_some());
+        }
     }
 
     #[test]

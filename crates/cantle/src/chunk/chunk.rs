@@ -47,6 +47,8 @@ pub struct Chunk {
     read_debt: AtomicU64,
     /// The oldest snapshot under which a rebalance freed little, plus one; 0 if none did.
     futile_under: AtomicU64,
+    /// The tick before which it is not loaded into memory: that was tried just now.
+    load_after: AtomicU64,
 }
 
 /// What the lock guards.
@@ -82,6 +84,7 @@ impl Chunk {
             last_access: AtomicU64::new(0),
             read_debt: AtomicU64::new(0),
             futile_under: AtomicU64::new(0),
+            load_after: AtomicU64::new(0),
         }
     }
 
@@ -149,6 +152,15 @@ impl Chunk {
     /// Whether a rebalance for space would free as little as the last one did, while the oldest snapshot is the same.
     pub fn was_futile(&self, oldest: Option<u64>) -> bool {
         oldest.is_some_and(|oldest| self.futile_under.load(Relaxed) == oldest + 1)
+    }
+
+    /// It could not be loaded into memory, and is not to be before this tick.
+    pub fn put_off_load(&self, tick: u64) {
+        self.load_after.store(tick, Relaxed);
+    }
+
+    pub fn may_be_loaded(&self, tick: u64) -> bool {
+        tick >= self.load_after.load(Relaxed)
     }
 
     /// Recent accesses by what they gain from a munk (YoDB weighs them by type): a put gains little.

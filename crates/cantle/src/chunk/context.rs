@@ -39,6 +39,7 @@ pub struct Counters {
     pub gets: Counter,
     pub scans: Counter,
     pub scans_munk: Counter,
+    pub scans_log_view: Counter,
     pub munk_loads: Counter,
     pub munk_evictions: Counter,
     pub munk_rebalances: Counter,

@@ -19,13 +19,25 @@ pub struct IndexedCursor {
     root: Place,
     /// Positioned whenever the cursor is.
     block: Option<(Place, BlockCursor)>,
+    /// Whether values are places, as they stand in the index, instead of what stands there.
+    places: bool,
 }
 
 impl IndexedCursor {
     pub fn new(context: Arc<Context>, segment: Arc<Segment>, parts: Arc<Parts>, root: Place) -> Result<Self> {
         let roots =
             BlockCursor::new(segment.index_block(&context, &parts.header, root)?, context.order.clone());
-        Ok(Self { context, segment, parts, roots, root, block: None })
+        Ok(Self { context, segment, parts, roots, root, block: None, places: false })
+    }
+
+    /// The same, with places for values: for who makes another index of them.
+    pub fn of_places(
+        context: Arc<Context>,
+        segment: Arc<Segment>,
+        parts: Arc<Parts>,
+        root: Place,
+    ) -> Result<Self> {
+        Ok(Self { places: true, ..Self::new(context, segment, parts, root)? })
     }
 
     fn malformed(&self, place: Place) -> impl Fn(Malformed) -> Error + use<> {
@@ -126,6 +138,9 @@ impl EntryCursor for IndexedCursor {
     }
 
     fn value(&mut self) -> Result<Bytes> {
+        if self.places {
+            return Ok(self.block.as_ref().map(|(_, block)| block.value()).unwrap_or_default());
+        }
         match self.place()? {
             Some(place) if self.entry().is_some_and(|entry| entry.kind == Kind::Put) => {
                 self.segment.read_value(&self.parts.header, place)

@@ -2,10 +2,11 @@
 //! of them meanwhile.
 
 use super::Chunks;
+use super::load::CHUNKS_MAX;
 use crate::options::{KeyspaceOptions, Options};
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use crate::vfs::MemVfs;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use crate::vfs::{FaultVfs, MemVfs, Operation, Verdict, Vfs};
 use crate::{Db, Snapshot, WriteBatch};
 use std::collections::BTreeMap;
 
@@ -24,9 +25,9 @@ impl Random {
 }
 
 /// Munks come and go as the test says, not by popularity.
-fn open(disk: &MemVfs, chunk_bytes: u64, log_bytes: u64) -> (Db, Arc<Chunks>) {
+fn open(disk: &(impl Vfs + Clone + 'static), chunk_bytes: u64, log_bytes: u64) -> (Db, Arc<Chunks>) {
     let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(chunk_bytes).log_bytes(log_bytes);
-    let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace);
+    let options = Options::new().memory_budget(1 << 30).default_keyspace(keyspace);
     let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();
     let chunks = db.chunks_for_test();
     (db, chunks)
@@ -281,4 +282,50 @@ fn what_is_written_while_a_chunk_is_loaded_is_in_its_munk() {
     db.close().unwrap();
     drop((db, chunks));
     check(&open(&disk, 1 << 30, 1 << 30).0, "the store that was reopened");
+}
+
+/// For each pair that a load reads, two are written.
+#[test]
+fn a_load_that_cannot_catch_up_takes_no_more_memory_than_a_large_chunk() {
+    const CHUNK_BYTES: u64 = 256 << 10;
+    const VALUE_BYTES: usize = 10_000;
+    /// Without a bound the load goes on until this much is written.
+    const WRITTEN_MAX: u64 = 64 << 20;
+    let fault = FaultVfs::over_memory(MemVfs::new());
+    let (db, chunks) = open(&fault, CHUNK_BYTES, 1 << 30);
+    let put = |db: &Db, number: u64| db.put(format!("{number:06}"), vec![7; VALUE_BYTES]).unwrap();
+    let written = Arc::new(AtomicU64::new(40));
+    (0..40).for_each(|number| put(&db, number));
+    let chunk = chunks.index.find(b"");
+    let most_bytes = Arc::new(AtomicU64::new(0));
+    {
+        let (db, chunk, written, most_bytes) =
+            (db.clone(), chunk.clone(), written.clone(), most_bytes.clone());
+        let (munk_bytes, loading) = (chunks.context.budget.munk_bytes.clone(), std::thread::current().id());
+        let inside = AtomicBool::new(false);
+        fault.set_rule(move |call| {
+            // The load reads under the chunk's lock, too, in the end.
+            let reads = call.operation == Operation::ReadAt && std::thread::current().id() == loading;
+            if reads && chunk.writer.try_lock().is_some() && !inside.swap(true, Relaxed) {
+                most_bytes.fetch_max(munk_bytes.load(Relaxed), Relaxed);
+                for _ in 0..2 {
+                    if written.load(Relaxed) * (VALUE_BYTES as u64) < WRITTEN_MAX {
+                        put(&db, written.fetch_add(1, Relaxed));
+                    }
+                }
+                inside.store(false, Relaxed);
+            }
+            Verdict::Pass
+        });
+    }
+    let loaded = chunks.load_munk(&chunk).unwrap();
+    fault.clear_rule();
+    let (written, most_bytes) = (written.load(Relaxed), most_bytes.load(Relaxed));
+    println!("{written} pairs written, {most_bytes} bytes in memory at most");
+    assert!(written > 80, "nothing was written meanwhile");
+    // A block more, of which not all is filled.
+    assert!(most_bytes > 0 && most_bytes <= CHUNKS_MAX * CHUNK_BYTES + (1 << 20), "{most_bytes}");
+    assert!(!loaded, "what has outgrown the bound is not loaded");
+    assert_eq!(chunks.context.budget.munk_bytes.load(Relaxed), 0);
+    assert_eq!(db.range(..).count() as u64, written);
 }

@@ -94,6 +94,10 @@ impl Chunks {
                 return Ok(false);
             };
             let left: u64 = logs.iter().map(|log| log.segment.len().saturating_sub(log.from)).sum();
+            // Whoever writes faster than this reads would be run after until memory is gone.
+            if munk.live_bytes() + munk.garbage_bytes() + left > bytes_max || context.health.is_closing() {
+                return Ok(false);
+            }
             let caught_up = left <= LAST_BYTES_MAX;
             let ends: Vec<u64> = logs.iter().map(|log| log.segment.len()).collect();
             let writer = (caught_up).then_some(writer);

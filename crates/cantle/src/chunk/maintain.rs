@@ -266,6 +266,9 @@ impl Chunks {
             return;
         }
         let ticks = self.jobs.ticks.fetch_add(1, Relaxed);
+        if self.context.options().extensions {
+            self.context.budget.let_climb();
+        }
         if ticks.is_multiple_of(MUNK_TICKS) {
             self.choose_munks();
         }

@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::funk::{FileRef, Funk, Source};
 use super::indexed_cursor::IndexedCursor;
+use super::log_view::{self, ViewCursor};
 use super::memory_part::{MemoryCursor, MemoryPart, Place};
 use super::segment::{Parts, Segment};
 use super::tombstone::RangeTombstone;
@@ -63,6 +64,14 @@ impl Merged {
                     let parts = segment.parts(context)?;
                     if let Some(memory) = &parts.memory {
                         add(Box::new(memory_cursor(segment, &parts, memory.clone())), &memory.tombstones());
+                    }
+                    // Who passes once gains nothing by it.
+                    let view = if once { None } else { log_view::of(context, segment, &parts)? };
+                    if let Some(view) = view {
+                        let deletes: Vec<_> =
+                            parts.indexed.iter().flat_map(|part| part.tombstones.iter().cloned()).collect();
+                        add(Box::new(ViewCursor::new(context, segment, &parts, view)), &deletes);
+                        continue;
                     }
                     for part in &parts.indexed {
                         if part.root.len > 0 {

@@ -18,7 +18,7 @@
 //!
 //! A put's way: `write` (lock, append, publish) → `segment` → `memory_part`, and every half MiB `indexed_part`;
 //! beside the log → `munk`. A get's: `index` → `munk`, or `cache::rows` → `funk`. A scan's: `walk` → `munk` or
-//! `merged`. Who has a munk: `popularity`; how it comes and goes: `load`. A rebalance's way: `policy` →
+//! `merged` → `log_view`. Who has a munk: `popularity`; how it comes and goes: `load`. A rebalance's way: `policy` →
 //! `rebalance` → `output`; what it means for the index: `split`, `join`. What the manifest keeps of it all: `edit`.
 //! Whether a transaction may commit: `validate`.
 //!
@@ -29,6 +29,7 @@
 #[expect(clippy::module_inception, reason = "the layout is named for what it is made of, and so is the file")]
 pub mod chunk;
 pub mod context;
+mod cut;
 #[cfg(test)]
 mod documented;
 pub mod edit;
@@ -43,6 +44,9 @@ mod join;
 mod life_tests;
 mod load;
 mod log_record;
+mod log_view;
+#[cfg(test)]
+mod log_view_tests;
 mod maintain;
 mod memory_part;
 mod merged;
@@ -54,6 +58,8 @@ mod popularity;
 mod rebalance;
 pub mod segment;
 mod split;
+#[cfg(test)]
+mod split_tests;
 mod tombstone;
 mod validate;
 mod verify;
@@ -310,6 +316,7 @@ impl Layout for Chunks {
                 absent: of(&counters.gets_absent),
             },
             scans_munk: of(&counters.scans_munk),
+            scans_log_view: of(&counters.scans_log_view),
             munks: munks.len() as u64,
             munk_bytes: munks.iter().sum(),
             munk_loads: of(&counters.munk_loads),

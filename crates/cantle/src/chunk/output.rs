@@ -1,16 +1,15 @@
 //! What a rebalance writes: one sorted table, or several where the chunk is to be split.
 //!
-//! Where to split: when a table has grown to two thirds of what it should be, the following keys are held back
-//! until it would be a third too long; it ends at the place among them where neighbouring keys have the least in
-//! common, so that chunks tend to hold whole prefixes. Keys that all share one prefix split near the middle.
+//! When a table has grown so long that it may end, the following keys are held back until it would be too long; it ends
+//! at the best place among them (`cut`).
 
 use super::context::Context;
+use super::cut::{BestCut, Cut, least_bytes, most_bytes, separator};
 use super::munk::Content;
 use crate::entry::Kind;
 use crate::error::Result;
 use crate::files::StoreFile;
 use crate::format::header::FileKind;
-use crate::order::KeyOrder;
 use crate::substrate::{Grant, TableHandle};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -131,7 +130,7 @@ impl<'a, 'r> Output<'a, 'r> {
 
     /// Whether what comes next goes to the table at once.
     fn is_direct(&self) -> bool {
-        self.held.is_empty() && self.written_bytes() < self.target_bytes / 3 * 2
+        self.held.is_empty() && self.written_bytes() < least_bytes(self.target_bytes)
     }
 
     pub fn add(&mut self, entries: KeyEntries) -> Result<()> {
@@ -141,7 +140,7 @@ impl<'a, 'r> Output<'a, 'r> {
         }
         self.held_bytes += entries.bytes();
         self.held.push(entries);
-        if written + self.held_bytes >= self.target_bytes / 3 * 4 { self.cut(written) } else { Ok(()) }
+        if written + self.held_bytes >= most_bytes(self.target_bytes) { self.cut(written) } else { Ok(()) }
     }
 
     /// Writes what is held back and ends the last table.
@@ -155,26 +154,19 @@ impl<'a, 'r> Output<'a, 'r> {
 
     /// Ends the table at the best place among the keys held back.
     fn cut(&mut self, written: u64) -> Result<()> {
-        let mut best: Option<(usize, usize, u64)> = None;
+        let mut best = BestCut::new(self.target_bytes, self.context.options().extensions);
         let mut bytes = written;
         for index in 0..self.held.len() {
             let previous = match index {
                 0 => self.last_key.as_deref(),
                 _ => Some(&self.held[index - 1].key[..]),
             };
-            let key = &self.held[index].key;
-            if let Some(previous) = previous.filter(|_| bytes > 0 && !key.is_empty()) {
-                let shared = shared_prefix(&self.context.order, previous, key);
-                let distance = bytes.abs_diff(self.target_bytes);
-                if best.is_none_or(|(_, best_shared, best_distance)| {
-                    (shared, distance) < (best_shared, best_distance)
-                }) {
-                    best = Some((index, shared, distance));
-                }
+            if let Some(previous) = previous {
+                best.consider(&self.context.order, previous, &self.held[index].key, bytes, || index);
             }
             bytes += self.held[index].bytes();
         }
-        let Some((index, shared, _)) = best else {
+        let Some(Cut { place: index, shared, .. }) = best.take() else {
             // A single key fills the table: it goes on until there is another.
             let held = std::mem::take(&mut self.held);
             self.held_bytes = 0;
@@ -262,26 +254,5 @@ impl Drop for Output<'_, '_> {
         for piece in self.pieces.drain(..) {
             piece.discard(self.context);
         }
-    }
-}
-
-/// The shortest key that separates two neighbouring keys: greater than `before`, not greater than `key`.
-pub fn separate(order: &KeyOrder, before: &[u8], key: &Bytes) -> Bytes {
-    separator(order, key, shared_prefix(order, before, key))
-}
-
-/// How many leading bytes two neighbouring keys share. Under a comparator of the user's that says nothing.
-fn shared_prefix(order: &KeyOrder, a: &[u8], b: &[u8]) -> usize {
-    match order {
-        KeyOrder::Bytewise => a.iter().zip(b).take_while(|(a, b)| a == b).count(),
-        KeyOrder::Custom(_) => 0,
-    }
-}
-
-/// The shortest key that is greater than the key before `key` and not greater than it.
-fn separator(order: &KeyOrder, key: &Bytes, shared: usize) -> Bytes {
-    match order {
-        KeyOrder::Bytewise => Bytes::copy_from_slice(&key[..(shared + 1).min(key.len())]),
-        KeyOrder::Custom(_) => key.clone(),
     }
 }

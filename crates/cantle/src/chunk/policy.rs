@@ -104,9 +104,14 @@ pub fn due(chunk: &ChunkSizes, limits: &Limits, keyspace: &KeyspaceSizes) -> Opt
     chunk.munk_live_bytes.is_some_and(|bytes| is_munk_large(bytes, limits)).then_some(Why::MunkLarge)
 }
 
-/// Whether a munk with so many live bytes is to be split.
+/// Whether a munk with so many live bytes is to be split. In the paper, as soon as it exceeds a chunk's size.
 pub fn is_munk_large(live_bytes: u64, limits: &Limits) -> bool {
-    live_bytes > MUNK_CHUNKS_MAX * limits.chunk_bytes
+    live_bytes > if limits.extensions { MUNK_CHUNKS_MAX } else { 1 } * limits.chunk_bytes
+}
+
+/// Into how many chunks a large munk is split. In the paper, into two halves.
+pub fn munk_split_count(live_bytes: u64, limits: &Limits) -> u64 {
+    if limits.extensions { split_count(live_bytes, limits) } else { 2 }
 }
 
 /// The bytes that the space bound allows.

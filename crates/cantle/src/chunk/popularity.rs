@@ -20,6 +20,9 @@ const SCORE_MARGIN: u64 = 16;
 const TICKS_MARGIN: u64 = 16;
 /// Chunks loaded at a time.
 const LOADS_MAX: usize = 2;
+/// A chunk that could not be loaded is not tried again for about a second: it may be written to faster than it can be
+/// read, or wait for the rebalance that splits it.
+const LOAD_PAUSE_TICKS: u64 = 48;
 /// Chunks looked at in one turn.
 const CHUNKS_PER_TURN: usize = 1024;
 /// What a munk takes per byte of its pairs, about: headers, slots, and room.
@@ -99,9 +102,10 @@ impl Chunks {
         let view = self.index.view();
         let from = self.jobs.munk_look.lock().take().unwrap_or_default();
         let mut chunks = view.iter_from(&from);
+        let tick = self.jobs.ticks.load(Relaxed);
         let candidate = |chunk: &Arc<Chunk>| {
             let popular = chunk.score() >= SCORE_MIN && chunk.munk.load().is_none() && !chunk.is_changing();
-            popular.then(|| (self.score(chunk), chunk.clone()))
+            (popular && chunk.may_be_loaded(tick)).then(|| (self.score(chunk), chunk.clone()))
         };
         let candidates =
             chunks.by_ref().take(CHUNKS_PER_TURN).filter_map(|(_, chunk)| candidate(chunk)).collect();
@@ -196,8 +200,12 @@ impl Chunks {
             let Some(chunks) = this.upgrade() else { return };
             let _done = Loading { chunks: &chunks, bytes };
             let Some(_work) = chunks.context.begin_work() else { return };
-            if let Err(error) = chunks.load_munk(&chunk) {
+            let loaded = chunks.load_munk(&chunk).unwrap_or_else(|error| {
                 tracing::debug!(%error, chunk = chunk.id, "cannot load a chunk into memory");
+                false
+            });
+            if !loaded {
+                chunk.put_off_load(chunks.jobs.ticks.load(Relaxed) + LOAD_PAUSE_TICKS);
             }
         });
     }

@@ -7,11 +7,12 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
+use super::cut::separate;
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk, Source};
 use super::merged::{Covering, Merged};
 use super::munk::{Munk, Record};
-use super::output::{KeptEntry, KeyEntries, Output, Piece, separate};
+use super::output::{KeptEntry, KeyEntries, Output, Piece};
 use super::policy;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
@@ -167,7 +168,7 @@ impl Chunks {
         let log_bytes: u64 = input.funk.files.iter().filter(|file| logs(file)).map(FileRef::bytes).sum();
         let large = handle.file.bytes() >= self.limits().chunk_bytes / 2
             && log_bytes >= self.limits().chunk_bytes / 2;
-        if !large || !input.kept.is_empty() {
+        if !large || !input.kept.is_empty() || !self.limits().extensions {
             return Ok(None);
         }
         let table = handle.open(&context.tables, &context.files, &context.order, &context.cache)?;

@@ -14,6 +14,7 @@
 use super::context::Context;
 use super::indexed_part::{IndexRequest, IndexedPart, build_index};
 use super::log_record::LogRecord;
+use super::log_view::LogView;
 use super::memory_part::{MemoryHit, MemoryPart, Place};
 use super::tombstone::RangeTombstone;
 use crate::bounds::decode_bounds;
@@ -45,6 +46,8 @@ pub struct Parts {
     pub header: FileHeader,
     pub memory: Option<Arc<MemoryPart>>,
     pub indexed: Vec<Arc<IndexedPart>>,
+    /// Of the indexed parts; as these never change, neither does it.
+    pub view: LogView,
 }
 
 pub struct Segment {
@@ -84,7 +87,12 @@ impl Segment {
     /// A new, empty segment.
     pub fn create(file: Arc<StoreFile>, header: FileHeader, context: &Context) -> Self {
         let order = context.order.clone();
-        let parts = Parts { header, memory: Some(Arc::new(context.memory_part())), indexed: Vec::new() };
+        let parts = Parts {
+            header,
+            memory: Some(Arc::new(context.memory_part())),
+            indexed: Vec::new(),
+            view: LogView::default(),
+        };
         let mut segment =
             Self::unloaded(file, order, SegmentEdit { len: HEADER_BYTES, ..SegmentEdit::default() }, false);
         segment.tail.promise = Some(context.reserve.no_promise());
@@ -161,7 +169,7 @@ impl Segment {
         if file_bytes < HEADER_BYTES && self.recorded.len <= HEADER_BYTES {
             // Created, and nothing more, before the power failed.
             let header = context.files.header_of(FileKind::Log, self.file.keyspace, self.file.id);
-            return Ok(Parts { header, memory: None, indexed: Vec::new() });
+            return Ok(Parts { header, memory: None, indexed: Vec::new(), view: LogView::default() });
         }
         let header = FileHeader::read(&*handle, path, FileKind::Log)?;
         if header.store != context.files.store || header.file != self.file.id {
@@ -462,8 +470,8 @@ impl Segment {
         let mut indexed = Vec::with_capacity(parts.indexed.len() + 1);
         indexed.push(Arc::new(part));
         indexed.extend_from_slice(&parts.indexed);
-        let memory = Some(Arc::new(context.memory_part()));
-        self.parts.store(Arc::new(Some(Arc::new(Parts { header: parts.header, memory, indexed }))));
+        let (memory, view) = (Some(Arc::new(context.memory_part())), LogView::default());
+        self.parts.store(Arc::new(Some(Arc::new(Parts { header: parts.header, memory, indexed, view }))));
         self.set_len(new_end);
         Ok(new_end)
     }
@@ -650,6 +658,6 @@ impl<'a> Loader<'a> {
 
     fn finish(self) -> Parts {
         let memory = (!self.memory.is_empty()).then(|| Arc::new(self.memory));
-        Parts { header: self.header, memory, indexed: self.indexed }
+        Parts { header: self.header, memory, indexed: self.indexed, view: LogView::default() }
     }
 }

@@ -7,17 +7,17 @@
 use super::Chunks;
 use super::chunk::{Chunk, ChunkWriter};
 use super::context::Context;
+use super::cut::Cutter;
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk, FunkSizes, Source};
 use super::munk::room_for;
 use super::output::Piece;
 use super::policy;
-use super::rebalance::{Input, newer_files, table_ref};
+use super::rebalance::{Effort, Input, newer_files, table_ref};
 use crate::error::Result;
 use crate::manifest::Edit;
 use crate::span::Span;
 use crate::sync::Arc;
-use bytes::Bytes;
 use std::collections::HashMap;
 
 impl Chunks {
@@ -67,40 +67,57 @@ impl Chunks {
 
     /// Splits a chunk whose munk has become large: the first phase of the paper's split. The munks share the parent's
     /// blocks, the chunks its files, under key bounds, until the rebalance of each, which is the second phase. Writes
-    /// nothing but an edit.
+    /// nothing but an edit. The second phase is left to when a rebalance is due; as published, it follows at once.
     pub(super) fn divide(&self, parent: &Arc<Chunk>) -> Result<bool> {
-        let Some(_change) = parent.begin_change() else { return Ok(false) };
+        let Some(children) = self.divide_munk(parent)? else { return Ok(false) };
+        if !self.limits().extensions {
+            for child in &children {
+                if let Err(error) = self.rebalance(child, Effort::Background) {
+                    tracing::debug!(%error, chunk = child.id, "shares files for longer than published");
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn divide_munk(&self, parent: &Arc<Chunk>) -> Result<Option<Vec<Arc<Chunk>>>> {
+        let Some(_change) = parent.begin_change() else { return Ok(None) };
         let mut writer = parent.writer.lock();
-        let Some(munk) = parent.munk.load_full().filter(|_| !writer.retired) else { return Ok(false) };
+        let Some(munk) = parent.munk.load_full().filter(|_| !writer.retired) else { return Ok(None) };
         let limits = self.limits();
         if !policy::is_munk_large(munk.live_bytes(), &limits) {
-            return Ok(false);
+            return Ok(None);
         }
-        let mut boundaries = munk.boundaries(policy::split_count(munk.live_bytes(), &limits));
-        boundaries.retain(|key| !key.is_empty());
+        let order = &self.context.order;
+        let live_bytes = munk.live_bytes();
+        let target_bytes = live_bytes / policy::munk_split_count(live_bytes, &limits);
+        let mut cutter = Cutter::new(order, live_bytes, target_bytes, limits.extensions);
+        munk.for_each_key(|key, bytes| cutter.tell(key, bytes));
+        let parts = cutter.finish();
         let before = parent.funk.load_full();
-        if boundaries.is_empty() || before.files.iter().any(|file| file.dropped.is_some()) {
-            return Ok(false);
+        if parts.len() < 2 || before.files.iter().any(|file| file.dropped.is_some()) {
+            return Ok(None);
         }
         if let Some(active) = &mut writer.active {
             self.index_part(active)?;
         }
         writer.active = None;
-        let starts = std::iter::once(parent.span.start.clone());
-        let starts: Vec<_> = starts.chain(boundaries.into_iter().map(|key| Some(Bytes::from(key)))).collect();
-        let mut children = Vec::with_capacity(starts.len());
-        for (index, start) in starts.iter().enumerate() {
-            let end = starts.get(index + 1).cloned().unwrap_or_else(|| parent.span.end.clone());
-            let span = Span { start: start.clone(), end };
-            // The boundaries cut what is live into equal parts.
+        let mut children = Vec::with_capacity(parts.len());
+        for (index, cut) in parts.iter().enumerate() {
+            let start = if index == 0 { parent.span.start.clone() } else { Some(cut.start.clone()) };
+            let next = parts.get(index + 1);
+            let end = next.map_or_else(|| parent.span.end.clone(), |next| Some(next.start.clone()));
+            let span = Span { start, end };
+            let own_bytes = next.map_or(live_bytes, |next| next.from_bytes).saturating_sub(cut.from_bytes);
+            // What is not live is taken to be spread as what is.
             let part = |file: &FileRef| {
-                let span = file.span.intersect(&self.context.order, &span)?;
-                let share_bytes = (file.bytes() / starts.len() as u64).max(1);
-                Some(FileRef { span, share_bytes: Some(share_bytes), ..file.clone() })
+                let span = file.span.intersect(order, &span)?;
+                let share = file.bytes() as f64 * own_bytes as f64 / live_bytes as f64;
+                Some(FileRef { span, share_bytes: Some((share as u64).max(1)), ..file.clone() })
             };
             let files = before.files.iter().filter_map(part).collect();
             let child = Chunk::new(self.next_id(), span, Funk { files });
-            child.inherit(parent, starts.len() as u64);
+            child.inherit(parent, parts.len() as u64);
             child.note_version(parent.newest_version());
             children.push(Arc::new(child));
         }
@@ -108,7 +125,7 @@ impl Chunks {
         drop(writer);
         self.release(&before.files, &[]);
         tracing::debug!(chunk = parent.id, count = children.len(), "split in memory");
-        Ok(true)
+        Ok(Some(children))
     }
 
     /// Puts the children in the parent's place: in the manifest, the totals and the index.

@@ -190,6 +190,18 @@ impl<'a> Write<'a> {
         }
     }
 
+    /// Cached rows of chunks that are read from files go on with the new values.
+    fn update_rows(&self) {
+        let Some(rows) = &self.chunks.context.rows else { return };
+        if self.ops.iter().any(|op| op.bounds.is_some()) {
+            return;
+        }
+        for unit in self.units.iter().filter(|unit| unit.chunk.munk.load().is_none()) {
+            let puts = unit.ops.iter().map(|&index| &self.ops[index]).filter(|op| op.kind == Kind::Put);
+            puts.for_each(|op| rows.update(&op.key, bloom::hash(&op.key), &op.value));
+        }
+    }
+
     /// How many bytes of records a flush may have to write, the pages that they begin included.
     fn buffered_bytes_max(&self) -> u64 {
         let op = |op: &Op| {
@@ -306,6 +318,7 @@ impl PreparedWrite for Write<'_> {
 
     fn settle(&mut self) {
         self.outdate_rows(Stripe::leave);
+        self.update_rows();
         for unit in &mut self.units {
             if let Err(error) = unit.settle(self.chunks) {
                 // The part stays in memory, where it serves as well; indexing is tried again.

@@ -12,53 +12,67 @@ pub struct SpannedCursor {
     inner: Box<dyn EntryCursor>,
     span: Span,
     order: KeyOrder,
+    /// Whether there is an entry, and within the span: looked at once for each entry, though asked for often.
+    within: bool,
 }
 
 impl SpannedCursor {
     pub fn new(inner: Box<dyn EntryCursor>, span: Span, order: KeyOrder) -> Self {
-        Self { inner, span, order }
+        Self { inner, span, order, within: false }
+    }
+
+    /// Does a step and looks where it led. After an error the cursor is not positioned.
+    fn step(
+        &mut self,
+        step: impl FnOnce(&mut dyn EntryCursor, &Span, &KeyOrder) -> Result<()>,
+    ) -> Result<()> {
+        self.within = false;
+        step(&mut *self.inner, &self.span, &self.order)?;
+        self.within = self.inner.entry().is_some_and(|entry| self.span.contains(&self.order, entry.key));
+        Ok(())
     }
 }
 
 impl EntryCursor for SpannedCursor {
     fn seek_to_first(&mut self) -> Result<()> {
-        match &self.span.start {
-            Some(start) => self.inner.seek(start),
-            None => self.inner.seek_to_first(),
-        }
+        self.step(|inner, span, _| match &span.start {
+            Some(start) => inner.seek(start),
+            None => inner.seek_to_first(),
+        })
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        match &self.span.end {
-            Some(end) => self.inner.seek_before(end),
-            None => self.inner.seek_to_last(),
-        }
+        self.step(|inner, span, _| match &span.end {
+            Some(end) => inner.seek_before(end),
+            None => inner.seek_to_last(),
+        })
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        match &self.span.start {
-            Some(start) if self.order.compare(key, start) == Ordering::Less => self.inner.seek(start),
-            _ => self.inner.seek(key),
-        }
+        self.step(|inner, span, order| match &span.start {
+            Some(start) if order.compare(key, start) == Ordering::Less => inner.seek(start),
+            _ => inner.seek(key),
+        })
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        match &self.span.end {
-            Some(end) if self.order.compare(key, end) == Ordering::Greater => self.inner.seek_before(end),
-            _ => self.inner.seek_before(key),
-        }
+        self.step(|inner, span, order| match &span.end {
+            Some(end) if order.compare(key, end) == Ordering::Greater => inner.seek_before(end),
+            _ => inner.seek_before(key),
+        })
     }
 
     fn next(&mut self) -> Result<()> {
-        self.inner.next()
+        self.step(|inner, _, _| inner.next())
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.inner.prev()
+        self.step(|inner, _, _| inner.prev())
     }
 
+    #[inline]
     fn entry(&self) -> Option<EntryRef<'_>> {
-        self.inner.entry().filter(|entry| self.span.contains(&self.order, entry.key))
+        if self.within { self.inner.entry() } else { None }
     }
 
     fn position(&self) -> u64 {

@@ -134,6 +134,16 @@ impl Round<'_> {
                     seen.note(key, got.map(|value| number(&value)));
                 }
                 3 | 4 => self.read_range(tx, &mut seen, rng),
+                5 if writes && rng.below(2) == 0 => {
+                    let (from, to) = span(rng);
+                    let bounds = KEYS[from]..=KEYS[to];
+                    if from >= OF_DEFAULT {
+                        tx.delete_range_in(self.other, bounds)?
+                    } else {
+                        tx.delete_range(bounds)?
+                    }
+                    seen.writes.extend((from..=to).map(|key| (key, None)));
+                }
                 5 if writes => {
                     if in_other {
                         tx.delete_in(self.other, name)?

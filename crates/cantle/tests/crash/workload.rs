@@ -42,7 +42,7 @@ pub enum Change {
 pub enum Op {
     One(&'static str, Change),
     Batch(Vec<(&'static str, Change)>),
-    /// Reads what it changes. A range is deleted key by key, as it is found.
+    /// Reads what it changes. Every other range is deleted key by key, as it is found.
     Transaction(Vec<(&'static str, Change)>),
     Update(u64, u8),
     Create(&'static str),
@@ -190,6 +190,9 @@ pub fn run(db: &Db, op: &Op, options: &KeyspaceOptions, serial: u64) -> Result<(
                         tx.put_in(&space, key(*n), value)?;
                     }
                     Change::Delete(n) => tx.delete_in(&space, key(*n))?,
+                    Change::DeleteRange(from, to) if from % 2 == 0 => {
+                        tx.delete_range_in(&space, key(*from)..key(*to))?;
+                    }
                     Change::DeleteRange(from, to) => {
                         for pair in tx.range_in(&space, key(*from)..key(*to)) {
                             tx.delete_in(&space, pair?.0)?;

@@ -55,18 +55,22 @@ impl Space {
         }
     }
 
-    /// The pairs within the bounds.
-    pub fn range(&self, (start, end): &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Vec<Pair> {
-        let start = start.as_ref().map(|key| self.key(key));
-        let end = end.as_ref().map(|key| self.key(key));
-        let empty = match (&start, &end) {
+    /// Whether no key can lie within the bounds.
+    pub fn is_empty_range(&self, (start, end): &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> bool {
+        match (start.as_ref().map(|key| self.key(key)), end.as_ref().map(|key| self.key(key))) {
             (Bound::Included(a), Bound::Included(b)) => a > b,
             (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
             (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a >= b,
-        };
-        if empty {
+        }
+    }
+
+    /// The pairs within the bounds.
+    pub fn range(&self, bounds: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Vec<Pair> {
+        if self.is_empty_range(bounds) {
             return Vec::new();
         }
+        let start = bounds.0.as_ref().map(|key| self.key(key));
+        let end = bounds.1.as_ref().map(|key| self.key(key));
         self.map.range((start, end)).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 

@@ -8,6 +8,7 @@ use super::state::{Space, State, difference, same, show};
 use super::totals::Totals;
 use cantle::vfs::{MemVfs, StdVfs, Vfs};
 use cantle::{Db, Durability, Error, Options, WriteBatch, WriteOptions};
+use std::collections::HashSet;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -401,7 +402,7 @@ impl World {
         self.trace(|_| "transaction".into());
         let mut tx = self.db().transaction();
         let mut state = self.state.clone();
-        let (mut read, mut wrote) = (Vec::new(), Vec::new());
+        let (mut read, mut wrote, mut deleted) = (Vec::new(), Vec::new(), HashSet::new());
         for _ in 0..self.random.below(20) {
             let name = self.name();
             let keys = self.keys(&name);
@@ -420,7 +421,18 @@ impl World {
                     space.delete(&key);
                     wrote.push((name, space.key(&key)));
                 }
-                5..9 => {
+                5 => {
+                    let bounds = keys.bounds(&mut self.random);
+                    self.trace(|_| {
+                        format!("- delete_range {name} {:?} {:?}", Text(&bounds.0), Text(&bounds.1))
+                    });
+                    in_transaction!(tx, space, delete_range, delete_range_in, bounds.clone()).unwrap();
+                    space.delete_range(&bounds);
+                    if !space.is_empty_range(&bounds) {
+                        deleted.insert(name);
+                    }
+                }
+                6..9 => {
                     let found = in_transaction!(tx, space, get, get_in, &key).unwrap();
                     assert_same_value(&name, &key, found.as_deref(), space.get(&key).as_deref());
                     read.push((name, space.key(&key)));
@@ -452,7 +464,7 @@ impl World {
         if !read.is_empty() && self.random.chance(20) {
             let (name, key) = self.random.pick(&read);
             // A look-up of what the transaction had written before is none.
-            let is_certain = !wrote.contains(&(name.clone(), key.clone()));
+            let is_certain = !wrote.contains(&(name.clone(), key.clone())) && !deleted.contains(&name);
             if is_certain {
                 self.trace(|_| format!("- meanwhile put {name} {}", show(&key.bytes)));
                 let value = self.value();
@@ -460,7 +472,10 @@ impl World {
                 self.space(&name).put(&key.bytes, &value);
                 self.written();
                 let done = tx.commit();
-                assert_eq!(done.is_err_and(|error| error.is_conflict()), !wrote.is_empty());
+                assert_eq!(
+                    done.is_err_and(|error| error.is_conflict()),
+                    !wrote.is_empty() || !deleted.is_empty()
+                );
                 return;
             }
         }

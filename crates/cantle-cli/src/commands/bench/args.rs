@@ -138,6 +138,10 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) open: bool,
 
+    /// With --open: have the kernel forget the store's files before it is opened, so that they are read from the device
+    #[arg(long, requires = "open")]
+    pub(crate) cold: bool,
+
     /// The writing process of --open: the directory it writes to
     #[arg(long, hide = true, value_name = "DIR")]
     pub(crate) open_child: Option<PathBuf>,
@@ -303,6 +307,7 @@ mod tests {
             "--duration soon",
             "--munk-policy none",
             "--rounds 0",
+            "--cold",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

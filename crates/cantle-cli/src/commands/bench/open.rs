@@ -15,14 +15,16 @@ use crate::measure::failed;
 use crate::measure::generator::{Permutation, Random};
 use crate::progress::Progress;
 use crate::tuning::Survives;
+use cantle::Db;
 use serde::Serialize;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Keys that are read after opening; each of them is the first read of its chunk in a large store.
-const KEYS_READ: u64 = 100;
+/// How long chunks are read at random after the first get of each: some are loaded into memory meanwhile.
+const READ_ON: Duration = Duration::from_secs(2);
 
 /// What the child says when everything is written.
 const WRITTEN: &str = "written";
@@ -36,9 +38,16 @@ struct Opening {
     table_bytes: u64,
     chunks: u64,
     open_ms: f64,
+    /// Whether the kernel was made to forget the files before.
+    cold: bool,
     first_gets: u64,
     first_get_mean_ms: f64,
     first_get_max_ms: f64,
+    later_gets: u64,
+    later_get_mean_ms: f64,
+    later_get_max_ms: f64,
+    /// Chunks loaded into memory by then.
+    munk_loads: u64,
     missing: u64,
     wrong: u64,
     durability: &'static str,
@@ -76,6 +85,9 @@ pub(crate) fn run(args: &Args) -> Outcome<bool> {
     // SIGKILL: it gets no chance to flush or to close anything.
     writer.0.kill().and_then(|()| writer.0.wait()).map_err(failed("kill", &program))?;
 
+    if args.cold {
+        disk::evict(workplace.path()).map_err(failed("sync the files in", workplace.path()))?;
+    }
     let begun = Instant::now();
     let db = args.store_options().create_if_missing(false).open(workplace.path())?;
     let open = begun.elapsed();
@@ -83,19 +95,18 @@ pub(crate) fn run(args: &Args) -> Outcome<bool> {
     let total = |size: fn(&cantle::KeyspaceStats) -> u64| stats.keyspaces.iter().map(size).sum::<u64>();
 
     let mut random = Random::stream(args.seed, 1);
-    let (mut longest, mut sum) = (Duration::ZERO, Duration::ZERO);
-    let (mut missing, mut wrong) = (0, 0);
-    for _ in 0..KEYS_READ {
-        let key = records::key(random.below(args.records));
-        let begun = Instant::now();
-        let value = db.get(key)?;
-        let took = begun.elapsed();
-        (longest, sum) = (longest.max(took), sum + took);
-        match value {
-            None => missing += 1,
-            Some(value) => wrong += u64::from(!records::belongs(&key, &value)),
-        }
+    let chunks = records_of_chunks(&db, args.records)?;
+    let (mut first, mut later) = (Gets::default(), Gets::default());
+    let order = Permutation::new(chunks.len() as u64, args.seed);
+    for index in 0..chunks.len() as u64 {
+        first.read_one(&db, &chunks[order.apply(index) as usize], &mut random)?;
     }
+    let read_on = Instant::now();
+    while read_on.elapsed() < READ_ON {
+        later.read_one(&db, &chunks[random.below(chunks.len() as u64) as usize], &mut random)?;
+    }
+    let munk_loads = db.stats().keyspaces.iter().map(|keyspace| keyspace.munk_loads).sum();
+    let (mut missing, mut wrong) = (first.missing + later.missing, first.wrong + later.wrong);
     // With the times taken, the rest: a sample of keys would miss a loss that a scan cannot.
     let mut scanned = 0;
     for pair in db.range(..) {
@@ -104,7 +115,6 @@ pub(crate) fn run(args: &Args) -> Outcome<bool> {
         wrong += u64::from(!records::belongs(&key, &value));
     }
     missing = missing.max(args.records.saturating_sub(scanned));
-    let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
     let opening = Opening {
         records: args.records,
         overwritten: overwrites(args),
@@ -113,9 +123,14 @@ pub(crate) fn run(args: &Args) -> Outcome<bool> {
         table_bytes: total(|keyspace| keyspace.table_bytes),
         chunks: total(|keyspace| keyspace.chunks),
         open_ms: ms(open),
-        first_gets: KEYS_READ,
-        first_get_mean_ms: ms(sum) / KEYS_READ as f64,
-        first_get_max_ms: ms(longest),
+        cold: args.cold,
+        first_gets: first.count,
+        first_get_mean_ms: first.mean_ms(),
+        first_get_max_ms: ms(first.longest),
+        later_gets: later.count,
+        later_get_mean_ms: later.mean_ms(),
+        later_get_max_ms: ms(later.longest),
+        munk_loads,
         missing,
         wrong,
         durability: args.tuning.durability.name(),
@@ -132,6 +147,56 @@ pub(crate) fn run(args: &Args) -> Outcome<bool> {
     Ok(opening.wrong == 0 && (opening.missing == 0 || may_lose))
 }
 
+fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// Gets, and how long they took.
+#[derive(Default)]
+struct Gets {
+    count: u64,
+    sum: Duration,
+    longest: Duration,
+    missing: u64,
+    wrong: u64,
+}
+
+impl Gets {
+    /// Reads one of the records.
+    fn read_one(&mut self, db: &Db, records: &Range<u64>, random: &mut Random) -> Outcome {
+        let key = records::key(records.start + random.below(records.end - records.start));
+        let begun = Instant::now();
+        let value = db.get(key)?;
+        let took = begun.elapsed();
+        (self.longest, self.sum) = (self.longest.max(took), self.sum + took);
+        self.count += 1;
+        match value {
+            None => self.missing += 1,
+            Some(value) => self.wrong += u64::from(!records::belongs(&key, &value)),
+        }
+        Ok(())
+    }
+
+    fn mean_ms(&self) -> f64 {
+        ms(self.sum) / self.count.max(1) as f64
+    }
+}
+
+/// The numbers of the records that lie in each chunk, where any do.
+fn records_of_chunks(db: &Db, records: u64) -> Outcome<Vec<Range<u64>>> {
+    let first_from = |start: &[u8]| {
+        let (mut low, mut high) = (0, records);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if &records::key(middle)[..] < start { low = middle + 1 } else { high = middle }
+        }
+        low
+    };
+    let mut bounds: Vec<u64> = db.chunks()?.iter().map(|chunk| first_from(&chunk.start)).collect();
+    bounds.push(records);
+    Ok(bounds.windows(2).map(|pair| pair[0]..pair[1]).filter(|chunk| !chunk.is_empty()).collect())
+}
+
 fn print(args: &Args, opening: &Opening) -> Outcome {
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -141,15 +206,21 @@ fn print(args: &Args, opening: &Opening) -> Outcome {
     }
     writeln!(
         out,
-        "after SIGKILL: {} on disk in {} chunks, {} of it in logs\n  opened in {:.1} ms\n  first get of {} \
-         random keys: {:.2} ms at most, {:.3} ms on average\n  {} missing, {} wrong ({} durability)",
+        "after SIGKILL{}: {} on disk in {} chunks, {} of it in logs\n  opened in {:.1} ms\n  first get of each \
+         of {} chunks: {:.2} ms at most, {:.3} ms on average\n  {} gets of random chunks behind them: {:.2} ms at \
+         most, {:.3} ms on average, while {} chunks were loaded\n  {} missing, {} wrong ({} durability)",
+        if opening.cold { ", the page cache emptied" } else { "" },
         display::bytes(opening.disk_bytes),
         display::count(opening.chunks),
         display::bytes(opening.log_bytes),
         opening.open_ms,
-        opening.first_gets,
+        display::count(opening.first_gets),
         opening.first_get_max_ms,
         opening.first_get_mean_ms,
+        display::count(opening.later_gets),
+        opening.later_get_max_ms,
+        opening.later_get_mean_ms,
+        display::count(opening.munk_loads),
         opening.missing,
         opening.wrong,
         opening.durability,

@@ -94,8 +94,9 @@ impl Arena {
         } else {
             let missing = self.expected_bytes.saturating_sub(self.bytes);
             let next = if missing > 0 { missing } else { self.bytes / 4 };
-            let next =
-                (next as usize).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX).next_multiple_of(BLOCK_BYTES_MIN);
+            let next = (next as usize).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
+            // Of few sizes, four to a doubling, so that what one munk frees fits another.
+            let next = next.next_multiple_of(BLOCK_BYTES_MIN.max(next.next_power_of_two() / 8));
             let block = self.add(next.max(bytes));
             self.filling.insert(block).clone()
         };

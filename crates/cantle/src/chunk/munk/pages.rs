@@ -1,8 +1,12 @@
 //! Memory for blocks: large ones are mapped, so that they go back to the system as soon as they are free, whatever
 //! the process's allocator keeps for itself; the largest are made of huge pages where the system has them, as a search
 //! touches a few lines far apart.
+//!
+//! A few that were freed last are kept for the next that are wanted: while munks are copied to be rid of garbage, as
+//! much is freed as allocated, and to fill new pages with zeros costs as much as the copy.
 #![expect(unsafe_code, reason = "memory of any length")]
 
+use parking_lot::Mutex;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
@@ -10,6 +14,20 @@ use std::ptr::NonNull;
 const MAPPED_BYTES_MIN: usize = 64 << 10;
 /// A huge page.
 pub const HUGE_BYTES: usize = 2 << 20;
+/// So much freed memory is kept, in the whole process.
+const KEPT_BYTES_MAX: usize = 16 << 20;
+
+/// What was freed last, the newest at the end.
+static KEPT: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
+
+/// A mapping that nobody uses.
+struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: it is only memory.
+unsafe impl Send for Mapping {}
 
 /// Memory, uninitialised.
 pub struct Pages {
@@ -25,9 +43,12 @@ unsafe impl Sync for Pages {}
 impl Pages {
     /// `layout` has at least one byte, and the alignment of a page at most.
     pub fn new(layout: Layout) -> Self {
-        // SAFETY: the caller's promise.
-        let start =
-            if is_mapped(layout) { map(layout.size()) } else { NonNull::new(unsafe { alloc(layout) }) };
+        let start = if is_mapped(layout) {
+            take_kept(layout.size()).or_else(|| map(layout.size()))
+        } else {
+            // SAFETY: the caller's promise.
+            NonNull::new(unsafe { alloc(layout) })
+        };
         let Some(start) = start else { handle_alloc_error(layout) };
         Self { start, layout }
     }
@@ -44,12 +65,39 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         if is_mapped(self.layout) {
-            unmap(self.start, self.layout.size());
+            keep(Mapping { start: self.start, bytes: self.layout.size() });
         } else {
             // SAFETY: allocated with this layout, and nobody else's.
             unsafe { dealloc(self.start.as_ptr(), self.layout) };
         }
     }
+}
+
+/// One of that size that was freed.
+fn take_kept(bytes: usize) -> Option<NonNull<u8>> {
+    let mut kept = KEPT.lock();
+    let index = kept.iter().rposition(|mapping| mapping.bytes == bytes)?;
+    Some(kept.remove(index).start)
+}
+
+/// Keeps it in the place of those that were freed first, unless it is too large to be wanted again soon.
+fn keep(mapping: Mapping) {
+    let mut gone = Vec::new();
+    if mapping.bytes > HUGE_BYTES {
+        gone.push(mapping);
+    } else {
+        let mut kept = KEPT.lock();
+        kept.push(mapping);
+        let mut bytes: usize = kept.iter().map(|mapping| mapping.bytes).sum();
+        let too_many = kept.iter().take_while(|mapping| {
+            let is_too_many = bytes > KEPT_BYTES_MAX;
+            bytes -= mapping.bytes;
+            is_too_many
+        });
+        let too_many = too_many.count();
+        gone.extend(kept.drain(..too_many));
+    }
+    gone.iter().for_each(|mapping| unmap(mapping.start, mapping.bytes));
 }
 
 fn is_mapped(layout: Layout) -> bool {
@@ -111,5 +159,24 @@ mod tests {
                 unsafe { pages.start().add(offset).write(7) };
             }
         }
+    }
+
+    #[test]
+    #[cfg(all(unix, not(miri)))]
+    fn what_is_freed_is_used_again_and_little_of_it_kept() {
+        // A length that no other test uses; but they may fill what is kept in between.
+        let layout = Layout::from_size_align(MAPPED_BYTES_MIN + 12_345 * 8, 8).unwrap();
+        let is_used_again = || {
+            let start = Pages::new(layout).start();
+            Pages::new(layout).start() == start
+        };
+        assert!((0..100).any(|_| is_used_again()));
+        let kept = || KEPT.lock().iter().map(|mapping| mapping.bytes).sum::<usize>();
+        drop(
+            (0..12).map(|_| Pages::new(Layout::from_size_align(HUGE_BYTES, 8).unwrap())).collect::<Vec<_>>(),
+        );
+        assert!((1..=KEPT_BYTES_MAX).contains(&kept()));
+        drop(Pages::new(Layout::from_size_align(2 * KEPT_BYTES_MAX, 8).unwrap()));
+        assert!(kept() <= KEPT_BYTES_MAX);
     }
 }

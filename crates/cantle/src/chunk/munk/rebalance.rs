@@ -119,23 +119,19 @@ impl Munk {
         heirs.into_iter().enumerate().map(munk).collect()
     }
 
-    /// Keys that cut the munk into so many parts of about the same number of live bytes.
-    pub fn boundaries(&self, parts: u64) -> Vec<Vec<u8>> {
-        let (mut boundaries, mut bytes) = (Vec::new(), 0);
+    /// Visits every key, with the bytes of its versions.
+    pub fn for_each_key(&self, mut visit: impl FnMut(&[u8], u64)) {
         let mut slot = self.slots.next(0);
         while slot != 0 {
-            if bytes * parts > self.live_bytes() * (boundaries.len() as u64 + 1) {
-                boundaries.push(self.slots.key(slot).to_vec());
-            }
+            let mut bytes = 0;
             let mut record = self.slots.newest(slot);
             while let Some(this) = record {
                 bytes += this.size();
                 record = this.older().get();
             }
+            visit(self.slots.key(slot), bytes);
             slot = self.slots.next(slot);
         }
-        boundaries.truncate(parts.saturating_sub(1) as usize);
-        boundaries
     }
 
     /// Visits, of every key that is not gone, the records that are still needed, newest first. Under `writer`.

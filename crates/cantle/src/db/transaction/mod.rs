@@ -5,11 +5,14 @@
 //! what it read has changed since the snapshot, and writes like a batch: `layout` has the steps and why they make
 //! for a serial order.
 
+mod hidden;
 mod overlay;
+mod ranges;
 mod read_set;
 #[cfg(test)]
 mod tests;
 
+use super::batch::range_op;
 use super::cursor::Cursor;
 use super::handle::{Db, Handle};
 use super::keyspace::{Keyspace, KeyspaceInner};
@@ -68,9 +71,10 @@ const PAUSE_LONGEST: Duration = Duration::from_millis(5);
 /// A commit fails with [`Error::Conflict`] if a key that the transaction looked up (found or not) has been written
 /// to since it began, or any key of a range as far as the range was consumed: `tx.range(..).take(10)` read up to
 /// the tenth pair, `tx.range(..).rev().take(10)` from the tenth pair from the end on, a cursor whatever it moved
-/// across. Any put or delete counts, even of the value that was there before; of a key that was absent and is again
-/// absent a put and delete in between may go unnoticed. What a transaction only writes does not conflict, nor do
-/// look-ups of keys that it wrote before, and one that wrote nothing never does.
+/// across. Any put or delete counts, even of the value that was there before, and any range delete; of a key that was
+/// absent and is again absent a put and delete in between may go unnoticed. What a transaction only writes does not
+/// conflict, ranges that it deletes included, nor do look-ups of keys that it wrote or deleted before, and one that wrote
+/// nothing never does. What was walked over counts, though the transaction had written or deleted it before.
 ///
 /// # Isolation
 ///
@@ -83,7 +87,8 @@ const PAUSE_LONGEST: Duration = Duration::from_millis(5);
 /// # Cost
 ///
 /// What is read and what is written is kept in memory until the end, outside the store's budget: about a hundred
-/// bytes and the key for each key looked up, two keys for each range or seek of a cursor, and the pairs written.
+/// bytes and the key for each key looked up, two keys for each range or seek of a cursor or range deleted, and the
+/// pairs written.
 /// Committing locks the chunks of all that, so their writers wait for its microseconds; where something was written
 /// to such a chunk since the transaction began, what was written is read. Like a snapshot, an open transaction has
 /// the versions kept that it sees.
@@ -235,6 +240,19 @@ impl Transaction {
         self.write(&keyspace.inner, key.as_ref(), None)
     }
 
+    /// Removes every key of the range when the transaction is committed: those that it sees, those that it has put, and
+    /// those that others put there meanwhile. Nothing is read, so nobody's put conflicts with it. What the transaction puts
+    /// into the range later stays. Fails as `put` does.
+    pub fn delete_range(&mut self, range: impl KeyRange) -> Result<()> {
+        let own = self.own().clone();
+        self.write_range(&own, Bounds::of(&range))
+    }
+
+    /// Removes every key of the range from a keyspace.
+    pub fn delete_range_in(&mut self, keyspace: &Keyspace, range: impl KeyRange) -> Result<()> {
+        self.write_range(&keyspace.inner, Bounds::of(&range))
+    }
+
     /// The pairs of the range, in order and from either end, with the writes made up to now. The transaction may
     /// write while the range is walked; what it writes then shows in later ranges. Once the transaction is over the
     /// range gives [`Error::InvalidArgument`].
@@ -316,7 +334,7 @@ impl Transaction {
         if written.is_none() {
             self.shared.note(place, |reads| reads.add_key(key))?;
         }
-        Ok(written.cloned())
+        Ok(written)
     }
 
     fn read(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Value>> {
@@ -354,7 +372,19 @@ impl Transaction {
             value: value.map_or_else(Bytes::new, Bytes::copy_from_slice),
             bounds: None,
         };
-        self.snapshot.handle.store.check_ops(keyspace, std::slice::from_ref(&op))?;
+        self.overlay(keyspace, &op)?.set(op.key, value.map(|_| op.value));
+        Ok(())
+    }
+
+    fn write_range(&mut self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Result<()> {
+        self.snapshot.check(keyspace)?;
+        self.overlay(keyspace, &range_op(bounds.clone()))?.delete_range(bounds);
+        Ok(())
+    }
+
+    /// Where an operation is to be noted, if it is one that the keyspace takes.
+    fn overlay(&mut self, keyspace: &Arc<KeyspaceInner>, op: &Op) -> Result<&mut Overlay> {
+        self.snapshot.handle.store.check_ops(keyspace, std::slice::from_ref(op))?;
         let place = self.shared.place(keyspace);
         while self.writes.len() <= place {
             self.writes.push(Arc::default());
@@ -362,8 +392,7 @@ impl Transaction {
         if self.writes[place].is_empty() {
             self.writes[place] = Arc::new(Overlay::new(keyspace.order.clone()));
         }
-        Arc::make_mut(&mut self.writes[place]).set(op.key, value.map(|_| op.value));
-        Ok(())
+        Ok(Arc::make_mut(&mut self.writes[place]))
     }
 
     fn view(&self, keyspace: &Arc<KeyspaceInner>) -> View {

@@ -1,11 +1,14 @@
 //! A transaction's own writes to one keyspace, and the pairs that it sees through them.
 
+use super::hidden::HidingCursor;
+use super::ranges::Ranges;
 use crate::bounds::Bounds;
+use crate::db::batch::range_op;
 use crate::entry::Kind;
 use crate::error::Result;
 use crate::layout::{Op, PairCursor};
 use crate::order::KeyOrder;
-use crate::span::{contains, is_later_start};
+use crate::span::{contains, is_empty_range, is_later_start};
 use crate::sync::Arc;
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -36,39 +39,66 @@ impl Ord for OrderedKey {
     }
 }
 
-/// The last write of each key.
+/// What the writes come to: ranges are deleted first, then keys are written, each once.
 #[derive(Debug, Clone, Default)]
 pub struct Overlay {
     order: KeyOrder,
-    /// `None` for a deleted key.
+    deleted: Ranges,
+    /// `None` for a deleted key. What was written before its range was deleted is not among them.
     writes: BTreeMap<OrderedKey, Option<Bytes>>,
 }
 
 impl Overlay {
     pub fn new(order: KeyOrder) -> Self {
-        Self { order, writes: BTreeMap::new() }
+        Self { order, deleted: Ranges::default(), writes: BTreeMap::new() }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.writes.is_empty()
+        self.writes.is_empty() && self.deleted.is_empty()
+    }
+
+    pub fn order(&self) -> &KeyOrder {
+        &self.order
     }
 
     /// What the key has been given: `Some(None)` if it was deleted, `None` if it was not written.
-    pub fn get(&self, key: &[u8]) -> Option<&Option<Bytes>> {
+    pub fn get(&self, key: &[u8]) -> Option<Option<Bytes>> {
         if self.is_empty() {
             return None;
         }
-        self.writes.get(&self.ordered(key))
+        let written = self.writes.get(&self.ordered(key)).cloned();
+        written.or_else(|| self.deleted_range(key).map(|_| None))
+    }
+
+    /// The deleted range in which the key lies, whatever it was given since.
+    pub fn deleted_range(&self, key: &[u8]) -> Option<&Bounds> {
+        self.deleted.find(&self.order, key)
     }
 
     pub fn set(&mut self, key: Bytes, value: Option<Bytes>) {
         let key = OrderedKey { order: self.order.clone(), key };
         // Of keys that are equal but not identical the later one counts.
         self.writes.remove(&key);
-        self.writes.insert(key, value);
+        if value.is_some() || self.deleted_range(&key.key).is_none() {
+            self.writes.insert(key, value);
+        }
     }
 
-    /// The writes as operations, in key order.
+    pub fn delete_range(&mut self, bounds: Bounds) {
+        // Empty ones are refused by the map.
+        if is_empty_range(&self.order, &bounds) {
+            return;
+        }
+        let owned = |bound: &Bound<Vec<u8>>| self.ordered_bound(&owned(bound));
+        let overridden = self.writes.range((owned(&bounds.start), owned(&bounds.end)));
+        let overridden: Vec<OrderedKey> = overridden.map(|(key, _)| key.clone()).collect();
+        for key in overridden {
+            self.writes.remove(&key);
+        }
+        self.deleted.add(&self.order, bounds);
+    }
+
+    /// The writes as operations: range deletes, which the others follow, each in key order.
     pub fn ops(&self) -> Vec<Op> {
         let op = |(key, value): (&OrderedKey, &Option<Bytes>)| Op {
             kind: if value.is_some() { Kind::Put } else { Kind::Delete },
@@ -76,7 +106,8 @@ impl Overlay {
             value: value.clone().unwrap_or_default(),
             bounds: None,
         };
-        self.writes.iter().map(op).collect()
+        let ranges = self.deleted.as_slice().iter().cloned().map(range_op);
+        ranges.chain(self.writes.iter().map(op)).collect()
     }
 
     /// The first write from `start` on.
@@ -117,6 +148,10 @@ pub struct OverlayCursor {
 impl OverlayCursor {
     /// `base` walks the pairs within the same bounds.
     pub fn new(base: Box<dyn PairCursor>, overlay: Arc<Overlay>, bounds: Bounds) -> Self {
+        let base = match overlay.deleted.is_empty() {
+            true => base,
+            false => Box::new(HidingCursor::new(base, overlay.clone())),
+        };
         Self { base, overlay, bounds, forward: true, base_is_current: false, current: None }
     }
 

@@ -4,11 +4,12 @@
 //! tenth, and nothing of what comes behind.
 
 use super::Shared;
+use super::ranges::Ranges;
 use crate::bounds::Bounds;
 use crate::error::Result;
 use crate::layout::{PairCursor, ReadSet};
 use crate::order::KeyOrder;
-use crate::span::{is_empty_range, is_later_end, is_later_start};
+use crate::span::{is_later_end, is_later_start};
 use crate::sync::Arc;
 use bytes::Bytes;
 use std::collections::HashSet;
@@ -46,29 +47,9 @@ impl Reads {
             later(a, b).cmp(&later(b, a))
         };
         read.sort_by(starts);
-        let mut spans: Vec<Bounds> = Vec::new();
-        for span in read {
-            let bounds = span.to_bounds();
-            if is_empty_range(order, &bounds) {
-                continue;
-            }
-            match spans.last_mut().filter(|last| touch(order, last, &bounds)) {
-                Some(last) if is_later_end(order, &bounds.end, &last.end) => last.end = bounds.end,
-                Some(_) => {}
-                None => spans.push(bounds),
-            }
-        }
-        ReadSet { keys, spans }
-    }
-}
-
-/// Whether the second, which does not start earlier, starts before the first ends, or where it does.
-fn touch(order: &KeyOrder, first: &Bounds, second: &Bounds) -> bool {
-    match (&first.end, &second.start) {
-        (Bound::Unbounded, _) | (_, Bound::Unbounded) => true,
-        (Bound::Included(end) | Bound::Excluded(end), Bound::Included(start) | Bound::Excluded(start)) => {
-            order.compare(start, end).is_le()
-        }
+        let mut spans = Ranges::default();
+        read.into_iter().for_each(|span| spans.add(order, span.to_bounds()));
+        ReadSet { keys, spans: spans.into_vec() }
     }
 }
 

@@ -1,21 +1,23 @@
 //! The overlay beside a map that has everything in it.
 
 use super::overlay::{Overlay, OverlayCursor};
+use super::ranges::Ranges;
 use super::read_set::{Reads, TrackedCursor};
 use super::{Shared, Touched};
 use crate::bounds::Bounds;
 use crate::db::handle::Db;
 use crate::error::Result;
-use crate::layout::{PairCursor, ReadSet};
+use crate::layout::{Op, PairCursor, ReadSet};
 use crate::options::Options;
 use crate::order::{Comparator, KeyOrder};
-use crate::span::is_empty_range;
+use crate::span::{contains, is_empty_range};
 use crate::sync::{Arc, Mutex};
 use crate::vfs::MemVfs;
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 struct Backward;
@@ -43,7 +45,7 @@ struct ListCursor {
 
 impl ListCursor {
     fn new(order: &KeyOrder, mut pairs: Pairs, bounds: &Bounds) -> Self {
-        pairs.retain(|(key, _)| crate::span::contains(bounds, order, key));
+        pairs.retain(|(key, _)| contains(bounds, order, key));
         pairs.sort_by(|(a, _), (b, _)| order.compare(a, b));
         Self { order: order.clone(), pairs, at: None }
     }
@@ -130,11 +132,73 @@ fn order(backward: bool) -> KeyOrder {
     if backward { KeyOrder::Custom(Arc::new(Backward)) } else { KeyOrder::Bytewise }
 }
 
+#[derive(Debug, Clone)]
+enum Write {
+    Key(u8, Option<u8>),
+    Range(Bounds),
+}
+
+fn write() -> impl Strategy<Value = Write> {
+    prop_oneof![
+        3 => (0u8..24, proptest::option::of(100u8..200)).prop_map(|(key, value)| Write::Key(key, value)),
+        1 => (bound(), bound()).prop_map(|(start, end)| Write::Range(Bounds { start, end })),
+    ]
+}
+
+fn write_of(op: &Op) -> Write {
+    match &op.bounds {
+        Some(bounds) => Write::Range(bounds.clone()),
+        None => Write::Key(op.key[0], op.value.first().copied()),
+    }
+}
+
+fn apply(pairs: &mut BTreeMap<Bytes, Bytes>, order: &KeyOrder, write: &Write) {
+    match write {
+        Write::Key(key, Some(value)) => drop(pairs.insert(one(*key), one(*value))),
+        Write::Key(key, None) => drop(pairs.remove(&one(*key))),
+        Write::Range(bounds) => pairs.retain(|key, _| !contains(bounds, order, key)),
+    }
+}
+
+/// What the last write that concerns the key made of it.
+fn last_write(writes: &[Write], order: &KeyOrder, key: u8) -> Option<Option<Bytes>> {
+    writes.iter().rev().find_map(|write| match write {
+        Write::Key(written, value) => (*written == key).then(|| value.map(one)),
+        Write::Range(bounds) => contains(bounds, order, &[key]).then_some(None),
+    })
+}
+
 proptest! {
+    #[test]
+    fn ranges_that_are_added_become_a_union(
+        added in vec((bound(), bound()), 0..12),
+        backward: bool,
+    ) {
+        let order = order(backward);
+        let added: Vec<Bounds> = added.into_iter().map(|(start, end)| Bounds { start, end }).collect();
+        let mut ranges = Ranges::default();
+        added.iter().for_each(|bounds| ranges.add(&order, bounds.clone()));
+        // Between two bytes lie others: of two bytes each.
+        let keys = (0u8..24).flat_map(|key| [vec![key], vec![key, 7]]);
+        for key in keys {
+            let within = added.iter().any(|bounds| contains(bounds, &order, &key));
+            let found = ranges.find(&order, &key);
+            prop_assert_eq!(found.is_some(), within, "{:?}", key);
+            prop_assert!(found.is_none_or(|range| contains(range, &order, &key)));
+        }
+        for range in ranges.as_slice() {
+            prop_assert!(!is_empty_range(&order, range));
+        }
+        for pair in ranges.as_slice().windows(2) {
+            let between = Bounds { start: flip(&pair[0].end), end: flip(&pair[1].start) };
+            prop_assert!(!is_empty_range(&order, &between), "they ascend and lie apart: {:?}", pair);
+        }
+    }
+
     #[test]
     fn an_overlay_shows_what_a_map_with_the_writes_would(
         base in vec(0u8..24, 0..16),
-        writes in vec((0u8..24, proptest::option::of(100u8..200)), 0..16),
+        writes in vec(write(), 0..16),
         (start, end) in (bound(), bound()),
         moves in moves(),
         backward: bool,
@@ -144,18 +208,30 @@ proptest! {
         base.sort();
         base.dedup();
         let mut overlay = Overlay::new(order.clone());
-        let mut all: std::collections::BTreeMap<Bytes, Bytes> = base.iter().cloned().collect();
-        for (key, value) in &writes {
-            overlay.set(one(*key), value.map(one));
-            match value {
-                Some(value) => drop(all.insert(one(*key), one(*value))),
-                None => drop(all.remove(&one(*key))),
+        let mut all: BTreeMap<Bytes, Bytes> = base.iter().cloned().collect();
+        for write in &writes {
+            match write {
+                Write::Key(key, value) => overlay.set(one(*key), value.map(one)),
+                Write::Range(bounds) => overlay.delete_range(bounds.clone()),
             }
+            apply(&mut all, &order, write);
         }
         for key in 0u8..24 {
-            let last = writes.iter().rev().find(|(written, _)| *written == key);
-            prop_assert_eq!(overlay.get(&[key]).cloned(), last.map(|(_, value)| value.map(one)));
+            prop_assert_eq!(overlay.get(&[key]), last_write(&writes, &order, key));
         }
+        // What they come to, whatever others have done meanwhile.
+        let ops = overlay.ops();
+        for others in [0..0, 0..24] {
+            let others: BTreeMap<Bytes, Bytes> = others.map(|key| (one(key), one(2))).collect();
+            let (mut committed, mut expected) = (others.clone(), others);
+            ops.iter().for_each(|op| apply(&mut committed, &order, &write_of(op)));
+            writes.iter().for_each(|write| apply(&mut expected, &order, write));
+            prop_assert_eq!(committed, expected, "after {:?}", &ops);
+        }
+        let mut points: Vec<&Bytes> = ops.iter().filter(|op| op.bounds.is_none()).map(|op| &op.key).collect();
+        let count = points.len();
+        points.dedup();
+        prop_assert_eq!(points.len(), count, "a key is written twice");
         let mut model = ListCursor::new(&order, all.into_iter().collect(), &bounds);
         let below = Box::new(ListCursor::new(&order, base, &bounds));
         let mut cursor = OverlayCursor::new(below, Arc::new(overlay), bounds);
@@ -192,7 +268,7 @@ proptest! {
             if !changed.remove(&key) {
                 changed.insert(key);
             }
-            let counts = read.spans.iter().any(|span| crate::span::contains(span, &order, &[key]));
+            let counts = read.spans.iter().any(|span| contains(span, &order, &[key]));
             if !counts {
                 let (seen_then, _) = walk(pairs(&changed.iter().copied().collect::<Vec<_>>(), 1));
                 prop_assert_eq!(&seen_then, &seen, "{} was read unnoticed", key);

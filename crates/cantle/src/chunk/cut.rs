@@ -1,0 +1,191 @@
+//! Where a chunk that is split is cut: between two thirds of the length that a part should have and a third more, at
+//! the place where neighbouring keys have the least in common, so that chunks tend to hold whole prefixes. Keys that
+//! all share one prefix are cut near the middle, as are all keys as published.
+
+use crate::order::KeyOrder;
+use bytes::Bytes;
+
+/// From here on a part may end.
+pub fn least_bytes(target_bytes: u64) -> u64 {
+    target_bytes / 3 * 2
+}
+
+/// Here it ends, if there is more than one key.
+pub fn most_bytes(target_bytes: u64) -> u64 {
+    target_bytes / 3 * 4
+}
+
+/// The best of the places between neighbouring keys that were looked at.
+pub struct BestCut<P> {
+    target_bytes: u64,
+    /// Whether it counts what keys have in common.
+    by_prefix: bool,
+    best: Option<Cut<P>>,
+}
+
+/// A place between two keys, which share so many leading bytes.
+pub struct Cut<P> {
+    pub place: P,
+    pub shared: usize,
+    distance: u64,
+}
+
+impl<P> BestCut<P> {
+    pub fn new(target_bytes: u64, by_prefix: bool) -> Self {
+        Self { target_bytes, by_prefix, best: None }
+    }
+
+    /// Looks at the place between two neighbouring keys, with so many bytes before it.
+    pub fn consider(
+        &mut self,
+        order: &KeyOrder,
+        before: &[u8],
+        key: &[u8],
+        bytes: u64,
+        place: impl FnOnce() -> P,
+    ) {
+        if bytes == 0 || key.is_empty() {
+            return; // nothing would be before it
+        }
+        let (shared, distance) = (shared_prefix(order, before, key), bytes.abs_diff(self.target_bytes));
+        let is_better = |best: &Cut<P>| match self.by_prefix {
+            true => (shared, distance) < (best.shared, best.distance),
+            false => distance < best.distance,
+        };
+        if self.best.as_ref().is_none_or(is_better) {
+            self.best = Some(Cut { place: place(), shared, distance });
+        }
+    }
+
+    pub fn take(&mut self) -> Option<Cut<P>> {
+        self.best.take()
+    }
+}
+
+/// Cuts a sequence of keys, told one after the other.
+pub struct Cutter<'a> {
+    order: &'a KeyOrder,
+    target_bytes: u64,
+    /// Of all keys, and of those that were told.
+    total_bytes: u64,
+    told_bytes: u64,
+    last: Vec<u8>,
+    best: BestCut<Part>,
+    parts: Vec<Part>,
+}
+
+/// Where a part begins: its smallest possible key, and the bytes before it.
+#[derive(Debug, Default, Clone)]
+pub struct Part {
+    pub start: Bytes,
+    pub from_bytes: u64,
+}
+
+impl<'a> Cutter<'a> {
+    pub fn new(order: &'a KeyOrder, total_bytes: u64, target_bytes: u64, by_prefix: bool) -> Self {
+        let (last, best) = (Vec::new(), BestCut::new(target_bytes, by_prefix));
+        Self { order, target_bytes, total_bytes, told_bytes: 0, last, best, parts: vec![Part::default()] }
+    }
+
+    /// The next key takes so many bytes.
+    pub fn tell(&mut self, key: &[u8], bytes: u64) {
+        let passed_bytes = self.passed_bytes();
+        let least_bytes = least_bytes(self.target_bytes);
+        if passed_bytes >= least_bytes && self.total_bytes.saturating_sub(self.told_bytes) >= least_bytes {
+            let (order, told_bytes) = (self.order, self.told_bytes);
+            let place = || Part { start: Bytes::copy_from_slice(key), from_bytes: told_bytes };
+            self.best.consider(order, &self.last, key, passed_bytes, place);
+        }
+        self.told_bytes += bytes;
+        if self.passed_bytes() >= most_bytes(self.target_bytes)
+            && let Some(Cut { place, shared, .. }) = self.best.take()
+        {
+            // The places where the next part may end are still to come: it began less than two thirds ago.
+            self.parts.push(Part { start: separator(self.order, &place.start, shared), ..place });
+        }
+        self.last.clear();
+        self.last.extend_from_slice(key);
+    }
+
+    /// Since the last cut.
+    fn passed_bytes(&self) -> u64 {
+        self.told_bytes - self.parts.last().map_or(0, |part| part.from_bytes)
+    }
+
+    /// The parts; the first begins with the empty key.
+    pub fn finish(self) -> Vec<Part> {
+        self.parts
+    }
+}
+
+/// The shortest key that separates two neighbouring keys: greater than `before`, not greater than `key`.
+pub fn separate(order: &KeyOrder, before: &[u8], key: &Bytes) -> Bytes {
+    separator(order, key, shared_prefix(order, before, key))
+}
+
+/// How many leading bytes two neighbouring keys share. Under a comparator of the user's that says nothing.
+fn shared_prefix(order: &KeyOrder, a: &[u8], b: &[u8]) -> usize {
+    match order {
+        KeyOrder::Bytewise => a.iter().zip(b).take_while(|(a, b)| a == b).count(),
+        KeyOrder::Custom(_) => 0,
+    }
+}
+
+/// The shortest key that is greater than the key before `key` and not greater than it.
+pub fn separator(order: &KeyOrder, key: &Bytes, shared: usize) -> Bytes {
+    match order {
+        KeyOrder::Bytewise => Bytes::copy_from_slice(&key[..(shared + 1).min(key.len())]),
+        KeyOrder::Custom(_) => key.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(keys: &[String], bytes: u64, target_bytes: u64) -> Vec<Part> {
+        parts_by(true, keys, bytes, target_bytes)
+    }
+
+    fn parts_by(by_prefix: bool, keys: &[String], bytes: u64, target_bytes: u64) -> Vec<Part> {
+        let order = KeyOrder::default();
+        let mut cutter = Cutter::new(&order, bytes * keys.len() as u64, target_bytes, by_prefix);
+        keys.iter().for_each(|key| cutter.tell(key.as_bytes(), bytes));
+        cutter.finish()
+    }
+
+    #[test]
+    fn prefixes_stay_whole_where_they_can() {
+        let keys: Vec<String> =
+            (0..12).flat_map(|a| (0..70).map(move |b| format!("{a:02}/{b:02}"))).collect();
+        let parts = parts(&keys, 10, 1000);
+        assert!(parts.len() > 6);
+        let starts: Vec<&[u8]> = parts[1..].iter().map(|part| &part.start[..]).collect();
+        assert!(starts.iter().all(|start| start.len() <= 2), "{starts:?}");
+    }
+
+    #[test]
+    fn where_prefixes_do_not_count_parts_are_equal() {
+        let keys: Vec<String> = (0..200).map(|key| format!("{}/{key:03}", key / 90)).collect();
+        let middle = |by_prefix| parts_by(by_prefix, &keys, 10, 1000)[1].from_bytes;
+        assert_eq!((middle(true), middle(false)), (900, 1000));
+    }
+
+    #[test]
+    fn parts_are_as_long_as_they_should_be() {
+        let keys: Vec<String> = (0..1000).map(|number| format!("{number:04}")).collect();
+        let starts: Vec<u64> = parts(&keys, 10, 1000).iter().map(|part| part.from_bytes).collect();
+        let ends = starts[1..].iter().copied().chain([10_000]);
+        for (start, end) in starts.iter().zip(ends) {
+            assert!((660..=1340).contains(&(end - start)), "{starts:?}");
+        }
+    }
+
+    #[test]
+    fn a_few_long_keys_are_cut_or_left() {
+        let keys = |count| (0..count).map(|number| format!("{number}")).collect::<Vec<_>>();
+        assert_eq!(parts(&keys(1), 5000, 1000).len(), 1);
+        assert_eq!(parts(&keys(2), 5000, 1000).len(), 2);
+        assert_eq!(parts(&[], 1, 1000).len(), 1);
+    }
+}

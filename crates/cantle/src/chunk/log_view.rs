@@ -1,0 +1,181 @@
+//! A sorted view of the indexed parts of a log: one index in the place of many.
+//!
+//! After REMIX (FAST '21), which keeps for several sorted runs the order in which their entries follow one another.
+//! Here only the logs' indexes are merged, not the tables below, as a chunk has many parts of logs and mostly one table:
+//!
+//! ```text
+//!   part ends   │ c f k │ a f t │ b k m │      a scan without a view: a cursor in each, merged
+//!                   ╲       │      ╱
+//!   view          a b c f k m t → places       with it: one cursor
+//! ```
+//!
+//! A view is made in memory by the scans that gain by it, once the same parts have been merged as often as making it
+//! costs, and belongs to the list of these parts: it goes with it when a part is added, or the log forgotten. In the
+//! block cache it would not outlast scans that read much else.
+//!
+//! Entries are those of the parts. Of several at one version of a key only the latest is kept: the others are hidden
+//! wherever it counts, and versions live and die as a whole.
+
+use super::context::Context;
+use super::indexed_cursor::IndexedCursor;
+use super::indexed_part::decode_place;
+use super::memory_part::Place;
+use super::segment::{Parts, Segment};
+use crate::entry::{EntryCursor, EntryRef, Kind};
+use crate::error::{Error, Result};
+use crate::format::codec::{Decoder, Malformed};
+use crate::merge::MergeCursor;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::table::block::{Block, BlockBuilder, BlockCursor};
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+
+/// Fewer parts are merged as fast as a view is walked.
+const PARTS_MIN: usize = 3;
+/// To position a cursor in a part costs a scan about as much as merging this many of its entries into a view.
+const ENTRIES_PER_SEEK: u64 = 8;
+
+/// A place for a view, and how often it was missed.
+#[derive(Default)]
+pub struct LogView {
+    view: ArcSwapOption<View>,
+    merges: AtomicU64,
+}
+
+struct View {
+    block: Arc<Block>,
+    bytes: u64,
+    /// The budget's count of views.
+    counted: Arc<AtomicU64>,
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.counted.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// The view of a segment's indexed parts, if there is one or if it is time to make it.
+pub fn of(context: &Arc<Context>, segment: &Arc<Segment>, parts: &Arc<Parts>) -> Result<Option<Arc<Block>>> {
+    if parts.indexed.len() < PARTS_MIN {
+        return Ok(None);
+    }
+    if let Some(view) = &*parts.view.view.load() {
+        context.counters.scans_log_view.add(1);
+        return Ok(Some(view.block.clone()));
+    }
+    let entries: u64 = parts.indexed.iter().map(|part| part.entries).sum();
+    let merges = parts.view.merges.fetch_add(1, Relaxed) + 1;
+    if merges * ENTRIES_PER_SEEK * (parts.indexed.len() as u64) < entries {
+        return Ok(None);
+    }
+    // If there is no room, or somebody else comes to the same conclusion, it is for later scans to see.
+    parts.view.merges.store(0, Relaxed);
+    // Of indexes and filters together it takes less.
+    let bytes: u64 = parts.indexed.iter().map(|part| part.at.offset - part.end).sum();
+    let counted = &context.budget.log_view_bytes;
+    let is_indexed = |part: &Arc<super::indexed_part::IndexedPart>| part.root.len > 0 || part.entries == 0;
+    let has_room = counted.load(Relaxed) + bytes <= context.budget.log_view_limit_bytes();
+    if !has_room || !parts.indexed.iter().all(is_indexed) {
+        return Ok(None);
+    }
+    let block = Arc::new(merge(context, segment, parts)?);
+    let bytes = block.heap_bytes() as u64;
+    counted.fetch_add(bytes, Relaxed);
+    let view = View { block: block.clone(), bytes, counted: counted.clone() };
+    parts.view.view.store(Some(Arc::new(view)));
+    Ok(Some(block))
+}
+
+fn merge(context: &Arc<Context>, segment: &Arc<Segment>, parts: &Arc<Parts>) -> Result<Block> {
+    let mut sources: Vec<Box<dyn EntryCursor>> = Vec::with_capacity(parts.indexed.len());
+    for part in parts.indexed.iter().filter(|part| part.root.len > 0) {
+        let (context, segment, parts) = (context.clone(), segment.clone(), parts.clone());
+        sources.push(Box::new(IndexedCursor::of_places(context, segment, parts, part.root)?));
+    }
+    let mut merged = MergeCursor::new(context.order.clone(), sources);
+    let mut builder = BlockBuilder::new(parts.header.base_version);
+    let mut last: Option<(Vec<u8>, u64)> = None;
+    merged.seek_to_first()?;
+    while let Some(entry) = merged.entry() {
+        let (kind, version) = (entry.kind, entry.version);
+        if last.as_ref().is_none_or(|(key, at)| *at != version || key != entry.key) {
+            let mut key = last.take().map(|(key, _)| key).unwrap_or_default();
+            key.clear();
+            key.extend_from_slice(entry.key);
+            let place = merged.value()?;
+            builder.add(&key, version, kind, &place);
+            last = Some((key, version));
+        }
+        merged.advance()?;
+    }
+    Block::parse(Bytes::from(builder.finish()), parts.header.base_version).map_err(malformed(segment))
+}
+
+fn malformed(segment: &Segment) -> impl Fn(Malformed) -> Error {
+    |what| Error::corruption(&segment.file.path, 0, format!("a view of the log {}", what.0))
+}
+
+/// Walks a view.
+pub struct ViewCursor {
+    segment: Arc<Segment>,
+    parts: Arc<Parts>,
+    entries: BlockCursor,
+}
+
+impl ViewCursor {
+    pub fn new(context: &Context, segment: &Arc<Segment>, parts: &Arc<Parts>, view: Arc<Block>) -> Self {
+        let entries = BlockCursor::new(view, context.order.clone());
+        Self { segment: segment.clone(), parts: parts.clone(), entries }
+    }
+
+    fn place(&self) -> Result<Place> {
+        decode_place(&mut Decoder::new(self.entries.value_bytes())).map_err(malformed(&self.segment))
+    }
+}
+
+impl EntryCursor for ViewCursor {
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.entries.seek_to_first().map_err(malformed(&self.segment))
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.entries.seek_to_last().map_err(malformed(&self.segment))
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.entries.seek(key).map_err(malformed(&self.segment))
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.entries.seek_before(key).map_err(malformed(&self.segment))
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.entries.next().map_err(malformed(&self.segment))
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.entries.prev().map_err(malformed(&self.segment))
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        self.entries.entry()
+    }
+
+    fn position(&self) -> u64 {
+        // A place that does not decode is reported by `value`.
+        self.place().map_or(0, |place| place.offset)
+    }
+
+    fn value(&mut self) -> Result<Bytes> {
+        match self.entry() {
+            Some(entry) if entry.kind == Kind::Put => {
+                self.segment.read_value(&self.parts.header, self.place()?)
+            }
+            _ => Ok(Bytes::new()),
+        }
+    }
+}

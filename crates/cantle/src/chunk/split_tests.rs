@@ -1,0 +1,259 @@
+//! Splits whose edit of the manifest fails, and splits as published.
+
+use super::Chunks;
+use super::funk::{FileRef, Source};
+use super::rebalance::Effort;
+use crate::Db;
+use crate::error::{Error, Result};
+use crate::options::{KeyspaceOptions, Options};
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use crate::sync::thread::sleep;
+use crate::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+type Pairs = BTreeMap<String, Vec<u8>>;
+
+const VALUE_BYTES: u64 = 1000;
+const KEYS: u64 = 250;
+
+fn open(vfs: Arc<dyn Vfs>, keyspace: KeyspaceOptions) -> (Db, Arc<Chunks>) {
+    // Munks come as the test says; logs are as long as they like.
+    let keyspace = keyspace.munks(false).log_bytes(1 << 30).munk_log_bytes(1 << 30);
+    let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace);
+    let db = options.checkpoint_interval(Duration::from_secs(3600)).vfs(vfs).open("store").unwrap();
+    let chunks = db.chunks_for_test();
+    (db, chunks)
+}
+
+fn put(db: &Db, pairs: &mut Pairs, numbers: impl Iterator<Item = u64>, with: u8) -> Result<()> {
+    for number in numbers {
+        let (key, value) = (format!("{number:06}"), vec![with; VALUE_BYTES as usize]);
+        db.put(&key, &value)?;
+        pairs.insert(key, value);
+    }
+    Ok(())
+}
+
+#[track_caller]
+fn assert_holds(db: &Db, pairs: &Pairs, what: &str) {
+    let found: Pairs = db
+        .range(..)
+        .map(|pair| pair.unwrap())
+        .map(|(key, value)| (String::from_utf8(key.to_vec()).unwrap(), value.to_vec()))
+        .collect();
+    assert!(found == *pairs, "a range differs {what}");
+    for (key, value) in pairs {
+        assert!(db.get(key).unwrap().as_deref() == Some(value), "a get of {key} differs {what}");
+    }
+}
+
+/// How a chunk comes to be split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Its munk is, and shares the files.
+    InMemory,
+    /// Its munk is written to several tables.
+    Flush,
+    /// Its log is sorted into several tables.
+    Sort,
+}
+
+impl Way {
+    /// Small enough that this way, and none of the others, is due.
+    fn chunk_bytes(self) -> u64 {
+        match self {
+            Self::InMemory => KEYS * VALUE_BYTES / 3,
+            Self::Flush | Self::Sort => KEYS * VALUE_BYTES * 2 / 3,
+        }
+    }
+
+    fn split(self, chunks: &Chunks) -> Result<bool> {
+        let chunk = chunks.index.find(b"");
+        match self {
+            Self::InMemory => chunks.divide(&chunk),
+            Self::Flush | Self::Sort => chunks.rebalance(&chunk, Effort::Asked),
+        }
+    }
+}
+
+const WAYS: [Way; 3] = [Way::InMemory, Way::Flush, Way::Sort];
+
+const FAILURES: [Verdict; 4] = [
+    Verdict::Fail(Failure::EIO),
+    Verdict::Fail(Failure::ENOSPC),
+    Verdict::ShortWrite { bytes: 13, failure: Failure::ENOSPC },
+    Verdict::FailDone(Failure::EIO),
+];
+
+/// A store of one chunk that is to be split now, and whose edit for that will fail or has just failed.
+struct Failing {
+    memory: MemVfs,
+    fault: FaultVfs,
+    db: Db,
+    chunks: Arc<Chunks>,
+    pairs: Pairs,
+}
+
+impl Failing {
+    /// Has the edit fail, and if it is not `undone`, what was written of it stay there.
+    fn new(way: Way, verdict: Verdict, undone: bool) -> Self {
+        let memory = MemVfs::new();
+        let fault = FaultVfs::over_memory(memory.clone());
+        let (db, chunks) = open(Arc::new(fault.clone()), KeyspaceOptions::new().chunk_bytes(1 << 20));
+        let mut pairs = Pairs::new();
+        put(&db, &mut pairs, 0..KEYS, 1).unwrap();
+        if way != Way::Sort {
+            assert!(chunks.load_munk(&chunks.index.find(b"")).unwrap());
+        }
+        assert_eq!(chunks.index.view().iter().count(), 1);
+        let armed = Arc::new(AtomicBool::new(true));
+        let arms = armed.clone();
+        fault.set_rule(move |call| {
+            if !call.path.to_string_lossy().contains("MANIFEST") {
+                return Verdict::Pass;
+            }
+            match call.operation {
+                Operation::WriteAt if arms.swap(false, SeqCst) => verdict,
+                Operation::SetLen if !undone => Verdict::Fail(Failure::EIO),
+                _ => Verdict::Pass,
+            }
+        });
+        let mut options = (**chunks.context.options()).clone();
+        options.chunk_bytes = way.chunk_bytes();
+        chunks.context.set_options(options);
+        // The background may have been at it before.
+        let result = way.split(&chunks);
+        for _ in 0..2000 {
+            if !armed.load(SeqCst) && !chunks.index.find(b"").is_changing() {
+                break;
+            }
+            sleep(Duration::from_millis(5));
+        }
+        assert!(!armed.load(SeqCst), "{way:?}: no edit was written, but {result:?}");
+        Self { memory, fault, db, chunks, pairs }
+    }
+
+    fn assert_holds(&self, what: &str) {
+        assert_holds(&self.db, &self.pairs, what);
+    }
+}
+
+#[test]
+fn a_split_whose_edit_fails_leaves_everything_readable_and_writable() {
+    for way in WAYS {
+        for verdict in FAILURES {
+            let what = &format!("after a split {way:?}, {verdict:?}");
+            let mut store = Failing::new(way, verdict, true);
+            let has_munk = |store: &Failing| {
+                store.chunks.index.view().iter().all(|(_, chunk)| chunk.munk.load().is_some())
+            };
+            assert_eq!(has_munk(&store), way != Way::Sort, "{what}");
+            store.assert_holds(what);
+            let (snapshot, before) = (store.db.snapshot(), store.pairs.clone());
+            put(&store.db, &mut store.pairs, (0..KEYS).step_by(3), 2).unwrap();
+            put(&store.db, &mut store.pairs, KEYS..KEYS + 20, 3).unwrap();
+            for number in (1..KEYS).step_by(7) {
+                let key = format!("{number:06}");
+                store.db.delete(&key).unwrap();
+                store.pairs.remove(&key);
+            }
+            assert_eq!(has_munk(&store), way != Way::Sort, "{what}");
+            store.assert_holds(what);
+            for (key, value) in &before {
+                assert_eq!(snapshot.get(key).unwrap().as_deref(), Some(&value[..]), "{what}");
+            }
+            drop(snapshot);
+            assert_eq!(store.db.stats().read_only, None, "{what}");
+            let reopened = |vfs: MemVfs, when: &str| {
+                let (db, _) = open(Arc::new(vfs), KeyspaceOptions::new().chunk_bytes(way.chunk_bytes()));
+                assert_holds(&db, &store.pairs, &format!("{what}, {when}"));
+                assert!(db.verify().unwrap().is_ok(), "{what}, {when}");
+            };
+            reopened(store.memory.kill(), "killed");
+            store.db.sync().unwrap();
+            reopened(store.memory.crash(&CrashPlan::LOSE_UNSYNCED), "power lost");
+            // The next attempt succeeds, be it the background's.
+            for _ in 0..2000 {
+                way.split(&store.chunks).unwrap();
+                if store.chunks.index.view().iter().count() > 1 {
+                    break;
+                }
+                sleep(Duration::from_millis(5));
+            }
+            assert!(store.chunks.index.view().iter().count() > 1, "{what}");
+            store.assert_holds(what);
+            reopened(store.memory.kill(), "split and killed");
+            store.db.close().unwrap();
+            reopened(store.memory.kill(), "closed");
+        }
+    }
+}
+
+#[test]
+fn a_split_whose_edit_cannot_be_undone_leaves_everything_readable() {
+    for way in WAYS {
+        for verdict in FAILURES {
+            let what = &format!("after a split {way:?}, {verdict:?}");
+            let store = Failing::new(way, verdict, false);
+            store.assert_holds(what);
+            let refused = store.db.put("key", "value").unwrap_err();
+            assert!(matches!(refused, Error::ReadOnly { .. }), "{what}: {refused}");
+            store.assert_holds(what);
+            let image = store.memory.kill();
+            store.fault.clear_rule();
+            // It says again why it is read-only.
+            store.db.close().ok();
+            for (vfs, when) in [(image, "killed"), (store.memory.kill(), "closed")] {
+                let (db, _) = open(Arc::new(vfs), KeyspaceOptions::new().chunk_bytes(way.chunk_bytes()));
+                assert_holds(&db, &store.pairs, &format!("{what}, {when}"));
+                assert!(db.verify().unwrap().is_ok(), "{what}, {when}");
+                db.put("key", "value").unwrap();
+            }
+        }
+    }
+}
+
+/// Waits until what the background is to do is done.
+fn until(what: &str, done: impl Fn() -> bool) {
+    for _ in 0..2000 {
+        if done() {
+            return;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    panic!("never came about: {what}");
+}
+
+#[test]
+fn as_published_a_munk_is_split_in_two_at_a_chunks_size_and_its_files_at_once() {
+    for published in [true, false] {
+        let keyspace = if published { KeyspaceOptions::as_published() } else { KeyspaceOptions::new() };
+        let (db, chunks) = open(Arc::new(MemVfs::new()), keyspace.chunk_bytes(100_000));
+        let mut pairs = Pairs::new();
+        put(&db, &mut pairs, (0..160).step_by(2), 1).unwrap();
+        assert!(chunks.load_munk(&chunks.index.find(b"")).unwrap());
+        // Beyond a chunk's size, not beyond two.
+        put(&db, &mut pairs, (1..90).step_by(2), 2).unwrap();
+        let tables_of_their_own = || {
+            chunks.index.view().iter().all(|(_, chunk)| {
+                let funk = chunk.funk.load();
+                let is_table = |file: &FileRef| matches!(file.source, Source::Table(_));
+                funk.files.iter().all(|file| file.share_bytes.is_none()) && funk.files.iter().any(is_table)
+            })
+        };
+        let count = || chunks.index.view().iter().count();
+        if published {
+            until("two chunks with a table each", || count() == 2 && tables_of_their_own());
+        } else {
+            assert!(!chunks.divide(&chunks.index.find(b"")).unwrap());
+            assert_eq!(count(), 1);
+            put(&db, &mut pairs, 160..320, 3).unwrap();
+            until("chunks that share a log", || count() >= 2);
+            assert!(!tables_of_their_own());
+        }
+        assert!(chunks.index.view().iter().all(|(_, chunk)| chunk.munk.load().is_some()));
+        assert_holds(&db, &pairs, "after the split");
+    }
+}

@@ -1,0 +1,111 @@
+//! What a transaction's range deletes leave of a snapshot.
+
+use super::overlay::Overlay;
+use crate::bounds::Bounds;
+use crate::error::Result;
+use crate::layout::PairCursor;
+use crate::sync::Arc;
+use bytes::Bytes;
+use std::ops::Bound;
+
+/// Walks the pairs of a snapshot without those in ranges that the transaction deletes. It passes each by a seek.
+pub struct HidingCursor {
+    base: Box<dyn PairCursor>,
+    overlay: Arc<Overlay>,
+    /// The cursor beneath was left at a hidden pair, as only such lie in the direction of the walk.
+    is_past: bool,
+}
+
+impl HidingCursor {
+    pub fn new(base: Box<dyn PairCursor>, overlay: Arc<Overlay>) -> Self {
+        Self { base, overlay, is_past: false }
+    }
+
+    /// The hidden range in which the cursor beneath stands.
+    fn range(&self) -> Option<&Bounds> {
+        let (key, _) = self.base.pair()?;
+        self.overlay.deleted_range(key)
+    }
+
+    fn stands_at(&self, key: &[u8]) -> bool {
+        self.base.pair().is_some_and(|(base, _)| self.overlay.order().compare(base, key).is_eq())
+    }
+
+    fn settle_forward(&mut self) -> Result<bool> {
+        self.is_past = false;
+        while let Some(range) = self.range() {
+            match range.end.clone() {
+                Bound::Unbounded => {
+                    self.is_past = true;
+                    break;
+                }
+                Bound::Excluded(end) => self.base.seek(&end)?,
+                Bound::Included(end) => {
+                    self.base.seek(&end)?;
+                    self.stands_at(&end) && self.base.next()?
+                }
+            };
+        }
+        Ok(self.pair().is_some())
+    }
+
+    fn settle_back(&mut self) -> Result<bool> {
+        self.is_past = false;
+        while let Some(range) = self.range() {
+            match range.start.clone() {
+                Bound::Unbounded => {
+                    self.is_past = true;
+                    break;
+                }
+                // Something is found: the pair where the cursor stands is not before the start.
+                Bound::Included(start) => self.base.seek(&start)? && self.base.prev()?,
+                Bound::Excluded(start) => {
+                    self.base.seek(&start)?;
+                    self.stands_at(&start) || self.base.prev()?
+                }
+            };
+        }
+        Ok(self.pair().is_some())
+    }
+}
+
+impl PairCursor for HidingCursor {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.base.seek(key)?;
+        self.settle_forward()
+    }
+
+    fn seek_to_first(&mut self) -> Result<bool> {
+        self.base.seek_to_first()?;
+        self.settle_forward()
+    }
+
+    fn seek_to_last(&mut self) -> Result<bool> {
+        self.base.seek_to_last()?;
+        self.settle_back()
+    }
+
+    fn next(&mut self) -> Result<bool> {
+        if self.pair().is_none() {
+            return Ok(false);
+        }
+        self.base.next()?;
+        self.settle_forward()
+    }
+
+    fn prev(&mut self) -> Result<bool> {
+        if self.pair().is_none() {
+            return Ok(false);
+        }
+        self.base.prev()?;
+        self.settle_back()
+    }
+
+    fn pair(&self) -> Option<(&[u8], &[u8])> {
+        self.base.pair().filter(|_| !self.is_past)
+    }
+
+    fn owned_pair(&self) -> Option<(Bytes, Bytes)> {
+        self.base.owned_pair().filter(|_| !self.is_past)
+    }
+}
