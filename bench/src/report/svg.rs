@@ -58,6 +58,7 @@ pub fn escape(text: &str) -> String {
 pub fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
+        v if v >= 1.0 && value.fract() == 0.0 => format!("{value:.0}"),
         v if v >= 99.95 => format!("{value:.0}"),
         v if v >= 9.995 => format!("{value:.1}"),
         v if v >= 0.1 => format!("{value:.2}"),
@@ -207,7 +208,8 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits() {
-        for (value, text) in [(0.0, "0"), (0.1234, "0.12"), (4.4, "4.40"), (12.34, "12.3"), (1234.5, "1234")]
+        for (value, text) in
+            [(0.0, "0"), (0.1234, "0.12"), (4.4, "4.40"), (12.34, "12.3"), (1234.5, "1234"), (64.0, "64")]
         {
             assert_eq!(number(value), text);
         }
