@@ -1,5 +1,5 @@
 //! Measuring what a store does to this machine: what the kernel counts, how long operations take, how much
-//! space the files occupy, and the synthetic access patterns of the papers.
+//! space the files occupy. The synthetic access patterns of the papers are `cantle-workloads`.
 //!
 //! Shared by `cantle bench` and `cantle tour`. Nothing here knows a workload; everything that is specific to
 //! Linux (`/proc`) answers `None` elsewhere instead of failing.
@@ -7,11 +7,12 @@
 pub(crate) mod device;
 pub(crate) mod disk;
 pub(crate) mod display;
-pub(crate) mod generator;
 pub(crate) mod latency;
 pub(crate) mod process;
 pub(crate) mod size;
 pub(crate) mod timeline;
+
+pub(crate) use cantle_workloads::generator;
 
 use crate::failure::Failure;
 use std::io;

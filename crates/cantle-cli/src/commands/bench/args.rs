@@ -100,6 +100,12 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) keep: bool,
 
+    /// Write the operations, those of the load too, to a new file as a trace, which the lab replays against any store
+    ///
+    /// One operation per line, as text. Threads take turns at the file, so that figures of such a run are lower.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["smoke", "open", "reference"])]
+    pub(crate) record: Option<PathBuf>,
+
     /// Of keys, values and order: the same seed repeats a run
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

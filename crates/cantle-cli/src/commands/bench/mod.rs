@@ -8,12 +8,10 @@
 mod args;
 mod open;
 mod phase;
-mod population;
-mod records;
+mod recorder;
 mod reference;
 mod report;
 mod smoke;
-mod workload;
 
 pub(crate) use args::Args;
 
@@ -22,8 +20,10 @@ use crate::measure::display;
 use crate::measure::failed;
 use crate::measure::generator::{Chooser, Distribution, Permutation, Random};
 use cantle::Db;
+use cantle_workloads::{population, records, workload};
 use phase::Phase;
 use population::Population;
+use recorder::Recorder;
 use records::Values;
 use report::{Report, Run};
 use std::io::Write;
@@ -88,6 +88,8 @@ struct Bench<'a> {
     dir: PathBuf,
     values: Values,
     population: Population,
+    /// Who writes down the operations, if that is asked for.
+    recorder: Option<Recorder>,
     /// Phases run so far; gives each its own random streams.
     phases: u64,
 }
@@ -101,12 +103,14 @@ impl<'a> Bench<'a> {
             dir: dir.to_path_buf(),
             values: Values::new(args.seed),
             population: Population::new(0),
+            recorder: args.record.as_deref().map(Recorder::create).transpose()?,
             phases: 0,
         })
     }
 
     fn load(&mut self) -> Outcome {
-        let took = phase::load(&self.db, &self.values, self.args.records, self.args.seed)?;
+        let recorder = self.recorder.as_ref();
+        let took = phase::load(&self.db, &self.values, self.args.records, self.args.seed, recorder)?;
         self.population = Population::new(self.args.records);
         if !self.args.json && !self.args.smoke {
             let records = self.args.records;
@@ -156,6 +160,7 @@ impl<'a> Bench<'a> {
             threads: args.thread_count(),
             seed: Random::stream(args.seed, self.phases).bits(),
             title: workload.name().to_string(),
+            recorder: self.recorder.as_ref(),
         };
         let outcome = phase.run()?;
         let run = Run { args, records: existing, threads: phase.threads };
@@ -204,6 +209,9 @@ fn measure(args: &Args) -> Outcome<bool> {
         sound &= report.is_sound();
     }
     bench.db.close()?;
+    if let Some(recorder) = &bench.recorder {
+        recorder.finish()?;
+    }
     if let Workplace::Kept(dir) = &workplace {
         writeln!(std::io::stderr(), "the store is kept in {}", dir.display())?;
     }

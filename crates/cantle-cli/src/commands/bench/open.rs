@@ -237,7 +237,7 @@ fn overwrites(args: &Args) -> u64 {
 pub(crate) fn child(args: &Args, dir: &Path) -> Outcome {
     let db = args.store_options().error_if_exists(true).open(dir)?;
     let values = Values::new(args.seed);
-    phase::load(&db, &values, args.records, args.seed)?;
+    phase::load(&db, &values, args.records, args.seed, None)?;
     let puts = overwrites(args);
     let mut progress = Progress::new("overwrite", Some(puts));
     let mut random = Random::stream(args.seed, 2);

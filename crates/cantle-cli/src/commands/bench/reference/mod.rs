@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args) -> Outcome<bool> {
     let workplace = Workplace::new(args)?;
     let db = args.store_options().error_if_exists(true).open(workplace.path().join("store"))?;
     let values = Values::new(args.seed);
-    let took = phase::load(&db, &values, args.records, args.seed)?;
+    let took = phase::load(&db, &values, args.records, args.seed, None)?;
     let distribution = args.distribution.first().copied().unwrap_or(Distribution::ZipfComposite);
     let race = Race {
         db: &db,

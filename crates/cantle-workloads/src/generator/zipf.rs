@@ -14,7 +14,7 @@ const EXACT_TERMS: u64 = 1024;
 const INCREMENTAL_TERMS: u64 = 4096;
 
 /// `sum of 1 / i^theta for i in 1..=n`, in a time that does not depend on `n`.
-pub(crate) fn zeta(n: u64, theta: f64) -> f64 {
+pub fn zeta(n: u64, theta: f64) -> f64 {
     let term = |i: u64| (i as f64).powf(-theta);
     let exact: f64 = (1..=n.min(EXACT_TERMS)).map(term).sum();
     if n <= EXACT_TERMS {
@@ -34,7 +34,7 @@ pub(crate) fn zeta(n: u64, theta: f64) -> f64 {
 
 /// Generates ranks in `0..n`, 0 the most frequent.
 #[derive(Debug, Clone)]
-pub(crate) struct Zipf {
+pub struct Zipf {
     n: u64,
     theta: f64,
     alpha: f64,
@@ -45,7 +45,7 @@ pub(crate) struct Zipf {
 
 impl Zipf {
     /// Ranks in `0..n` (`n` at least 1) with `0 <= theta < 1`, the range in which Gray's formula holds.
-    pub(crate) fn new(n: u64, theta: f64) -> Self {
+    pub fn new(n: u64, theta: f64) -> Self {
         assert!(n > 0 && (0.0..1.0).contains(&theta), "zipf over {n} with theta {theta}");
         let mut zipf =
             Self { n, theta, alpha: 1.0 / (1.0 - theta), zeta_2: zeta(2, theta), zeta_n: 0.0, eta: 0.0 };
@@ -62,7 +62,7 @@ impl Zipf {
     }
 
     /// Widens the range to `0..n`; a smaller `n` than the present one changes nothing.
-    pub(crate) fn grow(&mut self, n: u64) {
+    pub fn grow(&mut self, n: u64) {
         if n <= self.n {
             return;
         }
@@ -75,19 +75,19 @@ impl Zipf {
         self.set_eta();
     }
 
-    /// How many ranks there are.
-    pub(crate) fn len(&self) -> u64 {
+    /// How many ranks there are: at least one.
+    #[expect(clippy::len_without_is_empty, reason = "never empty")]
+    pub fn len(&self) -> u64 {
         self.n
     }
 
     /// The frequency of rank 0.
-    #[cfg(test)]
-    pub(crate) fn hottest(&self) -> f64 {
+    pub fn hottest(&self) -> f64 {
         1.0 / self.zeta_n
     }
 
     /// The next rank.
-    pub(crate) fn next(&self, random: &mut Random) -> u64 {
+    pub fn next(&self, random: &mut Random) -> u64 {
         let u = random.unit();
         let scaled = u * self.zeta_n;
         if scaled < 1.0 || self.n == 1 {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 /// Hands out record numbers for new records and says below which number all of them certainly exist, so that
 /// readers of recent records do not ask for one that another thread is about to write.
 #[derive(Debug)]
-pub(crate) struct Population {
+pub struct Population {
     /// The next number to hand out.
     next: AtomicU64,
     /// All records below exist. Written under `ahead`, read without it.
@@ -18,7 +18,7 @@ pub(crate) struct Population {
 
 impl Population {
     /// The records `0..existing`.
-    pub(crate) fn new(existing: u64) -> Self {
+    pub fn new(existing: u64) -> Self {
         Self {
             next: AtomicU64::new(existing),
             existing: AtomicU64::new(existing),
@@ -27,13 +27,13 @@ impl Population {
     }
 
     /// The number for a new record, which the caller writes and then reports by [`Population::written`].
-    pub(crate) fn claim(&self) -> u64 {
+    pub fn claim(&self) -> u64 {
         // Only uniqueness is asked of this counter.
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
     /// `record`, claimed before, exists now.
-    pub(crate) fn written(&self, record: u64) {
+    pub fn written(&self, record: u64) {
         let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
         let mut existing = self.existing.load(Ordering::Relaxed);
         ahead.insert(record);
@@ -45,7 +45,7 @@ impl Population {
     }
 
     /// All records below this number exist.
-    pub(crate) fn existing(&self) -> u64 {
+    pub fn existing(&self) -> u64 {
         self.existing.load(Ordering::Acquire)
     }
 }

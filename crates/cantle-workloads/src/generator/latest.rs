@@ -4,18 +4,18 @@ use super::{Random, Zipf};
 
 /// Chooses `newest - rank`, where the rank is Zipf-distributed over all records there are.
 #[derive(Debug, Clone)]
-pub(crate) struct Latest {
+pub struct Latest {
     ranks: Zipf,
 }
 
 impl Latest {
     /// Over `records` records to begin with.
-    pub(crate) fn new(records: u64, theta: f64) -> Self {
+    pub fn new(records: u64, theta: f64) -> Self {
         Self { ranks: Zipf::new(records, theta) }
     }
 
     /// The next record number, where `0..newest` exist by now.
-    pub(crate) fn next(&mut self, random: &mut Random, newest: u64) -> u64 {
+    pub fn next(&mut self, random: &mut Random, newest: u64) -> u64 {
         self.ranks.grow(newest);
         let newest = self.ranks.len();
         newest - 1 - self.ranks.next(random)

@@ -1,11 +1,11 @@
 //! The workloads of the papers: which operations, in which mix (EvenDB §5.3.1, after YCSB).
 
-use crate::measure::generator::{Distribution, Random};
-use serde::Serialize;
+use crate::generator::{Distribution, Random};
+use serde::{Deserialize, Serialize};
 
 /// A workload, by the papers' letter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
-pub(crate) enum Workload {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+pub enum Workload {
     /// Puts only
     #[value(name = "P", alias = "p")]
     P,
@@ -48,7 +48,7 @@ pub(crate) enum Workload {
 
 /// One type of operation; each has a latency histogram of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub enum Operation {
     /// Write an existing record.
     Put,
     /// Read a record.
@@ -63,10 +63,10 @@ pub(crate) enum Operation {
 
 impl Operation {
     /// Names in the order of [`Operation::index`].
-    pub(crate) const NAMES: [&'static str; 5] = ["put", "get", "insert", "scan", "read-modify-write"];
+    pub const NAMES: [&'static str; 5] = ["put", "get", "insert", "scan", "read-modify-write"];
 
     /// Its place among [`Operation::NAMES`].
-    pub(crate) fn index(self) -> usize {
+    pub fn index(self) -> usize {
         match self {
             Self::Put => 0,
             Self::Get => 1,
@@ -77,48 +77,80 @@ impl Operation {
     }
 }
 
+/// One row of the table of workloads: the share of each operation in percent.
+#[derive(Debug, Clone, Copy)]
+struct Mix {
+    workload: Workload,
+    name: &'static str,
+    put: u64,
+    get: u64,
+    insert: u64,
+    scan: u64,
+    read_modify_write: u64,
+    /// The fewest and the most rows of a scan.
+    rows: (u64, u64),
+}
+
+#[rustfmt::skip]
+const TABLE: [Mix; 12] = {
+    use Workload::*;
+    const fn mix(workload: Workload, name: &'static str, shares: [u64; 5], rows: (u64, u64)) -> Mix {
+        let [put, get, insert, scan, read_modify_write] = shares;
+        Mix { workload, name, put, get, insert, scan, read_modify_write, rows }
+    }
+    //                                              put  get  ins scan  rmw    rows
+    [
+        mix(P,                "P",                 [100,   0,   0,   0,   0], (0, 0)),
+        mix(A,                "A",                 [ 50,  50,   0,   0,   0], (0, 0)),
+        mix(B,                "B",                 [  5,  95,   0,   0,   0], (0, 0)),
+        mix(C,                "C",                 [  0, 100,   0,   0,   0], (0, 0)),
+        mix(D,                "D",                 [  0,  95,   5,   0,   0], (0, 0)),
+        mix(E10,              "E10",               [  5,   0,   0,  95,   0], (1, 10)),
+        mix(E100,             "E100",              [  5,   0,   0,  95,   0], (1, 100)),
+        mix(E1000,            "E1000",             [  5,   0,   0,  95,   0], (1, 1000)),
+        mix(S100,             "S100",              [  0,   0,   0, 100,   0], (100, 100)),
+        mix(F,                "F",                 [  0,   0,   0,   0, 100], (0, 0)),
+        mix(InsertRandom,     "insert-random",     [  0,   0, 100,   0,   0], (0, 0)),
+        mix(InsertSequential, "insert-sequential", [  0,   0, 100,   0,   0], (0, 0)),
+    ]
+};
+
 impl Workload {
     /// All of them.
-    pub(crate) const ALL: [Self; 12] = [
-        Self::P,
-        Self::A,
-        Self::B,
-        Self::C,
-        Self::D,
-        Self::E10,
-        Self::E100,
-        Self::E1000,
-        Self::S100,
-        Self::F,
-        Self::InsertRandom,
-        Self::InsertSequential,
-    ];
+    pub const ALL: [Self; TABLE.len()] = {
+        let mut all = [Self::P; TABLE.len()];
+        let mut at = 0;
+        while at < all.len() {
+            // `mix` indexes the table by the variant.
+            assert!(TABLE[at].workload as usize == at, "the table is in the order of the variants");
+            all[at] = TABLE[at].workload;
+            at += 1;
+        }
+        all
+    };
+
+    fn mix(self) -> &'static Mix {
+        &TABLE[self as usize]
+    }
 
     /// The name as given on the command line.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::P => "P",
-            Self::A => "A",
-            Self::B => "B",
-            Self::C => "C",
-            Self::D => "D",
-            Self::E10 => "E10",
-            Self::E100 => "E100",
-            Self::E1000 => "E1000",
-            Self::S100 => "S100",
-            Self::F => "F",
-            Self::InsertRandom => "insert-random",
-            Self::InsertSequential => "insert-sequential",
-        }
+    pub fn name(self) -> &'static str {
+        self.mix().name
     }
 
     /// Whether it brings its own records and so needs none to be loaded before.
-    pub(crate) fn is_insert(self) -> bool {
-        matches!(self, Self::InsertRandom | Self::InsertSequential)
+    pub fn is_insert(self) -> bool {
+        self.mix().insert == 100
+    }
+
+    /// Whether it writes nothing.
+    pub fn is_read_only(self) -> bool {
+        let mix = self.mix();
+        mix.get + mix.scan == 100
     }
 
     /// The distribution that it runs over when `asked` is asked for; `None` where there is nothing to choose.
-    pub(crate) fn distribution(self, asked: Distribution) -> Option<Distribution> {
+    pub fn distribution(self, asked: Distribution) -> Option<Distribution> {
         match self {
             Self::D => Some(Distribution::Latest),
             _ if self.is_insert() => None,
@@ -127,35 +159,28 @@ impl Workload {
     }
 
     /// The longest scan, for the scanning workloads.
-    pub(crate) fn scan_rows_max(self) -> Option<u64> {
-        match self {
-            Self::E10 => Some(10),
-            Self::E100 | Self::S100 => Some(100),
-            Self::E1000 => Some(1000),
-            _ => None,
-        }
+    pub fn scan_rows_max(self) -> Option<u64> {
+        let mix = self.mix();
+        (mix.scan > 0).then_some(mix.rows.1)
     }
 
     /// Draws the next operation.
-    pub(crate) fn next(self, random: &mut Random) -> Operation {
-        let one_in_twenty = |random: &mut Random| random.below(20) == 0;
-        match self {
-            Self::P => Operation::Put,
-            Self::A if random.below(2) == 0 => Operation::Put,
-            Self::B if one_in_twenty(random) => Operation::Put,
-            Self::D if one_in_twenty(random) => Operation::Insert,
-            Self::A | Self::B | Self::C | Self::D => Operation::Get,
-            Self::E10 | Self::E100 | Self::E1000 => {
-                if one_in_twenty(random) {
-                    Operation::Put
-                } else {
-                    Operation::Scan(1 + random.below(self.scan_rows_max().unwrap_or(1)))
-                }
+    pub fn next(self, random: &mut Random) -> Operation {
+        let mix = self.mix();
+        let mut draw = random.below(100);
+        for (share, operation) in [
+            (mix.get, Operation::Get),
+            (mix.put, Operation::Put),
+            (mix.insert, Operation::Insert),
+            (mix.read_modify_write, Operation::ReadModifyWrite),
+        ] {
+            if draw < share {
+                return operation;
             }
-            Self::S100 => Operation::Scan(100),
-            Self::F => Operation::ReadModifyWrite,
-            Self::InsertRandom | Self::InsertSequential => Operation::Insert,
+            draw -= share;
         }
+        let (fewest, most) = mix.rows;
+        Operation::Scan(fewest + random.below(most - fewest + 1))
     }
 }
 
@@ -199,6 +224,20 @@ mod tests {
     fn scans_alone_have_one_length() {
         let mut random = Random::new(1);
         assert!((0..100).all(|_| Workload::S100.next(&mut random) == Operation::Scan(100)));
+    }
+
+    #[test]
+    fn shares_add_up() {
+        for mix in TABLE {
+            assert_eq!(
+                mix.put + mix.get + mix.insert + mix.scan + mix.read_modify_write,
+                100,
+                "{}",
+                mix.name
+            );
+            assert_eq!(mix.scan > 0, mix.rows.1 > 0, "{}", mix.name);
+        }
+        assert!(Workload::C.is_read_only() && Workload::S100.is_read_only() && !Workload::B.is_read_only());
     }
 
     #[test]

@@ -10,18 +10,18 @@ mod permutation;
 mod random;
 mod zipf;
 
-pub(crate) use composite::Composite;
-pub(crate) use latest::Latest;
-pub(crate) use permutation::Permutation;
-pub(crate) use random::Random;
-pub(crate) use zipf::Zipf;
+pub use composite::Composite;
+pub use latest::Latest;
+pub use permutation::Permutation;
+pub use random::Random;
+pub use zipf::Zipf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A key-access distribution, by the paper's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Distribution {
+pub enum Distribution {
     /// Zipf over a random permutation of the key range: hot keys lie scattered
     ZipfSimple,
     /// Zipf over 16384 key prefixes, uniform within a prefix: hot keys lie together
@@ -34,10 +34,10 @@ pub(crate) enum Distribution {
 
 impl Distribution {
     /// All of them, in the order of the paper.
-    pub(crate) const ALL: [Self; 4] = [Self::ZipfSimple, Self::ZipfComposite, Self::Latest, Self::Uniform];
+    pub const ALL: [Self; 4] = [Self::ZipfSimple, Self::ZipfComposite, Self::Latest, Self::Uniform];
 
     /// The name as given on the command line.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::ZipfSimple => "zipf-simple",
             Self::ZipfComposite => "zipf-composite",
@@ -49,7 +49,7 @@ impl Distribution {
 
 /// Chooses record numbers. One per thread; cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) enum Chooser {
+pub enum Chooser {
     /// See [`Distribution::ZipfSimple`].
     ZipfSimple(Zipf, Permutation),
     /// See [`Distribution::ZipfComposite`].
@@ -63,7 +63,7 @@ pub(crate) enum Chooser {
 impl Chooser {
     /// A chooser among `records` (at least one) with skew `theta`; `seed` fixes which records are hot and must
     /// be the same for all threads of a run.
-    pub(crate) fn new(distribution: Distribution, records: u64, theta: f64, seed: u64) -> Self {
+    pub fn new(distribution: Distribution, records: u64, theta: f64, seed: u64) -> Self {
         assert!(records > 0, "a distribution needs a record to choose");
         match distribution {
             Distribution::ZipfSimple => {
@@ -77,7 +77,7 @@ impl Chooser {
 
     /// The next record number. `newest` is the number of records that certainly exist by now: only `Latest`
     /// follows it, the others keep to the records there were when they were made.
-    pub(crate) fn next(&mut self, random: &mut Random, newest: u64) -> u64 {
+    pub fn next(&mut self, random: &mut Random, newest: u64) -> u64 {
         match self {
             Self::ZipfSimple(zipf, permutation) => permutation.apply(zipf.next(random)),
             Self::ZipfComposite(composite) => composite.next(random),

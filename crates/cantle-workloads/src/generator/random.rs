@@ -3,7 +3,7 @@
 /// SplitMix64: one addition and a mixing function per number, a full period of 2^64, and good enough for
 /// choosing keys. Not for secrets.
 #[derive(Debug, Clone)]
-pub(crate) struct Random {
+pub struct Random {
     state: u64,
 }
 
@@ -11,7 +11,7 @@ pub(crate) struct Random {
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The mixing function of SplitMix64: a bijection of 64-bit numbers.
-pub(crate) fn mix(mut x: u64) -> u64 {
+pub fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
@@ -19,33 +19,33 @@ pub(crate) fn mix(mut x: u64) -> u64 {
 
 impl Random {
     /// The sequence of this seed.
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self { state: mix(seed.wrapping_add(STEP)) }
     }
 
     /// The sequence of one thread (or phase, or purpose) of a seed: streams do not follow one another.
-    pub(crate) fn stream(seed: u64, stream: u64) -> Self {
+    pub fn stream(seed: u64, stream: u64) -> Self {
         Self::new(mix(seed) ^ mix(stream.wrapping_mul(STEP).wrapping_add(1)))
     }
 
     /// The next 64 random bits.
-    pub(crate) fn bits(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(STEP);
         mix(self.state)
     }
 
     /// A number in `[0, 1)` with 53 random bits.
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
     /// A number in `0..bound` (`bound` at least 1) by multiplication: the bias is below `bound / 2^64`.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
     /// Fills `bytes` with random bits.
-    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+    pub fn fill(&mut self, bytes: &mut [u8]) {
         for part in bytes.chunks_mut(8) {
             let word = self.bits().to_le_bytes();
             part.copy_from_slice(&word[..part.len()]);

@@ -8,7 +8,7 @@ const PREFIXES: u64 = 1 << 14;
 /// Record number = prefix × n / 16384 + a uniform remainder; the ranks of prefixes are permuted by the seed,
 /// so that hot prefixes lie scattered but what is hot within one lies together.
 #[derive(Debug, Clone)]
-pub(crate) struct Composite {
+pub struct Composite {
     records: u64,
     ranks: Zipf,
     prefixes: Permutation,
@@ -16,8 +16,13 @@ pub(crate) struct Composite {
 
 impl Composite {
     /// Over `records` records.
-    pub(crate) fn new(records: u64, theta: f64, seed: u64) -> Self {
+    pub fn new(records: u64, theta: f64, seed: u64) -> Self {
         Self { records, ranks: Zipf::new(PREFIXES, theta), prefixes: Permutation::new(PREFIXES, seed) }
+    }
+
+    /// The frequency of the most popular record: that of the most popular prefix, shared by its records.
+    pub fn hottest(&self) -> f64 {
+        self.ranks.hottest() * PREFIXES as f64 / self.records.max(PREFIXES) as f64
     }
 
     /// Where the records of `prefix` begin. With fewer records than prefixes some prefixes are empty.
@@ -26,7 +31,7 @@ impl Composite {
     }
 
     /// The next record number.
-    pub(crate) fn next(&self, random: &mut Random) -> u64 {
+    pub fn next(&self, random: &mut Random) -> u64 {
         let prefix = self.prefixes.apply(self.ranks.next(random));
         let (start, end) = (self.start(prefix), self.start(prefix + 1));
         // An empty prefix falls on the record that follows it.

@@ -9,7 +9,7 @@ const ROUNDS: usize = 4;
 /// A Feistel network over the smallest even number of bits that hold `n`, walked until it lands below `n`:
 /// the domain is less than four times `n`, so that is under four steps on average.
 #[derive(Debug, Clone)]
-pub(crate) struct Permutation {
+pub struct Permutation {
     n: u64,
     half_bits: u32,
     keys: [u64; ROUNDS],
@@ -17,7 +17,7 @@ pub(crate) struct Permutation {
 
 impl Permutation {
     /// The bijection of `0..n` (`n` from 1 to 2^62) that `seed` names.
-    pub(crate) fn new(n: u64, seed: u64) -> Self {
+    pub fn new(n: u64, seed: u64) -> Self {
         assert!((1..=1 << 62).contains(&n), "a permutation of {n} numbers");
         let bits = (u64::BITS - (n - 1).leading_zeros()).max(2);
         let mut keys = [0; ROUNDS];
@@ -28,7 +28,7 @@ impl Permutation {
     }
 
     /// Where `index` (below `n`) goes.
-    pub(crate) fn apply(&self, index: u64) -> u64 {
+    pub fn apply(&self, index: u64) -> u64 {
         assert!(index < self.n, "{index} of a permutation of {}", self.n);
         let mut value = index;
         // Cycle walking: the orbit of `index` returns below `n` at the latest at `index` itself.

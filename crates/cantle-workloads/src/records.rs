@@ -1,23 +1,23 @@
 //! The records: 14-byte keys and 800-byte values, as in EvenDB §5.3.1.
 
-use crate::measure::generator::Random;
+use crate::generator::Random;
 
 /// Bytes of a key: what YCSB makes of a 32-bit number, a 4-byte prefix and ten decimal digits.
-pub(crate) const KEY_BYTES: usize = 14;
+pub const KEY_BYTES: usize = 14;
 
 /// Bytes of a value.
-pub(crate) const VALUE_BYTES: usize = 800;
+pub const VALUE_BYTES: usize = 800;
 
 /// Bytes of a record that count as the user's.
-pub(crate) const RECORD_BYTES: u64 = (KEY_BYTES + VALUE_BYTES) as u64;
+pub const RECORD_BYTES: u64 = (KEY_BYTES + VALUE_BYTES) as u64;
 
 /// The largest number of records whose numbers have ten digits.
-pub(crate) const RECORDS_MAX: u64 = 10_000_000_000;
+pub const RECORDS_MAX: u64 = 10_000_000_000;
 
 const PREFIX: &[u8; 4] = b"user";
 
 /// The key of a record; keys sort as their numbers do.
-pub(crate) fn key(record: u64) -> [u8; KEY_BYTES] {
+pub fn key(record: u64) -> [u8; KEY_BYTES] {
     let mut key = [b'0'; KEY_BYTES];
     key[..4].copy_from_slice(PREFIX);
     let (mut rest, mut at) = (record, KEY_BYTES);
@@ -34,20 +34,20 @@ pub(crate) fn key(record: u64) -> [u8; KEY_BYTES] {
 const POOL_BYTES: usize = 1 << 20;
 
 /// Makes values that do not compress, for the price of one copy, and recognises them.
-pub(crate) struct Values {
+pub struct Values {
     pool: Vec<u8>,
 }
 
 impl Values {
     /// Values of a seed.
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         let mut pool = vec![0; POOL_BYTES];
         Random::stream(seed, u64::MAX).fill(&mut pool);
         Self { pool }
     }
 
     /// Writes the next value of `record` into `value`: its key, which readers check, then random bytes.
-    pub(crate) fn fill(&self, value: &mut [u8; VALUE_BYTES], record: u64, random: &mut Random) {
+    pub fn fill(&self, value: &mut [u8; VALUE_BYTES], record: u64, random: &mut Random) {
         let rest = VALUE_BYTES - KEY_BYTES;
         let start = random.below((POOL_BYTES - rest) as u64) as usize;
         value[..KEY_BYTES].copy_from_slice(&key(record));
@@ -56,7 +56,7 @@ impl Values {
 }
 
 /// Whether `value` was written for `key`.
-pub(crate) fn belongs(key: &[u8], value: &[u8]) -> bool {
+pub fn belongs(key: &[u8], value: &[u8]) -> bool {
     value.len() == VALUE_BYTES && value.starts_with(key) && key.len() == KEY_BYTES
 }
 

@@ -1,0 +1,292 @@
+//! The command line.
+
+use crate::engine::{self, Durability, Spec};
+use crate::failure::{Result, on};
+use crate::job::Step;
+use crate::measure::group;
+use crate::record::{Plan, Run};
+use crate::runner::{self, Results, Runner};
+use crate::size::{parse_duration, parse_size};
+use crate::suite::{self, Cell, Parameters, Suite};
+use crate::{report, smoke, trace, worker};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Measures Cantle beside other stores, on the same work in the same run
+#[derive(Debug, clap::Parser)]
+#[command(
+    version,
+    after_help = "Examples, from the repository's root:
+  cargo run --release --manifest-path bench/Cargo.toml -- smoke
+  cargo run --release --manifest-path bench/Cargo.toml --features rocksdb -- run --suite evendb --scale 1/64 \\
+      --memory 1GiB --engines cantle,rocksdb,btree --only figure-6d,figure-7
+  cargo run --release --manifest-path bench/Cargo.toml -- report bench/results/evendb"
+)]
+pub struct Command {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Run a suite, or go on with one that was interrupted, and write its report
+    Run(RunArgs),
+    /// Run a recorded trace
+    Replay {
+        /// The trace, as `cantle bench --record` and `trace` write it
+        file: PathBuf,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Write the report of a run anew
+    Report {
+        /// The run's directory
+        dir: PathBuf,
+        /// Where to write it [default: report.html in the run's directory]
+        #[arg(long)]
+        html: Option<PathBuf>,
+    },
+    /// Write a generated trace as text
+    Trace(trace::Args),
+    /// What can be measured
+    Engines,
+    /// What a suite consists of
+    Figures {
+        /// The suite
+        #[arg(default_value = "evendb")]
+        suite: String,
+    },
+    /// Every workload and adapter of Cantle at a tiny size, checked
+    Smoke,
+    /// A child of a run
+    #[command(hide = true)]
+    Worker,
+}
+
+#[derive(Debug, clap::Args)]
+struct RunArgs {
+    /// The suite
+    #[arg(long, default_value = "evendb")]
+    suite: String,
+
+    /// The share of the paper's data, memory and operations, as in 1/64; records and chunks keep their size
+    #[arg(long, default_value = "1/64", value_parser = parse_scale)]
+    scale: f64,
+
+    /// Only figures whose names begin so, separated by commas; `figures` lists them
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// Sizes of data sets in the paper's GB, before scaling, instead of those that each experiment has
+    #[arg(long, value_delimiter = ',')]
+    sizes: Vec<u64>,
+
+    /// Of these only cells whose names have one of these in them, as in zipf-composite or E100/
+    #[arg(long, value_delimiter = ',')]
+    cells: Vec<String>,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// Engines, in the order of their turns; `rocksdb` is both of its configurations
+    #[arg(long, value_delimiter = ',', default_value = "cantle")]
+    engines: Vec<String>,
+
+    /// The memory limit of each engine, page cache included [default: the paper's 16 GiB, scaled]
+    #[arg(long, value_parser = parse_size)]
+    memory: Option<u64>,
+
+    /// Memory that engines are told to use, as a share of the limit: the paper's 12 of 16 GB
+    #[arg(long, default_value_t = 0.75, value_parser = parse_share)]
+    budget: f64,
+
+    /// What an acknowledged write survives
+    #[arg(long, value_enum, default_value_t = Durability::Process)]
+    durability: Durability,
+
+    /// Threads that run operations, where an experiment is not about their number [default: as many as cores]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=256))]
+    threads: Option<u64>,
+
+    /// Threads of each engine beside them [default: Cantle's, half the cores, at least 1 and at most 4]
+    #[arg(long)]
+    background_threads: Option<usize>,
+
+    /// Turns of each engine at each cell
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
+    rounds: u64,
+
+    /// The longest time of a measured step
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    step: Duration,
+
+    /// Of keys, values and order
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Where results and report go [default: bench/results/SUITE]
+    #[arg(long)]
+    out: Option<PathBuf>,
+
+    /// Where stores are while they are measured: on the device that is to be measured [default: in --out]
+    #[arg(long)]
+    work: Option<PathBuf>,
+}
+
+/// Memory of the paper's container.
+const PAPER_MEMORY_BYTES: f64 = 16.0 * (1u64 << 30) as f64;
+
+/// Does what was asked; whether everything succeeded.
+pub fn run(command: Command) -> Result<bool> {
+    match command.action {
+        Action::Worker => worker::run().map(|()| true),
+        Action::Smoke => smoke::run(),
+        Action::Trace(args) => trace::run(&args).map(|()| true),
+        Action::Engines => {
+            engine::list().iter().for_each(|line| println!("{line}"));
+            Ok(true)
+        }
+        Action::Figures { suite } => {
+            for figure in suite::build(&suite, &Parameters::default(), &[])?.figures {
+                println!("{:14}{}", figure.id, figure.title);
+            }
+            Ok(true)
+        }
+        Action::Report { dir, html } => {
+            let (run, trials) = runner::read_results(&dir)?;
+            let suite = suite_of(&run.plan)?;
+            let path = html.unwrap_or_else(|| dir.join("report.html"));
+            write_report(&path, &run, &suite, &trials)?;
+            Ok(true)
+        }
+        Action::Run(args) => {
+            let mut plan = plan(&args.suite, args.scale, &args.common)?;
+            plan.only = args.only.clone();
+            plan.sizes = args.sizes.clone();
+            plan.cells = args.cells.clone();
+            let suite = suite_of(&plan)?;
+            measure(plan, &suite, &args.common)
+        }
+        Action::Replay { file, common } => {
+            let file = file.canonicalize().map_err(on("find", &file))?;
+            let mut plan = plan("replay", 1.0, &common)?;
+            plan.only = vec![file.display().to_string()];
+            let suite = replay(&plan);
+            measure(plan, &suite, &common)
+        }
+    }
+}
+
+fn parameters(plan: &Plan) -> Parameters {
+    Parameters { scale: plan.scale, sizes: plan.sizes.clone(), threads: plan.threads }
+}
+
+/// The suite that a run had.
+fn suite_of(plan: &Plan) -> Result<Suite> {
+    if plan.suite == "replay" {
+        return Ok(replay(plan));
+    }
+    let mut suite = suite::build(&plan.suite, &parameters(plan), &plan.only)?;
+    let is_wanted =
+        |cell: &Cell| plan.cells.is_empty() || plan.cells.iter().any(|part| cell.id.contains(part));
+    suite.cells.retain(is_wanted);
+    Ok(suite)
+}
+
+/// A suite of one trace.
+fn replay(plan: &Plan) -> Suite {
+    let file = PathBuf::from(plan.only.first().cloned().unwrap_or_default());
+    let id = format!("replay/{}", file.file_name().unwrap_or_default().to_string_lossy());
+    let steps = vec![Step::Replay { name: "run".into(), file }];
+    let threads = plan.threads;
+    let cell = Cell { id, records: 0, steps, threads, durability: None, engines: None, reopen: false };
+    suite::of_one(cell)
+}
+
+fn plan(suite: &str, scale: f64, common: &Common) -> Result<Plan> {
+    let mut engines: Vec<Spec> = Vec::new();
+    for text in &common.engines {
+        engines.extend(Spec::parse(text)?);
+    }
+    engines.iter().try_for_each(engine::check)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let memory_bytes = common.memory.unwrap_or((PAPER_MEMORY_BYTES * scale) as u64);
+    Ok(Plan {
+        suite: suite.into(),
+        only: Vec::new(),
+        cells: Vec::new(),
+        sizes: Vec::new(),
+        engines,
+        scale,
+        memory_bytes,
+        budget_bytes: (memory_bytes as f64 * common.budget) as u64,
+        durability: common.durability,
+        threads: common.threads.unwrap_or(cores as u64),
+        background_threads: common.background_threads.unwrap_or((cores / 2).clamp(1, 4)),
+        rounds: common.rounds,
+        seconds_max: common.step.as_secs_f64(),
+        seed: common.seed,
+    })
+}
+
+fn measure(plan: Plan, suite: &Suite, common: &Common) -> Result<bool> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(&plan.suite);
+    let out = common.out.clone().unwrap_or(root);
+    std::fs::create_dir_all(&out).map_err(on("create", &out))?;
+    let work = common.work.clone().unwrap_or_else(|| out.clone()).join("cantle-lab-stores");
+    let memory_limit_missing = group::probe().err().map(|failure| failure.0);
+    if let Some(why) = &memory_limit_missing {
+        eprintln!("no limit of memory is in force: {why}");
+    }
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let run = Run {
+        command: command.join(" "),
+        revision: runner::revision(),
+        machine: runner::describe(&work),
+        memory_limit_missing,
+        plan,
+    };
+    let results = Results::open(&out, &run)?;
+    let failures = Runner::new(&run.plan, suite, work, results, false).run()?;
+    let (run, trials) = runner::read_results(&out)?;
+    write_report(&out.join("report.html"), &run, suite, &trials)?;
+    report::print(&run, suite, &trials);
+    Ok(failures == 0)
+}
+
+fn write_report(path: &Path, run: &Run, suite: &Suite, trials: &[crate::record::Trial]) -> Result {
+    std::fs::write(path, report::html(run, suite, trials)).map_err(on("write", path))?;
+    eprintln!("the report is {}", path.display());
+    Ok(())
+}
+
+fn parse_scale(text: &str) -> std::result::Result<f64, String> {
+    let wrong = || format!("{text:?} is no scale: give a share of the paper's size, as in 1/64");
+    let (above, below) = text.split_once('/').unwrap_or((text, "1"));
+    let share = above.parse::<f64>().map_err(|_| wrong())? / below.parse::<f64>().map_err(|_| wrong())?;
+    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err(wrong()) }
+}
+
+fn parse_share(text: &str) -> std::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err(format!("{text:?} is no share: give a number above 0 and at most 1")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_are_read_as_shares() {
+        assert_eq!(parse_scale("1/64"), Ok(1.0 / 64.0));
+        assert_eq!(parse_scale("0.5"), Ok(0.5));
+        for text in ["", "2", "1/0", "0", "-1/2", "x/y", "1/2/3"] {
+            assert!(parse_scale(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Cantle.
+
+use super::{Durability, Engine, Figures, Opened, Settings, Spec};
+use crate::failure::{Failure, Result};
+use cantle::{Db, KeyspaceOptions, MunkPolicy, Options};
+use std::collections::BTreeMap;
+
+struct Cantle(Db);
+
+/// With its defaults, refined by what the spec says.
+pub fn open(spec: &Spec, settings: &Settings) -> Result<Opened> {
+    open_over(KeyspaceOptions::new(), "defaults", spec, settings)
+}
+
+/// With the settings of the published EvenDB, refined by what the spec says.
+pub fn open_published(spec: &Spec, settings: &Settings) -> Result<Opened> {
+    open_over(KeyspaceOptions::as_published(), "KeyspaceOptions::as_published()", spec, settings)
+}
+
+fn open_over(base: KeyspaceOptions, about: &str, spec: &Spec, settings: &Settings) -> Result<Opened> {
+    let mut keyspace = base;
+    for (name, value) in &spec.settings {
+        keyspace = refine(keyspace, name, value)?;
+    }
+    let durability = match settings.durability {
+        Durability::Process => cantle::Durability::Process,
+        Durability::Sync => cantle::Durability::Sync,
+    };
+    let options = Options::new()
+        .memory_budget(settings.budget_bytes)
+        .durability(durability)
+        .background_threads(settings.background_threads)
+        .default_keyspace(keyspace);
+    let mut configuration = format!("{about}; memory_budget {}", settings.budget_bytes);
+    spec.settings.iter().for_each(|(name, value)| configuration += &format!("; {name} {value}"));
+    Ok(Opened {
+        engine: Box::new(Cantle(options.open(&settings.dir)?)),
+        configuration,
+        caveats: Vec::new(),
+        version: format!("Cantle {}", super::locked_version("cantle")),
+    })
+}
+
+/// One setting of the keyspace, by the name of its method.
+fn refine(keyspace: KeyspaceOptions, name: &str, value: &str) -> Result<KeyspaceOptions> {
+    let wrong = || Failure(format!("{name}={value} is no setting of Cantle"));
+    let on = || match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(wrong()),
+    };
+    let bytes = || crate::size::parse_size(value).map_err(Failure);
+    Ok(match name {
+        "layout" if value == "chunk" => keyspace.layout(cantle::Layout::Chunk),
+        "munks" => keyspace.munks(on()?),
+        "munk_policy" if value == "recency" => keyspace.munk_policy(MunkPolicy::Recency),
+        "munk_policy" if value == "frequency" => keyspace.munk_policy(MunkPolicy::Frequency),
+        "row_cache" => keyspace.row_cache(on()?),
+        "log_index" => keyspace.log_index(on()?),
+        "log_bytes" => keyspace.log_bytes(bytes()?),
+        "munk_log_bytes" => keyspace.munk_log_bytes(bytes()?),
+        "munk_rebalance_bytes" => keyspace.munk_rebalance_bytes(bytes()?),
+        "chunk_bytes" => keyspace.chunk_bytes(bytes()?),
+        "filter_partitions" => keyspace.filter_partitions(value.parse()?),
+        "space_amplification" => keyspace.space_amplification(value.parse()?),
+        _ => return Err(wrong()),
+    })
+}
+
+impl Engine for Cantle {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result {
+        Ok(self.0.put(key, value)?)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result {
+        Ok(self.0.delete(key)?)
+    }
+
+    fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(self.0.get_with(key, read)?.is_some())
+    }
+
+    fn scan(&self, from: &[u8], to: Option<&[u8]>, rows: u64, read: &mut dyn FnMut(&[u8], &[u8])) -> Result {
+        let range = match to {
+            Some(to) => self.0.range(from..to),
+            None => self.0.range(from..),
+        };
+        for pair in range.take(usize::try_from(rows)?) {
+            let (key, value) = pair?;
+            read(&key, &value);
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result {
+        Ok(self.0.sync()?)
+    }
+
+    fn figures(&self) -> Figures {
+        let stats = serde_json::to_value(self.0.stats()).unwrap_or_default();
+        let mut figures = BTreeMap::new();
+        flatten("", &stats, &mut figures);
+        figures
+    }
+
+    fn close(self: Box<Self>) -> Result {
+        Ok(self.0.close()?)
+    }
+}
+
+/// Numbers by their path: `gets_served.munk`. The one keyspace that the lab uses is left out of the path.
+fn flatten(path: &str, value: &serde_json::Value, into: &mut Figures) {
+    let join = |name: &str| if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
+    match value {
+        serde_json::Value::Number(number) => {
+            into.insert(path.to_string(), number.as_f64().unwrap_or(0.0));
+        }
+        serde_json::Value::Object(members) => {
+            members.iter().for_each(|(name, value)| flatten(&join(name), value, into));
+        }
+        serde_json::Value::Array(values) if path == "keyspaces" => {
+            values.iter().for_each(|value| flatten("", value, into));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,141 @@
+//! RocksDB, as it comes and tuned for the memory it is given.
+
+use super::{Durability, Engine, Figures, Opened, Pair, Settings, Spec};
+use crate::failure::{Failure, Result};
+use rocksdb::{
+    BlockBasedOptions, Cache, DB, DBCompactionStyle, DBCompressionType, Options, ReadOptions, WriteBatch,
+    WriteOptions,
+};
+
+struct RocksDb {
+    db: DB,
+    write_options: WriteOptions,
+}
+
+/// Defaults, without compression.
+pub fn open_default(_: &Spec, settings: &Settings) -> Result<Opened> {
+    open(options(), "defaults; compression none".into(), settings)
+}
+
+/// Bits of the Bloom filter per key.
+const BLOOM_BITS: f64 = 10.0;
+
+/// RocksDB counts flushes among the jobs and wants a thread for them beside the one that compacts.
+const JOBS_MIN: usize = 2;
+
+/// Filters, caches and buffers that follow the budget, background jobs as for Cantle.
+pub fn open_tuned(spec: &Spec, settings: &Settings) -> Result<Opened> {
+    let budget = settings.budget_bytes;
+    // Two memtables of an eighth each, or of the default's 64 MB: smaller ones are compacted more often. A third for
+    // moments, so that writers need not wait for a flush. Half for blocks, somewhat more than the third of the memory that
+    // RocksDB's guide has; it takes the rest for filters, indexes and what the allocator leaves empty. With all of the rest
+    // for blocks, it was killed for reaching a limit of four thirds of the budget.
+    let write_buffer = (budget / 8).clamp(1 << 20, 64 << 20);
+    let cache_bytes = (budget / 2).max(1 << 20);
+    let jobs = settings.background_threads.max(JOBS_MIN);
+
+    let mut table = BlockBasedOptions::default();
+    table.set_bloom_filter(BLOOM_BITS, false);
+    table.set_block_cache(&Cache::new_hyper_clock_cache(usize::try_from(cache_bytes)?, 0));
+    let mut options = options();
+    options.set_block_based_table_factory(&table);
+    options.set_write_buffer_size(usize::try_from(write_buffer)?);
+    options.set_max_write_buffer_number(3);
+    options.set_max_background_jobs(i32::try_from(jobs)?);
+    options.set_bytes_per_sync(1 << 20);
+    let mut configuration = format!(
+        "Bloom filters of {BLOOM_BITS} bits; block cache {cache_bytes} (hyper clock); write_buffer_size \
+         {write_buffer}, max_write_buffer_number 3; max_background_jobs {jobs}; bytes_per_sync 1 MiB; compression none"
+    );
+    for (name, value) in &spec.settings {
+        match (name.as_str(), value.as_str()) {
+            ("level_multiplier", times) => options.set_max_bytes_for_level_multiplier(times.parse()?),
+            ("compaction", "universal") => options.set_compaction_style(DBCompactionStyle::Universal),
+            _ => return Err(Failure(format!("{name}={value} is no setting of RocksDB here"))),
+        }
+        configuration += &format!("; {name} {value}");
+    }
+    open(options, configuration, settings)
+}
+
+fn options() -> Options {
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_compression_type(DBCompressionType::None);
+    options
+}
+
+fn open(options: Options, configuration: String, settings: &Settings) -> Result<Opened> {
+    let db = DB::open(&options, &settings.dir)?;
+    let mut write_options = WriteOptions::default();
+    write_options.set_sync(settings.durability == Durability::Sync);
+    let version = super::locked_version("librocksdb-sys");
+    Ok(Opened {
+        engine: Box::new(RocksDb { db, write_options }),
+        configuration,
+        caveats: Vec::new(),
+        version: format!(
+            "RocksDB {} (crate rocksdb {})",
+            version.split_once('+').map_or(version.as_str(), |(_, version)| version),
+            super::locked_version("rocksdb")
+        ),
+    })
+}
+
+impl Engine for RocksDb {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result {
+        Ok(self.db.put_opt(key, value, &self.write_options)?)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result {
+        Ok(self.db.delete_opt(key, &self.write_options)?)
+    }
+
+    fn put_all(&self, pairs: &[Pair]) -> Result {
+        let mut batch = WriteBatch::default();
+        pairs.iter().for_each(|(key, value)| batch.put(key, value));
+        Ok(self.db.write_opt(batch, &self.write_options)?)
+    }
+
+    fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        // Pinned: the value is not copied where the block cache has it.
+        Ok(self.db.get_pinned(key)?.map(|value| read(&value)).is_some())
+    }
+
+    fn scan(&self, from: &[u8], to: Option<&[u8]>, rows: u64, read: &mut dyn FnMut(&[u8], &[u8])) -> Result {
+        let mut options = ReadOptions::default();
+        if let Some(to) = to {
+            options.set_iterate_upper_bound(to);
+        }
+        let mut iterator = self.db.raw_iterator_opt(options);
+        iterator.seek(from);
+        for _ in 0..rows {
+            let Some((key, value)) = iterator.item() else { break };
+            read(key, value);
+            iterator.next();
+        }
+        Ok(iterator.status()?)
+    }
+
+    fn sync(&self) -> Result {
+        Ok(self.db.flush_wal(true)?)
+    }
+
+    fn figures(&self) -> Figures {
+        let names = [
+            "rocksdb.estimate-pending-compaction-bytes",
+            "rocksdb.cur-size-all-mem-tables",
+            "rocksdb.estimate-table-readers-mem",
+            "rocksdb.block-cache-usage",
+            "rocksdb.total-sst-files-size",
+            "rocksdb.is-write-stopped",
+        ];
+        let value = |name: &&str| self.db.property_int_value(*name).ok().flatten();
+        names.iter().filter_map(|name| Some((name.to_string(), value(name)? as f64))).collect()
+    }
+
+    fn close(self: Box<Self>) -> Result {
+        self.db.cancel_all_background_work(true);
+        Ok(())
+    }
+}

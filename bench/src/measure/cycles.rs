@@ -1,0 +1,25 @@
+//! Processor cycles over all threads of the process (Tucana's measure), where the machine has such a counter.
+
+use perf_event::events::Hardware;
+use perf_event::{Builder, Counter};
+
+/// Cycles since it was made, of the thread that made it and of all that were started afterwards.
+pub struct Cycles(Option<Counter>);
+
+impl Cycles {
+    /// To be made before the store's threads are. The text says why there is none.
+    pub fn start() -> (Self, Option<String>) {
+        let counter =
+            Builder::new(Hardware::CPU_CYCLES).observe_self().inherit(true).include_kernel().build();
+        let counter = counter.and_then(|mut counter| counter.enable().map(|()| counter));
+        match counter {
+            Ok(counter) => (Self(Some(counter)), None),
+            Err(error) => (Self(None), Some(format!("cycles are not counted on this machine: {error}"))),
+        }
+    }
+
+    /// The number by now.
+    pub fn now(&mut self) -> Option<u64> {
+        self.0.as_mut()?.read().ok()
+    }
+}

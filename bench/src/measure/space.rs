@@ -1,0 +1,140 @@
+//! How much of the disk a store occupies, now and over time.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Bytes that the file system has allocated to the files below `dir`. A file that vanishes meanwhile counts nothing.
+pub fn allocated_bytes(dir: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    let mut folders = vec![dir.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => folders.push(entry.path()),
+                Ok(metadata) => bytes += metadata.blocks() * 512,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+/// Space at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Seconds since the start.
+    pub at_s: f64,
+    /// Bytes on disk.
+    pub disk_bytes: u64,
+    /// Bytes of keys and values that exist.
+    pub live_bytes: u64,
+}
+
+/// Space over time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Space {
+    /// In the order of time.
+    pub samples: Vec<Sample>,
+}
+
+/// How often it is looked at; in long runs less often, so that there are at most [`SAMPLES_MAX`].
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Samples that are kept.
+const SAMPLES_MAX: usize = 300;
+
+/// Looks at it while a workload runs.
+pub struct Sampler {
+    start: Instant,
+    next: Instant,
+    interval: Duration,
+    space: Space,
+}
+
+impl Sampler {
+    /// The first sample is due at once.
+    pub fn new(start: Instant) -> Self {
+        Self { start, next: start, interval: INTERVAL, space: Space::default() }
+    }
+
+    /// Takes a sample if one is due. A listing that fails while files come and go is repeated at the next call.
+    pub fn look(&mut self, dir: &Path, live_bytes: u64) {
+        if Instant::now() >= self.next {
+            self.sample(dir, live_bytes);
+        }
+    }
+
+    fn sample(&mut self, dir: &Path, live_bytes: u64) {
+        let Ok(disk_bytes) = allocated_bytes(dir) else { return };
+        let now = Instant::now();
+        let at_s = (now - self.start).as_secs_f64();
+        self.space.samples.push(Sample { at_s, disk_bytes, live_bytes });
+        if self.space.samples.len() >= SAMPLES_MAX {
+            let mut number = 0;
+            self.space.samples.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+            self.interval *= 2;
+        }
+        self.next = now + self.interval;
+    }
+
+    /// Takes a last sample.
+    pub fn finish(mut self, dir: &Path, live_bytes: u64) -> Space {
+        self.sample(dir, live_bytes);
+        self.space
+    }
+}
+
+impl Space {
+    fn ratios(&self) -> impl Iterator<Item = f64> {
+        let live = self.samples.iter().filter(|sample| sample.live_bytes > 0);
+        live.map(|sample| sample.disk_bytes as f64 / sample.live_bytes as f64)
+    }
+
+    /// Bytes on disk per live byte, at most.
+    pub fn amplification_max(&self) -> f64 {
+        self.ratios().fold(0.0, f64::max)
+    }
+
+    /// The mean over time.
+    pub fn amplification_mean(&self) -> f64 {
+        let (sum, count) = self.ratios().fold((0.0, 0), |(sum, count), ratio| (sum + ratio, count + 1));
+        if count == 0 { 0.0 } else { sum / f64::from(count) }
+    }
+
+    /// At the end.
+    pub fn amplification_end(&self) -> f64 {
+        self.ratios().last().unwrap_or(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_runs_keep_few_samples() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, vec![1; 100_000]).unwrap();
+        // Only then are its blocks allocated everywhere.
+        fs::File::open(&path).unwrap().sync_all().unwrap();
+        let mut sampler = Sampler::new(Instant::now());
+        for _ in 0..1_000 {
+            sampler.sample(dir.path(), 50_000);
+        }
+        let space = sampler.finish(dir.path(), 0);
+        assert!((100..=SAMPLES_MAX).contains(&space.samples.len()), "{}", space.samples.len());
+        assert!(space.samples.windows(2).all(|pair| pair[0].at_s <= pair[1].at_s));
+        let (mean, max) = (space.amplification_mean(), space.amplification_max());
+        assert!((mean - max).abs() < 1e-9 && space.amplification_end() > 1.9, "{mean} {max}");
+    }
+}

@@ -1,0 +1,141 @@
+//! What a run leaves behind: `run.json`, and in `results.jsonl` one line per trial.
+
+use crate::engine::{Durability, Spec};
+use crate::measure::latency::Percentiles;
+use crate::measure::process::{Counters, DeviceCounters};
+use crate::measure::space::Space;
+use crate::measure::timeline::Timeline;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The circumstances of a run; a run is resumed only under the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// What is asked for.
+    pub plan: Plan,
+    /// The command line, as last given.
+    pub command: String,
+    /// The project's revision, with `+` if there were changes.
+    pub revision: String,
+    /// The machine.
+    pub machine: BTreeMap<String, String>,
+    /// Whether the limit of memory was in force; if not, why.
+    pub memory_limit_missing: Option<String>,
+}
+
+/// What decides the figures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The suite's name.
+    pub suite: String,
+    /// The figures that were picked, or the trace that is replayed.
+    pub only: Vec<String>,
+    /// Parts of names of the cells that were picked.
+    pub cells: Vec<String>,
+    /// Sizes of data sets, if not the paper's.
+    pub sizes: Vec<u64>,
+    /// Engines, in the order of their turns.
+    pub engines: Vec<Spec>,
+    /// The share of the paper's data, memory and operations.
+    pub scale: f64,
+    /// The memory limit.
+    pub memory_bytes: u64,
+    /// Memory that stores are told to use.
+    pub budget_bytes: u64,
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// Threads that run operations.
+    pub threads: u64,
+    /// Threads of the stores.
+    pub background_threads: usize,
+    /// Turns of each engine.
+    pub rounds: u64,
+    /// The longest time of a measured step.
+    pub seconds_max: f64,
+    /// Of everything random.
+    pub seed: u64,
+}
+
+/// One line of `results.jsonl`: one engine's turn at one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The cell's name.
+    pub cell: String,
+    /// The engine.
+    pub engine: Spec,
+    /// The round, from 0.
+    pub round: u64,
+    /// Seconds since 1970 when it ended.
+    pub ended_at: u64,
+    /// What was measured, or why nothing was.
+    pub outcome: Result<Outcome, String>,
+}
+
+/// What a child process measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The engine's version.
+    pub version: String,
+    /// Its configuration.
+    pub configuration: String,
+    /// Where it does not do what the others do.
+    pub caveats: Vec<String>,
+    /// What could not be measured, and why.
+    pub notes: Vec<String>,
+    /// Opening the store.
+    pub open_ms: f64,
+    /// Closing it.
+    pub close_ms: f64,
+    /// The most memory of the control group, page cache included.
+    pub group_peak_bytes: Option<u64>,
+    /// What the control group read from and wrote to devices, from the opening to the end.
+    pub group_device_bytes: Option<(u64, u64)>,
+    /// What was measured of each step, by its name.
+    pub steps: BTreeMap<String, Measured>,
+}
+
+/// What was measured of one step.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Operations that finished.
+    pub operations: u64,
+    /// From the first to the last.
+    pub seconds: f64,
+    /// By kind of operation.
+    pub latency: BTreeMap<String, Percentiles>,
+    /// Over time.
+    pub timeline: Timeline,
+    /// What the kernel counted of the process, the final sync included.
+    pub counters: Counters,
+    /// What the device did, for whomever.
+    pub device: Option<DeviceCounters>,
+    /// Processor cycles.
+    pub cycles: Option<u64>,
+    /// Bytes of keys and values written.
+    pub user_bytes_written: u64,
+    /// Bytes of keys and values that gets and scans returned.
+    pub user_bytes_read: u64,
+    /// Gets and gets within read-modify-writes.
+    pub gets: u64,
+    /// Rows that scans returned.
+    pub rows: u64,
+    /// Reads that found nothing where something is: each is an error of the store or of its adapter.
+    pub missing: u64,
+    /// Values of another key, rows out of order: likewise.
+    pub wrong: u64,
+    /// Peak resident memory.
+    pub peak_resident_bytes: Option<u64>,
+    /// Bytes on disk over time.
+    pub space: Space,
+    /// The sync at the end.
+    pub sync_s: f64,
+    /// What the store counted of itself meanwhile: differences, of gauges as of counters.
+    pub figures: BTreeMap<String, f64>,
+}
+
+impl Measured {
+    /// Operations per second.
+    pub fn throughput(&self) -> f64 {
+        if self.seconds > 0.0 { self.operations as f64 / self.seconds } else { 0.0 }
+    }
+}

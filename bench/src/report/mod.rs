@@ -1,0 +1,29 @@
+//! What a run says: a page of HTML for people, and its chief table for the terminal.
+//!
+//! The page is one file without scripts or anything from elsewhere: tables, and plots as inline SVG. Losses come first.
+
+mod compare;
+mod figure;
+mod page;
+mod svg;
+mod tables;
+
+#[cfg(test)]
+mod tests;
+
+use crate::record::{Run, Trial};
+use crate::suite::Suite;
+use compare::Results;
+
+/// The page.
+pub fn html(run: &Run, suite: &Suite, trials: &[Trial]) -> String {
+    page::render(run, suite, &Results::new(run, trials))
+}
+
+/// The comparison of every cell, for the terminal.
+pub fn print(run: &Run, suite: &Suite, trials: &[Trial]) {
+    let results = Results::new(run, trials);
+    for line in tables::lines(&compare::comparisons(run, suite, &results)) {
+        println!("{line}");
+    }
+}

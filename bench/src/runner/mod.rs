@@ -1,0 +1,242 @@
+//! Runs a suite: for each data set, load it once per engine; for each cell of it, rounds in which every engine has its
+//! turn, A B A B, each on a fresh copy, with cold caches, in a process and a control group of its own.
+
+mod child;
+mod copy;
+mod machine;
+mod results;
+
+pub use machine::{describe, revision};
+pub use results::{Results, read as read_results};
+
+use crate::engine::{Durability, Settings, Spec};
+use crate::failure::{Failure, Result, on};
+use crate::job::{Job, Step};
+use crate::measure::group;
+use crate::record::{Outcome, Plan, Trial};
+use crate::suite::{Cell, Suite};
+use cantle_workloads::generator::Distribution;
+use cantle_workloads::records::RECORD_BYTES;
+use cantle_workloads::workload::Workload;
+use child::{Child, Ended};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// The step that is measured after a store was killed and opened again.
+pub const FIRST_GETS: &str = "first-gets";
+
+/// Gets of that step: in a large store each is the first of its chunk.
+const FIRST_GETS_COUNT: u64 = 100;
+
+/// What a record costs a map in memory: itself, two allocations, its share of a node.
+const MAP_BYTES_PER_RECORD: u64 = RECORD_BYTES + 90;
+
+/// What a turn that no engine of its kind can take is recorded as; that is no failure.
+pub const LEFT_OUT: &str = "left out";
+
+/// The longest that any child may take, loading included.
+const CHILD_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
+
+/// A run under way.
+pub struct Runner<'a> {
+    plan: &'a Plan,
+    suite: &'a Suite,
+    /// Where stores are.
+    work: PathBuf,
+    results: Results,
+    limit: bool,
+    bar: ProgressBar,
+    /// Whether nobody wants figures: then nobody waits for cold caches, either.
+    is_smoke: bool,
+}
+
+impl<'a> Runner<'a> {
+    /// A run into `results`, with its stores below `work`.
+    pub fn new(plan: &'a Plan, suite: &'a Suite, work: PathBuf, results: Results, is_smoke: bool) -> Self {
+        let limit = group::probe().is_ok();
+        let target = if is_smoke { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let style =
+            ProgressStyle::with_template("{bar:30} {percent:>3} %  {elapsed} gone, {eta} left  {msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Self { plan, suite, work, results, limit, bar, is_smoke }
+    }
+
+    /// Runs everything that has no result yet. Returns how many trials failed.
+    pub fn run(mut self) -> Result<u64> {
+        fs::create_dir_all(&self.work).map_err(on("create", &self.work))?;
+        let done: HashSet<(String, String, u64)> = self.results.done();
+        let cells: Vec<&Cell> = self.suite.cells.iter().collect();
+        let is_left = |cell: &Cell, engine: &Spec, round: u64| {
+            !done.contains(&(cell.id.clone(), engine.to_string(), round))
+        };
+        let turns = |cell: &Cell| -> Vec<(u64, Spec)> {
+            let engines = self.engines(cell);
+            let rounds =
+                (0..self.plan.rounds).flat_map(|round| engines.iter().map(move |e| (round, e.clone())));
+            rounds.filter(|(round, engine)| is_left(cell, engine, *round)).collect()
+        };
+        let schedule: Vec<(&Cell, Vec<(u64, Spec)>)> =
+            cells.into_iter().map(|cell| (cell, turns(cell))).collect();
+        let cost = |cell: &Cell| 1_000_000 + cell.data_bytes() / 100;
+        self.bar.set_length(schedule.iter().map(|(cell, turns)| cost(cell) * turns.len() as u64).sum());
+        self.bar.enable_steady_tick(Duration::from_secs(1));
+
+        let mut failures = 0;
+        for (at, (cell, turns)) in schedule.iter().enumerate() {
+            for (round, engine) in turns {
+                self.bar.set_message(format!("{} · {engine} · round {}", cell.id, round + 1));
+                let outcome = self.trial(cell, engine).map_err(|failure| failure.0);
+                if let Err(what) = &outcome {
+                    failures += u64::from(!what.starts_with(LEFT_OUT));
+                    self.say(&format!("{} · {engine}: {what}", cell.id));
+                }
+                let ended_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
+                self.results.add(Trial {
+                    cell: cell.id.clone(),
+                    engine: engine.clone(),
+                    round: *round,
+                    ended_at,
+                    outcome,
+                })?;
+                self.bar.inc(cost(cell));
+            }
+            let is_last = schedule.get(at + 1).is_none_or(|(next, _)| next.records != cell.records);
+            if is_last {
+                remove(&self.data_sets())?;
+            }
+        }
+        self.bar.finish_and_clear();
+        remove(&self.work)?;
+        Ok(failures)
+    }
+
+    fn say(&self, text: &str) {
+        if !self.is_smoke {
+            self.bar.suspend(|| eprintln!("{text}"));
+        }
+    }
+
+    /// Engines of a cell. Of its own, those that are variants of one that takes part.
+    fn engines(&self, cell: &Cell) -> Vec<Spec> {
+        let Some(own) = &cell.engines else { return self.plan.engines.clone() };
+        let takes_part = |own: &&Spec| {
+            let of = |engine: &Spec| engine.name == own.name || engine.is_cantle() && own.is_cantle();
+            self.plan.engines.iter().any(of)
+        };
+        own.iter().filter(takes_part).cloned().collect()
+    }
+
+    fn data_sets(&self) -> PathBuf {
+        self.work.join("data-sets")
+    }
+
+    fn settings(&self, cell: &Cell, dir: PathBuf) -> Settings {
+        Settings {
+            dir,
+            budget_bytes: self.plan.budget_bytes,
+            durability: cell.durability.unwrap_or(self.plan.durability),
+            background_threads: self.plan.background_threads,
+        }
+    }
+
+    fn job(&self, cell: &Cell, engine: &Spec, dir: PathBuf, steps: Vec<Step>) -> Job {
+        Job {
+            engine: engine.clone(),
+            settings: self.settings(cell, dir),
+            steps,
+            threads: cell.threads,
+            seconds_max: self.plan.seconds_max,
+            seed: self.plan.seed,
+            hold: false,
+        }
+    }
+
+    /// One engine's turn.
+    fn trial(&self, cell: &Cell, engine: &Spec) -> Result<Outcome> {
+        let dir = self.work.join("trial");
+        remove(&dir)?;
+        let mut steps = cell.steps.clone();
+        if engine.is_volatile() {
+            if cell.reopen || steps.iter().any(|step| matches!(step, Step::Replay { .. })) && cell.records > 0
+            {
+                return Err(Failure(format!("{LEFT_OUT}: it keeps nothing")));
+            }
+            let bytes = cell.data_bytes() / RECORD_BYTES * MAP_BYTES_PER_RECORD;
+            if self.limit && bytes > self.plan.memory_bytes {
+                return Err(Failure(format!("{LEFT_OUT}: the data does not fit into the memory")));
+            }
+            if cell.records > 0 {
+                steps.insert(0, Step::Load { records: cell.records });
+            }
+        } else if cell.records > 0 {
+            let loaded = self.data_set(cell, engine)?;
+            copy::tree(&loaded, &dir)?;
+        }
+        fs::create_dir_all(&dir).map_err(on("create", &dir))?;
+        if !self.is_smoke {
+            copy::drop_caches(&self.work)?;
+        }
+        let job = self.job(cell, engine, dir.clone(), steps);
+        let outcome = if cell.reopen { self.reopen(job, cell) } else { self.child(&job)?.end() };
+        remove(&dir)?;
+        outcome
+    }
+
+    /// The steps, SIGKILL, and what opening takes then. The page cache stays, as it does when a process dies.
+    fn reopen(&self, mut job: Job, cell: &Cell) -> Result<Outcome> {
+        job.hold = true;
+        let mut child = self.child(&job)?;
+        let before = child.outcome()?;
+        child.kill()?;
+        job.hold = false;
+        job.steps = vec![Step::Run {
+            name: FIRST_GETS.into(),
+            workload: Workload::C,
+            distribution: Some(Distribution::Uniform),
+            theta: 0.0,
+            records: cell.records,
+            warmup: 0,
+            operations: FIRST_GETS_COUNT,
+        }];
+        let mut outcome = self.child(&job)?.end()?;
+        outcome.steps.extend(before.steps);
+        Ok(outcome)
+    }
+
+    fn child(&self, job: &Job) -> Result<Child> {
+        let limit = self.limit.then_some(self.plan.memory_bytes);
+        Child::start(job, limit, CHILD_TIMEOUT)
+    }
+
+    /// The store with the cell's records, loaded when it is first asked for.
+    fn data_set(&self, cell: &Cell, engine: &Spec) -> Result<PathBuf> {
+        let name = format!("{}-{}", engine.file_name(), cell.records);
+        let dir = self.data_sets().join(&name);
+        let mark = self.data_sets().join(name + ".loaded");
+        if mark.exists() {
+            return Ok(dir);
+        }
+        remove(&dir)?;
+        fs::create_dir_all(&dir).map_err(on("create", &dir))?;
+        let mut job = self.job(cell, engine, dir.clone(), vec![Step::Load { records: cell.records }]);
+        // Loading is not measured, and a sync for each record would take hours.
+        job.settings.durability = Durability::Process;
+        job.threads = 1;
+        self.bar.set_message(format!("loading {} records · {engine}", cell.records));
+        self.child(&job)?.end().map_err(|failure| Failure(format!("loading: {failure}")))?;
+        fs::write(&mark, "").map_err(on("write", &mark))?;
+        Ok(dir)
+    }
+}
+
+/// Removes a directory that may not be there.
+fn remove(dir: &Path) -> Result {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(on("remove", dir)(error)),
+        _ => Ok(()),
+    }
+}

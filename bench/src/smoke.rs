@@ -1,0 +1,135 @@
+//! Every workload, and every adapter of Cantle, at a tiny size: that the lab works, not how fast anything is.
+
+use crate::engine::{Durability, Spec};
+use crate::failure::{Failure, Result};
+use crate::job::Step;
+use crate::record::{Plan, Run, Trial};
+use crate::runner::{self, Results, Runner};
+use crate::suite::{self, Parameters, Suite};
+use crate::{report, trace};
+
+/// Records of every data set, and operations of every step.
+const RECORDS: u64 = 2_000;
+const OPERATIONS: u64 = 500;
+
+/// Operations of steps with long scans.
+const SCANS: u64 = 50;
+
+/// The one cell of which every variant of Cantle is run.
+const ABLATION: &str = "A/zipf-composite/4GB/ablation";
+
+const MEMORY_BYTES: u64 = 256 << 20;
+
+/// Small chunks, so that there are some.
+const CHUNKS: &str = "chunk_bytes=65536";
+
+/// Runs the whole suite and a replay; whether every read was right.
+pub fn run() -> Result<bool> {
+    let dir = tempfile::Builder::new().prefix("cantle-lab-smoke-").tempdir()?;
+    let specs = [format!("cantle:{CHUNKS}"), format!("cantle-published:{CHUNKS}"), "btree".into()];
+    let engines: Vec<Spec> = specs.iter().map(|text| Spec::parse(text)).collect::<Result<Vec<_>>>()?.concat();
+    let plan = Plan {
+        suite: "evendb".into(),
+        only: Vec::new(),
+        cells: Vec::new(),
+        sizes: vec![4],
+        engines,
+        scale: 1.0 / 4096.0,
+        memory_bytes: MEMORY_BYTES,
+        budget_bytes: MEMORY_BYTES / 4,
+        durability: Durability::Process,
+        threads: 2,
+        background_threads: 1,
+        rounds: 1,
+        seconds_max: 5.0,
+        seed: 1,
+    };
+    let parameters = Parameters { scale: plan.scale, sizes: plan.sizes.clone(), threads: plan.threads };
+    let mut suite = suite::build("evendb", &parameters, &[])?;
+    suite.cells = tiny(&suite)?;
+    let file = dir.path().join("trace");
+    trace::run(&trace::Args::analytics(&file, 500, 200))?;
+    let mut replay = suite.cells.first().cloned().ok_or_else(|| Failure::new("an empty suite"))?;
+    (replay.id, replay.records, replay.engines) = ("replay".into(), 0, None);
+    replay.steps = vec![Step::Replay { name: "run".into(), file }];
+    suite.cells.push(replay);
+
+    let run = Run {
+        plan,
+        command: "smoke".into(),
+        revision: runner::revision(),
+        machine: runner::describe(dir.path()),
+        memory_limit_missing: None,
+    };
+    let out = dir.path().join("out");
+    let results = Results::open(&out, &run)?;
+    Runner::new(&run.plan, &suite, dir.path().join("work"), results, true).run()?;
+    let (run, trials) = runner::read_results(&out)?;
+    let sound = check(&suite, &trials);
+    let html = report::html(&run, &suite, &trials);
+    println!("{} trials of {} cells; a report of {} bytes", trials.len(), suite.cells.len(), html.len());
+    Ok(sound)
+}
+
+/// One cell of each shape, with few operations: those of many threads and of every setting differ in numbers only.
+fn tiny(suite: &Suite) -> Result<Vec<suite::Cell>> {
+    let mut cells = Vec::new();
+    let mut shapes = std::collections::BTreeSet::new();
+    for cell in &suite.cells {
+        let mut cell = cell.clone();
+        // The skew is a number too.
+        let words: Vec<&str> =
+            cell.id.split('/').map(|word| word.split("-0.").next().unwrap_or(word)).collect();
+        let is_ablation = cell.id == ABLATION;
+        let shape = format!("{:?}{:?}{is_ablation}", &words[..2.min(words.len())], cell.durability);
+        if !shapes.insert(shape) || cell.threads > 4 {
+            continue;
+        }
+        cell.records = cell.records.min(RECORDS);
+        for step in &mut cell.steps {
+            match step {
+                Step::Run { records, operations, warmup, workload, .. } => {
+                    *records = cell.records;
+                    *operations = if workload.scan_rows_max().is_some() { SCANS } else { OPERATIONS };
+                    *warmup = (*warmup).min(100);
+                }
+                Step::Ingest { events, .. } => *events = RECORDS,
+                Step::Analyse { events, operations, .. } => (*events, *operations) = (RECORDS, SCANS),
+                Step::Load { .. } | Step::Replay { .. } => {}
+            }
+        }
+        cells.push(cell);
+    }
+    Ok(cells)
+}
+
+/// Says what went wrong.
+fn check(suite: &Suite, trials: &[Trial]) -> bool {
+    let mut sound = true;
+    let mut say = |trial: &Trial, what: String| {
+        eprintln!("{} · {}: {what}", trial.cell, trial.engine);
+        sound = false;
+    };
+    for trial in trials {
+        match &trial.outcome {
+            Err(what) if trial.engine.is_volatile() && what.starts_with(runner::LEFT_OUT) => {}
+            Err(what) => say(trial, what.clone()),
+            Ok(outcome) => {
+                for (name, measured) in &outcome.steps {
+                    if measured.missing + measured.wrong > 0 || measured.operations == 0 {
+                        let (missing, wrong) = (measured.missing, measured.wrong);
+                        let operations = measured.operations;
+                        say(trial, format!("{name}: {missing} missing and {wrong} wrong of {operations}"));
+                    }
+                }
+            }
+        }
+    }
+    for cell in &suite.cells {
+        if !trials.iter().any(|trial| trial.cell == cell.id) {
+            eprintln!("{} was not run", cell.id);
+            sound = false;
+        }
+    }
+    sound
+}

@@ -1,0 +1,211 @@
+//! Collects cells and figures; a cell that several figures look at is run once.
+
+use super::{Cell, Figure, Panel, Point, Series, Suite, View};
+use crate::engine::{Durability, Spec};
+use crate::job::Step;
+use cantle_workloads::analytics::Shape;
+use cantle_workloads::generator::Distribution;
+use cantle_workloads::records::RECORD_BYTES;
+use cantle_workloads::workload::Workload;
+use std::collections::HashSet;
+
+/// What a run chooses.
+#[derive(Debug, Clone)]
+pub struct Parameters {
+    /// The share of the paper's data and operations.
+    pub scale: f64,
+    /// Sizes of data sets in the paper's GB, instead of those that it has.
+    pub sizes: Vec<u64>,
+    /// Threads, where an experiment is not about their number.
+    pub threads: u64,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self { scale: 1.0 / 64.0, sizes: Vec::new(), threads: 2 }
+    }
+}
+
+/// Operations of a YCSB experiment in the paper (§5.3).
+const OPERATIONS: f64 = 80e6;
+
+/// Scans are fewer (YoDB §5.1 has 4 to 16 million), the longer the fewer.
+const SCANS: [(Workload, f64); 3] = [(Workload::E10, 16e6), (Workload::E100, 8e6), (Workload::E1000, 4e6)];
+
+/// Operations on the production data after it was ingested (§5.2).
+const QUERIES: f64 = 40e6;
+
+/// See the module.
+pub struct Builder {
+    parameters: Parameters,
+    cells: Vec<Cell>,
+    figures: Vec<Figure>,
+}
+
+impl Builder {
+    /// Nothing yet.
+    pub fn new(parameters: Parameters) -> Self {
+        Self { parameters, cells: Vec::new(), figures: Vec::new() }
+    }
+
+    /// Names of figures.
+    pub fn figures(&self) -> impl Iterator<Item = &'static str> {
+        self.figures.iter().map(|figure| figure.id)
+    }
+
+    /// The sizes of an experiment: those of the run, or `paper`.
+    pub fn sizes(&self, paper: &[u64]) -> Vec<u64> {
+        if self.parameters.sizes.is_empty() { paper.to_vec() } else { self.parameters.sizes.clone() }
+    }
+
+    /// The size of an experiment that has one: the run's largest, or `paper`.
+    pub fn size(&self, paper: u64) -> u64 {
+        self.sizes(&[paper]).into_iter().max().unwrap_or(paper)
+    }
+
+    /// Threads, where an experiment is not about their number.
+    pub fn threads(&self) -> u64 {
+        self.parameters.threads
+    }
+
+    /// Records of a data set of so many of the paper's gigabytes.
+    pub fn records(&self, gigabytes: u64) -> u64 {
+        ((gigabytes as f64 * 1e9 * self.parameters.scale / RECORD_BYTES as f64) as u64).max(1)
+    }
+
+    fn operations(&self, workload: Workload) -> u64 {
+        let scans = SCANS.iter().find(|(scanning, _)| *scanning == workload);
+        self.scaled(scans.map_or(OPERATIONS, |(_, operations)| *operations))
+    }
+
+    fn scaled(&self, operations: f64) -> u64 {
+        ((operations * self.parameters.scale) as u64).max(1)
+    }
+
+    /// The cell of a YCSB experiment.
+    pub fn ycsb(&mut self, workload: Workload, asked: Distribution, theta: f64, size: u64) -> String {
+        self.ycsb_by(workload, asked, theta, size, self.threads())
+    }
+
+    /// The same with so many threads.
+    pub fn ycsb_by(
+        &mut self,
+        workload: Workload,
+        asked: Distribution,
+        theta: f64,
+        size: u64,
+        threads: u64,
+    ) -> String {
+        let cell = self.ycsb_cell(workload, asked, theta, size, threads);
+        self.add(cell)
+    }
+
+    /// The same without adding it, to be changed.
+    pub fn ycsb_cell(
+        &self,
+        workload: Workload,
+        asked: Distribution,
+        theta: f64,
+        size: u64,
+        threads: u64,
+    ) -> Cell {
+        let distribution = workload.distribution(asked);
+        let records = if workload.is_insert() { 0 } else { self.records(size) };
+        let operations = if workload.is_insert() { self.records(size) } else { self.operations(workload) };
+        let mut id = workload.name().to_string();
+        if let Some(distribution) = distribution {
+            id += &format!("/{}", distribution.name());
+            let is_skewed = distribution != Distribution::Uniform;
+            if is_skewed && theta != super::evendb::THETA {
+                id += &format!("-{theta}");
+            }
+        }
+        id += &format!("/{size}GB");
+        if threads != self.parameters.threads {
+            id += &format!("/{threads}-threads");
+        }
+        let step = Step::Run {
+            name: "run".into(),
+            workload,
+            distribution,
+            theta,
+            records,
+            // Enough to show which records are popular; the paper says only that there is a warm-up.
+            warmup: if workload.is_insert() { 0 } else { (operations / 4).min(records) },
+            operations,
+        };
+        Cell { id, records, steps: vec![step], threads, durability: None, engines: None, reopen: false }
+    }
+
+    /// The cell of an ingestion and the queries after it.
+    pub fn production(&mut self, size: u64) -> String {
+        let (shape, events) = (Shape::default(), self.records(size));
+        let steps = vec![
+            Step::Ingest { name: "ingest".into(), shape, events },
+            Step::Analyse { name: "analyse".into(), shape, events, operations: self.scaled(QUERIES) },
+        ];
+        let id = format!("analytics/{size}GB");
+        let threads = self.threads();
+        self.add(Cell { id, records: 0, steps, threads, durability: None, engines: None, reopen: false })
+    }
+
+    /// A cell, unless it is there already.
+    pub fn add(&mut self, mut cell: Cell) -> String {
+        if let Some(durability) = cell.durability {
+            cell.id += match durability {
+                Durability::Process => "/process",
+                Durability::Sync => "/sync",
+            };
+        }
+        let id = cell.id.clone();
+        if !self.cells.iter().any(|other| other.id == id) {
+            self.cells.push(cell);
+        }
+        id
+    }
+
+    /// A figure.
+    pub fn figure(
+        &mut self,
+        id: &'static str,
+        title: &str,
+        claim: &'static str,
+        note: &'static str,
+        panels: Vec<Panel>,
+    ) {
+        self.figures.push(Figure { id, title: title.into(), claim, note, panels });
+    }
+
+    /// The suite of those figures whose names begin with one of `only`, and of the cells that they look at.
+    pub fn finish(mut self, only: &[String]) -> Suite {
+        let is_wanted =
+            |id: &str| only.is_empty() || only.iter().any(|wanted| id.starts_with(wanted.as_str()));
+        self.figures.retain(|figure| is_wanted(figure.id));
+        let series = self.figures.iter().flat_map(|figure| &figure.panels).flat_map(|panel| &panel.series);
+        let seen: HashSet<&str> = series.flat_map(|s| &s.points).map(|point| point.cell.as_str()).collect();
+        self.cells.retain(|cell| seen.contains(cell.id.as_str()));
+        // A data set is loaded once, used and removed: cells that share one follow one another.
+        self.cells.sort_by_key(|cell| (cell.records, cell.data_bytes()));
+        Suite { cells: self.cells, figures: self.figures }
+    }
+}
+
+/// A panel.
+pub fn panel(title: impl Into<String>, across: &'static str, view: View, series: Vec<Series>) -> Panel {
+    Panel { title: title.into(), across, view, series }
+}
+
+/// A line.
+pub fn series(name: impl Into<String>, points: Vec<Point>) -> Series {
+    Series { name: name.into(), points }
+}
+
+/// A point of every engine.
+pub fn point(label: impl Into<String>, cell: String, step: &'static str) -> Point {
+    Point { label: label.into(), cell, step, engine: None }
+}
+
+/// A point of one engine.
+pub fn point_of(label: impl Into<String>, cell: String, step: &'static str, engine: Spec) -> Point {
+    Point { engine: Some(engine), ..point(label, cell, step) }
+}

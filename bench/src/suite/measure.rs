@@ -1,0 +1,135 @@
+//! What can be read off a trial, with its unit and whether more of it is better.
+
+use crate::record::Outcome;
+
+/// One measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// Operations per second.
+    Throughput,
+    /// Bytes that the process made dirty per byte that the user wrote.
+    WriteAmplification,
+    /// Bytes that the store handed to the kernel per byte that the user wrote.
+    UserWriteAmplification,
+    /// Bytes that the device wrote meanwhile per byte that the user wrote.
+    DeviceWriteAmplification,
+    /// Bytes fetched from the device per byte that the user read.
+    ReadAmplification,
+    /// System calls that read, per get.
+    ReadCalls,
+    /// 95 in 100 puts were at most as slow, in milliseconds.
+    PutP95,
+    /// The same of gets.
+    GetP95,
+    /// 9,999 in 10,000 operations of the slowest kind, in milliseconds.
+    WorstP9999,
+    /// The longest operation, in milliseconds.
+    Longest,
+    /// The share of seconds below a tenth of the median, in percent.
+    SlowSeconds,
+    /// The slowest second as a share of the median one, in percent.
+    SlowestSecond,
+    /// Bytes on disk per live byte at the end.
+    Space,
+    /// The most.
+    SpaceMax,
+    /// The mean over time.
+    SpaceMean,
+    /// Hours, of which tables of papers are full; ours are seconds.
+    Duration,
+    /// Seconds of processor time.
+    ProcessorTime,
+    /// Microseconds of processor time per operation.
+    ProcessorPerOperation,
+    /// Thousands of cycles per operation.
+    Cycles,
+    /// Megabytes read.
+    Read,
+    /// Megabytes written.
+    Written,
+    /// Peak resident memory in MiB.
+    Resident,
+    /// Milliseconds until the store is open.
+    Open,
+}
+
+impl Measure {
+    /// For headings.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Throughput => "thousand operations/s",
+            Self::WriteAmplification => "bytes written (kernel's count) per user byte",
+            Self::UserWriteAmplification => "bytes handed to the kernel per user byte",
+            Self::DeviceWriteAmplification => "bytes written by the device per user byte",
+            Self::ReadAmplification => "bytes read from the device per user byte",
+            Self::ReadCalls => "read calls per get",
+            Self::PutP95 => "put p95, ms",
+            Self::GetP95 => "get p95, ms",
+            Self::WorstP9999 => "p99.99, ms",
+            Self::Longest => "longest, ms",
+            Self::SlowSeconds => "seconds below 1/10 of the median, %",
+            Self::SlowestSecond => "slowest second, % of the median",
+            Self::Space => "bytes on disk per live byte, at the end",
+            Self::SpaceMax => "bytes on disk per live byte, at most",
+            Self::SpaceMean => "bytes on disk per live byte, on average",
+            Self::Duration => "duration, s",
+            Self::ProcessorTime => "processor time, s",
+            Self::ProcessorPerOperation => "processor time per operation, µs",
+            Self::Cycles => "thousand cycles per operation",
+            Self::Read => "read, MB",
+            Self::Written => "written, MB",
+            Self::Resident => "peak resident, MiB",
+            Self::Open => "opening, ms",
+        }
+    }
+
+    /// Whether more is better.
+    pub fn is_gain(self) -> bool {
+        matches!(self, Self::Throughput | Self::SlowestSecond)
+    }
+
+    /// The figure of a step; `None` where there is none.
+    pub fn of(self, outcome: &Outcome, step: &str) -> Option<f64> {
+        if self == Self::Open {
+            return Some(outcome.open_ms);
+        }
+        let measured = outcome.steps.get(step)?;
+        let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
+        let written = measured.user_bytes_written as f64;
+        let operations = measured.operations as f64;
+        let worst = |of: fn(&crate::measure::latency::Percentiles) -> u64| {
+            measured.latency.values().map(of).max().map(|ns| ns as f64 / 1e6)
+        };
+        match self {
+            Self::Throughput => (measured.seconds > 0.0).then(|| measured.throughput() / 1e3),
+            Self::WriteAmplification => ratio(measured.counters.written_bytes as f64, written),
+            Self::UserWriteAmplification => ratio(measured.counters.write_call_bytes as f64, written),
+            Self::DeviceWriteAmplification => ratio(measured.device?.written_bytes as f64, written),
+            Self::ReadAmplification => {
+                ratio(measured.counters.read_bytes as f64, measured.user_bytes_read as f64)
+            }
+            Self::ReadCalls => ratio(measured.counters.read_calls as f64, measured.gets as f64),
+            Self::PutP95 => Some(measured.latency.get("put")?.p95_ns as f64 / 1e6),
+            Self::GetP95 => Some(measured.latency.get("get")?.p95_ns as f64 / 1e6),
+            Self::WorstP9999 => worst(|percentiles| percentiles.p99_99_ns),
+            Self::Longest => worst(|percentiles| percentiles.max_ns),
+            Self::SlowSeconds => Some(measured.timeline.stalls.slow_seconds_share * 100.0),
+            Self::SlowestSecond => Some(measured.timeline.stalls.slowest_second_share * 100.0),
+            Self::Space => positive(measured.space.amplification_end()),
+            Self::SpaceMax => positive(measured.space.amplification_max()),
+            Self::SpaceMean => positive(measured.space.amplification_mean()),
+            Self::Duration => Some(measured.seconds),
+            Self::ProcessorTime => Some(measured.counters.processor_s),
+            Self::ProcessorPerOperation => ratio(measured.counters.processor_s * 1e6, operations),
+            Self::Cycles => ratio(measured.cycles? as f64 / 1e3, operations),
+            Self::Read => Some(measured.counters.read_bytes as f64 / 1e6),
+            Self::Written => Some(measured.counters.written_bytes as f64 / 1e6),
+            Self::Resident => Some(measured.peak_resident_bytes? as f64 / f64::from(1 << 20)),
+            Self::Open => None,
+        }
+    }
+}
+
+fn positive(value: f64) -> Option<f64> {
+    (value > 0.0).then_some(value)
+}

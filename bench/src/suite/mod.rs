@@ -1,0 +1,237 @@
+//! Suites: the experiments of a paper by name. A [`Cell`] is work that every engine gets a turn at; a [`Figure`] is a
+//! view of cells' results beside what the paper says of them, and several figures may look at one cell.
+
+mod ablation;
+mod beyond;
+mod builder;
+mod evendb;
+pub mod goals;
+pub mod measure;
+mod yodb;
+
+pub use builder::{Builder, Parameters};
+
+use crate::engine::{Durability, Spec};
+use crate::failure::{Failure, Result};
+use crate::job::Step;
+use measure::Measure;
+
+/// Work that every engine gets a turn at.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    /// Its name, in results too.
+    pub id: String,
+    /// Records of the data set that it starts from.
+    pub records: u64,
+    /// What is done.
+    pub steps: Vec<Step>,
+    /// Threads that do it.
+    pub threads: u64,
+    /// What an acknowledged write survives, if it is not the run's.
+    pub durability: Option<Durability>,
+    /// The engines, if they are not the run's.
+    pub engines: Option<Vec<Spec>>,
+    /// Whether the store is killed after the steps, and the next opening is what counts.
+    pub reopen: bool,
+}
+
+impl Cell {
+    /// Bytes of user data that it starts from or makes, roughly.
+    pub fn data_bytes(&self) -> u64 {
+        use cantle_workloads::records::RECORD_BYTES;
+        let made = self.steps.iter().map(|step| match step {
+            Step::Ingest { events, .. } => *events,
+            Step::Run { workload, operations, .. } if workload.is_insert() => *operations,
+            _ => 0,
+        });
+        (self.records + made.sum::<u64>()) * RECORD_BYTES
+    }
+}
+
+/// A figure or table of a paper.
+#[derive(Debug, Clone)]
+pub struct Figure {
+    /// Its name on the command line: `figure-6a`.
+    pub id: &'static str,
+    /// What it shows.
+    pub title: String,
+    /// What the paper says of it.
+    pub claim: &'static str,
+    /// How ours differs from the paper's.
+    pub note: &'static str,
+    /// Its parts.
+    pub panels: Vec<Panel>,
+}
+
+/// One plot or table.
+#[derive(Debug, Clone)]
+pub struct Panel {
+    /// Above it.
+    pub title: String,
+    /// What lies along the horizontal axis.
+    pub across: &'static str,
+    /// How it is shown.
+    pub view: View,
+    /// What is shown.
+    pub series: Vec<Series>,
+}
+
+/// How a panel is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub enum View {
+    /// A line per series and engine.
+    Lines(Measure),
+    /// Operations per second over time; one point per series.
+    Timeline,
+    /// Bytes on disk over time; one point per series.
+    Space,
+    /// Shares of gets by where they were served, per point; Cantle only.
+    GetsServed,
+    /// Rows are engines, columns these measures; one point per series.
+    Table(Vec<Measure>),
+    /// Rows of text that need no measurement.
+    Computed(Vec<Vec<String>>),
+}
+
+/// Points of one line.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// Its name; the engine's is put before it.
+    pub name: String,
+    /// In the order of the horizontal axis.
+    pub points: Vec<Point>,
+}
+
+/// One cell's step on a line.
+#[derive(Debug, Clone)]
+pub struct Point {
+    /// On the axis.
+    pub label: String,
+    /// The cell's name.
+    pub cell: String,
+    /// The step's name.
+    pub step: &'static str,
+    /// The engine, where the line is not one engine's.
+    pub engine: Option<Spec>,
+}
+
+/// A suite for a run.
+#[derive(Debug, Clone, Default)]
+pub struct Suite {
+    /// What is run, in the order of the data sets.
+    pub cells: Vec<Cell>,
+    /// What is shown.
+    pub figures: Vec<Figure>,
+}
+
+/// Names of suites.
+pub const NAMES: [&str; 1] = ["evendb"];
+
+/// The suite of this name; `only` picks figures by their names or the beginnings of them, all if it is empty.
+pub fn build(name: &str, parameters: &Parameters, only: &[String]) -> Result<Suite> {
+    let mut builder = Builder::new(parameters.clone());
+    match name {
+        "evendb" => {
+            evendb::add(&mut builder);
+            yodb::add(&mut builder);
+            ablation::add(&mut builder);
+            beyond::add(&mut builder);
+        }
+        _ => return Err(Failure(format!("there is no suite {name:?}; there is {}", NAMES.join(", ")))),
+    }
+    for wanted in only {
+        if !builder.figures().any(|figure| figure.starts_with(wanted.as_str())) {
+            let names: Vec<&str> = builder.figures().collect();
+            return Err(Failure(format!("there is no figure {wanted:?}; there are {}", names.join(", "))));
+        }
+    }
+    Ok(builder.finish(only))
+}
+
+/// A suite of one cell, whose one step is named `run`.
+pub fn of_one(cell: Cell) -> Suite {
+    let columns = vec![
+        Measure::Throughput,
+        Measure::WorstP9999,
+        Measure::Longest,
+        Measure::WriteAmplification,
+        Measure::ReadAmplification,
+        Measure::ProcessorPerOperation,
+        Measure::Resident,
+    ];
+    let series = |cell: &Cell| vec![builder::series("", vec![builder::point("", cell.id.clone(), "run")])];
+    let panels = vec![
+        builder::panel("", "", View::Table(columns), series(&cell)),
+        builder::panel("throughput over time", "seconds", View::Timeline, series(&cell)),
+        builder::panel("bytes on disk", "seconds", View::Space, series(&cell)),
+    ];
+    let figure = Figure { id: "replay", title: cell.id.clone(), claim: "", note: "", panels };
+    Suite { cells: vec![cell], figures: vec![figure] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn whole() -> Suite {
+        build("evendb", &Parameters::default(), &[]).unwrap()
+    }
+
+    #[test]
+    fn every_figure_of_the_papers_is_there_and_its_cells_exist() {
+        let suite = whole();
+        let ids: HashSet<&str> = suite.figures.iter().map(|figure| figure.id).collect();
+        assert_eq!(ids.len(), suite.figures.len(), "a name twice");
+        for id in
+            ["figure-3", "figure-4", "figure-5", "figure-7", "figure-8", "figure-9", "figure-10", "figure-11"]
+        {
+            assert!(ids.contains(id), "{id}");
+        }
+        for letter in "abcdefghi".chars() {
+            assert!(ids.contains(format!("figure-6{letter}").as_str()), "figure 6{letter}");
+        }
+        for id in ["figure-12", "table-2", "table-3", "table-4", "yodb-table-2", "yodb-table-3", "ablation"] {
+            assert!(ids.contains(id), "{id}");
+        }
+        let cells: HashSet<&str> = suite.cells.iter().map(|cell| cell.id.as_str()).collect();
+        assert_eq!(cells.len(), suite.cells.len(), "a cell twice");
+        let points = suite.figures.iter().flat_map(|figure| &figure.panels).flat_map(|panel| &panel.series);
+        for point in points.flat_map(|series| &series.points) {
+            assert!(cells.contains(point.cell.as_str()), "{}", point.cell);
+            let cell = suite.cells.iter().find(|cell| cell.id == point.cell).unwrap();
+            assert!(
+                cell.reopen || cell.steps.iter().any(|step| step.name() == Some(point.step)),
+                "{} has no step {}",
+                cell.id,
+                point.step
+            );
+        }
+    }
+
+    #[test]
+    fn scale_divides_data_and_operations_alike_and_nothing_else() {
+        let cell = |scale| {
+            let parameters = Parameters { scale, ..Parameters::default() };
+            let suite = build("evendb", &parameters, &["figure-6a".into()]).unwrap();
+            suite.cells.into_iter().find(|cell| cell.id.ends_with("/64GB")).unwrap()
+        };
+        let (large, small) = (cell(1.0 / 16.0), cell(1.0 / 64.0));
+        assert!((large.records as f64 / small.records as f64 - 4.0).abs() < 0.001);
+        match (&large.steps[..], &small.steps[..]) {
+            ([Step::Run { operations: many, .. }], [Step::Run { operations: few, .. }]) => {
+                assert_eq!(*many, few * 4)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn only_what_is_wanted_is_run() {
+        let few = build("evendb", &Parameters::default(), &["figure-6d".into()]).unwrap();
+        assert!(few.figures.len() == 1 && few.cells.len() < whole().cells.len() / 4);
+        assert!(few.cells.iter().all(|cell| cell.id.starts_with("C/")));
+        assert!(build("evendb", &Parameters::default(), &["figure-99".into()]).is_err());
+        assert!(build("tpc", &Parameters::default(), &[]).is_err());
+    }
+}

@@ -1,0 +1,297 @@
+//! The threads that run one measured step, and what is looked at meanwhile.
+
+use super::source::{FromFile, FromTrace, FromWorkload, Next, Source};
+use super::tally::{Kind, Tally};
+use crate::engine::Engine;
+use crate::failure::{Failure, Result, on};
+use crate::job::{Job, Step};
+use crate::measure::cycles::Cycles;
+use crate::measure::process::{self, Counters, DeviceCounters};
+use crate::measure::space::Sampler;
+use crate::record::Measured;
+use cantle_workloads::analytics::{self, Analytics};
+use cantle_workloads::generator::{Chooser, Permutation, Random};
+use cantle_workloads::population::Population;
+use cantle_workloads::records::{self, RECORD_BYTES, Values};
+use cantle_workloads::trace::Reader;
+use cantle_workloads::workload::Workload;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often the waiting thread looks at space.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Operations between two looks of a thread at what the others are doing.
+const LOOK_EVERY: u64 = 64;
+
+/// Random bytes from which values are cut.
+const FILLER_BYTES: usize = 1 << 20;
+
+/// A store and those who work on it.
+pub struct Crew<'a> {
+    pub job: &'a Job,
+    pub engine: &'a dyn Engine,
+    pub values: &'a Values,
+}
+
+/// What a step is to its threads.
+struct Work {
+    mix: Mix,
+    /// Records or events that exist.
+    population: Population,
+    operations: u64,
+    record_bytes: u64,
+    filler: Vec<u8>,
+    seed: u64,
+}
+
+enum Mix {
+    Workload { workload: Workload, chooser: Option<Chooser>, insert_order: Option<Permutation> },
+    Ingest(Analytics),
+    Analyse(Analytics),
+    Replay(PathBuf),
+}
+
+impl Crew<'_> {
+    /// Runs a step to its end, syncs, and reports.
+    pub fn run(&self, step: &Step, cycles: &mut Cycles) -> Result<Measured> {
+        let work = self.prepare(step)?;
+        if let (Step::Run { warmup, .. }, Mix::Workload { chooser: Some(chooser), .. }) = (step, &work.mix) {
+            self.warm_up(chooser, *warmup, work.population.existing())?;
+        }
+        let dir = &self.job.settings.dir;
+        let before_population = work.population.existing();
+        let (failed, left) = (AtomicBool::new(false), AtomicU64::new(work.operations));
+        process::reset_peak_resident();
+        let figures_before = self.engine.figures();
+        let (device_before, counters_before) = (DeviceCounters::of(dir), Counters::now());
+        let cycles_before = cycles.now();
+        let start = Instant::now();
+        let mut sampler = Sampler::new(start);
+        let live_bytes = || work.population.existing() * work.record_bytes;
+
+        let tallies = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.job.threads)
+                .map(|thread| {
+                    let (work, failed, left) = (&work, &failed, &left);
+                    scope.spawn(move || {
+                        let tally = self.work(work, thread, before_population, start, left, failed);
+                        if tally.is_err() {
+                            failed.store(true, Ordering::Relaxed);
+                        }
+                        tally
+                    })
+                })
+                .collect();
+            while !threads.iter().all(|thread| thread.is_finished()) {
+                std::thread::sleep(TICK);
+                sampler.look(dir, live_bytes());
+            }
+            let panicked = |_| Err(Failure::new("a thread panicked"));
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(panicked))
+                .collect::<Result<Vec<Tally>>>()
+        })?;
+
+        let cycles = cycles.now().zip(cycles_before).map(|(now, before)| now - before);
+        let sync_started = Instant::now();
+        self.engine.sync()?;
+        let sync_s = sync_started.elapsed().as_secs_f64();
+        let counters = Counters::now().since(counters_before);
+        let device = DeviceCounters::of(dir).zip(device_before).map(|(now, before)| now.since(before));
+        let mut figures = self.engine.figures();
+        for (name, value) in &mut figures {
+            *value -= figures_before.get(name).copied().unwrap_or(0.0);
+        }
+        let mut sum = Tally::new()?;
+        tallies.iter().try_for_each(|tally| sum.add(tally))?;
+        Ok(Measured {
+            operations: sum.operations,
+            seconds: sum.took.as_secs_f64(),
+            latency: sum.percentiles()?,
+            timeline: sum.timeline.timeline(),
+            counters,
+            device,
+            cycles,
+            user_bytes_written: sum.written,
+            user_bytes_read: sum.read,
+            gets: sum.gets,
+            rows: sum.rows,
+            missing: sum.missing,
+            wrong: sum.wrong,
+            peak_resident_bytes: process::peak_resident_bytes(),
+            space: sampler.finish(dir, live_bytes()),
+            sync_s,
+            figures,
+        })
+    }
+
+    fn prepare(&self, step: &Step) -> Result<Work> {
+        let mut filler = vec![0; FILLER_BYTES];
+        Random::stream(self.job.seed, u64::MAX - 3).fill(&mut filler);
+        let seed = self.job.seed;
+        let work = |mix, existing, operations, record_bytes| Work {
+            mix,
+            population: Population::new(existing),
+            operations,
+            record_bytes,
+            filler,
+            seed: Random::stream(seed, operations).bits(),
+        };
+        let event_bytes = (analytics::KEY_BYTES + analytics::VALUE_BYTES) as u64;
+        Ok(match step {
+            Step::Load { .. } => return Err(Failure::new("a load is not measured")),
+            Step::Run { workload, distribution, theta, records, operations, .. } => {
+                let chooser = distribution.map(|distribution| {
+                    // Which records are hot follows from the seed alone, whatever the workload.
+                    Chooser::new(distribution, (*records).max(1), *theta, seed)
+                });
+                let insert_order = (*workload == Workload::InsertRandom && *operations > 0)
+                    .then(|| Permutation::new(*operations, seed));
+                let mix = Mix::Workload { workload: *workload, chooser, insert_order };
+                work(mix, *records, *operations, RECORD_BYTES)
+            }
+            Step::Ingest { shape, events, .. } => {
+                work(Mix::Ingest(Analytics::new(*shape, seed)), 0, *events, event_bytes)
+            }
+            Step::Analyse { shape, events, operations, .. } => {
+                work(Mix::Analyse(Analytics::new(*shape, seed)), *events, *operations, event_bytes)
+            }
+            Step::Replay { file, .. } => work(Mix::Replay(file.clone()), 0, u64::MAX, 0),
+        })
+    }
+
+    fn warm_up(&self, chooser: &Chooser, gets: u64, newest: u64) -> Result {
+        let (mut chooser, mut random) = (chooser.clone(), Random::stream(self.job.seed, u64::MAX - 2));
+        let until = Instant::now() + Duration::from_secs_f64(self.job.seconds_max);
+        for _ in 0..gets {
+            if Instant::now() > until {
+                break;
+            }
+            self.engine.get(&records::key(chooser.next(&mut random, newest)), &mut |_| ())?;
+        }
+        Ok(())
+    }
+
+    fn source<'b>(&'b self, work: &'b Work, thread: u64, existing: u64) -> Result<Source<'b>> {
+        let random = Random::stream(work.seed, thread);
+        let from_trace =
+            |trace, random| FromTrace { trace, events: &work.population, random, filler: &work.filler };
+        Ok(match &work.mix {
+            Mix::Workload { workload, chooser, insert_order } => Source::Workload(Box::new(FromWorkload {
+                workload: *workload,
+                chooser: chooser.clone(),
+                random,
+                population: &work.population,
+                first_insert: existing,
+                insert_order: insert_order.clone(),
+                values: self.values,
+            })),
+            Mix::Ingest(trace) => Source::Ingest(from_trace(trace, random)),
+            Mix::Analyse(trace) => Source::Analyse(from_trace(trace, random)),
+            Mix::Replay(file) => {
+                let input = BufReader::new(File::open(file).map_err(on("open", file))?);
+                let reader = Reader::new(input).map_err(on("read", file))?;
+                let (threads, filler) = (self.job.threads, &work.filler);
+                Source::Replay(Box::new(FromFile { reader, thread, threads, filler }))
+            }
+        })
+    }
+
+    fn work(
+        &self,
+        work: &Work,
+        thread: u64,
+        existing: u64,
+        start: Instant,
+        left: &AtomicU64,
+        failed: &AtomicBool,
+    ) -> Result<Tally> {
+        let mut tally = Tally::new()?;
+        let mut source = self.source(work, thread, existing)?;
+        let mut next = Next::default();
+        let longest = Duration::from_secs_f64(self.job.seconds_max);
+        // A thread takes a few operations at a time, so that all end together.
+        let take = |left: u64| (left > 0).then(|| left - left.min(LOOK_EVERY));
+        'work: while let Ok(before) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+            let taken = before.min(LOOK_EVERY);
+            for _ in 0..taken {
+                if !source.next(&mut next)? {
+                    break 'work;
+                }
+                let Some(kind) = next.kind else { break 'work };
+                let begun = Instant::now();
+                self.perform(kind, &next, &mut tally)?;
+                let ended = Instant::now();
+                if let Some(number) = next.claimed {
+                    work.population.written(number);
+                }
+                tally.record(kind, ended - begun, ended - start);
+            }
+            if tally.took >= longest || failed.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        Ok(tally)
+    }
+
+    fn perform(&self, kind: Kind, next: &Next, tally: &mut Tally) -> Result {
+        match kind {
+            Kind::Put | Kind::Insert => self.put(next, tally),
+            Kind::Get => self.get(next, tally),
+            Kind::ReadModifyWrite => {
+                self.get(next, tally)?;
+                self.put(next, tally)
+            }
+            Kind::Delete => self.engine.delete(&next.key),
+            Kind::Scan => self.scan(next, tally),
+        }
+    }
+
+    fn put(&self, next: &Next, tally: &mut Tally) -> Result {
+        self.engine.put(&next.key, &next.value)?;
+        tally.written += (next.key.len() + next.value.len()) as u64;
+        Ok(())
+    }
+
+    fn get(&self, next: &Next, tally: &mut Tally) -> Result {
+        let (mut bytes, mut belongs) = (0, true);
+        let found = self.engine.get(&next.key, &mut |value| {
+            bytes = value.len();
+            belongs = !next.is_checkable || value.starts_with(&next.key);
+        })?;
+        tally.gets += 1;
+        tally.read += (next.key.len() + bytes) as u64;
+        tally.missing += u64::from(!found && next.must_exist);
+        tally.wrong += u64::from(!belongs);
+        Ok(())
+    }
+
+    fn scan(&self, next: &Next, tally: &mut Tally) -> Result {
+        let (mut rows, mut bytes, mut wrong) = (0u64, 0, 0);
+        // Whether rows are in order is seen by their keys' first 16 bytes, which is all of them in the workloads.
+        let mut last = 0u128;
+        self.engine.scan(&next.key, next.to.as_deref(), next.rows, &mut |key, value| {
+            let prefix = prefix(key);
+            let is_right = !next.is_checkable || (value.starts_with(key) && (rows == 0 || prefix > last));
+            wrong += u64::from(!is_right);
+            (rows, bytes, last) = (rows + 1, bytes + key.len() + value.len(), prefix);
+        })?;
+        tally.rows += rows;
+        tally.read += bytes as u64;
+        tally.wrong += wrong;
+        tally.missing += u64::from(rows == 0 && next.must_exist);
+        Ok(())
+    }
+}
+
+fn prefix(key: &[u8]) -> u128 {
+    let mut bytes = [0; 16];
+    let length = key.len().min(16);
+    bytes[..length].copy_from_slice(&key[..length]);
+    u128::from_be_bytes(bytes)
+}
