@@ -81,13 +81,16 @@ impl Engine for Cantle {
     }
 
     fn scan(&self, from: &[u8], to: Option<&[u8]>, rows: u64, read: &mut dyn FnMut(&[u8], &[u8])) -> Result {
-        let range = match to {
-            Some(to) => self.0.range(from..to),
-            None => self.0.range(from..),
+        // As of the others: pairs are lent.
+        let mut cursor = match to {
+            Some(to) => self.0.cursor(from..to),
+            None => self.0.cursor(from..),
         };
-        for pair in range.take(usize::try_from(rows)?) {
-            let (key, value) = pair?;
-            read(&key, &value);
+        let mut there = cursor.seek_to_first()?;
+        for _ in 0..rows {
+            let Some((key, value)) = cursor.key().zip(cursor.value()).filter(|_| there) else { break };
+            read(key, value);
+            there = cursor.next()?;
         }
         Ok(())
     }
