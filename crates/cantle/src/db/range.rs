@@ -10,7 +10,6 @@ use crate::layout::PairCursor;
 use crate::order::KeyOrder;
 use crate::sync::Arc;
 use crate::value::{Key, Value};
-use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Bound;
 
@@ -25,22 +24,16 @@ pub struct Range {
     prefix: Option<Vec<u8>>,
     /// Of a range within a transaction.
     transaction: Option<View>,
-    front: End,
-    back: End,
+    /// The cursors of the two ends, each made when it is first used. It stays at the last pair that it gave.
+    front: Option<Box<dyn PairCursor>>,
+    back: Option<Box<dyn PairCursor>>,
     finished: bool,
-}
-
-/// One end of the range: its cursor, made when it is first used, and the last key that it gave.
-#[derive(Default)]
-struct End {
-    cursor: Option<Box<dyn PairCursor>>,
-    last: Option<Bytes>,
 }
 
 impl Range {
     pub(super) fn new(snapshot: &Snapshot, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Self {
-        let (front, back) = (End::default(), End::default());
         let (snapshot, keyspace) = (snapshot.clone(), keyspace.clone());
+        let (front, back) = (None, None);
         Self { snapshot, keyspace, bounds, prefix: None, transaction: None, front, back, finished: false }
     }
 
@@ -77,7 +70,7 @@ impl Range {
         self.snapshot.check(&self.keyspace)?;
         let (this, other) =
             if forward { (&mut self.front, &self.back) } else { (&mut self.back, &self.front) };
-        let found = match &mut this.cursor {
+        let found = match this {
             Some(cursor) => {
                 if forward {
                     cursor.next()?
@@ -93,20 +86,19 @@ impl Range {
                     Some(view) => view.cursor(cursor, &self.keyspace, bounds),
                     None => cursor,
                 };
-                let cursor = this.cursor.insert(cursor);
+                let cursor = this.insert(cursor);
                 if forward { cursor.seek_to_first()? } else { cursor.seek_to_last()? }
             }
         };
-        let pair = this.cursor.as_ref().filter(|_| found).and_then(|cursor| cursor.owned_pair());
+        let pair = this.as_ref().filter(|_| found).and_then(|cursor| cursor.owned_pair());
         let Some((key, value)) = pair else { return Ok(None) };
         // Where both ends meet, each pair is given once.
-        if let Some(last) = &other.last {
+        if let Some((last, _)) = other.as_ref().and_then(|cursor| cursor.pair()) {
             let order = self.keyspace.order.compare(&key, last);
             if order == Ordering::Equal || (order == Ordering::Greater) == forward {
                 return Ok(None);
             }
         }
-        this.last = Some(key.clone());
         Ok(Some((Key::new(key), Value::new(value))))
     }
 
