@@ -6,9 +6,9 @@ use crate::job::Step;
 use crate::measure::group;
 use crate::record::{Plan, Run};
 use crate::runner::{self, Results, Runner};
-use crate::size::{parse_duration, parse_size};
 use crate::suite::{self, Cell, Parameters, Suite};
 use crate::{report, smoke, trace, worker};
+use cantle_workloads::size::{parse_duration, parse_size};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

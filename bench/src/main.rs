@@ -8,7 +8,6 @@ mod measure;
 mod record;
 mod report;
 mod runner;
-mod size;
 mod smoke;
 mod suite;
 mod trace;

@@ -49,7 +49,7 @@ fn refine(keyspace: KeyspaceOptions, name: &str, value: &str) -> Result<Keyspace
         "off" => Ok(false),
         _ => Err(wrong()),
     };
-    let bytes = || crate::size::parse_size(value).map_err(Failure);
+    let bytes = || cantle_workloads::size::parse_size(value).map_err(Failure);
     Ok(match name {
         "layout" if value == "chunk" => keyspace.layout(cantle::Layout::Chunk),
         "munks" => keyspace.munks(on()?),

@@ -1,7 +1,7 @@
 //! Options of a store and its keyspace as arguments, for the commands that write much.
 
-use crate::measure::size::parse_size;
 use cantle::{Compression, Durability, KeyspaceOptions, Options};
+use cantle_workloads::size::parse_size;
 
 /// A store does not remember them: they hold for the command that is given them.
 #[derive(Debug, Clone, clap::Args)]

@@ -9,7 +9,6 @@ pub(crate) mod disk;
 pub(crate) mod display;
 pub(crate) mod latency;
 pub(crate) mod process;
-pub(crate) mod size;
 pub(crate) mod timeline;
 
 pub(crate) use cantle_workloads::generator;

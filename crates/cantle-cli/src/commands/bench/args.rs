@@ -3,9 +3,9 @@
 use super::records::{RECORDS_MAX, VALUE_BYTES};
 use super::workload::Workload;
 use crate::measure::generator::Distribution;
-use crate::measure::size::{parse_duration, parse_size};
 use crate::tuning::Tuning;
 use cantle::{KeyspaceOptions, MunkPolicy, Options};
+use cantle_workloads::size::{parse_duration, parse_size};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
