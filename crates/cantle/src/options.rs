@@ -142,9 +142,9 @@ impl KeyspaceOptions {
     /// grow to two chunks, is split into as many as it is worth, and the files stay shared until each chunk is
     /// rebalanced for reasons of its own.
     ///
-    /// On stays what no option can take away without another design: rows are stamped instead of updated, blocks of
-    /// tables are cached (the paper leaves them to the page cache), single gets and scans load no chunk, and what several
-    /// snapshots or a recovery need is kept by version.
+    /// On stays what no option can take away without another design: rows are in a cache that resists scans instead of a
+    /// queue of tables, blocks of tables are cached (the paper leaves them to the page cache), single gets and scans load
+    /// no chunk, and what several snapshots or a recovery need is kept by version.
     pub fn as_published() -> Self {
         Self {
             chunk_bytes: 10_000_000,
