@@ -15,7 +15,7 @@ const MAPPED_BYTES_MIN: usize = 64 << 10;
 /// A huge page.
 pub const HUGE_BYTES: usize = 2 << 20;
 /// So much freed memory is kept, in the whole process.
-const KEPT_BYTES_MAX: usize = 16 << 20;
+const KEPT_BYTES_MAX: usize = 8 << 20;
 
 /// What was freed last, the newest at the end.
 static KEPT: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
