@@ -95,6 +95,7 @@ pub struct KeyspaceOptions {
     pub(crate) log_bytes: Option<u64>,
     pub(crate) filter_partitions: u32,
     pub(crate) log_index: bool,
+    pub(crate) stage: bool,
     pub(crate) munks: bool,
     pub(crate) munk_policy: MunkPolicy,
     pub(crate) row_cache: bool,
@@ -115,6 +116,7 @@ impl Default for KeyspaceOptions {
             log_bytes: None,
             filter_partitions: 16,
             log_index: true,
+            stage: true,
             munks: true,
             munk_policy: MunkPolicy::Frequency,
             row_cache: true,
@@ -241,6 +243,14 @@ impl KeyspaceOptions {
     /// it a read searches a part of the log linearly, as published.
     pub fn log_index(mut self, on: bool) -> Self {
         self.log_index = on;
+        self
+    }
+
+    /// Whether appends to logs are collected in a mapped file, which a killed process leaves as it leaves what it has
+    /// written, so that many of them take one system call. Default: yes, where that can be: not in a `Buffered` store,
+    /// whose appends wait in memory, on file systems that name no page cache, nor while less than 2 GiB is free.
+    pub fn stage(mut self, on: bool) -> Self {
+        self.stage = on;
         self
     }
 }

@@ -60,6 +60,7 @@ pub mod segment;
 mod split;
 #[cfg(test)]
 mod split_tests;
+mod staged;
 mod tombstone;
 mod validate;
 mod verify;
