@@ -17,8 +17,8 @@ pub enum Durability {
     /// Nothing until the next checkpoint. After any crash the store is a consistent *prefix* of what was
     /// written. Costs a memory copy.
     Buffered,
-    /// The end of the process, however sudden; after a power loss a consistent prefix. Costs a system call
-    /// and no sync.
+    /// The end of the process, however sudden; after a power loss a consistent prefix. Costs a copy into mapped
+    /// memory, now and then a system call, and no sync.
     #[default]
     Process,
     /// Power loss. In a `Sync` store writers that wait share one sync of the journal; in another store a

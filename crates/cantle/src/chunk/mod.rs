@@ -61,6 +61,8 @@ mod split;
 #[cfg(test)]
 mod split_tests;
 mod staged;
+#[cfg(test)]
+mod staged_tests;
 mod tombstone;
 mod validate;
 mod verify;

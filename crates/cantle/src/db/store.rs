@@ -149,7 +149,8 @@ impl Store {
             Ok(())
         } else {
             let settled = self.all_keyspaces().iter().try_for_each(|keyspace| keyspace.layout.settle());
-            let done = settled.and_then(|()| if self.is_dirty() { self.substrate.checkpoint() } else { Ok(()) });
+            let done =
+                settled.and_then(|()| if self.is_dirty() { self.substrate.checkpoint() } else { Ok(()) });
             if let (Ok(()), Some(stage)) = (&done, &self.substrate.stage) {
                 stage.close();
             }

@@ -51,7 +51,8 @@ pub(super) fn map(
     piece_bytes: usize,
     count: usize,
 ) -> io::Result<Vec<Box<dyn MappedPiece>>> {
-    let bytes = piece_bytes.checked_mul(count).filter(|&bytes| bytes > 0).ok_or(io::ErrorKind::InvalidInput)?;
+    let bytes =
+        piece_bytes.checked_mul(count).filter(|&bytes| bytes > 0).ok_or(io::ErrorKind::InvalidInput)?;
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
     // SAFETY: a new mapping, at a place that the system chooses.
     let start = unsafe { mmap(std::ptr::null_mut(), bytes, protection, flags, file, offset) }?;

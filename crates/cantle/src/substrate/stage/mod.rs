@@ -130,7 +130,7 @@ impl Stage {
         // A store into a page that the disk has no room for would kill the process.
         file.allocate(self.file_bytes())?;
         let pieces = file.map(HEAD_BYTES, SLOT_BYTES, self.slots)?;
-        Ok(pieces.into_iter().map(|piece| Slot { piece, touched: false }).collect())
+        Ok(pieces.into_iter().rev().map(|piece| Slot { piece, touched: false }).collect())
     }
 
     /// What the file takes on disk.
