@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   look at the directory → lock → manifest (→ its last checkpoint, if the page cache is not vouched for)
+//!     → what was staged goes to its logs, if the page cache is vouched for
 //!     → journal: which spanning batches were committed, which writes must be applied again
 //!     → new epoch in `PAGECACHE`, then in the manifest → keyspaces → journal replay → orphans removed
 //! ```
 //!
-//! No log of a chunk is read. A power failure at any point finds the same last checkpoint and journal again.
+//! No log of a chunk is read, but for the ends of those that were staged. A power failure at any point finds the same last checkpoint and journal again.
 
 use super::foreign::{Found, LOCK_FILE, look};
 use super::keyspace::KeyspaceInner;
