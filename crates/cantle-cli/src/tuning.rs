@@ -14,9 +14,9 @@ pub(crate) struct Tuning {
     #[arg(long, value_enum, default_value_t = Survives::Process)]
     pub(crate) durability: Survives,
 
-    /// Bound on bytes on disk per live byte
-    #[arg(long, value_name = "RATIO", default_value_t = 1.5)]
-    pub(crate) space_amplification: f64,
+    /// Bound on bytes on disk per live byte [default: 1.5, up to 3 while data is small beside the memory budget]
+    #[arg(long, value_name = "RATIO")]
+    pub(crate) space_amplification: Option<f64>,
 
     /// Compression of tables: none, lz4, zstd or zstd:LEVEL
     #[arg(long, default_value = "none", value_parser = parse_compression)]
@@ -75,7 +75,10 @@ impl Tuning {
 
     /// As [`keyspace_options`](Self::keyspace_options), with others as they are in `base`.
     pub(crate) fn keyspace_options_over(&self, base: KeyspaceOptions) -> KeyspaceOptions {
-        let keyspace = base.space_amplification(self.space_amplification).compression(self.compression);
+        let mut keyspace = base.compression(self.compression);
+        if let Some(bound) = self.space_amplification {
+            keyspace = keyspace.space_amplification(bound);
+        }
         match self.chunk_bytes {
             Some(bytes) => keyspace.chunk_bytes(bytes),
             None => keyspace,

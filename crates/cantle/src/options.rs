@@ -91,7 +91,8 @@ pub struct KeyspaceOptions {
     pub(crate) order: Option<KeyOrder>,
     pub(crate) compression: Compression,
     pub(crate) chunk_bytes: u64,
-    pub(crate) space_amplification: f64,
+    /// `None`: 1.5, or more for a keyspace that is small beside the memory budget.
+    pub(crate) space_amplification: Option<f64>,
     pub(crate) log_bytes: Option<u64>,
     pub(crate) filter_partitions: u32,
     pub(crate) log_index: bool,
@@ -112,7 +113,7 @@ impl Default for KeyspaceOptions {
             order: None,
             compression: Compression::None,
             chunk_bytes: 8 << 20,
-            space_amplification: 1.5,
+            space_amplification: None,
             log_bytes: None,
             filter_partitions: 16,
             log_index: true,
@@ -187,10 +188,13 @@ impl KeyspaceOptions {
     }
 
     /// Bytes on disk per live byte over the keyspace, kept by sorting logs in time and exceeded only for moments; above
-    /// 1.1. Default: 1.5. Less space costs more writing: about 3.5, 2.2 and 1.6 bytes written per byte
-    /// overwritten at 1.25, 1.5 and 2.0.
+    /// 1.1. Less space costs more writing: about 3.5, 2.2 and 1.6 bytes written per byte overwritten at 1.25, 1.5 and 2.0.
+    ///
+    /// Default: 1.5. While half of the memory budget is more than half of the live bytes, so much space is taken instead,
+    /// up to three bytes per live byte: with a budget of 1 GiB, 256 MiB of data take up to 768 MiB, and 1 GiB of data or
+    /// more no more than one and a half times as much. Overwrites then write 1.3 to 1.5 bytes per byte.
     pub fn space_amplification(mut self, bound: f64) -> Self {
-        self.space_amplification = bound;
+        self.space_amplification = Some(bound);
         self
     }
 

@@ -28,12 +28,16 @@ const STAGE_FRACTION: u64 = 64;
 /// hold the filters and indexes.
 const SHARE_MIN: f64 = 0.05;
 /// How much is moved at once.
-const STEP: f64 = 0.04;
+const STEP: f64 = 0.08;
 /// Reads become cheaper if the cost falls by this fraction at least: less may be chance.
 const GAIN_MIN: f64 = 0.01;
 /// How long a division is tried, and with how many reads at least.
 const TRIAL: Duration = Duration::from_millis(1000);
 const TRIAL_READS: u64 = 4096;
+/// Before, what has more memory now takes it; if that takes longer than this, it has no use for it.
+const FILLING_MAX: Duration = Duration::from_secs(6);
+/// From here on it counts as taken.
+const FILLED_PERCENT: u64 = 96;
 
 /// Of a small budget more is for blocks: without the filters and indexes of tables every read is a long one.
 const BLOCK_BYTES_FIRST: u64 = 8 << 20;
@@ -44,6 +48,9 @@ fn first_parts(total_bytes: u64) -> [u64; 3] {
     let more = BLOCK_BYTES_FIRST.min(total_bytes / 100 * 40).saturating_sub(blocks);
     [munks - more, rows, blocks + more]
 }
+
+/// A chunk that is loaded costs as much as reading one block for so many of its bytes.
+const LOADED_BYTES_PER_BLOCK: u64 = 32 << 10;
 
 /// What a read costs by how it was served, about in microseconds. Memory is the unit of comparison and costs none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +90,10 @@ pub(crate) struct Budget {
 
 struct Trial {
     climber: Climber,
+    /// When the division became what it is.
+    moved: Instant,
+    /// Whether it is still waited for that it is made use of.
+    filling: bool,
     begun: Instant,
     costs: u64,
     reads: u64,
@@ -106,7 +117,14 @@ impl Budget {
             stage_left_bytes: AtomicU64::new(total_bytes / STAGE_FRACTION),
             costs: Counter::default(),
             reads: Counter::default(),
-            trial: Mutex::new(Trial { climber: Climber::new(first), begun: now(), costs: 0, reads: 0 }),
+            trial: Mutex::new(Trial {
+                climber: Climber::new(first),
+                moved: now(),
+                filling: false,
+                begun: now(),
+                costs: 0,
+                reads: 0,
+            }),
             moves: AtomicU64::new(0),
             climbs: AtomicBool::new(false),
         }
@@ -184,6 +202,21 @@ impl Budget {
         self.costs.add(cost as u64);
     }
 
+    /// Notes that a chunk was loaded into memory.
+    pub(crate) fn charge_load(&self, bytes: u64) {
+        self.costs.add(bytes / LOADED_BYTES_PER_BLOCK * Cost::File as u64);
+    }
+
+    /// Whether munks, rows and blocks have taken what they may.
+    fn is_filled(&self, part: usize) -> bool {
+        let (used, limit) = match part {
+            0 => (self.munk_bytes.load(Relaxed), self.munk_limit_bytes()),
+            1 => (self.rows.used_bytes(), self.rows.capacity_bytes()),
+            _ => (self.blocks.used_bytes(), self.blocks.capacity_bytes()),
+        };
+        used >= limit / 100 * FILLED_PERCENT
+    }
+
     /// A keyspace profits if memory moves to where it pays. If none says so before the next tick, the division stays.
     pub(crate) fn let_climb(&self) {
         self.climbs.store(true, Relaxed);
@@ -195,22 +228,38 @@ impl Budget {
             return;
         }
         let mut trial = self.trial.lock();
-        let costs = self.costs.get() + self.blocks.misses() * Cost::File as u64;
+        if trial.filling {
+            let filled = trial.climber.grown().is_none_or(|part| self.is_filled(part));
+            if !filled && trial.moved.elapsed() < FILLING_MAX {
+                return;
+            }
+            trial.filling = false;
+            (trial.begun, trial.costs, trial.reads) = (now(), self.total_costs(), self.reads.get());
+            return;
+        }
+        let costs = self.total_costs();
         let reads = self.reads.get();
         let done = reads.saturating_sub(trial.reads);
         if done < TRIAL_READS || trial.begun.elapsed() < TRIAL {
             return;
         }
         let cost = costs.saturating_sub(trial.costs) as f64 / done as f64;
+        let before = trial.climber.shares;
         if trial.climber.observe(cost) {
             self.moves.fetch_add(1, Relaxed);
         }
+        trial.filling = trial.climber.shares != before;
         let shared = (self.total_bytes / 100 * SHARED_PERCENT) as f64;
         let [munks, rows, blocks] = trial.climber.shares.map(|share| (shared * share) as u64);
         self.munk_limit_bytes.store(munks, Relaxed);
         self.rows.set_capacity_bytes(rows);
         self.blocks.set_capacity_bytes(blocks);
         (trial.begun, trial.costs, trial.reads) = (now(), costs, reads);
+        trial.moved = trial.begun;
+    }
+
+    fn total_costs(&self) -> u64 {
+        self.costs.get() + self.blocks.misses() * Cost::File as u64
     }
 }
 
@@ -243,6 +292,11 @@ struct Climber {
 impl Climber {
     fn new(shares: [f64; 3]) -> Self {
         Self { shares, trying: None, way: 0, failures: 0, rest: REST_MIN, resting: 0 }
+    }
+
+    /// What was given more for trial.
+    fn grown(&self) -> Option<usize> {
+        self.trying.map(|_| WAYS[self.way].1)
     }
 
     fn shift(&mut self, amount: f64) {

@@ -14,6 +14,8 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 
 /// Of so many gets of a thread one is counted, for all.
 const SAMPLED_READS: u64 = 8;
+/// A get that searches the index of a log costs more than one in a table by as much as walking over so many entries.
+const LOG_GET_DEBT: u64 = 4;
 /// So many puts weigh as much as one get.
 const WRITES_PER_READ: u64 = 8;
 
@@ -143,6 +145,13 @@ impl Chunk {
     pub fn owe_reads(&self, entries: u64) {
         if entries > 0 {
             self.read_debt.fetch_add(entries, Relaxed);
+        }
+    }
+
+    /// A get searched the index of a log. Counts some for all, as `touch_read`.
+    pub fn owe_log_get(&self) {
+        if sampled(SAMPLED_READS) {
+            self.owe_reads(SAMPLED_READS * LOG_GET_DEBT);
         }
     }
 

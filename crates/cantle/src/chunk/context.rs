@@ -17,7 +17,7 @@ use std::ops::Deref;
 #[derive(Debug, Clone)]
 pub struct ChunkOptions {
     pub chunk_bytes: u64,
-    pub space_amplification: f64,
+    pub space_amplification: Option<f64>,
     pub log_bytes: Option<u64>,
     pub filter_partitions: u32,
     pub log_index: bool,

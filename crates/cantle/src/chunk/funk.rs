@@ -37,6 +37,14 @@ impl Dropped {
     }
 }
 
+/// What a get found.
+#[derive(Debug)]
+pub struct Answer {
+    pub value: Option<Bytes>,
+    /// Through the index of a log, which takes longer than in a table.
+    pub searched_log: bool,
+}
+
 /// What is in a file, as far as it belongs to this chunk.
 #[derive(Clone)]
 pub enum Source {
@@ -180,8 +188,8 @@ impl Funk {
         sizes
     }
 
-    /// The value of `key`, which has this hash, at version `at`, newest source first.
-    pub fn get(&self, context: &Context, key: &[u8], hash: u64, at: u64) -> Result<Option<Bytes>> {
+    /// What there is of `key`, which has this hash, at version `at`, newest source first.
+    pub fn get(&self, context: &Context, key: &[u8], hash: u64, at: u64) -> Result<Answer> {
         let counters = &context.counters;
         for file in &self.files {
             if !file.span.contains(&context.order, key) || !file.is_visible(at) {
@@ -207,11 +215,11 @@ impl Funk {
                 };
                 counter.add(1);
                 context.budget.charge(if served == Served::Table { Cost::Blocks } else { Cost::File });
-                return Ok(value);
+                return Ok(Answer { value, searched_log: served == Served::LogIndex });
             }
         }
         counters.gets_absent.add(1);
-        Ok(None)
+        Ok(Answer { value: None, searched_log: false })
     }
 
     /// Whether an older entry of `key` than the newest is likely to be there: whether a put overwrote something.

@@ -8,7 +8,7 @@ use crate::entry::{EntryCursor, EntryRef, Kind};
 use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Malformed};
 use crate::sync::Arc;
-use crate::table::block::BlockCursor;
+use crate::table::block::{Block, BlockCursor};
 use bytes::Bytes;
 
 pub struct IndexedCursor {
@@ -21,13 +21,26 @@ pub struct IndexedCursor {
     block: Option<(Place, BlockCursor)>,
     /// Whether values are places, as they stand in the index, instead of what stands there.
     places: bool,
+    /// The log as it was read at once; else it is read as it is needed, and the index through the cache.
+    indexed: Option<Bytes>,
 }
 
 impl IndexedCursor {
     pub fn new(context: Arc<Context>, segment: Arc<Segment>, parts: Arc<Parts>, root: Place) -> Result<Self> {
-        let roots =
-            BlockCursor::new(segment.index_block(&context, &parts.header, root)?, context.order.clone());
-        Ok(Self { context, segment, parts, roots, root, block: None, places: false })
+        Self::over(context, segment, parts, root, None)
+    }
+
+    /// The same, of a log that was read at once ([`Segment::read_indexed`]), if it was.
+    pub fn over(
+        context: Arc<Context>,
+        segment: Arc<Segment>,
+        parts: Arc<Parts>,
+        root: Place,
+        indexed: Option<Bytes>,
+    ) -> Result<Self> {
+        let block = block_at(&context, &segment, &parts, root, indexed.as_ref())?;
+        let roots = BlockCursor::new(block, context.order.clone());
+        Ok(Self { context, segment, parts, roots, root, block: None, places: false, indexed })
     }
 
     /// The same, with places for values: for who makes another index of them.
@@ -53,7 +66,7 @@ impl IndexedCursor {
         }
         let place =
             decode_place(&mut Decoder::new(&self.roots.value())).map_err(self.malformed(self.root))?;
-        let block = self.segment.index_block(&self.context, &self.parts.header, place)?;
+        let block = block_at(&self.context, &self.segment, &self.parts, place, self.indexed.as_ref())?;
         self.block = Some((place, BlockCursor::new(block, self.context.order.clone())));
         Ok(true)
     }
@@ -88,6 +101,19 @@ impl IndexedCursor {
             return Ok(None);
         }
         decode_place(&mut Decoder::new(&block.value())).map(Some).map_err(self.malformed(*at))
+    }
+}
+
+fn block_at(
+    context: &Context,
+    segment: &Segment,
+    parts: &Parts,
+    place: Place,
+    indexed: Option<&Bytes>,
+) -> Result<Arc<Block>> {
+    match indexed {
+        Some(indexed) => segment.block_in(indexed, &parts.header, place),
+        None => segment.index_block(context, &parts.header, place),
     }
 }
 
@@ -142,9 +168,10 @@ impl EntryCursor for IndexedCursor {
             return Ok(self.block.as_ref().map(|(_, block)| block.value()).unwrap_or_default());
         }
         match self.place()? {
-            Some(place) if self.entry().is_some_and(|entry| entry.kind == Kind::Put) => {
-                self.segment.read_value(&self.parts.header, place)
-            }
+            Some(place) if self.entry().is_some_and(|entry| entry.kind == Kind::Put) => match &self.indexed {
+                Some(indexed) => self.segment.value_in(indexed, &self.parts.header, place),
+                None => self.segment.read_value(&self.parts.header, place),
+            },
             _ => Ok(Bytes::new()),
         }
     }

@@ -29,12 +29,16 @@ use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::mvcc::{Keep, KeySpan};
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 
 /// What is caught up with under the lock at most: less than a millisecond's work.
 pub(super) const LAST_BYTES_MAX: u64 = 256 << 10;
 /// A chunk that has grown so many times beyond its size is split before it is loaded.
 pub(super) const CHUNKS_MAX: u64 = 4;
+
+/// So much garbage is not worth a copy.
+const GARBAGE_BYTES_MIN: u64 = 64 << 10;
 
 /// A log, and from where its operations are not in the munk yet.
 struct Behind {
@@ -107,6 +111,7 @@ impl Chunks {
                 }
             }
             if writer.is_some() {
+                context.budget.charge_load(munk.bytes());
                 chunk.munk.store(Some(Arc::new(munk)));
                 context.counters.munk_loads.add(1);
                 self.add_resident(chunk);
@@ -217,21 +222,36 @@ impl Chunks {
 
     /// Copies the munk without its garbage, if that has become much. Under the chunk's lock.
     pub(super) fn clean_munk(&self, chunk: &Chunk) {
-        /// So much garbage is not worth a copy.
-        const GARBAGE_BYTES_MIN: u64 = 64 << 10;
         let munk = chunk.munk.load();
         let Some(munk) = &*munk else { return };
         let (garbage, live) = (munk.garbage_bytes(), munk.live_bytes());
+        let budget = &self.context.budget;
         let due = match self.context.options().munk_rebalance_bytes {
             // What is live does not become less by it.
             Some(bytes) => garbage + live > bytes && garbage > live / 8,
+            // Where memory is plenty, copying is what costs.
+            None if budget.munk_bytes.load(Relaxed) < budget.munk_limit_bytes() / 4 * 3 => garbage > live,
             None => garbage > live / 2,
         };
         if due && garbage > GARBAGE_BYTES_MIN {
-            let clean = munk.rebalance(room_for(munk.len()), self.is_needed());
-            chunk.munk.store(Some(Arc::new(clean)));
-            self.context.counters.munk_rebalances.add(1);
+            self.copy_munk(chunk, munk);
         }
+    }
+
+    /// The same where memory is short, for any garbage that is worth it; unless somebody writes just now.
+    pub(super) fn try_clean_munk(&self, chunk: &Chunk) {
+        let Some(writer) = chunk.writer.try_lock() else { return };
+        let munk = chunk.munk.load();
+        let Some(munk) = &*munk else { return };
+        if !writer.retired && munk.garbage_bytes() > GARBAGE_BYTES_MIN.max(munk.live_bytes() / 8) {
+            self.copy_munk(chunk, munk);
+        }
+    }
+
+    fn copy_munk(&self, chunk: &Chunk, munk: &Munk) {
+        let clean = munk.rebalance(room_for(munk.len()), self.is_needed());
+        chunk.munk.store(Some(Arc::new(clean)));
+        self.context.counters.munk_rebalances.add(1);
     }
 }
 
@@ -252,7 +272,7 @@ mod tests {
 
     /// What a get sees that found no munk just before there was one.
     fn get_in_files(chunks: &Chunks, chunk: &Chunk, key: &[u8]) -> Option<Bytes> {
-        chunk.funk.load().get(&chunks.context, key, bloom::hash(key), u64::MAX).unwrap()
+        chunk.funk.load().get(&chunks.context, key, bloom::hash(key), u64::MAX).unwrap().value
     }
 
     #[test]

@@ -56,6 +56,7 @@ impl Chunks {
             log_bytes: sizes.log_bytes,
             garbage_bytes: sizes.garbage_bytes + sizes.dropped_bytes,
             files: funk.files.len(),
+            entries: sizes.entries,
             read_debt: chunk.read_debt(),
             range_deletes: range_deletes.sum(),
             munk_live_bytes: chunk.munk.load().as_ref().map(|munk| munk.live_bytes()),
@@ -314,9 +315,10 @@ impl Chunks {
         /// Exceeding the bound by this fraction makes writers as slow as maintenance.
         const FULL: f64 = 0.05;
         let limits = self.limits();
-        let overload = policy::excess(&limits, &self.sizes()) / FULL;
+        let sizes = self.sizes();
+        let overload = policy::excess(&limits, &sizes) / FULL;
         // A rebalance moves some 100 MB a second; of that a part is garbage that it frees.
-        self.context.throttle.set(overload, 100e6 * (limits.space_amplification - 1.0).clamp(0.1, 1.0));
+        self.context.throttle.set(overload, 100e6 * (policy::bound(&limits, &sizes) - 1.0).clamp(0.1, 1.0));
     }
 
     /// Has those of new chunks purged that took over dropped files.

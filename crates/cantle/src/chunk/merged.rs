@@ -15,6 +15,9 @@ use crate::span::Span;
 use crate::sync::Arc;
 use bytes::Bytes;
 
+/// A log of at most so many chunks is read into memory at once by who merges it once.
+const AT_ONCE_CHUNKS_MAX: u64 = 3;
+
 /// The range deletes of one source.
 struct SourceTombstones {
     source: usize,
@@ -27,6 +30,8 @@ pub struct Merged {
     pub cursor: MergeCursor,
     context: Arc<Context>,
     tombstones: Vec<SourceTombstones>,
+    /// By source, whether it is a log.
+    logs: Vec<bool>,
 }
 
 /// A range delete that covers a key.
@@ -47,7 +52,7 @@ impl Merged {
         take: impl Fn(&FileRef) -> bool,
     ) -> Result<Self> {
         let mut sources: Vec<Box<dyn EntryCursor>> = Vec::new();
-        let mut tombstones = Vec::new();
+        let (mut tombstones, mut logs) = (Vec::new(), Vec::new());
         for file in funk.files.iter().filter(|file| take(file)) {
             let mut add = |cursor: Box<dyn EntryCursor>, deletes: &[RangeTombstone]| {
                 if !deletes.is_empty() {
@@ -57,6 +62,7 @@ impl Merged {
                         tombstones: deletes.to_vec(),
                     });
                 }
+                logs.push(matches!(file.source, Source::Log(_)));
                 sources.push(Box::new(SpannedCursor::new(cursor, file.span.clone(), context.order.clone())));
             };
             match &file.source {
@@ -73,13 +79,17 @@ impl Merged {
                         add(Box::new(ViewCursor::new(context, segment, &parts, view)), &deletes);
                         continue;
                     }
+                    // Else every record would be read by itself.
+                    let at_once = once && segment.len() <= AT_ONCE_CHUNKS_MAX * context.options().chunk_bytes;
+                    let indexed = at_once.then(|| segment.read_indexed(&parts)).transpose()?;
                     for part in &parts.indexed {
                         if part.root.len > 0 {
-                            let cursor = IndexedCursor::new(
+                            let cursor = IndexedCursor::over(
                                 context.clone(),
                                 segment.clone(),
                                 parts.clone(),
                                 part.root,
+                                indexed.clone(),
                             )?;
                             add(Box::new(cursor), &part.tombstones);
                         } else if part.entries > 0 || !part.tombstones.is_empty() {
@@ -108,12 +118,18 @@ impl Merged {
             cursor: MergeCursor::new(context.order.clone(), sources),
             context: context.clone(),
             tombstones,
+            logs,
         })
     }
 
     /// All range deletes, each with the span of the file that it stands in.
     pub fn range_deletes(&self) -> impl Iterator<Item = (&Span, &RangeTombstone)> {
         self.tombstones.iter().flat_map(|source| source.tombstones.iter().map(|t| (&source.span, t)))
+    }
+
+    /// Whether the present entry stands in a log, where each is read by itself.
+    pub fn is_in_log(&self) -> bool {
+        self.logs.get(self.cursor.source()).is_some_and(|is_log| *is_log)
     }
 
     pub fn order(&self) -> &KeyOrder {

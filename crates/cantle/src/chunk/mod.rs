@@ -84,7 +84,7 @@ pub use open::OpenState;
 use bytes::Bytes;
 use chunk::Chunk;
 use context::Context;
-use funk::{FunkSizes, Source};
+use funk::{Answer, FunkSizes, Source};
 use index::ChunkIndex;
 use policy::{KeyspaceSizes, Limits};
 use std::collections::HashMap;
@@ -151,6 +151,7 @@ impl Chunks {
         Limits {
             chunk_bytes: options.chunk_bytes,
             space_amplification: options.space_amplification,
+            spare_bytes: self.context.budget.total_bytes / 2,
             log_bytes: options.log_bytes,
             munk_log_bytes: options.munk_log_bytes,
             extensions: options.extensions,
@@ -223,7 +224,10 @@ impl Chunks {
         if let Some(munk) = &*chunk.munk.load() {
             return Ok(munk.get(key, at).map(Bytes::copy_from_slice));
         }
-        let value = chunk.funk.load().get(context, key, hash, at)?;
+        let Answer { value, searched_log } = chunk.funk.load().get(context, key, hash, at)?;
+        if searched_log {
+            chunk.owe_log_get();
+        }
         if let (Some(rows), Some(stamp), Some(value)) = (rows, stamp, &value) {
             rows.insert(key, stamp, value);
         }

@@ -8,6 +8,8 @@ pub struct ChunkSizes {
     /// Estimated bytes of both that a rebalance would free.
     pub garbage_bytes: u64,
     pub files: usize,
+    /// Puts in its files; 0 if not known.
+    pub entries: u64,
     /// Entries that reads had to walk in vain or find by way of a log.
     pub read_debt: u64,
     /// Range deletes that gets have to look through.
@@ -35,7 +37,10 @@ pub struct KeyspaceSizes {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     pub chunk_bytes: u64,
-    pub space_amplification: f64,
+    /// `None`: what is usual, and for small keyspaces what memory makes seem little.
+    pub space_amplification: Option<f64>,
+    /// So much may be taken beside live bytes where no bound was given.
+    pub spare_bytes: u64,
     pub log_bytes: Option<u64>,
     /// The same for chunks in memory.
     pub munk_log_bytes: Option<u64>,
@@ -66,10 +71,13 @@ const RANGE_DELETES_MAX: usize = 32;
 const LOG_CHUNKS_MAX: u64 = 20;
 /// A munk that has grown so far beyond a chunk's size is split before its log is sorted.
 const MUNK_CHUNKS_MAX: u64 = 2;
-/// Writing an entry anew costs about this many times what walking over it does.
-const REWRITE_COST: u64 = 8;
-/// A typical entry's length, to turn bytes into entries.
+/// Writing an entry anew costs about this many times what walking over it does, or reading it by itself from a log.
+const REWRITE_COST: u64 = 4;
+/// A typical entry's length, to turn bytes into entries where these were not counted.
 const ENTRY_BYTES: u64 = 256;
+/// The space bound where none was given, and the most that it becomes while data is small beside the memory budget.
+const USUAL_BOUND: f64 = 1.5;
+const SPARED_BOUND_MAX: f64 = 3.0;
 /// So much a keyspace may take whatever is in it: below this, headers and half-filled files dominate.
 const BOUNDED_BYTES_MIN: u64 = 4 << 20;
 
@@ -95,7 +103,10 @@ pub fn due(chunk: &ChunkSizes, limits: &Limits, keyspace: &KeyspaceSizes) -> Opt
     if chunk.files > FILES_MAX || chunk.range_deletes > RANGE_DELETES_MAX {
         return Some(Why::Fragments);
     }
-    let entries = (chunk.table_bytes + chunk.log_bytes) / ENTRY_BYTES;
+    let entries = match chunk.entries {
+        0 => (chunk.table_bytes + chunk.log_bytes) / ENTRY_BYTES,
+        counted => counted,
+    };
     let unsorted = chunk.log_bytes > 0 || chunk.files > 1;
     if limits.extensions && unsorted && chunk.read_debt > REWRITE_COST * entries.max(64) {
         return Some(Why::Reads);
@@ -114,10 +125,15 @@ pub fn munk_split_count(live_bytes: u64, limits: &Limits) -> u64 {
     if limits.extensions { split_count(live_bytes, limits) } else { 2 }
 }
 
+/// Bytes on disk per live byte, at most.
+pub fn bound(limits: &Limits, keyspace: &KeyspaceSizes) -> f64 {
+    let spared = || 1.0 + limits.spare_bytes as f64 / (keyspace.live_bytes as f64).max(1.0);
+    limits.space_amplification.unwrap_or_else(|| spared().clamp(USUAL_BOUND, SPARED_BOUND_MAX))
+}
+
 /// The bytes that the space bound allows.
 fn allowed_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
-    let live = keyspace.live_bytes as f64;
-    ((live * limits.space_amplification) as u64).max(BOUNDED_BYTES_MIN)
+    ((keyspace.live_bytes as f64 * bound(limits, keyspace)) as u64).max(BOUNDED_BYTES_MIN)
 }
 
 /// What must stay free below the bound, so that it holds while a chunk is written anew and the old files wait for
@@ -172,7 +188,7 @@ pub fn output_bytes(chunk: &ChunkSizes) -> u64 {
 
 /// Bytes of obsolete files beyond which the next checkpoint is brought forward.
 pub fn held_limit_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
-    let slack = keyspace.live_bytes as f64 * (limits.space_amplification - 1.0);
+    let slack = keyspace.live_bytes as f64 * (bound(limits, keyspace) - 1.0);
     ((slack / 16.0) as u64).clamp(2 << 20, 256 << 20)
 }
 
@@ -184,4 +200,31 @@ pub fn split_count(bytes: u64, limits: &Limits) -> u64 {
 /// Whether two neighbours underflow so far that they should be one.
 pub fn should_merge(a_bytes: u64, b_bytes: u64, limits: &Limits) -> bool {
     a_bytes.min(b_bytes) < limits.chunk_bytes / 8 && a_bytes + b_bytes < limits.chunk_bytes / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        chunk_bytes: 8 << 20,
+        space_amplification: None,
+        spare_bytes: 512 << 20,
+        log_bytes: None,
+        munk_log_bytes: None,
+        extensions: true,
+        log_bytes_max: u64::MAX,
+    };
+
+    fn bound_at(limits: &Limits, live_mib: u64) -> f64 {
+        bound(limits, &KeyspaceSizes { live_bytes: live_mib << 20, ..KeyspaceSizes::default() })
+    }
+
+    #[test]
+    fn a_keyspace_that_is_small_beside_memory_may_take_more_space() {
+        let bounds = [0, 1, 256, 512, 1024, 4096].map(|live_mib| bound_at(&LIMITS, live_mib));
+        assert_eq!(bounds, [3.0, 3.0, 3.0, 2.0, 1.5, 1.5]);
+        let given = Limits { space_amplification: Some(1.25), ..LIMITS };
+        assert_eq!([0, 256, 4096].map(|live_mib| bound_at(&given, live_mib)), [1.25; 3]);
+    }
 }

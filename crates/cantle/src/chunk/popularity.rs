@@ -16,6 +16,9 @@ const SCORE_MIN: u64 = 32;
 /// A chunk takes another's place if its score is greater by a quarter and this much: else two of about the same
 /// popularity would take turns.
 const SCORE_MARGIN: u64 = 16;
+/// And by one for so many bytes: to read and copy these takes as long as a get from files. Else chunks whose scores
+/// differ by chance would be loaded again and again.
+const BYTES_PER_SCORE: u64 = 16 << 10;
 /// By recency, a chunk takes another's place if that was accessed so many ticks earlier: about a third of a second.
 const TICKS_MARGIN: u64 = 16;
 /// Chunks loaded at a time.
@@ -25,14 +28,18 @@ const LOADS_MAX: usize = 2;
 const LOAD_PAUSE_TICKS: u64 = 48;
 /// Chunks looked at in one turn.
 const CHUNKS_PER_TURN: usize = 1024;
+/// Munks copied in one turn for the sake of their garbage: some milliseconds.
+const CLEANED_PER_TURN: usize = 8;
+/// Where nothing is displaced, so much must be left: a munk that is written to grows until it is cleaned.
+const ROOM_PERCENT: u64 = 4;
 /// What a munk takes per byte of its pairs, about: headers, slots, and room.
 const OVERHEAD_PERCENT: u64 = 112;
 
-/// Whether a chunk with this score takes the place of one with that.
-fn displaces(policy: MunkPolicy, candidate: u64, resident: u64) -> bool {
+/// Whether a chunk with this score, whose munk takes so many bytes, takes the place of one with that.
+fn displaces(policy: MunkPolicy, candidate: u64, bytes: u64, resident: u64) -> bool {
     candidate
         > match policy {
-            MunkPolicy::Frequency => resident + resident / 4 + SCORE_MARGIN,
+            MunkPolicy::Frequency => resident + resident / 4 + SCORE_MARGIN + bytes / BYTES_PER_SCORE,
             // Moments have no proportion: a quarter of one would be a quarter of the time that the store is open.
             MunkPolicy::Recency => resident + TICKS_MARGIN,
         }
@@ -121,8 +128,12 @@ impl Chunks {
             return false;
         }
         let taken = || budget.munk_bytes.load(Relaxed) + self.jobs.loading_bytes.load(Relaxed);
-        if taken() + needed <= limit {
+        if taken() + needed <= limit / 100 * (100 - ROOM_PERCENT) {
             return true;
+        }
+        // What is being loaded counts twice for now: nobody is evicted for that.
+        if self.jobs.loading.load(Relaxed) > 0 {
+            return false;
         }
         let policy = self.context.options().munk_policy;
         let residents = self.residents();
@@ -132,7 +143,7 @@ impl Chunks {
             if taken() + needed <= limit + freed {
                 break;
             }
-            if !displaces(policy, score, resident_score) {
+            if !displaces(policy, score, needed, resident_score) {
                 break;
             }
             freed += chunk.munk.load().as_ref().map_or(0, |munk| munk.bytes());
@@ -154,20 +165,34 @@ impl Chunks {
             return;
         }
         let least = self.residents().into_iter().next();
-        match least.filter(|(score, _)| displaces(self.context.options().munk_policy, demand, *score)) {
+        let policy = self.context.options().munk_policy;
+        let displaces = |chunk: &Chunk, score| displaces(policy, demand, munk_bytes(chunk), score);
+        match least.filter(|(score, chunk)| displaces(chunk, *score)) {
             Some((_, chunk)) => self.try_evict_munk(&chunk),
             // Somebody else may. Nobody will for ever: who demands does so again, as long as he does.
             None => budget.demand_munk(demand / 2),
         }
     }
 
+    /// Has munks take no more than they may: without their garbage, if that will do, as a chunk that is evicted for
+    /// others' garbage would be loaded again.
     fn evict_least_popular(&self) {
         let budget = &self.context.budget;
         let over = || budget.munk_bytes.load(Relaxed) > budget.munk_limit_bytes();
         if !over() {
             return;
         }
-        for (_, chunk) in self.residents() {
+        let residents = self.residents();
+        let garbage = |chunk: &Chunk| chunk.munk.load().as_ref().map_or(0, |munk| munk.garbage_bytes());
+        let mut by_garbage: Vec<_> = residents.iter().map(|(_, chunk)| (garbage(chunk), chunk)).collect();
+        by_garbage.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        for (_, chunk) in by_garbage.into_iter().take(CLEANED_PER_TURN) {
+            self.try_clean_munk(chunk);
+            if !over() {
+                return;
+            }
+        }
+        for (_, chunk) in residents {
             self.try_evict_munk(&chunk);
             if !over() {
                 return;
@@ -193,6 +218,8 @@ impl Chunks {
         if self.released.load(Acquire) {
             return;
         }
+        // Until it is loaded, or waited for in vain, it is no candidate: others would make way for it again.
+        chunk.put_off_load(self.jobs.ticks.load(Relaxed) + LOAD_PAUSE_TICKS);
         self.jobs.loading.fetch_add(1, AcqRel);
         self.jobs.loading_bytes.fetch_add(bytes, Relaxed);
         let (this, chunk) = (self.this.clone(), chunk.clone());
@@ -236,15 +263,22 @@ mod tests {
 
     #[test]
     fn chunks_of_about_the_same_popularity_do_not_take_turns() {
-        let displaces = |candidate, resident| displaces(MunkPolicy::Frequency, candidate, resident);
+        let displaces = |candidate, resident| displaces(MunkPolicy::Frequency, candidate, 0, resident);
         assert!(displaces(100, 0) && displaces(200, 100));
         assert!(!displaces(110, 100) && !displaces(1100, 1000));
         assert!(!displaces(SCORE_MARGIN, 0), "what is hardly read displaces nothing");
     }
 
     #[test]
+    fn a_chunk_that_costs_more_to_load_must_gain_more() {
+        let displaces = |bytes, candidate| displaces(MunkPolicy::Frequency, candidate, bytes, 1000);
+        assert!(displaces(64 << 10, 1300) && !displaces(8 << 20, 1300));
+        assert!(displaces(8 << 20, 1800));
+    }
+
+    #[test]
     fn by_recency_the_age_of_the_store_does_not_matter() {
-        let displaces = |candidate, resident| displaces(MunkPolicy::Recency, candidate, resident);
+        let displaces = |candidate, resident| displaces(MunkPolicy::Recency, candidate, 8 << 20, resident);
         for opened_ticks in [0, 1_000, 10_000_000] {
             assert!(displaces(opened_ticks + 200, opened_ticks + 100));
             assert!(!displaces(opened_ticks + 101, opened_ticks + 100));

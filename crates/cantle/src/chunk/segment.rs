@@ -65,7 +65,7 @@ pub struct Segment {
     pub garbage_bytes: AtomicU64,
     /// Bytes of keys and values of its puts.
     pub user_bytes: AtomicU64,
-    /// How many these are; of an old segment not known.
+    /// How many these are; of an old segment not known until it is loaded.
     pub puts: AtomicU64,
     /// The greatest version in it; 0 in one of an earlier epoch. Written under the lock of the chunk that appends
     /// to it.
@@ -208,13 +208,19 @@ impl Segment {
         context.totals.user_bytes.fetch_add(grown.max(0) / 100 * 97, Relaxed);
         context.totals.log_bytes.fetch_add(grown, Relaxed);
         self.set_len(len);
+        let entries =
+            loader.indexed.iter().map(|part| part.entries).sum::<u64>() + loader.memory.len() as u64;
+        self.puts.store(entries, Relaxed);
         tracing::debug!(path = %path.display(), scanned_bytes = len - tail_start, "loaded a log");
         Ok(loader.finish())
     }
 
     /// The operation at `place`: key and value.
     pub fn read_op(&self, header: &FileHeader, place: Place) -> Result<(Bytes, usize)> {
-        let payload = self.read_payload(header, place)?;
+        self.op_of(header, place, self.read_payload(header, place)?)
+    }
+
+    fn op_of(&self, header: &FileHeader, place: Place, payload: Bytes) -> Result<(Bytes, usize)> {
         match LogRecord::decode(&payload, header.base_version) {
             Ok(LogRecord::Op(op)) => {
                 let value_start = payload.len() - op.value.len();
@@ -232,6 +238,34 @@ impl Segment {
     pub fn read_value(&self, header: &FileHeader, place: Place) -> Result<Bytes> {
         let (payload, value_start) = self.read_op(header, place)?;
         Ok(payload.slice(value_start..))
+    }
+
+    /// All that is indexed, at once: for who goes through it once, in another order than that of the file.
+    pub fn read_indexed(&self, parts: &Parts) -> Result<Bytes> {
+        let end = parts.indexed.first().map_or(0, |part| part.at.offset + u64::from(part.at.len));
+        let mut bytes = vec![0; end as usize];
+        let handle = self.file.handle()?;
+        handle.read_exact_at(&mut bytes, 0).map_err(|e| Error::io("read", &self.file.path, e))?;
+        Ok(Bytes::from(bytes))
+    }
+
+    /// As [`read_value`](Self::read_value), of what [`read_indexed`](Self::read_indexed) returned.
+    pub fn value_in(&self, indexed: &Bytes, header: &FileHeader, place: Place) -> Result<Bytes> {
+        let payload = self.payload_in(indexed, header, place)?;
+        let (payload, value_start) = self.op_of(header, place, payload)?;
+        Ok(payload.slice(value_start..))
+    }
+
+    /// As [`index_block`](Self::index_block), of what [`read_indexed`](Self::read_indexed) returned, past the cache.
+    pub fn block_in(&self, indexed: &Bytes, header: &FileHeader, place: Place) -> Result<Arc<Block>> {
+        self.block_of(header, place, self.payload_in(indexed, header, place)?).map(Arc::new)
+    }
+
+    fn payload_in(&self, indexed: &Bytes, header: &FileHeader, place: Place) -> Result<Bytes> {
+        let len = place.len as usize;
+        let start = (place.offset.min(indexed.len() as u64)) as usize;
+        let bytes = indexed.slice(start..start.saturating_add(len).min(indexed.len()));
+        record_payload(header, &self.file.path, place.offset, bytes, len)
     }
 
     fn read_payload(&self, header: &FileHeader, place: Place) -> Result<Bytes> {
@@ -253,7 +287,12 @@ impl Segment {
         if let Some(CacheValue::Block(block)) = context.cache.get(self.file.id, place.offset) {
             return Ok(block);
         }
-        let payload = self.read_payload(header, place)?;
+        let block = Arc::new(self.block_of(header, place, self.read_payload(header, place)?)?);
+        context.cache.insert(self.file.id, place.offset, CacheValue::Block(block.clone()));
+        Ok(block)
+    }
+
+    fn block_of(&self, header: &FileHeader, place: Place, payload: Bytes) -> Result<Block> {
         let Ok(LogRecord::Block(_)) = LogRecord::decode(&payload, header.base_version) else {
             return Err(Error::corruption(
                 &self.file.path,
@@ -261,12 +300,9 @@ impl Segment {
                 "an index points to what is no block",
             ));
         };
-        let block = Block::parse(payload.slice(1..), header.base_version).map_err(|what| {
+        Block::parse(payload.slice(1..), header.base_version).map_err(|what| {
             Error::corruption(&self.file.path, place.offset, format!("an index block {}", what.0))
-        })?;
-        let block = Arc::new(block);
-        context.cache.insert(self.file.id, place.offset, CacheValue::Block(block.clone()));
-        Ok(block)
+        })
     }
 
     /// Whether the part's filter lets a key of this hash pass.

@@ -32,6 +32,14 @@ struct Open {
     /// Whether no key of the chunk lies behind the walk's end, or before its start.
     ends_within: bool,
     starts_within: bool,
+    /// What the walk cost beyond one in sorted files; told the chunk at the end.
+    owed: u64,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.chunk.owe_reads(self.owed);
+    }
 }
 
 /// Where the chunk's pairs come from.
@@ -116,7 +124,7 @@ impl Walk {
             (_, Some(start)) => self.is_behind_start(start),
             (_, None) => false,
         };
-        Ok(self.chunk.insert(Open { chunk, pairs, ends_within, starts_within }))
+        Ok(self.chunk.insert(Open { chunk, pairs, ends_within, starts_within, owed: 0 }))
     }
 
     fn is_before_end(&self, key: &[u8]) -> bool {
@@ -160,9 +168,8 @@ impl Walk {
 
     fn settle_merged(&mut self) -> Result<Option<(Bytes, Bytes)>> {
         let at = self.snapshot.version();
-        let Some(Open { chunk, pairs: Pairs::Files(merged), .. }) = &mut self.chunk else { return Ok(None) };
+        let Some(Open { pairs: Pairs::Files(merged), owed, .. }) = &mut self.chunk else { return Ok(None) };
         let order = &self.chunks.context.order;
-        let mut skipped = 0u64;
         let mut key: Vec<u8> = Vec::new();
         while let Some(entry) = merged.cursor.entry() {
             key.clear();
@@ -187,20 +194,17 @@ impl Walk {
                     } else {
                         (kind, merged.cursor.value()?)
                     });
+                    *owed += u64::from(merged.is_in_log());
                 } else {
-                    skipped += 1;
+                    *owed += 1;
                 }
                 merged.cursor.advance()?;
             }
             match newest {
-                Some((Kind::Put, value)) => {
-                    chunk.owe_reads(skipped);
-                    return Ok(Some((Bytes::from(key), value)));
-                }
-                _ => skipped += 1,
+                Some((Kind::Put, value)) => return Ok(Some((Bytes::from(key), value))),
+                _ => *owed += 1,
             }
         }
-        chunk.owe_reads(skipped);
         Ok(None)
     }
 

@@ -150,8 +150,10 @@ pub(super) fn check_keyspace_options(options: &KeyspaceOptions) -> Result<()> {
     if !(64 << 10..=1 << 30).contains(&options.chunk_bytes) {
         return invalid(format!("chunk_bytes of {} is outside 64 KiB to 1 GiB", options.chunk_bytes));
     }
-    if !(options.space_amplification >= 1.1 && options.space_amplification.is_finite()) {
-        return invalid(format!("a space_amplification of {} is below 1.1", options.space_amplification));
+    if let Some(bound) = options.space_amplification
+        && !(bound >= 1.1 && bound.is_finite())
+    {
+        return invalid(format!("a space_amplification of {bound} is below 1.1"));
     }
     if !(1..=64).contains(&options.filter_partitions) {
         return invalid(format!("{} filter_partitions are outside 1 to 64", options.filter_partitions));

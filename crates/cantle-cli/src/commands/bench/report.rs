@@ -69,7 +69,7 @@ pub(crate) struct Parameters {
     value_bytes: usize,
     memory_bytes: Option<u64>,
     durability: &'static str,
-    space_amplification: f64,
+    space_amplification: Option<f64>,
     compression: String,
     chunk_bytes: Option<u64>,
     log_bytes: Option<u64>,
