@@ -21,8 +21,7 @@ struct Log {
     header: FileHeader,
     staged: Staged,
     end: u64,
-    /// What each record holds, and where it ends.
-    records: Vec<(u8, u64)>,
+    records: Records,
 }
 
 impl Log {
@@ -43,10 +42,13 @@ impl Log {
     }
 }
 
+/// What a record holds, and where it ends.
+type Records = Vec<(u8, u64)>;
+
 /// What the logs hold for sure, as of the last acknowledgement, and the number of the one that is worked on.
 #[derive(Default)]
 struct Acknowledged {
-    logs: Vec<(u64, FileHeader, Vec<(u8, u64)>)>,
+    logs: Vec<(u64, FileHeader, Records)>,
     busy: u64,
 }
 
