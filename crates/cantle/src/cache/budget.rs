@@ -39,12 +39,19 @@ const FILLING_MAX: Duration = Duration::from_secs(6);
 /// From here on it counts as taken.
 const FILLED_PERCENT: u64 = 96;
 
+/// What they begin with where data is three times the budget or more: hot rows lie in more chunks than munks could hold.
+const FIRST_PERCENTS_SCARCE: [u64; 3] = [30, 38, 20];
 /// Of a small budget more is for blocks: without the filters and indexes of tables every read is a long one.
 const BLOCK_BYTES_FIRST: u64 = 8 << 20;
 
-/// What munks, rows and blocks begin with.
-fn first_parts(total_bytes: u64) -> [u64; 3] {
-    let [munks, rows, blocks] = FIRST_PERCENTS.map(|percent| total_bytes / 100 * percent);
+/// What munks, rows and blocks begin with, given so much data.
+fn first_parts(total_bytes: u64, live_bytes: u64) -> [u64; 3] {
+    let scarcity = (live_bytes as f64 / total_bytes.max(1) as f64 - 1.0).clamp(0.0, 2.0) / 2.0;
+    let part = |index: usize| {
+        let (plenty, scarce) = (FIRST_PERCENTS[index] as f64, FIRST_PERCENTS_SCARCE[index] as f64);
+        ((plenty + (scarce - plenty) * scarcity) / 100.0 * total_bytes as f64) as u64
+    };
+    let [munks, rows, blocks] = [0, 1, 2].map(part);
     let more = BLOCK_BYTES_FIRST.min(total_bytes / 100 * 40).saturating_sub(blocks);
     [munks - more, rows, blocks + more]
 }
@@ -61,6 +68,11 @@ pub(crate) enum Cost {
     Blocks = 1,
     /// A scan merged the files of a chunk.
     Merge = 20,
+}
+
+fn shares_of(parts: [u64; 3]) -> [f64; 3] {
+    let shared = parts.iter().sum::<u64>().max(1) as f64;
+    parts.map(|part| part as f64 / shared)
 }
 
 /// The memory of one store, or of several that share it.
@@ -84,8 +96,9 @@ pub(crate) struct Budget {
     reads: Counter,
     trial: Mutex<Trial>,
     moves: AtomicU64,
-    /// Somebody wants the division to climb.
+    /// Somebody wants the division to climb, and so much data there is.
     climbs: AtomicBool,
+    live_bytes: AtomicU64,
 }
 
 struct Trial {
@@ -101,9 +114,9 @@ struct Trial {
 
 impl Budget {
     pub(crate) fn new(total_bytes: u64) -> Self {
-        let [munks, rows, blocks] = first_parts(total_bytes);
-        let shared = (munks + rows + blocks).max(1) as f64;
-        let first = [munks, rows, blocks].map(|part| part as f64 / shared);
+        let parts = first_parts(total_bytes, 0);
+        let [munks, rows, blocks] = parts;
+        let first = shares_of(parts);
         Self {
             total_bytes,
             blocks: BlockCache::new(blocks),
@@ -127,6 +140,7 @@ impl Budget {
             }),
             moves: AtomicU64::new(0),
             climbs: AtomicBool::new(false),
+            live_bytes: AtomicU64::new(0),
         }
     }
 
@@ -217,9 +231,11 @@ impl Budget {
         used >= limit / 100 * FILLED_PERCENT
     }
 
-    /// A keyspace profits if memory moves to where it pays. If none says so before the next tick, the division stays.
-    pub(crate) fn let_climb(&self) {
+    /// A keyspace profits if memory moves to where it pays; a store that opens it has so much data. If none says so
+    /// before the next tick, the division stays.
+    pub(crate) fn let_climb(&self, live_bytes: u64) {
         self.climbs.store(true, Relaxed);
+        self.live_bytes.fetch_max(live_bytes, Relaxed);
     }
 
     /// To be called now and then: judges the division that is being tried, and tries another.
@@ -239,6 +255,16 @@ impl Budget {
         }
         let costs = self.total_costs();
         let reads = self.reads.get();
+        let live_bytes = self.live_bytes.swap(0, Relaxed);
+        if reads < TRIAL_READS {
+            // Nothing is known of the reads yet, but something of the data.
+            let parts = first_parts(self.total_bytes, live_bytes);
+            trial.climber = Climber::new(shares_of(parts));
+            if parts[0] != self.munk_limit_bytes() {
+                self.divide(parts);
+            }
+            return;
+        }
         let done = reads.saturating_sub(trial.reads);
         if done < TRIAL_READS || trial.begun.elapsed() < TRIAL {
             return;
@@ -250,12 +276,15 @@ impl Budget {
         }
         trial.filling = trial.climber.shares != before;
         let shared = (self.total_bytes / 100 * SHARED_PERCENT) as f64;
-        let [munks, rows, blocks] = trial.climber.shares.map(|share| (shared * share) as u64);
+        self.divide(trial.climber.shares.map(|share| (shared * share) as u64));
+        (trial.begun, trial.costs, trial.reads) = (now(), costs, reads);
+        trial.moved = trial.begun;
+    }
+
+    fn divide(&self, [munks, rows, blocks]: [u64; 3]) {
         self.munk_limit_bytes.store(munks, Relaxed);
         self.rows.set_capacity_bytes(rows);
         self.blocks.set_capacity_bytes(blocks);
-        (trial.begun, trial.costs, trial.reads) = (now(), costs, reads);
-        trial.moved = trial.begun;
     }
 
     fn total_costs(&self) -> u64 {
@@ -372,6 +401,17 @@ mod tests {
         assert!((shares[0] - 0.75).abs() < 0.1, "{shares:?}");
         let idle = climb(|_| 0.0);
         assert_eq!(idle, [0.75, 0.1, 0.15], "without a cost there is nothing to gain");
+    }
+
+    #[test]
+    fn the_more_data_there_is_the_less_munks_begin_with() {
+        let begin = |live_bytes: u64| {
+            let budget = Budget::new(1 << 30);
+            budget.let_climb(live_bytes);
+            budget.tick();
+            budget.munk_limit_bytes() * 100 / (1 << 30)
+        };
+        assert_eq!([0, 1 << 30, 2 << 30, 4 << 30].map(begin), [65, 65, 47, 29]);
     }
 
     #[test]

@@ -329,3 +329,52 @@ fn a_load_that_cannot_catch_up_takes_no_more_memory_than_a_large_chunk() {
     assert_eq!(chunks.context.budget.munk_bytes.load(Relaxed), 0);
     assert_eq!(db.range(..).count() as u64, written);
 }
+
+/// A store with one chunk, whose log has several indexed parts.
+fn with_a_log(disk: &(impl Vfs + Clone + 'static), records: u64) -> (Db, Arc<Chunks>) {
+    let (db, chunks) = open(disk, 8 << 20, 1 << 20);
+    let mut random = Random(7);
+    let mut order: Vec<u64> = (0..records).collect();
+    order.sort_by_cached_key(|_| random.below(u64::MAX));
+    for number in order {
+        db.put(key(number), [number as u8; 200]).unwrap();
+    }
+    assert!(
+        chunks.index.find(b"").funk.load().logs().all(|log| log
+            .parts(&chunks.context)
+            .unwrap()
+            .indexed
+            .len()
+            > 3)
+    );
+    (db, chunks)
+}
+
+#[test]
+fn who_merges_a_log_once_reads_it_at_once() {
+    let disk = FaultVfs::over_memory(MemVfs::new());
+    let (db, chunks) = with_a_log(&disk, 4000);
+    let before = disk.count(Operation::ReadAt);
+    db.compact_range(..).unwrap();
+    let reads = disk.count(Operation::ReadAt) - before;
+    assert!(reads < 1000, "{reads} reads for 4,000 records");
+    assert_eq!(db.range(..).count(), 4000);
+    drop(chunks);
+}
+
+#[test]
+fn reads_of_a_log_are_debts_of_its_chunk_and_those_of_a_table_are_not() {
+    let (db, chunks) = with_a_log(&MemVfs::new(), 2000);
+    let debt = || chunks.index.find(b"").read_debt();
+    let read_all = || (0..2000).for_each(|number| drop(db.get(key(number)).unwrap()));
+    read_all();
+    let of_gets = debt();
+    assert!(of_gets > 2000, "{of_gets}");
+    assert_eq!(db.range(..).count(), 2000);
+    assert!(debt() >= of_gets + 2000);
+    db.compact_range(..).unwrap();
+    assert_eq!(debt(), 0);
+    read_all();
+    assert_eq!(db.range(..).count(), 2000);
+    assert_eq!(debt(), 0);
+}

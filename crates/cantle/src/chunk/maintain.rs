@@ -268,7 +268,7 @@ impl Chunks {
         }
         let ticks = self.jobs.ticks.fetch_add(1, Relaxed);
         if self.context.options().extensions {
-            self.context.budget.let_climb();
+            self.context.budget.let_climb(self.sizes().live_bytes);
         }
         if ticks.is_multiple_of(MUNK_TICKS) {
             self.choose_munks();

@@ -227,4 +227,20 @@ mod tests {
         let given = Limits { space_amplification: Some(1.25), ..LIMITS };
         assert_eq!([0, 256, 4096].map(|live_mib| bound_at(&given, live_mib)), [1.25; 3]);
     }
+
+    #[test]
+    fn a_chunk_is_sorted_when_reads_have_cost_as_much() {
+        let chunk = |entries, read_debt| ChunkSizes {
+            log_bytes: 8 << 20,
+            garbage_bytes: 0,
+            entries,
+            read_debt,
+            ..ChunkSizes::default()
+        };
+        let due =
+            |chunk| due(&chunk, &LIMITS, &KeyspaceSizes { live_bytes: 4 << 30, ..KeyspaceSizes::default() });
+        assert_eq!(due(chunk(10_000, 40_000)), None);
+        assert_eq!(due(chunk(10_000, 40_001)), Some(Why::Reads));
+        assert_eq!(due(chunk(0, 40_001)), None, "not known: many, short ones");
+    }
 }

@@ -260,6 +260,9 @@ pub fn munk_bytes(chunk: &Chunk) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Db;
+    use crate::options::{KeyspaceOptions, Options};
+    use crate::vfs::MemVfs;
 
     #[test]
     fn chunks_of_about_the_same_popularity_do_not_take_turns() {
@@ -283,5 +286,45 @@ mod tests {
             assert!(displaces(opened_ticks + 200, opened_ticks + 100));
             assert!(!displaces(opened_ticks + 101, opened_ticks + 100));
         }
+    }
+
+    /// Munks come and go as the test says.
+    fn open(budget_bytes: u64, munks: u64) -> (Db, Arc<Chunks>) {
+        let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(1 << 20);
+        let options = Options::new().memory_budget(budget_bytes).default_keyspace(keyspace);
+        let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
+        let chunks = db.chunks_for_test();
+        for number in 0..munks * 1000 {
+            db.put(format!("{number:08}"), [1; 1000]).unwrap();
+        }
+        db.compact_range(..).unwrap();
+        (db, chunks)
+    }
+
+    #[test]
+    fn garbage_goes_before_a_chunk_is_evicted() {
+        let (db, chunks) = open(24 << 20, 8);
+        let budget = &chunks.context.budget;
+        chunks.index.view().iter().for_each(|(_, chunk)| assert!(chunks.load_munk(chunk).unwrap()));
+        assert!(budget.munk_bytes.load(Relaxed) < budget.munk_limit_bytes());
+        let mut number = 0;
+        while budget.munk_bytes.load(Relaxed) <= budget.munk_limit_bytes() {
+            db.put(format!("{number:08}"), [2; 1000]).unwrap();
+            number = (number + 7) % 8000;
+        }
+        chunks.evict_least_popular();
+        assert!(budget.munk_bytes.load(Relaxed) <= budget.munk_limit_bytes());
+        assert_eq!(chunks.context.counters.munk_evictions.get(), 0);
+        assert!(chunks.index.view().iter().all(|(_, chunk)| chunk.munk.load().is_some()));
+    }
+
+    #[test]
+    fn a_chunk_that_is_to_be_loaded_is_no_candidate() {
+        let (_db, chunks) = open(1 << 30, 1);
+        let chunk = chunks.index.find(b"");
+        let tick = chunks.jobs.ticks.load(Relaxed);
+        assert!(chunk.may_be_loaded(tick));
+        chunks.submit_load(&chunk, 1 << 20);
+        assert!(!chunk.may_be_loaded(tick));
     }
 }
