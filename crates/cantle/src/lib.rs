@@ -108,6 +108,7 @@ mod merge;
 mod mvcc;
 mod options;
 mod order;
+mod pages;
 mod span;
 mod stats;
 mod substrate;

@@ -17,7 +17,6 @@ mod munk {
     mod fetch;
     #[expect(clippy::module_inception, reason = "as in the library")]
     mod munk;
-    mod pages;
     mod prefix;
     mod rebalance;
     mod record;
@@ -32,6 +31,8 @@ mod munk {
 }
 #[path = "../src/order.rs"]
 mod order;
+#[path = "../src/pages.rs"]
+mod pages;
 
 /// What entries return.
 mod error {

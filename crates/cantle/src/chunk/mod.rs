@@ -70,6 +70,7 @@ mod walk;
 mod write;
 
 use crate::bounds::Bounds;
+use crate::cache::rows::LentRow;
 use crate::error::Result;
 use crate::filter::bloom;
 use crate::layout::{Layout, Op, PairCursor, PreparedWrite, ReadSet};
@@ -132,6 +133,7 @@ struct Jobs {
 /// A value where it was found.
 enum Lent<'a> {
     Munk(&'a [u8]),
+    Row(LentRow),
     Bytes(Bytes),
 }
 
@@ -140,6 +142,7 @@ impl std::ops::Deref for Lent<'_> {
     fn deref(&self) -> &[u8] {
         match self {
             Self::Munk(value) => value,
+            Self::Row(value) => value,
             Self::Bytes(value) => value,
         }
     }
@@ -204,34 +207,34 @@ impl Chunks {
                 return Ok(read(munk.get(key, at).map(Lent::Munk)));
             }
         }
-        Ok(read(self.look_up_cold(key, at)?.map(Lent::Bytes)))
+        Ok(read(self.look_up_cold(key, at)?))
     }
 
     /// The same for a chunk that is not in memory: from its row, or its files.
     #[cold]
-    fn look_up_cold(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
+    fn look_up_cold(&self, key: &[u8], at: u64) -> Result<Option<Lent<'static>>> {
         let context = &self.context;
         let hash = bloom::hash(key);
         let rows = context.rows.as_ref().filter(|_| at == u64::MAX && context.options().row_cache);
         if let Some(value) = rows.and_then(|rows| rows.get(key, hash)) {
             context.counters.gets_row.add(1);
-            return Ok(Some(value));
+            return Ok(Some(Lent::Row(value)));
         }
         // Before the chunk is looked for: who writes from here on, to whichever chunk succeeds it, or to the munk that
         // it may have by now, outdates the row.
         let stamp = rows.and_then(|rows| rows.stamp(hash));
         let chunk = self.index.find(key);
         if let Some(munk) = &*chunk.munk.load() {
-            return Ok(munk.get(key, at).map(Bytes::copy_from_slice));
+            return Ok(munk.get(key, at).map(|value| Lent::Bytes(Bytes::copy_from_slice(value))));
         }
         let Answer { value, searched_log } = chunk.funk.load().get(context, key, hash, at)?;
         if searched_log {
             chunk.owe_log_get();
         }
         if let (Some(rows), Some(stamp), Some(value)) = (rows, stamp, &value) {
-            rows.insert(key, stamp, value);
+            rows.insert(key, hash, stamp, value);
         }
-        Ok(value)
+        Ok(value.map(Lent::Bytes))
     }
 
     fn next_id(&self) -> u64 {
@@ -257,8 +260,8 @@ impl Layout for Chunks {
     fn get(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
         self.look_up(key, at, |value| {
             value.map(|value| match value {
-                Lent::Munk(value) => Bytes::copy_from_slice(value),
                 Lent::Bytes(value) => value,
+                value => Bytes::copy_from_slice(&value),
             })
         })
     }

@@ -6,9 +6,9 @@
 //! * The total counts a block once, however many arenas hold it, until the last lets go.
 #![expect(unsafe_code, reason = "records are written into a block while others in it are read")]
 
-use super::pages::{HUGE_BYTES, Pages};
 use super::record::{Content, Record, RecordPtr, layout};
 use crate::mvcc::CommitCell;
+use crate::pages::{HUGE_BYTES, Pages};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::alloc::Layout;

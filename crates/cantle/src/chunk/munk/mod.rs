@@ -57,7 +57,6 @@ mod cursor;
 mod fetch;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the file")]
 mod munk;
-mod pages;
 mod prefix;
 mod rebalance;
 mod record;

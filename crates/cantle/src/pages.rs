@@ -1,16 +1,19 @@
-//! Memory for blocks: large ones are mapped, so that they go back to the system as soon as they are free, whatever
-//! the process's allocator keeps for itself; the largest are made of huge pages where the system has them, as a search
-//! touches a few lines far apart.
+//! Memory for the blocks of munks and the segments of rows: large ones are mapped, so that they go back to the system as
+//! soon as they are free, whatever the process's allocator keeps for itself; the largest are made of huge pages where the
+//! system has them, as a search touches a few lines far apart.
 //!
 //! A few that were freed last are kept for the next that are wanted: while munks are copied to be rid of garbage, as
-//! much is freed as allocated, and to fill new pages with zeros costs as much as the copy.
+//! much is freed as allocated, and to fill new pages with zeros costs as much as the copy. Segments come and go as
+//! often.
 #![expect(unsafe_code, reason = "memory of any length")]
 
 use parking_lot::Mutex;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// From here on memory is mapped.
+/// Whether memory can be mapped.
+const CAN_MAP: bool = cfg!(all(unix, not(miri)));
+/// From here on memory is mapped that was not asked to be.
 const MAPPED_BYTES_MIN: usize = 64 << 10;
 /// A huge page.
 pub const HUGE_BYTES: usize = 2 << 20;
@@ -33,6 +36,7 @@ unsafe impl Send for Mapping {}
 pub struct Pages {
     start: NonNull<u8>,
     layout: Layout,
+    is_mapped: bool,
 }
 
 // SAFETY: it is only memory.
@@ -43,14 +47,24 @@ unsafe impl Sync for Pages {}
 impl Pages {
     /// `layout` has at least one byte, and the alignment of a page at most.
     pub fn new(layout: Layout) -> Self {
-        let start = if is_mapped(layout) {
+        Self::take(layout, CAN_MAP && layout.size() >= MAPPED_BYTES_MIN)
+    }
+
+    /// Mapped, however little it is, where memory can be.
+    pub fn mapped(layout: Layout) -> Self {
+        Self::take(layout, CAN_MAP)
+    }
+
+    fn take(layout: Layout, is_mapped: bool) -> Self {
+        assert!(layout.size() > 0, "memory of no length");
+        let start = if is_mapped {
             take_kept(layout.size()).or_else(|| map(layout.size()))
         } else {
-            // SAFETY: the caller's promise.
+            // SAFETY: it has a byte at least.
             NonNull::new(unsafe { alloc(layout) })
         };
         let Some(start) = start else { handle_alloc_error(layout) };
-        Self { start, layout }
+        Self { start, layout, is_mapped }
     }
 
     pub fn start(&self) -> NonNull<u8> {
@@ -64,7 +78,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        if is_mapped(self.layout) {
+        if self.is_mapped {
             keep(Mapping { start: self.start, bytes: self.layout.size() });
         } else {
             // SAFETY: allocated with this layout, and nobody else's.
@@ -98,10 +112,6 @@ fn keep(mapping: Mapping) {
         gone.extend(kept.drain(..too_many));
     }
     gone.iter().for_each(|mapping| unmap(mapping.start, mapping.bytes));
-}
-
-fn is_mapped(layout: Layout) -> bool {
-    cfg!(all(unix, not(miri))) && layout.size() >= MAPPED_BYTES_MIN
 }
 
 #[cfg(all(unix, not(miri)))]

@@ -1,0 +1,188 @@
+//! The rows of keyspaces, what outdates them, and the shards that they are in.
+
+use super::segment::LentRow;
+use super::shard::{Probe, Shard};
+use crate::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
+use crate::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sync::counter::Counter;
+use crate::sync::{Arc, Mutex};
+use crossbeam_utils::CachePadded;
+use std::fmt;
+
+/// Two keys that share a stripe cost one another a miss at each put: there are more stripes than rows, as long as
+/// rows have not grown to many times their first share. One for so many bytes of it; 256 KiB to 8 MiB.
+const STRIPE_ROW_BYTES: u64 = 128;
+const STRIPES_MIN: u64 = 32 << 10;
+const STRIPES_MAX: u64 = 1 << 20;
+/// Shards have a lock each. One for so many bytes; more than 64 no longer reduce contention.
+const SHARD_BYTES: u64 = 1 << 20;
+const SHARDS_MAX: u64 = 64;
+/// A shard begins with about so many segments: what is evicted at once is little beside what stays.
+const SHARD_SEGMENTS: u64 = 64;
+/// Segments are a few pages at least, and at most so long that a shard's lock is not held for long while one is looked
+/// through.
+const SEGMENT_BYTES_MIN: u64 = 16 << 10;
+const SEGMENT_BYTES_MAX: u64 = 256 << 10;
+
+/// How often something was changed, and in the upper bits by how many at this moment.
+#[derive(Debug, Default)]
+pub(crate) struct Stripe(AtomicU64);
+
+const WRITER: u64 = 1 << 48;
+
+impl Stripe {
+    /// Before a change shows.
+    pub(crate) fn enter(&self) {
+        self.0.fetch_add(WRITER, AcqRel);
+    }
+
+    /// Once it shows.
+    pub(crate) fn leave(&self) {
+        self.0.fetch_sub(WRITER - 1, AcqRel);
+    }
+
+    /// `None` while somebody changes it.
+    fn stamp(&self) -> Option<u64> {
+        let stamp = self.0.load(SeqCst);
+        (stamp < WRITER).then_some(stamp)
+    }
+}
+
+/// Which moment a row is of: the sum of its key's stripe and its keyspace's. Both only grow, so that a later sum is the
+/// same only if both are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp(u64);
+
+/// Rows of every keyspace of every store that shares a memory budget.
+pub(crate) struct RowCache {
+    pub(super) shards: Box<[CachePadded<Mutex<Shard>>]>,
+    capacity_bytes: AtomicU64,
+    /// What segments and indexes take, those that are still being read included.
+    used_bytes: Arc<AtomicU64>,
+    pub(super) stripes: Box<[Stripe]>,
+    owners: AtomicU32,
+    pub(crate) hits: Counter,
+    pub(crate) misses: Counter,
+}
+
+impl RowCache {
+    /// A cache of at most this many bytes. 0 caches nothing.
+    pub(crate) fn new(capacity_bytes: u64) -> Self {
+        let stripes = (capacity_bytes / STRIPE_ROW_BYTES).clamp(STRIPES_MIN, STRIPES_MAX);
+        Self::with_stripes(capacity_bytes, stripes)
+    }
+
+    /// The same with at least so many stripes.
+    pub(crate) fn with_stripes(capacity_bytes: u64, stripes: u64) -> Self {
+        // Powers of two, as the bounds are.
+        let stripes = stripes.next_power_of_two();
+        let shards = (capacity_bytes / SHARD_BYTES).clamp(1, SHARDS_MAX).next_power_of_two();
+        let segment_bytes = (capacity_bytes / shards / SHARD_SEGMENTS)
+            .clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
+            .next_power_of_two() as usize;
+        let used_bytes = Arc::new(AtomicU64::new(0));
+        let shard = || Shard::new(segment_bytes, capacity_bytes / shards, used_bytes.clone());
+        Self {
+            shards: (0..shards).map(|_| CachePadded::new(Mutex::new(shard()))).collect(),
+            capacity_bytes: AtomicU64::new(capacity_bytes),
+            used_bytes,
+            stripes: (0..stripes).map(|_| Stripe::default()).collect(),
+            owners: AtomicU32::new(1),
+            hits: Counter::default(),
+            misses: Counter::default(),
+        }
+    }
+
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes.load(Relaxed)
+    }
+
+    /// What is beyond goes at once. For one caller at a time, or shards may differ.
+    pub(crate) fn set_capacity_bytes(&self, bytes: u64) {
+        if self.capacity_bytes.swap(bytes, Relaxed) != bytes {
+            let shard_bytes = bytes / self.shards.len() as u64;
+            self.shards.iter().for_each(|shard| shard.lock().set_limit_bytes(shard_bytes));
+        }
+    }
+
+    /// Memory that rows take: what is mapped for them, and the index.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Relaxed)
+    }
+}
+
+impl fmt::Debug for RowCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowCache").field("used_bytes", &self.used_bytes()).finish_non_exhaustive()
+    }
+}
+
+/// The rows of one keyspace.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    pub(super) shared: Arc<RowCache>,
+    owner: u32,
+    /// Marked by what concerns many keys.
+    keyspace: Stripe,
+}
+
+impl Rows {
+    pub(crate) fn new(shared: Arc<RowCache>) -> Self {
+        let owner = shared.owners.fetch_add(1, AcqRel);
+        Self { shared, owner, keyspace: Stripe::default() }
+    }
+
+    fn stripe(&self, hash: u64) -> &Stripe {
+        // The hash is the filters'; its lower bits choose a place there.
+        let stripes = &self.shared.stripes;
+        &stripes[((hash >> 40) ^ u64::from(self.owner).wrapping_mul(0x9e37)) as usize & (stripes.len() - 1)]
+    }
+
+    /// The counters to enter before a put of a key with this hash shows, and to leave when it does.
+    pub(crate) fn of_key(&self, hash: u64) -> &Stripe {
+        self.stripe(hash)
+    }
+
+    /// The same for what changes many keys.
+    pub(crate) fn of_all(&self) -> &Stripe {
+        &self.keyspace
+    }
+
+    /// To be asked for before the files are read; `None` if what they say may be old already.
+    pub(crate) fn stamp(&self, hash: u64) -> Option<Stamp> {
+        Some(Stamp(self.stripe(hash).stamp()? + self.keyspace.stamp()?))
+    }
+
+    /// The key's shard, and what to look for there.
+    fn shard<'a>(&self, key: &'a [u8], hash: u64) -> (&Mutex<Shard>, Probe<'a>) {
+        let hash = hash ^ u64::from(self.owner).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let shards = &self.shared.shards;
+        let probe = Probe { hash: (hash >> 16) as u32, owner: self.owner, key };
+        (&shards[hash as usize & (shards.len() - 1)], probe)
+    }
+
+    /// The newest value of `key`, if it is cached.
+    pub(crate) fn get(&self, key: &[u8], hash: u64) -> Option<LentRow> {
+        let (shard, probe) = self.shard(key, hash);
+        let row = shard.lock().get(probe);
+        let value = row.filter(|(stamp, _)| self.stamp(hash) == Some(Stamp(*stamp))).map(|(_, value)| value);
+        let counter = if value.is_some() { &self.shared.hits } else { &self.shared.misses };
+        counter.add(1);
+        value
+    }
+
+    /// For who has put `key` to `value`, has left its stripe, and still holds the lock of its chunk: if the key is
+    /// cached, its row goes on with the new value. Not for a write that deletes ranges too: which of them comes last
+    /// is not known here.
+    pub(crate) fn update(&self, key: &[u8], hash: u64, value: &[u8]) {
+        let Some(stamp) = self.stamp(hash) else { return };
+        let (shard, probe) = self.shard(key, hash);
+        shard.lock().update(probe, stamp.0, value);
+    }
+
+    /// Caches what the files said of `key` after `stamp` was taken.
+    pub(crate) fn insert(&self, key: &[u8], hash: u64, stamp: Stamp, value: &[u8]) {
+        let (shard, probe) = self.shard(key, hash);
+        shard.lock().insert(probe, stamp.0, value);
+    }
+}

@@ -1,0 +1,137 @@
+//! The row cache beside files that change: the library's own, with two stripes and room for a few rows. A file is a
+//! number behind a lock, and the value of a row is that number many times over.
+
+use crate::rows::{RowCache, Rows};
+use crate::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use crate::sync::thread::{spawn, yield_now};
+use crate::sync::{Arc, Mutex};
+
+const KEYS: usize = 2;
+/// Four to a segment, which are 16 KiB, and four segments in all.
+const VALUE_BYTES: usize = 3_900;
+const CAPACITY_BYTES: u64 = 70 << 10;
+
+/// What is left out, to see that the model notices.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    None,
+    /// Puts do not enter and leave the stripe.
+    DoesNotMark,
+    /// A get takes its stamp after it has read the file.
+    StampsLate,
+    /// Puts mark their stripe, but update the row without the key's lock.
+    UpdatesUnlocked,
+}
+
+struct Store {
+    rows: Rows,
+    cache: Arc<RowCache>,
+    files: [Mutex<u64>; KEYS],
+    completed: [AtomicU64; KEYS],
+    fault: Fault,
+}
+
+/// Keys of one stripe, as hashes tell by their upper bits, and one shard.
+fn hash(key: usize) -> u64 {
+    (key as u64) << 16
+}
+
+fn key(key: usize) -> [u8; 1] {
+    [key as u8]
+}
+
+/// Lengths differ by number, so that some values fit where the last one was and others don't.
+fn value(number: u64) -> Vec<u8> {
+    vec![number as u8; VALUE_BYTES - (number as usize * 7 % 5) * 500]
+}
+
+impl Store {
+    fn put(&self, at: usize) {
+        let mut file = self.files[at].lock();
+        let stripe = self.rows.of_key(hash(at));
+        if self.fault != Fault::DoesNotMark {
+            stripe.enter();
+        }
+        *file += 1;
+        let number = *file;
+        let mut file = Some(file);
+        if self.fault != Fault::DoesNotMark {
+            // The write shows before the stripe is left, and the lock is held until the row is replaced.
+            yield_now();
+            stripe.leave();
+        }
+        if self.fault == Fault::UpdatesUnlocked {
+            file = None;
+            yield_now();
+        }
+        self.rows.update(&key(at), hash(at), &value(number));
+        drop(file);
+        self.completed[at].fetch_max(number, SeqCst);
+    }
+
+    fn get(&self, at: usize) -> u64 {
+        if let Some(row) = self.rows.get(&key(at), hash(at)) {
+            let number = u64::from(row[0]);
+            yield_now();
+            assert_eq!(&*row, value(number), "what is lent changed");
+            return number;
+        }
+        let read = || *self.files[at].lock();
+        let early = if self.fault == Fault::StampsLate { Some(read()) } else { None };
+        let stamp = self.rows.stamp(hash(at));
+        let number = early.unwrap_or_else(read);
+        if let (Some(stamp), true) = (stamp, number > 0) {
+            self.rows.insert(&key(at), hash(at), stamp, &value(number));
+        }
+        number
+    }
+}
+
+/// Two threads put, to both keys in turns and so often each, another gets them, and one fills the cache with other rows and makes it smaller and
+/// larger.
+///
+/// Holds: a get finds what was put before it began, and never less than a get before it; what is lent does not change.
+pub fn puts_gets_and_evictions(puts: usize, gets: usize, fault: Fault) {
+    let cache = Arc::new(RowCache::with_stripes(CAPACITY_BYTES, 2));
+    let store = Arc::new(Store {
+        rows: Rows::new(cache.clone()),
+        cache,
+        files: [Mutex::new(1), Mutex::new(1)],
+        completed: [AtomicU64::new(1), AtomicU64::new(1)],
+        fault,
+    });
+    let mut threads: Vec<_> = (0..KEYS)
+        .map(|at| {
+            let store = store.clone();
+            spawn(move || (0..puts).for_each(|put| store.put((at + put) % KEYS)))
+        })
+        .collect();
+    threads.push({
+        let store = store.clone();
+        spawn(move || {
+            for other in 10..20 {
+                if let Some(stamp) = store.rows.stamp(hash(other)) {
+                    store.rows.insert(&key(other), hash(other), stamp, &value(other as u64));
+                }
+                if other % 4 == 0 {
+                    store.cache.set_capacity_bytes(CAPACITY_BYTES / (1 + other as u64 / 4 % 2));
+                }
+            }
+        })
+    });
+    let mut last = [0; KEYS];
+    for get in 0..gets {
+        let at = get % KEYS;
+        let completed = store.completed[at].load(SeqCst);
+        let number = store.get(at);
+        assert!(number >= completed.max(last[at]), "a row of before");
+        last[at] = number;
+    }
+    for thread in threads {
+        thread.join().unwrap_or_else(|_| panic!("a thread of the model failed"));
+    }
+    for at in 0..KEYS {
+        assert_eq!(store.get(at), 1 + puts as u64, "a row of before");
+        assert_eq!(store.get(at), 1 + puts as u64, "a row of before");
+    }
+}
