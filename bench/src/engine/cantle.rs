@@ -57,6 +57,7 @@ fn refine(keyspace: KeyspaceOptions, name: &str, value: &str) -> Result<Keyspace
         "munk_policy" if value == "frequency" => keyspace.munk_policy(MunkPolicy::Frequency),
         "row_cache" => keyspace.row_cache(on()?),
         "log_index" => keyspace.log_index(on()?),
+        "stage" => keyspace.stage(on()?),
         "log_bytes" => keyspace.log_bytes(bytes()?),
         "munk_log_bytes" => keyspace.munk_log_bytes(bytes()?),
         "munk_rebalance_bytes" => keyspace.munk_rebalance_bytes(bytes()?),

@@ -18,6 +18,7 @@ pub fn add(builder: &mut Builder) {
     let variants = [
         ("all on", plain()),
         ("no index of logs", plain().with("log_index", "off")),
+        ("no stage", plain().with("stage", "off")),
         ("munks by recency", plain().with("munk_policy", "recency")),
         ("logs of 2 MB, not adapted", plain().with("log_bytes", "2000000")),
         ("no row cache", plain().with("row_cache", "off")),

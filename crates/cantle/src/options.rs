@@ -17,8 +17,8 @@ pub enum Durability {
     /// Nothing until the next checkpoint. After any crash the store is a consistent *prefix* of what was
     /// written. Costs a memory copy.
     Buffered,
-    /// The end of the process, however sudden; after a power loss a consistent prefix. Costs a system call
-    /// and no sync.
+    /// The end of the process, however sudden; after a power loss a consistent prefix. Costs a copy into mapped
+    /// memory, now and then a system call, and no sync.
     #[default]
     Process,
     /// Power loss. In a `Sync` store writers that wait share one sync of the journal; in another store a
@@ -96,6 +96,7 @@ pub struct KeyspaceOptions {
     pub(crate) log_bytes: Option<u64>,
     pub(crate) filter_partitions: u32,
     pub(crate) log_index: bool,
+    pub(crate) stage: bool,
     pub(crate) munks: bool,
     pub(crate) munk_policy: MunkPolicy,
     pub(crate) row_cache: bool,
@@ -116,6 +117,7 @@ impl Default for KeyspaceOptions {
             log_bytes: None,
             filter_partitions: 16,
             log_index: true,
+            stage: true,
             munks: true,
             munk_policy: MunkPolicy::Frequency,
             row_cache: true,
@@ -245,6 +247,14 @@ impl KeyspaceOptions {
     /// it a read searches a part of the log linearly, as published.
     pub fn log_index(mut self, on: bool) -> Self {
         self.log_index = on;
+        self
+    }
+
+    /// Whether appends to logs are collected in a mapped file, which a killed process leaves as it leaves what it has
+    /// written, so that many of them take one system call. Default: yes, where that can be: not in a `Buffered` store,
+    /// whose appends wait in memory, on file systems that name no page cache, nor while less than 2 GiB is free.
+    pub fn stage(mut self, on: bool) -> Self {
+        self.stage = on;
         self
     }
 }

@@ -121,6 +121,12 @@ pub struct Stats {
     pub cache_hits: u64,
     /// Block cache misses.
     pub cache_misses: u64,
+    /// Times that records which were staged went to their log, several at once, since opening.
+    pub stage_drains: u64,
+    /// How many records that were.
+    pub stage_records: u64,
+    /// How many bytes.
+    pub stage_bytes: u64,
     /// Times a writer was slowed down, and for how long altogether.
     pub write_delays: u64,
     /// Time writers were slowed down, altogether.
@@ -158,6 +164,8 @@ pub struct MemoryStats {
     pub blocks: u64,
     /// Memory of logs' indexes, and of views of several as one.
     pub log_indexes: u64,
+    /// Memory of what is staged.
+    pub stage: u64,
     /// Moves from one part to another that made reads cheaper.
     pub moves: u64,
     /// Rows found in the cache.

@@ -22,6 +22,8 @@ mod harness;
 mod power_loss;
 #[path = "crash/process.rs"]
 mod process;
+#[path = "crash/stage.rs"]
+mod stage;
 #[path = "crash/threads.rs"]
 mod threads;
 #[path = "crash/torn_logs.rs"]

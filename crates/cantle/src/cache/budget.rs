@@ -22,6 +22,8 @@ const FIRST_PERCENTS: [u64; 3] = [66, 9, 13];
 const LOG_INDEX_PERCENT: u64 = 8;
 /// Of the budget, what views of logs may take.
 const LOG_VIEW_PERCENT: u64 = 2;
+/// Of the budget, what the stages of all its stores may take: of the two percent that are nobody's.
+const STAGE_FRACTION: u64 = 64;
 /// Nobody is left with less than this share: rows and munks must be able to show what they are worth, and blocks
 /// hold the filters and indexes.
 const SHARE_MIN: f64 = 0.05;
@@ -87,6 +89,9 @@ pub(crate) struct Budget {
     pub(crate) log_index_bytes: Arc<AtomicU64>,
     /// Memory of views of logs.
     pub(crate) log_view_bytes: Arc<AtomicU64>,
+    /// Memory of what is staged, and what stages may take more.
+    pub(crate) stage_bytes: AtomicU64,
+    stage_left_bytes: AtomicU64,
     costs: Counter,
     reads: Counter,
     trial: Mutex<Trial>,
@@ -121,6 +126,8 @@ impl Budget {
             munk_demand: AtomicU64::new(0),
             log_index_bytes: Arc::default(),
             log_view_bytes: Arc::default(),
+            stage_bytes: AtomicU64::new(0),
+            stage_left_bytes: AtomicU64::new(total_bytes / STAGE_FRACTION),
             costs: Counter::default(),
             reads: Counter::default(),
             trial: Mutex::new(Trial {
@@ -162,6 +169,17 @@ impl Budget {
         self.total_bytes / 100 * LOG_VIEW_PERCENT
     }
 
+    /// Takes up to `wanted` bytes for a stage; says how many.
+    pub(crate) fn take_stage_bytes(&self, wanted: u64) -> u64 {
+        let take = |left: u64| Some(left - left.min(wanted));
+        self.stage_left_bytes.fetch_update(Relaxed, Relaxed, take).unwrap_or(0).min(wanted)
+    }
+
+    /// Gives them back.
+    pub(crate) fn give_stage_bytes_back(&self, bytes: u64) {
+        self.stage_left_bytes.fetch_add(bytes, Relaxed);
+    }
+
     /// Memory accounted for.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.blocks.used_bytes()
@@ -169,6 +187,7 @@ impl Budget {
             + self.munk_bytes.load(Relaxed)
             + self.log_index_bytes.load(Relaxed)
             + self.log_view_bytes.load(Relaxed)
+            + self.stage_bytes.load(Relaxed)
     }
 
     pub(crate) fn stats(&self) -> MemoryStats {
@@ -180,6 +199,7 @@ impl Budget {
             block_limit: self.blocks.capacity_bytes(),
             blocks: self.blocks.used_bytes(),
             log_indexes: self.log_index_bytes.load(Relaxed) + self.log_view_bytes.load(Relaxed),
+            stage: self.stage_bytes.load(Relaxed),
             moves: self.moves.load(Relaxed),
             row_hits: self.rows.hits.get(),
             row_misses: self.rows.misses.get(),

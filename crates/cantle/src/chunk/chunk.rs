@@ -61,6 +61,15 @@ pub struct ChunkWriter {
     pub active: Option<Active>,
 }
 
+impl ChunkWriter {
+    /// The next write begins another segment.
+    pub fn end_log(&mut self) {
+        if let Some(active) = self.active.take() {
+            active.segment.end_appends();
+        }
+    }
+}
+
 /// The segment that writes go to.
 pub struct Active {
     pub segment: Arc<Segment>,

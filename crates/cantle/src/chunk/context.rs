@@ -5,6 +5,7 @@ use crate::cache::rows::Rows;
 use crate::options::MunkPolicy;
 use crate::order::KeyOrder;
 use crate::substrate::Substrate;
+use crate::substrate::stage::Stage;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicI64;
 use crate::sync::counter::Counter;
@@ -20,6 +21,7 @@ pub struct ChunkOptions {
     pub log_bytes: Option<u64>,
     pub filter_partitions: u32,
     pub log_index: bool,
+    pub stage: bool,
     pub munks: bool,
     pub munk_policy: MunkPolicy,
     pub row_cache: bool,
@@ -98,6 +100,11 @@ impl Context {
     /// From the next rebalance on.
     pub fn set_options(&self, options: ChunkOptions) {
         self.options.store(Arc::new(options));
+    }
+
+    /// Where appends wait now, if they do. Drains find room while there is plenty.
+    pub fn stage(&self) -> Option<&Arc<Stage>> {
+        self.substrate.stage.as_ref().filter(|_| self.options().stage && self.reserve.has_plenty())
     }
 
     /// An index in memory, which counts in the store's budget.

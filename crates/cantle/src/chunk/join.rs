@@ -59,7 +59,7 @@ impl Chunks {
             {
                 tracing::warn!(%error, "cannot index a part of a log");
             }
-            writer.active = None;
+            writer.end_log();
         }
         let munks = (left.munk.load_full(), right.munk.load_full());
         if let (Some(_), None) | (None, Some(_)) = munks {

@@ -60,6 +60,9 @@ pub mod segment;
 mod split;
 #[cfg(test)]
 mod split_tests;
+mod staged;
+#[cfg(test)]
+mod staged_tests;
 mod tombstone;
 mod validate;
 mod verify;

@@ -16,6 +16,7 @@ use super::indexed_part::{IndexRequest, IndexedPart, build_index};
 use super::log_record::LogRecord;
 use super::log_view::LogView;
 use super::memory_part::{MemoryHit, MemoryPart, Place};
+use super::staged::Staged;
 use super::tombstone::RangeTombstone;
 use crate::bounds::decode_bounds;
 use crate::cache::CacheValue;
@@ -71,6 +72,7 @@ pub struct Segment {
     newest_version: AtomicU64,
     dirty: AtomicBool,
     tail: Tail,
+    staged: Staged,
 }
 
 /// Records that are not in the file yet (`Durability::Buffered`).
@@ -118,6 +120,7 @@ impl Segment {
             newest_version: AtomicU64::new(0),
             dirty: AtomicBool::new(false),
             tail: Tail { flushed: AtomicU64::new(u64::MAX), ..Tail::default() },
+            staged: Staged::default(),
         }
     }
 
@@ -273,6 +276,9 @@ impl Segment {
             let bytes = record.value().clone();
             return record_payload(header, &self.file.path, place.offset, bytes, len);
         }
+        if let Some(bytes) = self.staged.read(place.offset, len) {
+            return record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len);
+        }
         self.record_file(*header)?.read(place.offset, len)
     }
 
@@ -400,10 +406,17 @@ impl Segment {
 
     // What follows is for who holds the chunk's lock of an active segment.
 
-    /// Writes records at `offset`, the present end; does not publish them.
-    pub fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let handle = self.file.handle()?;
-        handle.write_at(bytes, offset).map_err(|e| Error::io("append to", &self.file.path, e))
+    /// Appends `records` records at `offset`, the present end; does not publish them.
+    pub fn append(&self, context: &Context, bytes: &[u8], records: usize, offset: u64) -> Result<()> {
+        self.staged.append(&self.file, context.stage(), (bytes, records as u64), offset)
+    }
+
+    /// Nobody will append to it any more.
+    pub fn end_appends(&self) {
+        if let Err(error) = self.staged.release(&self.file) {
+            // The next checkpoint tries again.
+            tracing::warn!(%error, "cannot drain a log");
+        }
     }
 
     /// Keeps one record in memory until the next flush.
@@ -435,8 +448,9 @@ impl Segment {
         self.tail.flushed.store(HEADER_BYTES, Release);
     }
 
-    /// Writes what is buffered to the file.
+    /// Writes what is buffered or staged to the file.
     pub fn flush(&self) -> Result<()> {
+        self.staged.drain(&self.file)?;
         let _flushing = self.tail.flushing.lock();
         if self.tail.records.is_empty() {
             return Ok(());
@@ -474,8 +488,7 @@ impl Segment {
 
     /// Takes back what was written behind `len`. When that fails, the segment must not be written any more.
     pub fn cut(&self, len: u64) -> Result<()> {
-        let handle = self.file.handle()?;
-        handle.set_len(len).map_err(|e| Error::io("truncate", &self.file.path, e))
+        self.staged.cut(&self.file, len)
     }
 
     /// Indexes the memory part on disk and begins a new one. Returns where the log now ends.
@@ -499,6 +512,7 @@ impl Segment {
             return Err(Error::io("append to", &self.file.path, error));
         }
         let new_end = end + bytes.len() as u64;
+        self.staged.advance(new_end);
         if self.tail.flushed.load(Relaxed) != u64::MAX {
             self.tail.flushed.store(new_end, Release);
         }
@@ -538,6 +552,7 @@ impl Segment {
             None => (self.len(), self.recorded.part),
         };
         self.flush()?;
+        self.staged.release(&self.file)?;
         let handle = self.file.handle()?;
         handle.sync_data().map_err(|e| Error::io("sync", &self.file.path, e))?;
         Ok(SegmentEdit { file: self.file.id, len, part, garbage_bytes: self.garbage_bytes.load(Relaxed) })

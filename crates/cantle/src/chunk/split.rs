@@ -37,7 +37,7 @@ impl Chunks {
                 tracing::warn!(%error, "cannot index a part of a log");
             }
         }
-        writer.active = None;
+        writer.end_log();
         let before = parent.funk.load_full();
         let newer = newer_files(&before, input);
         shares.count(&self.context, &newer, &spans)?;
@@ -101,7 +101,7 @@ impl Chunks {
         if let Some(active) = &mut writer.active {
             self.index_part(active)?;
         }
-        writer.active = None;
+        writer.end_log();
         let mut children = Vec::with_capacity(parts.len());
         for (index, cut) in parts.iter().enumerate() {
             let start = if index == 0 { parent.span.start.clone() } else { Some(cut.start.clone()) };

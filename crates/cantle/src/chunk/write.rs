@@ -6,6 +6,7 @@
 
 use super::Chunks;
 use super::chunk::{Active, Chunk, ChunkWriter};
+use super::context::Context;
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{Dropped, FileRef, Source};
 use super::log_record::LogOp;
@@ -282,14 +283,14 @@ impl PreparedWrite for Write<'_> {
     }
 
     fn append(&mut self, stamp: Stamp) -> Result<()> {
-        let buffered = self.chunks.context.durability == Durability::Buffered;
+        let context = &self.chunks.context;
         let mut bytes = Vec::new();
         let ops = self.ops;
         for unit in &mut self.units {
             unit.stamp = stamp;
             if unit.effect == Effect::Log {
                 bytes.clear();
-                unit.append(ops, buffered, &mut bytes)?;
+                unit.append(context, ops, &mut bytes)?;
             }
         }
         self.append_drop(stamp)
@@ -335,8 +336,9 @@ impl PreparedWrite for Write<'_> {
 }
 
 impl Unit {
-    fn append(&mut self, ops: &[Op], buffered: bool, bytes: &mut Vec<u8>) -> Result<()> {
+    fn append(&mut self, context: &Context, ops: &[Op], bytes: &mut Vec<u8>) -> Result<()> {
         let stamp = self.stamp;
+        let buffered = context.durability == Durability::Buffered;
         let Some(active) = &self.guard.active else { return Err(Error::Closed) };
         let Some(parts) = active.segment.loaded() else { return Err(Error::Closed) };
         let header = parts.header;
@@ -364,7 +366,7 @@ impl Unit {
             }
         }
         self.new_end = active.end + bytes.len() as u64;
-        if buffered { Ok(()) } else { active.segment.write(bytes, active.end) }
+        if buffered { Ok(()) } else { active.segment.append(context, bytes, self.ops.len(), active.end) }
     }
 
     /// For transactions that will ask what changed.

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::files::parse_file_name;
 use crate::format::header::FileKind;
-use crate::substrate::{REBALANCE_RESERVE_FILE, RESERVE_FILE, vouch::VOUCH_FILE};
+use crate::substrate::{REBALANCE_RESERVE_FILE, RESERVE_FILE, stage::STAGE_FILE, vouch::VOUCH_FILE};
 use crate::vfs::Vfs;
 use std::path::Path;
 
@@ -51,7 +51,7 @@ pub(super) fn look(vfs: &dyn Vfs, dir: &Path) -> Result<Found> {
 
 /// Whether a store may have a file of this name.
 pub(super) fn is_ours(name: &str) -> bool {
-    [LOCK_FILE, VOUCH_FILE, RESERVE_FILE, REBALANCE_RESERVE_FILE].contains(&name)
+    [LOCK_FILE, VOUCH_FILE, STAGE_FILE, RESERVE_FILE, REBALANCE_RESERVE_FILE].contains(&name)
         || name.ends_with(".tmp")
         || parse_file_name(name).is_some()
 }

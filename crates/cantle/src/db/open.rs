@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   look at the directory → lock → manifest (→ its last checkpoint, if the page cache is not vouched for)
+//!     → what was staged goes to its logs, if the page cache is vouched for
 //!     → journal: which spanning batches were committed, which writes must be applied again
 //!     → new epoch in `PAGECACHE`, then in the manifest → keyspaces → journal replay → orphans removed
 //! ```
 //!
-//! No log of a chunk is read. A power failure at any point finds the same last checkpoint and journal again.
+//! No log of a chunk is read, but for the ends of those that were staged. A power failure at any point finds the same last checkpoint and journal again.
 
 use super::foreign::{Found, LOCK_FILE, look};
 use super::keyspace::KeyspaceInner;
@@ -28,6 +29,7 @@ use crate::manifest::{
 use crate::mvcc::{EpochBatches, Mvcc};
 use crate::options::{Compression, Durability, KeyspaceOptions, Layout, Options};
 use crate::order::{BYTEWISE, KeyOrder};
+use crate::substrate::stage::{self, Stage};
 use crate::substrate::vouch::{Vouch, may_deceive, outlived};
 use crate::substrate::{
     Checkpoints, DirtySet, Health, REBALANCE_RESERVE_FILE, RESERVE_FILE, Recovery, Reserve, Substrate,
@@ -247,6 +249,9 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let manifest_path = path.join(crate::files::file_name(FileKind::Manifest, manifest_id));
     let (replayed, outlived) = read_manifest(&*vfs, path, &manifest_path)?;
     let Replayed { header, mut state, end, checkpoint_files, .. } = replayed;
+    if outlived {
+        stage::recover(&*vfs, path, header.store, state.start.epoch)?;
+    }
     let names = vfs.list(path).map_err(|e| Error::io("list", path, e))?;
     let listed: Vec<(FileKind, u64)> = names.iter().filter_map(|name| parse_file_name(name)).collect();
     // Unfinished files count, too: they are removed later, and must not be taken for new ones then.
@@ -380,7 +385,9 @@ fn assemble(
     let health = Arc::new(Health::default());
     let failed = health.clone();
     manifest.on_doubt(move |reason| failed.fail(reason));
+    let stage = new_stage(&options, &vouch, &files, &runtime);
     let substrate = Arc::new(Substrate {
+        stage,
         journal: Journal::new(files.clone(), journals),
         mvcc: Arc::new(Mvcc::new(first_version)),
         cache: runtime.budget.blocks.for_owner(runtime.budget.blocks.next_owner()),
@@ -471,6 +478,19 @@ fn assemble(
     Ok(store)
 }
 
+/// Where appends wait, unless they wait in the memory of a `Buffered` store. What cannot be had is done without.
+fn new_stage(options: &Options, vouch: &Vouch, files: &Arc<Files>, runtime: &Runtime) -> Option<Arc<Stage>> {
+    if options.read_only {
+        return None;
+    }
+    let made = if options.durability == Durability::Buffered || !vouch.is_possible() {
+        stage::remove(files).map(|()| None)
+    } else {
+        Stage::create(files.clone(), runtime.budget.clone())
+    };
+    made.map_err(|error| tracing::debug!(%error, "goes without a stage")).ok().flatten().map(Arc::new)
+}
+
 /// Files of before a crash that nothing refers to.
 fn remove_orphans(store: &Arc<Store>, orphans: Vec<std::path::PathBuf>) {
     if orphans.is_empty() {
@@ -556,6 +576,7 @@ fn chunk_options(given: &KeyspaceOptions, order: &KeyOrder) -> ChunkOptions {
         log_bytes: given.log_bytes,
         filter_partitions: given.filter_partitions,
         log_index: given.log_index,
+        stage: given.stage,
         munks: given.munks,
         munk_policy: given.munk_policy,
         row_cache: given.row_cache,

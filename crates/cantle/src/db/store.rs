@@ -68,6 +68,8 @@ impl Store {
         let nanos = |counter: &AtomicU64| Duration::from_nanos(counter.load(Relaxed));
         let keyspaces: Vec<KeyspaceStats> =
             self.all_keyspaces().iter().map(|keyspace| keyspace.stats()).collect();
+        let stage = substrate.stage.as_ref();
+        let drained = stage.map(|stage| stage.drained()).unwrap_or_default();
         let files: u64 = keyspaces.iter().map(|keyspace| keyspace.log_bytes + keyspace.table_bytes).sum();
         Stats {
             version: substrate.mvcc.current(),
@@ -80,12 +82,16 @@ impl Store {
             disk_bytes: files
                 + substrate.files.held_bytes()
                 + substrate.journal.bytes()
-                + substrate.manifest.bytes(),
+                + substrate.manifest.bytes()
+                + stage.map_or(0, |stage| stage.file_bytes()),
             memory_budget: substrate.budget.total_bytes,
             memory_used: substrate.budget.used_bytes(),
             memory: substrate.budget.stats(),
             cache_hits: substrate.cache.hits(),
             cache_misses: substrate.cache.misses(),
+            stage_drains: drained.drains,
+            stage_records: drained.records,
+            stage_bytes: drained.bytes,
             write_delays: substrate.throttle.delays.load(Relaxed),
             write_delay_total: nanos(&substrate.throttle.delayed_nanos),
             write_longest: nanos(&self.write_longest_nanos),
@@ -143,7 +149,12 @@ impl Store {
             Ok(())
         } else {
             let settled = self.all_keyspaces().iter().try_for_each(|keyspace| keyspace.layout.settle());
-            settled.and_then(|()| if self.is_dirty() { self.substrate.checkpoint() } else { Ok(()) })
+            let done =
+                settled.and_then(|()| if self.is_dirty() { self.substrate.checkpoint() } else { Ok(()) });
+            if let (Ok(()), Some(stage)) = (&done, &self.substrate.stage) {
+                stage.close();
+            }
+            done
         };
         self.substrate.health.close();
         self.substrate.tables.clear();

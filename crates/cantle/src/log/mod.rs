@@ -11,4 +11,4 @@
 
 mod record;
 
-pub use record::{RecordFile, encode_record, record_bytes_max, record_payload};
+pub use record::{RecordFile, encode_record, record_bytes_max, record_payload, valid_prefix};

@@ -78,6 +78,15 @@ fn parse(header: &FileHeader, offset: u64, bytes: &[u8]) -> Framed {
     Framed::Record { skip, total }
 }
 
+/// How many of `bytes`, which are to stand at `offset`, are whole records of the file with `header`.
+pub fn valid_prefix(header: &FileHeader, offset: u64, bytes: &[u8]) -> usize {
+    let mut end = 0;
+    while let Framed::Record { total, .. } = parse(header, offset + end as u64, &bytes[end..]) {
+        end += total;
+    }
+    end
+}
+
 /// Checks the record of `len` bytes that stands at `offset` and cuts out its payload.
 pub fn record_payload(
     header: &FileHeader,

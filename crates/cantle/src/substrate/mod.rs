@@ -4,6 +4,7 @@ mod checkpoint;
 mod health;
 mod recovery;
 mod reserve;
+pub mod stage;
 mod tables;
 pub mod vouch;
 
@@ -38,6 +39,8 @@ pub struct Substrate {
     pub checkpoints: Checkpoints,
     pub vouch: vouch::Vouch,
     pub reserve: Reserve,
+    /// Where appends to logs wait; `None` where they do not.
+    pub stage: Option<Arc<stage::Stage>>,
     pub pool: Pool,
     /// What runs in the pool for this store.
     pub gate: Gate,

@@ -35,7 +35,7 @@ const REBALANCE_BYTES_MAX: u64 = 24 << 20;
 const LONGEST_BYTES_MAX: u64 = 64 << 20;
 const LONGEST_FRACTION: u64 = 8;
 /// With more than this free there is no need to keep any aside: 32 times both parts at their usual most.
-const PLENTY_BYTES: u64 = 2 << 30;
+pub(super) const PLENTY_BYTES: u64 = 2 << 30;
 /// A smaller disk than a MiB has no reserve: writes may use all of it.
 const DISK_BYTES_MIN: u64 = 1 << 20;
 /// With less room than this many of the longest rebalances, puts go no faster than rebalances.
@@ -137,9 +137,14 @@ impl Reserve {
         self.full.store(true, Relaxed);
     }
 
+    /// Whether there is more than anybody needs.
+    pub fn has_plenty(&self) -> bool {
+        self.space.available_bytes.load(Relaxed) > PLENTY_BYTES
+    }
+
     /// The most that a rebalance may be sure of: while space is plentiful, anything.
     pub fn rebalance_bytes_max(&self) -> u64 {
-        if self.space.available_bytes.load(Relaxed) > PLENTY_BYTES {
+        if self.has_plenty() {
             return u64::MAX;
         }
         match self.rebalance_bytes.load(Relaxed) {

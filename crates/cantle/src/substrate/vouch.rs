@@ -152,6 +152,11 @@ impl Vouch {
         Ok(Self { vfs: vfs.clone(), path, file, block: Mutex::new(block) })
     }
 
+    /// Whether the page cache could be vouched for.
+    pub fn is_possible(&self) -> bool {
+        !self.block.lock().identity.is_empty()
+    }
+
     /// From now on the page cache is vouched for, or not.
     pub fn set(&self, vouch: bool) -> Result<()> {
         let mut block = self.block.lock();

@@ -26,6 +26,7 @@ pub(super) fn check_in(vfs: &dyn Vfs, dir: &Path) {
     handles_outlive_names(vfs, dir);
     missing_things(vfs, dir);
     locks(vfs, dir);
+    mapping(vfs, dir);
 
     assert!(vfs.available_bytes(dir).unwrap() > 0);
     let identity = vfs.page_cache_identity(dir).unwrap();
@@ -178,6 +179,31 @@ fn missing_things(vfs: &dyn Vfs, dir: &Path) {
     assert!(vfs.open(&below, OpenMode::CreateNew).is_err());
     assert!(vfs.rename(&missing, &dir.join("no such directory").join("file")).is_err());
     assert!(vfs.metadata(&missing).unwrap().is_some(), "a failed rename leaves the file");
+}
+
+fn mapping(vfs: &dyn Vfs, dir: &Path) {
+    let path = dir.join("mapped");
+    let file = create(vfs, &path, b"head");
+    if file.allocate(4096 + 2 * 8192).is_err() {
+        return;
+    }
+    let mut pieces = match file.map(4096, 8192, 2) {
+        Ok(pieces) => pieces,
+        Err(error) => return assert_eq!(error.kind(), ErrorKind::Unsupported),
+    };
+    assert_eq!(pieces.len(), 2);
+    pieces[0].write(8190, b"ab");
+    pieces[1].write(9, b"cde");
+    pieces[1].set_word(16, 0x0102_0304_0506_0708);
+    let bytes = content(vfs, &path);
+    assert_eq!(bytes.len(), 4096 + 2 * 8192);
+    assert_eq!((&bytes[..4], &bytes[12_286..12_288]), (&b"head"[..], &b"ab"[..]));
+    assert_eq!(bytes[12_288..12_312], *b"\0\0\0\0\0\0\0\0\0cde\0\0\0\0\x08\x07\x06\x05\x04\x03\x02\x01");
+    assert_eq!((&*pieces[1].read(9, 3), &*pieces[0].read(8192, 0)), (&b"cde"[..], &b""[..]));
+    drop(file);
+    vfs.remove(&path).unwrap();
+    pieces[0].write(0, b"the mapping outlives handle and name");
+    assert_eq!(&*pieces[0].read(4, 7), b"mapping");
 }
 
 fn locks(vfs: &dyn Vfs, dir: &Path) {

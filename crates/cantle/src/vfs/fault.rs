@@ -6,15 +6,17 @@
 //!
 //! Thread safety: the rule may be replaced at any time; calls that run keep the one they began with.
 
-use super::{LockError, LockMode, MemFile, MemVfs, Metadata, OpenMode, Vfs, VfsFile, VfsLock};
+use super::{LockError, LockMode, MappedPiece, MemFile, MemVfs, Metadata, OpenMode, Vfs, VfsFile, VfsLock};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, RwLock};
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// What a call does. `Create` is `open` with `CreateNew`, `Open` the other modes; the rest are named after the
-/// methods of [`Vfs`] and [`VfsFile`].
+/// methods of [`Vfs`] and [`VfsFile`]. `Store` is a store to a [`MappedPiece`], which cannot fail: it takes place
+/// whatever the rule says.
 #[expect(missing_docs, reason = "named after the methods")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
@@ -36,11 +38,13 @@ pub enum Operation {
     Allocate,
     Len,
     SyncData,
+    Map,
+    Store,
 }
 
 impl Operation {
     /// All of them, in the order of declaration.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Open,
         Self::Create,
         Self::Metadata,
@@ -59,6 +63,8 @@ impl Operation {
         Self::Allocate,
         Self::Len,
         Self::SyncData,
+        Self::Map,
+        Self::Store,
     ];
 
     /// Whether it changes files or names, or makes such changes durable.
@@ -75,6 +81,7 @@ impl Operation {
                 | Self::SetLen
                 | Self::Allocate
                 | Self::SyncData
+                | Self::Store
         )
     }
 }
@@ -378,6 +385,48 @@ impl VfsFile for FaultFile {
             }
             Verdict::Fail(failure) | Verdict::ShortWrite { failure, .. } => Err(failure.error()),
         }
+    }
+
+    fn map(&self, offset: u64, piece_bytes: usize, count: usize) -> io::Result<Vec<Box<dyn MappedPiece>>> {
+        let range = (offset, (piece_bytes * count) as u64);
+        let pieces = self.run(Operation::Map, range, || self.inner.map(offset, piece_bytes, count))?;
+        let wrap = |(index, inner)| {
+            let (file, path) = (FaultVfs { shared: Arc::clone(&self.shared) }, self.path.clone());
+            let offset = offset + (index * piece_bytes) as u64;
+            Box::new(FaultPiece { file, path, offset, inner }) as Box<dyn MappedPiece>
+        };
+        Ok(pieces.into_iter().enumerate().map(wrap).collect())
+    }
+}
+
+/// A mapped piece whose stores a rule sees.
+#[derive(Debug)]
+struct FaultPiece {
+    file: FaultVfs,
+    path: PathBuf,
+    offset: u64,
+    inner: Box<dyn MappedPiece>,
+}
+
+impl FaultPiece {
+    fn tell(&self, at: usize, len: usize) {
+        self.file.shared.judge(Operation::Store, &self.path, self.offset + at as u64, len as u64);
+    }
+}
+
+impl MappedPiece for FaultPiece {
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        self.tell(at, bytes.len());
+        self.inner.write(at, bytes);
+    }
+
+    fn set_word(&mut self, at: usize, word: u64) {
+        self.tell(at, 8);
+        self.inner.set_word(at, word);
+    }
+
+    fn read(&self, at: usize, len: usize) -> Cow<'_, [u8]> {
+        self.inner.read(at, len)
     }
 }
 

@@ -16,7 +16,10 @@
 
 mod fault;
 mod lock_file;
+mod longer;
 mod machine;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod mapped;
 mod mem;
 mod overlay;
 mod page_cache;
@@ -28,6 +31,7 @@ pub use mem::{CrashPlan, MemFile, MemVfs, Survival, Tail};
 pub use overlay::OverlayVfs;
 pub use std_fs::StdVfs;
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
@@ -127,11 +131,30 @@ pub trait VfsFile: Send + Sync + Debug {
     /// Makes the data, and what is needed to read it back, durable. After an error nothing is known about
     /// what was written since the last success: callers must not retry as if nothing had happened.
     fn sync_data(&self) -> io::Result<()>;
+    /// Maps `count` pieces of `piece_bytes` each that stand from `offset` on, all multiples of 4 KiB, into memory. The
+    /// file is as long already, and its space reserved: a store for which the file system finds none kills the process.
+    /// Nobody else changes these bytes. `Unsupported` where that cannot be.
+    fn map(&self, offset: u64, piece_bytes: usize, count: usize) -> io::Result<Vec<Box<dyn MappedPiece>>> {
+        let _ = (offset, piece_bytes, count);
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Fills `buffer` from `offset`, or fails with `UnexpectedEof`.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let read = self.read_at(buffer, offset)?;
         if read == buffer.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
+}
+
+/// A piece of a file that was mapped into memory. What is stored in it is, to the death of the process, as if it had
+/// been written to the file in the same order. Who reads or writes beyond its end panics.
+pub trait MappedPiece: Send + Sync + Debug {
+    /// Stores bytes.
+    fn write(&mut self, at: usize, bytes: &[u8]);
+    /// Stores a number at a multiple of eight, little endian: it is found whole or not at all, and only if all that was
+    /// stored before is found, too.
+    fn set_word(&mut self, at: usize, word: u64);
+    /// What is there.
+    fn read(&self, at: usize, len: usize) -> Cow<'_, [u8]>;
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! For read-only openings that must still recover: recovery truncates logs, renames files and writes a manifest,
 //! and none of that may reach a store that the caller may not change. Content stays in the lower file system
-//! until a file is first written, then the whole file is copied; names that were added, moved or removed are
+//! until a file is first written, then the whole file is copied (unless all that is written lies behind its end); names that were added, moved or removed are
 //! kept here and hide what the lower file system has.
 //!
 //! Locks are the lower file system's own (they may create the lock file there, and cannot be taken in a
@@ -12,6 +12,7 @@
 //! Thread safety: `state` guards the names; a file's source has its own lock, taken after `state`. Nothing is
 //! synced, since nothing here outlives the process.
 
+use super::longer::LongerFile;
 use super::{LockError, LockMode, MemVfs, Metadata, OpenMode, Vfs, VfsFile, VfsLock};
 use crate::sync::{Arc, Mutex, RwLock};
 use std::collections::{BTreeSet, HashMap};
@@ -54,13 +55,15 @@ struct Node {
 #[derive(Debug, Clone)]
 enum Source {
     Lower(Arc<dyn VfsFile>),
+    /// The lower file, and what was written behind its end.
+    Longer(Arc<dyn VfsFile>),
     Upper(Arc<dyn VfsFile>),
 }
 
 impl Source {
     fn file(&self) -> &Arc<dyn VfsFile> {
         match self {
-            Self::Lower(file) | Self::Upper(file) => file,
+            Self::Lower(file) | Self::Longer(file) | Self::Upper(file) => file,
         }
     }
 }
@@ -298,7 +301,7 @@ impl OverlayFile {
         let source = &mut *self.node.source.write();
         let lower = match source {
             Source::Upper(file) => return Ok(Arc::clone(file)),
-            Source::Lower(file) => Arc::clone(file),
+            Source::Lower(file) | Source::Longer(file) => Arc::clone(file),
         };
         let upper = self.overlay.create_upper(state)?;
         let len = lower.len()?.min(kept_bytes);
@@ -313,6 +316,23 @@ impl OverlayFile {
         *source = Source::Upper(Arc::clone(&upper));
         Ok(upper)
     }
+
+    /// The file to write behind its end: what stands before stays where it is. `None` if `offset` lies before its end.
+    fn appendable(&self, offset: u64) -> io::Result<Option<Arc<dyn VfsFile>>> {
+        if !self.writable {
+            return Ok(None);
+        }
+        let state = &mut *self.overlay.state.lock();
+        let source = &mut *self.node.source.write();
+        let lower = match source {
+            Source::Longer(file) => return Ok((offset >= file.len()?).then(|| Arc::clone(file))),
+            Source::Lower(file) if offset >= file.len()? => Arc::clone(file),
+            _ => return Ok(None),
+        };
+        let longer = Arc::new(LongerFile::new(lower, self.overlay.create_upper(state)?)?);
+        *source = Source::Longer(longer.clone());
+        Ok(Some(longer))
+    }
 }
 
 impl VfsFile for OverlayFile {
@@ -322,7 +342,10 @@ impl VfsFile for OverlayFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.writable(u64::MAX)?.write_at(bytes, offset)
+        match self.appendable(offset)? {
+            Some(file) => file.write_at(bytes, offset),
+            None => self.writable(u64::MAX)?.write_at(bytes, offset),
+        }
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
@@ -430,6 +453,23 @@ mod tests {
         let mut bytes = [0; 9];
         reader.read_exact_at(&mut bytes, 0).unwrap();
         assert_eq!(&bytes, b"aaalonger");
+    }
+
+    #[test]
+    fn what_is_written_behind_a_file_is_no_reason_to_copy_it() {
+        let (_, overlay) = store();
+        let file = overlay.open(Path::new("/db/a"), OpenMode::ReadWrite).unwrap();
+        file.write_at(b"bb", 4).unwrap();
+        file.write_at(b"cc", 6).unwrap();
+        assert_eq!(overlay.upper().available_bytes(Path::new("/")).unwrap(), u64::MAX - 4096);
+        assert_eq!(read(&overlay, "/db/a"), b"aaa\0bbcc");
+        let mut middle = [0; 4];
+        file.read_exact_at(&mut middle, 2).unwrap();
+        assert_eq!(&middle, b"a\0bb");
+        file.write_at(b"X", 2).unwrap();
+        assert_eq!(read(&overlay, "/db/a"), b"aaX\0bbcc");
+        file.set_len(4).unwrap();
+        assert_eq!(read(&overlay, "/db/a"), b"aaX\0");
     }
 
     #[test]

@@ -160,6 +160,16 @@ impl VfsFile for StdFile {
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
     }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn map(
+        &self,
+        offset: u64,
+        piece_bytes: usize,
+        count: usize,
+    ) -> io::Result<Vec<Box<dyn super::MappedPiece>>> {
+        super::mapped::map(&self.file, offset, piece_bytes, count)
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -13,5 +13,6 @@ mod iterators;
 mod lifecycle;
 mod linearizability;
 mod munks;
+mod stage;
 mod support;
 mod transactions;

@@ -76,6 +76,10 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) no_log_index: bool,
 
+    /// Append to logs by one system call each, instead of collecting appends in a mapped file
+    #[arg(long)]
+    pub(crate) no_stage: bool,
+
     /// The settings of the published EvenDB, without what Cantle adds; other options refine them
     #[arg(long)]
     pub(crate) as_published: bool,
@@ -176,7 +180,8 @@ impl Args {
             .log_index(self.has_log_index())
             .munks(!self.no_munks)
             .munk_policy(self.policy().munk_policy())
-            .row_cache(!self.no_row_cache);
+            .row_cache(!self.no_row_cache)
+            .stage(!self.no_stage);
         if let Some(bytes) = self.log_bytes {
             keyspace = keyspace.log_bytes(bytes);
         }

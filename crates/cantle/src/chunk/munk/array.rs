@@ -85,7 +85,7 @@ impl Slots {
         self.slots[slot as usize].newest.get()
     }
 
-    /// For who goes through all slots and copies the records: has the beginning of one that comes later fetched.
+    /// For who goes from slot to slot and reads the records: has the beginning of one that comes later fetched.
     /// After overwrites, those of neighbouring keys lie anywhere.
     #[inline]
     pub fn fetch_ahead(&self, slot: u32) {

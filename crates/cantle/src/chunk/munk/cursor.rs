@@ -84,6 +84,7 @@ impl MunkCursor {
     /// Takes the first pair from `slot` on.
     #[inline]
     fn settle_forward(&mut self, mut slot: u32) -> bool {
+        self.munk.slots.fetch_ahead(slot);
         while slot != 0 && !self.take(slot) {
             slot = self.munk.slots.next(slot);
         }

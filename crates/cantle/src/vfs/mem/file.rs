@@ -4,7 +4,8 @@ use super::Shared;
 use super::content::{Content, PAGE_BYTES, pieces};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, RwLock};
-use crate::vfs::VfsFile;
+use crate::vfs::{MappedPiece, VfsFile};
+use std::borrow::Cow;
 use std::io;
 
 /// The largest file, as Linux has it.
@@ -244,5 +245,47 @@ impl VfsFile for MemFile {
         let _consistent = self.shared.names.read();
         self.file.data.state.write().sync();
         Ok(())
+    }
+
+    fn map(&self, offset: u64, piece_bytes: usize, count: usize) -> io::Result<Vec<Box<dyn MappedPiece>>> {
+        if !self.writable {
+            return Err(rustix::io::Errno::ACCESS.into());
+        }
+        let piece = |index: usize| {
+            let start = offset + (index * piece_bytes) as u64;
+            let (shared, file) = (Arc::clone(&self.shared), Arc::clone(&self.file));
+            Box::new(MemPiece { shared, file, start, bytes: piece_bytes }) as Box<dyn MappedPiece>
+        };
+        Ok((0..count).map(piece).collect())
+    }
+}
+
+/// Mapped bytes of a file. The death of a process leaves them, a loss of power does not: nobody has synced them, and
+/// they are not remembered as changes that may have been written back.
+#[derive(Debug)]
+struct MemPiece {
+    shared: Arc<Shared>,
+    file: Arc<LiveFile>,
+    start: u64,
+    bytes: usize,
+}
+
+impl MappedPiece for MemPiece {
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        assert!(at <= self.bytes && bytes.len() <= self.bytes - at, "bytes behind a piece");
+        let _consistent = self.shared.names.read();
+        let state = &mut *self.file.data.state.write();
+        Arc::make_mut(&mut state.content).write_at(bytes, self.start + at as u64);
+    }
+
+    fn set_word(&mut self, at: usize, word: u64) {
+        self.write(at, &word.to_le_bytes());
+    }
+
+    fn read(&self, at: usize, len: usize) -> Cow<'_, [u8]> {
+        assert!(at <= self.bytes && len <= self.bytes - at, "bytes behind a piece");
+        let mut bytes = vec![0; len];
+        self.file.data.state.read().content.read_at(&mut bytes, self.start + at as u64);
+        Cow::Owned(bytes)
     }
 }

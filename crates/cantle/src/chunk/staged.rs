@@ -1,0 +1,150 @@
+//! The tail of a log that waits in the stage.
+//!
+//! `Segment` comes here for each append and for whatever looks at the end of the file. The tail's lock is taken by who
+//! appends (under the chunk's lock), by checkpoints, and by readers of what is staged; it is held for a copy, or for the
+//! one call that drains.
+//!
+//! Invariants: without a lease the file has the whole log. With one, the file has what stands before `lease.base()`, and
+//! `drained` is the same number, which readers compare their place with: below it they read the file and take no lock.
+//! It is raised after the call that drains, and lowered only by who takes back an append, which no reader knows of.
+//!
+//! A drain that fails leaves everything staged: readers find it there, a dead process leaves it there, and it is
+//! tried again by the next append, checkpoint or closing, which report the error.
+
+use crate::error::{Error, Result};
+use crate::files::StoreFile;
+use crate::substrate::stage::{Lease, Stage};
+use crate::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Release},
+};
+use crate::sync::{Arc, Mutex};
+
+pub struct Staged {
+    /// From here on records may be staged; `u64::MAX` without a lease.
+    drained: AtomicU64,
+    tail: Mutex<Tail>,
+}
+
+#[derive(Default)]
+struct Tail {
+    lease: Option<Lease>,
+    /// It was appended to since the last checkpoint: another append is worth a slot.
+    warm: bool,
+}
+
+impl Default for Staged {
+    fn default() -> Self {
+        Self { drained: AtomicU64::new(u64::MAX), tail: Mutex::default() }
+    }
+}
+
+impl Staged {
+    /// Appends `records` records at `offset`, where the log ends. `stage`: if they may be staged.
+    pub fn append(
+        &self,
+        file: &StoreFile,
+        stage: Option<&Arc<Stage>>,
+        (bytes, records): (&[u8], u64),
+        offset: u64,
+    ) -> Result<()> {
+        let tail = &mut *self.tail.lock();
+        let stage = stage.filter(|stage| bytes.len() <= stage.append_bytes_max());
+        if tail.lease.is_none() && tail.warm {
+            tail.lease = stage.and_then(|stage| stage.lease(file.id, offset));
+            self.note(&tail.lease);
+        }
+        tail.warm = true;
+        let Some(lease) = &mut tail.lease else { return write(file, bytes, offset) };
+        debug_assert_eq!(lease.end(), offset, "appends to the end");
+        if stage.is_none() || !lease.fits(bytes.len()) {
+            self.drain_to(file, lease)?;
+        }
+        if stage.is_some() && lease.fits(bytes.len()) {
+            lease.push(bytes, records);
+            return Ok(());
+        }
+        write(file, bytes, offset)?;
+        self.set_base(lease, offset + bytes.len() as u64);
+        Ok(())
+    }
+
+    /// `len` staged bytes at `offset`; `None` if they are in the file.
+    pub fn read(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
+        if offset < self.drained.load(Acquire) {
+            return None;
+        }
+        self.tail.lock().lease.as_ref()?.read(offset, len)
+    }
+
+    /// Has everything that was appended in the file.
+    pub fn drain(&self, file: &StoreFile) -> Result<()> {
+        match &mut self.tail.lock().lease {
+            Some(lease) => self.drain_to(file, lease),
+            None => Ok(()),
+        }
+    }
+
+    /// The same, and leaves the slot to others.
+    pub fn release(&self, file: &StoreFile) -> Result<()> {
+        let tail = &mut *self.tail.lock();
+        if let Some(lease) = &mut tail.lease {
+            self.drain_to(file, lease)?;
+        }
+        *tail = Tail::default();
+        self.note(&tail.lease);
+        Ok(())
+    }
+
+    /// Who had everything drained has written more behind it, up to `end`.
+    pub fn advance(&self, end: u64) {
+        if let Some(lease) = &mut self.tail.lock().lease {
+            self.set_base(lease, end);
+        }
+    }
+
+    /// Takes back what was appended behind `len`.
+    pub fn cut(&self, file: &StoreFile, len: u64) -> Result<()> {
+        let tail = &mut *self.tail.lock();
+        let kept = match &mut tail.lease {
+            Some(lease) => {
+                lease.cut(len);
+                len.min(lease.base())
+            }
+            None => len,
+        };
+        let handle = file.handle()?;
+        handle.set_len(kept).map_err(|e| Error::io("truncate", &file.path, e))?;
+        if let Some(lease) = &mut tail.lease
+            && kept < lease.base()
+        {
+            self.set_base(lease, kept);
+        }
+        Ok(())
+    }
+
+    fn drain_to(&self, file: &StoreFile, lease: &mut Lease) -> Result<()> {
+        let staged = lease.staged();
+        if staged.is_empty() {
+            return Ok(());
+        }
+        write(file, &staged, lease.base())?;
+        drop(staged);
+        lease.set_drained();
+        self.drained.store(lease.base(), Release);
+        Ok(())
+    }
+
+    fn set_base(&self, lease: &mut Lease, base: u64) {
+        lease.set_base(base);
+        self.drained.store(base, Release);
+    }
+
+    fn note(&self, lease: &Option<Lease>) {
+        self.drained.store(lease.as_ref().map_or(u64::MAX, Lease::base), Release);
+    }
+}
+
+fn write(file: &StoreFile, bytes: &[u8], offset: u64) -> Result<()> {
+    file.handle()?.write_at(bytes, offset).map_err(|e| Error::io("append to", &file.path, e))
+}

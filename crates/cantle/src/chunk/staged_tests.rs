@@ -1,0 +1,193 @@
+//! The tail of a log by itself: whenever the process is killed, file and stage together have every append that
+//! returned and was not taken back.
+
+use super::staged::Staged;
+use crate::cache::budget::Budget;
+use crate::files::{Files, StoreFile};
+use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::log::{RecordFile, encode_record};
+use crate::substrate::stage::{Stage, recover};
+use crate::sync::{Arc, Mutex, random};
+use crate::vfs::{FaultVfs, MemVfs, OpenMode, Verdict, Vfs};
+use std::path::Path;
+
+const DIR: &str = "/store";
+const STORE: u128 = 77;
+const EPOCH: u64 = 3;
+
+/// A log, and what was appended to it and when.
+struct Log {
+    file: Arc<StoreFile>,
+    header: FileHeader,
+    staged: Staged,
+    end: u64,
+    records: Records,
+}
+
+impl Log {
+    fn create(files: &Arc<Files>) -> Self {
+        let (file, handle, header) = files.create(FileKind::Log, 1, 0).unwrap();
+        handle.write_at(&header.encode(), 0).unwrap();
+        Self { file, header, staged: Staged::default(), end: HEADER_BYTES, records: Vec::new() }
+    }
+
+    /// Appends without acknowledging.
+    fn append(&self, stage: &Arc<Stage>, content: u8, len: usize) -> u64 {
+        let mut bytes = Vec::new();
+        encode_record(&self.header, self.end, len, &mut bytes, |out| {
+            out.extend(std::iter::repeat_n(content, len));
+        });
+        self.staged.append(&self.file, Some(stage), (&bytes, 1), self.end).unwrap();
+        self.end + bytes.len() as u64
+    }
+}
+
+/// What a record holds, and where it ends.
+type Records = Vec<(u8, u64)>;
+
+/// What the logs hold for sure, as of the last acknowledgement, and the number of the one that is worked on.
+#[derive(Default)]
+struct Acknowledged {
+    logs: Vec<(u64, FileHeader, Records)>,
+    busy: u64,
+}
+
+fn check(image: &MemVfs, acknowledged: &Acknowledged, context: &str) {
+    recover(image, Path::new(DIR), STORE, EPOCH).unwrap();
+    // Twice is as once.
+    recover(image, Path::new(DIR), STORE, EPOCH).unwrap();
+    for (id, header, records) in &acknowledged.logs {
+        let path = Path::new(DIR).join(crate::files::file_name(FileKind::Log, *id));
+        let file = image.open(&path, OpenMode::Read).unwrap();
+        let end = file.len().unwrap();
+        let log = RecordFile { file, path, header: *header };
+        let mut scan = log.scan(0, end);
+        for (content, record_end) in records {
+            let record = scan.next().unwrap_or_else(|error| panic!("{context}: {error}"));
+            let record = record.unwrap_or_else(|| panic!("{context}: log {id} ends before {record_end}"));
+            assert!(record.payload.iter().all(|byte| byte == content), "{context}: log {id} at {record_end}");
+            assert_eq!(scan.offset(), *record_end, "{context}");
+        }
+        if acknowledged.busy != *id {
+            let more = scan.next().unwrap_or_else(|error| panic!("{context}: {error}"));
+            assert!(more.is_none(), "{context}: log {id} has what was taken back");
+        }
+    }
+}
+
+fn run(seed: u64) -> (u64, u64) {
+    let mut random = random::Rng::new(seed);
+    let mut below = |bound: u64| random.below(bound);
+    let memory = MemVfs::new();
+    memory.create_dir_all(Path::new(DIR)).unwrap();
+    let fault = FaultVfs::over_memory(memory.clone());
+    let files = Arc::new(Files::new(Arc::new(fault.clone()), DIR.into(), STORE, EPOCH, 1));
+    // Two slots for three logs.
+    let stage = Stage::create(files.clone(), Arc::new(Budget::new(64 * (32 << 10)))).unwrap().unwrap();
+    let stage = Arc::new(stage);
+    let mut logs: Vec<Log> = (0..3).map(|_| Log::create(&files)).collect();
+    let acknowledged: Arc<Mutex<Acknowledged>> = Arc::default();
+    let note = |logs: &[Log]| {
+        acknowledged.lock().logs =
+            logs.iter().map(|log| (log.file.id, log.header, log.records.clone())).collect();
+    };
+    note(&logs);
+    let (noted, images) = (acknowledged.clone(), Arc::new(crate::sync::atomic::AtomicU64::new(0)));
+    let counted = images.clone();
+    fault.set_rule(move |call| {
+        if call.operation.changes() {
+            counted.fetch_add(1, crate::sync::atomic::Ordering::Relaxed);
+            let context =
+                format!("seed {seed}, {:?} {} at {}", call.operation, call.path.display(), call.offset);
+            check(&memory.kill(), &noted.lock(), &context);
+        }
+        Verdict::Pass
+    });
+    for _ in 0..150 {
+        let index = below(logs.len() as u64) as usize;
+        acknowledged.lock().busy = logs[index].file.id;
+        let log = &mut logs[index];
+        match below(20) {
+            0..=12 => {
+                let len = [40, 700, 3000, 6000, 20_000][below(5) as usize] + below(40) as usize;
+                let content = below(256) as u8;
+                let end = log.append(&stage, content, len);
+                (log.end, _) = (end, log.records.push((content, end)));
+            }
+            13..=15 => {
+                // An append that is taken back: another of the same length may take its place, so that what came behind
+                // the first would fit behind the second.
+                let (content, before) = (below(256) as u8, log.end);
+                log.end = log.append(&stage, content, 300);
+                let lost = log.append(&stage, content, 300);
+                assert!(lost > log.end);
+                if below(2) == 0 {
+                    log.staged.drain(&log.file).unwrap();
+                }
+                log.staged.cut(&log.file, before).unwrap();
+                log.end = before;
+                if below(2) == 0 {
+                    let end = log.append(&stage, !content, 300);
+                    (log.end, _) = (end, log.records.push((!content, end)));
+                }
+            }
+            16 => log.staged.drain(&log.file).unwrap(),
+            17 | 18 => log.staged.release(&log.file).unwrap(),
+            // What it had staged is not drained any more, nor wanted.
+            _ => logs[index] = Log::create(&files),
+        }
+        note(&logs);
+        let log = &logs[index];
+        // As readers do: from the stage, or else from the file.
+        let mut start = HEADER_BYTES;
+        for (content, end) in &log.records {
+            let len = (end - start) as usize;
+            let bytes = log.staged.read(start, len).unwrap_or_else(|| {
+                let mut bytes = vec![0; len];
+                log.file.handle().unwrap().read_exact_at(&mut bytes, start).unwrap();
+                bytes
+            });
+            assert_eq!(bytes.last(), Some(content), "seed {seed}");
+            start = *end;
+        }
+    }
+    (images.load(crate::sync::atomic::Ordering::Relaxed), stage.drained().records)
+}
+
+#[test]
+fn whenever_it_is_killed_file_and_stage_together_have_what_was_appended() {
+    let (mut images, mut drained) = (0, 0);
+    for seed in 1..=6 {
+        let (more_images, more_drained) = run(seed);
+        (images, drained) = (images + more_images, drained + more_drained);
+    }
+    println!("{images} kills, {drained} records drained");
+    assert!(images > 1000 && drained > 100, "{images} kills, {drained} records drained");
+}
+
+#[test]
+fn slots_are_given_back_and_counted_in_the_budget() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
+    vfs.create_dir_all(Path::new(DIR)).unwrap();
+    let files = Arc::new(Files::new(vfs, DIR.into(), STORE, EPOCH, 1));
+    let budget = Arc::new(Budget::new(64 * (40 << 10)));
+    let stage = Arc::new(Stage::create(files.clone(), budget.clone()).unwrap().unwrap());
+    assert_eq!(budget.used_bytes(), 0, "no slot was used");
+    let lease = |file| stage.lease(file, 100);
+    let (one, two) = (lease(1).unwrap(), lease(2).unwrap());
+    assert!(lease(3).is_none(), "there are two");
+    drop(one);
+    let mut again = lease(3).unwrap();
+    assert!(again.fits(1000) && !again.fits(16 << 10));
+    again.push(&[7; 1000], 1);
+    assert_eq!(again.read(100, 1000).as_deref(), Some(&[7; 1000][..]));
+    assert!(
+        again.read(99, 2).is_none() && again.read(101, 1000).is_none() && again.read(u64::MAX, 2).is_none()
+    );
+    assert_eq!(budget.used_bytes(), 32 << 10);
+    assert_eq!(budget.take_stage_bytes(1 << 20), 0, "another store of the budget gets none");
+    drop((again, two));
+    drop(stage);
+    assert_eq!(budget.used_bytes(), 0);
+    assert_eq!(budget.take_stage_bytes(1 << 20), 40 << 10);
+}

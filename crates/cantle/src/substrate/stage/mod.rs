@@ -1,0 +1,288 @@
+//! The stage: where appends to logs wait, safe from the death of the process, until many go to their file at once.
+//!
+//! An append costs a system call, which costs more than everything else in a put, and the more so under the chunk's
+//! lock. The file `STAGE` is mapped into memory instead and cut into *slots*. A slot stages the tail of one log: the
+//! bytes exactly as they will stand in the log. An append is a copy into the slot; when the slot is full, what is in
+//! it is *drained*: written to the log by one call. What is in the slot is in the page cache, as what is in the file is.
+//!
+//! ```text
+//!   STAGE   ├─ head, 4 KiB ─┼─ slot 0 ─┼─ slot 1 ─┼─ …
+//!
+//!   slot    0         8          16
+//!           ├─────────┼──────────┼─────────┼─────────┼─ …
+//!           │ file id │ state    │ record  │ record  │
+//!             u64       u64
+//! ```
+//!
+//! `state` is one word: where in the log the staged bytes belong, how many there are, and a check over both and the
+//! file's number. So every change of a slot takes effect by the store of one word:
+//!
+//! * *append*: the bytes behind the staged ones, then the word that counts them. Killed between, they do not count.
+//! * *drain*: the bytes to the log, then the word that says that none is staged and where the next belongs. Killed
+//!   between, the next opening writes the same bytes to the same place again.
+//! * *lease*, of a slot to another log: the word zero, the file's number, the word. Before, the slot had been drained
+//!   or its log had lost its worth.
+//! * *cut*, of an append that is taken back: the word that counts less.
+//!
+//! Invariants: everything of a log before what its slot stages is in its file; what the slot does not count is in no
+//! reader's way; and a slot's piece of the mapping belongs to its lease alone, which is used under the segment's lock
+//! (`chunk/staged.rs`). Records carry checksums that are salted with store, file and offset, so that a slot that lies
+//! is found out (`recover.rs`).
+//!
+//! After a loss of power, whatever the file holds, the last checkpoint counts, for which all was drained and synced:
+//! the stage is neither synced nor read then. It is made anew at each opening.
+//!
+//! There is no stage where nobody could vouch for the page cache, nor while less than 2 GiB of the disk is free: a
+//! drain always finds room then, as all slots together are less than a hundredth of that.
+
+mod format;
+mod recover;
+
+pub use recover::recover;
+
+use super::reserve::PLENTY_BYTES;
+use crate::cache::budget::Budget;
+use crate::error::{Error, Result};
+use crate::files::Files;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::{Arc, Mutex};
+use crate::vfs::{MappedPiece, OpenMode};
+use format::{BASE_MAX, HEAD_BYTES, Head, SLOT_HEAD_BYTES, State};
+use std::borrow::Cow;
+use std::io;
+
+pub const STAGE_FILE: &str = "STAGE";
+/// Some twenty records of the usual length: the call that drains them is paid by each with a twentieth, and a longer
+/// slot would save less than it costs in memory.
+const SLOT_BYTES: usize = 16 << 10;
+/// 16 MiB: the logs of 8 GiB of chunks at their usual length.
+const SLOTS_MAX: usize = 1024;
+
+/// The slots of one store.
+pub struct Stage {
+    files: Arc<Files>,
+    budget: Arc<Budget>,
+    taken_bytes: u64,
+    slots: usize,
+    /// Those that were used before at the end, as their memory is there.
+    free: Mutex<Vec<Slot>>,
+    drains: AtomicU64,
+    records: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// What went through the stage since opening.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Drained {
+    pub drains: u64,
+    pub records: u64,
+    pub bytes: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    piece: Box<dyn MappedPiece>,
+    /// Whether its memory was ever used.
+    touched: bool,
+}
+
+impl Stage {
+    /// Makes the stage anew. Whatever the last one held was recovered, or does not count.
+    pub fn create(files: Arc<Files>, budget: Arc<Budget>) -> Result<Option<Self>> {
+        remove(&files)?;
+        let available = files.vfs.available_bytes(&files.dir);
+        let available = available.map_err(|e| Error::io("look at", &files.dir, e))?;
+        let taken_bytes = budget.take_stage_bytes((SLOTS_MAX * SLOT_BYTES) as u64);
+        let slots = taken_bytes as usize / SLOT_BYTES;
+        let mut stage = Self {
+            files,
+            budget,
+            taken_bytes,
+            slots,
+            free: Mutex::default(),
+            drains: AtomicU64::new(0),
+            records: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        };
+        if slots == 0 || available.saturating_sub(stage.file_bytes()) <= PLENTY_BYTES {
+            return Ok(None);
+        }
+        let path = stage.files.dir.join(STAGE_FILE);
+        match stage.map() {
+            Ok(slots) => stage.free = Mutex::new(slots),
+            Err(error) => {
+                remove(&stage.files)?;
+                return Err(Error::io("map", path, error));
+            }
+        }
+        Ok(Some(stage))
+    }
+
+    fn map(&self) -> io::Result<Vec<Slot>> {
+        let file = self.files.vfs.open(&self.files.dir.join(STAGE_FILE), OpenMode::CreateNew)?;
+        let head = Head {
+            store: self.files.store,
+            epoch: self.files.epoch,
+            slot_bytes: SLOT_BYTES as u32,
+            slots: self.slots as u32,
+        };
+        file.write_at(&head.encode(), 0)?;
+        // A store into a page that the disk has no room for would kill the process.
+        file.allocate(self.file_bytes())?;
+        let pieces = file.map(HEAD_BYTES, SLOT_BYTES, self.slots)?;
+        Ok(pieces.into_iter().rev().map(|piece| Slot { piece, touched: false }).collect())
+    }
+
+    /// What the file takes on disk.
+    pub fn file_bytes(&self) -> u64 {
+        HEAD_BYTES + (self.slots * SLOT_BYTES) as u64
+    }
+
+    pub fn drained(&self) -> Drained {
+        Drained {
+            drains: self.drains.load(Relaxed),
+            records: self.records.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+        }
+    }
+
+    /// The longest append that is worth staging: of longer ones a drain would carry one or two only.
+    pub fn append_bytes_max(&self) -> usize {
+        (SLOT_BYTES - SLOT_HEAD_BYTES) / 3
+    }
+
+    /// A slot for the tail of log `file`, which ends at `base`; `None` if there is none.
+    pub fn lease(self: &Arc<Self>, file: u64, base: u64) -> Option<Lease> {
+        if base >= BASE_MAX {
+            return None;
+        }
+        let mut slot = self.free.lock().pop()?;
+        if !slot.touched {
+            slot.touched = true;
+            self.budget.stage_bytes.fetch_add(SLOT_BYTES as u64, Relaxed);
+        }
+        slot.piece.set_word(8, 0);
+        slot.piece.set_word(0, file);
+        let mut lease = Lease { stage: self.clone(), slot: Some(slot), file, base, len: 0, records: 0 };
+        lease.set_state();
+        Some(lease)
+    }
+
+    /// All was drained, and nobody will append any more.
+    pub fn close(&self) {
+        if let Err(error) = remove(&self.files) {
+            tracing::debug!(%error, "cannot remove the stage");
+        }
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let touched = self.free.lock().iter().filter(|slot| slot.touched).count();
+        self.budget.stage_bytes.fetch_sub((touched * SLOT_BYTES) as u64, Relaxed);
+        self.budget.give_stage_bytes_back(self.taken_bytes);
+    }
+}
+
+/// Removes what another opening left.
+pub fn remove(files: &Files) -> Result<()> {
+    let path = files.dir.join(STAGE_FILE);
+    match files.vfs.remove(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// A slot while it stages the tail of one log.
+pub struct Lease {
+    stage: Arc<Stage>,
+    /// Until it is given back.
+    slot: Option<Slot>,
+    file: u64,
+    /// Where the staged bytes belong in the log.
+    base: u64,
+    len: usize,
+    records: u64,
+}
+
+impl Lease {
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Behind what is staged.
+    pub fn end(&self) -> u64 {
+        self.base + self.len as u64
+    }
+
+    pub fn fits(&self, bytes: usize) -> bool {
+        self.len + bytes <= SLOT_BYTES - SLOT_HEAD_BYTES && self.base < BASE_MAX
+    }
+
+    /// Appends bytes that fit.
+    pub fn push(&mut self, bytes: &[u8], records: u64) {
+        let at = SLOT_HEAD_BYTES + self.len;
+        self.piece().write(at, bytes);
+        self.len += bytes.len();
+        self.records += records;
+        self.set_state();
+    }
+
+    /// What is staged.
+    pub fn staged(&self) -> Cow<'_, [u8]> {
+        match &self.slot {
+            Some(slot) => slot.piece.read(SLOT_HEAD_BYTES, self.len),
+            None => Cow::default(),
+        }
+    }
+
+    /// Staged bytes by their place in the log, if they are.
+    pub fn read(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
+        let at = usize::try_from(offset.checked_sub(self.base)?).ok()?;
+        let within = at.checked_add(len).is_some_and(|end| end <= self.len);
+        let slot = self.slot.as_ref().filter(|_| within)?;
+        Some(slot.piece.read(SLOT_HEAD_BYTES + at, len).into_owned())
+    }
+
+    /// What was staged is in the log.
+    pub fn set_drained(&mut self) {
+        self.stage.drains.fetch_add(1, Relaxed);
+        self.stage.records.fetch_add(self.records, Relaxed);
+        self.stage.bytes.fetch_add(self.len as u64, Relaxed);
+        self.set_base(self.end());
+    }
+
+    /// The log's file ends at `base`, and nothing is staged.
+    pub fn set_base(&mut self, base: u64) {
+        (self.base, self.len, self.records) = (base, 0, 0);
+        self.set_state();
+    }
+
+    /// Forgets what is staged from `end` on.
+    pub fn cut(&mut self, end: u64) {
+        let len = end.saturating_sub(self.base).min(self.len as u64);
+        self.len = len as usize;
+        self.set_state();
+    }
+
+    fn piece(&mut self) -> &mut dyn MappedPiece {
+        match &mut self.slot {
+            Some(slot) => &mut *slot.piece,
+            None => unreachable!("given back when dropped"),
+        }
+    }
+
+    fn set_state(&mut self) {
+        let word = State { base: self.base, len: self.len }.encode(self.file);
+        self.piece().set_word(8, word);
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // What the slot says stays: if its log was not drained, it may be the last that knows.
+        if let Some(slot) = self.slot.take() {
+            self.stage.free.lock().push(slot);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What a dead process had staged goes to its logs, before anybody reads these.
+
+use super::STAGE_FILE;
+use super::format::{HEAD_BYTES, Head, SLOT_HEAD_BYTES, State};
+use crate::error::{Error, Result};
+use crate::files::file_name;
+use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::log::valid_prefix;
+use crate::vfs::{OpenMode, Vfs, VfsFile};
+use std::path::Path;
+
+/// Writes what the process of `epoch` had staged to the logs of `store`. Only if the page cache outlived it. Doing it
+/// again changes nothing. What does not fit is ignored, and never anything but whole records that were written for
+/// just that place.
+pub fn recover(vfs: &dyn Vfs, dir: &Path, store: u128, epoch: u64) -> Result<u64> {
+    let path = dir.join(STAGE_FILE);
+    let failed = |error| Error::io("read", &path, error);
+    if vfs.metadata(&path).map_err(failed)?.is_none() {
+        return Ok(0);
+    }
+    let file = vfs.open(&path, OpenMode::Read).map_err(failed)?;
+    let mut head = vec![0; HEAD_BYTES as usize];
+    let read = file.read_at(&mut head, 0).map_err(failed)?;
+    let Some(head) = Head::decode(&head[..read]) else {
+        tracing::warn!(path = %path.display(), "the stage is damaged: what was staged in it is lost");
+        return Ok(0);
+    };
+    if (head.store, head.epoch) != (store, epoch) {
+        tracing::debug!(path = %path.display(), epoch = head.epoch, "the stage is of another epoch");
+        return Ok(0);
+    }
+    let mut recovered = 0;
+    let mut slot = vec![0; head.slot_bytes as usize];
+    for index in 0..u64::from(head.slots) {
+        let at = HEAD_BYTES + index * u64::from(head.slot_bytes);
+        let read = file.read_at(&mut slot[..SLOT_HEAD_BYTES], at).map_err(failed)?;
+        let (Some(id), Some(word)) = (word_at(&slot[..read], 0), word_at(&slot[..read], 8)) else { break };
+        if word == 0 {
+            continue;
+        }
+        let staged = State::decode(word, id).filter(|state| state.len <= slot.len() - SLOT_HEAD_BYTES);
+        let Some(state) = staged else {
+            tracing::warn!(path = %path.display(), at, "a slot of the stage is damaged: what it staged is lost");
+            continue;
+        };
+        if state.len == 0 {
+            continue;
+        }
+        let body = &mut slot[SLOT_HEAD_BYTES..][..state.len];
+        let read = file.read_at(body, at + SLOT_HEAD_BYTES as u64).map_err(failed)?;
+        recovered += recover_slot(vfs, dir, (store, epoch, id), state.base, &body[..read])?;
+    }
+    if recovered > 0 {
+        tracing::info!(path = %path.display(), bytes = recovered, "recovered what was staged");
+    }
+    Ok(recovered)
+}
+
+fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
+}
+
+/// Appends staged bytes to their log; returns how many count.
+fn recover_slot(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    (store, epoch, id): (u128, u64, u64),
+    base: u64,
+    staged: &[u8],
+) -> Result<u64> {
+    let path = dir.join(file_name(FileKind::Log, id));
+    if vfs.metadata(&path).map_err(|e| Error::io("look at", &path, e))?.is_none() {
+        // The log was obsolete, and is gone.
+        return Ok(0);
+    }
+    let ignored = |what: &str| {
+        tracing::warn!(path = %path.display(), base, what, "ignores what was staged for a log");
+        Ok(0)
+    };
+    let file = vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io("open", &path, e))?;
+    let header = match FileHeader::read(&*file, &path, FileKind::Log) {
+        Ok(header) => header,
+        Err(error) if error.is_corruption() => return ignored("its header is damaged"),
+        Err(error) => return Err(error),
+    };
+    if (header.store, header.file, header.epoch) != (store, id, epoch) {
+        return ignored("it is another's");
+    }
+    let file_bytes = file.len().map_err(|e| Error::io("measure", &path, e))?;
+    if base < HEADER_BYTES || base > file_bytes {
+        return ignored("it is too short");
+    }
+    let whole = valid_prefix(&header, base, staged);
+    if whole < staged.len() {
+        tracing::warn!(path = %path.display(), base, "what was staged for a log is damaged");
+    }
+    append(&*file, &staged[..whole], base).map_err(|e| Error::io("append to", &path, e))?;
+    Ok(whole as u64)
+}
+
+/// Writes `bytes` at `base`, but for what is there already: the process may have died while it drained them.
+fn append(file: &dyn VfsFile, bytes: &[u8], base: u64) -> std::io::Result<()> {
+    let mut there = vec![0; bytes.len()];
+    let read = file.read_at(&mut there, base)?;
+    let same = bytes.iter().zip(&there[..read]).take_while(|(a, b)| a == b).count();
+    // Up to where the file ends: what lies behind that alone needs no copy of the file in memory.
+    if same < bytes.len() { file.write_at(&bytes[same..], base + same as u64) } else { Ok(()) }
+}
