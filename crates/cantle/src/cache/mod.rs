@@ -234,8 +234,9 @@ mod tests {
     #[test]
     fn an_entry_beyond_an_eighth_is_not_cached() {
         let cache = BlockCache::new(80 << 10);
-        cache.insert(1, 0, filter((10 << 10) - ENTRY_OVERHEAD_BYTES as usize));
-        cache.insert(1, 1, filter((10 << 10) - ENTRY_OVERHEAD_BYTES as usize + 1));
+        let longest = ((10 << 10) - ENTRY_OVERHEAD_BYTES as usize) / 5 * 4;
+        cache.insert(1, 0, filter(longest));
+        cache.insert(1, 1, filter(longest + 4));
         assert!(cache.get(1, 0).is_some());
         assert!(cache.get(1, 1).is_none());
         assert_eq!((cache.hits(), cache.misses()), (1, 1));
