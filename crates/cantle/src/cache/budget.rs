@@ -103,6 +103,8 @@ pub(crate) struct Budget {
 
 struct Trial {
     climber: Climber,
+    /// Whether what the climber began with was chosen by the data.
+    knows_data: bool,
     /// When the division became what it is.
     moved: Instant,
     /// Whether it is still waited for that it is made use of.
@@ -132,6 +134,7 @@ impl Budget {
             reads: Counter::default(),
             trial: Mutex::new(Trial {
                 climber: Climber::new(first),
+                knows_data: false,
                 moved: now(),
                 filling: false,
                 begun: now(),
@@ -256,13 +259,11 @@ impl Budget {
         let costs = self.total_costs();
         let reads = self.reads.get();
         let live_bytes = self.live_bytes.swap(0, Relaxed);
-        if reads < TRIAL_READS {
-            // Nothing is known of the reads yet, but something of the data.
+        if !std::mem::replace(&mut trial.knows_data, true) {
+            // Nothing is known of the reads yet, but how much data was there at the opening.
             let parts = first_parts(self.total_bytes, live_bytes);
             trial.climber = Climber::new(shares_of(parts));
-            if parts[0] != self.munk_limit_bytes() {
-                self.divide(parts);
-            }
+            self.divide(parts);
             return;
         }
         let done = reads.saturating_sub(trial.reads);

@@ -10,6 +10,10 @@ use crate::format::codec::{Decoder, Malformed};
 use crate::sync::Arc;
 use crate::table::block::{Block, BlockCursor};
 use bytes::Bytes;
+use std::sync::OnceLock;
+
+/// A log that is read at once when it is first needed.
+pub type AtOnce = Arc<OnceLock<Bytes>>;
 
 pub struct IndexedCursor {
     context: Arc<Context>,
@@ -21,8 +25,9 @@ pub struct IndexedCursor {
     block: Option<(Place, BlockCursor)>,
     /// Whether values are places, as they stand in the index, instead of what stands there.
     places: bool,
-    /// The log as it was read at once; else it is read as it is needed, and the index through the cache.
-    indexed: Option<Bytes>,
+    /// The log, if it is to be read at once when the first value is asked for; else it is read as it is needed, and the
+    /// index through the cache.
+    at_once: Option<AtOnce>,
 }
 
 impl IndexedCursor {
@@ -30,17 +35,17 @@ impl IndexedCursor {
         Self::over(context, segment, parts, root, None)
     }
 
-    /// The same, of a log that was read at once ([`Segment::read_indexed`]), if it was.
+    /// The same, of a log that is read at once ([`Segment::read_indexed`]), for all cursors in its parts.
     pub fn over(
         context: Arc<Context>,
         segment: Arc<Segment>,
         parts: Arc<Parts>,
         root: Place,
-        indexed: Option<Bytes>,
+        at_once: Option<AtOnce>,
     ) -> Result<Self> {
-        let block = block_at(&context, &segment, &parts, root, indexed.as_ref())?;
+        let block = block_at(&context, &segment, &parts, root, at_once.as_ref())?;
         let roots = BlockCursor::new(block, context.order.clone());
-        Ok(Self { context, segment, parts, roots, root, block: None, places: false, indexed })
+        Ok(Self { context, segment, parts, roots, root, block: None, places: false, at_once })
     }
 
     /// The same, with places for values: for who makes another index of them.
@@ -66,7 +71,7 @@ impl IndexedCursor {
         }
         let place =
             decode_place(&mut Decoder::new(&self.roots.value())).map_err(self.malformed(self.root))?;
-        let block = block_at(&self.context, &self.segment, &self.parts, place, self.indexed.as_ref())?;
+        let block = block_at(&self.context, &self.segment, &self.parts, place, self.at_once.as_ref())?;
         self.block = Some((place, BlockCursor::new(block, self.context.order.clone())));
         Ok(true)
     }
@@ -109,9 +114,9 @@ fn block_at(
     segment: &Segment,
     parts: &Parts,
     place: Place,
-    indexed: Option<&Bytes>,
+    at_once: Option<&AtOnce>,
 ) -> Result<Arc<Block>> {
-    match indexed {
+    match at_once.and_then(|at_once| at_once.get()) {
         Some(indexed) => segment.block_in(indexed, &parts.header, place),
         None => segment.index_block(context, &parts.header, place),
     }
@@ -168,10 +173,18 @@ impl EntryCursor for IndexedCursor {
             return Ok(self.block.as_ref().map(|(_, block)| block.value()).unwrap_or_default());
         }
         match self.place()? {
-            Some(place) if self.entry().is_some_and(|entry| entry.kind == Kind::Put) => match &self.indexed {
-                Some(indexed) => self.segment.value_in(indexed, &self.parts.header, place),
-                None => self.segment.read_value(&self.parts.header, place),
-            },
+            Some(place) if self.entry().is_some_and(|entry| entry.kind == Kind::Put) => {
+                let header = &self.parts.header;
+                let Some(at_once) = &self.at_once else { return self.segment.read_value(header, place) };
+                let indexed = match at_once.get() {
+                    Some(indexed) => indexed,
+                    None => {
+                        let read = self.segment.read_indexed(&self.parts)?;
+                        at_once.get_or_init(|| read)
+                    }
+                };
+                self.segment.value_in(indexed, header, place)
+            }
             _ => Ok(Bytes::new()),
         }
     }

@@ -40,6 +40,9 @@ pub(super) const CHUNKS_MAX: u64 = 4;
 /// So much garbage is not worth a copy.
 const GARBAGE_BYTES_MIN: u64 = 64 << 10;
 
+/// Where memory is plenty, garbage is copied away from once it is so many times what is live: more would save little.
+const GARBAGE_TIMES_MAX: u64 = 4;
+
 /// A log, and from where its operations are not in the munk yet.
 struct Behind {
     segment: Arc<Segment>,
@@ -229,8 +232,11 @@ impl Chunks {
         let due = match self.context.options().munk_rebalance_bytes {
             // What is live does not become less by it.
             Some(bytes) => garbage + live > bytes && garbage > live / 8,
-            // Where memory is plenty, copying is what costs.
-            None if budget.munk_bytes.load(Relaxed) < budget.munk_limit_bytes() / 4 * 3 => garbage > live,
+            // While there is memory, copying is what costs; once it is short, those go first that were written to most,
+            // which free the most for what is copied.
+            None if budget.munk_bytes.load(Relaxed) < budget.munk_limit_bytes() / 8 * 7 => {
+                garbage / GARBAGE_TIMES_MAX > live
+            }
             None => garbage > live / 2,
         };
         if due && garbage > GARBAGE_BYTES_MIN {

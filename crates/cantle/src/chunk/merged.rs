@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::funk::{FileRef, Funk, Source};
-use super::indexed_cursor::IndexedCursor;
+use super::indexed_cursor::{AtOnce, IndexedCursor};
 use super::log_view::{self, ViewCursor};
 use super::memory_part::{MemoryCursor, MemoryPart, Place};
 use super::segment::{Parts, Segment};
@@ -81,7 +81,7 @@ impl Merged {
                     }
                     // Else every record would be read by itself.
                     let at_once = once && segment.len() <= AT_ONCE_CHUNKS_MAX * context.options().chunk_bytes;
-                    let indexed = at_once.then(|| segment.read_indexed(&parts)).transpose()?;
+                    let at_once = at_once.then(AtOnce::default);
                     for part in &parts.indexed {
                         if part.root.len > 0 {
                             let cursor = IndexedCursor::over(
@@ -89,7 +89,7 @@ impl Merged {
                                 segment.clone(),
                                 parts.clone(),
                                 part.root,
-                                indexed.clone(),
+                                at_once.clone(),
                             )?;
                             add(Box::new(cursor), &part.tombstones);
                         } else if part.entries > 0 || !part.tombstones.is_empty() {

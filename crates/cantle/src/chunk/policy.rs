@@ -95,6 +95,14 @@ pub fn log_limit_bytes(limits: &Limits, keyspace: &KeyspaceSizes, has_munk: bool
     })
 }
 
+/// How much a write is delayed whose log has grown beyond twice its limit: sorting it takes long, and the longer it becomes
+/// meanwhile the longer the next time. At four times the limit, writers are slower than sorting.
+pub fn long_log_delay_nanos(log_bytes: u64, limit_bytes: u64) -> u64 {
+    const NANOS_PER_LIMIT: f64 = 10_000.0;
+    let times = log_bytes as f64 / limit_bytes.max(1) as f64;
+    ((times - 2.0).clamp(0.0, 8.0) * NANOS_PER_LIMIT) as u64
+}
+
 /// Whether a chunk is due for its own sake.
 pub fn due(chunk: &ChunkSizes, limits: &Limits, keyspace: &KeyspaceSizes) -> Option<Why> {
     if chunk.log_bytes >= log_limit_bytes(limits, keyspace, chunk.munk_live_bytes.is_some()) {
@@ -226,6 +234,12 @@ mod tests {
         assert_eq!(bounds, [3.0, 3.0, 3.0, 2.0, 1.5, 1.5]);
         let given = Limits { space_amplification: Some(1.25), ..LIMITS };
         assert_eq!([0, 256, 4096].map(|live_mib| bound_at(&given, live_mib)), [1.25; 3]);
+    }
+
+    #[test]
+    fn writers_of_a_log_that_outgrows_its_sorting_are_slowed() {
+        let delays = [1, 20, 30, 40, 1000].map(|log_bytes| long_log_delay_nanos(log_bytes, 10));
+        assert_eq!(delays, [0, 0, 10_000, 20_000, 80_000]);
     }
 
     #[test]

@@ -21,6 +21,8 @@ const SCORE_MARGIN: u64 = 16;
 const BYTES_PER_SCORE: u64 = 16 << 10;
 /// By recency, a chunk takes another's place if that was accessed so many ticks earlier: about a third of a second.
 const TICKS_MARGIN: u64 = 16;
+/// A chunk that was accessed so many ticks ago is being accessed.
+const BUSY_TICKS: u64 = 2;
 /// Chunks loaded at a time.
 const LOADS_MAX: usize = 2;
 /// A chunk that could not be loaded is not tried again for about a second: it may be written to faster than it can be
@@ -200,7 +202,8 @@ impl Chunks {
         }
     }
 
-    /// The chunks in memory, the least popular first.
+    /// The chunks in memory, the least popular first; but last those that are being accessed right now: inserts in order
+    /// go to one chunk, which is new, and would grow on disk faster than it could be loaded again.
     fn residents(&self) -> Vec<(u64, Arc<Chunk>)> {
         let mut residents = self.jobs.residents.lock();
         residents.retain(|chunk| chunk.upgrade().is_some_and(|chunk| chunk.munk.load().is_some()));
@@ -210,7 +213,8 @@ impl Chunks {
             .map(|chunk| (self.score(&chunk), chunk))
             .collect();
         drop(residents);
-        scored.sort_by_key(|(score, _)| *score);
+        let now = self.jobs.ticks.load(Relaxed);
+        scored.sort_by_key(|(score, chunk)| (chunk.last_access() + BUSY_TICKS >= now, *score));
         scored
     }
 

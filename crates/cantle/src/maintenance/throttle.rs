@@ -43,8 +43,9 @@ impl Throttle {
         }
     }
 
+    /// Delays a write by so much, for reasons of its own.
     #[cold]
-    fn owe(&self, nanos: u64) {
+    pub fn owe(&self, nanos: u64) {
         let owed = self.owed_nanos.fetch_add(nanos, Relaxed) + nanos;
         if owed < SLEEP_NANOS_MIN {
             return;
