@@ -89,8 +89,12 @@ impl Chunks {
         if log_bytes >= policy::log_limit_bytes(&self.limits(), &self.sizes(), munk_live_bytes.is_some())
             || munk_live_bytes.is_some_and(|bytes| policy::is_munk_large(bytes, &self.limits()))
         {
-            let limit = policy::log_limit_bytes(&self.limits(), &self.sizes(), munk_live_bytes.is_some());
-            self.context.throttle.owe(policy::long_log_delay_nanos(log_bytes, limit));
+            let limits = self.limits();
+            // Of a length that somebody chose, nothing is known.
+            if limits.log_bytes.is_none() {
+                let limit = policy::log_limit_bytes(&limits, &self.sizes(), munk_live_bytes.is_some());
+                self.context.throttle.owe(policy::long_log_delay_nanos(log_bytes, limit));
+            }
             // Before it is submitted: whose rebalance ends, ends the jam.
             self.context.reserve.jam_if_tight(policy::output_bytes(&self.chunk_sizes(chunk)));
             self.submit(chunk);
