@@ -46,14 +46,16 @@ const BLOCK_BYTES_FIRST: u64 = 8 << 20;
 
 /// What munks, rows and blocks begin with, given so much data.
 fn first_parts(total_bytes: u64, live_bytes: u64) -> [u64; 3] {
-    let scarcity = (live_bytes as f64 / total_bytes.max(1) as f64 - 1.0).clamp(0.0, 2.0) / 2.0;
-    let part = |index: usize| {
-        let (plenty, scarce) = (FIRST_PERCENTS[index] as f64, FIRST_PERCENTS_SCARCE[index] as f64);
-        ((plenty + (scarce - plenty) * scarcity) / 100.0 * total_bytes as f64) as u64
-    };
-    let [munks, rows, blocks] = [0, 1, 2].map(part);
+    let [munks, rows, blocks] = FIRST_PERCENTS.map(|percent| total_bytes / 100 * percent);
     let more = BLOCK_BYTES_FIRST.min(total_bytes / 100 * 40).saturating_sub(blocks);
-    [munks - more, rows, blocks + more]
+    if more > 0 {
+        return [munks - more, rows, blocks + more];
+    }
+    let scarcity = (live_bytes as f64 / total_bytes as f64 - 1.0).clamp(0.0, 2.0) / 2.0;
+    let scarce = FIRST_PERCENTS_SCARCE.map(|percent| total_bytes / 100 * percent);
+    let between =
+        |plenty: u64, scarce: u64| (plenty as f64 + (scarce as f64 - plenty as f64) * scarcity) as u64;
+    [between(munks, scarce[0]), between(rows, scarce[1]), between(blocks, scarce[2])]
 }
 
 /// A chunk that is loaded costs as much as reading one block for so many of its bytes.
@@ -413,6 +415,11 @@ mod tests {
             budget.munk_limit_bytes() * 100 / (1 << 30)
         };
         assert_eq!([0, 1 << 30, 2 << 30, 4 << 30].map(begin), [65, 65, 47, 29]);
+        let small = Budget::new(1 << 20);
+        let before = small.munk_limit_bytes();
+        small.let_climb(1 << 30);
+        small.tick();
+        assert_eq!(small.munk_limit_bytes(), before, "a small budget has none to spare beside its blocks");
     }
 
     #[test]
