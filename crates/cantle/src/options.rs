@@ -212,7 +212,8 @@ impl KeyspaceOptions {
         self
     }
 
-    /// At how many bytes a munk with garbage is rebalanced (EvenDB §5.1 has 7 MB). Default: when a third of it is garbage.
+    /// At how many bytes a munk with garbage is rebalanced (EvenDB §5.1 has 7 MB). Default: when a third of it is garbage, or
+    /// four fifths while munks take less than seven eighths of their memory.
     pub fn munk_rebalance_bytes(mut self, bytes: u64) -> Self {
         self.munk_rebalance_bytes = Some(bytes);
         self
