@@ -192,7 +192,7 @@ impl KeyspaceOptions {
     ///
     /// Default: 1.5. While half of the memory budget is more than half of the live bytes, so much space is taken instead,
     /// up to three bytes per live byte: with a budget of 1 GiB, 256 MiB of data take up to 768 MiB, and 1 GiB of data or
-    /// more no more than one and a half times as much. Overwrites then write 1.3 to 1.5 bytes per byte.
+    /// more no more than one and a half times as much. Overwrites then write about 1.3 bytes per byte.
     pub fn space_amplification(mut self, bound: f64) -> Self {
         self.space_amplification = Some(bound);
         self

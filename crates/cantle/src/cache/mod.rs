@@ -32,8 +32,8 @@ const ENTRY_BYTES: u64 = 4 << 10;
 /// What the cache itself keeps for an entry: key (24 bytes), value (40), links and state (32), hash slot (8,
 /// at most 7/8 full), and the shared header of the value's allocations (48).
 const ENTRY_OVERHEAD_BYTES: u64 = 160;
-/// Blocks of all lengths come and go, and leave holes in the allocator's heap that the next do not fill: a quarter of
-/// what they hold, with glibc.
+/// Blocks of all lengths come and go, and leave holes in the allocator's heap that the next do not fill: they are charged
+/// with a quarter of what they hold for it.
 const HOLES_FRACTION: u64 = 4;
 /// One entry takes at most this fraction of the capacity.
 const ENTRY_FRACTION: u64 = 8;

@@ -31,12 +31,8 @@ pub struct IndexedCursor {
 }
 
 impl IndexedCursor {
-    pub fn new(context: Arc<Context>, segment: Arc<Segment>, parts: Arc<Parts>, root: Place) -> Result<Self> {
-        Self::over(context, segment, parts, root, None)
-    }
-
-    /// The same, of a log that is read at once ([`Segment::read_indexed`]), for all cursors in its parts.
-    pub fn over(
+    /// `at_once`: if the log is to be read at once ([`Segment::read_indexed`]), for all cursors in its parts.
+    pub fn new(
         context: Arc<Context>,
         segment: Arc<Segment>,
         parts: Arc<Parts>,
@@ -55,7 +51,7 @@ impl IndexedCursor {
         parts: Arc<Parts>,
         root: Place,
     ) -> Result<Self> {
-        Ok(Self { places: true, ..Self::new(context, segment, parts, root)? })
+        Ok(Self { places: true, ..Self::new(context, segment, parts, root, None)? })
     }
 
     fn malformed(&self, place: Place) -> impl Fn(Malformed) -> Error + use<> {

@@ -85,15 +85,15 @@ impl Chunks {
         let funk = chunk.funk.load();
         let log_bytes = funk.files.first().map_or(0, |file| file.bytes());
         let munk_live_bytes = chunk.munk.load().as_ref().map(|munk| munk.live_bytes());
+        let limits = self.limits();
+        let limit_bytes = policy::log_limit_bytes(&limits, &self.sizes(), munk_live_bytes.is_some());
         // The first file is the log that grew; the rest is looked at only when that is long enough to matter.
-        if log_bytes >= policy::log_limit_bytes(&self.limits(), &self.sizes(), munk_live_bytes.is_some())
-            || munk_live_bytes.is_some_and(|bytes| policy::is_munk_large(bytes, &self.limits()))
+        if log_bytes >= limit_bytes
+            || munk_live_bytes.is_some_and(|bytes| policy::is_munk_large(bytes, &limits))
         {
-            let limits = self.limits();
             // Of a length that somebody chose, nothing is known.
             if limits.log_bytes.is_none() {
-                let limit = policy::log_limit_bytes(&limits, &self.sizes(), munk_live_bytes.is_some());
-                self.context.throttle.owe(policy::long_log_delay_nanos(log_bytes, limit));
+                self.context.throttle.owe(policy::long_log_delay_nanos(log_bytes, limit_bytes));
             }
             // Before it is submitted: whose rebalance ends, ends the jam.
             self.context.reserve.jam_if_tight(policy::output_bytes(&self.chunk_sizes(chunk)));

@@ -84,7 +84,7 @@ impl Merged {
                     let at_once = at_once.then(AtOnce::default);
                     for part in &parts.indexed {
                         if part.root.len > 0 {
-                            let cursor = IndexedCursor::over(
+                            let cursor = IndexedCursor::new(
                                 context.clone(),
                                 segment.clone(),
                                 parts.clone(),

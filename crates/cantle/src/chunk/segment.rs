@@ -245,8 +245,9 @@ impl Segment {
         let end = parts.indexed.first().map_or(0, |part| part.at.offset + u64::from(part.at.len));
         let mut bytes = vec![0; end as usize];
         let handle = self.file.handle()?;
-        handle.read_exact_at(&mut bytes, 0).map_err(|e| Error::io("read", &self.file.path, e))?;
-        Ok(Bytes::from(bytes))
+        // What is missing at the end is reported with the place that should be there.
+        let read = handle.read_at(&mut bytes, 0).map_err(|e| Error::io("read", &self.file.path, e))?;
+        Ok(Bytes::from(bytes).slice(..read))
     }
 
     /// As [`read_value`](Self::read_value), of what [`read_indexed`](Self::read_indexed) returned.
