@@ -13,6 +13,7 @@ mod munk {
     mod array;
     mod build;
     mod chain;
+    mod copy;
     mod cursor;
     mod fetch;
     #[expect(clippy::module_inception, reason = "as in the library")]
@@ -27,7 +28,7 @@ mod munk {
     pub use build::MunkBuilder;
     pub use munk::Munk;
     use munk::{Counts, Writer};
-    pub use record::Content;
+    pub use record::{Content, Record};
 }
 #[path = "../src/order.rs"]
 mod order;
@@ -225,4 +226,20 @@ fn readers_of_a_munk_that_is_split() {
 #[test]
 fn readers_of_a_munk_that_is_evicted() {
     check(2, || models::replacement_and_gets(Replacement::Evicted));
+}
+
+#[test]
+fn a_copy_beside_overwrites_and_inserts() {
+    check(2, || models::writes_and_a_copy(models::Writes::Single, true));
+}
+
+#[test]
+fn a_copy_beside_a_batch_that_writes_a_key_twice() {
+    check(2, || models::writes_and_a_copy(models::Writes::Batch, true));
+}
+
+#[test]
+#[should_panic(expected = "the copy lacks a put")]
+fn a_copy_that_does_not_catch_up() {
+    check(2, || models::writes_and_a_copy(models::Writes::Single, false));
 }

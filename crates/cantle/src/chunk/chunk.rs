@@ -51,6 +51,8 @@ pub struct Chunk {
     futile_under: AtomicU64,
     /// The tick before which it is not loaded into memory: that was tried just now.
     load_after: AtomicU64,
+    /// Somebody copies the munk without its garbage.
+    pub cleaning: AtomicBool,
 }
 
 /// What the lock guards.
@@ -96,6 +98,7 @@ impl Chunk {
             read_debt: AtomicU64::new(0),
             futile_under: AtomicU64::new(0),
             load_after: AtomicU64::new(0),
+            cleaning: AtomicBool::new(false),
         }
     }
 

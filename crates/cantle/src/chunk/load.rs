@@ -29,19 +29,12 @@ use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::mvcc::{Keep, KeySpan};
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 
 /// What is caught up with under the lock at most: less than a millisecond's work.
 pub(super) const LAST_BYTES_MAX: u64 = 256 << 10;
 /// A chunk that has grown so many times beyond its size is split before it is loaded.
 pub(super) const CHUNKS_MAX: u64 = 4;
-
-/// So much garbage is not worth a copy.
-const GARBAGE_BYTES_MIN: u64 = 64 << 10;
-
-/// Where memory is plenty, garbage is copied away from once it is so many times what is live: more would save little.
-const GARBAGE_TIMES_MAX: u64 = 4;
 
 /// A log, and from where its operations are not in the munk yet.
 struct Behind {
@@ -221,43 +214,6 @@ impl Chunks {
             chunk.munk.store(Some(Arc::new(sorted)));
             self.context.counters.munk_rebalances.add(1);
         }
-    }
-
-    /// Copies the munk without its garbage, if that has become much. Under the chunk's lock.
-    pub(super) fn clean_munk(&self, chunk: &Chunk) {
-        let munk = chunk.munk.load();
-        let Some(munk) = &*munk else { return };
-        let (garbage, live) = (munk.garbage_bytes(), munk.live_bytes());
-        let budget = &self.context.budget;
-        let due = match self.context.options().munk_rebalance_bytes {
-            // What is live does not become less by it.
-            Some(bytes) => garbage + live > bytes && garbage > live / 8,
-            // While there is memory, copying is what costs; once it is short, those go first that were written to most,
-            // which free the most for what is copied.
-            None if budget.munk_bytes.load(Relaxed) < budget.munk_limit_bytes() / 8 * 7 => {
-                garbage / GARBAGE_TIMES_MAX > live
-            }
-            None => garbage > live / 2,
-        };
-        if due && garbage > GARBAGE_BYTES_MIN {
-            self.copy_munk(chunk, munk);
-        }
-    }
-
-    /// The same where memory is short, for any garbage that is worth it; unless somebody writes just now.
-    pub(super) fn try_clean_munk(&self, chunk: &Chunk) {
-        let Some(writer) = chunk.writer.try_lock() else { return };
-        let munk = chunk.munk.load();
-        let Some(munk) = &*munk else { return };
-        if !writer.retired && munk.garbage_bytes() > GARBAGE_BYTES_MIN.max(munk.live_bytes() / 8) {
-            self.copy_munk(chunk, munk);
-        }
-    }
-
-    fn copy_munk(&self, chunk: &Chunk, munk: &Munk) {
-        let clean = munk.rebalance(room_for(munk.len()), self.is_needed());
-        chunk.munk.store(Some(Arc::new(clean)));
-        self.context.counters.munk_rebalances.add(1);
     }
 }
 

@@ -28,6 +28,7 @@
 
 #[expect(clippy::module_inception, reason = "the layout is named for what it is made of, and so is the file")]
 pub mod chunk;
+mod clean;
 pub mod context;
 mod cut;
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use super::Chunks;
 use super::chunk::{Active, Chunk, ChunkWriter};
+use super::clean::Cleaning;
 use super::context::Context;
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{Dropped, FileRef, Source};
@@ -57,6 +58,9 @@ pub struct Write<'a> {
     ops: &'a [Op],
     reads: &'a ReadSet,
     units: Vec<Unit>,
+    /// What is looked after once the locks are released.
+    written: Vec<(Arc<Chunk>, Vec<usize>, Effect)>,
+    cleanings: Vec<Cleaning>,
     /// The manifest was told which chunks are dropped.
     drop_told: bool,
     /// Space for what is buffered.
@@ -94,7 +98,16 @@ impl<'a> Write<'a> {
         if chunks.released.load(Acquire) {
             return Err(Error::NoKeyspace("(dropped)".into()));
         }
-        let mut write = Self { chunks, ops, reads, units: Vec::new(), drop_told: false, promise: None };
+        let mut write = Self {
+            chunks,
+            ops,
+            reads,
+            units: Vec::new(),
+            written: Vec::new(),
+            cleanings: Vec::new(),
+            drop_told: false,
+            promise: None,
+        };
         // Until no chunk was split or merged between finding and locking it.
         while !write.lock()? {
             if chunks.released.load(Acquire) {
@@ -321,17 +334,22 @@ impl PreparedWrite for Write<'_> {
         self.outdate_rows(Stripe::leave);
         self.update_rows();
         for unit in &mut self.units {
+            self.cleanings.extend(self.chunks.begin_cleaning(&unit.chunk));
             if let Err(error) = unit.settle(self.chunks) {
                 // The part stays in memory, where it serves as well; indexing is tried again.
                 tracing::warn!(%error, "cannot index a part of a log");
             }
         }
-        // Estimates and jobs need no lock; a put's own chunk is looked at after it is released.
-        let touched: Vec<_> = self.units.drain(..).map(|unit| (unit.chunk, unit.ops, unit.effect)).collect();
-        for (chunk, ops, effect) in touched.into_iter().filter(|(_, _, effect)| *effect != Effect::Nothing) {
+        self.written.extend(self.units.drain(..).map(|unit| (unit.chunk, unit.ops, unit.effect)));
+    }
+
+    fn finish(&mut self) {
+        for (chunk, ops, effect) in self.written.drain(..).filter(|(_, _, effect)| *effect != Effect::Nothing)
+        {
             let dropped = effect == Effect::Drop;
             self.chunks.after_write(&chunk, ops.iter().map(|&op| &self.ops[op]), dropped);
         }
+        self.cleanings.drain(..).for_each(|cleaning| self.chunks.clean(&cleaning));
     }
 }
 
@@ -475,7 +493,6 @@ impl Unit {
 
     fn settle(&mut self, chunks: &Chunks) -> Result<()> {
         let context = &chunks.context;
-        chunks.clean_munk(&self.chunk);
         let Some(active) = &mut self.guard.active else { return Ok(()) };
         if context.durability == Durability::Buffered && active.segment.buffered_bytes() >= BUFFER_BYTES_MAX {
             active.segment.flush()?;

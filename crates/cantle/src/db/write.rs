@@ -272,6 +272,7 @@ impl Store {
         }
         drop(announced);
         writes.iter_mut().for_each(|(write, _, _)| write.settle());
+        writes.iter_mut().for_each(|(write, _, _)| write.finish());
         Ok(lsn)
     }
 
@@ -383,6 +384,7 @@ impl Store {
         }
         drop(announced);
         prepared.iter_mut().for_each(|write| write.settle());
+        prepared.iter_mut().for_each(|write| write.finish());
         Ok(())
     }
 

@@ -92,8 +92,10 @@ pub trait PreparedWrite {
     fn undo(&mut self);
     /// Shows it, once `cell` (if any) is committed.
     fn publish(&mut self, cell: Option<&CommitCell>);
-    /// What is due once it is no longer announced, before the locks go: indexing a part of a log.
+    /// What is due once it is no longer announced, before the locks go: indexing a part of a log. Then they go.
     fn settle(&mut self);
+    /// What is due once every lock has gone, those of the same write in other keyspaces too: what waits for locks again.
+    fn finish(&mut self);
 }
 
 /// Walks the pairs that a snapshot sees. Every movement says whether there is a pair under the cursor.

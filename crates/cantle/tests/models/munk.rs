@@ -206,3 +206,70 @@ pub fn replacement_and_gets(replacement: Replacement) {
     drop(all);
     munks.store(crate::sync::Arc::new(Vec::new()));
 }
+
+/// What is written beside a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
+    /// Two overwrites of a key, and an insert.
+    Single,
+    /// A batch that deletes a range and puts a key in it.
+    Batch,
+}
+
+/// The writer writes under the chunk's lock; another thread copies the munk beside him and has the copy take its
+/// place. With `catches_up` off it forgets what came meanwhile. What was written is there in the end, and a snapshot
+/// at version 1 sees what it saw.
+pub fn writes_and_a_copy(writes: Writes, catches_up: bool) {
+    let (first, _) = munk(&[b"a", b"c"], 4);
+    let lock = Arc::new(crate::sync::Mutex::new(()));
+    let current = Arc::new(ArcSwap::from_pointee(first));
+    let needed = |older: u64, newer: u64| older <= 1 && 1 < newer;
+    let writing = {
+        let (lock, current) = (lock.clone(), current.clone());
+        spawn(move || match writes {
+            Writes::Single => {
+                for (key, version) in [(b"a", 2), (b"b", 3), (b"a", 4)] {
+                    let _writer = lock.lock();
+                    let written = current.load_full().insert(put(key, version, &key[..]), None, needed);
+                    written.unwrap_or_else(|_| panic!("there is room"));
+                }
+            }
+            Writes::Batch => {
+                let _writer = lock.lock();
+                let (munk, cell) = (current.load_full(), CommitCell::new());
+                let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+                munk.delete_range(all, 4, Some(&cell), needed);
+                let written = munk.insert(put(b"a", 4, b"a"), Some(&cell), needed);
+                written.unwrap_or_else(|_| panic!("an overwrite needs no room"));
+                cell.commit();
+            }
+        })
+    };
+    let (original, mark) = {
+        let _writer = lock.lock();
+        let munk = current.load_full();
+        let mark = munk.mark();
+        (munk, mark)
+    };
+    let copy = original.rebalance(4, needed);
+    {
+        let _writer = lock.lock();
+        if catches_up {
+            copy.catch_up(&original, &mark, needed).unwrap_or_else(|_| panic!("there is room"));
+        }
+        current.store(crate::sync::Arc::new(Arc::new(copy)));
+    }
+    join(writing);
+    let munk = current.load_full();
+    let newest = |key: &[u8]| munk.find(key, u64::MAX).map(|record| (record.version(), record.kind()));
+    assert_eq!(newest(b"a"), Some((4, Kind::Put)), "the copy lacks a put");
+    match writes {
+        Writes::Single => assert_eq!(newest(b"b"), Some((3, Kind::Put)), "the copy lacks a put"),
+        Writes::Batch => assert_eq!(newest(b"c"), Some((4, Kind::Delete)), "the copy lacks a delete"),
+    }
+    assert_eq!(
+        [munk.get(b"a", 1), munk.get(b"c", 1)],
+        [Some(&b"a"[..]), Some(&b"c"[..])],
+        "a snapshot changed"
+    );
+}

@@ -69,7 +69,10 @@ pub fn sift<'a>(
         // Before the visitor relinks it.
         current = record.older().get();
         let stays = match record.cell() {
-            Some(cell) if !cell.is_committed() => batch.is_some_and(|batch| std::ptr::eq(cell, batch)),
+            // Asked again, as in `visible`, for those who sift beside a writer.
+            Some(cell) if !(cell.is_committed() && is_decided(record)) => {
+                batch.is_some_and(|batch| std::ptr::eq(cell, batch))
+            }
             _ => {
                 let stays = newer.is_none_or(|newer| needed(record.version(), newer));
                 newer = Some(record.version());

@@ -34,17 +34,18 @@
 //!   top.
 //! * All that can be reached stays as long as the munk: blocks and cells go with it, nothing goes before. So
 //!   readers need to hold nothing but the munk.
-//! * A munk that was re-sorted, rebalanced, split or joined is not written any more.
+//! * A munk that another one has taken the place of is not written any more.
 //!
 //! # Threads
 //!
 //! One writer at a time, who holds the chunk's lock. Any number of readers, who never wait: neither for the writer
-//! nor for one another. (A get looks again when a batch that wrote its key is committed at that moment.) Writing takes the munk's own lock as well, so that nothing else than a wrong answer
-//! comes of two writers.
+//! nor for one another. (A get looks again when a batch that wrote its key is committed at that moment.) Who copies
+//! the munk is a reader, and catches up with the writer in the end ([`copy`]). Writing takes the munk's own lock as
+//! well, so that nothing else than a wrong answer comes of two writers.
 //!
 //! # What the caller keeps
 //!
-//! * Versions do not decrease in the order of the writes.
+//! * Versions increase from write to write; those of a batch share one.
 //! * `needed(older, newer)` says whether an open snapshot `s` has `older <= s < newer`, of those that were open when
 //!   the write was announced or later. Who reads at a version other than `u64::MAX` holds such a snapshot.
 //! * A batch's writes to a munk are not mixed with others', and its cell is decided before the next write.
@@ -53,6 +54,7 @@ mod arena;
 mod array;
 mod build;
 mod chain;
+mod copy;
 mod cursor;
 mod fetch;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the file")]
@@ -69,6 +71,7 @@ mod model_tests;
 #[cfg(test)]
 mod tests;
 
+pub use arena::Mark;
 pub use build::{MunkBuilder, room_for};
 pub use cursor::MunkCursor;
 pub use munk::Munk;

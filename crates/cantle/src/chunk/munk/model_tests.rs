@@ -56,6 +56,10 @@ enum Step {
     CloseNewest,
     Resort,
     Rebalance,
+    /// A copy is marked, made, or takes the munk's place.
+    Mark,
+    Copy,
+    CatchUp,
     SplitAndJoin(Vec<u8>),
     SplitAndStay(Vec<u8>, bool),
 }
@@ -79,6 +83,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::CloseNewest),
         1 => Just(Step::Resort),
         1 => Just(Step::Rebalance),
+        2 => Just(Step::Mark),
+        2 => Just(Step::Copy),
+        2 => Just(Step::CatchUp),
         1 => key().prop_map(Step::SplitAndJoin),
         1 => (key(), any::<bool>()).prop_map(|(key, first)| Step::SplitAndStay(key, first)),
     ]
@@ -116,6 +123,8 @@ struct Model {
     versions: BTreeMap<Ordered, Vec<Version>>,
     /// Open snapshots, with a cursor that stays where it is, and what it stands on.
     snapshots: Vec<(u64, MunkCursor, Option<Pair>)>,
+    /// Of which munk there is to be a copy, from where on it must catch up, and the copy once it is made.
+    copying: Option<(Arc<Munk>, Mark, Option<Munk>)>,
     version: u64,
     written: u8,
 }
@@ -130,6 +139,7 @@ impl Model {
             munk,
             versions: BTreeMap::new(),
             snapshots: Vec::new(),
+            copying: None,
             version: 1,
             written: 0,
         }
@@ -179,6 +189,8 @@ impl Model {
     }
 
     fn take(&mut self, step: Step) {
+        // As every write has its own version, but for those of a batch.
+        self.version += 1;
         match step {
             Step::Put(key, len) => {
                 self.make_room(1);
@@ -201,12 +213,26 @@ impl Model {
                 let pair =
                     cursor.key().zip(cursor.value()).map(|(key, value)| (key.to_vec(), value.to_vec()));
                 self.snapshots.push((self.version, cursor, pair));
-                self.version += 1;
             }
             Step::CloseOldest => drop((!self.snapshots.is_empty()).then(|| self.snapshots.remove(0))),
             Step::CloseNewest => drop(self.snapshots.pop()),
             Step::Resort => self.munk = Arc::new(self.munk.resort(2, self.needed())),
             Step::Rebalance => self.munk = Arc::new(self.munk.rebalance(2, self.needed())),
+            Step::Mark => self.copying = Some((self.munk.clone(), self.munk.mark(), None)),
+            Step::Copy => {
+                let needed = self.needed();
+                if let Some((munk, _, copy @ None)) = &mut self.copying {
+                    *copy = Some(munk.rebalance(room_for(munk.len()).min(6), needed));
+                }
+            }
+            Step::CatchUp => {
+                if let Some((munk, mark, Some(copy))) = self.copying.take()
+                    && Arc::ptr_eq(&munk, &self.munk)
+                    && copy.catch_up(&munk, &mark, self.needed()).is_ok()
+                {
+                    self.munk = Arc::new(copy);
+                }
+            }
             Step::SplitAndJoin(key) => {
                 let parts = self.munk.split(&[&key], |_| 0, self.needed());
                 self.munk = Arc::new(Munk::join(&[&parts[0], &parts[1]], 2, self.needed()));
@@ -260,7 +286,7 @@ impl Model {
         }
         let reached = self.munk.slots_records().map(Record::size).sum::<u64>();
         assert_eq!(self.munk.live_bytes(), reached);
-        if self.snapshots.is_empty() {
+        if self.snapshots.is_empty() && self.copying.is_none() {
             assert_eq!(self.total_bytes.load(Relaxed), self.munk.bytes());
         }
     }

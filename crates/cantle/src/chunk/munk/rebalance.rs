@@ -57,7 +57,7 @@ impl Munk {
         munks.pop().unwrap_or_else(|| unreachable!("a split at no boundary gives one"))
     }
 
-    /// The same in new blocks, without garbage.
+    /// The same in new blocks, without garbage. Writers may go on meanwhile; see [`copy`](super::copy).
     pub fn rebalance(&self, room: usize, needed: impl Fn(u64, u64) -> bool) -> Self {
         Self::join(&[self], room, needed)
     }
@@ -68,7 +68,6 @@ impl Munk {
         let live_bytes = munks.iter().map(|munk| munk.live_bytes()).sum();
         let mut builder = MunkBuilder::new(first.order.clone(), live_bytes, first.total_bytes.clone());
         for munk in munks {
-            let _writer = munk.writer.lock();
             munk.for_each_kept(&needed, |records| {
                 records.iter().for_each(|record| builder.push(record.content()));
             });
@@ -134,7 +133,7 @@ impl Munk {
         }
     }
 
-    /// Visits, of every key that is not gone, the records that are still needed, newest first. Under `writer`.
+    /// Visits, of every key that is not gone, the records that are still needed, newest first.
     fn for_each_kept<'a>(&'a self, needed: impl Fn(u64, u64) -> bool, mut visit: impl FnMut(&[&'a Record])) {
         let mut records = Vec::new();
         let mut slot = self.slots.next(0);

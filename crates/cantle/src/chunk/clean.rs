@@ -1,0 +1,179 @@
+//! Ridding munks of garbage: what EvenDB §3.4 calls a munk rebalance, beside the writers.
+//!
+//! Under the chunk's lock it is decided, and marked where the munk ends; the copy, a matter of milliseconds, is made while
+//! puts go on; what came meanwhile is caught up with under the lock again ([`munk::copy`](super::munk)). So a put
+//! waits for another thread's copy only as long as its end takes.
+
+use super::Chunks;
+use super::chunk::Chunk;
+use super::munk::{Mark, Munk, room_for};
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+
+/// So much garbage is not worth a copy.
+const GARBAGE_BYTES_MIN: u64 = 64 << 10;
+
+/// Where memory is plenty, garbage is copied away from once it is so many times what is live: more would save little.
+const GARBAGE_TIMES_MAX: u64 = 4;
+
+/// A munk that is to be copied, and where it ended; no longer to be when this is dropped.
+pub(super) struct Cleaning {
+    chunk: Arc<Chunk>,
+    munk: Arc<Munk>,
+    mark: Mark,
+}
+
+impl Drop for Cleaning {
+    fn drop(&mut self) {
+        self.chunk.cleaning.store(false, Release);
+    }
+}
+
+impl Chunks {
+    /// Whether the chunk's munk should be copied, as garbage has become much. Under the chunk's lock, while no batch is
+    /// undecided.
+    pub(super) fn begin_cleaning(&self, chunk: &Arc<Chunk>) -> Option<Cleaning> {
+        let munk = chunk.munk.load();
+        let munk = munk.as_ref()?;
+        let (garbage, live) = (munk.garbage_bytes(), munk.live_bytes());
+        let budget = &self.context.budget;
+        let due = match self.context.options().munk_rebalance_bytes {
+            // What is live does not become less by it.
+            Some(bytes) => garbage + live > bytes && garbage > live / 8,
+            // While there is memory, copying is what costs; once it is short, those go first that were written to most,
+            // which free the most for what is copied.
+            None if budget.munk_bytes.load(Relaxed) < budget.munk_limit_bytes() / 8 * 7 => {
+                garbage / GARBAGE_TIMES_MAX > live
+            }
+            None => garbage > live / 2,
+        };
+        if due && garbage > GARBAGE_BYTES_MIN { Self::mark(chunk, munk) } else { None }
+    }
+
+    fn mark(chunk: &Arc<Chunk>, munk: &Arc<Munk>) -> Option<Cleaning> {
+        if chunk.cleaning.swap(true, AcqRel) {
+            return None;
+        }
+        Some(Cleaning { chunk: chunk.clone(), munk: munk.clone(), mark: munk.mark() })
+    }
+
+    /// Copies the munk without its garbage, and has the copy take its place. Who calls holds no chunk's lock.
+    pub(super) fn clean(&self, cleaning: &Cleaning) {
+        let Cleaning { chunk, munk, mark } = cleaning;
+        let copy = munk.rebalance(room_for(munk.len()), self.is_needed());
+        let writer = chunk.writer.lock();
+        let is_current = chunk.munk.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, munk));
+        // Sorted anew, split or evicted meanwhile, or no room for as many new keys: there is a next time.
+        if !writer.retired && is_current && copy.catch_up(munk, mark, self.is_needed()).is_ok() {
+            chunk.munk.store(Some(Arc::new(copy)));
+            self.context.counters.munk_rebalances.add(1);
+        }
+    }
+
+    /// Cleans where memory is short, for any garbage that is worth it; unless somebody writes just now.
+    pub(super) fn try_clean_munk(&self, chunk: &Arc<Chunk>) {
+        let cleaning = {
+            let Some(writer) = chunk.writer.try_lock() else { return };
+            let munk = chunk.munk.load();
+            let Some(munk) = munk.as_ref() else { return };
+            if writer.retired || munk.garbage_bytes() <= GARBAGE_BYTES_MIN.max(munk.live_bytes() / 8) {
+                return;
+            }
+            Self::mark(chunk, munk)
+        };
+        if let Some(cleaning) = cleaning {
+            self.clean(&cleaning);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{KeyspaceOptions, Options};
+    use crate::vfs::MemVfs;
+    use crate::{Db, WriteBatch};
+
+    /// A store whose munks are copied for any garbage that is worth it, with one chunk, which has a munk and garbage.
+    fn open() -> (Db, Arc<Chunks>, Arc<Chunk>) {
+        let keyspace = KeyspaceOptions::new().munks(false).munk_rebalance_bytes(1);
+        let options = Options::new().default_keyspace(keyspace);
+        let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
+        let chunks = db.chunks_for_test();
+        db.put("a", [1; 60_000]).unwrap();
+        let chunk = chunks.index.find(b"a");
+        assert!(chunks.load_munk(&chunk).unwrap());
+        db.put("a", [2; 60_000]).unwrap();
+        (db, chunks, chunk)
+    }
+
+    fn begin(chunks: &Chunks, chunk: &Arc<Chunk>) -> Option<Cleaning> {
+        let _writer = chunk.writer.lock();
+        chunks.begin_cleaning(chunk)
+    }
+
+    fn munk(chunk: &Chunk) -> Arc<Munk> {
+        chunk.munk.load_full().expect("a munk")
+    }
+
+    #[test]
+    fn what_is_written_beside_a_copy_is_in_it() {
+        let (db, chunks, chunk) = open();
+        assert!(begin(&chunks, &chunk).is_none(), "there is too little garbage");
+        let cleaning = {
+            // As if somebody was at it, so that the puts below do not clean.
+            chunk.cleaning.store(true, Relaxed);
+            db.put("a", [3; 60_000]).unwrap();
+            chunk.cleaning.store(false, Relaxed);
+            begin(&chunks, &chunk).expect("there is garbage")
+        };
+        assert!(begin(&chunks, &chunk).is_none(), "one at a time");
+        let original = munk(&chunk);
+        db.put("a", "4").unwrap();
+        db.put("b", "5").unwrap();
+        chunks.clean(&cleaning);
+        drop(cleaning);
+        assert!(!Arc::ptr_eq(&original, &munk(&chunk)));
+        assert!(munk(&chunk).bytes() < original.bytes());
+        for (key, value) in [("a", "4"), ("b", "5")] {
+            assert_eq!(db.get(key).unwrap().as_deref(), Some(value.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn a_copy_of_a_munk_that_is_gone_takes_nobodys_place() {
+        let (db, chunks, chunk) = open();
+        chunk.cleaning.store(true, Relaxed);
+        db.put("a", [3; 60_000]).unwrap();
+        chunk.cleaning.store(false, Relaxed);
+        let cleaning = begin(&chunks, &chunk).expect("there is garbage");
+        chunks.evict_munk(&chunk);
+        db.put("a", "4").unwrap();
+        chunks.clean(&cleaning);
+        assert!(chunk.munk.load().is_none());
+        assert!(chunks.load_munk(&chunk).unwrap());
+        chunks.clean(&cleaning);
+        assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"4"[..]));
+    }
+
+    #[test]
+    fn batches_over_keyspaces_wait_for_no_lock_while_they_hold_others() {
+        let (db, chunks, chunk) = open();
+        let other = db.keyspace("other", KeyspaceOptions::new().munk_rebalance_bytes(1)).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..2u8 {
+                let (db, other) = (&db, &other);
+                scope.spawn(move || {
+                    for round in 0..1_000u16 {
+                        let mut batch = WriteBatch::new();
+                        batch.put("a", vec![thread; 20_000 + usize::from(round)]);
+                        batch.put_in(other, "a", "1");
+                        db.write(batch).unwrap();
+                    }
+                });
+            }
+        });
+        assert!(chunks.context.counters.munk_rebalances.get() > 0);
+        assert!(chunk.munk.load().is_some());
+    }
+}
