@@ -1,9 +1,11 @@
 //! One number for memory, and how it is divided.
 //!
-//! Munks, rows and blocks share most of the budget. Munks start with two thirds of all (EvenDB §5.1); from there the
-//! division *climbs*: now and then a little is moved from one of the three to another, and stays there if reads
-//! become cheaper by it. So a workload without spatial locality ends with rows, one with it ends with munks.
-//! What logs index in memory, what is being written and what has no owner take the rest.
+//! Munks, rows and blocks share most of the budget. Where data is not much more than memory, munks start with most of
+//! it (EvenDB §5.1 gives them two thirds): a chunk is read in one piece, its records one by one. From there the division
+//! *climbs*: now and then a little is moved from one of the three to another, and stays there if reads become cheaper
+//! by it. So a workload without spatial locality ends with rows, one with it ends with munks. What logs index in memory,
+//! what is being written and what has no owner take the rest; what logs do not use of theirs is lent to munks, which are
+//! quick to give it back.
 //!
 //! Thread safety: everything may be called from any thread.
 
@@ -17,7 +19,7 @@ use std::time::Duration;
 
 /// Of the budget, in percent: what munks, rows and blocks share, and what of it is theirs at first.
 const SHARED_PERCENT: u64 = 88;
-const FIRST_PERCENTS: [u64; 3] = [66, 9, 13];
+const FIRST_PERCENTS: [u64; 3] = [80, 3, 5];
 /// Of the budget, what the in-memory indexes of logs may take.
 const LOG_INDEX_PERCENT: u64 = 8;
 /// Of the budget, what views of logs may take.
@@ -39,8 +41,11 @@ const FILLING_MAX: Duration = Duration::from_secs(6);
 /// From here on it counts as taken.
 const FILLED_PERCENT: u64 = 96;
 
-/// What they begin with where data is three times the budget or more: hot rows lie in more chunks than munks could hold.
+/// What they begin with where data is `SCARCE_TIMES` the budget or more: hot rows lie in more chunks than munks could
+/// hold. Up to `PLENTY_TIMES` it is the above, in between what lies between.
 const FIRST_PERCENTS_SCARCE: [u64; 3] = [30, 38, 20];
+const PLENTY_TIMES: f64 = 1.5;
+const SCARCE_TIMES: f64 = 3.0;
 /// Of a small budget more is for blocks: without the filters and indexes of tables every read is a long one.
 const BLOCK_BYTES_FIRST: u64 = 8 << 20;
 
@@ -51,7 +56,8 @@ fn first_parts(total_bytes: u64, live_bytes: u64) -> [u64; 3] {
     if more > 0 {
         return [munks - more, rows, blocks + more];
     }
-    let scarcity = (live_bytes as f64 / total_bytes as f64 - 1.0).clamp(0.0, 2.0) / 2.0;
+    let times = live_bytes as f64 / total_bytes as f64;
+    let scarcity = ((times - PLENTY_TIMES) / (SCARCE_TIMES - PLENTY_TIMES)).clamp(0.0, 1.0);
     let scarce = FIRST_PERCENTS_SCARCE.map(|percent| total_bytes / 100 * percent);
     let between =
         |plenty: u64, scarce: u64| (plenty as f64 + (scarce as f64 - plenty as f64) * scarcity) as u64;
@@ -114,6 +120,8 @@ struct Trial {
     begun: Instant,
     costs: u64,
     reads: u64,
+    /// The beginning of all observations.
+    first: Instant,
 }
 
 impl Budget {
@@ -142,6 +150,7 @@ impl Budget {
                 begun: now(),
                 costs: 0,
                 reads: 0,
+                first: now(),
             }),
             moves: AtomicU64::new(0),
             climbs: AtomicBool::new(false),
@@ -149,9 +158,11 @@ impl Budget {
         }
     }
 
-    /// What munks may take.
+    /// What munks may take: their share, and what logs do not use of theirs.
     pub(crate) fn munk_limit_bytes(&self) -> u64 {
-        self.munk_limit_bytes.load(Relaxed)
+        let of_logs = self.log_index_limit_bytes() + self.log_view_limit_bytes();
+        let used = self.log_index_bytes.load(Relaxed) + self.log_view_bytes.load(Relaxed);
+        self.munk_limit_bytes.load(Relaxed) + of_logs.saturating_sub(used)
     }
 
     /// A chunk with this score finds no room, and nothing in its keyspace that it displaces: others may have.
@@ -274,7 +285,8 @@ impl Budget {
         }
         let cost = costs.saturating_sub(trial.costs) as f64 / done as f64;
         let before = trial.climber.shares;
-        if trial.climber.observe(cost) {
+        let at = trial.first.elapsed().as_secs_f64();
+        if trial.climber.observe(cost, at) {
             self.moves.fetch_add(1, Relaxed);
         }
         trial.filling = trial.climber.shares != before;
@@ -308,12 +320,16 @@ const REST_MIN: u32 = 2;
 const REST_MAX: u32 = 32;
 
 /// Climbs down a cost that it learns about one observation at a time.
+///
+/// Caches that fill make reads cheaper by themselves. So before something is moved for trial, it is observed how fast
+/// costs fall without that, and a move must do better than they would have gone on to.
 #[derive(Debug, Clone)]
 struct Climber {
     /// Of munks, rows and blocks; their sum is 1.
     shares: [f64; 3],
-    /// What was moved for trial, and what things cost before.
-    trying: Option<(f64, f64)>,
+    /// What things cost under these shares, and when.
+    before: Option<(f64, f64)>,
+    trying: Option<Attempt>,
     way: usize,
     /// Ways that failed in a row.
     failures: usize,
@@ -321,9 +337,19 @@ struct Climber {
     resting: u32,
 }
 
+/// A move on trial.
+#[derive(Debug, Clone, Copy)]
+struct Attempt {
+    amount: f64,
+    /// What things cost before, when that was, and by which factor a second they became cheaper.
+    cost: f64,
+    at: f64,
+    drift: f64,
+}
+
 impl Climber {
     fn new(shares: [f64; 3]) -> Self {
-        Self { shares, trying: None, way: 0, failures: 0, rest: REST_MIN, resting: 0 }
+        Self { shares, before: None, trying: None, way: 0, failures: 0, rest: REST_MIN, resting: 0 }
     }
 
     /// What was given more for trial.
@@ -337,39 +363,42 @@ impl Climber {
         self.shares[to] += amount;
     }
 
-    /// Judges by what reads cost under the present shares; tells whether a move turned out well.
-    fn observe(&mut self, cost: f64) -> bool {
-        let mut better = false;
-        if let Some((amount, before)) = self.trying.take() {
-            better = cost < before * (1.0 - GAIN_MIN);
+    /// Judges by what reads cost under the present shares at this time, in seconds; tells whether a move turned out
+    /// well.
+    fn observe(&mut self, cost: f64, at: f64) -> bool {
+        if let Some(attempt) = self.trying.take() {
+            self.before = None;
+            let expected = attempt.cost * attempt.drift.powf(at - attempt.at);
+            let better = cost < expected * (1.0 - GAIN_MIN);
             if better {
                 (self.failures, self.rest) = (0, REST_MIN);
             } else {
-                self.shift(-amount);
+                self.shift(-attempt.amount);
                 self.way = (self.way + 1) % WAYS.len();
                 self.failures += 1;
-                // What things cost without the move is seen next.
-                return false;
             }
+            return better;
         }
+        let Some((before, when)) = self.before.replace((cost, at)) else { return false };
         if self.failures >= WAYS.len() {
             self.failures = 0;
             (self.resting, self.rest) = (self.rest, (2 * self.rest).min(REST_MAX));
         }
         if self.resting > 0 {
             self.resting -= 1;
-            return better;
+            return false;
         }
+        let drift = if before > cost { (cost / before).powf(1.0 / (at - when)) } else { 1.0 };
         for _ in 0..WAYS.len() {
             let amount = STEP.min(self.shares[WAYS[self.way].0] - SHARE_MIN);
             if amount > STEP / 8.0 && cost > 0.0 {
                 self.shift(amount);
-                self.trying = Some((amount, cost));
+                self.trying = Some(Attempt { amount, cost, at, drift });
                 break;
             }
             self.way = (self.way + 1) % WAYS.len();
         }
-        better
+        false
     }
 }
 
@@ -377,15 +406,25 @@ impl Climber {
 mod tests {
     use super::*;
 
-    fn climb(cost: impl Fn([f64; 3]) -> f64) -> [f64; 3] {
+    fn climb_while(cost: impl Fn([f64; 3], f64) -> f64) -> [f64; 3] {
         let mut climber = Climber::new([0.75, 0.1, 0.15]);
-        for _ in 0..400 {
+        for second in 0..400 {
             let shares = climber.shares;
             assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
             assert!(shares.iter().all(|share| *share >= SHARE_MIN - 1e-9), "{shares:?}");
-            climber.observe(cost(shares));
+            climber.observe(cost(shares, f64::from(second)), f64::from(second));
         }
         climber.shares
+    }
+
+    fn climb(cost: impl Fn([f64; 3]) -> f64) -> [f64; 3] {
+        climb_while(|shares, _| cost(shares))
+    }
+
+    #[test]
+    fn what_becomes_cheaper_by_itself_proves_no_move() {
+        let shares = climb_while(|[munks, ..], second| (10.0 - 2.0 * munks) * 0.97f64.powf(second));
+        assert!(shares[0] >= 0.75, "while caches fill, every move seems to pay: {shares:?}");
     }
 
     #[test]
@@ -414,7 +453,7 @@ mod tests {
             budget.tick();
             budget.munk_limit_bytes() * 100 / (1 << 30)
         };
-        assert_eq!([0, 1 << 30, 2 << 30, 4 << 30].map(begin), [65, 65, 47, 29]);
+        assert_eq!([0, 1 << 30, 2 << 30, 4 << 30].map(begin), [89, 89, 73, 39]);
         let small = Budget::new(1 << 20);
         let before = small.munk_limit_bytes();
         small.let_climb(1 << 30);
@@ -425,10 +464,13 @@ mod tests {
     #[test]
     fn a_budget_is_divided_whole() {
         let budget = Budget::new(1 << 30);
-        let parts = [budget.munk_limit_bytes(), budget.rows.capacity_bytes(), budget.blocks.capacity_bytes()];
-        let sum: u64 =
-            parts.iter().sum::<u64>() + budget.log_index_limit_bytes() + budget.log_view_limit_bytes();
+        let parts =
+            || [budget.munk_limit_bytes(), budget.rows.capacity_bytes(), budget.blocks.capacity_bytes()];
+        let sum: u64 = parts().iter().sum();
         assert!(sum <= 1 << 30 && sum > (1 << 30) / 100 * 95, "{sum}");
-        assert!(parts[0] > (1 << 30) / 100 * 65, "munks start at two thirds");
+        assert!(parts()[0] > (1 << 30) / 100 * 80, "munks start with most of it");
+        let used = budget.log_index_limit_bytes() + (1 << 20);
+        budget.log_index_bytes.store(used, Relaxed);
+        assert_eq!(parts().iter().sum::<u64>() + used, sum, "what logs use is not lent");
     }
 }

@@ -21,8 +21,8 @@ use super::chunk::{Chunk, ChunkWriter};
 use super::funk::{FileRef, Source};
 use super::memory_part::MemoryHit;
 use super::merged::Merged;
-use super::munk::{Content, Munk, MunkBuilder, room_for};
-use super::popularity::munk_bytes;
+use super::munk::{Content, Munk, MunkBuilder, record_bytes_of, room_for};
+use super::popularity::live;
 use super::rebalance::keep_versions;
 use super::segment::Segment;
 use crate::entry::Kind;
@@ -35,6 +35,9 @@ use bytes::Bytes;
 pub(super) const LAST_BYTES_MAX: u64 = 256 << 10;
 /// A chunk that has grown so many times beyond its size is split before it is loaded.
 pub(super) const CHUNKS_MAX: u64 = 4;
+
+/// What is live is estimated: a little too much wastes little, a little too little a whole block.
+const LOADED_PERCENT: u64 = 103;
 
 /// A log, and from where its operations are not in the munk yet.
 struct Behind {
@@ -68,8 +71,10 @@ impl Chunks {
         };
         let bytes_max = (CHUNKS_MAX * self.limits().chunk_bytes).min(context.budget.munk_limit_bytes() / 2);
         let keep = Keep::new(context.mvcc.open_versions());
+        let (live_bytes, pairs) = live(chunk);
+        let expected_bytes = record_bytes_of(live_bytes, pairs) / 100 * LOADED_PERCENT;
         let mut builder =
-            MunkBuilder::new(context.order.clone(), munk_bytes(chunk), context.budget.munk_bytes.clone());
+            MunkBuilder::new(context.order.clone(), expected_bytes, context.budget.munk_bytes.clone());
         let mut keys = 0;
         let mut merged = Merged::new(context, &funk, true, |_| true)?;
         merged.cursor.seek_to_first()?;
@@ -253,6 +258,20 @@ mod tests {
         }
         chunks.evict_munk(&chunk);
         assert_eq!(get_in_files(&chunks, &chunk, b"b").as_deref(), Some(&b"3"[..]));
+    }
+
+    #[test]
+    fn what_a_munk_takes_is_known_before_and_little_of_it_is_empty() {
+        for (pairs, value_bytes) in [(4_000, 800), (40_000, 20)] {
+            let (db, chunks) = open();
+            (0..pairs).for_each(|number| db.put(format!("{number:08}"), vec![1; value_bytes]).unwrap());
+            let chunk = chunks.index.find(b"0");
+            assert!(chunks.load_munk(&chunk).unwrap());
+            let munk = chunk.munk.load_full().unwrap();
+            let expected = super::super::popularity::munk_bytes(&chunk) as f64;
+            let took = munk.bytes() as f64 / expected;
+            assert!((0.97..1.06).contains(&took), "{took} of what was expected, {expected}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
+use super::munk;
 use crate::options::MunkPolicy;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -34,8 +35,6 @@ const CHUNKS_PER_TURN: usize = 1024;
 const CLEANED_PER_TURN: usize = 8;
 /// Where nothing is displaced, so much must be left: a munk that is written to grows until it is cleaned.
 const ROOM_PERCENT: u64 = 4;
-/// What a munk takes per byte of its pairs, about: headers, slots, and room.
-const OVERHEAD_PERCENT: u64 = 112;
 
 /// Whether a chunk with this score, whose munk takes so many bytes, takes the place of one with that.
 fn displaces(policy: MunkPolicy, candidate: u64, bytes: u64, resident: u64) -> bool {
@@ -257,8 +256,16 @@ impl Drop for Loading<'_> {
 
 /// How much memory the chunk's munk will take, about.
 pub fn munk_bytes(chunk: &Chunk) -> u64 {
+    let (bytes, pairs) = live(chunk);
+    munk::bytes_of(bytes, pairs)
+}
+
+/// The bytes of the chunk's pairs, and how many there are, about.
+pub fn live(chunk: &Chunk) -> (u64, u64) {
     let sizes = chunk.funk.load().sizes();
-    sizes.user_bytes.saturating_sub(sizes.garbage_bytes) / 100 * OVERHEAD_PERCENT + (64 << 10)
+    let bytes = sizes.user_bytes.saturating_sub(sizes.garbage_bytes);
+    let pairs = sizes.entries as f64 * bytes as f64 / sizes.user_bytes.max(1) as f64;
+    (bytes, pairs as u64)
 }
 
 #[cfg(test)]

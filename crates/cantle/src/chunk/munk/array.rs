@@ -111,7 +111,12 @@ impl Slots {
     }
 
     pub fn bytes(&self) -> u64 {
-        (self.slots.len() * (size_of::<Slot>() + size_of::<AtomicU64>())) as u64
+        Self::bytes_of(self.slots.len())
+    }
+
+    /// What so many slots take.
+    pub fn bytes_of(slots: usize) -> u64 {
+        (slots * (size_of::<Slot>() + size_of::<AtomicU64>())) as u64
     }
 
     /// Gives the key of `slot` a newest record. By the writer only.

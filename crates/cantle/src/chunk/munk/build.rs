@@ -4,7 +4,7 @@
 use super::arena::Arena;
 use super::array::Slots;
 use super::prefix::PrefixOf;
-use super::record::{Content, RecordPtr};
+use super::record::{Content, RecordPtr, layout};
 use super::{Counts, Munk, Writer};
 use crate::order::KeyOrder;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -23,7 +23,7 @@ pub struct MunkBuilder {
 
 impl MunkBuilder {
     /// `total_bytes` counts the memory of all munks, from the first record to the drop of the last holder.
-    /// About `expected_bytes` of keys and values will come.
+    /// About `expected_bytes` of records will come ([`record_bytes_of`]).
     pub fn new(order: KeyOrder, expected_bytes: u64, total_bytes: Arc<AtomicU64>) -> Self {
         Self {
             order,
@@ -67,6 +67,17 @@ impl MunkBuilder {
         // SAFETY: the records were written to the arena and without cells.
         unsafe { Munk::of(self.order, self.arena, &self.newest, self.live_bytes, room) }
     }
+}
+
+/// What the records of so many pairs take, which have so many bytes together.
+pub fn record_bytes_of(bytes: u64, pairs: u64) -> u64 {
+    // Ends of records are aligned: half of that is lost on average.
+    bytes + pairs * (layout(0).size() + layout(0).align() / 2) as u64
+}
+
+/// What a munk of these takes, with the usual room.
+pub fn bytes_of(bytes: u64, pairs: u64) -> u64 {
+    record_bytes_of(bytes, pairs) + Slots::bytes_of(pairs as usize + room_for(pairs as usize))
 }
 
 /// Room for half as many keys as there are, so that bypasses stay short, and for some more.

@@ -72,7 +72,7 @@ mod model_tests;
 mod tests;
 
 pub use arena::Mark;
-pub use build::{MunkBuilder, room_for};
+pub use build::{MunkBuilder, bytes_of, record_bytes_of, room_for};
 pub use cursor::MunkCursor;
 pub use munk::Munk;
 use munk::{Counts, Writer};
