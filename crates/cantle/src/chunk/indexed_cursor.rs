@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::indexed_part::decode_place;
+use super::log_piece::{Ahead, Piece};
 use super::memory_part::Place;
 use super::segment::{Parts, Segment};
 use crate::entry::{EntryCursor, EntryRef, Kind};
@@ -13,7 +14,7 @@ use bytes::Bytes;
 use std::sync::OnceLock;
 
 /// A log that is read at once when it is first needed.
-pub type AtOnce = Arc<OnceLock<Bytes>>;
+pub type AtOnce = Arc<OnceLock<Piece>>;
 
 pub struct IndexedCursor {
     context: Arc<Context>,
@@ -28,10 +29,11 @@ pub struct IndexedCursor {
     /// The log, if it is to be read at once when the first value is asked for; else it is read as it is needed, and the
     /// index through the cache.
     at_once: Option<AtOnce>,
+    ahead: Ahead,
 }
 
 impl IndexedCursor {
-    /// `at_once`: if the log is to be read at once ([`Segment::read_indexed`]), for all cursors in its parts.
+    /// `at_once`: if the log is to be read at once, for all cursors in its parts.
     pub fn new(
         context: Arc<Context>,
         segment: Arc<Segment>,
@@ -41,7 +43,17 @@ impl IndexedCursor {
     ) -> Result<Self> {
         let block = block_at(&context, &segment, &parts, root, at_once.as_ref())?;
         let roots = BlockCursor::new(block, context.order.clone());
-        Ok(Self { context, segment, parts, roots, root, block: None, places: false, at_once })
+        Ok(Self {
+            context,
+            segment,
+            parts,
+            roots,
+            root,
+            block: None,
+            places: false,
+            at_once,
+            ahead: Ahead::default(),
+        })
     }
 
     /// The same, with places for values: for who makes another index of them.
@@ -113,7 +125,7 @@ fn block_at(
     at_once: Option<&AtOnce>,
 ) -> Result<Arc<Block>> {
     match at_once.and_then(|at_once| at_once.get()) {
-        Some(indexed) => segment.block_in(indexed, &parts.header, place),
+        Some(piece) => piece.block(segment, &parts.header, place),
         None => segment.index_block(context, &parts.header, place),
     }
 }
@@ -170,16 +182,17 @@ impl EntryCursor for IndexedCursor {
         }
         match self.place()? {
             Some(place) if self.entry().is_some_and(|entry| entry.kind == Kind::Put) => {
-                let header = &self.parts.header;
-                let Some(at_once) = &self.at_once else { return self.segment.read_value(header, place) };
-                let indexed = match at_once.get() {
-                    Some(indexed) => indexed,
+                let Some(at_once) = &self.at_once else {
+                    return self.ahead.value(&self.segment, &self.parts, place);
+                };
+                let piece = match at_once.get() {
+                    Some(piece) => piece,
                     None => {
-                        let read = self.segment.read_indexed(&self.parts)?;
+                        let read = Piece::of_indexed(&self.segment, &self.parts)?;
                         at_once.get_or_init(|| read)
                     }
                 };
-                self.segment.value_in(indexed, header, place)
+                piece.value(&self.segment, &self.parts.header, place)
             }
             _ => Ok(Bytes::new()),
         }

@@ -19,6 +19,7 @@
 use super::context::Context;
 use super::indexed_cursor::IndexedCursor;
 use super::indexed_part::decode_place;
+use super::log_piece::Ahead;
 use super::memory_part::Place;
 use super::segment::{Parts, Segment};
 use crate::entry::{EntryCursor, EntryRef, Kind};
@@ -122,12 +123,13 @@ pub struct ViewCursor {
     segment: Arc<Segment>,
     parts: Arc<Parts>,
     entries: BlockCursor,
+    ahead: Ahead,
 }
 
 impl ViewCursor {
     pub fn new(context: &Context, segment: &Arc<Segment>, parts: &Arc<Parts>, view: Arc<Block>) -> Self {
         let entries = BlockCursor::new(view, context.order.clone());
-        Self { segment: segment.clone(), parts: parts.clone(), entries }
+        Self { segment: segment.clone(), parts: parts.clone(), entries, ahead: Ahead::default() }
     }
 
     fn place(&self) -> Result<Place> {
@@ -173,7 +175,8 @@ impl EntryCursor for ViewCursor {
     fn value(&mut self) -> Result<Bytes> {
         match self.entry() {
             Some(entry) if entry.kind == Kind::Put => {
-                self.segment.read_value(&self.parts.header, self.place()?)
+                let place = self.place()?;
+                self.ahead.value(&self.segment, &self.parts, place)
             }
             _ => Ok(Bytes::new()),
         }

@@ -44,6 +44,7 @@ mod join;
 #[cfg(test)]
 mod life_tests;
 mod load;
+mod log_piece;
 mod log_record;
 mod log_view;
 #[cfg(test)]

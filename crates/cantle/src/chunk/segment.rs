@@ -220,7 +220,7 @@ impl Segment {
         self.op_of(header, place, self.read_payload(header, place)?)
     }
 
-    fn op_of(&self, header: &FileHeader, place: Place, payload: Bytes) -> Result<(Bytes, usize)> {
+    pub(super) fn op_of(&self, header: &FileHeader, place: Place, payload: Bytes) -> Result<(Bytes, usize)> {
         match LogRecord::decode(&payload, header.base_version) {
             Ok(LogRecord::Op(op)) => {
                 let value_start = payload.len() - op.value.len();
@@ -238,35 +238,6 @@ impl Segment {
     pub fn read_value(&self, header: &FileHeader, place: Place) -> Result<Bytes> {
         let (payload, value_start) = self.read_op(header, place)?;
         Ok(payload.slice(value_start..))
-    }
-
-    /// All that is indexed, at once: for who goes through it once, in another order than that of the file.
-    pub fn read_indexed(&self, parts: &Parts) -> Result<Bytes> {
-        let end = parts.indexed.first().map_or(0, |part| part.at.offset + u64::from(part.at.len));
-        let mut bytes = vec![0; end as usize];
-        let handle = self.file.handle()?;
-        // What is missing at the end is reported with the place that should be there.
-        let read = handle.read_at(&mut bytes, 0).map_err(|e| Error::io("read", &self.file.path, e))?;
-        Ok(Bytes::from(bytes).slice(..read))
-    }
-
-    /// As [`read_value`](Self::read_value), of what [`read_indexed`](Self::read_indexed) returned.
-    pub fn value_in(&self, indexed: &Bytes, header: &FileHeader, place: Place) -> Result<Bytes> {
-        let payload = self.payload_in(indexed, header, place)?;
-        let (payload, value_start) = self.op_of(header, place, payload)?;
-        Ok(payload.slice(value_start..))
-    }
-
-    /// As [`index_block`](Self::index_block), of what [`read_indexed`](Self::read_indexed) returned, past the cache.
-    pub fn block_in(&self, indexed: &Bytes, header: &FileHeader, place: Place) -> Result<Arc<Block>> {
-        self.block_of(header, place, self.payload_in(indexed, header, place)?).map(Arc::new)
-    }
-
-    fn payload_in(&self, indexed: &Bytes, header: &FileHeader, place: Place) -> Result<Bytes> {
-        let len = place.len as usize;
-        let start = (place.offset.min(indexed.len() as u64)) as usize;
-        let bytes = indexed.slice(start..start.saturating_add(len).min(indexed.len()));
-        record_payload(header, &self.file.path, place.offset, bytes, len)
     }
 
     fn read_payload(&self, header: &FileHeader, place: Place) -> Result<Bytes> {
@@ -293,7 +264,7 @@ impl Segment {
         Ok(block)
     }
 
-    fn block_of(&self, header: &FileHeader, place: Place, payload: Bytes) -> Result<Block> {
+    pub(super) fn block_of(&self, header: &FileHeader, place: Place, payload: Bytes) -> Result<Block> {
         let Ok(LogRecord::Block(_)) = LogRecord::decode(&payload, header.base_version) else {
             return Err(Error::corruption(
                 &self.file.path,

@@ -10,6 +10,9 @@ use bytes::Bytes;
 
 /// A cursor without cache reads this much at once as long as it moves forward.
 const READ_AHEAD_BYTES: u64 = 256 << 10;
+/// One that fills the cache may be at its end soon: it reads this much at once where a second block follows the first,
+/// and twice as much each time, up to the latter.
+const SCAN_AHEAD_BYTES: [u64; 2] = [4 << 10, 128 << 10];
 
 /// Walks the entries of a table. Positioned if and only if `data` is; then `index` stands at the data block's
 /// entry.
@@ -24,18 +27,23 @@ pub(crate) struct TableCursor {
     ahead: ReadAhead,
 }
 
-/// The part of the file that a cursor without cache read last.
-#[derive(Default)]
+/// The part of the file that a cursor read last.
 struct ReadAhead {
     offset: u64,
     bytes: Vec<u8>,
     /// Where the last block ended: who asks for that offset moves forward.
     expected: u64,
+    /// How much is read at once when it next moves forward, at first and now and at most.
+    first: u64,
+    next: u64,
+    most: u64,
 }
 
 impl TableCursor {
     pub(super) fn new(table: Arc<Table>, fill_cache: bool) -> Self {
-        Self { table, fill_cache, index: None, data: None, data_handle: None, ahead: ReadAhead::default() }
+        let [first, most] = if fill_cache { SCAN_AHEAD_BYTES } else { [READ_AHEAD_BYTES; 2] };
+        let ahead = ReadAhead { offset: 0, bytes: Vec::new(), expected: 0, first, next: first, most };
+        Self { table, fill_cache, index: None, data: None, data_handle: None, ahead }
     }
 
     /// The value of the entry under the cursor, which keeps its block in memory; empty when not positioned.
@@ -63,7 +71,7 @@ impl TableCursor {
     ) -> Result<()> {
         if self.index.is_none() {
             let handle = self.table.footer.index;
-            let block = if self.fill_cache { self.table.index()? } else { self.block_without_cache(handle)? };
+            let block = if self.fill_cache { self.table.index()? } else { self.block(handle)? };
             self.index = Some(BlockCursor::new(block, self.table.order.clone()));
         }
         match &mut self.index {
@@ -96,8 +104,7 @@ impl TableCursor {
         if self.data_handle == Some(handle) {
             return Ok(true);
         }
-        let block =
-            if self.fill_cache { self.table.block(handle)? } else { self.block_without_cache(handle)? };
+        let block = self.block(handle)?;
         match &mut self.data {
             Some(data) => data.set_block(block),
             None => self.data = Some(BlockCursor::new(block, self.table.order.clone())),
@@ -106,13 +113,19 @@ impl TableCursor {
         Ok(true)
     }
 
-    fn block_without_cache(&mut self, handle: Handle) -> Result<Arc<Block>> {
-        if let Some(block) = self.table.cached_block(handle) {
+    fn block(&mut self, handle: Handle) -> Result<Arc<Block>> {
+        let cached =
+            if self.fill_cache { self.table.use_cached(handle) } else { self.table.cached_block(handle) };
+        if let Some(block) = cached {
             self.ahead.expected = handle.end();
             return Ok(block);
         }
         let bytes = self.ahead.payload(&self.table, handle)?;
-        self.table.parse(handle, bytes)
+        let block = self.table.parse(handle, bytes)?;
+        if self.fill_cache {
+            self.table.cache_block(handle, &block);
+        }
+        Ok(block)
     }
 
     /// On to the first entry of the next blocks while the data has none under the cursor.
@@ -145,12 +158,13 @@ impl ReadAhead {
     fn payload(&mut self, table: &Table, handle: Handle) -> Result<Bytes> {
         let forward = handle.offset == self.expected;
         self.expected = handle.end();
-        if handle.framed_bytes() >= READ_AHEAD_BYTES {
+        if handle.framed_bytes() >= self.most {
             return table.read_payload(handle);
         }
         if handle.offset < self.offset || handle.end() > self.offset + self.bytes.len() as u64 {
-            let room = (table.meta().file_bytes).saturating_sub(handle.offset).min(READ_AHEAD_BYTES);
+            let room = (table.meta().file_bytes).saturating_sub(handle.offset).min(self.next);
             let bytes = if forward { room.max(handle.framed_bytes()) } else { handle.framed_bytes() };
+            self.next = if forward { (2 * self.next).min(self.most) } else { self.first };
             self.bytes = read(&*table.file, &table.path, handle.offset, bytes)?;
             self.offset = handle.offset;
         }

@@ -154,15 +154,27 @@ impl Table {
 
     /// A block, through the cache.
     pub(super) fn block(&self, handle: Handle) -> Result<Arc<Block>> {
-        if let Some(CacheValue::Block(block)) = self.cache.get(self.header.file, handle.offset) {
+        if let Some(block) = self.use_cached(handle) {
             return Ok(block);
         }
         let block = self.parse(handle, self.read_payload(handle)?)?;
-        self.cache.insert(self.header.file, handle.offset, CacheValue::Block(block.clone()));
+        self.cache_block(handle, &block);
         Ok(block)
     }
 
-    /// A block if it is cached, without counting as its user.
+    /// A block if it is cached.
+    pub(super) fn use_cached(&self, handle: Handle) -> Option<Arc<Block>> {
+        match self.cache.get(self.header.file, handle.offset) {
+            Some(CacheValue::Block(block)) => Some(block),
+            _ => None,
+        }
+    }
+
+    pub(super) fn cache_block(&self, handle: Handle, block: &Arc<Block>) {
+        self.cache.insert(self.header.file, handle.offset, CacheValue::Block(block.clone()));
+    }
+
+    /// The same, without counting as its user.
     pub(super) fn cached_block(&self, handle: Handle) -> Option<Arc<Block>> {
         match self.cache.peek(self.header.file, handle.offset) {
             Some(CacheValue::Block(block)) => Some(block),

@@ -199,6 +199,28 @@ fn a_cursor_without_cache_reads_ahead_and_leaves_the_cache_alone() {
 }
 
 #[test]
+fn a_scan_reads_ahead_by_and_by_and_caches_what_it_visits() {
+    let (file, meta) = build(&many(), TableOptions::default());
+    let cache = BlockCache::new(8 << 20);
+    let table = open_with(file.clone(), KeyOrder::Bytewise, cache.clone()).unwrap();
+    let walk = |entries: usize| {
+        let before = file.reads();
+        let mut cursor = table.cursor();
+        cursor.seek(b"user/00001000").unwrap();
+        (1..entries).for_each(|_| cursor.next().unwrap());
+        assert!(cursor.entry().is_some());
+        file.reads() - before
+    };
+    assert_eq!(walk(1), 2, "the index and a block");
+    assert!(file.largest_read.load(Ordering::Relaxed) < 16 << 10);
+    let blocks = meta.file_bytes * 8 / 10 / 4096;
+    let reads = walk(8_000);
+    assert!(reads < blocks / 8, "{reads} reads for {blocks} blocks");
+    assert!(file.largest_read.load(Ordering::Relaxed) <= 128 << 10);
+    assert_eq!(walk(8_000), 0, "everything is cached");
+}
+
+#[test]
 fn the_estimate_is_close_to_the_file() {
     let file = MemFile::new(Vec::new());
     let mut builder =

@@ -1,0 +1,168 @@
+//! Indexed records of a log that are read together, instead of each by a call of its own.
+//!
+//! Who merges a log reads all of it at once: in key order its records lie anywhere. A scan reads ahead where it finds that
+//! records lie behind one another, as after a load in key order.
+//!
+//! Everything that is indexed is in the file: a part is written out before it is indexed.
+
+use super::memory_part::Place;
+use super::segment::{Parts, Segment};
+use crate::error::{Error, Result};
+use crate::format::header::FileHeader;
+use crate::log::record_payload;
+use crate::sync::Arc;
+use crate::table::block::Block;
+use bytes::Bytes;
+
+/// A scan reads this much at once where a second record follows the first, and twice as much each time, up to the
+/// latter: a short scan is over soon.
+const AHEAD_BYTES: [u64; 2] = [4 << 10, 128 << 10];
+/// Records that are left out in between are no longer than this.
+const GAP_BYTES: u64 = 16 << 10;
+
+/// A part of a log's file in memory. What is missing at its end is reported with the place that should be there.
+#[derive(Default)]
+pub struct Piece {
+    at: u64,
+    bytes: Bytes,
+}
+
+impl Piece {
+    /// All of the log that is indexed.
+    pub fn of_indexed(segment: &Segment, parts: &Parts) -> Result<Self> {
+        Self::read(segment, 0, indexed_end(parts))
+    }
+
+    fn read(segment: &Segment, at: u64, len: u64) -> Result<Self> {
+        let mut bytes = vec![0; len as usize];
+        let handle = segment.file.handle()?;
+        let read = handle.read_at(&mut bytes, at).map_err(|e| Error::io("read", &segment.file.path, e))?;
+        Ok(Self { at, bytes: Bytes::from(bytes).slice(..read) })
+    }
+
+    fn contains(&self, place: Place) -> bool {
+        self.at <= place.offset
+            && place.offset.saturating_add(u64::from(place.len)) <= self.at + self.bytes.len() as u64
+    }
+
+    /// As [`Segment::read_value`]; the value shares the piece's memory.
+    pub fn value(&self, segment: &Segment, header: &FileHeader, place: Place) -> Result<Bytes> {
+        let payload = self.payload(segment, header, place)?;
+        let (payload, value_start) = segment.op_of(header, place, payload)?;
+        Ok(payload.slice(value_start..))
+    }
+
+    /// As [`Segment::index_block`], past the cache.
+    pub fn block(&self, segment: &Segment, header: &FileHeader, place: Place) -> Result<Arc<Block>> {
+        segment.block_of(header, place, self.payload(segment, header, place)?).map(Arc::new)
+    }
+
+    fn payload(&self, segment: &Segment, header: &FileHeader, place: Place) -> Result<Bytes> {
+        let (len, end) = (place.len as usize, self.bytes.len());
+        let start = place.offset.checked_sub(self.at).map_or(end, |start| start.min(end as u64) as usize);
+        let bytes = self.bytes.slice(start..start.saturating_add(len).min(end));
+        record_payload(header, &segment.file.path, place.offset, bytes, len)
+    }
+}
+
+fn indexed_end(parts: &Parts) -> u64 {
+    parts.indexed.first().map_or(0, |part| part.at.offset + u64::from(part.at.len))
+}
+
+/// What a scan has read ahead.
+#[derive(Default)]
+pub struct Ahead {
+    piece: Piece,
+    /// Where the last record ended, if there was one.
+    expected: Option<u64>,
+    /// How much was read at once last; 0 if it was one record.
+    window: u64,
+}
+
+impl Ahead {
+    /// As [`Segment::read_value`], of a record that is indexed. Shares no memory with what is read ahead.
+    pub fn value(&mut self, segment: &Segment, parts: &Parts, place: Place) -> Result<Bytes> {
+        let [first, most] = AHEAD_BYTES;
+        let gap = self.expected.and_then(|expected| place.offset.checked_sub(expected));
+        self.expected = place.offset.checked_add(u64::from(place.len));
+        if !self.piece.contains(place) {
+            let room = indexed_end(parts).saturating_sub(place.offset);
+            let follows = gap.is_some_and(|gap| gap < GAP_BYTES);
+            self.window = if follows { (2 * self.window).clamp(first, most).min(room) } else { 0 };
+            if self.window < u64::from(place.len) {
+                return segment.read_value(&parts.header, place);
+            }
+            self.piece = Piece::read(segment, place.offset, self.window)?;
+        }
+        self.piece.value(segment, &parts.header, place).map(|value| Bytes::copy_from_slice(&value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Db;
+    use crate::options::{KeyspaceOptions, Options};
+    use crate::vfs::MemVfs;
+
+    /// A log of which a part is indexed, and the places of its records in the order of writing.
+    fn log(pairs: usize) -> (Db, Arc<Segment>, Arc<Parts>, Vec<Place>) {
+        let options = Options::new().default_keyspace(KeyspaceOptions::new().munks(false));
+        let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
+        (0..pairs).for_each(|number| db.put(number.to_be_bytes(), [number as u8; 1000]).unwrap());
+        let chunks = db.chunks_for_test();
+        let segment = chunks.index.find(b"").funk.load().logs().next().unwrap().clone();
+        let parts = segment.parts(&chunks.context).unwrap();
+        let mut places = Vec::new();
+        for part in parts.indexed.iter().rev() {
+            segment
+                .scan_part(&parts.header, part, |place, _| {
+                    places.push(place);
+                    Ok(())
+                })
+                .unwrap();
+        }
+        assert!(places.len() > pairs / 2, "most of it is indexed");
+        (db, segment, parts, places)
+    }
+
+    fn walk(segment: &Segment, parts: &Parts, places: impl Iterator<Item = (usize, Place)>) -> Vec<bool> {
+        let mut ahead = Ahead::default();
+        let step = |(number, place): (usize, Place)| {
+            let was_there = ahead.piece.contains(place);
+            assert_eq!(ahead.value(segment, parts, place).unwrap(), [number as u8; 1000][..]);
+            assert!(ahead.piece.bytes.len() as u64 <= AHEAD_BYTES[1]);
+            was_there
+        };
+        places.map(step).collect()
+    }
+
+    #[test]
+    fn records_behind_one_another_are_read_together() {
+        let (_db, segment, parts, places) = log(1000);
+        let all = places.into_iter().enumerate();
+        let count = |there: &[bool]| there.iter().filter(|there| **there).count() as f64 / there.len() as f64;
+        let there = walk(&segment, &parts, all.clone());
+        assert!(!there[0] && !there[1], "one alone begins no reading ahead");
+        assert!(count(&there) > 0.95);
+        assert!(count(&walk(&segment, &parts, all.clone().step_by(3))) > 0.9, "others in between do no harm");
+        assert_eq!(count(&walk(&segment, &parts, all.clone().rev())), 0.0);
+        assert_eq!(count(&walk(&segment, &parts, all.step_by(100))), 0.0, "what lies far apart");
+    }
+
+    #[test]
+    fn what_is_cut_off_is_reported_at_its_place() {
+        let (_db, segment, parts, places) = log(1000);
+        segment.file.handle().unwrap().set_len(places[20].offset + 5).unwrap();
+        let mut ahead = Ahead::default();
+        for (number, place) in places.into_iter().enumerate() {
+            match ahead.value(&segment, &parts, place) {
+                Ok(value) => assert!(number < 20 && value.len() == 1000),
+                Err(error) => {
+                    assert!(number >= 20 && error.is_corruption(), "{number}: {error}");
+                    assert!(error.to_string().contains(&place.offset.to_string()), "{error}");
+                }
+            }
+        }
+    }
+}
