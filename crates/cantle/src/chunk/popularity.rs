@@ -206,15 +206,13 @@ impl Chunks {
     fn residents(&self) -> Vec<(u64, Arc<Chunk>)> {
         let mut residents = self.jobs.residents.lock();
         residents.retain(|chunk| chunk.upgrade().is_some_and(|chunk| chunk.munk.load().is_some()));
-        let mut scored: Vec<_> = residents
-            .iter()
-            .filter_map(|chunk| chunk.upgrade())
-            .map(|chunk| (self.score(&chunk), chunk))
-            .collect();
-        drop(residents);
         let now = self.jobs.ticks.load(Relaxed);
-        scored.sort_by_key(|(score, chunk)| (chunk.last_access() + BUSY_TICKS >= now, *score));
-        scored
+        // Looked at once: they are accessed meanwhile, and an order that changes is none.
+        let rank = |chunk: Arc<Chunk>| (chunk.last_access() + BUSY_TICKS >= now, self.score(&chunk), chunk);
+        let mut ranked: Vec<_> = residents.iter().filter_map(|chunk| chunk.upgrade()).map(rank).collect();
+        drop(residents);
+        ranked.sort_by_key(|(is_busy, score, _)| (*is_busy, *score));
+        ranked.into_iter().map(|(_, score, chunk)| (score, chunk)).collect()
     }
 
     fn submit_load(&self, chunk: &Arc<Chunk>, bytes: u64) {
@@ -337,5 +335,18 @@ mod tests {
         assert!(chunk.may_be_loaded(tick));
         chunks.submit_load(&chunk, 1 << 20);
         assert!(!chunk.may_be_loaded(tick));
+    }
+    #[test]
+    fn chunks_may_be_accessed_while_they_are_ranked() {
+        let (_db, chunks) = open(256 << 20, 32);
+        chunks.index.view().iter().for_each(|(_, chunk)| assert!(chunks.load_munk(chunk).unwrap()));
+        chunks.jobs.ticks.store(1000, Relaxed);
+        std::thread::scope(|scope| {
+            let ranking = scope.spawn(|| (0..3_000).for_each(|_| assert!(chunks.residents().len() > 20)));
+            let ticks = [0, 1000].map(crate::sync::atomic::AtomicU64::new);
+            for tick in ticks.iter().cycle().take_while(|_| !ranking.is_finished()) {
+                chunks.index.view().iter().for_each(|(_, chunk)| chunk.touch_write(1, tick));
+            }
+        });
     }
 }
