@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::indexed_part::decode_place;
-use super::log_piece::{Ahead, Piece};
+use super::log_piece::{Ahead, Piece, Reads};
 use super::memory_part::Place;
 use super::segment::{Parts, Segment};
 use crate::entry::{EntryCursor, EntryRef, Kind};
@@ -33,13 +33,14 @@ pub struct IndexedCursor {
 }
 
 impl IndexedCursor {
-    /// `at_once`: if the log is to be read at once, for all cursors in its parts.
+    /// `at_once`: if the log is to be read at once, for all cursors in its parts. Else `reads` counts.
     pub fn new(
         context: Arc<Context>,
         segment: Arc<Segment>,
         parts: Arc<Parts>,
         root: Place,
         at_once: Option<AtOnce>,
+        reads: Reads,
     ) -> Result<Self> {
         let block = block_at(&context, &segment, &parts, root, at_once.as_ref())?;
         let roots = BlockCursor::new(block, context.order.clone());
@@ -52,7 +53,7 @@ impl IndexedCursor {
             block: None,
             places: false,
             at_once,
-            ahead: Ahead::default(),
+            ahead: Ahead::new(reads),
         })
     }
 
@@ -63,7 +64,7 @@ impl IndexedCursor {
         parts: Arc<Parts>,
         root: Place,
     ) -> Result<Self> {
-        Ok(Self { places: true, ..Self::new(context, segment, parts, root, None)? })
+        Ok(Self { places: true, ..Self::new(context, segment, parts, root, None, Reads::default())? })
     }
 
     fn malformed(&self, place: Place) -> impl Fn(Malformed) -> Error + use<> {

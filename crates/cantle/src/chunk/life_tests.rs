@@ -371,7 +371,8 @@ fn reads_of_a_log_are_debts_of_its_chunk_and_those_of_a_table_are_not() {
     let of_gets = debt();
     assert!(of_gets > 2000, "{of_gets}");
     assert_eq!(db.range(..).count(), 2000);
-    assert!(debt() >= of_gets + 2000);
+    let of_scan = debt() - of_gets;
+    assert!((1000..=2000).contains(&of_scan), "{of_scan}: some happen to lie behind one another");
     db.compact_range(..).unwrap();
     assert_eq!(debt(), 0);
     read_all();

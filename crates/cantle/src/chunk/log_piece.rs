@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::header::FileHeader;
 use crate::log::record_payload;
 use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::table::block::Block;
 use bytes::Bytes;
 
@@ -69,9 +70,13 @@ fn indexed_end(parts: &Parts) -> u64 {
     parts.indexed.first().map_or(0, |part| part.at.offset + u64::from(part.at.len))
 }
 
+/// How often a log was read by the cursors of a merge.
+pub type Reads = Arc<AtomicU64>;
+
 /// What a scan has read ahead.
 #[derive(Default)]
 pub struct Ahead {
+    reads: Reads,
     piece: Piece,
     /// Where the last record ended, if there was one.
     expected: Option<u64>,
@@ -80,12 +85,17 @@ pub struct Ahead {
 }
 
 impl Ahead {
+    pub fn new(reads: Reads) -> Self {
+        Self { reads, ..Self::default() }
+    }
+
     /// As [`Segment::read_value`], of a record that is indexed. Shares no memory with what is read ahead.
     pub fn value(&mut self, segment: &Segment, parts: &Parts, place: Place) -> Result<Bytes> {
         let [first, most] = AHEAD_BYTES;
         let gap = self.expected.and_then(|expected| place.offset.checked_sub(expected));
         self.expected = place.offset.checked_add(u64::from(place.len));
         if !self.piece.contains(place) {
+            self.reads.fetch_add(1, Relaxed);
             let room = indexed_end(parts).saturating_sub(place.offset);
             let follows = gap.is_some_and(|gap| gap < GAP_BYTES);
             self.window = if follows { (2 * self.window).clamp(first, most).min(room) } else { 0 };
@@ -148,6 +158,19 @@ mod tests {
         assert!(count(&walk(&segment, &parts, all.clone().step_by(3))) > 0.9, "others in between do no harm");
         assert_eq!(count(&walk(&segment, &parts, all.clone().rev())), 0.0);
         assert_eq!(count(&walk(&segment, &parts, all.step_by(100))), 0.0, "what lies far apart");
+    }
+
+    #[test]
+    fn what_was_read_ahead_is_no_read() {
+        let (_db, segment, parts, places) = log(1000);
+        let reads_of = |places: &mut dyn Iterator<Item = &Place>| {
+            let reads = Reads::default();
+            let mut ahead = Ahead::new(reads.clone());
+            places.for_each(|place| drop(ahead.value(&segment, &parts, *place).unwrap()));
+            reads.load(Relaxed) as usize
+        };
+        assert!(reads_of(&mut places.iter()) < places.len() / 20);
+        assert_eq!(reads_of(&mut places.iter().rev()), places.len());
     }
 
     #[test]

@@ -19,7 +19,7 @@
 use super::context::Context;
 use super::indexed_cursor::IndexedCursor;
 use super::indexed_part::decode_place;
-use super::log_piece::Ahead;
+use super::log_piece::{Ahead, Reads};
 use super::memory_part::Place;
 use super::segment::{Parts, Segment};
 use crate::entry::{EntryCursor, EntryRef, Kind};
@@ -127,9 +127,15 @@ pub struct ViewCursor {
 }
 
 impl ViewCursor {
-    pub fn new(context: &Context, segment: &Arc<Segment>, parts: &Arc<Parts>, view: Arc<Block>) -> Self {
+    pub fn new(
+        context: &Context,
+        segment: &Arc<Segment>,
+        parts: &Arc<Parts>,
+        view: Arc<Block>,
+        reads: Reads,
+    ) -> Self {
         let entries = BlockCursor::new(view, context.order.clone());
-        Self { segment: segment.clone(), parts: parts.clone(), entries, ahead: Ahead::default() }
+        Self { segment: segment.clone(), parts: parts.clone(), entries, ahead: Ahead::new(reads) }
     }
 
     fn place(&self) -> Result<Place> {

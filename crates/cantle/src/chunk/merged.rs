@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::funk::{FileRef, Funk, Source};
 use super::indexed_cursor::{AtOnce, IndexedCursor};
+use super::log_piece::Reads;
 use super::log_view::{self, ViewCursor};
 use super::memory_part::{MemoryCursor, MemoryPart, Place};
 use super::segment::{Parts, Segment};
@@ -13,6 +14,7 @@ use crate::merge::{MergeCursor, SpannedCursor};
 use crate::order::KeyOrder;
 use crate::span::Span;
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 
 /// A log of at most so many chunks is read into memory at once by who merges it once.
@@ -30,8 +32,8 @@ pub struct Merged {
     pub cursor: MergeCursor,
     context: Arc<Context>,
     tombstones: Vec<SourceTombstones>,
-    /// By source, whether it is a log.
-    logs: Vec<bool>,
+    /// Of logs, but for those that are read at once.
+    reads: Reads,
 }
 
 /// A range delete that covers a key.
@@ -52,7 +54,7 @@ impl Merged {
         take: impl Fn(&FileRef) -> bool,
     ) -> Result<Self> {
         let mut sources: Vec<Box<dyn EntryCursor>> = Vec::new();
-        let (mut tombstones, mut logs) = (Vec::new(), Vec::new());
+        let (mut tombstones, reads) = (Vec::new(), Reads::default());
         for file in funk.files.iter().filter(|file| take(file)) {
             let mut add = |cursor: Box<dyn EntryCursor>, deletes: &[RangeTombstone]| {
                 if !deletes.is_empty() {
@@ -62,21 +64,26 @@ impl Merged {
                         tombstones: deletes.to_vec(),
                     });
                 }
-                logs.push(matches!(file.source, Source::Log(_)));
                 sources.push(Box::new(SpannedCursor::new(cursor, file.span.clone(), context.order.clone())));
             };
             match &file.source {
                 Source::Log(segment) => {
                     let parts = segment.parts(context)?;
                     if let Some(memory) = &parts.memory {
-                        add(Box::new(memory_cursor(segment, &parts, memory.clone())), &memory.tombstones());
+                        add(
+                            Box::new(memory_cursor(segment, &parts, memory.clone(), &reads)),
+                            &memory.tombstones(),
+                        );
                     }
                     // Who passes once gains nothing by it.
                     let view = if once { None } else { log_view::of(context, segment, &parts)? };
                     if let Some(view) = view {
                         let deletes: Vec<_> =
                             parts.indexed.iter().flat_map(|part| part.tombstones.iter().cloned()).collect();
-                        add(Box::new(ViewCursor::new(context, segment, &parts, view)), &deletes);
+                        add(
+                            Box::new(ViewCursor::new(context, segment, &parts, view, reads.clone())),
+                            &deletes,
+                        );
                         continue;
                     }
                     // Else every record would be read by itself.
@@ -90,6 +97,7 @@ impl Merged {
                                 parts.clone(),
                                 part.root,
                                 at_once.clone(),
+                                reads.clone(),
                             )?;
                             add(Box::new(cursor), &part.tombstones);
                         } else if part.entries > 0 || !part.tombstones.is_empty() {
@@ -103,7 +111,10 @@ impl Merged {
                                 }
                                 Ok(())
                             })?;
-                            add(Box::new(memory_cursor(segment, &parts, Arc::new(sorted))), &part.tombstones);
+                            add(
+                                Box::new(memory_cursor(segment, &parts, Arc::new(sorted), &reads)),
+                                &part.tombstones,
+                            );
                         }
                     }
                 }
@@ -118,7 +129,7 @@ impl Merged {
             cursor: MergeCursor::new(context.order.clone(), sources),
             context: context.clone(),
             tombstones,
-            logs,
+            reads,
         })
     }
 
@@ -127,9 +138,10 @@ impl Merged {
         self.tombstones.iter().flat_map(|source| source.tombstones.iter().map(|t| (&source.span, t)))
     }
 
-    /// Whether the present entry stands in a log, where each is read by itself.
-    pub fn is_in_log(&self) -> bool {
-        self.logs.get(self.cursor.source()).is_some_and(|is_log| *is_log)
+    /// How often logs were read since it was asked last: a table's records are read by the block, those of a log one by
+    /// one where they do not lie behind one another.
+    pub fn take_log_reads(&self) -> u64 {
+        self.reads.swap(0, Relaxed)
     }
 
     pub fn order(&self) -> &KeyOrder {
@@ -172,7 +184,11 @@ fn memory_cursor(
     segment: &Arc<Segment>,
     parts: &Arc<Parts>,
     memory: Arc<MemoryPart>,
+    reads: &Reads,
 ) -> MemoryCursor<impl FnMut(Place) -> Result<Bytes> + Send + use<>> {
-    let (segment, parts) = (segment.clone(), parts.clone());
-    MemoryCursor::new(memory, move |place| segment.read_value(&parts.header, place))
+    let (segment, parts, reads) = (segment.clone(), parts.clone(), reads.clone());
+    MemoryCursor::new(memory, move |place| {
+        reads.fetch_add(1, Relaxed);
+        segment.read_value(&parts.header, place)
+    })
 }

@@ -194,7 +194,7 @@ impl Walk {
                     } else {
                         (kind, merged.cursor.value()?)
                     });
-                    *owed += u64::from(merged.is_in_log());
+                    *owed += merged.take_log_reads();
                 } else {
                     *owed += 1;
                 }
