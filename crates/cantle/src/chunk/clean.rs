@@ -1,12 +1,12 @@
 //! Ridding munks of garbage: what EvenDB §3.4 calls a munk rebalance, beside the writers.
 //!
-//! Under the chunk's lock it is decided, and marked where the munk ends; the copy, a matter of milliseconds, is made while
-//! puts go on; what came meanwhile is caught up with under the lock again ([`munk::copy`](super::munk)). So a put
+//! Under the chunk's lock it is decided, and begun to note what is written; the copy, a matter of milliseconds, is made
+//! while puts go on; what came meanwhile is caught up with under the lock again ([`munk::copy`](super::munk)). So a put
 //! waits for another thread's copy only as long as its end takes.
 
 use super::Chunks;
 use super::chunk::Chunk;
-use super::munk::{Mark, Munk, room_for};
+use super::munk::{Munk, room_for};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
@@ -16,15 +16,26 @@ const GARBAGE_BYTES_MIN: u64 = 64 << 10;
 /// Where memory is plenty, garbage is copied away from once it is so many times what is live: more would save little.
 const GARBAGE_TIMES_MAX: u64 = 4;
 
-/// A munk that is to be copied, and where it ended; no longer to be when this is dropped.
+/// A munk that is to be copied; no longer to be when this is dropped.
 pub(super) struct Cleaning {
     chunk: Arc<Chunk>,
     munk: Arc<Munk>,
-    mark: Mark,
+}
+
+impl Cleaning {
+    /// Unless somebody is at it. Under the chunk's lock.
+    fn begin(chunk: &Arc<Chunk>, munk: &Arc<Munk>) -> Option<Self> {
+        if chunk.cleaning.swap(true, AcqRel) {
+            return None;
+        }
+        munk.begin_copy();
+        Some(Self { chunk: chunk.clone(), munk: munk.clone() })
+    }
 }
 
 impl Drop for Cleaning {
     fn drop(&mut self) {
+        self.munk.end_copy();
         self.chunk.cleaning.store(false, Release);
     }
 }
@@ -47,24 +58,17 @@ impl Chunks {
             }
             None => garbage > live / 2,
         };
-        if due && garbage > GARBAGE_BYTES_MIN { Self::mark(chunk, munk) } else { None }
-    }
-
-    fn mark(chunk: &Arc<Chunk>, munk: &Arc<Munk>) -> Option<Cleaning> {
-        if chunk.cleaning.swap(true, AcqRel) {
-            return None;
-        }
-        Some(Cleaning { chunk: chunk.clone(), munk: munk.clone(), mark: munk.mark() })
+        if due && garbage > GARBAGE_BYTES_MIN { Cleaning::begin(chunk, munk) } else { None }
     }
 
     /// Copies the munk without its garbage, and has the copy take its place. Who calls holds no chunk's lock.
     pub(super) fn clean(&self, cleaning: &Cleaning) {
-        let Cleaning { chunk, munk, mark } = cleaning;
+        let Cleaning { chunk, munk } = cleaning;
         let copy = munk.rebalance(room_for(munk.len()), self.is_needed());
         let writer = chunk.writer.lock();
         let is_current = chunk.munk.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, munk));
         // Sorted anew, split or evicted meanwhile, or no room for as many new keys: there is a next time.
-        if !writer.retired && is_current && copy.catch_up(munk, mark, self.is_needed()).is_ok() {
+        if !writer.retired && is_current && copy.catch_up(munk, self.is_needed()).is_ok() {
             chunk.munk.store(Some(Arc::new(copy)));
             self.context.counters.munk_rebalances.add(1);
         }
@@ -79,7 +83,7 @@ impl Chunks {
             if writer.retired || munk.garbage_bytes() <= GARBAGE_BYTES_MIN.max(munk.live_bytes() / 8) {
                 return;
             }
-            Self::mark(chunk, munk)
+            Cleaning::begin(chunk, munk)
         };
         if let Some(cleaning) = cleaning {
             self.clean(&cleaning);

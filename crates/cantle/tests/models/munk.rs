@@ -210,7 +210,7 @@ pub fn replacement_and_gets(replacement: Replacement) {
 /// What is written beside a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
-    /// Two overwrites of a key, and an insert.
+    /// Two overwrites of a key, and an insert, at one version.
     Single,
     /// A batch that deletes a range and puts a key in it.
     Batch,
@@ -228,9 +228,9 @@ pub fn writes_and_a_copy(writes: Writes, catches_up: bool) {
         let (lock, current) = (lock.clone(), current.clone());
         spawn(move || match writes {
             Writes::Single => {
-                for (key, version) in [(b"a", 2), (b"b", 3), (b"a", 4)] {
+                for (key, value) in [(b"a", b"1"), (b"b", b"2"), (b"a", b"3")] {
                     let _writer = lock.lock();
-                    let written = current.load_full().insert(put(key, version, &key[..]), None, needed);
+                    let written = current.load_full().insert(put(key, 4, value), None, needed);
                     written.unwrap_or_else(|_| panic!("there is room"));
                 }
             }
@@ -239,33 +239,33 @@ pub fn writes_and_a_copy(writes: Writes, catches_up: bool) {
                 let (munk, cell) = (current.load_full(), CommitCell::new());
                 let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
                 munk.delete_range(all, 4, Some(&cell), needed);
-                let written = munk.insert(put(b"a", 4, b"a"), Some(&cell), needed);
+                let written = munk.insert(put(b"a", 4, b"3"), Some(&cell), needed);
                 written.unwrap_or_else(|_| panic!("an overwrite needs no room"));
                 cell.commit();
             }
         })
     };
-    let (original, mark) = {
+    let original = {
         let _writer = lock.lock();
         let munk = current.load_full();
-        let mark = munk.mark();
-        (munk, mark)
+        munk.begin_copy();
+        munk
     };
     let copy = original.rebalance(4, needed);
     {
         let _writer = lock.lock();
         if catches_up {
-            copy.catch_up(&original, &mark, needed).unwrap_or_else(|_| panic!("there is room"));
+            copy.catch_up(&original, needed).unwrap_or_else(|_| panic!("there is room"));
         }
         current.store(crate::sync::Arc::new(Arc::new(copy)));
     }
     join(writing);
     let munk = current.load_full();
-    let newest = |key: &[u8]| munk.find(key, u64::MAX).map(|record| (record.version(), record.kind()));
-    assert_eq!(newest(b"a"), Some((4, Kind::Put)), "the copy lacks a put");
+    let newest = |key: &[u8]| munk.get(key, u64::MAX);
+    assert_eq!(newest(b"a"), Some(&b"3"[..]), "the copy lacks a put");
     match writes {
-        Writes::Single => assert_eq!(newest(b"b"), Some((3, Kind::Put)), "the copy lacks a put"),
-        Writes::Batch => assert_eq!(newest(b"c"), Some((4, Kind::Delete)), "the copy lacks a delete"),
+        Writes::Single => assert_eq!(newest(b"b"), Some(&b"2"[..]), "the copy lacks a put"),
+        Writes::Batch => assert_eq!(newest(b"c"), None, "the copy lacks a delete"),
     }
     assert_eq!(
         [munk.get(b"a", 1), munk.get(b"c", 1)],

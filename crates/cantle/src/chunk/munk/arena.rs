@@ -58,13 +58,6 @@ impl Drop for Block {
     }
 }
 
-/// The end of an arena at some moment.
-pub struct Mark {
-    /// How many blocks there were, and which of them was being filled, how far.
-    blocks: usize,
-    filling: Option<(Arc<Block>, usize)>,
-}
-
 /// The blocks of a munk.
 pub struct Arena {
     blocks: Vec<Arc<Block>>,
@@ -133,28 +126,6 @@ impl Arena {
     /// What records take of them, live or not.
     pub fn filled_bytes(&self) -> u64 {
         self.filled_bytes
-    }
-
-    /// Where it ends now.
-    pub fn mark(&self) -> Mark {
-        let filling = self.filling.as_ref().map(|block| (block.clone(), block.filled_bytes.load(Relaxed)));
-        Mark { blocks: self.blocks.len(), filling }
-    }
-
-    /// Visits what was written since `mark`: the records of each block in the order of writing, those of a block of
-    /// its own later than they came.
-    pub fn for_each_since(&self, mark: &Mark, mut visit: impl FnMut(RecordPtr)) {
-        let grown = mark.filling.iter().map(|(block, from)| (block, *from));
-        for (block, from) in grown.chain(self.blocks[mark.blocks..].iter().map(|block| (block, 0))) {
-            let (mut at, end) = (from, block.filled_bytes.load(Relaxed));
-            while at < end {
-                // SAFETY: within the block, which this arena fills from `from` on, record behind record.
-                let record = RecordPtr::at(unsafe { block.pages.start().add(at) });
-                visit(record);
-                // SAFETY: as above; the arena holds the block.
-                at += unsafe { record.get() }.size() as usize;
-            }
-        }
     }
 
     pub fn total_bytes(&self) -> &Arc<AtomicU64> {

@@ -113,7 +113,13 @@ impl Munk {
             total_bytes: arena.total_bytes().clone(),
             slots,
             counts,
-            writer: Mutex::new(Writer { arena, cells: Vec::new(), never: None, undecided: Vec::new() }),
+            writer: Mutex::new(Writer {
+                arena,
+                cells: Vec::new(),
+                never: None,
+                undecided: Vec::new(),
+                since: None,
+            }),
         };
         munk.total_bytes.fetch_add(munk.own_bytes(), Relaxed);
         munk

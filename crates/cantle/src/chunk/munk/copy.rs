@@ -1,54 +1,48 @@
 //! A copy without garbage, made beside the writer (EvenDB §3.4 copies under the chunk's lock).
 //!
 //! ```text
-//!   arena     ──────────────┬──────────────┬
-//!                         mark             │ under the chunk's lock
+//!   writes    ──────────────┬──────────────┬
+//!                         begun            │ under the chunk's lock
 //!   copy              [ rebalance ]──[ catch up ]  takes the munk's place
 //! ```
 //!
-//! Why nothing is lost: when the mark is set, no batch is undecided; what was written before is in the list then, and
-//! stays there or is put out of date by something behind the mark. Everything that changes a munk writes a record to
-//! the arena, so what stands behind the mark is all that the copy may lack. What it has of that already is passed by:
-//! as versions increase, nothing that is missing is older than the copy's newest record of the key.
+//! Why nothing is lost: when the copy is begun, no batch is undecided; what was written before is in the list then, and
+//! stays there or is put out of date by something that was written since. Whatever changes a munk writes a record, and all
+//! of these are noted from then on, in their order. Some of them the copy has already: to write them once more, in order,
+//! ends with the same.
 //!
 //! Why a snapshot finds what it needs: the copy leaves out a version that no open snapshot sees, as a newer one is in
 //! view. Whoever wrote the newer one was announced before, so snapshots that are opened later see that, or newer ones.
-
 #![expect(unsafe_code, reason = "looks at records where they lie")]
 
-use super::arena::Mark;
 use super::chain::is_decided;
 use super::write::Full;
 use super::{Munk, Record};
 
 impl Munk {
-    /// From where on a [`rebalance`](Self::rebalance) that begins now must [catch up](Self::catch_up). Under the chunk's
-    /// lock, while no batch is undecided.
-    pub fn mark(&self) -> Mark {
+    /// A copy is begun: notes what is written until it [catches up](Self::catch_up) or [ends](Self::end_copy). Under the
+    /// chunk's lock, while no batch is undecided; one at a time.
+    pub fn begin_copy(&self) {
         let mut writer = self.writer.lock();
         writer.decide(None);
-        writer.arena.mark()
+        writer.since = Some(Vec::new());
     }
 
-    /// Writes to this copy what the original got since the mark. Under the chunk's lock, while no batch is undecided.
-    pub fn catch_up(
-        &self,
-        original: &Self,
-        mark: &Mark,
-        needed: impl Fn(u64, u64) -> bool,
-    ) -> Result<(), Full> {
-        let writer = original.writer.lock();
-        let mut records: Vec<&Record> = Vec::new();
-        writer.arena.for_each_since(mark, |record| {
-            // SAFETY: in the arena of the original, which outlives this function.
-            records.push(unsafe { record.get() });
-        });
+    /// Nobody catches up any more.
+    pub fn end_copy(&self) {
+        self.writer.lock().since = None;
+    }
+
+    /// Writes to this copy, a [`rebalance`](Self::rebalance) since then, what the original has got since it was begun.
+    /// Under the chunk's lock, while no batch is undecided.
+    pub fn catch_up(&self, original: &Self, needed: impl Fn(u64, u64) -> bool) -> Result<(), Full> {
+        let since = original.writer.lock().since.take();
+        // SAFETY: in the arena of the original, which outlives this function.
+        let records = since.iter().flatten().map(|record| -> &Record { unsafe { record.get() } });
         // What is undecided has failed, or was withdrawn by its batch for another.
-        records.retain(|record| is_decided(record));
-        // Records of one batch keep their order, as the sort is stable.
-        records.sort_by_key(|record| record.version());
-        for record in records {
-            if self.find(record.key(), u64::MAX).is_none_or(|newest| newest.version() < record.version()) {
+        for record in records.filter(|record| is_decided(record)) {
+            let is_newer = |newest: &Record| newest.version() > record.version();
+            if !self.find(record.key(), u64::MAX).is_some_and(is_newer) {
                 self.insert(record.content(), None, &needed)?;
             }
         }

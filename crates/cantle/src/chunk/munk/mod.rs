@@ -45,7 +45,7 @@
 //!
 //! # What the caller keeps
 //!
-//! * Versions increase from write to write; those of a batch share one.
+//! * Versions do not decrease in the order of the writes. Many writes share one (EvenDB §3.3).
 //! * `needed(older, newer)` says whether an open snapshot `s` has `older <= s < newer`, of those that were open when
 //!   the write was announced or later. Who reads at a version other than `u64::MAX` holds such a snapshot.
 //! * A batch's writes to a munk are not mixed with others', and its cell is decided before the next write.
@@ -71,7 +71,6 @@ mod model_tests;
 #[cfg(test)]
 mod tests;
 
-pub use arena::Mark;
 pub use build::{MunkBuilder, bytes_of, record_bytes_of, room_for};
 pub use cursor::MunkCursor;
 pub use munk::Munk;

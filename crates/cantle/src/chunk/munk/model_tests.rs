@@ -56,8 +56,8 @@ enum Step {
     CloseNewest,
     Resort,
     Rebalance,
-    /// A copy is marked, made, or takes the munk's place.
-    Mark,
+    /// A copy is begun, made, or takes the munk's place.
+    BeginCopy,
     Copy,
     CatchUp,
     SplitAndJoin(Vec<u8>),
@@ -83,7 +83,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::CloseNewest),
         1 => Just(Step::Resort),
         1 => Just(Step::Rebalance),
-        2 => Just(Step::Mark),
+        2 => Just(Step::BeginCopy),
         2 => Just(Step::Copy),
         2 => Just(Step::CatchUp),
         1 => key().prop_map(Step::SplitAndJoin),
@@ -123,8 +123,8 @@ struct Model {
     versions: BTreeMap<Ordered, Vec<Version>>,
     /// Open snapshots, with a cursor that stays where it is, and what it stands on.
     snapshots: Vec<(u64, MunkCursor, Option<Pair>)>,
-    /// Of which munk there is to be a copy, from where on it must catch up, and the copy once it is made.
-    copying: Option<(Arc<Munk>, Mark, Option<Munk>)>,
+    /// Of which munk there is to be a copy, and the copy once it is made.
+    copying: Option<(Arc<Munk>, Option<Munk>)>,
     version: u64,
     written: u8,
 }
@@ -189,8 +189,6 @@ impl Model {
     }
 
     fn take(&mut self, step: Step) {
-        // As every write has its own version, but for those of a batch.
-        self.version += 1;
         match step {
             Step::Put(key, len) => {
                 self.make_room(1);
@@ -213,25 +211,28 @@ impl Model {
                 let pair =
                     cursor.key().zip(cursor.value()).map(|(key, value)| (key.to_vec(), value.to_vec()));
                 self.snapshots.push((self.version, cursor, pair));
+                self.version += 1;
             }
             Step::CloseOldest => drop((!self.snapshots.is_empty()).then(|| self.snapshots.remove(0))),
             Step::CloseNewest => drop(self.snapshots.pop()),
             Step::Resort => self.munk = Arc::new(self.munk.resort(2, self.needed())),
             Step::Rebalance => self.munk = Arc::new(self.munk.rebalance(2, self.needed())),
-            Step::Mark => self.copying = Some((self.munk.clone(), self.munk.mark(), None)),
+            Step::BeginCopy => {
+                self.munk.begin_copy();
+                self.copying = Some((self.munk.clone(), None));
+            }
             Step::Copy => {
                 let needed = self.needed();
-                if let Some((munk, _, copy @ None)) = &mut self.copying {
+                if let Some((munk, copy @ None)) = &mut self.copying {
                     *copy = Some(munk.rebalance(room_for(munk.len()).min(6), needed));
                 }
             }
             Step::CatchUp => {
-                if let Some((munk, mark, Some(copy))) = self.copying.take()
-                    && Arc::ptr_eq(&munk, &self.munk)
-                    && copy.catch_up(&munk, &mark, self.needed()).is_ok()
-                {
+                let Some((munk, Some(copy))) = self.copying.take() else { return };
+                if Arc::ptr_eq(&munk, &self.munk) && copy.catch_up(&munk, self.needed()).is_ok() {
                     self.munk = Arc::new(copy);
                 }
+                munk.end_copy();
             }
             Step::SplitAndJoin(key) => {
                 let parts = self.munk.split(&[&key], |_| 0, self.needed());

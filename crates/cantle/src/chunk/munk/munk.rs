@@ -37,6 +37,8 @@ pub struct Writer {
     pub(super) never: Option<Arc<CommitCell>>,
     /// The records of the last batch, until it is known to be decided.
     pub(super) undecided: Vec<RecordPtr>,
+    /// While a copy is made, what was written since it was begun.
+    pub(super) since: Option<Vec<RecordPtr>>,
 }
 
 #[derive(Default)]

@@ -163,11 +163,6 @@ unsafe impl Send for RecordPtr {}
 unsafe impl Sync for RecordPtr {}
 
 impl RecordPtr {
-    /// Of a record that was written there.
-    pub fn at(place: NonNull<u8>) -> Self {
-        Self(place.cast())
-    }
-
     /// # Safety
     /// The record's block, and the cell that it points to, live for `'a`.
     #[inline]

@@ -133,6 +133,9 @@ impl Munk {
         if cell.is_some() {
             writer.undecided.push(record);
         }
+        if let Some(since) = &mut writer.since {
+            since.push(record);
+        }
         self.count_blocks(&writer.arena);
         // SAFETY: just written to the munk's arena.
         add(&self.counts.live_bytes, unsafe { record.get() }.size());
