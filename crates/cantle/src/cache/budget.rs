@@ -28,7 +28,7 @@ const LOG_VIEW_PERCENT: u64 = 2;
 const STAGE_FRACTION: u64 = 64;
 /// Nobody is left with less than this share: rows and munks must be able to show what they are worth, and blocks
 /// hold the filters and indexes.
-const SHARE_MIN: f64 = 0.05;
+const SHARE_MIN: f64 = 0.03;
 /// How much is moved at once.
 const STEP: f64 = 0.08;
 /// Reads become cheaper if the cost falls by this fraction at least: less may be chance.
@@ -49,12 +49,16 @@ const SCARCE_TIMES: f64 = 3.0;
 /// Of a small budget more is for blocks: without the filters and indexes of tables every read is a long one.
 const BLOCK_BYTES_FIRST: u64 = 8 << 20;
 
+/// A small budget has none to spare beside that, however much data there is.
+const SMALL_BYTES: u64 = 64 << 20;
+
 /// What munks, rows and blocks begin with, given so much data.
 fn first_parts(total_bytes: u64, live_bytes: u64) -> [u64; 3] {
     let [munks, rows, blocks] = FIRST_PERCENTS.map(|percent| total_bytes / 100 * percent);
     let more = BLOCK_BYTES_FIRST.min(total_bytes / 100 * 40).saturating_sub(blocks);
-    if more > 0 {
-        return [munks - more, rows, blocks + more];
+    let [munks, blocks] = [munks - more, blocks + more];
+    if total_bytes < SMALL_BYTES {
+        return [munks, rows, blocks];
     }
     let times = live_bytes as f64 / total_bytes as f64;
     let scarcity = ((times - PLENTY_TIMES) / (SCARCE_TIMES - PLENTY_TIMES)).clamp(0.0, 1.0);
@@ -162,7 +166,9 @@ impl Budget {
     pub(crate) fn munk_limit_bytes(&self) -> u64 {
         let of_logs = self.log_index_limit_bytes() + self.log_view_limit_bytes();
         let used = self.log_index_bytes.load(Relaxed) + self.log_view_bytes.load(Relaxed);
-        self.munk_limit_bytes.load(Relaxed) + of_logs.saturating_sub(used)
+        // In steps, as a chunk should not go for what a log needs for a moment.
+        let step = (of_logs / 8).max(1);
+        self.munk_limit_bytes.load(Relaxed) + of_logs.saturating_sub(used.div_ceil(step) * step)
     }
 
     /// A chunk with this score finds no room, and nothing in its keyspace that it displaces: others may have.
@@ -261,7 +267,7 @@ impl Budget {
         }
         let mut trial = self.trial.lock();
         if trial.filling {
-            let filled = trial.climber.grown().is_none_or(|part| self.is_filled(part));
+            let filled = trial.climber.grown.is_none_or(|part| self.is_filled(part));
             if !filled && trial.moved.elapsed() < FILLING_MAX {
                 return;
             }
@@ -330,6 +336,8 @@ struct Climber {
     /// What things cost under these shares, and when.
     before: Option<(f64, f64)>,
     trying: Option<Attempt>,
+    /// What has more than a moment ago.
+    grown: Option<usize>,
     way: usize,
     /// Ways that failed in a row.
     failures: usize,
@@ -345,20 +353,27 @@ struct Attempt {
     cost: f64,
     at: f64,
     drift: f64,
+    /// For how long that was observed: it is not believed to go on for longer.
+    observed: f64,
 }
 
 impl Climber {
     fn new(shares: [f64; 3]) -> Self {
-        Self { shares, before: None, trying: None, way: 0, failures: 0, rest: REST_MIN, resting: 0 }
-    }
-
-    /// What was given more for trial.
-    fn grown(&self) -> Option<usize> {
-        self.trying.map(|_| WAYS[self.way].1)
+        Self {
+            shares,
+            before: None,
+            trying: None,
+            grown: None,
+            way: 0,
+            failures: 0,
+            rest: REST_MIN,
+            resting: 0,
+        }
     }
 
     fn shift(&mut self, amount: f64) {
         let (from, to) = WAYS[self.way];
+        self.grown = Some(if amount > 0.0 { to } else { from });
         self.shares[from] -= amount;
         self.shares[to] += amount;
     }
@@ -368,7 +383,7 @@ impl Climber {
     fn observe(&mut self, cost: f64, at: f64) -> bool {
         if let Some(attempt) = self.trying.take() {
             self.before = None;
-            let expected = attempt.cost * attempt.drift.powf(at - attempt.at);
+            let expected = attempt.cost * attempt.drift.powf((at - attempt.at).min(attempt.observed));
             let better = cost < expected * (1.0 - GAIN_MIN);
             if better {
                 (self.failures, self.rest) = (0, REST_MIN);
@@ -393,7 +408,7 @@ impl Climber {
             let amount = STEP.min(self.shares[WAYS[self.way].0] - SHARE_MIN);
             if amount > STEP / 8.0 && cost > 0.0 {
                 self.shift(amount);
-                self.trying = Some(Attempt { amount, cost, at, drift });
+                self.trying = Some(Attempt { amount, cost, at, drift, observed: at - when });
                 break;
             }
             self.way = (self.way + 1) % WAYS.len();
@@ -419,6 +434,20 @@ mod tests {
 
     fn climb(cost: impl Fn([f64; 3]) -> f64) -> [f64; 3] {
         climb_while(|shares, _| cost(shares))
+    }
+
+    #[test]
+    fn chance_does_not_freeze_the_division() {
+        let mut climber = Climber::new([0.75, 0.1, 0.15]);
+        let (mut at, mut random) = (0.0, 1u64);
+        for _ in 0..400 {
+            // A trial takes several seconds, as what was given more is filled first.
+            at += if climber.trying.is_some() { 7.0 } else { 1.0 };
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let noise = (random >> 40) as f64 / (1u64 << 24) as f64 - 0.5;
+            climber.observe((10.0 - 8.0 * climber.shares[1]) * (1.0 + 0.02 * noise), at);
+        }
+        assert!(climber.shares[1] > 0.7, "{:?}", climber.shares);
     }
 
     #[test]
@@ -454,6 +483,10 @@ mod tests {
             budget.munk_limit_bytes() * 100 / (1 << 30)
         };
         assert_eq!([0, 1 << 30, 2 << 30, 4 << 30].map(begin), [89, 89, 73, 39]);
+        let little = Budget::new(128 << 20);
+        little.let_climb(4 << 30);
+        little.tick();
+        assert!(little.munk_limit_bytes() < (128 << 20) / 100 * 41, "with 128 MiB as with more");
         let small = Budget::new(1 << 20);
         let before = small.munk_limit_bytes();
         small.let_climb(1 << 30);
@@ -471,6 +504,7 @@ mod tests {
         assert!(parts()[0] > (1 << 30) / 100 * 80, "munks start with most of it");
         let used = budget.log_index_limit_bytes() + (1 << 20);
         budget.log_index_bytes.store(used, Relaxed);
-        assert_eq!(parts().iter().sum::<u64>() + used, sum, "what logs use is not lent");
+        let with_logs = parts().iter().sum::<u64>() + used;
+        assert!(with_logs <= sum && with_logs > sum / 100 * 98, "what logs use is not lent");
     }
 }

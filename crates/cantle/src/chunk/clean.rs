@@ -16,6 +16,11 @@ const GARBAGE_BYTES_MIN: u64 = 64 << 10;
 /// Where memory is plenty, garbage is copied away from once it is so many times what is live: more would save little.
 const GARBAGE_TIMES_MAX: u64 = 4;
 
+/// What is caught up with under the lock at most: less than a millisecond's work.
+const LAST_RECORDS_MAX: usize = 512;
+/// How often a copy catches up beside its writers before it is given up.
+const ROUNDS_MAX: usize = 8;
+
 /// A munk that is to be copied; no longer to be when this is dropped.
 pub(super) struct Cleaning {
     chunk: Arc<Chunk>,
@@ -62,19 +67,28 @@ impl Chunks {
     }
 
     /// Copies the munk without its garbage, and has the copy take its place. Who calls holds no chunk's lock.
-    pub(super) fn clean(&self, cleaning: &Cleaning) {
-        let Cleaning { chunk, munk } = cleaning;
+    pub(super) fn clean(&self, cleaning: Cleaning) {
+        let Cleaning { chunk, munk } = &cleaning;
         let copy = munk.rebalance(room_for(munk.len()), self.is_needed());
-        let writer = chunk.writer.lock();
-        let is_current = chunk.munk.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, munk));
-        // Sorted anew, split or evicted meanwhile, or no room for as many new keys: there is a next time.
-        if !writer.retired && is_current && copy.catch_up(munk, self.is_needed()).is_ok() {
-            chunk.munk.store(Some(Arc::new(copy)));
-            self.context.counters.munk_rebalances.add(1);
+        for _ in 0..ROUNDS_MAX {
+            let writer = chunk.writer.lock();
+            let is_current = chunk.munk.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, munk));
+            // Sorted anew, split or evicted meanwhile: there is a next time. So there is where writers are too fast, or
+            // have no room for as many new keys.
+            let Some(written) = munk.take_written().filter(|_| is_current && !writer.retired) else { return };
+            let last = (written.len() <= LAST_RECORDS_MAX).then_some(writer);
+            if copy.catch_up(&written, self.is_needed()).is_err() {
+                return;
+            }
+            if last.is_some() {
+                chunk.munk.store(Some(Arc::new(copy)));
+                self.context.counters.munk_rebalances.add(1);
+                return;
+            }
         }
     }
 
-    /// Cleans where memory is short, for any garbage that is worth it; unless somebody writes just now.
+    /// Cleans where memory is short, for any garbage that is worth it; unless somebody writes just when it is begun.
     pub(super) fn try_clean_munk(&self, chunk: &Arc<Chunk>) {
         let cleaning = {
             let Some(writer) = chunk.writer.try_lock() else { return };
@@ -86,7 +100,7 @@ impl Chunks {
             Cleaning::begin(chunk, munk)
         };
         if let Some(cleaning) = cleaning {
-            self.clean(&cleaning);
+            self.clean(cleaning);
         }
     }
 }
@@ -135,8 +149,7 @@ mod tests {
         let original = munk(&chunk);
         db.put("a", "4").unwrap();
         db.put("b", "5").unwrap();
-        chunks.clean(&cleaning);
-        drop(cleaning);
+        chunks.clean(cleaning);
         assert!(!Arc::ptr_eq(&original, &munk(&chunk)));
         assert!(munk(&chunk).bytes() < original.bytes());
         for (key, value) in [("a", "4"), ("b", "5")] {
@@ -153,10 +166,8 @@ mod tests {
         let cleaning = begin(&chunks, &chunk).expect("there is garbage");
         chunks.evict_munk(&chunk);
         db.put("a", "4").unwrap();
-        chunks.clean(&cleaning);
-        assert!(chunk.munk.load().is_none());
         assert!(chunks.load_munk(&chunk).unwrap());
-        chunks.clean(&cleaning);
+        chunks.clean(cleaning);
         assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"4"[..]));
     }
 

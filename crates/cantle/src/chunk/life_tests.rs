@@ -6,7 +6,7 @@ use super::load::CHUNKS_MAX;
 use crate::options::{KeyspaceOptions, Options};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use crate::vfs::{FaultVfs, MemVfs, Operation, Verdict, Vfs};
+use crate::vfs::{Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs};
 use crate::{Db, Snapshot, WriteBatch};
 use std::collections::BTreeMap;
 
@@ -378,4 +378,40 @@ fn reads_of_a_log_are_debts_of_its_chunk_and_those_of_a_table_are_not() {
     read_all();
     assert_eq!(db.range(..).count(), 2000);
     assert_eq!(debt(), 0);
+}
+
+#[test]
+fn a_bad_sector_ahead_of_a_scan_harms_nobody_before_it() {
+    const PAIRS: u64 = 2000;
+    let disk = FaultVfs::over_memory(MemVfs::new());
+    let (db, chunks) = open(&disk, 8 << 20, 8 << 20);
+    (0..PAIRS).for_each(|number| db.put(key(number), [1; 1000]).unwrap());
+    for sorted in [false, true] {
+        if sorted {
+            db.compact_range(..).unwrap();
+        }
+        let chunk = chunks.index.find(b"");
+        let (id, path, len) = {
+            let funk = chunk.funk.load();
+            let file = funk.files.iter().max_by_key(|file| file.bytes()).unwrap();
+            (file.file().id, file.file().path.clone(), file.bytes())
+        };
+        for bad in (1..16).map(|part| len / 20 * part + 777) {
+            chunks.context.cache.forget(&[id]);
+            let path = path.clone();
+            disk.set_rule(move |call| {
+                let covers = (call.offset..call.offset + call.len).contains(&bad);
+                let is_there = call.operation == Operation::ReadAt && call.path == path && covers;
+                if is_there { Verdict::Fail(Failure::EIO) } else { Verdict::Pass }
+            });
+            let read = db.range(..).take_while(|pair| pair.is_ok()).count() as u64;
+            disk.clear_rule();
+            // Indexes stand between the records.
+            let (at, slack) = (read * len / PAIRS, 40 << 10);
+            assert!(
+                read < PAIRS && at + slack > bad,
+                "{read} pairs, about {at} bytes, before {bad}; {sorted}"
+            );
+        }
+    }
 }

@@ -69,14 +69,16 @@ impl Chunks {
                 .map(|active| Behind { segment: active.segment.clone(), from: active.end });
             (funk, behind, context.mvcc.snapshot(KeySpan::EMPTY))
         };
-        let bytes_max = (CHUNKS_MAX * self.limits().chunk_bytes).min(context.budget.munk_limit_bytes() / 2);
         let keep = Keep::new(context.mvcc.open_versions());
+        let mut merged = Merged::new(context, &funk, true, |_| true)?;
+        // Now that its logs are read, their pairs are counted.
         let (live_bytes, pairs) = live(chunk);
         let expected_bytes = record_bytes_of(live_bytes, pairs) / 100 * LOADED_PERCENT;
+        let bytes_max = record_bytes_of(CHUNKS_MAX * self.limits().chunk_bytes, pairs)
+            .min(context.budget.munk_limit_bytes() / 2);
         let mut builder =
             MunkBuilder::new(context.order.clone(), expected_bytes, context.budget.munk_bytes.clone());
         let mut keys = 0;
-        let mut merged = Merged::new(context, &funk, true, |_| true)?;
         merged.cursor.seek_to_first()?;
         while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
             if context.health.is_closing() {
@@ -271,6 +273,21 @@ mod tests {
             let expected = super::super::popularity::munk_bytes(&chunk) as f64;
             let took = munk.bytes() as f64 / expected;
             assert!((0.97..1.06).contains(&took), "{took} of what was expected, {expected}");
+        }
+    }
+
+    #[test]
+    fn a_chunk_of_tiny_pairs_can_be_loaded() {
+        let options = KeyspaceOptions::new().munks(false).chunk_bytes(1 << 20);
+        let options = Options::new().default_keyspace(options);
+        let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
+        (0..60_000u64).for_each(|number| db.put(number.to_be_bytes(), [1; 8]).unwrap());
+        db.compact_range(..).unwrap();
+        let chunks = db.chunks_for_test();
+        for (_, chunk) in chunks.index.view().iter() {
+            assert!(!chunks.is_oversized(chunk));
+            assert!(chunks.load_munk(chunk).unwrap());
+            assert!(super::super::popularity::munk_bytes(chunk) > 4 * live(chunk).0, "what it takes is more");
         }
     }
 

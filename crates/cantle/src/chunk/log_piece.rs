@@ -102,7 +102,11 @@ impl Ahead {
             if self.window < u64::from(place.len) {
                 return segment.read_value(&parts.header, place);
             }
-            self.piece = Piece::read(segment, place.offset, self.window)?;
+            match Piece::read(segment, place.offset, self.window) {
+                Ok(piece) => self.piece = piece,
+                // What lies ahead may never be asked for.
+                Err(_) => return segment.read_value(&parts.header, place),
+            }
         }
         self.piece.value(segment, &parts.header, place).map(|value| Bytes::copy_from_slice(&value))
     }

@@ -18,7 +18,8 @@
 //!
 //! A put's way: `write` (lock, append, publish) → `segment` → `memory_part`, and every half MiB `indexed_part`;
 //! beside the log → `munk`. A get's: `index` → `munk`, or `cache::rows` → `funk`. A scan's: `walk` → `munk` or
-//! `merged` → `log_view`. Who has a munk: `popularity`; how it comes and goes: `load`. A rebalance's way: `policy` →
+//! `merged` → `log_view` → `log_piece`. Who has a munk: `popularity`; how it comes and goes: `load`; how it is rid
+//! of garbage: `clean`. A rebalance's way: `policy` →
 //! `rebalance` → `output`; what it means for the index: `split`, `join`. What the manifest keeps of it all: `edit`.
 //! Whether a transaction may commit: `validate`.
 //!

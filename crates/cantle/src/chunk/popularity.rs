@@ -31,7 +31,8 @@ const LOADS_MAX: usize = 2;
 const LOAD_PAUSE_TICKS: u64 = 48;
 /// Chunks looked at in one turn.
 const CHUNKS_PER_TURN: usize = 1024;
-/// Munks copied in one turn for the sake of their garbage: some milliseconds.
+/// Munks copied in one turn for the sake of their garbage: some milliseconds, and what waiting for a writer at the end
+/// of each takes.
 const CLEANED_PER_TURN: usize = 8;
 /// Where nothing is displaced, so much must be left: a munk that is written to grows until it is cleaned.
 const ROOM_PERCENT: u64 = 4;
@@ -86,7 +87,7 @@ impl Chunks {
                 return;
             }
             let needed = munk_bytes(&chunk);
-            if self.is_oversized(needed) {
+            if self.is_oversized(&chunk) {
                 // It is split first, if that is worth writing it anew: what was sorted before was not split then.
                 let sizes = chunk.funk.load().sizes();
                 if sizes.log_bytes > sizes.table_bytes {
@@ -101,8 +102,8 @@ impl Chunks {
     }
 
     /// Whether a chunk is too large to be loaded, and would not be if it were split.
-    fn is_oversized(&self, munk_bytes: u64) -> bool {
-        munk_bytes > super::load::CHUNKS_MAX * self.limits().chunk_bytes
+    pub(super) fn is_oversized(&self, chunk: &Chunk) -> bool {
+        live(chunk).0 > super::load::CHUNKS_MAX * self.limits().chunk_bytes
     }
 
     /// Chunks that are popular enough to be loaded.
@@ -260,10 +261,14 @@ pub fn munk_bytes(chunk: &Chunk) -> u64 {
 
 /// The bytes of the chunk's pairs, and how many there are, about.
 pub fn live(chunk: &Chunk) -> (u64, u64) {
+    /// A typical pair's length, where pairs were not counted: a log of an earlier epoch is not until it is read.
+    const PAIR_BYTES: u64 = 256;
     let sizes = chunk.funk.load().sizes();
-    let bytes = sizes.user_bytes.saturating_sub(sizes.garbage_bytes);
-    let pairs = sizes.entries as f64 * bytes as f64 / sizes.user_bytes.max(1) as f64;
-    (bytes, pairs as u64)
+    // What files claim is bounded by what can be.
+    let bytes = sizes.user_bytes.saturating_sub(sizes.garbage_bytes).min(1 << 48);
+    let counted = sizes.entries as f64 * bytes as f64 / sizes.user_bytes.max(1) as f64;
+    let pairs = if sizes.entries == 0 { bytes / PAIR_BYTES } else { counted as u64 };
+    (bytes, pairs.min(bytes))
 }
 
 #[cfg(test)]
@@ -336,6 +341,7 @@ mod tests {
         chunks.submit_load(&chunk, 1 << 20);
         assert!(!chunk.may_be_loaded(tick));
     }
+
     #[test]
     fn chunks_may_be_accessed_while_they_are_ranked() {
         let (_db, chunks) = open(256 << 20, 32);

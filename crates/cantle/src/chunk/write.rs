@@ -58,9 +58,9 @@ pub struct Write<'a> {
     ops: &'a [Op],
     reads: &'a ReadSet,
     units: Vec<Unit>,
-    /// What is looked after once the locks are released.
-    written: Vec<(Arc<Chunk>, Vec<usize>, Effect)>,
-    cleanings: Vec<Cleaning>,
+    /// What is looked after once the locks are released: chunks, their operations, and whether they were dropped.
+    written: Vec<(Arc<Chunk>, Vec<usize>, bool)>,
+    cleaning: Option<Cleaning>,
     /// The manifest was told which chunks are dropped.
     drop_told: bool,
     /// Space for what is buffered.
@@ -104,7 +104,7 @@ impl<'a> Write<'a> {
             reads,
             units: Vec::new(),
             written: Vec::new(),
-            cleanings: Vec::new(),
+            cleaning: None,
             drop_told: false,
             promise: None,
         };
@@ -334,22 +334,27 @@ impl PreparedWrite for Write<'_> {
         self.outdate_rows(Stripe::leave);
         self.update_rows();
         for unit in &mut self.units {
-            self.cleanings.extend(self.chunks.begin_cleaning(&unit.chunk));
+            // One at a time: the others are due again at the next write.
+            if self.cleaning.is_none() {
+                self.cleaning = self.chunks.begin_cleaning(&unit.chunk);
+            }
             if let Err(error) = unit.settle(self.chunks) {
                 // The part stays in memory, where it serves as well; indexing is tried again.
                 tracing::warn!(%error, "cannot index a part of a log");
             }
         }
-        self.written.extend(self.units.drain(..).map(|unit| (unit.chunk, unit.ops, unit.effect)));
+        let units = self.units.drain(..).filter(|unit| unit.effect != Effect::Nothing);
+        self.written.extend(units.map(|unit| (unit.chunk, unit.ops, unit.effect == Effect::Drop)));
     }
 
     fn finish(&mut self) {
-        for (chunk, ops, effect) in self.written.drain(..).filter(|(_, _, effect)| *effect != Effect::Nothing)
-        {
-            let dropped = effect == Effect::Drop;
+        // First, as others go on writing what it must catch up with, and what follows may sleep.
+        if let Some(cleaning) = self.cleaning.take() {
+            self.chunks.clean(cleaning);
+        }
+        for (chunk, ops, dropped) in self.written.drain(..) {
             self.chunks.after_write(&chunk, ops.iter().map(|&op| &self.ops[op]), dropped);
         }
-        self.cleanings.drain(..).for_each(|cleaning| self.chunks.clean(&cleaning));
     }
 }
 

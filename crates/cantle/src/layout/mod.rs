@@ -3,8 +3,9 @@
 //! A write goes through a layout in steps, so that one that touches several logs, keyspaces or layouts has one
 //! commit point: *prepare* takes the locks that order it and makes room; then it is announced and gets its
 //! version; *append* writes it everywhere; the journal commits it; *publish* shows it; the commit cell makes all
-//! of it visible at once; dropping the preparation releases the locks. Nothing between announcement and
-//! publication waits for space, syncs or back-pressure.
+//! of it visible at once; *settle* releases the locks, as does dropping the preparation; and once those of every
+//! keyspace are gone, *finish* does what waits for locks again. Nothing between announcement and publication waits
+//! for space, syncs or back-pressure.
 //!
 //! # Transactions
 //!

@@ -165,7 +165,11 @@ impl ReadAhead {
             let room = (table.meta().file_bytes).saturating_sub(handle.offset).min(self.next);
             let bytes = if forward { room.max(handle.framed_bytes()) } else { handle.framed_bytes() };
             self.next = if forward { (2 * self.next).min(self.most) } else { self.first };
-            self.bytes = read(&*table.file, &table.path, handle.offset, bytes)?;
+            self.bytes = match read(&*table.file, &table.path, handle.offset, bytes) {
+                // What lies ahead may never be asked for.
+                Err(_) if bytes > handle.framed_bytes() => return table.read_payload(handle),
+                read => read?,
+            };
             self.offset = handle.offset;
         }
         let start = (handle.offset - self.offset) as usize;

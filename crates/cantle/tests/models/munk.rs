@@ -255,7 +255,8 @@ pub fn writes_and_a_copy(writes: Writes, catches_up: bool) {
     {
         let _writer = lock.lock();
         if catches_up {
-            copy.catch_up(&original, needed).unwrap_or_else(|_| panic!("there is room"));
+            let written = original.take_written().unwrap_or_else(|| panic!("a copy is made"));
+            copy.catch_up(&written, needed).unwrap_or_else(|_| panic!("there is room"));
         }
         current.store(crate::sync::Arc::new(Arc::new(copy)));
     }

@@ -52,7 +52,8 @@ pub enum Above<'a> {
 /// Visits the records of a chain that stay, newest first, and the others. `needed` is asked as in
 /// [`Keep`](crate::mvcc::Keep): by neighbours, whether or not the newer one itself stays.
 ///
-/// What is undecided and not of the batch above has failed: batches follow one another.
+/// What is undecided and not of the batch above has failed, as batches follow one another; or it is written just now, to
+/// somebody who copies beside the writer and catches up.
 pub fn sift<'a>(
     newest: Option<&'a Record>,
     above: Above<'_>,

@@ -56,10 +56,11 @@ enum Step {
     CloseNewest,
     Resort,
     Rebalance,
-    /// A copy is begun, made, or takes the munk's place.
+    /// A copy is begun, made, or catches up.
     BeginCopy,
     Copy,
-    CatchUp,
+    /// For the last time?
+    CatchUp(bool),
     SplitAndJoin(Vec<u8>),
     SplitAndStay(Vec<u8>, bool),
 }
@@ -85,7 +86,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Rebalance),
         2 => Just(Step::BeginCopy),
         2 => Just(Step::Copy),
-        2 => Just(Step::CatchUp),
+        2 => any::<bool>().prop_map(Step::CatchUp),
         1 => key().prop_map(Step::SplitAndJoin),
         1 => (key(), any::<bool>()).prop_map(|(key, first)| Step::SplitAndStay(key, first)),
     ]
@@ -227,10 +228,17 @@ impl Model {
                     *copy = Some(munk.rebalance(room_for(munk.len()).min(6), needed));
                 }
             }
-            Step::CatchUp => {
+            Step::CatchUp(last) => {
                 let Some((munk, Some(copy))) = self.copying.take() else { return };
-                if Arc::ptr_eq(&munk, &self.munk) && copy.catch_up(&munk, self.needed()).is_ok() {
-                    self.munk = Arc::new(copy);
+                if let Some(written) = munk.take_written()
+                    && copy.catch_up(&written, self.needed()).is_ok()
+                {
+                    if last && Arc::ptr_eq(&munk, &self.munk) {
+                        self.munk = Arc::new(copy);
+                    } else {
+                        self.copying = Some((munk, Some(copy)));
+                        return;
+                    }
                 }
                 munk.end_copy();
             }

@@ -51,7 +51,7 @@ impl Munk {
     /// The same, sorted, with room for so many new keys, without deleted keys and without blocks that hold
     /// nothing else than garbage. From then on this one is not written any more.
     ///
-    /// No batch may be undecided, here and below.
+    /// No batch may be undecided, here and in a split or join.
     pub fn resort(&self, room: usize, needed: impl Fn(u64, u64) -> bool) -> Self {
         let mut munks = self.split::<&[u8]>(&[], |_| room, needed);
         munks.pop().unwrap_or_else(|| unreachable!("a split at no boundary gives one"))
