@@ -1,8 +1,8 @@
 //! Ridding munks of garbage: what EvenDB §3.4 calls a munk rebalance, beside the writers.
 //!
 //! Under the chunk's lock it is decided, and begun to note what is written; the copy, a matter of milliseconds, is made
-//! while puts go on; what came meanwhile is caught up with under the lock again ([`munk::copy`](super::munk)). So a put
-//! waits for another thread's copy only as long as its end takes.
+//! while puts go on; what came meanwhile is caught up with, the last of it under the lock again
+//! ([`munk::copy`](super::munk)). So a put waits for another thread's copy only as long as its end takes.
 
 use super::Chunks;
 use super::chunk::Chunk;

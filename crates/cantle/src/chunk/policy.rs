@@ -74,7 +74,7 @@ const MUNK_CHUNKS_MAX: u64 = 2;
 /// Writing an entry anew costs about this many times what walking over it does, or reading it by itself from a log.
 const REWRITE_COST: u64 = 4;
 /// A typical entry's length, to turn bytes into entries where these were not counted.
-const ENTRY_BYTES: u64 = 256;
+pub const ENTRY_BYTES: u64 = 256;
 /// The space bound where none was given, and the most that it becomes while data is small beside the memory budget.
 const USUAL_BOUND: f64 = 1.5;
 const SPARED_BOUND_MAX: f64 = 3.0;

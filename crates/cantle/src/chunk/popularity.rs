@@ -6,7 +6,7 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
-use super::munk;
+use super::{munk, policy};
 use crate::options::MunkPolicy;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -261,13 +261,12 @@ pub fn munk_bytes(chunk: &Chunk) -> u64 {
 
 /// The bytes of the chunk's pairs, and how many there are, about.
 pub fn live(chunk: &Chunk) -> (u64, u64) {
-    /// A typical pair's length, where pairs were not counted: a log of an earlier epoch is not until it is read.
-    const PAIR_BYTES: u64 = 256;
     let sizes = chunk.funk.load().sizes();
     // What files claim is bounded by what can be.
     let bytes = sizes.user_bytes.saturating_sub(sizes.garbage_bytes).min(1 << 48);
     let counted = sizes.entries as f64 * bytes as f64 / sizes.user_bytes.max(1) as f64;
-    let pairs = if sizes.entries == 0 { bytes / PAIR_BYTES } else { counted as u64 };
+    // A log of an earlier epoch is not counted until it is read.
+    let pairs = if sizes.entries == 0 { bytes / policy::ENTRY_BYTES } else { counted as u64 };
     (bytes, pairs.min(bytes))
 }
 
