@@ -243,7 +243,7 @@ fn measure(plan: Plan, suite: &Suite, common: &Common) -> Result<bool> {
     }
     let command: Vec<String> = std::env::args().skip(1).collect();
     let run = Run {
-        command: command.join(" "),
+        commands: vec![command.join(" ")],
         revision: runner::revision(),
         machine: runner::describe(&work),
         memory_limit_missing,
@@ -252,8 +252,9 @@ fn measure(plan: Plan, suite: &Suite, common: &Common) -> Result<bool> {
     let results = Results::open(&out, &run)?;
     let failures = Runner::new(&run.plan, suite, work, results, false).run()?;
     let (run, trials) = runner::read_results(&out)?;
-    write_report(&out.join("report.html"), &run, suite, &trials)?;
-    report::print(&run, suite, &trials);
+    let suite = suite_of(&run.plan)?;
+    write_report(&out.join("report.html"), &run, &suite, &trials)?;
+    report::print(&run, &suite, &trials);
     Ok(failures == 0)
 }
 

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 pub struct Run {
     /// What is asked for.
     pub plan: Plan,
-    /// The command line, as last given.
-    pub command: String,
+    /// The command lines.
+    pub commands: Vec<String>,
     /// The project's revision, with `+` if there were changes.
     pub revision: String,
     /// The machine.
@@ -54,6 +54,46 @@ pub struct Plan {
     pub seconds_max: f64,
     /// Of everything random.
     pub seed: u64,
+}
+
+impl Plan {
+    /// Whether results of both may stand side by side: they differ in what was picked, at most.
+    pub fn is_as(&self, other: &Self) -> bool {
+        let of =
+            |plan: &Self| Self { only: Vec::new(), cells: Vec::new(), engines: Vec::new(), ..plan.clone() };
+        of(self) == of(other)
+    }
+
+    /// Adds what another run with the same circumstances picked. Of figures and cells, nothing named is everything.
+    fn join(&mut self, other: &Self) {
+        for (ours, theirs) in [(&mut self.only, &other.only), (&mut self.cells, &other.cells)] {
+            if ours.is_empty() || theirs.is_empty() {
+                ours.clear();
+            } else {
+                join(ours, theirs);
+            }
+        }
+        join(&mut self.engines, &other.engines);
+    }
+}
+
+impl Run {
+    /// This run as a continuation of `before`.
+    pub fn after(&self, before: &Self) -> Self {
+        let mut run = Self { plan: before.plan.clone(), commands: before.commands.clone(), ..self.clone() };
+        run.plan.join(&self.plan);
+        join(&mut run.commands, &self.commands);
+        run
+    }
+}
+
+/// Appends what is not there.
+fn join<T: Clone + PartialEq>(ours: &mut Vec<T>, theirs: &[T]) {
+    for item in theirs {
+        if !ours.contains(item) {
+            ours.push(item.clone());
+        }
+    }
 }
 
 /// One line of `results.jsonl`: one engine's turn at one cell.

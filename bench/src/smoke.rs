@@ -56,7 +56,7 @@ pub fn run() -> Result<bool> {
 
     let run = Run {
         plan,
-        command: "smoke".into(),
+        commands: vec!["smoke".into()],
         revision: runner::revision(),
         machine: runner::describe(dir.path()),
         memory_limit_missing: None,

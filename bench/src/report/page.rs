@@ -84,7 +84,7 @@ fn summary(run: &Run) -> String {
         ("seed", plan.seed.to_string()),
     ];
     facts.extend(run.machine.iter().map(|(name, value)| (name.as_str(), value.clone())));
-    facts.push(("command", format!("cantle-lab {}", run.command)));
+    facts.extend(run.commands.iter().map(|command| ("command", format!("cantle-lab {command}"))));
     let rows: String = facts
         .iter()
         .map(|(name, value)| format!("<tr><th>{}</th><td>{}</td></tr>\n", escape(name), escape(value)))
@@ -191,12 +191,15 @@ fn configurations(results: &Results) -> String {
 }
 
 fn method(run: &Run) -> String {
+    let command = |with: &String| {
+        format!("cargo run --release --manifest-path bench/Cargo.toml --features peers -- {}\n", escape(with))
+    };
+    let commands: String = run.commands.iter().map(command).collect();
     format!(
-        "<h2>To run it again</h2>\n<pre>cargo run --release --manifest-path bench/Cargo.toml --features peers -- {}</pre>\n\
+        "<h2>To run it again</h2>\n<pre>{commands}</pre>\n\
          <p>“Bytes written, kernel's count” is <code>write_bytes</code> of <code>/proc/self/io</code>, less what was \
          cancelled: pages that the process made dirty. “By the device” is the block device's own counter, which everybody on \
          the machine adds to. The final sync is in both. “Handed to the kernel” is <code>wchar</code>. Raw histograms and \
-         every trial are in <code>results.jsonl</code> beside the run's <code>run.json</code>.</p>\n",
-        escape(&run.command)
+         every trial are in <code>results.jsonl</code> beside the run's <code>run.json</code>.</p>\n"
     )
 }

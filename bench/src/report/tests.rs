@@ -28,7 +28,7 @@ fn run() -> Run {
             seconds_max: 60.0,
             seed: 1,
         },
-        command: "run --engines <cantle>".into(),
+        commands: vec!["run --engines <cantle>".into()],
         revision: "0123456789ab".into(),
         machine: BTreeMap::from([("processor".into(), "a <fast> one".into())]),
         memory_limit_missing: Some("not root".into()),

@@ -16,16 +16,18 @@ pub struct Results {
 }
 
 impl Results {
-    /// Begins a run in `dir`, or goes on with the one that is there if it had the same plan.
+    /// Begins a run in `dir`, or goes on with the one that is there, with other figures, cells or engines perhaps, if
+    /// everything else is the same.
     pub fn open(dir: &Path, run: &Run) -> Result<Self> {
         fs::create_dir_all(dir).map_err(on("create", dir))?;
         let (run_path, path) = (dir.join("run.json"), dir.join("results.jsonl"));
         let mut done = HashSet::new();
+        let mut run = run.clone();
         if run_path.exists() {
             let (before, trials) = read(dir)?;
-            if before.plan != run.plan || before.revision != run.revision {
+            if !before.plan.is_as(&run.plan) || before.revision != run.revision {
                 return Err(Failure(format!(
-                    "{} holds a run of another plan or revision: name another directory by --out, or remove it",
+                    "{} holds a run in other circumstances or of another revision: name another directory by --out, or remove it",
                     dir.display()
                 )));
             }
@@ -35,8 +37,9 @@ impl Results {
             let good = trials.into_iter().filter(is_done);
             done.extend(good.map(|trial| (trial.cell, trial.engine.to_string(), trial.round)));
             truncate_torn_line(&path)?;
+            run = run.after(&before);
         }
-        fs::write(&run_path, serde_json::to_string_pretty(run)?).map_err(on("write", &run_path))?;
+        fs::write(&run_path, serde_json::to_string_pretty(&run)?).map_err(on("write", &run_path))?;
         let file = OpenOptions::new().create(true).append(true).open(&path).map_err(on("open", &path))?;
         Ok(Self { file, done })
     }
@@ -106,7 +109,7 @@ mod tests {
                 seconds_max: 60.0,
                 seed: 1,
             },
-            command: String::new(),
+            commands: vec!["run".into()],
             revision: "1".into(),
             machine: BTreeMap::new(),
             memory_limit_missing: None,
@@ -135,6 +138,28 @@ mod tests {
         let again = Trial { outcome: good.outcome.clone(), ..failed(0) };
         results.add(again.clone()).unwrap();
         assert_eq!(read(dir.path()).unwrap().1, [good, again]);
+    }
+
+    #[test]
+    fn a_run_goes_on_with_other_picks_and_its_report_has_both() {
+        let dir = tempfile::tempdir().unwrap();
+        let with = |only: &[&str], engine: &str, command: &str| {
+            let mut run = run(0.5);
+            run.plan.only = only.iter().map(|name| name.to_string()).collect();
+            run.plan.engines = vec![Spec::plain(engine)];
+            run.commands = vec![command.into()];
+            run
+        };
+        drop(Results::open(dir.path(), &with(&["figure-6"], "cantle", "first")).unwrap());
+        drop(Results::open(dir.path(), &with(&["figure-3"], "btree", "second")).unwrap());
+        let (both, _) = read(dir.path()).unwrap();
+        assert_eq!(both.plan.only, ["figure-6", "figure-3"]);
+        assert_eq!(both.plan.engines, [Spec::plain("cantle"), Spec::plain("btree")]);
+        assert_eq!(both.commands, ["first", "second"]);
+        drop(Results::open(dir.path(), &with(&[], "btree", "second")).unwrap());
+        let (all, _) = read(dir.path()).unwrap();
+        assert!(all.plan.only.is_empty(), "{:?}", all.plan.only);
+        assert_eq!(all.commands, ["first", "second"]);
     }
 
     #[test]
