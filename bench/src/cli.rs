@@ -127,6 +127,10 @@ struct Common {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
+    /// A file of which each turn holds an exclusive lock (`flock`), on a machine with other work that heeds it
+    #[arg(long, value_name = "FILE")]
+    lock: Option<PathBuf>,
+
     /// Where results and report go [default: bench/results/SUITE]
     #[arg(long)]
     out: Option<PathBuf>,
@@ -250,7 +254,8 @@ fn measure(plan: Plan, suite: &Suite, common: &Common) -> Result<bool> {
         plan,
     };
     let results = Results::open(&out, &run)?;
-    let failures = Runner::new(&run.plan, suite, work, results, false).run()?;
+    let failures =
+        Runner::new(&run.plan, suite, work, results, false).locking(common.lock.as_deref())?.run()?;
     let (run, trials) = runner::read_results(&out)?;
     let suite = suite_of(&run.plan)?;
     write_report(&out.join("report.html"), &run, &suite, &trials)?;

@@ -20,8 +20,9 @@ use cantle_workloads::records::RECORD_BYTES;
 use cantle_workloads::workload::Workload;
 use child::{Child, Ended};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::fs::{FlockOperation, flock};
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -51,6 +52,8 @@ pub struct Runner<'a> {
     bar: ProgressBar,
     /// Whether nobody wants figures: then nobody waits for cold caches, either.
     is_smoke: bool,
+    /// Locked during each turn.
+    lock: Option<File>,
 }
 
 impl<'a> Runner<'a> {
@@ -62,7 +65,15 @@ impl<'a> Runner<'a> {
         let style =
             ProgressStyle::with_template("{bar:30} {percent:>3} %  {elapsed} gone, {eta} left  {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Self { plan, suite, work, results, limit, bar, is_smoke }
+        Self { plan, suite, work, results, limit, bar, is_smoke, lock: None }
+    }
+
+    /// The same, locking a file during each turn.
+    pub fn locking(mut self, lock: Option<&Path>) -> Result<Self> {
+        let open =
+            |path: &Path| OpenOptions::new().create(true).append(true).open(path).map_err(on("open", path));
+        self.lock = lock.map(open).transpose()?;
+        Ok(self)
     }
 
     /// Runs everything that has no result yet. Returns how many trials failed.
@@ -89,7 +100,7 @@ impl<'a> Runner<'a> {
         for (at, (cell, turns)) in schedule.iter().enumerate() {
             for (round, engine) in turns {
                 self.bar.set_message(format!("{} · {engine} · round {}", cell.id, round + 1));
-                let outcome = self.trial(cell, engine).map_err(|failure| failure.0);
+                let outcome = self.turn(cell, engine).map_err(|failure| failure.0);
                 if let Err(what) = &outcome {
                     failures += u64::from(!what.starts_with(LEFT_OUT));
                     self.say(&format!("{} · {engine}: {what}", cell.id));
@@ -155,7 +166,15 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// One engine's turn.
+    /// One engine's turn, when the machine is free.
+    fn turn(&self, cell: &Cell, engine: &Spec) -> Result<Outcome> {
+        let lock = |operation| self.lock.as_ref().map_or(Ok(()), |file| flock(file, operation));
+        lock(FlockOperation::LockExclusive)?;
+        let outcome = self.trial(cell, engine);
+        lock(FlockOperation::Unlock)?;
+        outcome
+    }
+
     fn trial(&self, cell: &Cell, engine: &Spec) -> Result<Outcome> {
         let dir = self.work.join("trial");
         remove(&dir)?;
