@@ -1,10 +1,13 @@
 //! Every call that changes something fails once, in every way; and pairs of failures.
 
-use crate::harness::{Death, History, Marks, Setup, factor, try_reopen};
-use crate::workload::{self, Op, Rng};
 use cantle::vfs::Operation::{Remove, SetLen, SyncData, SyncDir, WriteAt};
 use cantle::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict};
 use cantle::{Durability, Error};
+use cantle_faults::history::{Death, History, Marks, try_reopen};
+use cantle_faults::rng::Rng;
+use cantle_faults::setup::Setup;
+use cantle_faults::visit::factor;
+use cantle_faults::workload::{self, Op};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -69,7 +72,7 @@ fn run(setup: &Setup, ops: &[Op], n: u64, way: Way, states: &mut u64) -> bool {
         // The names above the store are lost for good then.
         let loses = |verdict| matches!(verdict, Verdict::FailLost(_));
         if (loses(verdict) || then.is_some_and(|(_, second)| loses(second)))
-            && !call.path.starts_with(crate::harness::STORE)
+            && !call.path.starts_with(cantle_faults::setup::STORE)
         {
             return Verdict::Pass;
         }
@@ -92,7 +95,7 @@ fn run(setup: &Setup, ops: &[Op], n: u64, way: Way, states: &mut u64) -> bool {
         verdict.unwrap_or(Verdict::Pass)
     });
     let context = || format!("call {n}: {}: {name}; {setup:?}", failed.lock().unwrap());
-    let mut history = History::new();
+    let mut history = History::default();
     let mut marks = Marks { durable: 0, acknowledged: 0, begun: 0 };
     // Opening may fail; then it works the next time.
     let open = || setup.open(Arc::new(fault.clone()));
