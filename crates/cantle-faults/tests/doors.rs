@@ -21,3 +21,8 @@ fn crash_states() {
     let visit = enter("crash-states");
     assert!(visit.case.is_some() || visit.tally()["states"] >= 100_000, "{:?}", visit.tally());
 }
+
+#[test]
+fn failing_calls() {
+    enter("failing-calls");
+}

@@ -1,6 +1,7 @@
 //! The ways to break a store.
 
 mod crash_states;
+mod failing_calls;
 
 use crate::visit::Visit;
 
@@ -15,11 +16,18 @@ pub struct Door {
 }
 
 /// All doors, those that find most in the least time first.
-pub const DOORS: &[Door] = &[Door {
-    name: "crash-states",
-    about: "the power fails at every call that changes something, and leaves whatever it may",
-    enter: crash_states::enter,
-}];
+pub const DOORS: &[Door] = &[
+    Door {
+        name: "failing-calls",
+        about: "the n-th call fails, in every way, once or from then on",
+        enter: failing_calls::enter,
+    },
+    Door {
+        name: "crash-states",
+        about: "the power fails at every call that changes something, and leaves whatever it may",
+        enter: crash_states::enter,
+    },
+];
 
 /// The door of a name.
 pub fn door(name: &str) -> Option<Door> {
