@@ -362,7 +362,15 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
 fn read_manifest(vfs: &dyn Vfs, path: &Path, manifest_path: &Path) -> Result<(Replayed, bool)> {
     let checkpointed = || replay(vfs, manifest_path, new_layout, false);
     match replay(vfs, manifest_path, new_layout, true) {
-        Ok(replayed) if outlived(vfs, path, replayed.state.start.epoch)? => Ok((replayed, true)),
+        Ok(mut replayed) if outlived(vfs, path, replayed.state.start.epoch)? => {
+            match replayed.damage.take() {
+                None => Ok((replayed, true)),
+                Some(damage) => Err(damage),
+            }
+        }
+        Ok(Replayed { damage: Some(damage), state, .. }) if stands(vfs, path, state.start.epoch)? => {
+            Err(damage)
+        }
         Ok(replayed) if replayed.provisional_bytes == 0 => Ok((replayed, false)),
         Ok(_) => Ok((checkpointed()?, false)),
         Err(damage @ Error::Corruption { .. }) => {
