@@ -153,3 +153,46 @@ fn a_batch_that_failed_and_cannot_be_cut_off_does_not_come_back() {
         assert!(reopened.verify().unwrap().is_ok());
     }
 }
+
+/// Where one log found no space for what was staged, the failed sync of another in the same checkpoint went unnoticed, and the
+/// next checkpoint took it for synced.
+#[test]
+fn a_failed_sync_is_noticed_behind_another_log_that_finds_no_space() {
+    for first in ["default", "other"] {
+        let memory = MemVfs::new();
+        let fault = FaultVfs::over_memory(memory.clone());
+        let db = open(Arc::new(fault.clone()), Durability::Process).unwrap();
+        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        let put = |value: &str| {
+            db.put("key", value.repeat(100)).unwrap();
+            other.put("key", value.repeat(100)).unwrap();
+        };
+        put("1");
+        db.sync().unwrap();
+        let logs: Vec<String> = memory
+            .list(Path::new("store"))
+            .unwrap()
+            .into_iter()
+            .filter(|name| name.ends_with(".log"))
+            .collect();
+        assert_eq!(logs.len(), 2);
+        put("2");
+        let full = logs[usize::from(first == "default")].clone();
+        fault.set_rule(move |call| {
+            let (is_full, is_log) =
+                (call.path.ends_with(&full), call.path.extension().is_some_and(|e| e == "log"));
+            match call.operation {
+                Operation::WriteAt if is_full => Verdict::Fail(Failure::ENOSPC),
+                Operation::SyncData if is_log => Verdict::FailLost(Failure::EIO),
+                _ => Verdict::Pass,
+            }
+        });
+        db.sync().unwrap_err();
+        fault.clear_rule();
+        let why = db.stats().read_only.expect("a sync failed");
+        assert!(why.contains(".log"), "{why}");
+        assert!(db.sync().is_err());
+        let db = open(Arc::new(memory.crash(&CrashPlan::LOSE_UNSYNCED)), Durability::Process).unwrap();
+        assert!(db.verify().unwrap().is_ok());
+    }
+}

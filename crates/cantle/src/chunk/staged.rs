@@ -132,7 +132,9 @@ impl Staged {
         // A record's checksum and the beginning of its length.
         let spoiled = end.saturating_sub(kept).min(8) as usize;
         handle.write_at(&[0; 8][..spoiled], kept).map_err(|e| Error::io("write to", &file.path, e))?;
-        if let Some(lease) = &mut tail.lease {
+        if let Some(lease) = &mut tail.lease
+            && kept < lease.base()
+        {
             self.set_base(lease, kept);
         }
         Ok(())

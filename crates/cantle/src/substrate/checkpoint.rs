@@ -218,6 +218,7 @@ impl Substrate {
 
     fn sync_dirty(&self, taken: &mut Vec<Arc<dyn DirtyLog>>, segments: &mut Vec<SegmentEdit>) -> Result<()> {
         taken.extend(self.dirty.take());
+        let mut failed = Ok(());
         for synced in sync_all(taken) {
             match synced {
                 Ok(edit) => segments.push(edit),
@@ -225,10 +226,12 @@ impl Substrate {
                 Err(error @ Error::Corruption { .. }) => {
                     tracing::error!(%error, "a log cannot be accounted for")
                 }
-                Err(error) => return Err(self.checked(error)),
+                // All are looked at: behind a log that found no space there may be one whose sync failed, which the next
+                // checkpoint must not take for synced.
+                Err(error) => failed = failed.and(Err(self.checked(error))),
             }
         }
-        Ok(())
+        failed
     }
 
     /// An error as it is, unless a sync failed: then see `sync_failed`.
