@@ -1,5 +1,7 @@
 //! `cantle-faults`: goes through the doors of the fault lab for as long as it is told, and reports what it did and found.
 
+#[cfg(feature = "canaries")]
+mod canaries;
 mod report;
 
 use cantle::Layout;
@@ -43,6 +45,16 @@ struct Args {
     /// List the doors and end
     #[arg(long)]
     list: bool,
+
+    /// Plant bugs one after the other, all or those named, and show which door finds which
+    #[cfg(feature = "canaries")]
+    #[arg(long, value_delimiter = ',', num_args = 0..)]
+    canaries: Option<Vec<String>>,
+
+    /// Plant this bug
+    #[cfg(feature = "canaries")]
+    #[arg(long, hide = true)]
+    plant: Option<String>,
 }
 
 const EXAMPLES: &str = "\
@@ -79,6 +91,18 @@ fn main() -> ExitCode {
             println!("{:16}{}", door.name, door.about);
         }
         return ExitCode::SUCCESS;
+    }
+    #[cfg(feature = "canaries")]
+    {
+        if let Some(names) = &args.canaries {
+            return canaries::hunt_all(&args, names);
+        }
+        if let Some(name) = &args.plant
+            && !cantle::canary::Canary::plant(name)
+        {
+            eprintln!("there is no such bug: {name}");
+            return ExitCode::from(2);
+        }
     }
     let doors = if args.doors.is_empty() { DOORS.to_vec() } else { args.doors.clone() };
     if args.case.is_some() && doors.len() != 1 {

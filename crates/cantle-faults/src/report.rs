@@ -67,7 +67,7 @@ impl Report {
 }
 
 /// A number with its thousands apart.
-fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -91,6 +91,10 @@ pub struct Readme;
 
 mod bounds;
 mod cache;
+#[cfg(feature = "canaries")]
+pub mod canary;
+#[cfg(not(feature = "canaries"))]
+mod canary;
 mod chunk;
 mod db;
 mod entry;

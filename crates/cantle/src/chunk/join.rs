@@ -9,6 +9,7 @@ use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk};
 use super::munk::{Munk, room_for};
 use super::policy;
+use crate::canary::Canary;
 use crate::error::Result;
 use crate::manifest::Edit;
 use crate::span::Span;
@@ -78,9 +79,11 @@ impl Chunks {
         }
         let record = ChunkRecord::of(&joined, &joined.funk.load().files);
         let edit = ChunkEdit::Replace { removed: vec![left.id, right.id], added: vec![record] };
-        self.context
-            .manifest
-            .append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
+        let told = || {
+            let payload = edit.encode();
+            self.context.manifest.append(&[Edit::Layout { keyspace: self.context.keyspace, payload }])
+        };
+        Canary::MERGE_UNTOLD.leaves_out(told)?;
         let start = joined.span.start.clone().unwrap_or_default();
         self.index.replace(&start, 2, vec![(start.clone(), joined.clone())]);
         // From here on others find it.

@@ -25,6 +25,7 @@ use super::munk::{Content, Munk, MunkBuilder, record_bytes_of, room_for};
 use super::popularity::live;
 use super::rebalance::keep_versions;
 use super::segment::Segment;
+use crate::canary::Canary;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::mvcc::{Keep, KeySpan};
@@ -109,6 +110,9 @@ impl Chunks {
             let ends: Vec<u64> = logs.iter().map(|log| log.segment.len()).collect();
             let writer = (caught_up).then_some(writer);
             for (log, &end) in logs.iter().zip(&ends) {
+                if Canary::MUNK_TOO_EARLY.is_planted() {
+                    break;
+                }
                 if !self.catch_up(&mut munk, log, end)? {
                     return Ok(false);
                 }

@@ -8,6 +8,7 @@ use super::log_view::{self, ViewCursor};
 use super::memory_part::{MemoryCursor, MemoryPart, Place};
 use super::segment::{Parts, Segment};
 use super::tombstone::RangeTombstone;
+use crate::canary::Canary;
 use crate::entry::{EntryCursor, Kind};
 use crate::error::Result;
 use crate::merge::{MergeCursor, SpannedCursor};
@@ -174,6 +175,7 @@ impl Merged {
     /// Whether a range delete that counts at `at` is newer than the entry of `key` at this place.
     pub fn is_deleted(&self, key: &[u8], at: u64, source: usize, position: u64) -> bool {
         !self.tombstones.is_empty()
+            && !Canary::RANGE_DELETE_MISSED.is_planted()
             && self
                 .covering(key, at)
                 .any(|t| t.source < source || (t.source == source && t.offset > position))

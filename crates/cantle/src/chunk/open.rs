@@ -7,6 +7,7 @@ use super::funk::{FileRef, Funk, FunkSizes, Source};
 use super::index::ChunkIndex;
 use super::segment::{OpenEnded, Segment};
 use super::{Chunks, Jobs};
+use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::format::header::FileKind;
 use crate::manifest::SegmentEdit;
@@ -157,7 +158,7 @@ impl Opener<'_> {
                     let open_ended = *outlived && !context.recovery.table.is_settled(record.epoch);
                     let segment =
                         Arc::new(Segment::unloaded(file, context.order.clone(), recorded, open_ended));
-                    if open_ended {
+                    if open_ended && !Canary::UNSYNCED_INHERITED_LOG.is_planted() {
                         // The first checkpoint finds out how long it is and makes it durable.
                         context
                             .dirty

@@ -14,6 +14,7 @@ use super::merged::{Covering, Merged};
 use super::munk::{Munk, Record};
 use super::output::{KeptEntry, KeyEntries, Output, Piece};
 use super::policy;
+use crate::canary::Canary;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::manifest::Edit;
@@ -237,7 +238,9 @@ impl Chunks {
             let same =
                 |record: &&Record| context.order.compare(record.key(), newest.key()) == Ordering::Equal;
             while let Some(older) = versions.next_if(same) {
-                if input.keep.needed(Some(newer), older.version()) {
+                if input.keep.needed(Some(newer), older.version())
+                    && !Canary::SNAPSHOT_VERSIONS_DROPPED.is_planted()
+                {
                     entries.push(older.content());
                 }
                 newer = older.version();
@@ -298,9 +301,11 @@ impl Chunks {
         files.extend(input.kept.iter().cloned());
         let edit =
             ChunkEdit::Replace { removed: vec![chunk.id], added: vec![ChunkRecord::of(chunk, &files)] };
-        self.context
-            .manifest
-            .append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
+        let told = || {
+            let payload = edit.encode();
+            self.context.manifest.append(&[Edit::Layout { keyspace: self.context.keyspace, payload }])
+        };
+        Canary::REBALANCE_UNTOLD.leaves_out(told)?;
         for piece in pieces {
             piece.table.file.retain();
         }
@@ -366,7 +371,8 @@ pub fn keep_versions(
     let mut kept = Vec::new();
     let mut newer: Option<u64> = None;
     let take = |version: u64, newer: &mut Option<u64>| {
-        let needed = keep.needed(*newer, version);
+        let needed = keep.needed(*newer, version)
+            && (newer.is_none() || !Canary::SNAPSHOT_VERSIONS_DROPPED.is_planted());
         *newer = Some(version);
         needed
     };

@@ -20,6 +20,7 @@ use super::staged::Staged;
 use super::tombstone::RangeTombstone;
 use crate::bounds::decode_bounds;
 use crate::cache::CacheValue;
+use crate::canary::Canary;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::files::StoreFile;
@@ -532,7 +533,8 @@ impl Segment {
         self.flush()?;
         self.staged.release(&self.file)?;
         let handle = self.file.handle()?;
-        handle.sync_data().map_err(|e| Error::io("sync", &self.file.path, e))?;
+        let synced = Canary::UNSYNCED_LOG.leaves_out(|| handle.sync_data());
+        synced.map_err(|e| Error::io("sync", &self.file.path, e))?;
         Ok(SegmentEdit { file: self.file.id, len, part, garbage_bytes: self.garbage_bytes.load(Relaxed) })
     }
 

@@ -6,6 +6,7 @@ use super::merged::Merged;
 use super::munk::MunkCursor;
 use crate::bounds::Bounds;
 use crate::cache::budget::Cost;
+use crate::canary::Canary;
 use crate::entry::Kind;
 use crate::error::Result;
 use crate::layout::PairCursor;
@@ -167,7 +168,7 @@ impl Walk {
     }
 
     fn settle_merged(&mut self) -> Result<Option<(Bytes, Bytes)>> {
-        let at = self.snapshot.version();
+        let at = self.snapshot.version() + u64::from(Canary::VERSION_OFF_BY_ONE.is_planted());
         let Some(Open { pairs: Pairs::Files(merged), owed, .. }) = &mut self.chunk else { return Ok(None) };
         let order = &self.chunks.context.order;
         let mut key: Vec<u8> = Vec::new();

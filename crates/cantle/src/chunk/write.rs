@@ -17,6 +17,7 @@ use super::segment::Segment;
 use super::tombstone::RangeTombstone;
 use crate::bounds::{Bounds, encode_bounds};
 use crate::cache::rows::Stripe;
+use crate::canary::Canary;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::filter::bloom;
@@ -165,7 +166,7 @@ impl<'a> Write<'a> {
 
     fn lock_chunk(&mut self, chunk: Arc<Chunk>, ops: Vec<usize>) -> Result<bool> {
         let mut guard = Mutex::lock_arc(&chunk.writer);
-        if guard.retired {
+        if guard.retired && !Canary::RETIRED_CHUNK_WRITTEN.is_planted() {
             return Ok(false);
         }
         let range_delete = match ops[..] {
@@ -198,6 +199,9 @@ impl<'a> Write<'a> {
 
     /// Marks the cached rows of what is written: before it shows, and once it does.
     fn outdate_rows(&self, mark: impl Fn(&Stripe)) {
+        if Canary::ROWS_NOT_OUTDATED.is_planted() {
+            return;
+        }
         let Some(rows) = &self.chunks.context.rows else { return };
         for op in self.ops {
             mark(if op.bounds.is_some() { rows.of_all() } else { rows.of_key(bloom::hash(&op.key)) });
@@ -207,7 +211,7 @@ impl<'a> Write<'a> {
     /// Cached rows of chunks that are read from files go on with the new values.
     fn update_rows(&self) {
         let Some(rows) = &self.chunks.context.rows else { return };
-        if self.ops.iter().any(|op| op.bounds.is_some()) {
+        if self.ops.iter().any(|op| op.bounds.is_some()) || Canary::ROWS_NOT_OUTDATED.is_planted() {
             return;
         }
         for unit in self.units.iter().filter(|unit| unit.chunk.munk.load().is_none()) {
@@ -277,6 +281,9 @@ fn compare_starts(order: &KeyOrder, a: &Chunk, b: &Chunk) -> std::cmp::Ordering 
 
 impl PreparedWrite for Write<'_> {
     fn conflict_since(&self, version: u64) -> Result<Option<Bounds>> {
+        if Canary::CONFLICT_IGNORED.is_planted() {
+            return Ok(None);
+        }
         let chunks = self.units.iter().map(|unit| &*unit.chunk);
         super::validate::conflict_since(&self.chunks.context, chunks, self.reads, version)
     }
@@ -311,7 +318,9 @@ impl PreparedWrite for Write<'_> {
 
     fn undo(&mut self) {
         let context = self.chunks.context.clone();
-        self.units_to(Effect::Log).for_each(|unit| unit.undo(&context));
+        if !Canary::APPEND_NOT_UNDONE.is_planted() {
+            self.units_to(Effect::Log).for_each(|unit| unit.undo(&context));
+        }
         self.undo_drop();
     }
 

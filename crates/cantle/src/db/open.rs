@@ -13,6 +13,7 @@ use super::foreign::{Found, LOCK_FILE, look};
 use super::keyspace::KeyspaceInner;
 use super::runtime::Runtime;
 use super::store::{DEFAULT_KEYSPACE, Store, TransactionCounters};
+use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::OpenState;
 use crate::chunk::context::ChunkOptions;
@@ -126,7 +127,7 @@ fn give_back_reserve(vfs: &dyn Vfs, path: &Path) -> bool {
 pub(super) fn create_directories(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     vfs.create_dir_all(path).map_err(|e| Error::io("create directory", path, e))?;
     for parent in path.ancestors().skip(1) {
-        match vfs.sync_dir(parent) {
+        match Canary::UNNAMED_STORE.leaves_out(|| vfs.sync_dir(parent)) {
             // Not ours, and so not made by us.
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => break,
             synced => synced.map_err(|e| Error::io("sync directory", parent, e))?,
@@ -249,7 +250,9 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let manifest_path = path.join(crate::files::file_name(FileKind::Manifest, manifest_id));
     let (replayed, outlived) = read_manifest(&*vfs, path, &manifest_path)?;
     let Replayed { header, mut state, end, checkpoint_files, .. } = replayed;
-    if outlived {
+    let recovers_stage = (outlived || Canary::STAGE_ALWAYS_RECOVERED.is_planted())
+        && !Canary::STAGE_NOT_RECOVERED.is_planted();
+    if recovers_stage {
         stage::recover(&*vfs, path, header.store, state.start.epoch)?;
     }
     let names = vfs.list(path).map_err(|e| Error::io("list", path, e))?;
@@ -270,7 +273,11 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
         .collect();
     let (journals, records) = read_journals(&reading, journal_ids)?;
     let newest_record = records.iter().map(JournalRecord::version).max().unwrap_or(0);
-    let first_version = ceiling.max(newest_record + 1);
+    let first_version = if Canary::VERSIONS_REUSED.is_planted() {
+        state.checkpoint.version + 1
+    } else {
+        ceiling.max(newest_record + 1)
+    };
     let epoch = state.start.epoch + 1;
     let mut start = StartEdit {
         epoch,
@@ -295,12 +302,14 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let checkpointed = state.checkpoint.version;
     if outlived {
         let batches = EpochBatches::from_committed(state.start.epoch, state.checkpoint.next_batch, committed);
-        start.dead_batches.push(batches).map_err(malformed)?;
-    } else {
+        if !Canary::DEAD_BATCHES_FORGOTTEN.is_planted() {
+            start.dead_batches.push(batches).map_err(malformed)?;
+        }
+    } else if !Canary::DEAD_VERSIONS_FORGOTTEN.is_planted() {
         start.recovery_table.push(state.start.epoch, checkpointed, first_version).map_err(malformed)?;
     }
     // What the journal holds beyond the checkpoint is in the logs too, if they outlived the process.
-    let replay = if outlived {
+    let replay = if outlived || Canary::JOURNAL_NOT_REPLAYED.is_planted() {
         Vec::new()
     } else {
         records.into_iter().filter(|record| record.version() > checkpointed).collect()

@@ -7,6 +7,7 @@ use super::batch::{WriteBatch, keep_last, range_op};
 use super::keyspace::KeyspaceInner;
 use super::store::Store;
 use crate::bounds::Bounds;
+use crate::canary::Canary;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::journal::{JournalOp, JournalRecord, Lsn, Reservation};
@@ -220,7 +221,7 @@ impl Store {
                 let mut prepared = keyspace.layout.prepare(&ops, ReadSet::NONE)?;
                 // Nobody else writes the key from here on: if it still has the value that `change` was given, the
                 // outcome is as if all had happened now. Else it is run again.
-                if keyspace.layout.get(key, u64::MAX)? != old {
+                if keyspace.layout.get(key, u64::MAX)? != old && !Canary::UPDATE_LOST.is_planted() {
                     return Ok(None);
                 }
                 self.commit(&mut [(&mut *prepared, keyspace.id, &ops)]).map(Some)
@@ -251,7 +252,7 @@ impl Store {
         let reservation = reservation.map(|bytes| substrate.journal.reserve(bytes)).transpose();
         let reservation = reservation.map_err(|error| substrate.checked(error))?;
         let span = writes.iter().map(|(write, _, _)| write.span()).fold(KeySpan::EMPTY, KeySpan::hull);
-        let cell = several.then(CommitCell::new);
+        let cell = (several && !Canary::BATCH_SEEN_IN_HALF.is_planted()).then(CommitCell::new);
         let announced = substrate.mvcc.announce(span);
         // Who closes the store waits for the writes that were announced before.
         substrate.health.check_writable()?;
@@ -296,6 +297,9 @@ impl Store {
                 ops.iter().map(|(keyspace, op, value)| (*keyspace, op.kind, &op.key[..], &value[..]));
             journal.enqueue(reservation, stamp.batch, stamp.version, encoded).map(Some)
         } else {
+            if Canary::COMMIT_LEFT_OUT.is_planted() {
+                return Ok(None);
+            }
             journal
                 .commit(reservation, stamp.batch, stamp.version)
                 .map_err(|error| self.substrate.sync_failed(error))?;

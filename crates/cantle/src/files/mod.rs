@@ -9,6 +9,7 @@
 
 mod handles;
 
+use crate::canary::Canary;
 pub use handles::Handles;
 
 use crate::error::{Error, Result};
@@ -187,7 +188,8 @@ impl Files {
     /// Makes new names durable, if there are any.
     pub fn sync_dir(&self) -> Result<()> {
         if self.dir_dirty.swap(false, AcqRel) {
-            self.vfs.sync_dir(&self.dir).map_err(|e| Error::io("sync directory", &self.dir, e))?;
+            let named = Canary::UNNAMED_FILES.leaves_out(|| self.vfs.sync_dir(&self.dir));
+            named.map_err(|e| Error::io("sync directory", &self.dir, e))?;
         }
         Ok(())
     }
@@ -210,6 +212,9 @@ impl Files {
 
     /// Holds files of the last checkpoint that nothing current refers to.
     pub fn hold(&self, files: Vec<Arc<StoreFile>>) {
+        if Canary::HELD_FILES_GONE.is_planted() {
+            return self.doom(files);
+        }
         self.held_bytes.fetch_add(files.iter().map(|file| file.bytes()).sum(), Relaxed);
         self.held.lock().extend(files);
     }

@@ -10,6 +10,7 @@
 //! they also salt the checksum of every block and record behind the header.
 
 use super::codec::Decoder;
+use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::vfs::VfsFile;
 use std::io;
@@ -102,7 +103,7 @@ impl FileHeader {
         let Ok((found_kind, version, (keyspace, store, file_id, epoch, base_version))) = decoded else {
             return Err(Error::corruption(path, 0, "the header does not decode"));
         };
-        if crc != crc32c::crc32c(fields).to_le_bytes() {
+        if crc != crc32c::crc32c(fields).to_le_bytes() && !Canary::HEADER_CHECKSUM_SKIPPED.is_planted() {
             return Err(Error::corruption(path, 0, "the header's checksum does not match"));
         }
         if version > FORMAT_VERSION || version == 0 {

@@ -1,6 +1,7 @@
 //! Appending, group commit, rotation, and reading back.
 
 use super::record::JournalRecord;
+use crate::canary::Canary;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::files::{Files, file_name};
@@ -167,7 +168,8 @@ impl Journal {
             .and_then(|()| vfs.rename(&temporary, &path).map_err(|e| Error::io("rename", &temporary, e)))
             // The name must be durable before a sync of the data means anything.
             .and_then(|()| {
-                vfs.sync_dir(&self.files.dir).map_err(|e| Error::io("sync directory", &self.files.dir, e))
+                let named = Canary::UNNAMED_JOURNAL.leaves_out(|| vfs.sync_dir(&self.files.dir));
+                named.map_err(|e| Error::io("sync directory", &self.files.dir, e))
             });
         if let Err(error) = written {
             for left in [&temporary, &path] {
@@ -287,10 +289,11 @@ impl Journal {
         }
         inner.busy = true;
         drop(inner);
-        let done = file
-            .write_at(&bytes, offset)
-            .map_err(|e| Error::io("append to", &path, e))
-            .and_then(|()| file.sync_data().map_err(|e| Error::io("sync", &path, e)));
+        let done =
+            file.write_at(&bytes, offset).map_err(|e| Error::io("append to", &path, e)).and_then(|()| {
+                let synced = Canary::UNSYNCED_JOURNAL.leaves_out(|| file.sync_data());
+                synced.map_err(|e| Error::io("sync", &path, e))
+            });
         self.syncs.fetch_add(1, Relaxed);
         let mut inner = self.inner.lock();
         inner.busy = false;

@@ -2,6 +2,7 @@
 
 use super::edit::{CheckpointEdit, Edit};
 use super::state::{NewLayoutState, State, replay};
+use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
@@ -195,7 +196,8 @@ impl Locked<'_> {
         // Others go on meanwhile: what they append behind the checkpoint is provisional, durable or not.
         let (manifest, end) = (self.manifest, inner.len);
         drop(self);
-        file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
+        let synced = Canary::UNSYNCED_CHECKPOINT.leaves_out(|| file.sync_data());
+        synced.map_err(|e| Error::io("sync", &path, e))?;
         let mut inner = manifest.inner.lock();
         inner.durable_bytes = end;
         // Tells damage of this checkpoint from one whose sync never ended. Without it the checkpoint counts, too.
@@ -292,10 +294,17 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         Ok((file, len))
     };
     let written = write().map_err(|e| Error::io("write", &temporary, e)).and_then(|(file, len)| {
-        file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e))?;
+        let is_late = Canary::UNSYNCED_MANIFEST.is_planted() || Canary::MANIFEST_BEFORE_ITS_DATA.is_planted();
+        if !is_late {
+            file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e))?;
+        }
         // From here on the new manifest may be found: a failure is as grave as that of a sync.
         files.vfs.rename(&temporary, &path).map_err(|e| Error::io("sync the name of", &path, e))?;
-        files.vfs.sync_dir(&files.dir).map_err(|e| Error::io("sync directory", &files.dir, e))?;
+        let named = Canary::UNNAMED_MANIFEST.leaves_out(|| files.vfs.sync_dir(&files.dir));
+        named.map_err(|e| Error::io("sync directory", &files.dir, e))?;
+        if Canary::MANIFEST_BEFORE_ITS_DATA.is_planted() {
+            file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e))?;
+        }
         Ok((file, len))
     });
     match written {

@@ -6,6 +6,7 @@
 //! an open snapshot, so that no rebalance drops what only its version needs.
 
 use super::Substrate;
+use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::manifest::{CheckpointEdit, SegmentEdit};
 use crate::mvcc::KeySpan;
@@ -202,7 +203,11 @@ impl Substrate {
             next_batch,
             first_journal: self.journal.first_needed(version, next_batch),
             durable_bytes: 0,
-            segments: std::mem::take(segments),
+            segments: if Canary::LENGTHS_NOT_RECORDED.is_planted() {
+                Vec::new()
+            } else {
+                std::mem::take(segments)
+            },
         };
         match manifest.checkpoint(edit) {
             Ok(()) => {
@@ -244,8 +249,11 @@ impl Substrate {
         if matches!(error, Error::ReadOnly { .. } | Error::Closed) {
             return error;
         }
-        if let Err(revoke) = self.vouch.revoke() {
+        if let Err(revoke) = Canary::NOT_REVOKED.leaves_out(|| self.vouch.revoke()) {
             tracing::error!(error = %revoke, "cannot revoke what was vouched for");
+        }
+        if Canary::NOT_READ_ONLY.is_planted() {
+            return error;
         }
         self.health.fail(format!(
             "{error}; what was written since the last checkpoint may be lost: find out what the device says, then reopen the store"

@@ -6,6 +6,7 @@ use super::footer::Footer;
 use super::frame::{Handle, trailer};
 use super::properties::TableMeta;
 use super::{BLOCK_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::canary::Canary;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::filter::bloom::{self, BloomBuilder};
@@ -174,7 +175,7 @@ impl TableBuilder {
         self.out.append(&footer)?;
         self.out.flush()?;
         if sync {
-            let synced = self.out.file.sync_data();
+            let synced = Canary::UNSYNCED_TABLE.leaves_out(|| self.out.file.sync_data());
             synced.map_err(|source| Error::sync_unreferenced(&self.out.path, source))?;
         }
         self.meta.file_bytes = self.out.position();

@@ -8,6 +8,7 @@
 //! compression byte: intact bytes in the wrong place do not pass.
 
 use super::compression::{self, DecompressError};
+use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileHeader;
@@ -76,7 +77,8 @@ pub(super) fn unframe(header: &FileHeader, path: &Path, offset: u64, framed: &[u
         .split_last_chunk::<{ TRAILER_BYTES as usize }>()
         .ok_or_else(|| corrupt("a block is shorter than its trailer"))?;
     let [compression, crc @ ..] = *trailer;
-    if u32::from_le_bytes(crc) != checksum(header, offset, payload, compression) {
+    let is_intact = u32::from_le_bytes(crc) == checksum(header, offset, payload, compression);
+    if !is_intact && !Canary::TABLE_CHECKSUM_SKIPPED.is_planted() {
         return Err(corrupt("a block's checksum does not match"));
     }
     if compression == compression::RAW {

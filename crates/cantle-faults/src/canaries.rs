@@ -1,0 +1,156 @@
+//! Plants one bug after the other and goes through the doors until one of them finds it: the proof that they would.
+//!
+//! Each bug is planted in a process of its own, as it may take that down.
+
+use crate::Args;
+use crate::report::grouped;
+use cantle::canary::Canary;
+use cantle_faults::doors::DOORS;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// The longest that a door may take with one bug; one that hangs was found, too.
+const DOOR_SECONDS_MAX: u64 = 240;
+
+/// Where to look first.
+const FIRST: [(&str, &[&str]); 4] = [
+    ("failing-calls", &["not-revoked", "not-read-only", "append-not-undone"]),
+    ("damage", &["log-checksum-skipped", "table-checksum-skipped", "header-checksum-skipped"]),
+    (
+        "model",
+        &[
+            "snapshot-versions-dropped",
+            "version-off-by-one",
+            "range-delete-missed",
+            "rows-not-outdated",
+            "rebalance-untold",
+            "merge-untold",
+            "unsynced-backup",
+        ],
+    ),
+    (
+        "histories",
+        &[
+            "pending-wait-skipped",
+            "munk-too-early",
+            "retired-chunk-written",
+            "conflict-ignored",
+            "update-lost",
+            "batch-seen-in-half",
+        ],
+    ),
+];
+
+/// What became of one bug.
+#[derive(Debug, Serialize)]
+struct Hunt {
+    canary: &'static str,
+    about: &'static str,
+    /// The door that found it.
+    door: Option<&'static str>,
+    seconds: f64,
+    /// The first line of what it said.
+    finding: String,
+}
+
+/// Hunts them all, or those that are named.
+pub fn hunt_all(args: &Args, names: &[String]) -> ExitCode {
+    let wanted = |canary: &&Canary| names.is_empty() || names.iter().any(|name| name == canary.name);
+    let canaries: Vec<&Canary> = Canary::ALL.iter().filter(wanted).collect();
+    let bar = ProgressBar::new(canaries.len() as u64);
+    bar.set_style(
+        ProgressStyle::with_template("{bar:30} {pos} of {len}  {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    let mut hunts = Vec::new();
+    for canary in canaries {
+        bar.set_message(canary.name);
+        let hunt = hunt(args, canary);
+        if !args.json {
+            bar.suspend(|| print(&hunt));
+        }
+        hunts.push(hunt);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let caught = hunts.iter().filter(|hunt| hunt.door.is_some()).count();
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&hunts).unwrap_or_default());
+    } else {
+        println!("\n{caught} of {} planted bugs were found", grouped(hunts.len() as u64));
+    }
+    if caught == hunts.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn print(hunt: &Hunt) {
+    let door = hunt.door.unwrap_or("NOT FOUND");
+    println!("{:26} {:14} {:>6.1} s  {}", hunt.canary, door, hunt.seconds, hunt.about);
+}
+
+fn hunt(args: &Args, canary: &Canary) -> Hunt {
+    let started = Instant::now();
+    let likely = FIRST.iter().filter(|(_, names)| names.contains(&canary.name)).map(|(door, _)| *door);
+    let rest = DOORS.iter().map(|door| door.name);
+    let mut tried: Vec<&'static str> = Vec::new();
+    let mut finding = None;
+    for door in likely.chain(rest) {
+        let is_wanted = args.doors.is_empty() || args.doors.iter().any(|wanted| wanted.name == door);
+        // A door that does not exist yet is none.
+        if !is_wanted || tried.contains(&door) || !DOORS.iter().any(|known| known.name == door) {
+            continue;
+        }
+        tried.push(door);
+        if let Some(found) = enter(args, canary, door) {
+            finding = Some((door, found));
+            break;
+        }
+    }
+    let (door, finding) = finding.unzip();
+    Hunt {
+        canary: canary.name,
+        about: canary.about,
+        door,
+        seconds: started.elapsed().as_secs_f64(),
+        finding: finding.unwrap_or_default(),
+    }
+}
+
+/// What the door found with the bug planted.
+fn enter(args: &Args, canary: &Canary, door: &str) -> Option<String> {
+    let program = std::env::current_exe().ok()?;
+    let mut child = Command::new(program)
+        .args(["--doors", door, "--plant", canary.name, "--json", "--seed", &args.seed.to_string()])
+        .env("RUST_BACKTRACE", "0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let until = Instant::now() + Duration::from_secs(DOOR_SECONDS_MAX);
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+            _ => {
+                // Nobody is left to whom it would matter whether that works.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Some(format!("still busy after {DOOR_SECONDS_MAX} s"));
+            }
+        }
+    };
+    if status.success() {
+        return None;
+    }
+    let mut text = String::new();
+    if let Some(mut out) = child.stdout.take() {
+        let _ = std::io::Read::read_to_string(&mut out, &mut text);
+    }
+    let report: Option<serde_json::Value> = serde_json::from_str(&text).ok();
+    let finding = report.as_ref().and_then(|report| report["visited"][0]["finding"].as_str());
+    Some(finding.map_or_else(
+        || format!("the process died: {status}"),
+        |text| text.lines().next().unwrap_or("").to_owned(),
+    ))
+}

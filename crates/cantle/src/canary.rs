@@ -1,0 +1,103 @@
+//! Bugs that are planted on purpose, so that the fault lab can show that it would find them.
+//!
+//! Each place below asks whether its bug is planted, and does the right thing unless it is. Without the feature `canaries`, which no
+//! product has, the answer is a constant `false` and costs nothing. With it, one bug at a time is planted for the whole process.
+
+/// A bug that can be planted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Canary {
+    /// What the lab calls it.
+    pub name: &'static str,
+    /// What the store does wrong then.
+    pub about: &'static str,
+}
+
+macro_rules! canaries {
+    ($($id:ident $name:literal $about:literal),+ $(,)?) => {
+        impl Canary {
+            $(#[doc = $about] pub(crate) const $id: Self = Self { name: $name, about: $about };)+
+
+            /// All of them.
+            #[cfg(feature = "canaries")]
+            pub const ALL: &'static [Self] = &[$(Self::$id),+];
+        }
+    };
+}
+
+canaries! {
+    UNSYNCED_TABLE "unsynced-table" "a new table is not synced",
+    UNSYNCED_LOG "unsynced-log" "a checkpoint does not sync logs",
+    UNSYNCED_INHERITED_LOG "unsynced-inherited-log" "the first checkpoint does not sync the logs of a dead process",
+    UNSYNCED_CHECKPOINT "unsynced-checkpoint" "a checkpoint's record is not synced",
+    UNSYNCED_MANIFEST "unsynced-manifest" "a new manifest is not synced before it is renamed",
+    UNNAMED_MANIFEST "unnamed-manifest" "the directory is not synced after a new manifest is renamed",
+    UNSYNCED_JOURNAL "unsynced-journal" "a group commit does not sync the journal",
+    UNNAMED_JOURNAL "unnamed-journal" "the directory is not synced when a journal begins",
+    UNNAMED_FILES "unnamed-files" "a checkpoint does not sync the directory",
+    UNNAMED_STORE "unnamed-store" "the directory above a new store is not synced",
+    UNSYNCED_BACKUP "unsynced-backup" "files of a backup are not synced",
+    MANIFEST_BEFORE_ITS_DATA "manifest-before-its-data" "a new manifest is renamed before it is synced",
+    LENGTHS_NOT_RECORDED "lengths-not-recorded" "a checkpoint does not record the lengths of logs",
+    HELD_FILES_GONE "held-files-gone" "files of the last checkpoint go at once when they are replaced",
+    NOT_REVOKED "not-revoked" "a failed sync does not revoke what was vouched for",
+    NOT_READ_ONLY "not-read-only" "a failed sync does not make the store read-only",
+    IDENTITY_IGNORED "identity-ignored" "a page cache is trusted whichever it is",
+    DEAD_VERSIONS_FORGOTTEN "dead-versions-forgotten" "recovery does not note the versions that died",
+    DEAD_BATCHES_FORGOTTEN "dead-batches-forgotten" "recovery does not note the batches that died",
+    VERSIONS_REUSED "versions-reused" "a new epoch begins with versions that a dead one used",
+    JOURNAL_NOT_REPLAYED "journal-not-replayed" "recovery does not read the journal",
+    STAGE_NOT_RECOVERED "stage-not-recovered" "recovery does not read the stage",
+    STAGE_ALWAYS_RECOVERED "stage-always-recovered" "recovery reads the stage after a loss of power, too",
+    COMMIT_LEFT_OUT "commit-left-out" "the commit record of a batch over several logs is not written",
+    APPEND_NOT_UNDONE "append-not-undone" "a failed append is not taken back",
+    LOG_CHECKSUM_SKIPPED "log-checksum-skipped" "checksums of records are not looked at",
+    TABLE_CHECKSUM_SKIPPED "table-checksum-skipped" "checksums of tables' blocks are not looked at",
+    HEADER_CHECKSUM_SKIPPED "header-checksum-skipped" "checksums of headers are not looked at",
+    REBALANCE_UNTOLD "rebalance-untold" "the manifest is not told of a rebalance",
+    MERGE_UNTOLD "merge-untold" "the manifest is not told of two chunks that became one",
+    SNAPSHOT_VERSIONS_DROPPED "snapshot-versions-dropped" "a rebalance keeps only the newest version of a key",
+    PENDING_WAIT_SKIPPED "pending-wait-skipped" "a snapshot does not wait for the writes that belong to it",
+    VERSION_OFF_BY_ONE "version-off-by-one" "a scan sees what was written one version after its snapshot",
+    MUNK_TOO_EARLY "munk-too-early" "a chunk in memory misses what was written while it was loaded",
+    ROWS_NOT_OUTDATED "rows-not-outdated" "a put does not touch the row cache",
+    RETIRED_CHUNK_WRITTEN "retired-chunk-written" "a put goes to a chunk that was replaced meanwhile",
+    RANGE_DELETE_MISSED "range-delete-missed" "a scan of files does not heed deleted ranges",
+    CONFLICT_IGNORED "conflict-ignored" "a transaction commits whatever happened to what it read",
+    UPDATE_LOST "update-lost" "an update does not look whether its key was written meanwhile",
+    BATCH_SEEN_IN_HALF "batch-seen-in-half" "the writes of a batch show one by one",
+}
+
+#[cfg(feature = "canaries")]
+mod planted {
+    use super::Canary;
+    use std::sync::OnceLock;
+
+    static PLANTED: OnceLock<Canary> = OnceLock::new();
+
+    impl Canary {
+        /// Plants the one of this name, for good; false if there is none, or another is planted.
+        pub fn plant(name: &str) -> bool {
+            let found = Self::ALL.iter().find(|canary| canary.name == name);
+            found.is_some_and(|canary| PLANTED.set(*canary).is_ok())
+        }
+
+        pub(crate) fn is_planted(self) -> bool {
+            PLANTED.get() == Some(&self)
+        }
+    }
+}
+
+impl Canary {
+    /// Whether the bug is to be had.
+    #[cfg(not(feature = "canaries"))]
+    #[inline(always)]
+    pub(crate) const fn is_planted(self) -> bool {
+        false
+    }
+
+    /// Runs something, unless the bug is that it is left out: then it seems to have gone well.
+    #[inline(always)]
+    pub(crate) fn leaves_out<E>(self, act: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        if self.is_planted() { Ok(()) } else { act() }
+    }
+}
