@@ -3,8 +3,8 @@
 use crate::rng::Rng;
 use cantle::Layout;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// How many times as much the tests do: `CANTLE_TEST_FACTOR`, 1 if unset.
@@ -29,13 +29,13 @@ pub struct Visit {
     pub effort: Effort,
     /// One case alone, by the name that a finding gave it.
     pub case: Option<String>,
-    tally: Mutex<BTreeMap<&'static str, u64>>,
-    skipped: Mutex<Vec<String>>,
+    tally: Arc<Mutex<BTreeMap<&'static str, u64>>>,
+    skipped: Arc<Mutex<Vec<String>>>,
 }
 
 impl Visit {
     pub fn new(layout: Layout, seed: u64, effort: Effort) -> Self {
-        Self { layout, seed, effort, case: None, tally: Mutex::default(), skipped: Mutex::default() }
+        Self { layout, seed, effort, case: None, tally: Arc::default(), skipped: Arc::default() }
     }
 
     /// What `cargo test` does. `CANTLE_TEST_CASE` names one case alone.
@@ -48,6 +48,25 @@ impl Visit {
     pub fn of_case(mut self, case: Option<String>) -> Self {
         self.case = case;
         self
+    }
+
+    /// A part of the visit that may take `part` of `of` parts of the time that is left, and counts with the whole.
+    pub fn share(&self, part: u32, of: u32) -> Self {
+        let effort = match self.effort {
+            Effort::Rounds(rounds) => Effort::Rounds(rounds),
+            Effort::Until(end) => {
+                let now = Instant::now();
+                Effort::Until(now + end.saturating_duration_since(now) * part / of)
+            }
+        };
+        Self {
+            layout: self.layout,
+            seed: self.seed,
+            effort,
+            case: self.case.clone(),
+            tally: self.tally.clone(),
+            skipped: self.skipped.clone(),
+        }
     }
 
     /// Whether the time is up.

@@ -18,7 +18,5 @@ mod power_loss;
 mod process;
 #[path = "crash/stage.rs"]
 mod stage;
-#[path = "crash/threads.rs"]
-mod threads;
 #[path = "crash/torn_logs.rs"]
 mod torn_logs;

@@ -1,11 +1,11 @@
 //! Several writers: if a write is there, every write that had completed before it began is there as well.
 
+use crate::history::Death;
+use crate::rng::Rng;
+use crate::setup::Setup;
+use crate::visit::Visit;
 use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, Verdict};
 use cantle::{Durability, WriteBatch};
-use cantle_faults::history::Death;
-use cantle_faults::rng::Rng;
-use cantle_faults::setup::Setup;
-use cantle_faults::visit::factor;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -28,9 +28,24 @@ fn marks(times: &Times) -> ([u64; THREADS], [u64; THREADS]) {
     (acknowledged, std::array::from_fn(|t| times[t].len() as u64))
 }
 
-fn check(seed: u64, durability: Durability) -> u64 {
+/// Stores of a round.
+const STORES: u64 = 12;
+
+/// Goes through a sample.
+pub fn some(visit: &Visit) {
+    for seed in visit.rounds() {
+        let seeds: Vec<u64> = (0..STORES).map(|n| seed.wrapping_add(n) % 1_000_000_007).collect();
+        visit.each(&seeds, |&seed| {
+            let durability =
+                [Durability::Buffered, Durability::Process, Durability::Sync][(seed % 3) as usize];
+            visit.count("states of several writers", check(visit, seed, durability));
+        });
+    }
+}
+
+fn check(visit: &Visit, seed: u64, durability: Durability) -> u64 {
     let mut rng = Rng::new(seed);
-    let setup = Setup::random(&mut rng, durability);
+    let setup = Setup { layout: visit.layout, ..Setup::random(&mut rng, durability) };
     let (memory, clock, times) = (MemVfs::new(), Arc::new(AtomicU64::new(0)), Arc::new(Times::default()));
     let fault = FaultVfs::over_memory(memory.clone());
     let images: Arc<Mutex<Vec<Image>>> = Arc::default();
@@ -128,12 +143,4 @@ fn check(seed: u64, durability: Durability) -> u64 {
         }
     }
     states
-}
-
-#[test]
-fn a_write_is_there_only_with_all_that_completed_before_it_began() {
-    for durability in [Durability::Buffered, Durability::Process, Durability::Sync] {
-        let states: u64 = (0..4 * factor()).map(|seed| check(seed, durability)).sum();
-        println!("{durability:?}: {states} states checked");
-    }
 }
