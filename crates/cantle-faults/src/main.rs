@@ -3,7 +3,7 @@
 mod report;
 
 use cantle::Layout;
-use cantle_faults::doors::{DOORS, Door, door};
+use cantle_faults::doors::{DOORS, Door, door, machinery};
 use cantle_faults::visit::{Effort, Visit};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -43,6 +43,16 @@ struct Args {
     /// List the doors and end
     #[arg(long)]
     list: bool,
+
+    #[command(subcommand)]
+    hidden: Option<Hidden>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Hidden {
+    /// What doors run in processes of their own
+    #[command(hide = true)]
+    Child { part: Vec<String> },
 }
 
 const EXAMPLES: &str = "\
@@ -74,6 +84,15 @@ fn parse_layout(text: &str) -> Result<Layout, String> {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some(Hidden::Child { part }) = &args.hidden {
+        return match machinery::run_child(part) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::from(2)
+            }
+        };
+    }
     if args.list {
         for door in DOORS {
             println!("{:16}{}", door.name, door.about);

@@ -1,6 +1,7 @@
 //! The ways to break a store.
 
 mod crash_states;
+pub mod machinery;
 
 use crate::visit::Visit;
 
@@ -15,11 +16,20 @@ pub struct Door {
 }
 
 /// All doors, those that find most in the least time first.
-pub const DOORS: &[Door] = &[Door {
-    name: "crash-states",
-    about: "the power fails at every call that changes something, and leaves whatever it may",
-    enter: crash_states::enter,
-}];
+pub const DOORS: &[Door] = &[
+    Door {
+        name: "crash-states",
+        about: "the power fails at every call that changes something, and leaves whatever it may",
+        enter: crash_states::enter,
+    },
+    machinery::KILL,
+    machinery::KILL_AT_CALLS,
+    machinery::SHUTDOWN,
+    machinery::FULL,
+    machinery::BAD_SYNC,
+    machinery::BAD_SECTORS,
+    machinery::LIMITS,
+];
 
 /// The door of a name.
 pub fn door(name: &str) -> Option<Door> {

@@ -1,0 +1,1 @@
+pub fn enter(_: &crate::visit::Visit) {}
