@@ -85,7 +85,10 @@ impl Part {
     }
 
     pub fn open(&self) -> cantle::Result<Db> {
-        self.setup().options(Arc::new(cantle::vfs::StdVfs)).open(&self.path)
+        let options = self.setup().options(Arc::new(cantle::vfs::StdVfs));
+        // A large budget has a large stage, of which much was never touched.
+        let budget = [4 << 20, 64 << 20][(self.seed / 2 % 2) as usize];
+        options.memory_budget(budget).open(&self.path)
     }
 
     /// The command that plays it.

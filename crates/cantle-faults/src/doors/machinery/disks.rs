@@ -40,7 +40,7 @@ impl Kind {
     fn make(self, image: &str) -> Result<String, String> {
         match self {
             Self::Ext4 => run("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=1,nodiscard", image]),
-            Self::Xfs => run("mkfs.xfs", &["-q", "-f", "-K", "-l", "size=16m", image]),
+            Self::Xfs => run("mkfs.xfs", &["-q", "-f", image]),
         }
     }
 }
@@ -85,6 +85,11 @@ impl Mounted {
         // SAFETY: the call reads one number at the address.
         let done = unsafe { libc::ioctl(dir.as_raw_fd(), SHUTDOWN, std::ptr::from_ref(&NO_LOG_FLUSH)) };
         if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    }
+
+    /// Writes everything out: what is mapped is clean then, and the next store into it asks the file system.
+    pub fn sync(&self) {
+        let _ = run("sync", &["--file-system", &self.dir.to_string_lossy()]);
     }
 
     /// Unmounts it; files that somebody still has open are waited for a moment.

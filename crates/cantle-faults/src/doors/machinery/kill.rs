@@ -16,7 +16,8 @@ pub fn enter(visit: &Visit) {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("store");
             let part = Part { role: Role::Write, path, layout: visit.layout, durability, seed };
-            chain(visit, &part).unwrap_or_else(|found| panic!("{}, seed {seed}: {found}", name_of(durability)));
+            chain(visit, &part)
+                .unwrap_or_else(|found| panic!("{}, seed {seed}: {found}", name_of(durability)));
         }
     }
 }

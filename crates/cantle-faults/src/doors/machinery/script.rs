@@ -4,7 +4,6 @@ use super::child::{Part, say};
 use crate::setup::Setup;
 use crate::workload::{self, Change, Op};
 use cantle::{Db, Durability, Layout};
-use std::sync::Arc;
 use std::time::Duration;
 
 pub fn setup(durability: Durability) -> Setup {
@@ -51,7 +50,7 @@ pub fn ops() -> Vec<Op> {
 /// What the child does; it ends with the first operation that fails.
 pub fn play(part: &Part) {
     let setup = part.setup();
-    let db = match setup.options(Arc::new(cantle::vfs::StdVfs)).open(&part.path) {
+    let db = match part.open() {
         Ok(db) => db,
         Err(error) => return say(format!("failed to open: {error}")),
     };

@@ -47,10 +47,13 @@ fn chain(visit: &Visit, kind: Kind, durability: cantle::Durability, seed: u64) -
             child.wait_for("opened");
         }
         std::thread::sleep(Duration::from_micros(rng.below(60_000)));
+        if rng.below(2) == 0 {
+            mounted.sync();
+        }
         let heard = child.heard();
         mounted.shut_down().map_err(|error| context(error.to_string()))?;
         // It goes on for a moment, on a file system that is gone, and must not die of it.
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(20));
         let ended = child.kill();
         mounted.unmount()?;
         if let Some(found) = ended.is_by_itself() {

@@ -201,9 +201,7 @@ impl Promised {
                 return Err(format!(
                     "no prefix: batch {} of thread {thread} is there, which began after {} of thread {other}; of these \
                      there are {}",
-                    found[thread],
-                    before[thread][other],
-                    found[other]
+                    found[thread], before[thread][other], found[other]
                 ));
             }
         }
@@ -233,7 +231,10 @@ fn compare(db: &Db, expected: &BTreeMap<String, String>) -> Result<(), String> {
             Some((k, v)) if *k == key && *v == value => {}
             other => {
                 let other = other.map(|(key, value)| (key, &value[..value.len().min(20)]));
-                return Err(format!("found {key:?}: {:?}, expected {other:?}", &value[..value.len().min(20)]));
+                return Err(format!(
+                    "found {key:?}: {:?}, expected {other:?}",
+                    &value[..value.len().min(20)]
+                ));
             }
         }
     }
