@@ -31,6 +31,31 @@ fn file_systems_that_go_down_keep_what_was_synced() {
     enter("shutdown", "stores checked");
 }
 
+#[test]
+fn processes_that_are_killed_at_system_calls_keep_what_they_acknowledged() {
+    enter("kill-at-calls", "stores checked");
+}
+
+#[test]
+fn file_systems_that_are_full_heal() {
+    enter("full", "file systems filled up and healed");
+}
+
+#[test]
+fn a_sync_that_really_fails_is_believed() {
+    enter("bad-sync", "stores checked");
+}
+
+#[test]
+fn devices_that_lose_sectors_kill_nobody() {
+    enter("bad-sectors", "stores checked");
+}
+
+#[test]
+fn processes_at_their_limits_keep_what_they_acknowledged() {
+    enter("limits", "stores checked");
+}
+
 /// Stores into a mapped file that failed are answered by a signal, which kills the process where nobody handles it.
 #[test]
 fn a_stage_that_fails_under_an_open_store_kills_nobody() {

@@ -208,6 +208,15 @@ impl Running {
         self.end()
     }
 
+    /// Waits so long for it to end by itself, then kills it.
+    pub fn wait_or_kill(mut self, patience: Duration) -> Ended {
+        let until = Instant::now() + patience;
+        while self.child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.kill()
+    }
+
     fn end(&mut self) -> Ended {
         let status = self.child.wait().unwrap();
         self.child.stdin.take();

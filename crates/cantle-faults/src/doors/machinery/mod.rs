@@ -22,7 +22,6 @@ mod bad_sectors;
 mod bad_sync;
 mod child;
 mod disks;
-mod filling;
 mod full;
 mod kill;
 mod kill_at_calls;

@@ -47,7 +47,7 @@ pub fn ops() -> Vec<Op> {
     ops
 }
 
-/// What the child does; it ends with the first operation that fails.
+/// What the child does, up to the first operation that fails.
 pub fn play(part: &Part) {
     let setup = part.setup();
     let db = match part.open() {
@@ -58,11 +58,15 @@ pub fn play(part: &Part) {
     for (serial, op) in ops().iter().enumerate() {
         say(format!("begin {serial}"));
         if let Err(error) = workload::run(&db, op, &setup.keyspace(), serial as u64) {
-            return say(format!("failed {serial}: {error}"));
+            say(format!("failed {serial}: {error}"));
+            break;
         }
         say(format!("done {serial}"));
     }
     say_counts(&db);
+    if let Some(reason) = db.stats().read_only {
+        say(format!("read-only: {reason}"));
+    }
     match db.close() {
         Ok(()) => say("closed"),
         Err(error) => say(format!("failed to close: {error}")),

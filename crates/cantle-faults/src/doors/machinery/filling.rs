@@ -1,1 +1,0 @@
-pub fn enter(_: &crate::visit::Visit) {}
