@@ -12,6 +12,7 @@ use crate::history::Death;
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::Durability;
+use std::process::Command;
 use std::time::Duration;
 
 const IMAGE_BYTES: u64 = 3 << 30;
@@ -37,17 +38,20 @@ fn one(visit: &Visit, kind: Kind, durability: Durability, seed: u64) -> Result<(
     let part = Part { role: Role::Write, path, layout: visit.layout, durability, seed };
     let mut promised = Promised::default();
     let mut command = part.command(&visit.program);
-    if let Ok(without) = std::env::var("PATH").map(|_| "setpriv").and_then(|p| run(p, &["true"]).map(|_| p).map_err(|_| std::env::VarError::NotPresent)) {
-        let mut limited = std::process::Command::new(without);
-        limited.args(["--bounding-set", "-ipc_lock", "--inh-caps", "-ipc_lock", "prlimit", "--memlock=0"]);
-        limited.arg(command.get_program()).args(command.get_args());
-        command = limited;
+    const UNLOCKED: [&str; 6] =
+        ["--bounding-set", "-ipc_lock", "--inh-caps", "-ipc_lock", "prlimit", "--memlock=0"];
+    if run("setpriv", &[&UNLOCKED[..], &["true"]].concat()).is_ok() {
+        let mut unlocked = Command::new("setpriv");
+        unlocked.args(UNLOCKED).arg(command.get_program()).args(command.get_args());
+        command = unlocked;
     }
     let mut child = Running::start(&mut command);
     if !child.wait_for("opened") {
         return Err(format!("{:?}", child.kill().lines));
     }
     std::thread::sleep(Duration::from_micros(rng.below(200_000)));
+    // Held, so that the copy is of one moment.
+    child.hold(true)?;
     mounted.sync();
     let heard = child.heard();
     let whole = image.file().with_extension("whole");
@@ -56,6 +60,7 @@ fn one(visit: &Visit, kind: Kind, durability: Durability, seed: u64) -> Result<(
     let left = (1 << 20) + rng.below(64 << 20);
     let file = std::fs::File::options().write(true).open(image.file());
     file.and_then(|file| file.set_len(left)).map_err(|error| error.to_string())?;
+    child.hold(false)?;
     // Pages that are clean are dropped; those that are mapped go when memory is short.
     for entry in std::fs::read_dir(&part.path).map_err(|error| error.to_string())?.flatten() {
         drop_pages(&entry.path());

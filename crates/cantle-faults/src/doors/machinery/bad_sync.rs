@@ -11,6 +11,7 @@ use crate::history::Death;
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::Durability;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -43,11 +44,17 @@ fn one(visit: &Visit, durability: Durability, seed: u64) -> Result<(), String> {
     }
     std::thread::sleep(Duration::from_micros(rng.below(300_000)));
     // From here on what is new finds no room on the device.
-    let used: u64 = {
-        use std::os::unix::fs::MetadataExt;
-        std::fs::metadata(image.file()).map_err(|error| error.to_string())?.blocks() * 512
-    };
-    below.resize((used + rng.below(256 << 10)).max(4096))?;
+    let spare = rng.below(256 << 10);
+    let taken = || std::fs::metadata(image.file()).map(|image| image.blocks() * 512);
+    // It takes more while we look.
+    for attempt in 0.. {
+        let bytes = taken().map_err(|error| error.to_string())? + spare + (attempt << 16);
+        match below.resize(bytes) {
+            Ok(()) => break,
+            Err(error) if attempt == 100 => return Err(error),
+            Err(_) => {}
+        }
+    }
     let ended = child.wait_or_kill(Duration::from_secs(4));
     if let Some(found) = ended.is_by_itself() {
         return Err(found);

@@ -189,6 +189,12 @@ impl Running {
         }
     }
 
+    /// The child stops where it is, or goes on.
+    pub fn hold(&self, is_held: bool) -> Result<(), String> {
+        let signal = if is_held { "-STOP" } else { "-CONT" };
+        super::disks::run("kill", &[signal, &self.child.id().to_string()]).map(drop)
+    }
+
     pub fn kill(mut self) -> Ended {
         let _ = self.child.kill();
         self.end()

@@ -54,13 +54,15 @@ fn others_data(visit: &Visit, kind: Kind, seed: u64, durability: cantle::Durabil
     let db = options.clone().open(&part.path).map_err(|error| error.to_string())?;
     let mut values = BTreeMap::new();
     for n in 0..200 + rng.below(400) {
-        let (key, value) = (crate::workload::key(rng.below(2000)), vec![n as u8; 1 + rng.below(3000) as usize]);
+        let (key, value) =
+            (crate::workload::key(rng.below(2000)), vec![n as u8; 1 + rng.below(3000) as usize]);
         db.put(&key, &value).map_err(|error| error.to_string())?;
         values.insert(key, value);
     }
     let other = mounted.dir().join("other");
     let space = run("df", &["--output=avail", "-B1", &mounted.dir().to_string_lossy()])?;
-    let available = space.lines().last().and_then(|bytes| bytes.trim().parse::<u64>().ok()).unwrap_or_default();
+    let available =
+        space.lines().last().and_then(|bytes| bytes.trim().parse::<u64>().ok()).unwrap_or_default();
     let taken = available.saturating_sub(rng.below(2 * MIB));
     run("fallocate", &["-l", &taken.to_string(), &other.to_string_lossy()])?;
     if !fill(&db, &mut values, &mut rng) {

@@ -6,14 +6,14 @@ use super::writer::Promised;
 use crate::history::Death;
 use crate::rng::Rng;
 use crate::visit::Visit;
-use cantle::Durability;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 pub fn enter(visit: &Visit) {
     let dir = tempfile::tempdir().unwrap();
-    let group = Group::new(64 << 20).map_err(|error| visit.skip(format!("no control group for memory: {error}")));
+    let group =
+        Group::new(64 << 20).map_err(|error| visit.skip(format!("no control group for memory: {error}")));
     drop(group);
     for seed in visit.rounds() {
         for durability in DURABILITIES {
@@ -51,19 +51,26 @@ pub fn enter(visit: &Visit) {
 fn one(visit: &Visit, part: &Part, limit: &str, rng: &mut Rng) -> Result<(), String> {
     let played = part.command(&visit.program);
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("{limit}; exec \"$0\" \"$@\"")]).arg(played.get_program()).args(played.get_args());
+    command
+        .args(["-c", &format!("{limit}; exec \"$0\" \"$@\"")])
+        .arg(played.get_program())
+        .args(played.get_args());
     let mut promised = Promised::default();
     for _ in 0..2 {
         let child = Running::start(&mut command);
         let ended = child.wait_or_kill(Duration::from_micros(150_000 + rng.below(150_000)));
-        let is_killed = ended.is_by_itself().filter(|found| !found.contains("failed to spawn"));
+        let is_killed = ended.is_by_itself();
         if let Some(found) = is_killed {
             return Err(found);
         }
         promised.hear(&ended.lines, Death::Process, part.durability)?;
         visit.count("failures reported", promised.failures.len() as u64);
         // A file that the system cut off, and what a failed sync leaves, are as after a loss of power.
-        let death = if ended.lines.iter().any(|line| line.starts_with("read-only")) { Death::Power } else { Death::Process };
+        let death = if ended.lines.iter().any(|line| line.starts_with("read-only")) {
+            Death::Power
+        } else {
+            Death::Process
+        };
         promised.failures.clear();
         let db = part.open().map_err(|error| format!("cannot open: {error}"))?;
         promised.check(&db, death, part.durability)?;

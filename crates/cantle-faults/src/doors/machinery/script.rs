@@ -64,12 +64,13 @@ pub fn play(part: &Part) {
         say(format!("done {serial}"));
     }
     say_counts(&db);
-    if let Some(reason) = db.stats().read_only {
-        say(format!("read-only: {reason}"));
-    }
     match db.close() {
         Ok(()) => say("closed"),
         Err(error) => say(format!("failed to close: {error}")),
+    }
+    // Closing may have found out.
+    if let Some(reason) = db.stats().read_only {
+        say(format!("read-only: {reason}"));
     }
 }
 

@@ -17,7 +17,10 @@ pub type Counts = BTreeMap<String, std::ops::RangeInclusive<u64>>;
 
 /// Whether it is there and may trace; says so if not.
 pub fn is_possible(visit: &Visit) -> bool {
-    match run("strace", &["-f", "--seccomp-bpf", "-o", "/dev/null", "-e", "inject=fsync:error=EIO:when=1", "true"]) {
+    match run(
+        "strace",
+        &["-f", "--seccomp-bpf", "-o", "/dev/null", "-e", "inject=fsync:error=EIO:when=1", "true"],
+    ) {
         Ok(_) => true,
         Err(error) => {
             visit.skip(format!("no strace: {error}"));
@@ -55,7 +58,8 @@ pub fn counts(record: &str, path: &Path) -> Counts {
     for line in record.lines() {
         let Some((thread, call)) = line.split_once(' ') else { continue };
         let Some((name, rest)) = call.trim_start().split_once('(') else { continue };
-        let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+        let is_name =
+            name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
         if !is_name || name.is_empty() {
             // What goes on with a call that began on another line.
             continue;
