@@ -1,8 +1,6 @@
 //! The doors to real processes, file systems and limits, for some seconds each. Those that need root or a tool that is missing
 //! say so and do nothing. `CANTLE_TEST_FACTOR` and `CANTLE_TEST_CASE` as in `doors.rs`.
 
-#![expect(clippy::unwrap_used, reason = "a failed test panics")]
-
 use cantle::{KeyspaceOptions, Options};
 use cantle_faults::doors::door;
 use cantle_faults::visit::Visit;
@@ -33,7 +31,7 @@ fn file_systems_that_go_down_keep_what_was_synced() {
 
 #[test]
 fn processes_that_are_killed_at_system_calls_keep_what_they_acknowledged() {
-    enter("kill-at-calls", "stores checked");
+    enter("kill-at-calls", "processes killed");
 }
 
 #[test]
