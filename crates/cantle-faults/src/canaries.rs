@@ -43,6 +43,16 @@ const FIRST: [(&str, &[&str]); 4] = [
     ),
 ];
 
+/// Names the bug that is planted, in this process and in those that doors start.
+const PLANTED: &str = "CANTLE_CANARY";
+
+/// Plants what this process is told to.
+pub fn plant() {
+    if let Ok(name) = std::env::var(PLANTED) {
+        assert!(Canary::plant(&name), "there is no such bug: {name}");
+    }
+}
+
 /// What became of one bug.
 #[derive(Debug, Serialize)]
 struct Hunt {
@@ -121,8 +131,9 @@ fn hunt(args: &Args, canary: &Canary) -> Hunt {
 fn enter(args: &Args, canary: &Canary, door: &str) -> Option<String> {
     let program = std::env::current_exe().ok()?;
     let mut child = Command::new(program)
-        .args(["--doors", door, "--plant", canary.name, "--json", "--seed", &args.seed.to_string()])
+        .args(["--doors", door, "--json", "--seed", &args.seed.to_string()])
         .env("RUST_BACKTRACE", "0")
+        .env(PLANTED, canary.name)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

@@ -11,6 +11,7 @@
 //!   history     which states a store may hold after a crash
 //!   workload    operations and what they make of a state
 //!   images      file systems as a crash at some call would leave them
+//!   filling     disks that are full, then are not
 //!   setup       how stores are opened
 //! ```
 #![allow(
@@ -20,6 +21,7 @@
 #![allow(clippy::unwrap_used, reason = "a door panics with what it found")]
 
 pub mod doors;
+pub mod filling;
 pub mod history;
 pub mod images;
 pub mod rng;

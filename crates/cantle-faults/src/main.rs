@@ -5,7 +5,7 @@ mod canaries;
 mod report;
 
 use cantle::Layout;
-use cantle_faults::doors::{DOORS, Door, door};
+use cantle_faults::doors::{DOORS, Door, door, machinery};
 use cantle_faults::visit::{Effort, Visit};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -51,10 +51,15 @@ struct Args {
     #[arg(long, value_delimiter = ',', num_args = 0..)]
     canaries: Option<Vec<String>>,
 
-    /// Plant this bug
-    #[cfg(feature = "canaries")]
-    #[arg(long, hide = true)]
-    plant: Option<String>,
+    #[command(subcommand)]
+    hidden: Option<Hidden>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Hidden {
+    /// What doors run in processes of their own
+    #[command(hide = true)]
+    Child { part: Vec<String> },
 }
 
 const EXAMPLES: &str = "\
@@ -86,6 +91,17 @@ fn parse_layout(text: &str) -> Result<Layout, String> {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    #[cfg(feature = "canaries")]
+    canaries::plant();
+    if let Some(Hidden::Child { part }) = &args.hidden {
+        return match machinery::run_child(part) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::from(2)
+            }
+        };
+    }
     if args.list {
         for door in DOORS {
             println!("{:16}{}", door.name, door.about);
@@ -93,16 +109,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     #[cfg(feature = "canaries")]
-    {
-        if let Some(names) = &args.canaries {
-            return canaries::hunt_all(&args, names);
-        }
-        if let Some(name) = &args.plant
-            && !cantle::canary::Canary::plant(name)
-        {
-            eprintln!("there is no such bug: {name}");
-            return ExitCode::from(2);
-        }
+    if let Some(names) = &args.canaries {
+        return canaries::hunt_all(&args, names);
     }
     let doors = if args.doors.is_empty() { DOORS.to_vec() } else { args.doors.clone() };
     if args.case.is_some() && doors.len() != 1 {

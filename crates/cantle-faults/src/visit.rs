@@ -3,6 +3,7 @@
 use crate::rng::Rng;
 use cantle::Layout;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -29,13 +30,16 @@ pub struct Visit {
     pub effort: Effort,
     /// One case alone, by the name that a finding gave it.
     pub case: Option<String>,
+    /// The command `cantle-faults`, whose hidden part doors play in processes of their own.
+    pub program: PathBuf,
     tally: Arc<Mutex<BTreeMap<&'static str, u64>>>,
     skipped: Arc<Mutex<Vec<String>>>,
 }
 
 impl Visit {
     pub fn new(layout: Layout, seed: u64, effort: Effort) -> Self {
-        Self { layout, seed, effort, case: None, tally: Arc::default(), skipped: Arc::default() }
+        let program = std::env::current_exe().unwrap_or_default();
+        Self { layout, seed, effort, case: None, program, tally: Arc::default(), skipped: Arc::default() }
     }
 
     /// What `cargo test` does. `CANTLE_TEST_CASE` names one case alone.
@@ -64,6 +68,7 @@ impl Visit {
             seed: self.seed,
             effort,
             case: self.case.clone(),
+            program: self.program.clone(),
             tally: self.tally.clone(),
             skipped: self.skipped.clone(),
         }

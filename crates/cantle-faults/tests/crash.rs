@@ -14,8 +14,6 @@ mod faults;
 mod full_disk;
 #[path = "crash/power_loss.rs"]
 mod power_loss;
-#[path = "crash/process.rs"]
-mod process;
 #[path = "crash/stage.rs"]
 mod stage;
 #[path = "crash/torn_logs.rs"]

@@ -254,6 +254,9 @@ impl KeyspaceOptions {
     /// Whether appends to logs are collected in a mapped file, which a killed process leaves as it leaves what it has
     /// written, so that many of them take one system call. Default: yes, where that can be: not in a `Buffered` store,
     /// whose appends wait in memory, on file systems that name no page cache, nor while less than 2 GiB is free.
+    ///
+    /// A mapped file that fails makes the system send SIGBUS. The first store with a stage installs a handler of it, which
+    /// sees to its own mappings and passes everything else on to whatever was installed before.
     pub fn stage(mut self, on: bool) -> Self {
         self.stage = on;
         self

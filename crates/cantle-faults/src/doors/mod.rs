@@ -2,6 +2,7 @@
 
 mod crash_states;
 mod failing_calls;
+pub mod machinery;
 
 use crate::visit::Visit;
 
@@ -27,6 +28,13 @@ pub const DOORS: &[Door] = &[
         about: "the power fails at every call that changes something, and leaves whatever it may",
         enter: crash_states::enter,
     },
+    machinery::KILL,
+    machinery::KILL_AT_CALLS,
+    machinery::SHUTDOWN,
+    machinery::FULL,
+    machinery::BAD_SYNC,
+    machinery::BAD_SECTORS,
+    machinery::LIMITS,
 ];
 
 /// The door of a name.

@@ -1,97 +1,18 @@
 //! A full disk: writes fail and say why, reads, deletes and what frees space go on, and everything heals.
 
 use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
-use cantle::{Db, Durability, Error};
+use cantle::{Durability, Error};
+use cantle_faults::filling::{a_disk_that_fills_up, check, eventually, fill, setup};
 use cantle_faults::rng::Rng;
-use cantle_faults::setup::{STORE, Setup};
+use cantle_faults::setup::STORE;
 use cantle_faults::visit::factor;
 use cantle_faults::workload::key;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const DURABILITIES: [Durability; 3] = [Durability::Process, Durability::Sync, Durability::Buffered];
-
-fn setup(seed: u64, durability: Durability) -> Setup {
-    let mut setup = Setup::random(&mut Rng::new(seed), durability);
-    (setup.checkpoint_interval, setup.log_bytes) = (Duration::from_millis(50), 16 << 10);
-    setup
-}
-
-/// Puts until the disk is full; says whether that happened.
-fn fill(db: &Db, values: &mut BTreeMap<Vec<u8>, Vec<u8>>, rng: &mut Rng) -> bool {
-    for n in 0..100_000 {
-        let value = vec![n as u8; 1 + rng.below(4000) as usize];
-        let key = key(rng.below(20_000));
-        match db.put(&key, &value) {
-            Ok(()) => drop(values.insert(key, value)),
-            Err(error) => {
-                assert!(error.is_no_space(), "{error}");
-                return true;
-            }
-        }
-    }
-    false
-}
-
-fn check(db: &Db, values: &BTreeMap<Vec<u8>, Vec<u8>>) {
-    let found: Vec<_> = db.range(..).map(|pair| pair.unwrap()).collect();
-    assert_eq!(found.len(), values.len());
-    for ((key, value), (expected_key, expected)) in found.iter().zip(values) {
-        assert!(*key == expected_key[..] && *value == expected[..], "{key:?}");
-    }
-}
-
-/// Tries for some seconds, as space is freed in the background.
-fn eventually(db: &Db, what: &str, mut run: impl FnMut() -> cantle::Result<()>) {
-    let started = Instant::now();
-    while let Err(error) = run() {
-        assert!(error.is_no_space(), "{what}: {error}");
-        assert!(
-            started.elapsed() < Duration::from_secs(10),
-            "{what} finds no space: {error}; {:?}",
-            db.stats()
-        );
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Nothing here waits for the disk to grow, until the end.
-fn a_disk_that_fills_up(db: &Db, seed: u64, more_space: impl FnOnce()) {
-    let mut rng = Rng::new(seed);
-    let mut values = BTreeMap::new();
-    assert!(fill(db, &mut values, &mut rng), "the disk never got full");
-    check(db, &values);
-    for _ in 0..20 {
-        let nth = rng.below(values.len() as u64) as usize;
-        let doomed = values.keys().nth(nth).unwrap().clone();
-        db.delete(&doomed).unwrap();
-        values.remove(&doomed);
-    }
-    check(db, &values);
-    let from =
-        values.keys().nth(values.len() / 4 + rng.below(values.len() as u64 / 2) as usize).unwrap().clone();
-    db.delete_range(&from..).unwrap();
-    values.retain(|key, _| *key < from);
-    check(db, &values);
-    eventually(db, "compaction", || db.compact_range(..));
-    check(db, &values);
-    eventually(db, "a put after space was freed", || db.put("healed", "1"));
-    values.insert(b"healed".to_vec(), b"1".to_vec());
-    assert!(fill(db, &mut values, &mut rng), "the disk never got full again");
-    check(db, &values);
-    // Of what is all alive nothing can be freed, but all of it can be sorted.
-    eventually(db, "compaction of a full disk", || db.compact_range(..));
-    check(db, &values);
-    more_space();
-    eventually(db, "a put after the disk grew", || db.put("healed", "2"));
-    eventually(db, "compaction after the disk grew", || db.compact_range(..));
-    values.insert(b"healed".to_vec(), b"2".to_vec());
-    db.sync().unwrap();
-    assert!(db.stats().read_only.is_none());
-    check(db, &values);
-}
 
 fn seeds() -> std::ops::Range<u64> {
     0..2 * factor()
@@ -113,43 +34,6 @@ fn a_full_disk_in_memory_fails_puts_and_heals() {
             }
         }
     }
-}
-
-#[test]
-fn a_full_tmpfs_fails_puts_and_heals() {
-    for seed in seeds() {
-        for durability in DURABILITIES {
-            println!("seed {seed}, {durability:?}");
-            if !on_a_tmpfs(seed, durability) {
-                println!("skipped: mounting a file system is not allowed here");
-                return;
-            }
-        }
-    }
-}
-
-fn on_a_tmpfs(seed: u64, durability: Durability) -> bool {
-    let dir = tempfile::tempdir().unwrap();
-    let mount = |options: &str| {
-        let mut command = std::process::Command::new("mount");
-        command.args(["-t", "tmpfs", "-o", options, "cantle-test"]).arg(dir.path());
-        command.output().is_ok_and(|output| output.status.success())
-    };
-    if !mount("size=8m") {
-        return false;
-    }
-    let outcome = std::panic::catch_unwind(|| {
-        let options = setup(seed, durability).options(Arc::new(cantle::vfs::StdVfs));
-        let db = options.open(dir.path().join("store")).unwrap();
-        a_disk_that_fills_up(&db, seed, || assert!(mount("remount,size=64m")));
-        db.close().unwrap();
-    });
-    let unmounted = std::process::Command::new("umount").arg(dir.path()).output();
-    assert!(unmounted.is_ok_and(|output| output.status.success()));
-    if let Err(panic) = outcome {
-        std::panic::resume_unwind(panic);
-    }
-    true
 }
 
 /// Takes all but `left_bytes` of what is free, as somebody else's file.

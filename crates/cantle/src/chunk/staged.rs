@@ -49,7 +49,7 @@ impl Staged {
         offset: u64,
     ) -> Result<()> {
         let tail = &mut *self.tail.lock();
-        let stage = stage.filter(|stage| bytes.len() <= stage.append_bytes_max());
+        let stage = stage.filter(|stage| stage.is_sound() && bytes.len() <= stage.append_bytes_max());
         if tail.lease.is_none() && tail.warm {
             tail.lease = stage.and_then(|stage| stage.lease(file.id, offset));
             self.note(&tail.lease);
@@ -61,8 +61,10 @@ impl Staged {
             self.drain_to(file, lease)?;
         }
         if stage.is_some() && lease.fits(bytes.len()) {
-            lease.push(bytes, records);
-            return Ok(());
+            if lease.push(bytes, records) {
+                return Ok(());
+            }
+            self.drain_to(file, lease)?;
         }
         write(file, bytes, offset)?;
         self.set_base(lease, offset + bytes.len() as u64);
@@ -109,6 +111,10 @@ impl Staged {
         let kept = match &mut tail.lease {
             Some(lease) => {
                 lease.cut(len);
+                if !lease.is_kept() {
+                    // A dead process may leave it there.
+                    return Err(failed("truncate", file));
+                }
                 len.min(lease.base())
             }
             None => len,
@@ -145,6 +151,9 @@ impl Staged {
         if staged.is_empty() {
             return Ok(());
         }
+        if !lease.is_readable() {
+            return Err(failed("append to", file));
+        }
         write(file, &staged, lease.base())?;
         drop(staged);
         lease.set_drained();
@@ -160,6 +169,15 @@ impl Staged {
     fn note(&self, lease: &Option<Lease>) {
         self.drained.store(lease.as_ref().map_or(u64::MAX, Lease::base), Release);
     }
+}
+
+/// What was staged for the log failed it.
+fn failed(operation: &'static str, file: &StoreFile) -> Error {
+    Error::io(
+        operation,
+        &file.path,
+        std::io::Error::other("the file STAGE cannot be read or written any more"),
+    )
 }
 
 fn write(file: &StoreFile, bytes: &[u8], offset: u64) -> Result<()> {

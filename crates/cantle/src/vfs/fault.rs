@@ -6,7 +6,9 @@
 //!
 //! Thread safety: the rule may be replaced at any time; calls that run keep the one they began with.
 
-use super::{LockError, LockMode, MappedPiece, MemFile, MemVfs, Metadata, OpenMode, Vfs, VfsFile, VfsLock};
+use super::{
+    Backing, LockError, LockMode, MappedPiece, MemFile, MemVfs, Metadata, OpenMode, Vfs, VfsFile, VfsLock,
+};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, RwLock};
 use std::borrow::Cow;
@@ -429,6 +431,10 @@ impl MappedPiece for FaultPiece {
 
     fn read(&self, at: usize, len: usize) -> Cow<'_, [u8]> {
         self.inner.read(at, len)
+    }
+
+    fn backing(&self) -> Backing {
+        self.inner.backing()
     }
 }
 

@@ -6,7 +6,8 @@
 //! the compiler from moving a store across one that marks it valid.
 #![expect(unsafe_code, reason = "memory that is a file's")]
 
-use super::MappedPiece;
+use super::bus_errors::Guard;
+use super::{Backing, MappedPiece};
 use rustix::fd::AsFd;
 use rustix::mm::{MapFlags, MlockFlags, ProtFlags, mlock_with, mmap, munmap};
 use std::borrow::Cow;
@@ -20,6 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
+    /// Until it is unmapped.
+    guard: Option<Guard>,
 }
 
 // SAFETY: it is only memory, and reached by way of the pieces only.
@@ -29,6 +32,7 @@ unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        self.guard = None;
         // SAFETY: mapped by `map`, and no piece is left.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "a mapping of our own");
@@ -57,7 +61,9 @@ pub(super) fn map(
     // SAFETY: a new mapping, at a place that the system chooses.
     let start = unsafe { mmap(std::ptr::null_mut(), bytes, protection, flags, file, offset) }?;
     let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
-    let mapping = Arc::new(Mapping { start, bytes });
+    let mut mapping = Mapping { start, bytes, guard: None };
+    mapping.guard = Some(Guard::new(start.as_ptr() as usize, bytes)?);
+    let mapping = Arc::new(mapping);
     // Pages stay in memory once they are used, if there may be so many: then none has to be read again from a device
     // that may fail.
     // SAFETY: the mapping is ours.
@@ -98,5 +104,75 @@ impl MappedPiece for StdPiece {
         let from = self.place(at, len);
         // SAFETY: within the piece; written to by who borrows it exclusively only.
         Cow::Borrowed(unsafe { std::slice::from_raw_parts(from, len) })
+    }
+
+    fn backing(&self) -> Backing {
+        // Stores before this are made, and have failed or not, before what they left is looked at.
+        compiler_fence(Ordering::SeqCst);
+        self.mapping.guard.as_ref().map_or(Backing::File, Guard::state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    const PAGE: usize = 64 << 10;
+
+    fn pieces(file: &File) -> Vec<Box<dyn MappedPiece>> {
+        file.set_len(3 * PAGE as u64).unwrap();
+        map(file, 0, PAGE, 3).unwrap()
+    }
+
+    #[test]
+    fn a_mapped_page_that_fails_kills_nobody() {
+        let file = tempfile::tempfile().unwrap();
+        let mut first = pieces(&file);
+        first[0].write(10, b"kept");
+        first[1].write(0, b"lost");
+        assert_eq!(first[1].backing(), Backing::File);
+        // Stores behind the end of the file are answered by SIGBUS, as those to a file system that is gone.
+        file.set_len(PAGE as u64).unwrap();
+        first[1].set_word(8, 7);
+        assert_eq!(first[1].backing(), Backing::Lost);
+        // It is as memory from now on.
+        assert_eq!(*first[1].read(8, 8), 7u64.to_le_bytes());
+        assert_eq!(*first[1].read(0, 4), [0; 4]);
+        assert_eq!(*first[2].read(0, 4), [0; 4]);
+        assert_eq!(*first[0].read(10, 4), *b"kept");
+        drop(first);
+        // Another mapping has another fate, in whatever place.
+        let other = tempfile::tempfile().unwrap();
+        let mut second = pieces(&other);
+        second[2].write(0, b"more");
+        assert_eq!(second[0].backing(), Backing::File);
+    }
+
+    /// A fault that is nobody's of ours still ends the process: as it would without us.
+    #[test]
+    fn a_fault_elsewhere_is_not_ours() {
+        const CHILD: &str = "CANTLE_TEST_FAULT_ELSEWHERE";
+        if std::env::var_os(CHILD).is_none() {
+            use std::os::unix::process::ExitStatusExt;
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            child.args(["--exact", "vfs::mapped::tests::a_fault_elsewhere_is_not_ours"]).env(CHILD, "1");
+            let output = child.output().unwrap();
+            assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
+            return;
+        }
+        let file = tempfile::tempfile().unwrap();
+        let ours = pieces(&file);
+        let other = tempfile::tempfile().unwrap();
+        let theirs = pieces(&other);
+        other.set_len(0).unwrap();
+        // As if it were no mapping of ours.
+        let place = theirs[0].read(0, 8).as_ptr();
+        let mapping = NonNull::new(place.cast_mut()).unwrap();
+        std::mem::forget(theirs);
+        super::super::bus_errors::forget(mapping.as_ptr() as usize);
+        assert_eq!(ours[0].backing(), Backing::File);
+        // SAFETY: mapped; the system answers with a signal.
+        unsafe { mapping.as_ptr().read_volatile() };
     }
 }

@@ -14,6 +14,8 @@
 //! Thread safety: every method may be called from any thread. Files are written at explicit offsets; callers
 //! serialise writers of one file. Nothing here panics; every operation returns a `Result`.
 
+#[cfg(all(target_os = "linux", not(miri)))]
+mod bus_errors;
 mod fault;
 mod lock_file;
 mod longer;
@@ -155,6 +157,21 @@ pub trait MappedPiece: Send + Sync + Debug {
     fn set_word(&mut self, at: usize, word: u64);
     /// What is there.
     fn read(&self, at: usize, len: usize) -> Cow<'_, [u8]>;
+    /// Where it is now: to be asked after storing, which returns no error, and before relying on what was read.
+    fn backing(&self) -> Backing {
+        Backing::File
+    }
+}
+
+/// What holds the bytes of a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backing {
+    /// The file: they outlive the process.
+    File,
+    /// Memory, some of them at least: the file failed. They can be read, and are gone with the process.
+    Memory,
+    /// Some are lost.
+    Lost,
 }
 
 #[cfg(test)]

@@ -32,6 +32,10 @@
 //! After a loss of power, whatever the file holds, the last checkpoint counts, for which all was drained and synced:
 //! the stage is neither synced nor read then. It is made anew at each opening.
 //!
+//! A file that fails (its device, its file system) cannot refuse a store; it shows afterwards (`MappedPiece::backing`). Then nothing more
+//! is staged: what is there is drained, and records go to their logs by system calls, which say what fails. That the file still
+//! shows what was drained does no harm, as long as nothing of it is taken back: a cut fails then.
+//!
 //! There is no stage where nobody could vouch for the page cache, nor while less than 2 GiB of the disk is free: a
 //! drain always finds room then, as all slots together are less than a hundredth of that.
 
@@ -44,9 +48,9 @@ use super::reserve::PLENTY_BYTES;
 use crate::cache::budget::Budget;
 use crate::error::{Error, Result};
 use crate::files::Files;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};
-use crate::vfs::{MappedPiece, OpenMode};
+use crate::vfs::{Backing, MappedPiece, OpenMode};
 use format::{BASE_MAX, HEAD_BYTES, Head, SLOT_HEAD_BYTES, State};
 use std::borrow::Cow;
 use std::io;
@@ -66,6 +70,8 @@ pub struct Stage {
     slots: usize,
     /// Those that were used before at the end, as their memory is there.
     free: Mutex<Vec<Slot>>,
+    /// Whether the file failed: nothing more is staged.
+    failed: AtomicBool,
     drains: AtomicU64,
     records: AtomicU64,
     bytes: AtomicU64,
@@ -100,6 +106,7 @@ impl Stage {
             taken_bytes,
             slots,
             free: Mutex::default(),
+            failed: AtomicBool::new(false),
             drains: AtomicU64::new(0),
             records: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -165,7 +172,12 @@ impl Stage {
         slot.piece.set_word(0, file);
         let mut lease = Lease { stage: self.clone(), slot: Some(slot), file, base, len: 0, records: 0 };
         lease.set_state();
-        Some(lease)
+        lease.is_kept().then_some(lease)
+    }
+
+    /// Whether anything may be staged: no store has failed to reach the file.
+    pub fn is_sound(&self) -> bool {
+        !self.failed.load(Relaxed)
     }
 
     /// All was drained, and nobody will append any more.
@@ -219,13 +231,38 @@ impl Lease {
         self.len + bytes <= SLOT_BYTES - SLOT_HEAD_BYTES && self.base < BASE_MAX
     }
 
-    /// Appends bytes that fit.
-    pub fn push(&mut self, bytes: &[u8], records: u64) {
+    /// Appends bytes that fit; `false`, and nothing was appended, if they would be gone with the process.
+    pub fn push(&mut self, bytes: &[u8], records: u64) -> bool {
         let at = SLOT_HEAD_BYTES + self.len;
         self.piece().write(at, bytes);
         self.len += bytes.len();
         self.records += records;
         self.set_state();
+        if self.is_kept() {
+            return true;
+        }
+        self.len -= bytes.len();
+        self.records -= records;
+        self.set_state();
+        false
+    }
+
+    /// Whether what was staged is in the file, as far as is known. From the first time that it is not, nothing is staged.
+    pub fn is_kept(&self) -> bool {
+        let backing = self.backing();
+        if backing != Backing::File && !self.stage.failed.swap(true, Relaxed) {
+            tracing::warn!(?backing, "the stage's file has failed: records go to their logs directly");
+        }
+        backing == Backing::File
+    }
+
+    /// Whether what is staged can be read.
+    pub fn is_readable(&self) -> bool {
+        self.backing() != Backing::Lost
+    }
+
+    fn backing(&self) -> Backing {
+        self.slot.as_ref().map_or(Backing::File, |slot| slot.piece.backing())
     }
 
     /// What is staged.

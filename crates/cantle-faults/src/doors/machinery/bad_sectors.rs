@@ -1,0 +1,107 @@
+//! A device loses its sectors under an open store: reads fail with EIO, and so may pages that are mapped, which is no reason for the
+//! process to die.
+//!
+//! The image is cut short while a process has the store open. It may not lock its memory, so that mapped pages can be taken from
+//! it, and its pages are taken now and then. What it says must be true or an error. Then the image is whole again, as if the cable had
+//! been loose, and so is what was synced.
+
+use super::child::{DURABILITIES, Part, Role, Running, name_of};
+use super::disks::{Image, Kind, are_possible, run};
+use super::writer::Promised;
+use crate::history::Death;
+use crate::rng::Rng;
+use crate::visit::Visit;
+use cantle::Durability;
+use std::process::Command;
+use std::time::Duration;
+
+const IMAGE_BYTES: u64 = 3 << 30;
+
+pub fn enter(visit: &Visit) {
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|&kind| are_possible(visit, kind)).collect();
+    for seed in visit.rounds() {
+        for &kind in &kinds {
+            for durability in DURABILITIES {
+                one(visit, kind, durability, seed).unwrap_or_else(|found| {
+                    panic!("{}, {}, seed {seed}: {found}", kind.name(), name_of(durability))
+                });
+            }
+        }
+    }
+}
+
+fn one(visit: &Visit, kind: Kind, durability: Durability, seed: u64) -> Result<(), String> {
+    let mut rng = Rng::new(seed);
+    let image = Image::new(kind, IMAGE_BYTES)?;
+    let mounted = image.mount()?;
+    let path = mounted.dir().join("store");
+    let part = Part { role: Role::Write, path, layout: visit.layout, durability, seed };
+    let mut promised = Promised::default();
+    let mut command = part.command(&visit.program);
+    const UNLOCKED: [&str; 6] =
+        ["--bounding-set", "-ipc_lock", "--inh-caps", "-ipc_lock", "prlimit", "--memlock=0"];
+    if run("setpriv", &[&UNLOCKED[..], &["true"]].concat()).is_ok() {
+        let mut unlocked = Command::new("setpriv");
+        unlocked.args(UNLOCKED).arg(command.get_program()).args(command.get_args());
+        command = unlocked;
+    }
+    let mut child = Running::start(&mut command);
+    if !child.wait_for("opened") {
+        return Err(format!("{:?}", child.kill().lines));
+    }
+    std::thread::sleep(Duration::from_micros(rng.below(200_000)));
+    // Held, so that the copy is of one moment.
+    child.hold(true)?;
+    mounted.sync();
+    let heard = child.heard();
+    let whole = image.file().with_extension("whole");
+    run("cp", &["--sparse=always", &image.file().to_string_lossy(), &whole.to_string_lossy()])?;
+    // The file system's first blocks stay, or nothing at all could be found.
+    let left = (1 << 20) + rng.below(64 << 20);
+    let file = std::fs::File::options().write(true).open(image.file());
+    file.and_then(|file| file.set_len(left)).map_err(|error| error.to_string())?;
+    child.hold(false)?;
+    // Pages that are clean are dropped; those that are mapped go when memory is short.
+    for entry in std::fs::read_dir(&part.path).map_err(|error| error.to_string())?.flatten() {
+        drop_pages(&entry.path());
+    }
+    let ended = child.wait_or_kill(Duration::from_millis(300));
+    if let Some(found) = ended.is_by_itself() {
+        return Err(found);
+    }
+    visit.count("devices that lost sectors", 1);
+    let mut at_most = Promised::default();
+    at_most.hear(&ended.lines, Death::Process, durability)?;
+    for failure in &at_most.failures {
+        visit.count("failures reported", 1);
+        if !failure.contains(&*part.path.to_string_lossy()) && !failure.contains("read-only") {
+            return Err(format!("which file? {failure}"));
+        }
+    }
+    promised.hear(&heard, Death::Power, durability)?;
+    // What is left of the store is opened, read and verified: errors, or the truth, and no panic.
+    if let Ok(db) = part.open() {
+        visit.count("damaged stores opened", 1);
+        let _ = db.range(..).try_for_each(|pair| pair.map(drop));
+        let _ = db.verify();
+    } else {
+        visit.count("damaged stores refused", 1);
+    }
+    mounted.unmount()?;
+    std::fs::rename(&whole, image.file()).map_err(|error| error.to_string())?;
+    let mounted = image.mount()?;
+    let db = part.open().map_err(|error| format!("whole again: {error}"))?;
+    promised.check(&db, Death::Power, durability).map_err(|found| format!("whole again: {found}"))?;
+    drop(db);
+    visit.count("stores checked", 1);
+    mounted.unmount()
+}
+
+#[expect(unsafe_code, reason = "a call that no library has")]
+fn drop_pages(path: &std::path::Path) {
+    use std::os::fd::AsRawFd;
+    if let Ok(file) = std::fs::File::open(path) {
+        // SAFETY: advice about an open file.
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    }
+}

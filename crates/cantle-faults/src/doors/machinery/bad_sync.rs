@@ -1,0 +1,93 @@
+//! A sync that really fails: the image of a file system stands on another that is full, so that what the system writes back is lost,
+//! the sync says so once, and the next one succeeds.
+//!
+//! Whoever believed the second would tell of data that is nowhere. The store must turn read-only, and hold something of every moment
+//! when it is opened again: what the file system had, which is what was synced or something newer, but no mix.
+
+use super::child::{DURABILITIES, Part, Role, Running, name_of};
+use super::disks::{Image, Kind, are_possible};
+use super::writer::Promised;
+use crate::history::Death;
+use crate::rng::Rng;
+use crate::visit::Visit;
+use cantle::Durability;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+/// The writer's data take some MiB, the file system's own some more.
+const ROOM_BYTES: u64 = 64 * MIB;
+
+pub fn enter(visit: &Visit) {
+    if !are_possible(visit, Kind::Ext4) {
+        return;
+    }
+    for seed in visit.rounds() {
+        for durability in DURABILITIES {
+            one(visit, durability, seed)
+                .unwrap_or_else(|found| panic!("{}, seed {seed}: {found}", name_of(durability)));
+        }
+    }
+}
+
+fn one(visit: &Visit, durability: Durability, seed: u64) -> Result<(), String> {
+    let mut rng = Rng::new(seed);
+    let image = Image::on_tmpfs(Kind::Ext4, 3 << 30, ROOM_BYTES)?;
+    let below = image.below().ok_or("no file system below")?;
+    let mounted = image.mount()?;
+    let path = mounted.dir().join("store");
+    let part = Part { role: Role::Write, path, layout: visit.layout, durability, seed };
+    let mut promised = Promised::default();
+    let mut child = Running::start(&mut part.command(&visit.program));
+    if !child.wait_for("opened") {
+        return Err(format!("{:?}", child.kill().lines));
+    }
+    std::thread::sleep(Duration::from_micros(rng.below(300_000)));
+    // From here on what is new finds no room on the device.
+    let spare = rng.below(256 << 10);
+    let taken = || std::fs::metadata(image.file()).map(|image| image.blocks() * 512);
+    // It takes more while we look.
+    for attempt in 0.. {
+        let bytes = taken().map_err(|error| error.to_string())? + spare + (attempt << 16);
+        match below.resize(bytes) {
+            Ok(()) => break,
+            Err(error) if attempt == 100 => return Err(error),
+            Err(_) => {}
+        }
+    }
+    let ended = child.wait_or_kill(Duration::from_secs(4));
+    if let Some(found) = ended.is_by_itself() {
+        return Err(found);
+    }
+    promised.hear(&ended.lines, Death::Power, durability)?;
+    let said = |word: &str| ended.lines.iter().any(|line| line.starts_with(word));
+    let has_sync_failed = promised.failures.iter().any(|failure| failure.contains("cannot sync"));
+    if has_sync_failed {
+        visit.count("syncs failed", 1);
+        if said("read") && !said("read-only: ") && !said("failed to read") {
+            return Err(format!("a sync failed, and the store goes on: {:?}", promised.failures));
+        }
+    } else {
+        visit.count("no sync failed", 1);
+    }
+    // Room again; in the same page cache, then without it. First a second opening reads what the pages say, which a failed sync
+    // has taken off the books.
+    below.resize(ROOM_BYTES * 4)?;
+    let mut checked = promised.clone();
+    match part.open() {
+        Ok(db) => {
+            checked.check(&db, Death::Power, durability).map_err(|found| format!("same mount: {found}"))?;
+            visit.count("stores checked", 1);
+        }
+        // A file system that lost its own writes is read-only or answers with errors.
+        Err(error) if !error.is_corruption() => visit.count("opening refused by the file system", 1),
+        Err(error) => return Err(format!("same mount: {error}")),
+    }
+    mounted.unmount()?;
+    let mounted = image.mount()?;
+    let db = part.open().map_err(|error| format!("mounted again: {error}"))?;
+    checked.check(&db, Death::Power, durability).map_err(|found| format!("mounted again: {found}"))?;
+    drop(db);
+    visit.count("stores checked", 1);
+    mounted.unmount()
+}

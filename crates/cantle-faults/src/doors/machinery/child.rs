@@ -1,0 +1,256 @@
+//! The processes that are broken: what they are told, and what is heard of them.
+
+use super::{script, writer};
+use crate::setup::Setup;
+use cantle::{Db, Durability, Layout};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+pub const DURABILITIES: [Durability; 3] = [Durability::Process, Durability::Sync, Durability::Buffered];
+
+pub fn name_of(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Sync => "sync",
+        Durability::Buffered => "buffered",
+        _ => "process",
+    }
+}
+
+pub fn durability_of(name: &str) -> Option<Durability> {
+    DURABILITIES.into_iter().find(|durability| name_of(*durability) == name)
+}
+
+/// What a child does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Writes from several threads until it dies.
+    Write,
+    /// Goes through the script.
+    Script,
+    /// Opens the store and closes it.
+    Open,
+}
+
+/// A role, and the store that it is played on.
+#[derive(Debug, Clone)]
+pub struct Part {
+    pub role: Role,
+    pub path: PathBuf,
+    pub layout: Layout,
+    pub durability: Durability,
+    /// How the store is opened follows from it.
+    pub seed: u64,
+}
+
+impl Role {
+    const ALL: [(Self, &'static str); 3] =
+        [(Self::Write, "write"), (Self::Script, "script"), (Self::Open, "open")];
+
+    fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(role, _)| *role == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl Part {
+    fn arguments(&self) -> [String; 5] {
+        [
+            self.role.name().to_owned(),
+            name_of(self.durability).to_owned(),
+            self.seed.to_string(),
+            format!("{:?}", self.layout).to_lowercase(),
+            self.path.display().to_string(),
+        ]
+    }
+
+    fn parse(arguments: &[String]) -> Option<Self> {
+        let [role, durability, seed, layout, path] = arguments else { return None };
+        Some(Self {
+            role: Role::ALL.into_iter().find(|(_, name)| name == role)?.0,
+            durability: durability_of(durability)?,
+            seed: seed.parse().ok()?,
+            layout: if layout == "chunk" { Layout::Chunk } else { return None },
+            path: path.into(),
+        })
+    }
+
+    pub fn setup(&self) -> Setup {
+        let setup = match self.role {
+            Role::Write => writer::setup(self.seed, self.durability),
+            Role::Script | Role::Open => script::setup(self.durability),
+        };
+        Setup { layout: self.layout, ..setup }
+    }
+
+    pub fn open(&self) -> cantle::Result<Db> {
+        let options = self.setup().options(Arc::new(cantle::vfs::StdVfs));
+        // A large budget has a large stage, of which much was never touched.
+        let budget = [4 << 20, 64 << 20][(self.seed / 2 % 2) as usize];
+        options.memory_budget(budget).open(&self.path)
+    }
+
+    /// The command that plays it.
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.arg("child").args(self.arguments());
+        command
+    }
+}
+
+/// Says something to the parent, at once.
+pub fn say(text: impl std::fmt::Display) {
+    let mut out = std::io::stdout().lock();
+    // Nobody to say it to is nobody to do it for.
+    if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
+        std::process::exit(4);
+    }
+}
+
+/// Plays the part that the arguments say. For `main`.
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    let part = Part::parse(arguments).ok_or_else(|| format!("no part to play: {arguments:?}"))?;
+    // The parent is gone when this ends.
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(4);
+    });
+    match part.role {
+        Role::Write => writer::play(&part),
+        Role::Script => script::play(&part),
+        Role::Open => match part.open().and_then(|db| db.close()) {
+            Ok(()) => say("closed"),
+            Err(error) => say(format!("failed {error}")),
+        },
+    }
+    Ok(())
+}
+
+/// A child at work; killed at the end, if not before.
+pub struct Running {
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+    reader: Option<std::thread::JoinHandle<()>>,
+    errors: Option<std::thread::JoinHandle<String>>,
+}
+
+/// How a child ended.
+pub struct Ended {
+    pub status: ExitStatus,
+    /// What it said, whole lines only.
+    pub lines: Vec<String>,
+    /// What it complained of.
+    pub errors: String,
+}
+
+impl Running {
+    pub fn start(command: &mut Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut complaints = child.stderr.take().unwrap();
+        let lines = Arc::<Mutex<Vec<String>>>::default();
+        let heard = lines.clone();
+        let reader = std::thread::spawn(move || {
+            let mut line = String::new();
+            // A line that was cut short says nothing.
+            while matches!(output.read_line(&mut line), Ok(1..)) && line.ends_with('\n') {
+                heard.lock().unwrap().push(line.trim_end().to_owned());
+                line.clear();
+            }
+        });
+        let errors = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = complaints.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        Self { child, lines, reader: Some(reader), errors: Some(errors) }
+    }
+
+    /// What was heard so far.
+    pub fn heard(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+
+    /// Waits for a line that begins so; `false` if the child ends without it.
+    pub fn wait_for(&mut self, beginning: &str) -> bool {
+        let patience = Instant::now() + Duration::from_secs(60);
+        loop {
+            let ended = self.reader.as_ref().is_none_or(|reader| reader.is_finished());
+            if self.lines.lock().unwrap().iter().any(|line| line.starts_with(beginning)) {
+                return true;
+            }
+            if ended {
+                return false;
+            }
+            assert!(Instant::now() < patience, "a child hangs before it says {beginning:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The child stops where it is, or goes on.
+    pub fn hold(&self, is_held: bool) -> Result<(), String> {
+        let signal = if is_held { "-STOP" } else { "-CONT" };
+        super::disks::run("kill", &[signal, &self.child.id().to_string()]).map(drop)
+    }
+
+    pub fn kill(mut self) -> Ended {
+        let _ = self.child.kill();
+        self.end()
+    }
+
+    /// Waits until it ends by itself.
+    pub fn wait(mut self, patience: Duration) -> Ended {
+        let until = Instant::now() + patience;
+        while self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            if Instant::now() >= until {
+                let _ = self.child.kill();
+                let ended = self.end();
+                panic!("a child hangs after {:?}", ended.lines.last());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.end()
+    }
+
+    /// Waits so long for it to end by itself, then kills it.
+    pub fn wait_or_kill(mut self, patience: Duration) -> Ended {
+        let until = Instant::now() + patience;
+        while self.child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.kill()
+    }
+
+    fn end(&mut self) -> Ended {
+        let status = self.child.wait().unwrap();
+        self.child.stdin.take();
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        let errors = self.errors.take().map(|errors| errors.join().unwrap()).unwrap_or_default();
+        Ended { status, lines: std::mem::take(&mut self.lines.lock().unwrap()), errors }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Ended {
+    /// Whether the program, not the one who broke it, ended it: a panic, an abort, a bad access to memory.
+    pub fn is_by_itself(&self) -> Option<String> {
+        use std::os::unix::process::ExitStatusExt;
+        const ABRT: i32 = 6;
+        const BUS: i32 = 7;
+        const SEGV: i32 = 11;
+        let died = matches!(self.status.signal(), Some(ABRT | BUS | SEGV))
+            || matches!(self.status.code(), Some(101 | 2 | 134 | 135 | 139));
+        (died || self.errors.contains("panicked"))
+            .then(|| format!("the process died of itself: {}; {}", self.status, self.errors.trim()))
+    }
+}

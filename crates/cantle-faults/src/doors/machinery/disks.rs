@@ -1,0 +1,193 @@
+//! File systems on images in memory or in files, taken away at the end whatever happens.
+
+use crate::visit::Visit;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Runs a program; what it complained of if it fails.
+pub fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .map_err(|error| format!("{program} cannot be run: {error}"))?;
+    let (out, complaints) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.success() {
+        Ok(out.trim().to_owned())
+    } else {
+        Err(format!("{program} {}: {}", arguments.join(" "), complaints.trim()))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Ext4,
+    Xfs,
+}
+
+impl Kind {
+    pub const ALL: [Self; 2] = [Self::Ext4, Self::Xfs];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
+        }
+    }
+
+    fn make(self, image: &str) -> Result<String, String> {
+        match self {
+            Self::Ext4 => run("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=1,nodiscard", image]),
+            Self::Xfs => run("mkfs.xfs", &["-q", "-f", image]),
+        }
+    }
+}
+
+/// A mounted file system.
+#[derive(Debug)]
+pub struct Mounted {
+    dir: PathBuf,
+}
+
+impl Mounted {
+    fn new(arguments: &[&str], dir: &Path) -> Result<Self, String> {
+        let path = dir.to_str().ok_or("a path that is no text")?;
+        run("mount", &[arguments, &[path]].concat())?;
+        Ok(Self { dir: dir.to_owned() })
+    }
+
+    /// A file system in memory, `bytes` large.
+    pub fn tmpfs(dir: &Path, bytes: u64) -> Result<Self, String> {
+        Self::new(&["-t", "tmpfs", "-o", &format!("size={bytes}"), "cantle-faults"], dir)
+    }
+
+    /// A file system in memory gets another size.
+    pub fn resize(&self, bytes: u64) -> Result<(), String> {
+        let dir = self.dir.to_string_lossy();
+        run("mount", &["-o", &format!("remount,size={bytes}"), &dir]).map(drop)
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Drops everything that was not synced, as a loss of power does.
+    #[expect(unsafe_code, reason = "a call that no library has")]
+    pub fn shut_down(&self) -> std::io::Result<()> {
+        use std::os::fd::AsRawFd;
+        /// `EXT4_IOC_SHUTDOWN` and `XFS_IOC_GOINGDOWN`: `_IOR('X', 125, u32)`.
+        const SHUTDOWN: libc::Ioctl = 0x8004_587d_u32 as libc::Ioctl;
+        /// Not even the journal is written.
+        const NO_LOG_FLUSH: u32 = 2;
+        let dir = std::fs::File::open(&self.dir)?;
+        // SAFETY: the call reads one number at the address.
+        let done = unsafe { libc::ioctl(dir.as_raw_fd(), SHUTDOWN, std::ptr::from_ref(&NO_LOG_FLUSH)) };
+        if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    }
+
+    /// Writes everything out: what is mapped is clean then, and the next store into it asks the file system.
+    pub fn sync(&self) {
+        let _ = run("sync", &["--file-system", &self.dir.to_string_lossy()]);
+    }
+
+    /// Unmounts it; files that somebody still has open are waited for a moment.
+    pub fn unmount(self) -> Result<(), String> {
+        let unmounted = self.try_unmount();
+        if unmounted.is_ok() {
+            std::mem::forget(self);
+        }
+        unmounted
+    }
+
+    fn try_unmount(&self) -> Result<(), String> {
+        let mut outcome = Ok(());
+        for _ in 0..100 {
+            outcome = run("umount", &[&self.dir.to_string_lossy()]).map(drop);
+            if outcome.is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        outcome
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.try_unmount().is_err() {
+            // It goes when the last file is closed.
+            let _ = run("umount", &["--lazy", &self.dir.to_string_lossy()]);
+        }
+    }
+}
+
+/// A file system in a file: without what it was told to write there, once that is cut off.
+#[derive(Debug)]
+pub struct Image {
+    pub kind: Kind,
+    file: PathBuf,
+    // Mounts go before what they are mounted on.
+    on: Option<Mounted>,
+    dirs: TempDir,
+}
+
+impl Image {
+    /// A new one, `bytes` large, of which the file takes what is written.
+    pub fn new(kind: Kind, bytes: u64) -> Result<Self, String> {
+        Self::make(kind, bytes, None)
+    }
+
+    /// The same in a file system in memory that has room for `room_bytes` of it.
+    pub fn on_tmpfs(kind: Kind, bytes: u64, room_bytes: u64) -> Result<Self, String> {
+        Self::make(kind, bytes, Some(room_bytes))
+    }
+
+    fn make(kind: Kind, bytes: u64, room_bytes: Option<u64>) -> Result<Self, String> {
+        // In memory, where that is a place for files.
+        let dirs = if Path::new("/dev/shm").is_dir() {
+            tempfile::tempdir_in("/dev/shm")
+        } else {
+            tempfile::tempdir()
+        };
+        let dirs = dirs.map_err(|error| error.to_string())?;
+        let (below, above) = (dirs.path().join("below"), dirs.path().join("above"));
+        for dir in [&below, &above] {
+            std::fs::create_dir(dir).map_err(|error| error.to_string())?;
+        }
+        let on = room_bytes.map(|room_bytes| Mounted::tmpfs(&below, room_bytes)).transpose()?;
+        let file = below.join("image");
+        let sparse = std::fs::File::create_new(&file).and_then(|file| file.set_len(bytes));
+        sparse.map_err(|error| error.to_string())?;
+        let image = Self { kind, file, on, dirs };
+        kind.make(&image.file.to_string_lossy())?;
+        Ok(image)
+    }
+
+    pub fn mount(&self) -> Result<Mounted, String> {
+        let arguments = ["-t", self.kind.name(), "-o", "loop", &*self.file.to_string_lossy()];
+        Mounted::new(&arguments, &self.dirs.path().join("above"))
+    }
+
+    /// What it stands on, if that is a file system of its own.
+    pub fn below(&self) -> Option<&Mounted> {
+        self.on.as_ref()
+    }
+
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+}
+
+/// Whether file systems can be made and mounted here; says so if not.
+pub fn are_possible(visit: &Visit, kind: Kind) -> bool {
+    let image = Image::new(kind, 512 << 20);
+    match image.and_then(|image| image.mount().and_then(Mounted::unmount)) {
+        Ok(()) => true,
+        Err(error) => {
+            visit.skip(format!("no {} on an image: {error}", kind.name()));
+            false
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! File systems that are really full: of the store's own data (`filling`), or of somebody else's, while a process writes.
+
+use super::child::{DURABILITIES, Part, Role, name_of};
+use super::disks::{Image, Kind, Mounted, are_possible, run};
+use crate::filling::{a_disk_that_fills_up, check, eventually, fill, setup};
+use crate::rng::Rng;
+use crate::visit::Visit;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const MIB: u64 = 1 << 20;
+
+pub fn enter(visit: &Visit) {
+    if let Err(error) = tempfile::tempdir()
+        .map_err(|error| error.to_string())
+        .and_then(|dir| Mounted::tmpfs(dir.path(), MIB).and_then(Mounted::unmount))
+    {
+        return visit.skip(format!("no file systems of a size: {error}"));
+    }
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|&kind| are_possible(visit, kind)).collect();
+    for (round, seed) in visit.rounds().enumerate() {
+        for durability in DURABILITIES {
+            println!("full: seed {seed}, {}", name_of(durability));
+            own_data(visit, seed, durability);
+            // XFS wants 300 MiB at least, which takes long to fill.
+            if let Some(&kind) = kinds.get(round % 8).filter(|&&kind| visit.is_long() || kind == Kind::Ext4) {
+                others_data(visit, kind, seed, durability).unwrap();
+            }
+        }
+    }
+}
+
+/// The store itself fills the file system while it loads, splits and rebalances.
+fn own_data(visit: &Visit, seed: u64, durability: cantle::Durability) {
+    let dir = tempfile::tempdir().unwrap();
+    let mounted = Mounted::tmpfs(dir.path(), 8 * MIB).unwrap();
+    let options = setup(seed, durability).options(Arc::new(cantle::vfs::StdVfs));
+    let db = options.open(dir.path().join("store")).unwrap();
+    a_disk_that_fills_up(&db, seed, || mounted.resize(64 * MIB).unwrap());
+    db.close().unwrap();
+    drop(db);
+    mounted.unmount().unwrap();
+    visit.count("file systems filled up and healed", 1);
+}
+
+/// Somebody else's file leaves the store less and less; then it is gone.
+fn others_data(visit: &Visit, kind: Kind, seed: u64, durability: cantle::Durability) -> Result<(), String> {
+    let mut rng = Rng::new(seed);
+    let image = Image::new(kind, if kind == Kind::Xfs { 320 * MIB } else { 48 * MIB })?;
+    let mounted = image.mount()?;
+    let path = mounted.dir().join("store");
+    let part = Part { role: Role::Write, path, layout: visit.layout, durability, seed };
+    let options = setup(seed, durability).options(Arc::new(cantle::vfs::StdVfs));
+    let db = options.clone().open(&part.path).map_err(|error| error.to_string())?;
+    let mut values = BTreeMap::new();
+    for n in 0..200 + rng.below(400) {
+        let (key, value) =
+            (crate::workload::key(rng.below(2000)), vec![n as u8; 1 + rng.below(3000) as usize]);
+        db.put(&key, &value).map_err(|error| error.to_string())?;
+        values.insert(key, value);
+    }
+    let other = mounted.dir().join("other");
+    let space = run("df", &["--output=avail", "-B1", &mounted.dir().to_string_lossy()])?;
+    let available =
+        space.lines().last().and_then(|bytes| bytes.trim().parse::<u64>().ok()).unwrap_or_default();
+    let taken = available.saturating_sub(rng.below(2 * MIB));
+    run("fallocate", &["-l", &taken.to_string(), &other.to_string_lossy()])?;
+    if !fill(&db, &mut values, &mut rng) {
+        return Err("the disk never got full".into());
+    }
+    check(&db, &values);
+    std::fs::remove_file(&other).map_err(|error| error.to_string())?;
+    eventually(&db, "a put after space was freed", || db.put("healed", "1"));
+    values.insert(b"healed".to_vec(), b"1".to_vec());
+    eventually(&db, "a sync after space was freed", || db.sync());
+    check(&db, &values);
+    if let Some(reason) = db.stats().read_only {
+        return Err(format!("read-only: {reason}"));
+    }
+    drop(db);
+    mounted.unmount()?;
+    let mounted = image.mount()?;
+    let db = options.open(&part.path).map_err(|error| error.to_string())?;
+    check(&db, &values);
+    drop(db);
+    mounted.unmount()?;
+    visit.count("file systems that others filled", 1);
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! A process that may open no more files, write no longer ones, or take no more memory: it says what fails, or dies of it where the
+//! system kills; afterwards the store opens and holds what was promised.
+
+use super::child::{DURABILITIES, Part, Role, Running, name_of};
+use super::writer::Promised;
+use crate::history::Death;
+use crate::rng::Rng;
+use crate::visit::Visit;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+pub fn enter(visit: &Visit) {
+    let dir = tempfile::tempdir().unwrap();
+    let group =
+        Group::new(64 << 20).map_err(|error| visit.skip(format!("no control group for memory: {error}")));
+    drop(group);
+    for seed in visit.rounds() {
+        for durability in DURABILITIES {
+            let mut rng = Rng::new(seed);
+            let files = 5 + rng.below(30);
+            let kilobytes = 1 + rng.below(1200);
+            let limits = [
+                ("open files", format!("ulimit -n {files}")),
+                // 512 bytes is the unit of `sh`.
+                ("lengths of files", format!("trap '' XFSZ; ulimit -f {}", kilobytes * 2)),
+                ("lengths of files, by death", format!("ulimit -c 0; ulimit -f {}", kilobytes * 2)),
+            ];
+            for (number, (what, limit)) in limits.into_iter().enumerate() {
+                let path = dir.path().join(format!("{seed}-{}-{number}", name_of(durability)));
+                let part = Part { role: Role::Write, path, layout: visit.layout, durability, seed };
+                one(visit, &part, &limit, &mut rng).unwrap_or_else(|found| {
+                    panic!("{}, {what}, {limit}, seed {seed}: {found}", name_of(durability))
+                });
+                visit.count("limits", 1);
+            }
+            let mebibytes = 6 + rng.below(58);
+            let path = dir.path().join(format!("{seed}-{}-memory", name_of(durability)));
+            let part = Part { role: Role::Write, path, layout: visit.layout, durability, seed };
+            if let Ok(group) = Group::new(mebibytes << 20) {
+                let limit = format!("echo $$ > {}/cgroup.procs", group.0.display());
+                one(visit, &part, &limit, &mut rng).unwrap_or_else(|found| {
+                    panic!("{}, {mebibytes} MiB of memory, seed {seed}: {found}", name_of(durability))
+                });
+                visit.count("limits of memory", 1);
+            }
+        }
+    }
+}
+
+fn one(visit: &Visit, part: &Part, limit: &str, rng: &mut Rng) -> Result<(), String> {
+    let played = part.command(&visit.program);
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &format!("{limit}; exec \"$0\" \"$@\"")])
+        .arg(played.get_program())
+        .args(played.get_args());
+    let mut promised = Promised::default();
+    for _ in 0..2 {
+        let child = Running::start(&mut command);
+        let ended = child.wait_or_kill(Duration::from_micros(150_000 + rng.below(150_000)));
+        let is_killed = ended.is_by_itself();
+        if let Some(found) = is_killed {
+            return Err(found);
+        }
+        promised.hear(&ended.lines, Death::Process, part.durability)?;
+        visit.count("failures reported", promised.failures.len() as u64);
+        // A file that the system cut off, and what a failed sync leaves, are as after a loss of power.
+        let death = if ended.lines.iter().any(|line| line.starts_with("read-only")) {
+            Death::Power
+        } else {
+            Death::Process
+        };
+        promised.failures.clear();
+        let db = part.open().map_err(|error| format!("cannot open: {error}"))?;
+        promised.check(&db, death, part.durability)?;
+        let report = db.verify().map_err(|error| format!("cannot verify: {error}"))?;
+        if !report.is_ok() {
+            return Err(format!("{report:?}"));
+        }
+        visit.count("stores checked", 1);
+    }
+    visit.count("batches acknowledged", promised.batches);
+    std::fs::remove_dir_all(&part.path).map_err(|error| error.to_string())
+}
+
+/// A control group with a limit of memory (version 1), removed at the end.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(bytes: u64) -> std::io::Result<Self> {
+        use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("cantle-faults-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let group = Self(PathBuf::from("/sys/fs/cgroup/memory").join(name));
+        std::fs::create_dir(&group.0)?;
+        std::fs::write(group.0.join("memory.limit_in_bytes"), bytes.to_string())?;
+        Ok(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for _ in 0..50 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Real processes, file systems and limits of the operating system, broken for real.
+//!
+//! ```text
+//!   kill           a process that writes dies at any moment                      writer
+//!   kill-at-calls  … at every system call; and system calls that fail           script, strace
+//!   shutdown       a file system loses all that was not synced                   writer, disks
+//!   full           a file system is full, then has room again                    filling, disks
+//!   bad-sync       a sync fails because the device does; the next one succeeds   disks
+//!   bad-sectors    a device loses sectors, also those of mapped pages            writer, disks
+//!   limits         open files, the length of files, memory                       writer
+//!
+//!   child          the processes that are broken, and what is heard of them
+//!   writer         threads that write for ever, and what must be left of that
+//!   script         operations in order, each kind of work among them
+//!   disks          file systems on images, taken away at the end whatever happens
+//! ```
+//!
+//! A child ends when its standard input does, so that none is left behind, however its parent ends. Where something cannot be
+//! done (nobody but root mounts, strace may be missing), that is said and left out.
+
+mod bad_sectors;
+mod bad_sync;
+mod child;
+mod disks;
+mod full;
+mod kill;
+mod kill_at_calls;
+mod limits;
+mod script;
+mod shutdown;
+mod strace;
+mod writer;
+
+pub use child::{Role, run as run_child};
+
+use super::Door;
+
+pub const KILL: Door = Door {
+    name: "kill",
+    about: "a process that writes from several threads is killed at any moment, again and again",
+    enter: kill::enter,
+};
+pub const KILL_AT_CALLS: Door = Door {
+    name: "kill-at-calls",
+    about: "a process is killed at every system call, or the call fails (strace)",
+    enter: kill_at_calls::enter,
+};
+pub const SHUTDOWN: Door = Door {
+    name: "shutdown",
+    about: "ext4 and XFS lose all that was not synced, under a process that writes (root)",
+    enter: shutdown::enter,
+};
+pub const FULL: Door = Door {
+    name: "full",
+    about: "a file system is full while a store loads, splits and rebalances, then has room (root)",
+    enter: full::enter,
+};
+pub const BAD_SYNC: Door = Door {
+    name: "bad-sync",
+    about: "a sync really fails, and the next one succeeds (root)",
+    enter: bad_sync::enter,
+};
+pub const BAD_SECTORS: Door = Door {
+    name: "bad-sectors",
+    about: "a device loses its sectors under an open store, mapped pages among them (root)",
+    enter: bad_sectors::enter,
+};
+pub const LIMITS: Door = Door {
+    name: "limits",
+    about: "a process may open no more files, write no longer ones, or take no more memory",
+    enter: limits::enter,
+};

@@ -1,0 +1,83 @@
+//! Operations in order, each kind of work of a store among them: opening, puts, batches, splits, rebalances, merges, checkpoints.
+
+use super::child::{Part, say};
+use crate::setup::Setup;
+use crate::workload::{self, Change, Op};
+use cantle::{Db, Durability, Layout};
+use std::time::Duration;
+
+pub fn setup(durability: Durability) -> Setup {
+    Setup {
+        layout: Layout::default(),
+        durability,
+        // Checkpoints when the script asks for them, or files are held that one would free.
+        checkpoint_interval: Duration::from_secs(3600),
+        chunk_bytes: 64 << 10,
+        log_bytes: 16 << 10,
+        log_index: true,
+        threads: 1,
+    }
+}
+
+fn put(n: u64, bytes: usize) -> Change {
+    let stamp = (n << 32 | bytes as u64).to_le_bytes();
+    Change::Put(n, stamp.iter().copied().cycle().take(bytes).collect::<Vec<u8>>().into())
+}
+
+/// What is done, once the store is open.
+pub fn ops() -> Vec<Op> {
+    let mut ops = Vec::new();
+    let one = |n, bytes| Op::One("default", put(n, bytes));
+    // More than a chunk may hold: it splits.
+    ops.extend((0..48).map(|n| one(n, 2500)));
+    ops.extend([Op::Sync, Op::Create("second")]);
+    // Batches within one chunk, across chunks and across keyspaces.
+    for n in 0..8 {
+        let spanning = [("default", put(n, 700)), ("default", put(40 - n, 700)), ("second", put(n, 300))];
+        ops.push(Op::Batch(spanning.into()));
+        ops.push(Op::Batch(vec![("default", put(n, 800)), ("default", Change::Delete(n + 8))]));
+        ops.push(Op::Transaction(vec![("default", put(n + 16, 90)), ("second", put(n, 500))]));
+    }
+    // Overwrites fill the logs of sorted chunks, which are rebalanced then.
+    ops.extend((0..24).map(|n| one(n * 2, 2000)));
+    ops.extend([Op::Compact, Op::Sync]);
+    // What is left of these chunks is little: they are merged.
+    ops.extend([Op::One("default", Change::DeleteRange(4, 44)), Op::Compact, one(2, 60), Op::Sync]);
+    ops.extend([Op::Metadata(5000), Op::Drop("second"), one(1, 70), one(3, 6000)]);
+    ops
+}
+
+/// What the child does, up to the first operation that fails.
+pub fn play(part: &Part) {
+    let setup = part.setup();
+    let db = match part.open() {
+        Ok(db) => db,
+        Err(error) => return say(format!("failed to open: {error}")),
+    };
+    say("opened");
+    for (serial, op) in ops().iter().enumerate() {
+        say(format!("begin {serial}"));
+        if let Err(error) = workload::run(&db, op, &setup.keyspace(), serial as u64) {
+            say(format!("failed {serial}: {error}"));
+            break;
+        }
+        say(format!("done {serial}"));
+    }
+    say_counts(&db);
+    match db.close() {
+        Ok(()) => say("closed"),
+        Err(error) => say(format!("failed to close: {error}")),
+    }
+    // Closing may have found out.
+    if let Some(reason) = db.stats().read_only {
+        say(format!("read-only: {reason}"));
+    }
+}
+
+/// So that the parent knows that the script does what it says.
+fn say_counts(db: &Db) {
+    let stats = db.stats();
+    let sum = |of: fn(&cantle::KeyspaceStats) -> u64| stats.keyspaces.iter().map(of).sum::<u64>();
+    let (splits, rebalances, merges) = (sum(|k| k.splits), sum(|k| k.rebalances), sum(|k| k.merges));
+    say(format!("counts {splits} {rebalances} {merges} {}", stats.checkpoints));
+}

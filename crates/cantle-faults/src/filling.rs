@@ -1,0 +1,88 @@
+//! Disks that fill up: writes fail and say why, reads, deletes and what frees space go on, and everything heals.
+
+use crate::rng::Rng;
+use crate::setup::Setup;
+use crate::workload::key;
+use cantle::{Db, Durability};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+pub fn setup(seed: u64, durability: Durability) -> Setup {
+    let mut setup = Setup::random(&mut Rng::new(seed), durability);
+    (setup.checkpoint_interval, setup.log_bytes) = (Duration::from_millis(50), 16 << 10);
+    setup
+}
+
+/// Puts until the disk is full; says whether that happened.
+pub fn fill(db: &Db, values: &mut BTreeMap<Vec<u8>, Vec<u8>>, rng: &mut Rng) -> bool {
+    for n in 0..100_000 {
+        let value = vec![n as u8; 1 + rng.below(4000) as usize];
+        let key = key(rng.below(20_000));
+        match db.put(&key, &value) {
+            Ok(()) => drop(values.insert(key, value)),
+            Err(error) => {
+                assert!(error.is_no_space(), "{error}");
+                return true;
+            }
+        }
+    }
+    false
+}
+
+pub fn check(db: &Db, values: &BTreeMap<Vec<u8>, Vec<u8>>) {
+    let found: Vec<_> = db.range(..).map(|pair| pair.unwrap()).collect();
+    assert_eq!(found.len(), values.len());
+    for ((key, value), (expected_key, expected)) in found.iter().zip(values) {
+        assert!(*key == expected_key[..] && *value == expected[..], "{key:?}");
+    }
+}
+
+/// Tries for some seconds, as space is freed in the background.
+pub fn eventually(db: &Db, what: &str, mut run: impl FnMut() -> cantle::Result<()>) {
+    let started = Instant::now();
+    while let Err(error) = run() {
+        assert!(error.is_no_space(), "{what}: {error}");
+        assert!(
+            started.elapsed() < Duration::from_secs(10),
+            "{what} finds no space: {error}; {:?}",
+            db.stats()
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Nothing here waits for the disk to grow, until the end.
+pub fn a_disk_that_fills_up(db: &Db, seed: u64, more_space: impl FnOnce()) {
+    let mut rng = Rng::new(seed);
+    let mut values = BTreeMap::new();
+    assert!(fill(db, &mut values, &mut rng), "the disk never got full");
+    check(db, &values);
+    for _ in 0..20 {
+        let nth = rng.below(values.len() as u64) as usize;
+        let doomed = values.keys().nth(nth).unwrap().clone();
+        db.delete(&doomed).unwrap();
+        values.remove(&doomed);
+    }
+    check(db, &values);
+    let from =
+        values.keys().nth(values.len() / 4 + rng.below(values.len() as u64 / 2) as usize).unwrap().clone();
+    db.delete_range(&from..).unwrap();
+    values.retain(|key, _| *key < from);
+    check(db, &values);
+    eventually(db, "compaction", || db.compact_range(..));
+    check(db, &values);
+    eventually(db, "a put after space was freed", || db.put("healed", "1"));
+    values.insert(b"healed".to_vec(), b"1".to_vec());
+    assert!(fill(db, &mut values, &mut rng), "the disk never got full again");
+    check(db, &values);
+    // Of what is all alive nothing can be freed, but all of it can be sorted.
+    eventually(db, "compaction of a full disk", || db.compact_range(..));
+    check(db, &values);
+    more_space();
+    eventually(db, "a put after the disk grew", || db.put("healed", "2"));
+    eventually(db, "compaction after the disk grew", || db.compact_range(..));
+    values.insert(b"healed".to_vec(), b"2".to_vec());
+    db.sync().unwrap();
+    assert!(db.stats().read_only.is_none());
+    check(db, &values);
+}

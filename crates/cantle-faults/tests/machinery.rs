@@ -1,0 +1,108 @@
+//! The doors to real processes, file systems and limits, for some seconds each. Those that need root or a tool that is missing
+//! say so and do nothing. `CANTLE_TEST_FACTOR` and `CANTLE_TEST_CASE` as in `doors.rs`.
+
+use cantle::{KeyspaceOptions, Options};
+use cantle_faults::doors::door;
+use cantle_faults::visit::Visit;
+
+/// Goes through a door; what it did is printed. `done` was done at least once, unless the door was skipped.
+fn enter(name: &str, done: &str) {
+    let mut visit = Visit::for_test();
+    visit.program = env!("CARGO_BIN_EXE_cantle-faults").into();
+    let door = door(name).unwrap_or_else(|| panic!("there is no door {name}"));
+    (door.enter)(&visit);
+    let (tally, skipped) = (visit.tally(), visit.skipped());
+    println!("{name}: {tally:?}");
+    for skipped in &skipped {
+        println!("{name}: skipped: {skipped}");
+    }
+    assert!(tally.contains_key(done) || !skipped.is_empty() || visit.case.is_some(), "{tally:?}");
+}
+
+#[test]
+fn processes_that_are_killed_keep_what_they_acknowledged() {
+    enter("kill", "stores checked");
+}
+
+#[test]
+fn file_systems_that_go_down_keep_what_was_synced() {
+    enter("shutdown", "stores checked");
+}
+
+#[test]
+fn processes_that_are_killed_at_system_calls_keep_what_they_acknowledged() {
+    enter("kill-at-calls", "processes killed");
+}
+
+#[test]
+fn file_systems_that_are_full_heal() {
+    enter("full", "file systems filled up and healed");
+}
+
+#[test]
+fn a_sync_that_really_fails_is_believed() {
+    enter("bad-sync", "stores checked");
+}
+
+#[test]
+fn devices_that_lose_sectors_kill_nobody() {
+    enter("bad-sectors", "stores checked");
+}
+
+#[test]
+fn processes_at_their_limits_keep_what_they_acknowledged() {
+    enter("limits", "stores checked");
+}
+
+/// Stores into a mapped file that failed are answered by a signal, which kills the process where nobody handles it.
+#[test]
+fn a_stage_that_fails_under_an_open_store_kills_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10);
+    let open =
+        || Options::new().memory_budget(64 << 20).default_keyspace(keyspace.clone()).open(&path).unwrap();
+    let db = open();
+    let key = |n: u64| format!("{:03}", n % 400);
+    for n in 0..2000 {
+        db.put(key(n), format!("{n:0300}")).unwrap();
+    }
+    db.sync().unwrap();
+    let Ok(stage) = std::fs::File::options().write(true).open(path.join("STAGE")) else {
+        println!("skipped: there is no stage here, as there is little space");
+        return;
+    };
+    // What is synced is in the logs; of what follows some is lost with the stage.
+    for n in 2000..2040 {
+        db.put(key(n), format!("{n:0300}")).unwrap();
+    }
+    stage.set_len(0).unwrap();
+    let (mut accepted, mut refused) = (Vec::new(), 0);
+    for n in 2040..2600 {
+        match db.put(key(n), format!("{n:0300}")) {
+            Ok(()) => accepted.push(n),
+            Err(error) => {
+                assert!(error.to_string().contains("the file STAGE"), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    println!("{} puts accepted, {refused} refused", accepted.len());
+    assert!(!accepted.is_empty());
+    for n in 0..400 {
+        match db.get(key(n)) {
+            Ok(value) => {
+                let value = String::from_utf8(value.unwrap().to_vec()).unwrap();
+                assert_eq!(value.parse::<u64>().unwrap() % 400, n);
+            }
+            Err(error) => assert!(error.is_corruption(), "{error}"),
+        }
+    }
+    drop(db);
+    let db = open();
+    assert!(db.verify().unwrap().is_ok());
+    let last: std::collections::BTreeMap<_, _> = accepted.iter().map(|&n| (key(n), n)).collect();
+    for (key, n) in last {
+        assert_eq!(db.get(&key).unwrap().as_deref(), Some(format!("{n:0300}").as_bytes()));
+    }
+}

@@ -1,0 +1,196 @@
+//! Keeps a process alive when a mapped file fails.
+//!
+//! A store into mapped memory cannot return an error. When the file system has gone down (XFS does so after an I/O error in its
+//! metadata), when a device cannot read a page back or the file was cut short by somebody, the system sends SIGBUS, which kills the
+//! process. A library must not do that to its host. So mappings are registered here with a handler of that signal, which
+//! gives the page that failed to memory that is no file's, takes down that it did, and lets the program go on. Whoever
+//! stored something asks for [`Guard::state`] afterwards.
+//!
+//! Faults elsewhere go to whoever handled them before, or kill the process as they would have. A host that installs a handler of its own
+//! later, and does not pass on what is not its own, has what it had without us.
+//!
+//! Within the handler only system calls and atomic accesses happen. Its list only grows; places in it are used again.
+#![expect(unsafe_code, reason = "a signal handler")]
+
+use super::Backing;
+use std::io;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// A place for a mapping, never freed.
+struct Place {
+    /// 0: nobody's.
+    start: AtomicUsize,
+    bytes: AtomicUsize,
+    state: AtomicU8,
+    next: *const Place,
+}
+
+const SOUND: u8 = 0;
+const DETACHED: u8 = 1;
+const LOST: u8 = 2;
+
+// SAFETY: `next` is written before the place is shown to others, and places are never freed.
+unsafe impl Sync for Place {}
+
+static PLACES: AtomicPtr<Place> = AtomicPtr::new(std::ptr::null_mut());
+/// Who looks for a place to use.
+static REGISTERING: Mutex<()> = Mutex::new(());
+/// Who handled the signal before us; a page of memory. Set before our handler is installed.
+static BEFORE: OnceLock<(libc::sigaction, usize)> = OnceLock::new();
+
+/// A registered mapping.
+#[derive(Debug)]
+pub(super) struct Guard(&'static Place);
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Place({:#x})", self.start.load(SeqCst))
+    }
+}
+
+impl Guard {
+    /// From now on a failure of these bytes kills nobody. They are a shared mapping of the caller's, of whole pages, and
+    /// stay so until the guard is dropped.
+    pub(super) fn new(start: usize, bytes: usize) -> io::Result<Self> {
+        let _registering = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
+        if BEFORE.get().is_none() {
+            install()?;
+        }
+        let place = places().find(|place| place.start.load(SeqCst) == 0).unwrap_or_else(|| {
+            let place = Box::leak(Box::new(Place {
+                start: AtomicUsize::new(0),
+                bytes: AtomicUsize::new(0),
+                state: AtomicU8::new(SOUND),
+                next: PLACES.load(SeqCst),
+            }));
+            PLACES.store(place, SeqCst);
+            place
+        });
+        place.bytes.store(bytes, SeqCst);
+        place.state.store(SOUND, SeqCst);
+        place.start.store(start, SeqCst);
+        Ok(Self(place))
+    }
+
+    /// What became of the mapping.
+    pub(super) fn state(&self) -> Backing {
+        match self.0.state.load(SeqCst) {
+            SOUND => Backing::File,
+            DETACHED => Backing::Memory,
+            _ => Backing::Lost,
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.start.store(0, SeqCst);
+    }
+}
+
+/// Forgets the mapping that begins at `start`.
+#[cfg(test)]
+pub(super) fn forget(start: usize) {
+    let place = places().find(|place| place.start.load(SeqCst) == start);
+    place.unwrap().start.store(0, SeqCst);
+}
+
+fn places() -> impl Iterator<Item = &'static Place> {
+    let mut next = PLACES.load(SeqCst).cast_const();
+    std::iter::from_fn(move || {
+        // SAFETY: null, or a place, which is never freed.
+        let place = unsafe { next.as_ref() }?;
+        next = place.next;
+        Some(place)
+    })
+}
+
+fn install() -> io::Result<()> {
+    // SAFETY: all zero is a value of this struct of numbers, sets of bits and pointers that may be null.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: asks for what is installed; `action` is ours to be written.
+    if unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut action) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let _ = BEFORE.set((action, rustix::param::page_size()));
+    action.sa_sigaction = handle as *const () as usize;
+    // On the stack that the thread has for signals, as runtimes with small stacks demand.
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: `handle` is a handler of three arguments, as `SA_SIGINFO` says, and does what handlers may do.
+    if unsafe { libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let Some((before, page_bytes)) = BEFORE.get() else { return };
+    // SAFETY: the system hands a valid `info` to handlers with `SA_SIGINFO`; for SIGBUS it has an address.
+    let address = unsafe { (*info).si_addr() } as usize;
+    let within = |place: &&Place| {
+        let start = place.start.load(SeqCst);
+        start != 0 && address.checked_sub(start).is_some_and(|at| at < place.bytes.load(SeqCst))
+    };
+    if let Some(place) = places().find(within)
+        && let Some(state) = replace(address - address % page_bytes, *page_bytes)
+    {
+        place.state.fetch_max(state, SeqCst);
+        return;
+    }
+    pass_on(before, signal, info, context);
+}
+
+/// Puts memory that is no file's in the place of a page, with what the page held if that can be read; `None` if there is none.
+fn replace(page: usize, page_bytes: usize) -> Option<u8> {
+    // SAFETY: the system calls take no memory of the program's but the fresh page and the page that failed, which is within a
+    // registered mapping. Reading it this way fails where it cannot be read, and sends no signal. `errno`, which the interrupted code
+    // may be about to read, is as before.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let fresh = libc::mmap(std::ptr::null_mut(), page_bytes, protection, flags, -1, 0);
+        if fresh == libc::MAP_FAILED {
+            *errno = before;
+            return None;
+        }
+        let to = libc::iovec { iov_base: fresh, iov_len: page_bytes };
+        let from = libc::iovec { iov_base: page as *mut libc::c_void, iov_len: page_bytes };
+        let read = libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0);
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        let moved = libc::mremap(fresh, page_bytes, page_bytes, flags, page as *mut libc::c_void);
+        *errno = before;
+        if moved == libc::MAP_FAILED {
+            return None;
+        }
+        Some(if read == page_bytes as isize { DETACHED } else { LOST })
+    }
+}
+
+fn pass_on(
+    before: &libc::sigaction,
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    match before.sa_sigaction {
+        // The instruction runs again, and then the system does what it does without a handler.
+        // SAFETY: installs what was installed before.
+        libc::SIG_DFL | libc::SIG_IGN => unsafe {
+            libc::sigaction(signal, before, std::ptr::null_mut());
+        },
+        handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
+            type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+            // SAFETY: what is installed with `SA_SIGINFO` is a function of these arguments.
+            let handler = unsafe { std::mem::transmute::<usize, Handler>(handler) };
+            handler(signal, info, context);
+        }
+        handler => {
+            // SAFETY: what is installed without is a function of one.
+            let handler = unsafe { std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(handler) };
+            handler(signal);
+        }
+    }
+}
