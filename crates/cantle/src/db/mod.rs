@@ -18,6 +18,7 @@ mod runtime;
 mod snapshot;
 mod store;
 mod transaction;
+mod verdict;
 mod write;
 
 pub use batch::WriteBatch;

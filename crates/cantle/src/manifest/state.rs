@@ -139,6 +139,8 @@ pub struct Replayed {
     pub provisional_bytes: u64,
     /// The files that the last checkpoint refers to, if later edits were applied: they are its recovery image.
     pub checkpoint_files: Vec<(FileKind, u64)>,
+    /// Bytes that are no record, and behind them one that is: damage, if nothing was lost when the writer died.
+    pub gap: Option<Error>,
 }
 
 /// Reads a manifest. Bytes behind the last checkpoint that are no record end the manifest; damage before it is
@@ -156,6 +158,7 @@ pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisiona
     let mut pending: Vec<(u64, Edit)> = Vec::new();
     let malformed = |offset, what: Malformed| Error::corruption(path, offset, format!("an edit {}", what.0));
     let mut end = scan.offset();
+    let mut gap = None;
     loop {
         let offset = scan.offset();
         match scan.next() {
@@ -182,6 +185,8 @@ pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisiona
                 if later.is_some() || checkpoint_end.is_none() {
                     return Err(error);
                 }
+                let follows = records.valid_record_after(offset + 1, file_bytes, |_| true)?;
+                gap = follows.map(|_| error);
                 break;
             }
             Err(error) => return Err(error),
@@ -202,7 +207,7 @@ pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisiona
     } else {
         end = checkpoint_end;
     }
-    Ok(Replayed { header, state, end, provisional_bytes, checkpoint_files })
+    Ok(Replayed { header, state, end, provisional_bytes, checkpoint_files, gap })
 }
 
 fn apply_all(state: &mut State, pending: &mut Vec<(u64, Edit)>) -> std::result::Result<(), (u64, Malformed)> {
