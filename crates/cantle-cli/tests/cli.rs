@@ -463,13 +463,91 @@ fn damage_is_found_and_named() {
     place.run(&["get", "flights", "UA,EWR,2013-07-04T09:00:00Z,9"]).fails(1, "corruption");
 }
 
+/// The files of a store with this ending.
+fn files_ending(place: &Place, store: &str, ending: &str) -> Vec<PathBuf> {
+    let paths = fs::read_dir(place.path(store)).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.to_string_lossy().ends_with(ending)).collect()
+}
+
+#[test]
+fn a_damaged_store_is_repaired_into_a_new_one() {
+    let place = Place::new();
+    let rows: String = (0..20_000).map(|row| format!("key{row:06}\tvalue {row} of many\n")).collect();
+    place.file("rows.tsv", &rows);
+    place.run(&["load", "words", "--tsv", "rows.tsv"]).text();
+    place.run(&["compact", "words"]).text();
+    let export = |store: &str| place.run(&["export", store]).lines();
+    let whole = export("words");
+
+    // Undamaged, it comes out as it is.
+    let repaired = place.run(&["repair", "words", "same"]);
+    assert!(repaired.text().contains("keyspace \"default\": 20,000 pairs"), "{}", repaired.text());
+    assert!(repaired.err.contains("saved 20,000 pairs"), "{}", repaired.err);
+    assert!(export("same") == whole);
+
+    // One byte of a table.
+    let tables = files_ending(&place, "words", ".table");
+    let mut bytes = fs::read(&tables[0]).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&tables[0], bytes).unwrap();
+    place.run(&["verify", "words"]).fails(1, "cantle repair");
+    let repaired = place.run(&["repair", "words", "most", "--json"]);
+    repaired.fails(1, "what most has is what is left");
+    let report: serde_json::Value = serde_json::from_slice(&repaired.out).unwrap();
+    assert_eq!(
+        (report["ok"].as_bool(), report["damage"].as_array().unwrap().len()),
+        (Some(false), 1),
+        "{report}"
+    );
+    let lost = &report["uncertain"][0];
+    let (from, to) = (lost["from"]["key"].as_str().unwrap(), lost["to"]["key"].as_str().unwrap());
+    let most = export("most");
+    let missing: Vec<&String> = whole.iter().filter(|line| !most.contains(line)).collect();
+    assert!((1..200).contains(&missing.len()) && most.len() + missing.len() == whole.len());
+    assert!(missing.iter().all(|line| &line[..9] > from && &line[..9] < to), "{from} {to} {missing:?}");
+    assert!(place.run(&["verify", "most"]).text().contains("no damage"));
+
+    // No manifest.
+    for manifest in fs::read_dir(place.path("words")).unwrap().map(|entry| entry.unwrap().path()) {
+        if manifest.to_string_lossy().contains("MANIFEST") {
+            fs::remove_file(manifest).unwrap();
+        }
+    }
+    let repaired = place.run(&["repair", "words", "files"]);
+    repaired.fails(1, "what files has is what is left");
+    let said = String::from_utf8_lossy(&repaired.out);
+    assert!(said.contains("the manifest is missing") && said.contains("may be back"), "{said}");
+    assert!(export("files") == most);
+}
+
+#[test]
+fn repair_refuses_what_makes_no_sense() {
+    let place = Place::new();
+    place.run(&["put", "store", "a", "1"]).text();
+    place.run(&["repair", "nowhere", "new"]).fails(3, "no store at nowhere");
+    place.run(&["repair", "store", "store"]).fails(2, "must not be changed");
+    place.file("file", "text");
+    place.run(&["repair", "store", "file"]).fails(3, "something already");
+    place.run(&["repair", "file", "new"]).fails(3, "is not a Cantle store");
+    place.run(&["put", "other", "a", "1"]).text();
+    place.run(&["repair", "store", "other"]).fails(3, "a store exists already");
+    let holder = cantle::Db::open(place.path("store")).unwrap();
+    place.run(&["repair", "store", "new"]).fails(3, "in use");
+    drop(holder);
+    assert!(!place.path("new").exists());
+    place.run(&["repair", "store", "new"]).text();
+    assert_eq!(place.run(&["get", "new", "a"]).text(), "1\n");
+}
+
 #[test]
 fn every_subcommand_helps_and_completes() {
     let place = Place::new();
     let help = place.run(&["--help"]).text();
-    for name in
-        ["load", "get", "put", "delete", "scan", "export", "stats", "inspect", "verify", "compact", "backup"]
-    {
+    for name in [
+        "load", "get", "put", "delete", "scan", "export", "stats", "inspect", "verify", "repair", "compact",
+        "backup",
+    ] {
         assert!(help.contains(&format!("  {name} ")), "{help}");
         assert!(place.run(&[name, "--help"]).text().contains("Examples:\n"), "{name}");
     }

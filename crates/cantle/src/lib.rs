@@ -123,6 +123,7 @@ pub mod vfs;
 
 pub use bounds::KeyRange;
 pub use db::{Cursor, Db, Keyspace, Range, Snapshot, Transaction, WriteBatch};
+pub use db::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 pub use error::{Error, Result};
 pub use options::{
     Compression, Durability, KeyspaceOptions, Layout, MunkPolicy, Options, Resources, WriteOptions,

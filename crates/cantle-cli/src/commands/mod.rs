@@ -10,6 +10,7 @@ mod get;
 mod inspect;
 mod load;
 mod put;
+mod repair;
 mod scan;
 mod stats;
 mod tour;
@@ -53,6 +54,7 @@ pub(crate) enum Command {
     Stats(stats::Stats),
     Inspect(inspect::Inspect),
     Verify(verify::Verify),
+    Repair(repair::Repair),
     Compact(compact::Compact),
     Backup(backup::Backup),
     Bench(bench::Args),
@@ -73,6 +75,7 @@ impl Command {
             Self::Stats(command) => command.run(),
             Self::Inspect(command) => command.run(),
             Self::Verify(command) => command.run(),
+            Self::Repair(command) => command.run(),
             Self::Compact(command) => command.run(),
             Self::Backup(command) => command.run(),
             Self::Bench(args) => bench::run(args),

@@ -60,6 +60,8 @@ impl Verify {
             return Ok(());
         }
         let path = self.store.db.display();
-        Err(Failure::Damage(format!("{path} is damaged: restore the files named from a backup")))
+        Err(Failure::Damage(format!(
+            "{path} is damaged: restore the files named from a backup, or see `cantle repair`"
+        )))
     }
 }

@@ -25,7 +25,9 @@ fn logs(vfs: &MemVfs) -> Vec<PathBuf> {
 /// A killed store with one log, and its history.
 fn killed(batches: bool) -> (MemVfs, History) {
     let memory = MemVfs::new();
-    let db = setup().open(Arc::new(memory.clone())).unwrap();
+    // All of it goes to the log: what is staged lies behind what may be torn, and would prove it damaged.
+    let options = setup().options(Arc::new(memory.clone()));
+    let db = options.default_keyspace(setup().keyspace().stage(false)).open(STORE).unwrap();
     let mut history = History::default();
     for n in 0..20u64 {
         let put = |n: u64| ("default", Change::Put(n, vec![n as u8; 30 + n as usize].into()));
@@ -72,6 +74,38 @@ fn a_log_torn_at_any_byte_ends_there() {
     }
     assert_eq!(before, 20);
     println!("{states} torn logs checked");
+}
+
+/// A killed process leaves all that it wrote: a bad record before a good one was damaged since.
+#[test]
+fn a_log_that_goes_on_behind_a_bad_record_is_damaged() {
+    let (image, history) = killed(false);
+    let [log] = &logs(&image)[..] else { panic!("one log was expected") };
+    let len = image.open(log, OpenMode::Read).unwrap().len().unwrap();
+    let mut told = 0;
+    for offset in (64..len).step_by(3) {
+        let vfs = image.kill();
+        let file = vfs.open(log, OpenMode::ReadWrite).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, offset).unwrap();
+        file.write_at(&[byte[0] ^ 0x20], offset).unwrap();
+        let db = setup().open(Arc::new(vfs)).unwrap();
+        match workload::contents(&db, &setup().keyspace()) {
+            Err(Error::Corruption { path, offset: at, .. }) => {
+                assert!(&path == log && at <= offset && offset < at + 80, "{offset}, reported at {at}");
+                assert!(!db.verify().unwrap().is_ok());
+                told += 1;
+            }
+            Err(error) => panic!("damage at {offset}: {error}"),
+            // The last one may have been torn.
+            Ok(found) => {
+                assert!(offset > len - 80, "damage at {offset} went unnoticed");
+                let marks = Marks { durable: 0, acknowledged: 0, begun: 20 };
+                history.check(&found, marks, Death::Process, Durability::Process).unwrap();
+            }
+        }
+    }
+    assert!(told > 300, "{told}");
 }
 
 #[test]

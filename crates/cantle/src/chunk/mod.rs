@@ -59,6 +59,7 @@ mod output;
 mod policy;
 mod popularity;
 mod rebalance;
+pub mod salvage;
 pub mod segment;
 mod split;
 #[cfg(test)]

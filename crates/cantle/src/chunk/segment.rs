@@ -661,7 +661,11 @@ impl<'a> Loader<'a> {
                         && offset >= self.segment.recorded.len
                         && self.segment.open_ended =>
                 {
-                    return Ok(whole);
+                    // It wrote one record behind the other: if there is another, this one was damaged since.
+                    let is_ours =
+                        |payload: &[u8]| LogRecord::decode(payload, self.header.base_version).is_ok();
+                    let follows = records.valid_record_after(offset + 1, end, is_ours)?;
+                    return if follows.is_some() { Err(error) } else { Ok(whole) };
                 }
                 Err(error) => return Err(error),
             }

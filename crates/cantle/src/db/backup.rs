@@ -101,7 +101,7 @@ impl Store {
     pub(super) fn verify(&self) -> Result<Report> {
         self.check_open()?;
         let files = &self.substrate.files;
-        let mut report = Report::default();
+        let mut report = Report { damage: self.opening_damage.clone(), ..Report::default() };
         files.pin();
         let _pin = Pin(files);
         report.files += 1;

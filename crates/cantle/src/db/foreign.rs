@@ -56,7 +56,7 @@ pub(super) fn is_ours(name: &str) -> bool {
         || parse_file_name(name).is_some()
 }
 
-fn foreign_store(names: &[String]) -> Option<&'static str> {
+pub(super) fn foreign_store(names: &[String]) -> Option<&'static str> {
     let has = |name: &str| names.iter().any(|found| found == name);
     let ends = |suffix: &str| names.iter().any(|found| found.ends_with(suffix));
     let starts = |prefix: &str| names.iter().any(|found| found.starts_with(prefix));

@@ -14,7 +14,7 @@ use crate::sync::atomic::{
 use crate::sync::{Arc, Mutex};
 
 /// The longest metadata of an application.
-const METADATA_BYTES_MAX: usize = 64 << 10;
+pub(super) const METADATA_BYTES_MAX: usize = 64 << 10;
 
 pub(crate) struct KeyspaceInner {
     pub(super) id: u32,

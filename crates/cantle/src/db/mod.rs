@@ -14,10 +14,12 @@ mod keyspace;
 mod open;
 mod operations;
 mod range;
+mod repair;
 mod runtime;
 mod snapshot;
 mod store;
 mod transaction;
+mod verdict;
 mod write;
 
 pub use batch::WriteBatch;
@@ -25,7 +27,9 @@ pub use cursor::Cursor;
 pub use handle::Db;
 pub use keyspace::Keyspace;
 pub use range::Range;
+pub use repair::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 pub use snapshot::Snapshot;
 pub use transaction::Transaction;
 
+pub(crate) use repair::repair;
 pub(crate) use runtime::Runtime;

@@ -13,6 +13,7 @@ use super::foreign::{Found, LOCK_FILE, look};
 use super::keyspace::KeyspaceInner;
 use super::runtime::Runtime;
 use super::store::{DEFAULT_KEYSPACE, Store, TransactionCounters};
+use super::verdict::{Verdict, judge};
 use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::OpenState;
@@ -20,14 +21,14 @@ use crate::chunk::context::ChunkOptions;
 use crate::chunk::edit::ChunkMap;
 use crate::error::{Error, Result};
 use crate::files::{Files, parse_file_name};
-use crate::format::header::FileKind;
+use crate::format::header::{FileHeader, FileKind};
 use crate::journal::{Journal, JournalRecord, OldJournal, read_journals};
 use crate::layout::Layout as LayoutTrait;
 use crate::maintenance::{Gate, Throttle, Ticker};
 use crate::manifest::{
     CheckpointEdit, Edit, KeyspaceEdit, LayoutState, Manifest, Replayed, StartEdit, State, replay,
 };
-use crate::mvcc::{EpochBatches, Mvcc};
+use crate::mvcc::Mvcc;
 use crate::options::{Compression, Durability, KeyspaceOptions, Layout, Options};
 use crate::order::{BYTEWISE, KeyOrder};
 use crate::substrate::stage::{self, Stage};
@@ -40,13 +41,13 @@ use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::time::now;
 use crate::sync::{Arc, Mutex, RwLock, random};
 use crate::table::TableOptions;
-use crate::vfs::{LockError, LockMode, OverlayVfs, StdVfs, Vfs, VfsLock};
+use crate::vfs::{LockError, LockMode, OverlayVfs, StdVfs, Vfs, VfsFile, VfsLock};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Weak;
 
 const CHUNK_LAYOUT: u8 = 1;
-const DEFAULT_ID: u32 = 1;
+pub(super) const DEFAULT_ID: u32 = 1;
 
 pub(super) fn new_layout(layout: u8) -> Option<Box<dyn LayoutState>> {
     (layout == CHUNK_LAYOUT).then(|| Box::<ChunkMap>::default() as Box<dyn LayoutState>)
@@ -136,7 +137,7 @@ pub(super) fn create_directories(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn check_options(options: &Options) -> Result<()> {
+pub(super) fn check_options(options: &Options) -> Result<()> {
     if let Some(bytes) = options.memory_budget
         && bytes < 1 << 20
     {
@@ -195,6 +196,8 @@ struct Opened {
     outlived: bool,
     next_batch: u64,
     orphans: Vec<std::path::PathBuf>,
+    /// What was staged and could not be recovered.
+    damage: Vec<Error>,
 }
 
 fn create(vfs: Arc<dyn Vfs>, path: &Path, options: &Options) -> Result<Opened> {
@@ -233,6 +236,7 @@ fn create(vfs: Arc<dyn Vfs>, path: &Path, options: &Options) -> Result<Opened> {
         outlived: false,
         next_batch: 1,
         orphans: Vec::new(),
+        damage: Vec::new(),
     })
 }
 
@@ -250,10 +254,16 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let manifest_path = path.join(crate::files::file_name(FileKind::Manifest, manifest_id));
     let (replayed, outlived) = read_manifest(&*vfs, path, &manifest_path)?;
     let Replayed { header, mut state, end, checkpoint_files, .. } = replayed;
+    let mut damage = Vec::new();
     let recovers_stage = (outlived || Canary::STAGE_ALWAYS_RECOVERED.is_planted())
         && !Canary::STAGE_NOT_RECOVERED.is_planted();
     if recovers_stage {
-        stage::recover(&*vfs, path, header.store, state.start.epoch)?;
+        let mut damaged = |error| {
+            tracing::warn!(%error, "what was staged is not all recovered");
+            damage.push(error);
+        };
+        let header_of = |file: &dyn VfsFile, path: &Path| FileHeader::read(file, path, FileKind::Log);
+        stage::recover(&*vfs, path, (header.store, state.start.epoch), &header_of, &mut damaged)?;
     }
     let names = vfs.list(path).map_err(|e| Error::io("list", path, e))?;
     let listed: Vec<(FileKind, u64)> = names.iter().filter_map(|name| parse_file_name(name)).collect();
@@ -261,9 +271,6 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let numbers = names.iter().filter_map(|name| parse_file_name(name.strip_suffix(".tmp").unwrap_or(name)));
     let next_file = numbers.map(|(_, id)| id + 1).max().unwrap_or(1).max(state.checkpoint.next_file);
 
-    // Versions of the new epoch lie beyond all that earlier ones may have used.
-    let ceiling =
-        state.checkpoint.ceiling.max(state.start.first_version.saturating_add(VERSIONS_PER_CHECKPOINT));
     let reading = Files::new(vfs.clone(), path.to_path_buf(), header.store, 0, next_file);
     let first_journal = state.checkpoint.first_journal;
     let journal_ids = listed
@@ -271,49 +278,13 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
         .filter(|&&(kind, id)| kind == FileKind::Journal && id >= first_journal)
         .map(|&(_, id)| id)
         .collect();
-    let (journals, records) = read_journals(&reading, journal_ids)?;
-    let newest_record = records.iter().map(JournalRecord::version).max().unwrap_or(0);
-    let first_version = if Canary::VERSIONS_REUSED.is_planted() {
-        state.checkpoint.version + 1
-    } else {
-        ceiling.max(newest_record + 1)
-    };
-    let epoch = state.start.epoch + 1;
-    let mut start = StartEdit {
-        epoch,
-        first_version,
-        recovery_table: state.start.recovery_table.clone(),
-        dead_batches: state.start.dead_batches.clone(),
-    };
-    // What was dead in an epoch is in files of that epoch only: once they are all gone, so is the memory of it.
-    let mut file_epochs = HashSet::new();
-    for keyspace in state.keyspaces.values() {
-        keyspace.layout.epochs(&mut |epoch| {
-            file_epochs.insert(epoch);
-        });
-    }
-    start.recovery_table.prune(|epoch| file_epochs.contains(&epoch));
-    start.dead_batches.prune(|epoch| file_epochs.contains(&epoch));
+    let (journals, records) = read_journals(&reading, journal_ids, outlived.then_some(state.start.epoch))?;
     let malformed = |what: crate::format::codec::Malformed| {
         Error::corruption(&manifest_path, 0, format!("the recovery table {}", what.0))
     };
-    let committed: Vec<u64> = records.iter().map(JournalRecord::batch).filter(|&batch| batch != 0).collect();
-    let next_batch = committed.iter().map(|id| id + 1).max().unwrap_or(1).max(state.checkpoint.next_batch);
+    let Verdict { start, next_batch, replay } = judge(&state, outlived, records).map_err(malformed)?;
+    let StartEdit { epoch, first_version, .. } = start;
     let checkpointed = state.checkpoint.version;
-    if outlived {
-        let batches = EpochBatches::from_committed(state.start.epoch, state.checkpoint.next_batch, committed);
-        if !Canary::DEAD_BATCHES_FORGOTTEN.is_planted() {
-            start.dead_batches.push(batches).map_err(malformed)?;
-        }
-    } else if !Canary::DEAD_VERSIONS_FORGOTTEN.is_planted() {
-        start.recovery_table.push(state.start.epoch, checkpointed, first_version).map_err(malformed)?;
-    }
-    // What the journal holds beyond the checkpoint is in the logs too, if they outlived the process.
-    let replay = if outlived || Canary::JOURNAL_NOT_REPLAYED.is_planted() {
-        Vec::new()
-    } else {
-        records.into_iter().filter(|record| record.version() > checkpointed).collect()
-    };
     tracing::info!(path = %path.display(), epoch, outlived, checkpointed, replayed = replay.len(), "recovered a store");
 
     let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), header.store, epoch, next_file));
@@ -364,22 +335,31 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     files.hold(held);
     let recovery =
         Recovery { epoch, first_version, table: start.recovery_table, dead_batches: start.dead_batches };
-    Ok(Opened { files, manifest, state, recovery, vouch, journals, replay, outlived, next_batch, orphans })
+    Ok(Opened {
+        files,
+        manifest,
+        state,
+        recovery,
+        vouch,
+        journals,
+        replay,
+        outlived,
+        next_batch,
+        orphans,
+        damage,
+    })
 }
 
 /// Reads the manifest, with the edits behind its last checkpoint if the page cache outlived their writer.
-fn read_manifest(vfs: &dyn Vfs, path: &Path, manifest_path: &Path) -> Result<(Replayed, bool)> {
+pub(super) fn read_manifest(vfs: &dyn Vfs, path: &Path, manifest_path: &Path) -> Result<(Replayed, bool)> {
     let checkpointed = || replay(vfs, manifest_path, new_layout, false);
     match replay(vfs, manifest_path, new_layout, true) {
-        Ok(mut replayed) if outlived(vfs, path, replayed.state.start.epoch)? => {
-            match replayed.damage.take() {
-                None => Ok((replayed, true)),
-                Some(damage) => Err(damage),
-            }
-        }
-        Ok(Replayed { damage: Some(damage), state, .. }) if stands(vfs, path, state.start.epoch)? => {
-            Err(damage)
-        }
+        Ok(mut replayed) if outlived(vfs, path, replayed.state.start.epoch)? => match replayed.gap.take() {
+            // Edits were appended one behind the other, and all of them are there.
+            Some(damage) => Err(damage),
+            None => Ok((replayed, true)),
+        },
+        Ok(Replayed { gap: Some(damage), state, .. }) if stands(vfs, path, state.start.epoch)? => Err(damage),
         Ok(replayed) if replayed.provisional_bytes == 0 => Ok((replayed, false)),
         Ok(_) => Ok((checkpointed()?, false)),
         Err(damage @ Error::Corruption { .. }) => {
@@ -399,8 +379,19 @@ fn assemble(
     started: crate::sync::time::Instant,
 ) -> Result<Arc<Store>> {
     let runtime = Runtime::of(&options)?;
-    let Opened { files, manifest, state, recovery, vouch, journals, replay, outlived, next_batch, orphans } =
-        opened;
+    let Opened {
+        files,
+        manifest,
+        state,
+        recovery,
+        vouch,
+        journals,
+        replay,
+        outlived,
+        next_batch,
+        orphans,
+        damage,
+    } = opened;
     let State { keyspaces: states, segments, checkpoint, .. } = state;
     let first_version = recovery.first_version;
     // A keyspace that was created behind the last checkpoint has a number of its own, too.
@@ -435,12 +426,8 @@ fn assemble(
     let mut keyspaces = BTreeMap::new();
     let mut dropped = Vec::new();
     for (id, state) in states {
-        let given = if state.edit.name == DEFAULT_KEYSPACE {
-            options.default_keyspace.clone()
-        } else {
-            KeyspaceOptions::default()
-        };
-        let order = order_of(&state.edit, &given, &options)?;
+        let given = given_options(&state.edit, &options);
+        let order = keyspace_order(&state.edit, &options)?;
         let Ok(map) = state.layout.into_any().downcast::<ChunkMap>() else {
             return Err(Error::corruption(
                 path,
@@ -468,6 +455,7 @@ fn assemble(
         default,
         keyspaces: RwLock::new(keyspaces),
         dropped: Mutex::new(dropped),
+        opening_damage: damage,
         open_time: started.elapsed(),
         write_longest_nanos: AtomicU64::new(0),
         transactions: TransactionCounters::default(),
@@ -556,9 +544,15 @@ impl Store {
     }
 }
 
+/// What the store's options say of a keyspace.
+fn given_options(edit: &KeyspaceEdit, options: &Options) -> KeyspaceOptions {
+    if edit.name == DEFAULT_KEYSPACE { options.default_keyspace.clone() } else { KeyspaceOptions::default() }
+}
+
 /// The order that a keyspace was created with, if we have it.
-fn order_of(edit: &KeyspaceEdit, given: &KeyspaceOptions, options: &Options) -> Result<KeyOrder> {
-    check_order(edit, given)?;
+pub(super) fn keyspace_order(edit: &KeyspaceEdit, options: &Options) -> Result<KeyOrder> {
+    let given = given_options(edit, options);
+    check_order(edit, &given)?;
     if let Some(order) = &given.order {
         return Ok(order.clone());
     }

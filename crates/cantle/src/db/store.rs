@@ -35,6 +35,8 @@ pub(crate) struct Store {
     pub(super) keyspaces: RwLock<BTreeMap<String, Arc<KeyspaceInner>>>,
     /// Dropped keyspaces, and the versions as of which.
     pub(super) dropped: Mutex<Vec<(u64, Arc<KeyspaceInner>)>>,
+    /// What opening found damaged and went on without.
+    pub(super) opening_damage: Vec<Error>,
     pub(super) open_time: Duration,
     pub(super) write_longest_nanos: AtomicU64,
     pub(super) transactions: TransactionCounters,

@@ -83,6 +83,11 @@ impl FileHeader {
             }
             _ => Error::io("read", path, source),
         })?;
+        Self::decode(&bytes, path, kind)
+    }
+
+    /// The header in these bytes.
+    pub fn decode(bytes: &[u8; HEADER_BYTES as usize], path: &Path, kind: FileKind) -> Result<Self> {
         let (fields, crc) = bytes.split_at(60);
         if fields[..7] != MAGIC {
             return Err(Error::corruption(path, 0, "the magic number of a Cantle file is missing"));
@@ -123,6 +128,45 @@ impl FileHeader {
         Ok(Self { kind, keyspace, store, file: file_id, epoch, base_version })
     }
 
+    /// The header that damaged bytes once were, if its checksum leaves no doubt: with what is known of it in its place,
+    /// and at most one other byte changed. `described` is the keyspace and epoch, where they are known.
+    pub fn heal(
+        damaged: &[u8; HEADER_BYTES as usize],
+        kind: FileKind,
+        (store, file): (u128, u64),
+        described: Option<(u32, u64)>,
+    ) -> Option<Self> {
+        let (keyspace, epoch) = described.unwrap_or_default();
+        let known = Self { kind, keyspace, store, file, epoch, base_version: 0 }.encode();
+        let mut overlaid = *damaged;
+        overlaid[..12].copy_from_slice(&known[..12]);
+        overlaid[16..40].copy_from_slice(&known[16..40]);
+        overlaid[56..60].fill(0);
+        if described.is_some() {
+            overlaid[12..16].copy_from_slice(&known[12..16]);
+            overlaid[40..48].copy_from_slice(&known[40..48]);
+        }
+        let fits = |bytes: &[u8; HEADER_BYTES as usize]| {
+            Self::decode(bytes, Path::new(""), kind)
+                .ok()
+                .filter(|header| (header.store, header.file) == (store, file))
+        };
+        let mut healed = None;
+        for bytes in [*damaged, overlaid] {
+            // First as it is, then with each byte changed to each other value.
+            for change in 0..bytes.len() * 256 {
+                let mut changed = bytes;
+                changed[change / 256] ^= (change % 256) as u8;
+                match (fits(&changed), &healed) {
+                    (Some(header), None) => healed = Some(header),
+                    (Some(header), Some(other)) if header != *other => return None,
+                    _ => {}
+                }
+            }
+        }
+        healed
+    }
+
     /// What is mixed into the checksum of the block or record at `offset`, so that intact bytes in the wrong
     /// place are recognised.
     pub fn salt(&self, offset: u64) -> [u8; 16] {
@@ -130,5 +174,38 @@ impl FileHeader {
         salt[..8].copy_from_slice(&(self.file ^ self.store as u64).to_le_bytes());
         salt[8..].copy_from_slice(&offset.to_le_bytes());
         salt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: (u128, u64) = (0xfeed_beef << 64 | 77, 12);
+
+    fn header() -> FileHeader {
+        let (store, file) = KNOWN;
+        FileHeader { kind: FileKind::Table, keyspace: 3, store, file, epoch: 9, base_version: 123_456 }
+    }
+
+    #[test]
+    fn one_damaged_byte_and_everything_known_heals() {
+        let bytes = header().encode();
+        for at in 0..bytes.len() {
+            let mut damaged = bytes;
+            damaged[at] ^= 0x5a;
+            assert_eq!(FileHeader::heal(&damaged, FileKind::Table, KNOWN, None), Some(header()), "byte {at}");
+        }
+        let mut damaged = bytes;
+        damaged[..48].fill(0);
+        assert_eq!(FileHeader::heal(&damaged, FileKind::Table, KNOWN, Some((3, 9))), Some(header()));
+    }
+
+    #[test]
+    fn what_is_lost_is_not_made_up() {
+        let mut damaged = header().encode();
+        damaged[48..56].fill(0);
+        assert_eq!(FileHeader::heal(&damaged, FileKind::Table, KNOWN, Some((3, 9))), None);
+        assert_eq!(FileHeader::heal(&[0; 64], FileKind::Table, KNOWN, Some((3, 9))), None);
     }
 }

@@ -421,8 +421,13 @@ impl Drop for Reservation<'_> {
 }
 
 /// Reads the journal files `ids` in their order. A file's first bad record ends it, unless what stands behind
-/// proves that it was durable once, which makes it corruption.
-pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal>, Vec<JournalRecord>)> {
+/// proves that it was durable once, which makes it corruption. If the page cache `outlived` the process of an epoch, any record
+/// behind it does in that epoch's files.
+pub fn read_journals(
+    files: &Files,
+    mut ids: Vec<u64>,
+    outlived: Option<u64>,
+) -> Result<(Vec<OldJournal>, Vec<JournalRecord>)> {
     ids.sort_unstable();
     let mut old = Vec::new();
     let mut all = Vec::new();
@@ -438,6 +443,7 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
                 "the file belongs to another store or has another's name",
             ));
         }
+        let outlived = outlived == Some(header.epoch);
         let records = RecordFile { file, path: path.clone(), header };
         let mut scan = records.scan(0, file_bytes);
         let (mut max_version, mut max_batch) = (0, 0);
@@ -454,7 +460,11 @@ pub fn read_journals(files: &Files, mut ids: Vec<u64>) -> Result<(Vec<OldJournal
                 }
                 Ok(None) => break,
                 Err(error) if error.is_corruption() => {
-                    let was_durable = |payload: &[u8]| matches!(JournalRecord::decode(payload), Ok(JournalRecord::Write { durable_bytes, .. }) if durable_bytes > offset);
+                    let was_durable = |payload: &[u8]| match JournalRecord::decode(payload) {
+                        Ok(JournalRecord::Write { durable_bytes, .. }) => outlived || durable_bytes > offset,
+                        Ok(JournalRecord::Commit { .. }) => outlived,
+                        Err(_) => false,
+                    };
                     if records.valid_record_after(offset + 1, file_bytes, was_durable)?.is_some() {
                         return Err(error);
                     }
@@ -498,10 +508,10 @@ mod tests {
         assert_eq!(ids.len(), 1, "the file was not exchanged");
         let active = journal.first_needed(1, 1);
         assert_ne!(active, ids[0], "a checkpoint of version 1 does not free the first file");
-        let (_, records) = read_journals(&files, vec![active, ids[0]]).unwrap();
+        let (_, records) = read_journals(&files, vec![active, ids[0]], None).unwrap();
         assert_eq!(records.iter().map(JournalRecord::version).collect::<Vec<_>>(), [1, 2]);
         journal.retire(1, 1);
-        assert!(read_journals(&files, ids).is_err());
+        assert!(read_journals(&files, ids, None).is_err());
     }
 
     /// A batch that began after the checkpoint had looked for the next number, but belongs to its version, is
@@ -516,9 +526,9 @@ mod tests {
         journal.rotate().unwrap();
         let first = journal.first_needed(version, next_batch);
         journal.retire(version, next_batch);
-        let (_, records) = read_journals(&files, vec![first]).unwrap();
+        let (_, records) = read_journals(&files, vec![first], None).unwrap();
         assert!(records.iter().any(|record| record.batch() == 5), "a committed batch would be dead");
         journal.retire(version, 6);
-        assert!(read_journals(&files, vec![first]).is_err(), "the next checkpoint settles it");
+        assert!(read_journals(&files, vec![first], None).is_err(), "the next checkpoint settles it");
     }
 }

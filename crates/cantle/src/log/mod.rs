@@ -10,5 +10,7 @@
 //! payload, so that an intact record in the wrong place is recognised.
 
 mod record;
+mod salvage;
 
 pub use record::{RecordFile, encode_record, record_bytes_max, record_payload, valid_prefix};
+pub use salvage::{Salvage, Salvaged};

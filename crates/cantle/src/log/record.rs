@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The longest payload: a value of 1 GiB, a key of 64 KiB, and room for what stands around them.
-const PAYLOAD_BYTES_MAX: u64 = (1 << 30) + (1 << 17);
+pub(super) const PAYLOAD_BYTES_MAX: u64 = (1 << 30) + (1 << 17);
 /// Checksum and the longest length.
-const FRAME_BYTES_MAX: usize = 4 + 5;
+pub(super) const FRAME_BYTES_MAX: usize = 4 + 5;
 /// How much a scan reads at a time.
 const SCAN_BYTES: usize = 256 << 10;
 
@@ -46,7 +46,7 @@ pub fn encode_record(
 }
 
 /// What stands at an offset, as far as the bytes tell.
-enum Framed {
+pub(super) enum Framed {
     /// A record of `total` bytes whose payload starts `skip` bytes in.
     Record { skip: usize, total: usize },
     /// More bytes are needed: this many from the record's start.
@@ -55,7 +55,7 @@ enum Framed {
     Bad(&'static str),
 }
 
-fn parse(header: &FileHeader, offset: u64, bytes: &[u8]) -> Framed {
+pub(super) fn parse(header: &FileHeader, offset: u64, bytes: &[u8]) -> Framed {
     let mut decoder = Decoder::new(bytes);
     let Ok(crc) = decoder.u32() else { return Framed::Short(FRAME_BYTES_MAX) };
     let Ok(len) = decoder.varint() else {

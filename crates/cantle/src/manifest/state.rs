@@ -137,11 +137,10 @@ pub struct Replayed {
     pub end: u64,
     /// How many of the bytes are edits since the last checkpoint.
     pub provisional_bytes: u64,
-    /// Why it ended where it did, if a whole record follows: then the process did not die while it wrote what is damaged. A
-    /// loss of power may leave this, too.
-    pub damage: Option<Error>,
     /// The files that the last checkpoint refers to, if later edits were applied: they are its recovery image.
     pub checkpoint_files: Vec<(FileKind, u64)>,
+    /// Bytes that are no record, and behind them one that is: damage, if nothing was lost when the writer died.
+    pub gap: Option<Error>,
 }
 
 /// Reads a manifest. Bytes behind the last checkpoint that are no record end the manifest; damage before it is
@@ -159,7 +158,7 @@ pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisiona
     let mut pending: Vec<(u64, Edit)> = Vec::new();
     let malformed = |offset, what: Malformed| Error::corruption(path, offset, format!("an edit {}", what.0));
     let mut end = scan.offset();
-    let mut damage = None;
+    let mut gap = None;
     loop {
         let offset = scan.offset();
         match scan.next() {
@@ -186,7 +185,8 @@ pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisiona
                 if later.is_some() || checkpoint_end.is_none() {
                     return Err(error);
                 }
-                damage = records.valid_record_after(offset + 1, file_bytes, |_| true)?.map(|_| error);
+                let follows = records.valid_record_after(offset + 1, file_bytes, |_| true)?;
+                gap = follows.map(|_| error);
                 break;
             }
             Err(error) => return Err(error),
@@ -207,7 +207,7 @@ pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisiona
     } else {
         end = checkpoint_end;
     }
-    Ok(Replayed { header, state, end, provisional_bytes, damage, checkpoint_files })
+    Ok(Replayed { header, state, end, provisional_bytes, checkpoint_files, gap })
 }
 
 fn apply_all(state: &mut State, pending: &mut Vec<(u64, Edit)>) -> std::result::Result<(), (u64, Malformed)> {

@@ -30,10 +30,12 @@ mod footer;
 mod frame;
 mod properties;
 pub(crate) mod reader;
+mod salvage;
 mod verify;
 
 pub(crate) use builder::{TableBuilder, TableOptions};
 pub(crate) use reader::{Table, TableGet};
+pub(crate) use salvage::{TableLoss, TableSalvage};
 
 #[cfg(test)]
 mod tests;

@@ -19,6 +19,7 @@ mod bus_errors;
 mod fault;
 mod lock_file;
 mod longer;
+mod lossy;
 mod machine;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod mapped;
@@ -28,6 +29,7 @@ mod page_cache;
 mod std_fs;
 
 pub use fault::{Call, Failure, FaultVfs, Operation, Verdict};
+pub(crate) use lossy::LossyVfs;
 pub(crate) use machine::memory_bytes;
 pub use mem::{CrashPlan, MemFile, MemVfs, PendingChange, PendingKind, Survival, Tail};
 pub use overlay::OverlayVfs;

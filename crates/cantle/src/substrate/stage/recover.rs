@@ -9,10 +9,19 @@ use crate::log::valid_prefix;
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::path::Path;
 
+/// The header of the log in a file.
+pub type HeaderOf<'a> = &'a dyn Fn(&dyn VfsFile, &Path) -> Result<FileHeader>;
+
 /// Writes what the process of `epoch` had staged to the logs of `store`. Only if the page cache outlived it. Doing it
 /// again changes nothing. What does not fit is ignored, and never anything but whole records that were written for
-/// just that place.
-pub fn recover(vfs: &dyn Vfs, dir: &Path, store: u128, epoch: u64) -> Result<u64> {
+/// just that place: `damaged` is told of it. `header_of` reads the header of a log.
+pub fn recover(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    (store, epoch): (u128, u64),
+    header_of: HeaderOf<'_>,
+    damaged: &mut dyn FnMut(Error),
+) -> Result<u64> {
     let path = dir.join(STAGE_FILE);
     let failed = |error| Error::io("read", &path, error);
     if vfs.metadata(&path).map_err(failed)?.is_none() {
@@ -21,8 +30,12 @@ pub fn recover(vfs: &dyn Vfs, dir: &Path, store: u128, epoch: u64) -> Result<u64
     let file = vfs.open(&path, OpenMode::Read).map_err(failed)?;
     let mut head = vec![0; HEAD_BYTES as usize];
     let read = file.read_at(&mut head, 0).map_err(failed)?;
-    let Some(head) = Head::decode(&head[..read]) else {
-        tracing::warn!(path = %path.display(), "the stage is damaged: what was staged in it is lost");
+    if read < head.len() {
+        // The process died when it had just begun to make the file.
+        return Ok(0);
+    }
+    let Some(head) = Head::decode(&head) else {
+        damaged(Error::corruption(&path, 0, "the stage is damaged: what was staged in it is lost"));
         return Ok(0);
     };
     if (head.store, head.epoch) != (store, epoch) {
@@ -40,7 +53,7 @@ pub fn recover(vfs: &dyn Vfs, dir: &Path, store: u128, epoch: u64) -> Result<u64
         }
         let staged = State::decode(word, id).filter(|state| state.len <= slot.len() - SLOT_HEAD_BYTES);
         let Some(state) = staged else {
-            tracing::warn!(path = %path.display(), at, "a slot of the stage is damaged: what it staged is lost");
+            damaged(Error::corruption(&path, at, "a slot of the stage is damaged: what it staged is lost"));
             continue;
         };
         if state.len == 0 {
@@ -48,7 +61,9 @@ pub fn recover(vfs: &dyn Vfs, dir: &Path, store: u128, epoch: u64) -> Result<u64
         }
         let body = &mut slot[SLOT_HEAD_BYTES..][..state.len];
         let read = file.read_at(body, at + SLOT_HEAD_BYTES as u64).map_err(failed)?;
-        recovered += recover_slot(vfs, dir, (store, epoch, id), state.base, &body[..read])?;
+        let mut ignored = |what: String| damaged(Error::corruption(&path, at, what));
+        let slot = Staged { log: (store, epoch, id), base: state.base, bytes: &body[..read] };
+        recovered += recover_slot(vfs, dir, &slot, header_of, &mut ignored)?;
     }
     if recovered > 0 {
         tracing::info!(path = %path.display(), bytes = recovered, "recovered what was staged");
@@ -60,25 +75,33 @@ fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
 }
 
+/// What a slot holds.
+struct Staged<'a> {
+    /// Of this store, epoch and number.
+    log: (u128, u64, u64),
+    base: u64,
+    bytes: &'a [u8],
+}
+
 /// Appends staged bytes to their log; returns how many count.
 fn recover_slot(
     vfs: &dyn Vfs,
     dir: &Path,
-    (store, epoch, id): (u128, u64, u64),
-    base: u64,
-    staged: &[u8],
+    &Staged { log: (store, epoch, id), base, bytes: staged }: &Staged<'_>,
+    header_of: HeaderOf<'_>,
+    damaged: &mut dyn FnMut(String),
 ) -> Result<u64> {
     let path = dir.join(file_name(FileKind::Log, id));
     if vfs.metadata(&path).map_err(|e| Error::io("look at", &path, e))?.is_none() {
         // The log was obsolete, and is gone.
         return Ok(0);
     }
-    let ignored = |what: &str| {
-        tracing::warn!(path = %path.display(), base, what, "ignores what was staged for a log");
+    let mut ignored = |what: &str| {
+        damaged(format!("what was staged for {} is ignored: {what}", path.display()));
         Ok(0)
     };
     let file = vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io("open", &path, e))?;
-    let header = match FileHeader::read(&*file, &path, FileKind::Log) {
+    let header = match header_of(&*file, &path) {
         Ok(header) => header,
         Err(error) if error.is_corruption() => return ignored("its header is damaged"),
         Err(error) => return Err(error),
@@ -92,7 +115,7 @@ fn recover_slot(
     }
     let whole = valid_prefix(&header, base, staged);
     if whole < staged.len() {
-        tracing::warn!(path = %path.display(), base, "what was staged for a log is damaged");
+        damaged(format!("what was staged for {} is damaged", path.display()));
     }
     append(&*file, &staged[..whole], base).map_err(|e| Error::io("append to", &path, e))?;
     Ok(whole as u64)

@@ -1,0 +1,209 @@
+//! What is left of a damaged log: every operation whose record is intact, in the order in which they were written.
+//!
+//! What counts of a log that is not damaged is what `Segment::load` finds in it. Behind damage reading goes on with
+//! the next record that is certainly one; the operations of a write that is cut by damage count, as what follows it
+//! proves that it had been written whole. Range deletes stand in the ends of the log's parts, too.
+
+use super::indexed_part::IndexedPart;
+use super::log_record::LogRecord;
+use super::memory_part::Place;
+use crate::bounds::{Bounds, decode_bounds};
+use crate::entry::Kind;
+use crate::error::{Error, Result};
+use crate::format::codec::{Decoder, Malformed};
+use crate::format::header::HEADER_BYTES;
+use crate::log::{RecordFile, Salvage, Salvaged};
+use std::collections::HashSet;
+
+/// How far a log counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Up to this length, which was durable.
+    Vouched(u64),
+    /// As far as there are records; this length had been durable.
+    OpenEnded {
+        durable: u64,
+        /// Whether the page cache outlived the writer, so that records stand one behind the other up to the last. Else
+        /// power may have failed since, and left gaps behind which nothing counts.
+        gapless: bool,
+    },
+    /// As far as there are records. Bytes at the end that are none may be damage or where the writer died.
+    Unknown,
+}
+
+/// What stands in a log.
+#[derive(Debug)]
+pub enum LogFound<'a> {
+    Op {
+        version: u64,
+        /// The spanning batch, or 0.
+        batch: u64,
+        kind: Kind,
+        offset: u64,
+        key: &'a [u8],
+        value: &'a [u8],
+    },
+    RangeDelete {
+        version: u64,
+        batch: u64,
+        offset: u64,
+        bounds: Bounds,
+    },
+    /// Operations may be missing here.
+    Damage(Error),
+}
+
+/// An operation of a write whose end has not been seen yet.
+type Pending = (u64, Vec<u8>);
+
+/// Reads a log from its first record to its end. `visit` says whether what it is shown counts.
+pub fn salvage_log(
+    records: &RecordFile,
+    extent: Extent,
+    visit: &mut dyn FnMut(LogFound<'_>) -> Result<bool>,
+) -> Result<()> {
+    let file_bytes = records.file.len().map_err(|e| Error::io("measure", &records.path, e))?;
+    let (vouched, end) = match extent {
+        Extent::Vouched(len) => (len, len),
+        Extent::OpenEnded { durable, .. } => (durable, file_bytes),
+        Extent::Unknown => (0, file_bytes),
+    };
+    let mut reading =
+        Reading { records, range_deletes: HashSet::new(), told: Vec::new(), gaps: Vec::new(), visit };
+    let mut salvage = Salvage::new(records, end.min(file_bytes), may_begin);
+    let mut write: Vec<Pending> = Vec::new();
+    while let Some(found) = salvage.next()? {
+        match found {
+            Salvaged::Record { offset, len, payload } => {
+                match LogRecord::decode(&payload, records.header.base_version) {
+                    Ok(LogRecord::Op(op)) => {
+                        let more = op.more;
+                        write.push((offset, payload));
+                        if !more {
+                            reading.take(&mut write)?;
+                        }
+                    }
+                    Ok(LogRecord::Block(_)) => {}
+                    Ok(LogRecord::PartEnd(bytes)) => {
+                        reading.part_end(bytes, Place { offset, len: len as u32 })?;
+                    }
+                    Err(what) => reading.damage(offset, format!("a log record {}", what.0))?,
+                }
+            }
+            Salvaged::Hole { offset, resumed, error, .. } => {
+                let is_end = !resumed && offset >= vouched;
+                if is_end && extent != Extent::Unknown {
+                    // Where the writer died; what it had not written whole does not count.
+                    break;
+                }
+                if !is_end {
+                    reading.take(&mut write)?;
+                }
+                let may_be_gap =
+                    offset >= vouched && matches!(extent, Extent::OpenEnded { gapless: false, .. });
+                if may_be_gap {
+                    reading.gaps.push(error);
+                } else {
+                    (reading.visit)(LogFound::Damage(error))?;
+                }
+            }
+        }
+    }
+    if vouched > file_bytes && vouched > HEADER_BYTES {
+        reading.take(&mut write)?;
+        reading.damage(file_bytes, format!("the log ends {} bytes too early", vouched - file_bytes))?;
+    }
+    reading.tell_lost_range_deletes()
+}
+
+/// Whether a record of a log may begin so.
+fn may_begin(beginning: &[u8], bytes: u64) -> bool {
+    const BLOCK: u8 = 8;
+    const PART_END: u8 = 9;
+    let Some((&tag, rest)) = beginning.split_first() else { return false };
+    if tag == BLOCK || tag == PART_END {
+        return true;
+    }
+    let fields = || -> std::result::Result<u64, Malformed> {
+        let mut decoder = Decoder::new(rest);
+        decoder.varint()?;
+        if tag & 0x80 != 0 {
+            decoder.varint()?;
+        }
+        let key_bytes = decoder.varint()?;
+        Ok(key_bytes.saturating_add((beginning.len() - decoder.rest().len()) as u64))
+    };
+    tag & 0x30 == 0 && Kind::from_u8(tag & 0x0f).is_some() && fields().is_ok_and(|least| least <= bytes)
+}
+
+struct Reading<'a> {
+    records: &'a RecordFile,
+    /// Where those stand that were read.
+    range_deletes: HashSet<u64>,
+    /// Those that part ends tell of.
+    told: Vec<(u64, u64, Bounds)>,
+    /// They are damage if anything behind them counts.
+    gaps: Vec<Error>,
+    visit: &'a mut dyn FnMut(LogFound<'_>) -> Result<bool>,
+}
+
+impl Reading<'_> {
+    fn damage(&mut self, offset: u64, what: String) -> Result<()> {
+        (self.visit)(LogFound::Damage(Error::corruption(&self.records.path, offset, what))).map(drop)
+    }
+
+    fn tell(&mut self, found: LogFound<'_>) -> Result<()> {
+        if (self.visit)(found)? {
+            for error in self.gaps.drain(..) {
+                (self.visit)(LogFound::Damage(error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The operations of one write count.
+    fn take(&mut self, write: &mut Vec<Pending>) -> Result<()> {
+        for (offset, payload) in write.drain(..) {
+            let decoded = LogRecord::decode(&payload, self.records.header.base_version);
+            let Ok(LogRecord::Op(op)) = decoded else { continue };
+            if op.kind != Kind::DeleteRange {
+                let (version, batch, kind) = (op.version, op.batch, op.kind);
+                self.tell(LogFound::Op { version, batch, kind, offset, key: op.key, value: op.value })?;
+                continue;
+            }
+            match decode_bounds(&mut Decoder::new(op.value)) {
+                Ok(bounds) => {
+                    self.range_deletes.insert(offset);
+                    let (version, batch) = (op.version, op.batch);
+                    self.tell(LogFound::RangeDelete { version, batch, offset, bounds })?;
+                }
+                Err(what) => {
+                    let what = format!("a range delete {}", what.0);
+                    (self.visit)(LogFound::Damage(Error::corruption(&self.records.path, offset, what)))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn part_end(&mut self, bytes: &[u8], at: Place) -> Result<()> {
+        match IndexedPart::decode(bytes, at) {
+            Ok(part) => {
+                let told = part.tombstones.into_iter().map(|t| (t.version, t.offset, t.bounds));
+                self.told.extend(told.filter(|(_, offset, _)| !self.range_deletes.contains(offset)));
+                Ok(())
+            }
+            Err(what) => self.damage(at.offset, format!("the end of a log part {}", what.0)),
+        }
+    }
+
+    /// Their own records are damaged. They were indexed, and so had been committed.
+    fn tell_lost_range_deletes(&mut self) -> Result<()> {
+        for (version, offset, bounds) in std::mem::take(&mut self.told) {
+            if self.range_deletes.insert(offset) {
+                self.tell(LogFound::RangeDelete { version, batch: 0, offset, bounds })?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,364 @@
+//! A range of keys and the files that may hold them: what is left of it.
+
+use super::merge::{Merge, Newness, RangeDelete, Source};
+use super::report::Findings;
+use super::sorter::{Entry, Sorter};
+use crate::chunk::salvage::{Extent, LogFound, salvage_log};
+use crate::entry::Kind;
+use crate::error::{Error, Result};
+use crate::format::header::{FileHeader, FileKind};
+use crate::log::RecordFile;
+use crate::order::KeyOrder;
+use crate::span::Span;
+use crate::substrate::Recovery;
+use crate::sync::Arc;
+use crate::table::{KEY_BYTES_MAX, TableLoss, TableSalvage};
+use crate::vfs::{OpenMode, Vfs};
+use bytes::Bytes;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// A file that is read for an area.
+#[derive(Debug, Clone)]
+pub(super) struct AreaFile {
+    pub header: FileHeader,
+    pub path: PathBuf,
+    pub bytes: u64,
+    /// Only keys in here count.
+    pub span: Span,
+    /// How far a log counts.
+    pub extent: Extent,
+}
+
+/// Files that may hold keys of a span.
+#[derive(Debug, Default)]
+pub(super) struct Area {
+    pub keyspace: u32,
+    pub span: Span,
+    /// Newest first.
+    pub files: Vec<AreaFile>,
+    /// Whether versions say what is newer. Else the order of files does, and in a log the place.
+    pub by_version: bool,
+    /// Writes of the journal that are to be applied again, after everything else.
+    pub replayed: Vec<Entry>,
+    pub replayed_deletes: Vec<RangeDelete>,
+}
+
+/// What of the files counts.
+#[derive(Default)]
+pub(super) struct Rules {
+    pub recovery: Recovery,
+    /// The epoch whose batches count although no commit of theirs was found: its journal is damaged.
+    pub doubtful_epoch: Option<u64>,
+    /// Without a manifest: what the journals of an epoch commit, if they are whole.
+    pub committed: HashMap<u64, BTreeSet<u64>>,
+    /// Whether a batch counted that has no commit.
+    pub trusted_batches: Cell<bool>,
+}
+
+impl Rules {
+    fn counts(&self, epoch: u64, version: u64, batch: u64) -> bool {
+        if !self.recovery.is_alive(version) {
+            return false;
+        }
+        if batch == 0 {
+            return true;
+        }
+        if let Some(committed) = self.committed.get(&epoch) {
+            // Those before may have been settled by a checkpoint, after which no journal knows them.
+            return committed.contains(&batch) || committed.last().is_some_and(|&last| batch < last);
+        }
+        let counts = self.recovery.counts(epoch, version, batch);
+        if !counts && self.doubtful_epoch == Some(epoch) {
+            self.trusted_batches.set(true);
+            return true;
+        }
+        counts
+    }
+}
+
+/// What areas are read with.
+pub(super) struct Reader<'a> {
+    pub vfs: &'a Arc<dyn Vfs>,
+    pub rules: &'a Rules,
+    pub findings: Rc<RefCell<Findings>>,
+    /// How many bytes of files were read.
+    pub read_bytes: Rc<Cell<u64>>,
+    /// For what does not fit into memory.
+    pub scratch: (&'a Arc<dyn Vfs>, &'a Path),
+    pub memory_bytes: usize,
+}
+
+/// The keys of a span.
+fn bounds_of(span: &Span) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let start = span.start.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(key.to_vec()));
+    (start, span.end.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec())))
+}
+
+impl Reader<'_> {
+    /// The pairs of an area, in order. `sorted`: whether its tables can be relied on to be.
+    pub fn read(&self, area: Area, name: &Rc<str>, order: &KeyOrder, sorted: bool) -> Result<Merge> {
+        let (scratch, dir) = self.scratch;
+        let mut sorter = Sorter::new(order.clone(), self.memory_bytes, scratch, dir);
+        let mut deletes = area.replayed_deletes;
+        for entry in area.replayed {
+            sorter.push(entry)?;
+        }
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
+        for (index, file) in area.files.into_iter().enumerate() {
+            let ranks = Ranks { rank: u64::MAX - 1 - index as u64, by_version: area.by_version };
+            if file.header.kind == FileKind::Log {
+                self.read_log(&file, ranks, order, name, &mut sorter, &mut deletes)?;
+                continue;
+            }
+            let mut table = TableSource {
+                reading: TableReading {
+                    vfs: self.vfs.clone(),
+                    order: order.clone(),
+                    ranks,
+                    name: name.clone(),
+                    findings: self.findings.clone(),
+                    recovery: (self.rules.recovery.first_version, self.rules.recovery.table.clone()),
+                    read_bytes: self.read_bytes.clone(),
+                    file,
+                },
+                walk: None,
+                parked: None,
+            };
+            if !sorted {
+                table.reading.order = KeyOrder::Bytewise;
+                self.sort_table(&table.reading, &mut sorter)?;
+                continue;
+            }
+            table.rewind()?;
+            // Only until it is its turn: there may be more of them than files can be open.
+            table.park();
+            sources.push(Box::new(table));
+        }
+        if !sorted && !deletes.is_empty() {
+            deletes.clear();
+            self.findings.borrow_mut().note(format!(
+                "keyspace {name:?} has an order of its own, which is not known: its range deletes were not applied"
+            ));
+        }
+        sources.extend(sorter.finish()?);
+        Ok(Merge::new(order.clone(), sources, deletes))
+    }
+
+    fn read_log(
+        &self,
+        file: &AreaFile,
+        ranks: Ranks,
+        order: &KeyOrder,
+        name: &str,
+        sorter: &mut Sorter<'_>,
+        deletes: &mut Vec<RangeDelete>,
+    ) -> Result<()> {
+        let handle = match self.vfs.open(&file.path, OpenMode::Read) {
+            Ok(handle) => handle,
+            Err(error) => {
+                let error = Error::io("open", &file.path, error);
+                self.findings.borrow_mut().lost(error, name, bounds_of(&file.span));
+                return Ok(());
+            }
+        };
+        let records = RecordFile { file: handle, path: file.path.clone(), header: file.header };
+        let epoch = file.header.epoch;
+        salvage_log(&records, file.extent, &mut |found| {
+            let counts = match &found {
+                LogFound::Op { version, batch, .. } | LogFound::RangeDelete { version, batch, .. } => {
+                    self.rules.counts(epoch, *version, *batch)
+                }
+                LogFound::Damage(_) => false,
+            };
+            match found {
+                LogFound::Op { offset, key, .. } if key.len() > KEY_BYTES_MAX => {
+                    let error = Error::corruption(&file.path, offset, "a key exceeds 64 KiB");
+                    self.findings.borrow_mut().lost(error, name, bounds_of(&file.span));
+                }
+                LogFound::Op { version, kind, offset, key, value, .. } => {
+                    if counts && file.span.contains(order, key) {
+                        let newness = ranks.of(version, offset);
+                        let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+                        sorter.push(Entry { key, newness, kind, value })?;
+                    }
+                }
+                LogFound::RangeDelete { version, offset, bounds, .. } => {
+                    if counts {
+                        let newness = ranks.of(version, offset);
+                        deletes.push(RangeDelete { newness, bounds, span: file.span.clone() });
+                    }
+                }
+                LogFound::Damage(error) => {
+                    self.findings.borrow_mut().lost(error, name, bounds_of(&file.span));
+                }
+            }
+            Ok(counts)
+        })?;
+        self.read_bytes.set(self.read_bytes.get() + file.bytes);
+        Ok(())
+    }
+
+    /// Reads a table whose entries are in an order that is not known.
+    fn sort_table(&self, table: &TableReading, sorter: &mut Sorter<'_>) -> Result<()> {
+        let Some(mut walk) = table.open()? else { return Ok(()) };
+        walk.ignore_order();
+        while walk.advance() {
+            if let Some(entry) = walk.entry()
+                && self.rules.recovery.is_alive(entry.version)
+            {
+                let newness = table.ranks.of(entry.version, 0);
+                let (key, kind) = (Bytes::copy_from_slice(entry.key), entry.kind);
+                sorter.push(Entry { key, newness, kind, value: walk.value() })?;
+            }
+            table.report(walk.take_losses());
+        }
+        table.report(walk.take_losses());
+        table.done();
+        Ok(())
+    }
+}
+
+/// How entries of one file compare to those of others.
+#[derive(Debug, Clone, Copy)]
+struct Ranks {
+    /// The greatest is the newest file.
+    rank: u64,
+    by_version: bool,
+}
+
+impl Ranks {
+    fn of(self, version: u64, place: u64) -> Newness {
+        Newness(if self.by_version { [version, self.rank, place] } else { [self.rank, place, version] })
+    }
+}
+
+struct TableReading {
+    vfs: Arc<dyn Vfs>,
+    order: KeyOrder,
+    ranks: Ranks,
+    name: Rc<str>,
+    findings: Rc<RefCell<Findings>>,
+    recovery: (u64, crate::mvcc::RecoveryTable),
+    read_bytes: Rc<Cell<u64>>,
+    file: AreaFile,
+}
+
+impl TableReading {
+    /// `None` if it cannot be read at all, which is in the findings then.
+    fn open(&self) -> Result<Option<TableSalvage>> {
+        let AreaFile { path, header, span, .. } = &self.file;
+        let opened = self.vfs.open(path, OpenMode::Read).map_err(|e| Error::io("open", path, e));
+        let walk = opened.and_then(|file| TableSalvage::new(file, path.clone(), *header, self.order.clone()));
+        match walk {
+            Ok(walk) => Ok(Some(walk)),
+            Err(error) => {
+                self.findings.borrow_mut().lost(error, &self.name, bounds_of(span));
+                Ok(None)
+            }
+        }
+    }
+
+    fn report(&self, losses: Vec<TableLoss>) {
+        for TableLoss { error, entries, after, before } in losses {
+            let mut findings = self.findings.borrow_mut();
+            if !entries {
+                findings.damage(error);
+                continue;
+            }
+            let span = &self.file.span;
+            let behind = after.as_ref().is_some_and(|after| span.ends_before(&self.order, after));
+            let ahead = before.as_ref().is_some_and(|before| self.precedes(before));
+            if behind || ahead {
+                findings.damage(error);
+                continue;
+            }
+            let (start, end) = bounds_of(span);
+            // The versions of a key may go on from one block to the next.
+            let start = after.filter(|after| !self.precedes(after)).map_or(start, Bound::Included);
+            let end =
+                before.filter(|before| !span.ends_before(&self.order, before)).map_or(end, Bound::Included);
+            findings.lost(error, &self.name, (start, end));
+        }
+    }
+
+    /// Whether the key lies before the file's span.
+    fn precedes(&self, key: &[u8]) -> bool {
+        self.file.span.start.as_ref().is_some_and(|start| self.order.compare(key, start).is_lt())
+    }
+
+    fn counts(&self, key: &[u8], version: u64) -> bool {
+        let (first_version, dead) = &self.recovery;
+        (version >= *first_version || !dead.is_dead(version)) && self.file.span.contains(&self.order, key)
+    }
+
+    fn done(&self) {
+        self.read_bytes.set(self.read_bytes.get() + self.file.bytes);
+    }
+}
+
+/// A table as a source. While it waits for its turn it keeps its first entry only.
+struct TableSource {
+    reading: TableReading,
+    walk: Option<TableSalvage>,
+    parked: Option<(Vec<u8>, Newness, Kind)>,
+}
+
+impl TableSource {
+    /// To the first entry that counts.
+    fn rewind(&mut self) -> Result<()> {
+        self.walk = self.reading.open()?;
+        self.step();
+        Ok(())
+    }
+
+    fn park(&mut self) {
+        let head = self.head().map(|(key, newness, kind)| (key.to_vec(), newness, kind));
+        (self.parked, self.walk) = (head, None);
+    }
+
+    fn unpark(&mut self) -> Result<()> {
+        if self.parked.take().is_some() { self.rewind() } else { Ok(()) }
+    }
+
+    fn step(&mut self) {
+        let Some(walk) = &mut self.walk else { return };
+        let TableReading { order, file, .. } = &self.reading;
+        // What lies behind the span concerns others.
+        let within =
+            |walk: &TableSalvage| walk.entry().is_some_and(|entry| !file.span.ends_before(order, entry.key));
+        let mut more = walk.advance() && within(walk);
+        while more && walk.entry().is_some_and(|entry| !self.reading.counts(entry.key, entry.version)) {
+            more = walk.advance() && within(walk);
+        }
+        self.reading.report(walk.take_losses());
+        if !more {
+            self.walk = None;
+            self.reading.done();
+        }
+    }
+}
+
+impl Source for TableSource {
+    fn head(&self) -> Option<(&[u8], Newness, Kind)> {
+        if let Some((key, newness, kind)) = &self.parked {
+            return Some((key, *newness, *kind));
+        }
+        let entry = self.walk.as_ref()?.entry()?;
+        Some((entry.key, self.reading.ranks.of(entry.version, 0), entry.kind))
+    }
+
+    fn value(&mut self) -> Result<Bytes> {
+        self.unpark()?;
+        Ok(self.walk.as_ref().map(TableSalvage::value).unwrap_or_default())
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.unpark()?;
+        self.step();
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! What is left of the journals.
+
+use super::merge::{Newness, RangeDelete};
+use super::plan::{Origin, Plan};
+use super::report::Findings;
+use super::sorter::Entry;
+use crate::bounds::decode_bounds;
+use crate::entry::Kind;
+use crate::error::{Error, Result};
+use crate::format::codec::Decoder;
+use crate::format::header::FileKind;
+use crate::journal::{JournalOp, JournalRecord};
+use crate::log::{RecordFile, Salvage, Salvaged};
+use crate::span::Span;
+use crate::table::KEY_BYTES_MAX;
+use crate::vfs::OpenMode;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
+
+/// The records of some journals, in their order.
+#[derive(Default)]
+pub(super) struct JournalRemains {
+    pub records: Vec<JournalRecord>,
+    /// The epochs that they are of.
+    pub epochs: HashSet<u64>,
+    /// The batches that each epoch's journals commit.
+    pub committed: HashMap<u64, BTreeSet<u64>>,
+    /// Whether records may be missing.
+    pub damaged: bool,
+}
+
+impl JournalRemains {
+    /// Reads the journals that are `wanted`. If the page cache `outlived` the process of an epoch, its records were
+    /// written one behind the other; else the first that is bad ends a journal, unless what follows proves that it had
+    /// been durable.
+    pub fn read(
+        origin: &Origin<'_>,
+        outlived: impl Fn(u64) -> bool,
+        wanted: impl Fn(u64) -> bool,
+        findings: &mut Findings,
+    ) -> Result<Self> {
+        let mut remains = Self::default();
+        for (id, file) in origin.survey.of_kind(FileKind::Journal).filter(|&(id, _)| wanted(id)) {
+            // Under its own name a journal always has a header.
+            let Some(header) = file.header else {
+                remains.damaged = true;
+                findings.damage(Error::corruption(&file.path, 0, "the journal's header is damaged"));
+                findings.leave_out(&file.path, "its header is lost", true);
+                continue;
+            };
+            debug_assert_eq!(header.file, id, "files are found by the number in their header");
+            let handle = match origin.vfs.open(&file.path, OpenMode::Read) {
+                Ok(handle) => handle,
+                Err(error) => {
+                    remains.damaged = true;
+                    findings.leave_out(&file.path, format!("it cannot be opened: {error}"), true);
+                    continue;
+                }
+            };
+            remains.epochs.insert(header.epoch);
+            let records = RecordFile { file: handle, path: file.path.clone(), header };
+            remains.read_one(&records, file.bytes, outlived(header.epoch), findings)?;
+        }
+        Ok(remains)
+    }
+
+    fn read_one(
+        &mut self,
+        records: &RecordFile,
+        bytes: u64,
+        outlived: bool,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        let may_begin = |beginning: &[u8], _: u64| matches!(beginning.first(), Some(1 | 2));
+        let mut salvage = Salvage::new(records, bytes, may_begin);
+        // Damage, and the records behind it: whether they count is known when one of them proves it.
+        let mut holes: Vec<(u64, Error)> = Vec::new();
+        let mut behind = Vec::new();
+        let mut proven = 0;
+        while let Some(found) = salvage.next()? {
+            match found {
+                Salvaged::Record { offset, payload, .. } => match JournalRecord::decode(&payload) {
+                    Ok(record) => {
+                        if let JournalRecord::Write { durable_bytes, .. } = &record {
+                            proven = proven.max(*durable_bytes);
+                        }
+                        behind.push(record);
+                    }
+                    Err(what) => {
+                        holes.push((offset, Error::corruption(&records.path, offset, what.0)));
+                    }
+                },
+                Salvaged::Hole { offset, error, .. } => holes.push((offset, error)),
+            }
+            // The last is the hardest to prove.
+            let proves = |offset: u64| (outlived && !behind.is_empty()) || proven > offset;
+            if holes.last().is_none_or(|&(offset, _)| proves(offset)) {
+                for (_, error) in holes.drain(..) {
+                    self.damaged = true;
+                    findings.damage(error);
+                }
+                for record in behind.drain(..) {
+                    if record.batch() != 0 {
+                        self.committed.entry(records.header.epoch).or_default().insert(record.batch());
+                    }
+                    self.records.push(record);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives the writes that are to be applied again to the areas that they concern.
+pub(super) fn replayed(records: Vec<JournalRecord>, plan: &mut Plan, path: &Path, findings: &mut Findings) {
+    for (place, record) in records.into_iter().enumerate() {
+        let JournalRecord::Write { version, ops, .. } = record else { continue };
+        for (index, JournalOp { keyspace, kind, key, value }) in ops.into_iter().enumerate() {
+            let newness = Newness([u64::MAX, place as u64, index as u64]);
+            let Some(planned) = plan.keyspaces.get(&keyspace).filter(|_| key.len() <= KEY_BYTES_MAX) else {
+                continue;
+            };
+            let order = &planned.order;
+            // Areas of a keyspace stand in the order of keys.
+            let from = plan.areas.partition_point(|area| {
+                area.keyspace < keyspace
+                    || (area.keyspace == keyspace
+                        && kind != Kind::DeleteRange
+                        && area.span.ends_before(order, &key))
+            });
+            let areas = plan.areas[from..].iter_mut().take_while(|area| area.keyspace == keyspace);
+            if kind != Kind::DeleteRange {
+                if let Some(area) = { areas }.next() {
+                    area.replayed.push(Entry { key: key.into(), newness, kind, value: value.into() });
+                }
+                continue;
+            }
+            match decode_bounds(&mut Decoder::new(&value)) {
+                Ok(bounds) => {
+                    for area in areas {
+                        if area.span.overlaps(order, &bounds) {
+                            let (bounds, span) = (bounds.clone(), Span::default());
+                            area.replayed_deletes.push(RangeDelete { newness, bounds, span });
+                        }
+                    }
+                }
+                Err(what) => {
+                    let what = format!("a range delete of version {version} in the journal {}", what.0);
+                    findings.damage(Error::corruption(path, 0, what));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! What is to be read where no manifest is whole: every file, as it says of itself.
+//!
+//! A file's header has its keyspace's number, and entries have versions, which say what is newer. What only the manifest
+//! knows is taken from what can be read of it: names and comparators, which versions and batches of earlier epochs died,
+//! and which files a range delete dropped. Of the rest there is no trace in the files: a log that chunks share may
+//! hold a pair whose delete went with another log.
+
+use super::area::{Area, AreaFile, Rules};
+use super::journal::JournalRemains;
+use super::plan::{Origin, Plan, PlannedKeyspace, is_name};
+use super::report::Findings;
+use crate::chunk::salvage::Extent;
+use crate::db::open::{DEFAULT_ID, keyspace_edit, keyspace_order};
+use crate::db::store::DEFAULT_KEYSPACE;
+use crate::error::{Error, Result};
+use crate::format::header::{FileKind, HEADER_BYTES};
+use crate::log::{RecordFile, Salvage, Salvaged};
+use crate::manifest::{Edit, KeyspaceEdit, StartEdit};
+use crate::order::KeyOrder;
+use crate::span::Span;
+use crate::substrate::Recovery;
+use crate::substrate::vouch::outlived;
+use crate::table::TableSalvage;
+use crate::vfs::OpenMode;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// Stands for the keyspace of files whose header is lost.
+const UNKNOWN: u32 = 0;
+
+/// What damaged manifests still tell.
+#[derive(Default)]
+struct Gleaned {
+    keyspaces: BTreeMap<u32, KeyspaceEdit>,
+    dropped: HashSet<u32>,
+    start: Option<StartEdit>,
+}
+
+impl Gleaned {
+    fn take(&mut self, edit: Edit) {
+        match edit {
+            Edit::Keyspace(edit) => {
+                self.dropped.remove(&edit.keyspace);
+                self.keyspaces.insert(edit.keyspace, edit);
+            }
+            Edit::DropKeyspace { keyspace, .. } | Edit::ForgetKeyspace { keyspace } => {
+                self.dropped.insert(keyspace);
+            }
+            Edit::Start(start) if self.start.as_ref().is_none_or(|last| last.epoch <= start.epoch) => {
+                self.start = Some(start);
+            }
+            Edit::Group(edits) => edits.into_iter().for_each(|edit| self.take(edit)),
+            _ => {}
+        }
+    }
+
+    /// Reads every manifest, oldest first.
+    fn from(origin: &Origin<'_>, findings: &mut Findings) -> Result<Self> {
+        let mut gleaned = Self::default();
+        for (id, file) in origin.survey.of_kind(FileKind::Manifest) {
+            if file.bytes < HEADER_BYTES {
+                findings.leave_out(&file.path, "it is shorter than its header", true);
+                continue;
+            }
+            let header = file.header_or(FileKind::Manifest, (origin.survey.store, id), (0, 0));
+            let handle = match origin.vfs.open(&file.path, OpenMode::Read) {
+                Ok(handle) => handle,
+                Err(error) => {
+                    findings.leave_out(&file.path, format!("it cannot be opened: {error}"), true);
+                    continue;
+                }
+            };
+            let records = RecordFile { file: handle, path: file.path.clone(), header };
+            let may_begin = |beginning: &[u8], _: u64| matches!(beginning.first(), Some(1..=9));
+            let mut salvage = Salvage::new(&records, file.bytes, may_begin);
+            while let Some(found) = salvage.next()? {
+                match found {
+                    Salvaged::Record { offset, payload, .. } => match Edit::decode(&payload) {
+                        Ok(edit) => gleaned.take(edit),
+                        Err(what) => findings.damage(Error::corruption(&file.path, offset, what.0)),
+                    },
+                    Salvaged::Hole { error, .. } => findings.damage(error),
+                }
+            }
+        }
+        Ok(gleaned)
+    }
+}
+
+/// Completes `plan`, or makes one, by the files of `only` these keyspaces, or of all.
+pub(super) fn by_files(
+    origin: &Origin<'_>,
+    plan: Option<(Plan, HashSet<u32>)>,
+    findings: &mut Findings,
+) -> Result<Plan> {
+    let gleaned = Gleaned::from(origin, findings)?;
+    let (mut plan, only) = match plan {
+        Some((plan, only)) => (plan, Some(only)),
+        None => (
+            Plan {
+                keyspaces: BTreeMap::new(),
+                areas: Vec::new(),
+                rules: Rules::default(),
+                loose_rules: Rules::default(),
+            },
+            None,
+        ),
+    };
+    plan.loose_rules = rules(origin, &gleaned, findings)?;
+    let staged = if only.is_none() { recover_stage(origin)? } else { (0, Vec::new()) };
+    let mut files = files_by_keyspace(origin, findings);
+    if only.is_none() {
+        // Even the default keyspace, which is always there, and those that are empty.
+        let known = gleaned.keyspaces.keys().copied().filter(|id| !gleaned.dropped.contains(id));
+        for id in known.chain([DEFAULT_ID]) {
+            files.entry(id).or_default();
+        }
+    }
+    let mut names: BTreeSet<String> = plan.keyspaces.values().map(|known| known.edit.name.clone()).collect();
+    for (id, files) in files {
+        if only.as_ref().is_some_and(|only| !only.contains(&id) && id != UNKNOWN) {
+            continue;
+        }
+        if gleaned.dropped.contains(&id) {
+            for file in files {
+                findings.leave_out(&file.path, "its keyspace was dropped", false);
+            }
+            continue;
+        }
+        let known = match plan.keyspaces.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => {
+                let (planned, why) = planned(id, &gleaned, &names, origin)?;
+                why.into_iter().for_each(|why| findings.note(why));
+                vacant.insert(planned)
+            }
+        };
+        names.insert(known.edit.name.clone());
+        if !gleaned.keyspaces.contains_key(&id) && only.is_none() {
+            known.sorted = files.iter().all(|file| is_sorted(origin, file, &known.order));
+        }
+        findings.note(format!(
+            "keyspace {:?} was put together without a manifest: pairs that had been deleted may be back",
+            known.edit.name
+        ));
+        plan.areas.push(Area { keyspace: id, files, by_version: true, ..Area::default() });
+    }
+    plan.areas.sort_by_key(|area| area.keyspace);
+    plan.tell_of_stage(staged.1, staged.0, findings);
+    Ok(plan)
+}
+
+/// How a keyspace is called and ordered, and what is to be said of that.
+fn planned(
+    id: u32,
+    gleaned: &Gleaned,
+    names: &BTreeSet<String>,
+    origin: &Origin<'_>,
+) -> Result<(PlannedKeyspace, Option<String>)> {
+    if let Some(edit) =
+        gleaned.keyspaces.get(&id).filter(|edit| !names.contains(&edit.name) && is_name(&edit.name))
+    {
+        let order = keyspace_order(edit, origin.options)?;
+        return Ok((PlannedKeyspace { edit: edit.clone(), order, sorted: true }, None));
+    }
+    let (name, order) = if id == DEFAULT_ID {
+        let order = origin.options.default_keyspace.order.clone();
+        (DEFAULT_KEYSPACE.to_owned(), order.unwrap_or_default())
+    } else {
+        (format!("lost-{id}"), KeyOrder::Bytewise)
+    };
+    let why = (id != DEFAULT_ID).then(|| match id {
+        UNKNOWN => format!("which keyspace some files belonged to is lost: what they hold is in {name:?}"),
+        _ => format!("the name of keyspace number {id} is lost: it is called {name:?}"),
+    });
+    Ok((PlannedKeyspace { edit: keyspace_edit(id, &name, &order), order, sorted: true }, why))
+}
+
+/// What counts, as far as files tell.
+fn rules(origin: &Origin<'_>, gleaned: &Gleaned, findings: &mut Findings) -> Result<Rules> {
+    let journals = JournalRemains::read(origin, |_| true, |_| true, findings)?;
+    let committed = if journals.damaged { Default::default() } else { journals.committed };
+    let Some(start) = &gleaned.start else { return Ok(Rules { committed, ..Rules::default() }) };
+    let recovery = Recovery {
+        epoch: start.epoch,
+        first_version: start.first_version,
+        table: start.recovery_table.clone(),
+        dead_batches: start.dead_batches.clone(),
+    };
+    Ok(Rules { recovery, committed, ..Rules::default() })
+}
+
+/// What was staged goes to its logs, if the process of the newest epoch is known to have left it there.
+fn recover_stage(origin: &Origin<'_>) -> Result<(u64, Vec<Error>)> {
+    let Origin { vfs, dir, survey, .. } = *origin;
+    let epochs = survey.of_kind(FileKind::Log).filter_map(|(_, file)| file.header);
+    let Some(epoch) = epochs.map(|header| header.epoch).max() else { return Ok((0, Vec::new())) };
+    match outlived(vfs, dir, epoch) {
+        Ok(true) => Ok((epoch, survey.recover_stage(vfs, dir, epoch)?)),
+        Ok(false) => Ok((epoch, Vec::new())),
+        // Nobody can find out: what is in the logs is saved all the same.
+        Err(error) => Ok((epoch, vec![error])),
+    }
+}
+
+/// Logs, newest first, then tables, newest first, of each keyspace.
+fn files_by_keyspace(origin: &Origin<'_>, findings: &mut Findings) -> BTreeMap<u32, Vec<AreaFile>> {
+    let mut keyspaces: BTreeMap<u32, Vec<AreaFile>> = BTreeMap::new();
+    for kind in [FileKind::Log, FileKind::Table] {
+        for (id, file) in origin.survey.of_kind(kind).rev() {
+            if file.bytes < HEADER_BYTES {
+                findings.leave_out(&file.path, "it is shorter than its header", kind == FileKind::Table);
+                continue;
+            }
+            file.tell(findings);
+            if file.header.is_none() {
+                findings.note(format!(
+                    "the header of {} is lost: what it holds is taken for the oldest",
+                    file.path.display()
+                ));
+            }
+            let header = file.header_or(kind, (origin.survey.store, id), (UNKNOWN, 0));
+            keyspaces.entry(header.keyspace).or_default().push(AreaFile {
+                header,
+                path: file.path.clone(),
+                bytes: file.bytes,
+                span: Span::default(),
+                extent: Extent::Unknown,
+            });
+        }
+    }
+    keyspaces
+}
+
+/// Whether a table is in this order.
+fn is_sorted(origin: &Origin<'_>, file: &AreaFile, order: &KeyOrder) -> bool {
+    if file.header.kind != FileKind::Table {
+        return true;
+    }
+    let Ok(handle) = origin.vfs.open(&file.path, OpenMode::Read) else { return true };
+    let walk = TableSalvage::new(handle, file.path.clone(), file.header, order.clone());
+    let Ok(mut walk) = walk else { return true };
+    while walk.advance() && !walk.is_out_of_order() {}
+    !walk.is_out_of_order()
+}

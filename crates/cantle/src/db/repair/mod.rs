@@ -1,0 +1,177 @@
+//! Repair: what is left of a damaged store goes into a new one.
+//!
+//! ```text
+//!   lock → survey: which files there are, and whose
+//!        → plan: by the manifest, if it is whole, the chunks that opening would find; else by the files alone
+//!        → for each area: its logs sorted, its tables read across damage, merged → the new store
+//! ```
+//!
+//! With a whole manifest everything is as in an opening (`db::verdict`): the order of a chunk's files says what is
+//! newer, and dead versions, dead batches and dropped files stay out. Without one, versions say what is newer.
+//!
+//! Invariants: nothing in the damaged store is changed; what bytes say is believed only under a checksum that covers file
+//! and offset; memory is bounded by the budget and a few blocks for each file that is open, and time by the files' length,
+//! whatever they hold; each damage is told with its place, and the keys that it may concern.
+
+mod area;
+mod journal;
+mod loose;
+mod merge;
+mod plan;
+mod report;
+mod sorter;
+mod survey;
+mod target;
+
+pub use report::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
+
+use super::foreign::{Found, LOCK_FILE, foreign_store, look};
+use super::open::check_options;
+use crate::error::{Error, Result};
+use crate::files::parse_file_name;
+use crate::options::Options;
+use crate::sync::Arc;
+use crate::vfs::{LockError, LockMode, LossyVfs, OverlayVfs, StdVfs, Vfs, VfsLock};
+use area::Reader;
+use plan::{Origin, Plan};
+use report::Findings;
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::rc::Rc;
+use survey::Survey;
+use target::Target;
+
+/// Of the budget, what logs are sorted in; the new store has the rest.
+const SORT_FRACTION: u64 = 4;
+const SORT_BYTES_MAX: u64 = 256 << 20;
+/// Pairs from one word on the progress to the next.
+const PROGRESS_PAIRS: u64 = 4096;
+
+/// Saves what is left of the store at `source` into a new one at `target`.
+pub(crate) fn repair(
+    options: Options,
+    source: &Path,
+    target: &Path,
+    progress: &mut dyn FnMut(RepairProgress),
+) -> Result<RepairReport> {
+    check_options(&options)?;
+    let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
+    check_paths(&*vfs, source, target)?;
+    let _lock = lock(&*vfs, source)?;
+    let lossy = LossyVfs::new(vfs.clone());
+    // What was staged goes to its logs in memory.
+    let reading: Arc<dyn Vfs> = Arc::new(OverlayVfs::new(Arc::new(lossy.clone())));
+    let mut findings = Findings::default();
+    let survey = Survey::of(&*reading, source, &mut findings)?;
+    let plan = plan(&*reading, source, &survey, &options, &mut findings)?;
+
+    let budget = options.memory_budget.unwrap_or(SORT_FRACTION * SORT_BYTES_MAX);
+    let findings = Rc::new(RefCell::new(findings));
+    let read_bytes = Rc::new(Cell::new(0));
+    let mut filled = Target::create(target, &options, &plan.keyspaces)?;
+    let Plan { keyspaces, areas, rules, loose_rules } = plan;
+    let mut files = std::collections::HashMap::new();
+    let total_bytes = areas.iter().flat_map(|area| &area.files).map(|file| file.bytes).sum();
+    for area in areas {
+        let Some(known) = keyspaces.get(&area.keyspace) else { continue };
+        files.extend(area.files.iter().map(|file| (file.path.clone(), file.bytes)));
+        let reader = Reader {
+            vfs: &reading,
+            rules: if area.by_version { &loose_rules } else { &rules },
+            findings: findings.clone(),
+            read_bytes: read_bytes.clone(),
+            scratch: (&vfs, target),
+            memory_bytes: (budget / SORT_FRACTION).min(SORT_BYTES_MAX) as usize,
+        };
+        let keyspace = area.keyspace;
+        let mut merge = reader.read(area, &Rc::from(&*known.edit.name), &known.order, known.sorted)?;
+        while let Some((key, value)) = merge.next()? {
+            filled.put(keyspace, &key, &value)?;
+            if filled.pairs.is_multiple_of(PROGRESS_PAIRS) {
+                progress(RepairProgress { bytes: read_bytes.get(), total_bytes, pairs: filled.pairs });
+            }
+        }
+        progress(RepairProgress { bytes: read_bytes.get(), total_bytes, pairs: filled.pairs });
+    }
+    let mut findings = std::mem::take(&mut *findings.borrow_mut());
+    if rules.trusted_batches.get() {
+        findings.damage(Error::corruption(
+            source,
+            0,
+            "the journal that commits batches of several logs is damaged or missing: they were taken for committed",
+        ));
+    }
+    findings.unreadable(lossy.unreadable());
+    let mut report = findings.report;
+    report.files = files.len() as u64;
+    report.bytes = files.values().sum();
+    report.keyspaces = filled.finish()?;
+    tracing::info!(
+        source = %source.display(), target = %target.display(), pairs = report.pairs(), damage = report.damage.len(),
+        "repaired a store"
+    );
+    Ok(report)
+}
+
+fn plan(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    survey: &Survey,
+    options: &Options,
+    findings: &mut Findings,
+) -> Result<Plan> {
+    let origin = Origin { vfs, dir, survey, options };
+    match plan::by_manifest(&origin, findings)? {
+        Some((plan, misfits)) if misfits.is_empty() => Ok(plan),
+        planned => {
+            if survey.of_kind(crate::format::header::FileKind::Manifest).next().is_none() {
+                findings.damage(Error::corruption(dir, 0, "the manifest is missing"));
+            }
+            loose::by_files(&origin, planned, findings)
+        }
+    }
+}
+
+/// Both paths make sense.
+fn check_paths(vfs: &dyn Vfs, source: &Path, target: &Path) -> Result<()> {
+    match vfs.metadata(source).map_err(|e| Error::io("look at", source, e))? {
+        None => return Err(Error::NotFound { path: source.to_path_buf() }),
+        Some(found) if !found.is_dir => {
+            let what = "it is a file, and a store is a directory".into();
+            return Err(Error::NotAStore { path: source.to_path_buf(), what });
+        }
+        Some(_) => {}
+    }
+    let names = vfs.list(source).map_err(|e| Error::io("list", source, e))?;
+    if names.iter().all(|name| parse_file_name(name).is_none()) {
+        let kind = foreign_store(&names).map(|kind| format!("it is a {kind} store"));
+        let what = kind.unwrap_or_else(|| "it holds none of a store's files".into());
+        return Err(Error::NotAStore { path: source.to_path_buf(), what });
+    }
+    if target.starts_with(source) {
+        return Err(Error::InvalidArgument(format!(
+            "{} lies in the damaged store, which must not be changed: give another path",
+            target.display()
+        )));
+    }
+    match vfs.metadata(target).map_err(|e| Error::io("look at", target, e))? {
+        None => Ok(()),
+        Some(_) if matches!(look(vfs, target), Ok(Found::Store { .. })) => {
+            Err(Error::AlreadyExists { path: target.to_path_buf() })
+        }
+        Some(_) => {
+            let what =
+                "there is something already, and a repair makes its directory itself: give another path";
+            Err(Error::NotAStore { path: target.to_path_buf(), what: what.into() })
+        }
+    }
+}
+
+fn lock(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Box<dyn VfsLock>>> {
+    let file = dir.join(LOCK_FILE);
+    match vfs.lock(&file, LockMode::Shared) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(LockError::Held(pid)) => Err(Error::Locked { path: dir.to_path_buf(), pid }),
+        Err(LockError::Io(error)) => Err(Error::io("lock", file, error)),
+    }
+}

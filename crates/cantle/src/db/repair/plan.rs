@@ -1,0 +1,285 @@
+//! What is to be read, if the manifest is whole: the chunks that opening the store would find.
+
+use super::area::{Area, AreaFile, Rules};
+use super::journal::{JournalRemains, replayed};
+use super::report::Findings;
+use super::survey::Survey;
+use crate::chunk::edit::{ChunkMap, ChunkRecord, FileRecord};
+use crate::chunk::salvage::Extent;
+use crate::db::verdict::{Verdict, judge};
+use crate::error::{Error, Result};
+use crate::format::header::{FileKind, HEADER_BYTES};
+use crate::manifest::{Edit, KeyspaceEdit, Replayed, State};
+use crate::options::Options;
+use crate::order::KeyOrder;
+use crate::span::Span;
+use crate::substrate::Recovery;
+use crate::vfs::Vfs;
+use bytes::Bytes;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Bound;
+use std::path::Path;
+
+/// What is to be read.
+pub(super) struct Plan {
+    pub keyspaces: BTreeMap<u32, PlannedKeyspace>,
+    pub areas: Vec<Area>,
+    pub rules: Rules,
+    /// For areas that go by the files alone.
+    pub loose_rules: Rules,
+}
+
+impl Plan {
+    /// What was staged and is damaged belonged to some log of this epoch.
+    pub fn tell_of_stage(&self, damaged: Vec<Error>, epoch: u64, findings: &mut Findings) {
+        let is_concerned = |file: &AreaFile| file.header.kind == FileKind::Log && file.header.epoch == epoch;
+        let concerned: BTreeSet<u32> = self
+            .areas
+            .iter()
+            .filter(|area| area.files.iter().any(is_concerned))
+            .map(|area| area.keyspace)
+            .collect();
+        for error in damaged {
+            findings.damage(error.clone());
+            for known in concerned.iter().filter_map(|id| self.keyspaces.get(id)) {
+                findings.lost(error.clone(), &known.edit.name, (Bound::Unbounded, Bound::Unbounded));
+            }
+        }
+    }
+}
+
+pub(super) struct PlannedKeyspace {
+    pub edit: KeyspaceEdit,
+    pub order: KeyOrder,
+    /// Whether tables are known to be in this order.
+    pub sorted: bool,
+}
+
+/// Where everything comes from.
+pub(super) struct Origin<'a> {
+    pub vfs: &'a dyn Vfs,
+    pub dir: &'a Path,
+    pub survey: &'a Survey,
+    pub options: &'a Options,
+}
+
+/// The plan by the newest manifest that is whole, and the keyspaces that it does not fit; `None` if there is none, or it
+/// does not fit at all.
+pub(super) fn by_manifest(
+    origin: &Origin<'_>,
+    findings: &mut Findings,
+) -> Result<Option<(Plan, HashSet<u32>)>> {
+    let Origin { vfs, dir, survey, .. } = *origin;
+    for (_, file) in survey.of_kind(FileKind::Manifest).rev() {
+        let (replayed, outlived) = match crate::db::open::read_manifest(vfs, dir, &file.path) {
+            Ok(read) => read,
+            Err(error) => {
+                findings.damage(error);
+                continue;
+            }
+        };
+        let newest_epoch = [FileKind::Table, FileKind::Log, FileKind::Journal]
+            .into_iter()
+            .flat_map(|kind| survey.of_kind(kind))
+            .filter_map(|(_, file)| file.header)
+            .map(|header| header.epoch)
+            .max();
+        // The epoch after the manifest's may have been begun in vain.
+        if newest_epoch.is_some_and(|newest| newest > replayed.state.start.epoch.saturating_add(1)) {
+            findings.damage(Error::corruption(&file.path, 0, "the manifest is older than the files"));
+            return Ok(None);
+        }
+        return match plan(origin, &file.path, replayed, outlived, findings) {
+            Ok(planned) => Ok(Some(planned)),
+            Err(error) if error.is_corruption() => {
+                findings.damage(error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        };
+    }
+    Ok(None)
+}
+
+fn plan(
+    origin: &Origin<'_>,
+    manifest_path: &Path,
+    replayed_manifest: Replayed,
+    outlived: bool,
+    findings: &mut Findings,
+) -> Result<(Plan, HashSet<u32>)> {
+    let Origin { vfs, dir, survey, options } = *origin;
+    let Replayed { mut state, checkpoint_files, .. } = replayed_manifest;
+    let writer_epoch = state.start.epoch;
+    let staged = if outlived { survey.recover_stage(vfs, dir, writer_epoch)? } else { Vec::new() };
+    let first_journal = state.checkpoint.first_journal;
+    let remains = {
+        let outlived = |epoch| outlived && epoch == writer_epoch;
+        JournalRemains::read(origin, outlived, |id| id >= first_journal, findings)?
+    };
+    let malformed = |what: crate::format::codec::Malformed| {
+        Error::corruption(manifest_path, 0, format!("the recovery table {}", what.0))
+    };
+    let Verdict { start, replay, .. } = judge(&state, outlived, remains.records).map_err(malformed)?;
+    let recovery = Recovery {
+        epoch: start.epoch,
+        first_version: start.first_version,
+        table: start.recovery_table.clone(),
+        dead_batches: start.dead_batches.clone(),
+    };
+    state.apply(Edit::Start(start)).map_err(malformed)?;
+    // A batch that spans logs is written only when its epoch has a journal.
+    let doubtful = remains.damaged || !remains.epochs.contains(&writer_epoch);
+    let rules = Rules {
+        recovery,
+        doubtful_epoch: (outlived && doubtful).then_some(writer_epoch),
+        ..Rules::default()
+    };
+
+    let mut plan =
+        Plan { keyspaces: BTreeMap::new(), areas: Vec::new(), rules, loose_rules: Rules::default() };
+    let State { keyspaces, segments, .. } = state;
+    let known: HashSet<u64> = checkpoint_files.iter().map(|&(_, id)| id).collect();
+    let mut referenced: HashMap<u32, Vec<(FileKind, u64)>> = HashMap::new();
+    for (&id, keyspace) in &keyspaces {
+        let files = referenced.entry(id).or_default();
+        keyspace.layout.files(&mut |kind, file| files.push((kind, file)));
+    }
+    let all: HashSet<u64> = referenced.values().flatten().map(|&(_, id)| id).chain(known).collect();
+    let mut misfits = HashSet::new();
+    for (id, keyspace) in keyspaces {
+        if keyspace.dropped.is_some() {
+            continue;
+        }
+        // A file that is gone, beside one that nobody knows: the manifest is that of another time.
+        let missing = |&(kind, file): &(FileKind, u64)| {
+            let counts = kind == FileKind::Table || outlived || segments.contains_key(&file);
+            counts && survey.get(kind, file).is_none()
+        };
+        let is_missing = referenced.get(&id).is_some_and(|files| files.iter().any(missing));
+        if is_missing && strangers(survey, &all).any(|(_, keyspace)| keyspace.is_none_or(|k| k == id)) {
+            misfits.insert(id);
+            findings.damage(Error::corruption(
+                manifest_path,
+                0,
+                format!(
+                    "the manifest names files of keyspace {id} that are gone, and not those that are there"
+                ),
+            ));
+        }
+        if !is_name(&keyspace.edit.name) {
+            return Err(Error::corruption(manifest_path, 0, "a keyspace has an impossible name"));
+        }
+        let order = crate::db::open::keyspace_order(&keyspace.edit, options)?;
+        let Ok(map) = keyspace.layout.into_any().downcast::<ChunkMap>() else {
+            return Err(Error::corruption(dir, 0, "a keyspace has an unknown layout"));
+        };
+        let name = keyspace.edit.name.clone();
+        plan.keyspaces
+            .insert(id, PlannedKeyspace { edit: keyspace.edit, order: order.clone(), sorted: true });
+        if misfits.contains(&id) {
+            continue;
+        }
+        let chunks = spans(dir, *map, &order)?;
+        let extent = |file: &FileRecord| match segments.get(&file.file) {
+            segment if outlived => {
+                let durable = segment.map_or(0, |segment| segment.len).max(HEADER_BYTES);
+                let gapless = file.epoch == writer_epoch;
+                Some(Extent::OpenEnded { durable, gapless })
+            }
+            Some(segment) => Some(Extent::Vouched(segment.len)),
+            // Beyond the last checkpoint a log that it does not know holds nothing that counts.
+            None => (file.kind == FileKind::Table).then_some(Extent::Vouched(0)),
+        };
+        for (span, record) in chunks {
+            let area = area_of(survey, dir, (id, &name), span, record, &extent, findings);
+            plan.areas.push(area);
+        }
+    }
+    for (id, path) in strangers(survey, &all).map(|(path, keyspace)| (keyspace, path)) {
+        if id.is_none_or(|id| !misfits.contains(&id)) {
+            findings.leave_out(path, "the manifest does not name it: it was left behind", false);
+        }
+    }
+    replayed(replay, &mut plan, dir, findings);
+    plan.tell_of_stage(staged, writer_epoch, findings);
+    Ok((plan, misfits))
+}
+
+/// Tables and logs that are in none of `known`, and their keyspaces.
+fn strangers<'a>(survey: &'a Survey, known: &HashSet<u64>) -> impl Iterator<Item = (&'a Path, Option<u32>)> {
+    let files = [FileKind::Table, FileKind::Log].into_iter().flat_map(|kind| survey.of_kind(kind));
+    files
+        .filter(|(id, _)| !known.contains(id))
+        .map(|(_, file)| (&*file.path, file.header.map(|header| header.keyspace)))
+}
+
+/// Whether a keyspace may be called so.
+pub(super) fn is_name(name: &str) -> bool {
+    (1..=255).contains(&name.len())
+}
+
+/// The chunks and what keys they have.
+fn spans(dir: &Path, map: ChunkMap, order: &KeyOrder) -> Result<Vec<(Span, ChunkRecord)>> {
+    let mut records: Vec<ChunkRecord> = map.chunks.into_values().collect();
+    let compare = |a: &Option<Bytes>, b: &Option<Bytes>| match (a, b) {
+        (Some(a), Some(b)) => order.compare(a, b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    };
+    records.sort_by(|a, b| compare(&a.start, &b.start));
+    let first_is_lowest = records.first().is_some_and(|first| first.start.is_none());
+    if !first_is_lowest
+        || records.windows(2).any(|pair| compare(&pair[0].start, &pair[1].start) != Ordering::Less)
+    {
+        return Err(Error::corruption(dir, 0, "the manifest's chunks do not cover the keys"));
+    }
+    let ends: Vec<_> = records.iter().skip(1).map(|record| record.start.clone()).chain([None]).collect();
+    let span = |(record, end): (ChunkRecord, _)| (Span { start: record.start.clone(), end }, record);
+    Ok(records.into_iter().zip(ends).map(span).collect())
+}
+
+fn area_of(
+    survey: &Survey,
+    dir: &Path,
+    (keyspace, name): (u32, &str),
+    span: Span,
+    record: ChunkRecord,
+    extent: &dyn Fn(&FileRecord) -> Option<Extent>,
+    findings: &mut Findings,
+) -> Area {
+    let mut area = Area { keyspace, span: span.clone(), ..Area::default() };
+    for file in &record.files {
+        // What a range delete dropped is seen by nobody any more.
+        if file.dropped.is_some() {
+            continue;
+        }
+        let Some(extent) = extent(file) else { continue };
+        let own = file.span.clone().unwrap_or_else(|| span.clone());
+        let path = dir.join(crate::files::file_name(file.kind, file.file));
+        let keys = || {
+            let start = own.start.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(key.to_vec()));
+            (start, own.end.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec())))
+        };
+        let Some(found) = survey.get(file.kind, file.file) else {
+            findings.lost(Error::corruption(path, 0, "the file is missing"), name, keys());
+            continue;
+        };
+        let durable = match extent {
+            Extent::Vouched(len) | Extent::OpenEnded { durable: len, .. } => len,
+            Extent::Unknown => 0,
+        };
+        if file.kind == FileKind::Log && found.bytes < HEADER_BYTES {
+            if durable > HEADER_BYTES {
+                let what = format!("the log ends {} bytes too early", durable - found.bytes);
+                findings.lost(Error::corruption(path, found.bytes, what), name, keys());
+            }
+            continue;
+        }
+        found.tell(findings);
+        let described = (keyspace, file.epoch);
+        let header = found.header_or(file.kind, (survey.store, file.file), described);
+        area.files.push(AreaFile { header, path: found.path.clone(), bytes: found.bytes, span: own, extent });
+    }
+    area
+}

@@ -1,0 +1,169 @@
+//! What a repair tells.
+
+use crate::error::Error;
+use crate::sync::Arc;
+use std::collections::HashSet;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+
+/// Damaged places and ranges that are told one by one: a hostile file must not fill the memory with them.
+const TOLD_MAX: usize = 10_000;
+
+/// How far a repair is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RepairProgress {
+    /// Bytes of files read.
+    pub bytes: u64,
+    /// Bytes of all files that will be read, about.
+    pub total_bytes: u64,
+    /// Pairs saved.
+    pub pairs: u64,
+}
+
+/// What a repair saved, and what it could not.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct RepairReport {
+    /// Each keyspace of the new store.
+    pub keyspaces: Vec<RepairedKeyspace>,
+    /// Tables and logs read.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Each damaged place with its file and offset.
+    pub damage: Vec<Error>,
+    /// How many more there are than the list holds.
+    pub damage_untold: u64,
+    /// Files of which nothing was taken, and why.
+    pub left_out: Vec<LeftOut>,
+    /// Keys of which the newest version may be lost: pairs may be missing, or have a value of before.
+    pub uncertain: Vec<UncertainKeys>,
+    /// How many more there are than the list holds.
+    pub uncertain_untold: u64,
+    /// What else is to be known of the new store.
+    pub notes: Vec<String>,
+}
+
+/// One keyspace of the new store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RepairedKeyspace {
+    /// Its name.
+    pub name: String,
+    /// Pairs saved.
+    pub pairs: u64,
+    /// Their keys and values, in bytes.
+    pub bytes: u64,
+}
+
+/// A file of which nothing was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeftOut {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub why: String,
+    /// Whether it may have held pairs that are missing now.
+    pub loses: bool,
+}
+
+/// A range of keys that damage concerns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UncertainKeys {
+    /// The keyspace's name in the new store.
+    pub keyspace: String,
+    /// From and to.
+    pub keys: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    /// The damaged file.
+    pub path: PathBuf,
+    /// Where in it.
+    pub offset: u64,
+}
+
+impl RepairReport {
+    /// Whether the new store has everything that the old one had.
+    pub fn is_ok(&self) -> bool {
+        self.damage.is_empty() && self.uncertain.is_empty() && self.left_out.iter().all(|file| !file.loses)
+    }
+
+    /// Pairs saved in all keyspaces.
+    pub fn pairs(&self) -> u64 {
+        self.keyspaces.iter().map(|keyspace| keyspace.pairs).sum()
+    }
+}
+
+/// The report while it is written: each place is told once, however often it is met.
+#[derive(Default)]
+pub(super) struct Findings {
+    pub report: RepairReport,
+    places: HashSet<(PathBuf, u64)>,
+    ranges: HashSet<(String, PathBuf, u64)>,
+}
+
+impl Findings {
+    pub fn damage(&mut self, error: Error) {
+        let place = place_of(&error);
+        if !self.places.insert(place) {
+            return;
+        }
+        if self.report.damage.len() < TOLD_MAX {
+            self.report.damage.push(error);
+        } else {
+            self.report.damage_untold += 1;
+            self.places.clear();
+        }
+    }
+
+    /// Damage by which pairs of these keys may be missing, or older than they should be.
+    pub fn lost(&mut self, error: Error, keyspace: &str, keys: (Bound<Vec<u8>>, Bound<Vec<u8>>)) {
+        let (path, offset) = place_of(&error);
+        self.damage(error);
+        // A file that chunks share is met once for each.
+        if !self.ranges.insert((format!("{keyspace} {keys:?}"), path.clone(), offset)) {
+            return;
+        }
+        if self.report.uncertain.len() < TOLD_MAX {
+            let keyspace = keyspace.to_owned();
+            self.report.uncertain.push(UncertainKeys { keyspace, keys, path, offset });
+        } else {
+            self.report.uncertain_untold += 1;
+            self.ranges.clear();
+        }
+    }
+
+    pub fn leave_out(&mut self, path: &Path, why: impl Into<String>, loses: bool) {
+        if self.report.left_out.iter().all(|left| left.path != path) {
+            self.report.left_out.push(LeftOut { path: path.to_path_buf(), why: why.into(), loses });
+        }
+    }
+
+    pub fn note(&mut self, note: impl Into<String>) {
+        let note = note.into();
+        if !self.report.notes.contains(&note) {
+            self.report.notes.push(note);
+        }
+    }
+
+    pub fn unreadable(&mut self, pages: Vec<(PathBuf, u64, Arc<std::io::Error>)>) {
+        for (path, offset, error) in pages {
+            // Whatever else was found there, this is why.
+            let error = Error::corruption(path, offset, format!("a page cannot be read: {error}"));
+            if self.report.damage.len() < TOLD_MAX {
+                self.report.damage.push(error);
+            }
+        }
+    }
+}
+
+fn place_of(error: &Error) -> (PathBuf, u64) {
+    match error {
+        Error::Corruption { path, offset, .. } => (path.clone(), *offset),
+        Error::Io { path, .. } | Error::NoSpace { path, .. } | Error::UnsupportedFormat { path, .. } => {
+            (path.clone(), 0)
+        }
+        other => (PathBuf::from(other.to_string()), 0),
+    }
+}

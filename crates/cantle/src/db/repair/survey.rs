@@ -1,0 +1,156 @@
+//! Which files there are, and what they say of themselves.
+
+use super::report::Findings;
+use crate::error::{Error, Result};
+use crate::files::parse_file_name;
+use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::substrate::stage;
+use crate::vfs::{OpenMode, Vfs, VfsFile};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+/// A file of the store, recognised by its header or else by its name.
+#[derive(Debug, Clone)]
+pub(super) struct FoundFile {
+    pub path: PathBuf,
+    pub bytes: u64,
+    /// The first bytes, as far as there are any.
+    head: [u8; HEADER_BYTES as usize],
+    /// The header, if it is intact or could be healed.
+    pub header: Option<FileHeader>,
+    /// What is wrong with the header. Told only of files that count: a power loss may leave others half made.
+    pub damage: Option<Error>,
+}
+
+/// All files of one store.
+pub(super) struct Survey {
+    pub store: u128,
+    /// By kind and number. Where two files claim to be the same, the one whose name says so, too.
+    files: BTreeMap<(u8, u64), FoundFile>,
+}
+
+impl Survey {
+    /// Looks at the directory; reads headers only.
+    pub fn of(vfs: &dyn Vfs, dir: &Path, findings: &mut Findings) -> Result<Self> {
+        let names = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
+        let mut named: Vec<(FileKind, u64)> = names.iter().filter_map(|name| parse_file_name(name)).collect();
+        named.sort_unstable_by_key(|&(kind, id)| (kind as u8, id));
+        let mut found = Vec::new();
+        for (kind, id) in named {
+            let path = dir.join(crate::files::file_name(kind, id));
+            match look(vfs, &path) {
+                Ok((head, bytes)) => {
+                    let header = FileHeader::decode(&head, &path, kind);
+                    found.push((
+                        kind,
+                        id,
+                        FoundFile { path, bytes, head, header: None, damage: None },
+                        header,
+                    ));
+                }
+                Err(error) => findings.leave_out(&path, format!("it cannot be opened: {error}"), true),
+            }
+        }
+        // Whose store it is, most files know.
+        let mut votes: HashMap<u128, u64> = HashMap::new();
+        for (.., header) in &found {
+            if let Ok(header) = header {
+                *votes.entry(header.store).or_default() += 1;
+            }
+        }
+        let store = votes.into_iter().max_by_key(|&(store, votes)| (votes, store)).map(|(store, _)| store);
+        let Some(store) = store else {
+            let what = "no file has a header that can be read: which store this was is lost";
+            return Err(Error::corruption(dir, 0, what));
+        };
+        let mut survey = Self { store, files: BTreeMap::new() };
+        for (kind, id, mut file, header) in found {
+            let mut id = id;
+            match header {
+                Ok(header) if header.store != store => {
+                    findings.damage(Error::corruption(
+                        &file.path,
+                        16,
+                        format!("the file belongs to store {:032x}, not to {store:032x}", header.store),
+                    ));
+                    findings.leave_out(&file.path, "it belongs to another store", false);
+                    continue;
+                }
+                Ok(header) => {
+                    if header.file != id {
+                        let what = format!("the file is number {}, not number {id}", header.file);
+                        findings.damage(Error::corruption(&file.path, 32, what));
+                    }
+                    id = header.file;
+                    file.header = Some(header);
+                }
+                Err(error @ Error::UnsupportedFormat { .. }) => {
+                    findings.leave_out(&file.path, error.to_string(), true);
+                    continue;
+                }
+                Err(error) => {
+                    // A log that was created and nothing more has none yet; who knows what it should have tells.
+                    if file.bytes >= HEADER_BYTES {
+                        file.damage = Some(error);
+                        file.header = FileHeader::heal(&file.head, kind, (store, id), None);
+                    }
+                }
+            }
+            let named = parse_file_name(&file.path.file_name().unwrap_or_default().to_string_lossy());
+            let key = (kind as u8, id);
+            if survey.files.contains_key(&key) && named != Some((kind, id)) {
+                findings.leave_out(&file.path, "another file has its number, and the right name", true);
+            } else if let Some(other) = survey.files.insert(key, file) {
+                findings.leave_out(&other.path, "another file has its number, and the right name", true);
+            }
+        }
+        Ok(survey)
+    }
+
+    /// Has what was staged go to the logs of `epoch`; returns what of it is damaged.
+    pub fn recover_stage(&self, vfs: &dyn Vfs, dir: &Path, epoch: u64) -> Result<Vec<Error>> {
+        let header_of = |_: &dyn VfsFile, path: &Path| {
+            let header = self.of_kind(FileKind::Log).find(|(_, file)| file.path == path);
+            let header = header.and_then(|(_, file)| file.header);
+            header.ok_or_else(|| Error::corruption(path, 0, "the header is lost"))
+        };
+        let mut damaged = Vec::new();
+        stage::recover(vfs, dir, (self.store, epoch), &header_of, &mut |error| damaged.push(error))?;
+        Ok(damaged)
+    }
+
+    pub fn get(&self, kind: FileKind, id: u64) -> Option<&FoundFile> {
+        self.files.get(&(kind as u8, id))
+    }
+
+    /// The files of a kind, oldest first.
+    pub fn of_kind(&self, kind: FileKind) -> impl DoubleEndedIterator<Item = (u64, &FoundFile)> {
+        let range = self.files.range((kind as u8, 0)..=(kind as u8, u64::MAX));
+        range.map(|(&(_, id), file)| (id, file))
+    }
+}
+
+impl FoundFile {
+    /// Tells what is wrong with the header.
+    pub fn tell(&self, findings: &mut Findings) {
+        if let Some(error) = &self.damage {
+            findings.damage(error.clone());
+        }
+    }
+
+    /// The header, by the help of what else is known of the file. Where the version from which its versions are
+    /// counted is lost, it is taken for 0: among themselves they are still in order.
+    pub fn header_or(&self, kind: FileKind, (store, file): (u128, u64), described: (u32, u64)) -> FileHeader {
+        let (keyspace, epoch) = described;
+        self.header
+            .or_else(|| FileHeader::heal(&self.head, kind, (store, file), Some(described)))
+            .unwrap_or(FileHeader { kind, keyspace, store, file, epoch, base_version: 0 })
+    }
+}
+
+fn look(vfs: &dyn Vfs, path: &Path) -> std::io::Result<([u8; HEADER_BYTES as usize], u64)> {
+    let file = vfs.open(path, OpenMode::Read)?;
+    let mut head = [0; HEADER_BYTES as usize];
+    file.read_at(&mut head, 0)?;
+    Ok((head, file.len()?))
+}

@@ -1,0 +1,72 @@
+//! The new store, filled in batches.
+
+use super::plan::PlannedKeyspace;
+use super::report::RepairedKeyspace;
+use crate::db::batch::WriteBatch;
+use crate::db::handle::Db;
+use crate::db::keyspace::{Keyspace, METADATA_BYTES_MAX};
+use crate::db::store::DEFAULT_KEYSPACE;
+use crate::error::Result;
+use crate::options::{KeyspaceOptions, Options};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Few system calls, and little memory.
+const BATCH_PAIRS: usize = 512;
+const BATCH_BYTES: usize = 1 << 20;
+
+pub(super) struct Target {
+    db: Db,
+    keyspaces: BTreeMap<u32, (Keyspace, RepairedKeyspace)>,
+    batch: WriteBatch,
+    batch_bytes: usize,
+    pub pairs: u64,
+}
+
+impl Target {
+    pub fn create(path: &Path, options: &Options, planned: &BTreeMap<u32, PlannedKeyspace>) -> Result<Self> {
+        let default = planned.values().find(|known| known.edit.name == DEFAULT_KEYSPACE);
+        let mut options =
+            Options { read_only: false, create_if_missing: true, error_if_exists: true, ..options.clone() };
+        if let Some(default) = default {
+            options.default_keyspace.order = Some(default.order.clone());
+        }
+        let tuning = options.default_keyspace.clone();
+        let db = options.open(path)?;
+        let mut keyspaces = BTreeMap::new();
+        for (&id, PlannedKeyspace { edit, order, .. }) in planned {
+            let options = KeyspaceOptions { order: Some(order.clone()), ..tuning.clone() };
+            let keyspace = db.keyspace(&edit.name, options)?;
+            if (1..=METADATA_BYTES_MAX).contains(&edit.metadata.len()) {
+                keyspace.set_metadata(&edit.metadata)?;
+            }
+            let repaired = RepairedKeyspace { name: edit.name.clone(), ..RepairedKeyspace::default() };
+            keyspaces.insert(id, (keyspace, repaired));
+        }
+        Ok(Self { db, keyspaces, batch: WriteBatch::new(), batch_bytes: 0, pairs: 0 })
+    }
+
+    pub fn put(&mut self, keyspace: u32, key: &[u8], value: &[u8]) -> Result<()> {
+        let Some((handle, repaired)) = self.keyspaces.get_mut(&keyspace) else { return Ok(()) };
+        let bytes = key.len() + value.len();
+        self.batch.put_in(handle, key, value);
+        self.batch_bytes += bytes;
+        self.pairs += 1;
+        repaired.pairs += 1;
+        repaired.bytes += bytes as u64;
+        if self.batch.len() >= BATCH_PAIRS || self.batch_bytes >= BATCH_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.batch_bytes = 0;
+        let batch = std::mem::take(&mut self.batch);
+        if batch.is_empty() { Ok(()) } else { self.db.write(batch) }
+    }
+
+    /// Makes everything durable.
+    pub fn finish(mut self) -> Result<Vec<RepairedKeyspace>> {
+        self.flush()?;
+        self.db.close()?;
+        Ok(self.keyspaces.into_values().map(|(_, repaired)| repaired).collect())
+    }
+}

@@ -1,0 +1,69 @@
+//! What counts of what earlier epochs wrote, decided from the manifest and the journal.
+
+use crate::canary::Canary;
+use crate::format::codec::Malformed;
+use crate::journal::JournalRecord;
+use crate::manifest::{StartEdit, State};
+use crate::mvcc::EpochBatches;
+use crate::substrate::VERSIONS_PER_CHECKPOINT;
+use std::collections::HashSet;
+
+/// How the next epoch begins.
+pub(super) struct Verdict {
+    pub start: StartEdit,
+    /// The next spanning batch's number.
+    pub next_batch: u64,
+    /// Writes of the journal that must be applied again.
+    pub replay: Vec<JournalRecord>,
+}
+
+/// `outlived`: the page cache outlived the process, so that everything counts.
+pub(super) fn judge(
+    state: &State,
+    outlived: bool,
+    records: Vec<JournalRecord>,
+) -> Result<Verdict, Malformed> {
+    // Versions of the new epoch lie beyond all that earlier ones may have used.
+    let ceiling =
+        state.checkpoint.ceiling.max(state.start.first_version.saturating_add(VERSIONS_PER_CHECKPOINT));
+    let newest_record = records.iter().map(JournalRecord::version).max().unwrap_or(0);
+    let first_version = if Canary::VERSIONS_REUSED.is_planted() {
+        state.checkpoint.version + 1
+    } else {
+        ceiling.max(newest_record.saturating_add(1))
+    };
+    let mut start = StartEdit {
+        epoch: state.start.epoch.checked_add(1).ok_or(Malformed("ends the last epoch there is"))?,
+        first_version,
+        recovery_table: state.start.recovery_table.clone(),
+        dead_batches: state.start.dead_batches.clone(),
+    };
+    // What was dead in an epoch is in files of that epoch only: once they are all gone, so is the memory of it.
+    let mut file_epochs = HashSet::new();
+    for keyspace in state.keyspaces.values() {
+        keyspace.layout.epochs(&mut |epoch| {
+            file_epochs.insert(epoch);
+        });
+    }
+    start.recovery_table.prune(|epoch| file_epochs.contains(&epoch));
+    start.dead_batches.prune(|epoch| file_epochs.contains(&epoch));
+    let committed: Vec<u64> = records.iter().map(JournalRecord::batch).filter(|&batch| batch != 0).collect();
+    let next_batch = committed.iter().map(|id| id.saturating_add(1)).max().unwrap_or(1);
+    let next_batch = next_batch.max(state.checkpoint.next_batch);
+    let checkpointed = state.checkpoint.version;
+    if outlived {
+        let batches = EpochBatches::from_committed(state.start.epoch, state.checkpoint.next_batch, committed);
+        if !Canary::DEAD_BATCHES_FORGOTTEN.is_planted() {
+            start.dead_batches.push(batches)?;
+        }
+    } else if !Canary::DEAD_VERSIONS_FORGOTTEN.is_planted() {
+        start.recovery_table.push(state.start.epoch, checkpointed, first_version)?;
+    }
+    // What the journal holds beyond the checkpoint is in the logs too, if they outlived the process.
+    let replay = if outlived || Canary::JOURNAL_NOT_REPLAYED.is_planted() {
+        Vec::new()
+    } else {
+        records.into_iter().filter(|record| record.version() > checkpointed).collect()
+    };
+    Ok(Verdict { start, next_batch, replay })
+}
