@@ -153,9 +153,11 @@ impl Opener<'_> {
                         .copied()
                         .unwrap_or(SegmentEdit { file: record.file, ..SegmentEdit::default() });
                     file.set_bytes(recorded.len);
+                    // A later epoch that outlived its process does not bring back the end of a log that died before it.
+                    let open_ended = *outlived && !context.recovery.table.is_settled(record.epoch);
                     let segment =
-                        Arc::new(Segment::unloaded(file, context.order.clone(), recorded, *outlived));
-                    if *outlived {
+                        Arc::new(Segment::unloaded(file, context.order.clone(), recorded, open_ended));
+                    if open_ended {
                         // The first checkpoint finds out how long it is and makes it durable.
                         context
                             .dirty

@@ -463,6 +463,12 @@ impl Segment {
         self.staged.cut(&self.file, len)
     }
 
+    /// Makes what stands behind `len` no record, so that nobody who reads the log goes on there. For a segment that is not
+    /// written any more.
+    pub fn spoil(&self, len: u64) -> Result<()> {
+        self.staged.spoil(&self.file, len)
+    }
+
     /// Indexes the memory part on disk and begins a new one. Returns where the log now ends.
     pub fn seal_part(&self, context: &Context, part_start: u64, end: u64) -> Result<u64> {
         let Some(parts) = self.loaded() else { return Ok(end) };

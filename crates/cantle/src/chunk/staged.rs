@@ -123,6 +123,21 @@ impl Staged {
         Ok(())
     }
 
+    /// Overwrites the beginning of what `cut` could not cut off; in place, which takes no space.
+    pub fn spoil(&self, file: &StoreFile, len: u64) -> Result<()> {
+        let tail = &mut *self.tail.lock();
+        let kept = tail.lease.as_ref().map_or(len, |lease| len.min(lease.base()));
+        let handle = file.handle()?;
+        let end = handle.len().map_err(|e| Error::io("measure", &file.path, e))?;
+        // A record's checksum and the beginning of its length.
+        let spoiled = end.saturating_sub(kept).min(8) as usize;
+        handle.write_at(&[0; 8][..spoiled], kept).map_err(|e| Error::io("write to", &file.path, e))?;
+        if let Some(lease) = &mut tail.lease {
+            self.set_base(lease, kept);
+        }
+        Ok(())
+    }
+
     fn drain_to(&self, file: &StoreFile, lease: &mut Lease) -> Result<()> {
         let staged = lease.staged();
         if staged.is_empty() {

@@ -310,7 +310,8 @@ impl PreparedWrite for Write<'_> {
     }
 
     fn undo(&mut self) {
-        self.units_to(Effect::Log).for_each(Unit::undo);
+        let context = self.chunks.context.clone();
+        self.units_to(Effect::Log).for_each(|unit| unit.undo(&context));
         self.undo_drop();
     }
 
@@ -402,15 +403,22 @@ impl Unit {
         }
     }
 
-    fn undo(&mut self) {
+    fn undo(&mut self, context: &Context) {
         if self.published || self.new_end == 0 {
             return;
         }
         let Some(active) = &self.guard.active else { return };
         active.segment.unbuffer(active.end);
         if let Err(error) = active.segment.cut(active.end) {
-            // The next write begins another segment; this one counts up to what was published.
+            // The next write begins another segment; this one counts up to what was published, as what follows is no
+            // record any more. If that can't be had either, the next opening would find what was said to have failed.
             tracing::warn!(%error, "abandons a log whose failed append cannot be taken back");
+            if let Err(error) = active.segment.spoil(active.end) {
+                context.health.fail(format!(
+                    "a write that failed could not be taken back ({error}): find out what is wrong with the disk, then reopen \
+                     the store, where that write may be found"
+                ));
+            }
             self.guard.active = None;
         }
     }

@@ -30,7 +30,7 @@ use crate::mvcc::{EpochBatches, Mvcc};
 use crate::options::{Compression, Durability, KeyspaceOptions, Layout, Options};
 use crate::order::{BYTEWISE, KeyOrder};
 use crate::substrate::stage::{self, Stage};
-use crate::substrate::vouch::{Vouch, may_deceive, outlived};
+use crate::substrate::vouch::{Vouch, may_deceive, outlived, stands};
 use crate::substrate::{
     Checkpoints, DirtySet, Health, REBALANCE_RESERVE_FILE, RESERVE_FILE, Recovery, Reserve, Substrate,
     Tables, VERSIONS_PER_CHECKPOINT,
@@ -310,7 +310,7 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), header.store, epoch, next_file));
     // What does not count is gone before the page cache is vouched for in this epoch's name: an earlier epoch of
     // the same number may have written it. And this epoch's block stands before its edit.
-    let manifest = if !outlived && may_deceive(&*vfs, path) {
+    let manifest = if !outlived && may_deceive(&*vfs, path)? {
         Manifest::resume_as_copy(files.clone(), new_layout, manifest_path.clone(), &state)?
     } else {
         Manifest::resume(files.clone(), new_layout, manifest_path.clone(), header, end, !outlived)?
@@ -360,11 +360,25 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
 
 /// Reads the manifest, with the edits behind its last checkpoint if the page cache outlived their writer.
 fn read_manifest(vfs: &dyn Vfs, path: &Path, manifest_path: &Path) -> Result<(Replayed, bool)> {
-    let all = replay(vfs, manifest_path, new_layout, true);
-    match all {
-        Ok(replayed) if outlived(vfs, path, replayed.state.start.epoch) => Ok((replayed, true)),
+    let checkpointed = || replay(vfs, manifest_path, new_layout, false);
+    match replay(vfs, manifest_path, new_layout, true) {
+        Ok(mut replayed) if outlived(vfs, path, replayed.state.start.epoch)? => {
+            match replayed.damage.take() {
+                None => Ok((replayed, true)),
+                Some(damage) => Err(damage),
+            }
+        }
+        Ok(Replayed { damage: Some(damage), state, .. }) if stands(vfs, path, state.start.epoch)? => {
+            Err(damage)
+        }
         Ok(replayed) if replayed.provisional_bytes == 0 => Ok((replayed, false)),
-        Ok(_) | Err(Error::Corruption { .. }) => Ok((replay(vfs, manifest_path, new_layout, false)?, false)),
+        Ok(_) => Ok((checkpointed()?, false)),
+        Err(damage @ Error::Corruption { .. }) => {
+            let replayed = checkpointed()?;
+            // A loss of power may leave anything behind the checkpoint. Without one it is damage, and what was acknowledged
+            // since must not vanish unnoticed.
+            if stands(vfs, path, replayed.state.start.epoch)? { Err(damage) } else { Ok((replayed, false)) }
+        }
         Err(error) => Err(error),
     }
 }

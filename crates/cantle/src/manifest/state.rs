@@ -137,6 +137,9 @@ pub struct Replayed {
     pub end: u64,
     /// How many of the bytes are edits since the last checkpoint.
     pub provisional_bytes: u64,
+    /// Why it ended where it did, if a whole record follows: then the process did not die while it wrote what is damaged. A
+    /// loss of power may leave this, too.
+    pub damage: Option<Error>,
     /// The files that the last checkpoint refers to, if later edits were applied: they are its recovery image.
     pub checkpoint_files: Vec<(FileKind, u64)>,
 }
@@ -156,6 +159,7 @@ pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisiona
     let mut pending: Vec<(u64, Edit)> = Vec::new();
     let malformed = |offset, what: Malformed| Error::corruption(path, offset, format!("an edit {}", what.0));
     let mut end = scan.offset();
+    let mut damage = None;
     loop {
         let offset = scan.offset();
         match scan.next() {
@@ -182,6 +186,7 @@ pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisiona
                 if later.is_some() || checkpoint_end.is_none() {
                     return Err(error);
                 }
+                damage = records.valid_record_after(offset + 1, file_bytes, |_| true)?.map(|_| error);
                 break;
             }
             Err(error) => return Err(error),
@@ -202,7 +207,7 @@ pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisiona
     } else {
         end = checkpoint_end;
     }
-    Ok(Replayed { header, state, end, provisional_bytes, checkpoint_files })
+    Ok(Replayed { header, state, end, provisional_bytes, damage, checkpoint_files })
 }
 
 fn apply_all(state: &mut State, pending: &mut Vec<(u64, Edit)>) -> std::result::Result<(), (u64, Malformed)> {

@@ -61,6 +61,12 @@ impl RecoveryTable {
         self.intervals.get(next).is_some_and(|interval| version > interval.after)
     }
 
+    /// Whether a recovery since this epoch began returned to a checkpoint: what that does not know of the epoch's files does not
+    /// count, now or later.
+    pub fn is_settled(&self, epoch: u64) -> bool {
+        self.intervals.last().is_some_and(|last| last.epoch >= epoch)
+    }
+
     /// Removes the rows of epochs of which no file remains.
     pub fn prune(&mut self, mut epoch_has_files: impl FnMut(u64) -> bool) {
         self.intervals.retain(|interval| epoch_has_files(interval.epoch));
@@ -241,6 +247,8 @@ mod tests {
         ] {
             assert_eq!(table.is_dead(version), dead, "{version}");
         }
+        assert!(table.is_settled(0) && table.is_settled(1) && !table.is_settled(2));
+        assert!(!RecoveryTable::default().is_settled(0));
     }
 
     #[test]

@@ -85,8 +85,9 @@ impl Block {
     }
 }
 
-/// The block and the present page cache's identity, as far as they are known.
-fn look(vfs: &dyn Vfs, dir: &Path) -> Option<(Block, Vec<u8>)> {
+/// The block and the present page cache's identity, if there are such. That they cannot be read just now is an error, not doubt: a
+/// store that was opened without them would give up what the dead process wrote.
+fn look(vfs: &dyn Vfs, dir: &Path) -> Result<Option<(Block, Vec<u8>)>> {
     let path = dir.join(VOUCH_FILE);
     let read = || -> std::io::Result<Option<Block>> {
         if vfs.metadata(&path)?.is_none() {
@@ -96,24 +97,34 @@ fn look(vfs: &dyn Vfs, dir: &Path) -> Option<(Block, Vec<u8>)> {
         let read = vfs.open(&path, OpenMode::Read)?.read_at(&mut bytes, 0)?;
         Ok(Block::decode(&bytes[..read]))
     };
-    match (read(), vfs.page_cache_identity(dir)) {
-        (Ok(Some(block)), Ok(Some(identity))) => Some((block, identity)),
-        _ => None,
-    }
+    let block = read().map_err(|e| Error::io("read", &path, e))?;
+    Ok(block.zip(identity_of(vfs, dir)?))
+}
+
+fn identity_of(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Vec<u8>>> {
+    vfs.page_cache_identity(dir).map_err(|e| Error::io("find out the file system of", dir, e))
 }
 
 /// Whether everything that the process of `epoch` wrote is known to be there still. In doubt, it is not.
-pub fn outlived(vfs: &dyn Vfs, dir: &Path, epoch: u64) -> bool {
-    look(vfs, dir).is_some_and(|(block, identity)| {
+pub fn outlived(vfs: &dyn Vfs, dir: &Path, epoch: u64) -> Result<bool> {
+    Ok(look(vfs, dir)?.is_some_and(|(block, identity)| {
         block.identity == identity
             && ((block.epoch == epoch && block.vouched)
                 || (block.epoch == epoch + 1 && block.previous_counts))
-    })
+    }))
+}
+
+/// Whether a process of `epoch` or later wrote through the page cache that still stands, and no sync failed: then whatever is
+/// damaged was not damaged by a loss of power.
+pub fn stands(vfs: &dyn Vfs, dir: &Path, epoch: u64) -> Result<bool> {
+    let look = look(vfs, dir)?;
+    Ok(look
+        .is_some_and(|(block, identity)| block.identity == identity && block.vouched && block.epoch >= epoch))
 }
 
 /// Whether files may show bytes that a failed sync took off the page cache's books. In doubt, they may.
-pub fn may_deceive(vfs: &dyn Vfs, dir: &Path) -> bool {
-    look(vfs, dir).is_none_or(|(block, identity)| block.identity == identity && block.revoked)
+pub fn may_deceive(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
+    Ok(look(vfs, dir)?.is_none_or(|(block, identity)| block.identity == identity && block.revoked))
 }
 
 impl Vouch {
@@ -127,7 +138,7 @@ impl Vouch {
         previous_counts: bool,
     ) -> Result<Self> {
         let path = dir.join(VOUCH_FILE);
-        let identity = vfs.page_cache_identity(dir).ok().flatten().filter(|identity| identity.len() < 1024);
+        let identity = identity_of(&**vfs, dir)?.filter(|identity| identity.len() < 1024);
         let known = identity.is_some();
         let identity = identity.unwrap_or_default();
         let block = Block {

@@ -119,6 +119,8 @@ impl Failure {
     pub const ENOSPC: Self = Self::Errno(rustix::io::Errno::NOSPC.raw_os_error());
     /// The process has too many open files.
     pub const EMFILE: Self = Self::Errno(rustix::io::Errno::MFILE.raw_os_error());
+    /// The call was interrupted by a signal.
+    pub const EINTR: Self = Self::Errno(rustix::io::Errno::INTR.raw_os_error());
 
     fn error(self) -> io::Error {
         match self {

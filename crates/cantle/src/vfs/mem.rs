@@ -14,9 +14,11 @@ mod content;
 mod crash;
 mod file;
 mod names;
+mod pending;
 
 pub use crash::{CrashPlan, Survival, Tail};
 pub use file::MemFile;
+pub use pending::{PendingChange, PendingKind};
 
 use self::file::{FileData, FileState, LiveFile, Space};
 use self::names::{Entry, Names, Place, SavedTree, clean};
@@ -46,6 +48,8 @@ struct Shared {
     history: bool,
     space: Arc<Space>,
     next_file: AtomicU64,
+    /// Numbers the changes of files and names.
+    next_change: AtomicU64,
     names: RwLock<Names>,
     locks: Mutex<HashMap<PathBuf, Holders>>,
 }
@@ -147,6 +151,7 @@ impl MemVfs {
                 history,
                 space: Arc::new(Space::new(capacity_bytes)),
                 next_file: AtomicU64::new(next_file),
+                next_change: AtomicU64::new(0),
                 names: RwLock::new(Names::new()),
                 locks: Mutex::new(HashMap::new()),
             }),
@@ -162,6 +167,7 @@ impl MemVfs {
     fn copy(&self, instance: u64) -> Self {
         let names = self.shared.names.write();
         let copy = self.empty_copy(instance);
+        copy.shared.next_change.store(self.shared.next_change.load(Ordering::Relaxed), Ordering::Relaxed);
         let mut files = Files::default();
         {
             let mut fresh = copy.shared.names.write();
@@ -174,7 +180,6 @@ impl MemVfs {
                     *file = files.copy(file, FileState::clone);
                 }
             }
-            fresh.next_change = names.next_change;
         }
         copy
     }
@@ -222,6 +227,10 @@ fn map_tree<F, G>(tree: &names::Tree<F>, mut map: impl FnMut(&F) -> G) -> names:
 }
 
 impl Shared {
+    fn next_change(&self) -> u64 {
+        self.next_change.fetch_add(1, Ordering::Relaxed)
+    }
+
     fn create(&self, names: &mut Names, place: &Place) -> io::Result<Arc<LiveFile>> {
         if names.find(place).is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -238,7 +247,7 @@ impl Shared {
         names.entries(&place.directory)?.insert(place.name.clone(), Entry::File(Arc::clone(file)));
         if self.history {
             let set = (place.name.clone(), Entry::File(Arc::clone(&file.data)));
-            names.record(&place.directory, None, Some(set), None);
+            names.record(self.next_change(), &place.directory, None, Some(set), None);
         }
         Ok(())
     }
@@ -311,7 +320,13 @@ impl Vfs for MemVfs {
                     names.entries(&place.directory)?.insert(place.name.clone(), Entry::Directory);
                     names.live.insert(above.clone(), BTreeMap::new());
                     if self.shared.history {
-                        names.record(&place.directory, None, Some((place.name, Entry::Directory)), None);
+                        names.record(
+                            self.shared.next_change(),
+                            &place.directory,
+                            None,
+                            Some((place.name, Entry::Directory)),
+                            None,
+                        );
                     }
                 }
             }
@@ -334,10 +349,16 @@ impl Vfs for MemVfs {
         names.entries(&from.directory)?.remove(&from.name);
         if self.shared.history {
             if from.directory == to.directory {
-                names.record(&to.directory, Some(from.name), Some(set), None);
+                names.record(self.shared.next_change(), &to.directory, Some(from.name), Some(set), None);
             } else {
-                let arrival = names.record(&to.directory, None, Some(set), None);
-                names.record(&from.directory, Some(from.name), None, Some(arrival));
+                let arrival = names.record(self.shared.next_change(), &to.directory, None, Some(set), None);
+                names.record(
+                    self.shared.next_change(),
+                    &from.directory,
+                    Some(from.name),
+                    None,
+                    Some(arrival),
+                );
             }
         }
         Ok(())
@@ -359,7 +380,7 @@ impl Vfs for MemVfs {
         names.file(&place)?;
         names.entries(&place.directory)?.remove(&place.name);
         if self.shared.history {
-            names.record(&place.directory, Some(place.name), None, None);
+            names.record(self.shared.next_change(), &place.directory, Some(place.name), None, None);
         }
         Ok(())
     }

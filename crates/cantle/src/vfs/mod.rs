@@ -27,7 +27,7 @@ mod std_fs;
 
 pub use fault::{Call, Failure, FaultVfs, Operation, Verdict};
 pub(crate) use machine::memory_bytes;
-pub use mem::{CrashPlan, MemFile, MemVfs, Survival, Tail};
+pub use mem::{CrashPlan, MemFile, MemVfs, PendingChange, PendingKind, Survival, Tail};
 pub use overlay::OverlayVfs;
 pub use std_fs::StdVfs;
 

@@ -10,21 +10,38 @@
 #![expect(clippy::disallowed_methods, reason = "/proc and /sys are no files of the store")]
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The identity of the page cache of `device`, a directory's `st_dev`.
-pub(super) fn identity(device: u64) -> Option<Vec<u8>> {
+/// The identity of the page cache of `device`, a directory's `st_dev`. An error if it could not be found out just now: that must
+/// not be taken for there being none, as then what a dead process wrote would be given up.
+pub(super) fn identity(device: u64) -> io::Result<Option<Vec<u8>>> {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let Some(boot) = there(fs::read_to_string("/proc/sys/kernel/random/boot_id"))? else { return Ok(None) };
     // Mount points may hold any bytes; what is compared here is ASCII.
-    let mounts = fs::read("/proc/self/mountinfo").ok()?;
-    let kind = file_system_type(&String::from_utf8_lossy(&mounts), major, minor)?.to_owned();
-    let superblock = match kind.as_str() {
-        "tmpfs" => "tmpfs".to_owned(),
-        kind => superblock_inode(kind, major, minor)?.to_string(),
+    let Some(mounts) = there(fs::read("/proc/self/mountinfo"))? else { return Ok(None) };
+    let mounts = String::from_utf8_lossy(&mounts);
+    let Some(kind) = file_system_type(&mounts, major, minor) else { return Ok(None) };
+    let superblock = match kind {
+        "tmpfs" => Some("tmpfs".to_owned()),
+        kind => superblock_inode(kind, major, minor)?.map(|inode| inode.to_string()),
     };
-    Some(format!("{} {major}:{minor} {kind} {superblock}", boot.trim()).into_bytes())
+    let name = |superblock| format!("{} {major}:{minor} {kind} {superblock}", boot.trim()).into_bytes();
+    Ok(superblock.map(name))
+}
+
+/// `None` for what is not there or not for us to see, now or later.
+fn there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(it) => Ok(Some(it)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory => {
+                Ok(None)
+            }
+            _ => Err(error),
+        },
+    }
 }
 
 /// The type of the file system on a device, from the text of `/proc/self/mountinfo`:
@@ -37,13 +54,16 @@ fn file_system_type(mounts: &str, major: u32, minor: u32) -> Option<&str> {
     })
 }
 
-fn superblock_inode(kind: &str, major: u32, minor: u32) -> Option<u64> {
+fn superblock_inode(kind: &str, major: u32, minor: u32) -> io::Result<Option<u64>> {
     // The kernel's own name of the device, whatever path it was mounted by.
-    let link = fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    let Some(link) = there(fs::read_link(format!("/sys/dev/block/{major}:{minor}")))? else {
+        return Ok(None);
+    };
     // The ext4 driver mounts its predecessors, too.
     let driver = if matches!(kind, "ext2" | "ext3") { "ext4" } else { kind };
-    let entry = Path::new("/sys/fs").join(driver).join(link.file_name()?);
-    Some(fs::metadata(entry).ok()?.ino())
+    let Some(name) = link.file_name() else { return Ok(None) };
+    let entry = there(fs::metadata(Path::new("/sys/fs").join(driver).join(name)))?;
+    Ok(entry.map(|entry| entry.ino()))
 }
 
 #[cfg(test)]
@@ -69,6 +89,6 @@ mod tests {
 
     #[test]
     fn a_device_that_is_not_mounted_has_no_identity() {
-        assert_eq!(identity(u64::MAX), None);
+        assert_eq!(identity(u64::MAX).unwrap(), None);
     }
 }

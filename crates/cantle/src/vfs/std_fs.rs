@@ -102,7 +102,7 @@ impl Vfs for StdVfs {
     }
 
     fn page_cache_identity(&self, dir: &Path) -> io::Result<Option<Vec<u8>>> {
-        Ok(page_cache::identity(fs::metadata(directory(dir))?.dev()))
+        page_cache::identity(fs::metadata(directory(dir))?.dev())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use xxhash_rust::xxh3::Xxh3;
 
 /// The unit of sharing and of space accounting; also the unit in which a page cache is written back.
 pub(super) const PAGE_BYTES: u64 = 4096;
@@ -31,6 +32,17 @@ impl Content {
     /// Whether a write to page `index` takes no more space.
     pub(super) fn occupies(&self, index: u64) -> bool {
         index < self.reserved_pages || self.pages.contains_key(&index)
+    }
+
+    /// Adds the length and all bytes but zeros to a hash.
+    pub(super) fn hash(&self, hash: &mut Xxh3) {
+        hash.update(&self.len.to_le_bytes());
+        for (index, page) in &self.pages {
+            if page.iter().any(|&byte| byte != 0) {
+                hash.update(&index.to_le_bytes());
+                hash.update(&page[..]);
+            }
+        }
     }
 
     pub(super) fn read_at(&self, buffer: &mut [u8], offset: u64) -> usize {

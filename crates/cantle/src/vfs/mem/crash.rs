@@ -7,11 +7,12 @@
 //! as garbage.
 
 use super::content::Content;
-use super::file::{Change, FileState};
+use super::file::{Change, FileState, Unsynced};
 use super::names::{Names, SavedTree};
 use crate::sync::Arc;
 use crate::sync::random::{Rng, mix};
 use std::collections::HashSet;
+use std::ops::Range;
 
 /// What a power loss keeps of what was not synced. The same plan and history give the same result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +38,20 @@ pub enum Survival {
     Prefix,
     /// Each as the seed has it; data in units of 512 B or 4 KiB.
     Scattered,
-    /// One of the above, as the seed has it.
+    /// Those whose numbers ([`PendingChange`](super::PendingChange)) are smaller: what had reached the disk when it stopped.
+    Before(u64),
+    /// All but the one of this number, and what a page cache cannot write without it.
+    Without(u64),
+    /// That of this number alone, and what a page cache cannot keep back when it writes it.
+    Only(u64),
+    /// Those whose numbers are smaller than `number`, and of that write the first `bytes` bytes, up to a boundary of 512 B.
+    Torn {
+        /// The write's number.
+        number: u64,
+        /// How much of it was written.
+        bytes: u64,
+    },
+    /// One of the first four, as the seed has it.
     Any,
 }
 
@@ -107,9 +121,17 @@ pub(super) fn surviving_names(names: &Names, plan: &CrashPlan) -> SavedTree {
         _ => names.unsynced.len(),
     };
     let mut lost = HashSet::new();
+    let needed =
+        |number| names.unsynced.iter().find(|change| change.number == number).and_then(|change| change.after);
     for change in &names.unsynced[..kept] {
-        let coin = survival == Survival::Scattered && rng.one_in(2);
-        if coin || change.after.is_some_and(|after| lost.contains(&after)) {
+        let is_lost = match survival {
+            Survival::Scattered => rng.one_in(2),
+            Survival::Before(number) | Survival::Torn { number, .. } => change.number >= number,
+            Survival::Without(number) => change.number == number,
+            Survival::Only(number) => change.number != number && Some(change.number) != needed(number),
+            _ => false,
+        };
+        if is_lost || change.after.is_some_and(|after| lost.contains(&after)) {
             lost.insert(change.number);
         } else {
             change.apply(&mut tree);
@@ -131,19 +153,42 @@ pub(super) fn surviving_content(id: u64, state: &FileState, plan: &CrashPlan) ->
         Survival::Nothing => Arc::clone(&state.durable),
         Survival::Everything => {
             let mut content = Content::clone(&state.durable);
-            state.unsynced.iter().for_each(|change| change.apply(&mut content));
+            state.unsynced.iter().for_each(|unsynced| unsynced.change.apply(&mut content));
             Arc::new(content)
         }
         _ => {
-            let unit_bytes = if rng.one_in(2) { 512 } else { 4096 };
+            let unit_bytes = match survival {
+                Survival::Prefix | Survival::Scattered if rng.one_in(2) => 4096,
+                _ => 512,
+            };
+            let before = |number: u64| state.unsynced.partition_point(|unsynced| unsynced.number < number);
             let seen = match survival {
                 Survival::Prefix => torn_prefix(state, unit_bytes, rng.below(all as u64) as usize, &mut rng),
-                _ => Seen::Scattered { seed: rng.next_u64(), all },
+                Survival::Scattered => Seen::Scattered { seed: rng.next_u64(), all },
+                Survival::Before(number) => Seen::First(before(number)),
+                Survival::Torn { number, bytes } => torn(state, before(number), number, bytes, unit_bytes),
+                Survival::Without(number) => match at(state, number) {
+                    Some(index) => {
+                        Seen::Except { index, units: units(state, index, unit_bytes), others: all }
+                    }
+                    None => Seen::First(all),
+                },
+                Survival::Only(number) => match at(state, number) {
+                    Some(index) => {
+                        Seen::Except { index: index + 1, units: units(state, index, unit_bytes), others: 0 }
+                    }
+                    None => Seen::First(0),
+                },
+                Survival::Nothing | Survival::Everything | Survival::Any => Seen::First(all),
             };
             let len_seen = match seen {
                 // The torn write's length may have been written without its data.
                 Seen::Torn { whole, .. } => whole + 1,
                 Seen::Scattered { .. } => rng.below(all as u64 + 1) as usize,
+                Seen::First(whole) => whole,
+                // Where nothing was written but a length, that is what got lost, or what alone was kept.
+                Seen::Except { index, others, ref units } if units.is_empty() || others == 0 => index,
+                Seen::Except { others, .. } => others,
             };
             Arc::new(WriteBack { state, unit_bytes, seen, len_seen, tail }.image(&mut rng))
         }
@@ -156,12 +201,29 @@ enum Seen {
     Torn { whole: usize, tear: u64 },
     /// Every unit its own number, out of `all`.
     Scattered { seed: u64, all: usize },
+    /// The same everywhere.
+    First(usize),
+    /// `index` in some units, `others` elsewhere.
+    Except { index: usize, units: Range<u64>, others: usize },
 }
 
 impl Seen {
+    /// Whether the change of this index, one of the length alone, is the one that got lost.
+    fn lacks_length(&self, index: usize) -> bool {
+        matches!(self, Self::Except { index: lost, units, others } if units.is_empty() && *others > 0 && *lost == index)
+    }
+
     fn by(&self, unit: u64) -> usize {
         match *self {
             Self::Torn { whole, tear } => whole + usize::from(unit < tear),
+            Self::First(whole) => whole,
+            Self::Except { index, ref units, others } => {
+                if units.contains(&unit) {
+                    index
+                } else {
+                    others
+                }
+            }
             Self::Scattered { seed, all } => {
                 let mut rng = Rng::new(seed ^ mix(unit.wrapping_add(1)));
                 // With many changes a mere draw would never hit none or all of them.
@@ -175,8 +237,33 @@ impl Seen {
     }
 }
 
+/// The place of a change among those of a file.
+fn at(state: &FileState, number: u64) -> Option<usize> {
+    state.unsynced.binary_search_by_key(&number, |unsynced| unsynced.number).ok()
+}
+
+/// The units that a change wrote to.
+fn units(state: &FileState, index: usize, unit_bytes: u64) -> Range<u64> {
+    match &state.unsynced[index].change {
+        Change::Write { offset, bytes } => {
+            offset / unit_bytes..(offset + bytes.len() as u64).div_ceil(unit_bytes)
+        }
+        Change::SetLen(_) | Change::Allocate(_) => 0..0,
+    }
+}
+
+/// `whole` changes, and `bytes` bytes of the next if that has this number.
+fn torn(state: &FileState, whole: usize, number: u64, bytes: u64, unit_bytes: u64) -> Seen {
+    match state.unsynced.get(whole) {
+        Some(Unsynced { number: next, change: Change::Write { offset, .. }, .. }) if *next == number => {
+            Seen::Torn { whole, tear: (offset + bytes) / unit_bytes }
+        }
+        _ => Seen::First(whole),
+    }
+}
+
 fn torn_prefix(state: &FileState, unit_bytes: u64, whole: usize, rng: &mut Rng) -> Seen {
-    let tear = match &state.unsynced[whole] {
+    let tear = match &state.unsynced[whole].change {
         Change::Write { offset, bytes } => {
             let first = offset / unit_bytes;
             let units = (offset + bytes.len() as u64).div_ceil(unit_bytes) - first;
@@ -202,14 +289,14 @@ impl WriteBack<'_> {
         let durable_len = self.state.durable.len();
         // The length after each number of changes.
         let mut lens = vec![durable_len];
-        for change in &self.state.unsynced {
-            lens.push(change.len_after(lens[lens.len() - 1]));
+        for unsynced in &self.state.unsynced {
+            lens.push(unsynced.change.len_after(lens[lens.len() - 1]));
         }
         let mut content = Content::clone(&self.state.durable);
         let mut kept_end = durable_len;
-        for (index, change) in self.state.unsynced.iter().enumerate() {
-            let Change::Write { offset, bytes } = change else {
-                if let Change::SetLen(len) = change {
+        for (index, unsynced) in self.state.unsynced.iter().enumerate() {
+            let Change::Write { offset, bytes } = &unsynced.change else {
+                if let (Change::SetLen(len), false) = (&unsynced.change, self.seen.lacks_length(index)) {
                     content.zero_units(*len, self.unit_bytes, |unit| index < self.seen.by(unit));
                 }
                 continue;

@@ -11,7 +11,21 @@ use std::io;
 /// The largest file, as Linux has it.
 const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 
+/// How many stores to mapped bytes of a file are remembered apart. Older ones count as written back: they are too many
+/// to be remembered, and nobody may rely on their being lost.
+const STORES_MAX: usize = 64;
+
 /// A change of a file that no sync has made durable.
+#[derive(Debug, Clone)]
+pub(super) struct Unsynced {
+    /// Ascending in the order of the changes of all files and names.
+    pub(super) number: u64,
+    pub(super) change: Change,
+    /// Whether it was a store to mapped bytes.
+    pub(super) is_store: bool,
+}
+
+/// What was done to a file.
 #[derive(Debug, Clone)]
 pub(super) enum Change {
     Write { offset: u64, bytes: Arc<[u8]> },
@@ -47,7 +61,7 @@ pub(super) struct FileState {
     /// What the disk holds for certain.
     pub(super) durable: Arc<Content>,
     /// Changes since the last sync, oldest first. Empty in a file system without history.
-    pub(super) unsynced: Vec<Change>,
+    pub(super) unsynced: Vec<Unsynced>,
     /// Pages for which `content` is charged.
     pub(super) occupied_pages: u64,
 }
@@ -65,8 +79,8 @@ impl FileState {
             return;
         }
         let durable = Arc::make_mut(&mut self.durable);
-        for change in self.unsynced.drain(..) {
-            match change {
+        for unsynced in self.unsynced.drain(..) {
+            match unsynced.change {
                 Change::Write { offset, bytes } => {
                     durable.take_pages(&self.content, offset, bytes.len() as u64);
                     durable.set_len(durable.len().max(offset + bytes.len() as u64));
@@ -170,6 +184,18 @@ impl MemFile {
     }
 }
 
+/// Remembers a change, if changes are remembered.
+fn note(shared: &Shared, state: &mut FileState, change: Change, is_store: bool) {
+    if !shared.history {
+        return;
+    }
+    if is_store && state.unsynced.len() >= STORES_MAX && state.unsynced[0].is_store {
+        let oldest = state.unsynced.remove(0);
+        oldest.change.apply(Arc::make_mut(&mut state.durable));
+    }
+    state.unsynced.push(Unsynced { number: shared.next_change(), change, is_store });
+}
+
 impl VfsFile for MemFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(self.file.data.state.read().content.read_at(buffer, offset))
@@ -196,9 +222,7 @@ impl VfsFile for MemFile {
             let bytes = &bytes[..written];
             if !bytes.is_empty() {
                 Arc::make_mut(&mut state.content).write_at(bytes, offset);
-                if self.shared.history {
-                    state.unsynced.push(Change::Write { offset, bytes: bytes.into() });
-                }
+                note(&self.shared, state, Change::Write { offset, bytes: bytes.into() }, false);
             }
             outcome
         })
@@ -214,9 +238,7 @@ impl VfsFile for MemFile {
             let occupied_pages = content.occupied_pages();
             space.give_back(state.occupied_pages - occupied_pages);
             state.occupied_pages = occupied_pages;
-            if self.shared.history {
-                state.unsynced.push(Change::SetLen(len));
-            }
+            note(&self.shared, state, Change::SetLen(len), false);
             Ok(())
         })
     }
@@ -230,9 +252,7 @@ impl VfsFile for MemFile {
             space.take(occupied_pages - state.occupied_pages)?;
             state.occupied_pages = occupied_pages;
             Arc::make_mut(&mut state.content).reserve(len);
-            if self.shared.history {
-                state.unsynced.push(Change::Allocate(len));
-            }
+            note(&self.shared, state, Change::Allocate(len), false);
             Ok(())
         })
     }
@@ -260,8 +280,8 @@ impl VfsFile for MemFile {
     }
 }
 
-/// Mapped bytes of a file. The death of a process leaves them, a loss of power does not: nobody has synced them, and
-/// they are not remembered as changes that may have been written back.
+/// Mapped bytes of a file. The death of a process leaves them; of what was stored since the last sync a loss of power
+/// leaves anything, as of what was written.
 #[derive(Debug)]
 struct MemPiece {
     shared: Arc<Shared>,
@@ -275,7 +295,9 @@ impl MappedPiece for MemPiece {
         assert!(at <= self.bytes && bytes.len() <= self.bytes - at, "bytes behind a piece");
         let _consistent = self.shared.names.read();
         let state = &mut *self.file.data.state.write();
-        Arc::make_mut(&mut state.content).write_at(bytes, self.start + at as u64);
+        let offset = self.start + at as u64;
+        Arc::make_mut(&mut state.content).write_at(bytes, offset);
+        note(&self.shared, state, Change::Write { offset, bytes: bytes.into() }, true);
     }
 
     fn set_word(&mut self, at: usize, word: u64) {

@@ -29,7 +29,7 @@ pub(super) type SavedTree = Tree<Arc<FileData>>;
 /// A change of a directory that no sync of it has made durable; takes effect whole or not at all.
 #[derive(Debug, Clone)]
 pub(super) struct NameChange {
-    /// Ascending in the order of the changes.
+    /// Ascending in the order of the changes of all files and names.
     pub(super) number: u64,
     pub(super) directory: PathBuf,
     pub(super) unset: Option<OsString>,
@@ -58,7 +58,6 @@ pub(super) struct Names {
     pub(super) durable: SavedTree,
     /// Oldest first. Empty in a file system without history.
     pub(super) unsynced: Vec<NameChange>,
-    pub(super) next_change: u64,
 }
 
 impl Names {
@@ -102,16 +101,15 @@ impl Names {
         if through_a_file { io::ErrorKind::NotADirectory.into() } else { io::ErrorKind::NotFound.into() }
     }
 
-    /// Remembers a change; returns its number.
+    /// Remembers a change under a number, which it returns.
     pub(super) fn record(
         &mut self,
+        number: u64,
         directory: &Path,
         unset: Option<OsString>,
         set: Option<(OsString, Entry<Arc<FileData>>)>,
         after: Option<u64>,
     ) -> u64 {
-        let number = self.next_change;
-        self.next_change += 1;
         self.unsynced.push(NameChange { number, directory: directory.to_path_buf(), unset, set, after });
         number
     }

@@ -359,3 +359,102 @@ fn crash_images_of_a_busy_file_system_are_consistent_cuts() {
         }
     });
 }
+
+/// A durable file of three sectors of zeros, each of which was overwritten since, under a name that was given since, too.
+fn three_pending_writes() -> (MemVfs, Vec<PendingChange>) {
+    let (vfs, file) = durable(&[b'.'; 1536]);
+    for sector in 0..3 {
+        file.write_at(&[b'a' + sector as u8; 512], 512 * sector).unwrap();
+    }
+    vfs.hard_link(Path::new("/file"), Path::new("/link")).unwrap();
+    let pending = vfs.pending();
+    (vfs, pending)
+}
+
+/// The first byte of each sector.
+fn sectors(vfs: &MemVfs, data: Survival) -> String {
+    let bytes = read(&vfs.crash(&plan(0, data, Tail::Cut)), "/file").unwrap();
+    bytes.chunks(512).map(|sector| sector[0] as char).collect()
+}
+
+#[test]
+fn pending_changes_are_listed_in_their_order() {
+    let (vfs, pending) = three_pending_writes();
+    let kinds: Vec<PendingKind> = pending.iter().map(|change| change.kind).collect();
+    let write = |offset| PendingKind::Write { offset, len: 512 };
+    assert_eq!(kinds, [write(0), write(512), write(1024), PendingKind::Name]);
+    assert!(pending.windows(2).all(|pair| pair[0].number < pair[1].number));
+    assert_eq!(vfs.kill().pending(), pending, "a killed process leaves the same to the page cache");
+    assert!(vfs.crash(&CrashPlan::KEEP_ALL).pending().is_empty());
+}
+
+#[test]
+fn each_pending_change_can_be_lost_or_kept_alone_or_be_the_last() {
+    let (vfs, pending) = three_pending_writes();
+    let number = |index: usize| pending[index].number;
+    assert_eq!(sectors(&vfs, Survival::Without(number(1))), "a.c");
+    assert_eq!(sectors(&vfs, Survival::Only(number(1))), ".b.");
+    assert_eq!(sectors(&vfs, Survival::Before(number(2))), "ab.");
+    assert_eq!(sectors(&vfs, Survival::Without(number(3))), "abc", "the last is a name");
+    assert_eq!(sectors(&vfs, Survival::Only(number(3))), "...");
+    let has_link = |names| {
+        let crashed = vfs.crash(&CrashPlan { names, ..CrashPlan::KEEP_ALL });
+        crashed.metadata(Path::new("/link")).unwrap().is_some()
+    };
+    assert!(has_link(Survival::Only(number(3))) && has_link(Survival::Without(number(0))));
+    assert!(!has_link(Survival::Without(number(3))) && !has_link(Survival::Before(number(3))));
+}
+
+#[test]
+fn a_chosen_write_is_torn_at_a_sector() {
+    let (vfs, file) = durable(&[b'.'; 1536]);
+    file.write_at(&[b'a'; 100], 0).unwrap();
+    file.write_at(&[b'b'; 1536], 0).unwrap();
+    file.write_at(&[b'c'; 512], 1024).unwrap();
+    let number = vfs.pending()[1].number;
+    let torn = |bytes| sectors(&vfs, Survival::Torn { number, bytes });
+    assert_eq!(torn(0), "a..");
+    assert_eq!(torn(512), "b..");
+    assert_eq!(torn(1100), "bb.", "later writes are lost");
+}
+
+#[test]
+fn a_lost_truncation_leaves_the_old_end_and_one_kept_alone_the_new() {
+    let (vfs, file) = durable(&[b'.'; 1536]);
+    file.write_at(&[b'a'; 512], 0).unwrap();
+    file.set_len(1024).unwrap();
+    let number = vfs.pending()[1].number;
+    assert_eq!(vfs.pending()[1].kind, PendingKind::Length);
+    assert_eq!(sectors(&vfs, Survival::Without(number)), "a..");
+    assert_eq!(sectors(&vfs, Survival::Only(number)), "..");
+}
+
+#[test]
+fn stores_to_mapped_bytes_are_pending_and_may_outlive_a_loss_of_power() {
+    let (vfs, file) = durable(&[b'.'; 8192]);
+    let mut pieces = file.map(0, 4096, 2).unwrap();
+    pieces[1].write(0, b"stored");
+    let number = vfs.pending()[0].number;
+    assert_eq!(vfs.pending()[0].kind, PendingKind::Store { offset: 4096, len: 6 });
+    let left = |data| read(&vfs.crash(&plan(0, data, Tail::Cut)), "/file").unwrap()[4096..4102].to_vec();
+    assert_eq!(left(Survival::Nothing), b"......");
+    assert_eq!(left(Survival::Only(number)), b"stored");
+    for _ in 0..1000 {
+        pieces[0].set_word(0, u64::from_le_bytes(*b"counting"));
+    }
+    assert!(vfs.pending().len() <= 100, "{} stores are remembered", vfs.pending().len());
+    assert_eq!(left(Survival::Nothing), b"stored", "what was too old to be remembered was written back");
+    file.sync_data().unwrap();
+    assert!(vfs.pending().is_empty());
+}
+
+#[test]
+fn file_systems_that_look_the_same_have_the_same_fingerprint() {
+    let (vfs, _) = three_pending_writes();
+    let all = vfs.crash(&CrashPlan::KEEP_ALL);
+    assert_eq!(all.fingerprint(), vfs.fingerprint());
+    let none = vfs.crash(&CrashPlan::LOSE_UNSYNCED);
+    assert_ne!(none.fingerprint(), vfs.fingerprint());
+    let named = vfs.crash(&CrashPlan { names: Survival::Nothing, ..CrashPlan::KEEP_ALL });
+    assert_ne!(named.fingerprint(), vfs.fingerprint());
+}

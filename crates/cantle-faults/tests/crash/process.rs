@@ -1,9 +1,8 @@
 //! A real process, really killed.
-#![expect(clippy::disallowed_methods, reason = "starts and kills processes")]
 
-use crate::harness::factor;
-use crate::workload::Rng;
 use cantle::{Db, Durability, KeyspaceOptions, Options, WriteBatch};
+use cantle_faults::rng::Rng;
+use cantle_faults::visit::factor;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,10 +1,11 @@
 //! A full disk: writes fail and say why, reads, deletes and what frees space go on, and everything heals.
-#![expect(clippy::disallowed_methods, reason = "mounts a small file system")]
 
-use crate::harness::{STORE, Setup, factor};
-use crate::workload::{Rng, key};
 use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
 use cantle::{Db, Durability, Error};
+use cantle_faults::rng::Rng;
+use cantle_faults::setup::{STORE, Setup};
+use cantle_faults::visit::factor;
+use cantle_faults::workload::key;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,9 +1,13 @@
 //! One writer; images at many moments; power lost or the process killed; crashes while recovering.
 
-use crate::harness::{Death, History, Image, Progress, Setup, factor, record, try_reopen};
-use crate::workload::{self, Rng};
 use cantle::Durability;
 use cantle::vfs::{CrashPlan, FaultVfs, MemVfs};
+use cantle_faults::history::{Death, History, Progress, try_reopen};
+use cantle_faults::images::{Image, record};
+use cantle_faults::rng::Rng;
+use cantle_faults::setup::Setup;
+use cantle_faults::visit::factor;
+use cantle_faults::workload;
 use std::sync::Arc;
 
 struct Run {
@@ -23,7 +27,7 @@ fn run(seed: u64, durability: Durability, operations: u64) -> Run {
     let progress = Progress::at(0, 0);
     let step = 1 + rng.below(if durability == Durability::Sync { 40 } else { 24 });
     let images = record(&fault, &memory, &progress, step, 40);
-    let mut history = History::new();
+    let mut history = History::default();
     // Now and then closed and opened again.
     let (mut serial, mut munks) = (0, [0; 2]);
     while serial < operations {
@@ -101,7 +105,8 @@ fn check_runs(durability: Durability, seeds: std::ops::Range<u64>) {
                         let context = format!("{context}; then before {}, {what}", image_of_recovery.at);
                         let mut history = history.clone();
                         // What was put after the recovery may be there or not.
-                        let marks = crate::harness::Marks { begun: image.marks.begun + 1, ..image.marks };
+                        let marks =
+                            cantle_faults::history::Marks { begun: image.marks.begun + 1, ..image.marks };
                         let last = (image.marks.begun as usize).min(history.states.len() - 1);
                         history.states.truncate(last + 1);
                         let result = try_reopen_with_after(&setup, vfs, &history, marks, worst);
@@ -122,7 +127,7 @@ fn try_reopen_with_after(
     setup: &Setup,
     vfs: MemVfs,
     history: &History,
-    marks: crate::harness::Marks,
+    marks: cantle_faults::history::Marks,
     death: Death,
 ) -> Result<(), String> {
     let db = setup.open(Arc::new(vfs)).map_err(|error| format!("cannot reopen: {error}"))?;

@@ -1,9 +1,12 @@
 //! Processes that die one after the other, with little or no checkpoint in between, and then the power fails.
 
-use crate::harness::{Death, History, Marks, Setup, factor, try_reopen};
-use crate::workload::{self, Rng};
 use cantle::Durability;
 use cantle::vfs::{CrashPlan, MemVfs};
+use cantle_faults::history::{Death, History, Marks, try_reopen};
+use cantle_faults::rng::Rng;
+use cantle_faults::setup::Setup;
+use cantle_faults::visit::factor;
+use cantle_faults::workload;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +15,7 @@ fn chain(seed: u64, durability: Durability) -> u64 {
     let mut setup = Setup::random(&mut rng, durability);
     setup.checkpoint_interval = Duration::from_secs(3600);
     let mut vfs = MemVfs::new();
-    let mut history = History::new();
+    let mut history = History::default();
     let mut marks = Marks { durable: 0, acknowledged: 0, begun: 0 };
     let mut states = 0;
     let links = 3 + rng.below(5);

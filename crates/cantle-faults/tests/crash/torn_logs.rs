@@ -1,9 +1,12 @@
 //! Ends of logs: torn anywhere they are ends; damage below what a checkpoint covers is corruption.
 
-use crate::harness::{Death, History, Marks, STORE, Setup, factor};
-use crate::workload::{self, Change, Op, Rng};
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
 use cantle::{Durability, Error};
+use cantle_faults::history::{Death, History, Marks};
+use cantle_faults::rng::Rng;
+use cantle_faults::setup::{STORE, Setup};
+use cantle_faults::visit::factor;
+use cantle_faults::workload::{self, Change, Op};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +26,7 @@ fn logs(vfs: &MemVfs) -> Vec<PathBuf> {
 fn killed(batches: bool) -> (MemVfs, History) {
     let memory = MemVfs::new();
     let db = setup().open(Arc::new(memory.clone())).unwrap();
-    let mut history = History::new();
+    let mut history = History::default();
     for n in 0..20u64 {
         let put = |n: u64| ("default", Change::Put(n, vec![n as u8; 30 + n as usize].into()));
         let op = if batches && n.is_multiple_of(3) {

@@ -1,9 +1,11 @@
 //! Several writers: if a write is there, every write that had completed before it began is there as well.
 
-use crate::harness::{Death, Setup, factor};
-use crate::workload::Rng;
 use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, Verdict};
 use cantle::{Durability, WriteBatch};
+use cantle_faults::history::Death;
+use cantle_faults::rng::Rng;
+use cantle_faults::setup::Setup;
+use cantle_faults::visit::factor;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 

@@ -4,11 +4,7 @@
 //! Crash images are taken by a rule of `FaultVfs` before calls that change something, so that they fall into the
 //! middle of openings, rebalances, splits, checkpoints and whatever else goes on. `CANTLE_TEST_FACTOR` multiplies
 //! the number of runs; each prints its seed.
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a failed test panics; tests set up real files, processes and threads"
-)]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 #[path = "crash/chains.rs"]
 mod chains;
@@ -16,8 +12,6 @@ mod chains;
 mod faults;
 #[path = "crash/full_disk.rs"]
 mod full_disk;
-#[path = "crash/harness.rs"]
-mod harness;
 #[path = "crash/power_loss.rs"]
 mod power_loss;
 #[path = "crash/process.rs"]
@@ -28,5 +22,3 @@ mod stage;
 mod threads;
 #[path = "crash/torn_logs.rs"]
 mod torn_logs;
-#[path = "crash/workload.rs"]
-mod workload;

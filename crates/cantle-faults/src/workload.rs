@@ -1,30 +1,9 @@
 //! A random workload, and the states that it leads through.
 
+use crate::rng::Rng;
 use cantle::{Db, Error, Keyspace, KeyspaceOptions, WriteBatch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// A small generator of random numbers, so that a seed says everything.
-#[derive(Clone)]
-pub struct Rng(u64);
-
-impl Rng {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def1)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
 
 pub type Pairs = BTreeMap<Vec<u8>, Arc<[u8]>>;
 /// Every keyspace and what it holds.

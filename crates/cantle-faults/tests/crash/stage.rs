@@ -1,9 +1,11 @@
 //! Appends that wait in the stage when the process dies, the power fails, writing fails, or somebody meddles.
 
-use crate::harness::{Progress, STORE, record};
-use crate::workload::Rng;
 use cantle::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
 use cantle::{Db, Durability, KeyspaceOptions, Options, WriteBatch};
+use cantle_faults::history::Progress;
+use cantle_faults::images::record;
+use cantle_faults::rng::Rng;
+use cantle_faults::setup::STORE;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,81 @@
+//! Samples of long random workloads, with munks, rebalances, splits and checkpoints under way.
+
+use super::check::{Moment, Seen};
+use crate::history::{History, Progress};
+use crate::images::record;
+use crate::rng::Rng;
+use crate::setup::Setup;
+use crate::visit::Visit;
+use crate::workload;
+use cantle::Durability;
+use cantle::vfs::{FaultVfs, MemVfs};
+use std::sync::Arc;
+
+/// Workloads of a round.
+const WORKLOADS: u64 = 6;
+
+/// Operations of a workload.
+const OPERATIONS: u64 = 120;
+
+/// Moments of a workload at which the power fails.
+const MOMENTS: usize = 12;
+
+/// Goes through a sample.
+pub fn some(visit: &Visit) {
+    for seed in visit.rounds() {
+        let seeds: Vec<u64> = (0..WORKLOADS).map(|n| seed.wrapping_add(n)).collect();
+        visit.each(&seeds, |&seed| run(visit, seed));
+    }
+}
+
+fn run(visit: &Visit, seed: u64) {
+    let mut rng = Rng::new(seed);
+    let durability = [Durability::Process, Durability::Sync, Durability::Buffered][(seed % 3) as usize];
+    let setup = Setup { layout: visit.layout, ..Setup::random(&mut rng, durability) };
+    let value_bytes = [200, 1500, 4000][rng.below(3) as usize];
+    let memory = MemVfs::new();
+    let fault = FaultVfs::over_memory(memory.clone());
+    let progress = Progress::at(0, 0);
+    let images = record(&fault, &memory, &progress, 30 + rng.below(120), MOMENTS);
+    let mut history = History::default();
+    let mut serial = 0;
+    while serial < OPERATIONS {
+        let db = setup.open(Arc::new(fault.clone())).unwrap();
+        let until = OPERATIONS.min(serial + 20 + rng.below(OPERATIONS));
+        while serial < until {
+            let op = workload::draw(&mut rng, history.now(), value_bytes);
+            // Known before it begins: an image taken meanwhile may hold it.
+            history.push(&op);
+            progress.begin();
+            workload::run(&db, &op, &setup.keyspace(), serial)
+                .unwrap_or_else(|error| panic!("seed {seed}: {op:?}: {error}"));
+            progress.finish(workload::is_sync(&op));
+            serial += 1;
+            if serial.is_multiple_of(30) {
+                workload::heat(&db);
+            }
+        }
+        if rng.below(2) == 0 {
+            db.close().unwrap();
+            progress.all_is_durable();
+        }
+    }
+    fault.clear_rule();
+    visit.count("long workloads", 1);
+    let images = std::mem::take(&mut *images.lock().unwrap());
+    let mut seen = Seen::new();
+    for (index, image) in images.iter().enumerate() {
+        if visit.is_over() {
+            return;
+        }
+        let context = format!("seed {seed}, image {index}, before {}, {setup:?}", image.at);
+        let moment = Moment {
+            setup: &setup,
+            history: &history,
+            marks: image.marks,
+            memory: &image.vfs,
+            context: &context,
+        };
+        moment.check(visit, seed ^ index as u64, &mut seen);
+    }
+}

@@ -1,0 +1,162 @@
+//! The n-th call of a workload fails, for n = 1, 2, 3, … until the workload runs through: in every way that a call can fail, once or
+//! from then on, alone or followed by another. While the store is open it must hold what it acknowledged and say what is wrong; after a
+//! crash it must open and hold what was promised.
+
+mod run;
+
+use crate::rng::Rng;
+use crate::setup::Setup;
+use crate::visit::Visit;
+use crate::workload::{self, Op};
+use cantle::Durability;
+use cantle::vfs::Operation::{self, Remove, SetLen, SyncData, SyncDir, WriteAt};
+use cantle::vfs::{Failure, Verdict};
+use run::run;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Operations of the workload.
+const OPERATIONS: usize = 70;
+
+/// Which calls fail after the first one.
+#[derive(Debug, Clone, Copy)]
+enum Then {
+    /// None.
+    No,
+    /// The same, from then on.
+    Always,
+    /// One more: the next of these kinds, or any that changes something.
+    Once(&'static [Operation], Verdict),
+}
+
+/// How calls fail.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    name: &'static str,
+    first: Verdict,
+    then: Then,
+}
+
+const fn once(name: &'static str, first: Verdict) -> Way {
+    Way { name, first, then: Then::No }
+}
+
+const fn always(name: &'static str, first: Verdict) -> Way {
+    Way { name, first, then: Then::Always }
+}
+
+const fn twice(name: &'static str, first: Verdict, operations: &'static [Operation], second: Verdict) -> Way {
+    Way { name, first, then: Then::Once(operations, second) }
+}
+
+const IO: Verdict = Verdict::Fail(Failure::EIO);
+const NO_SPACE: Verdict = Verdict::Fail(Failure::ENOSPC);
+const SHORT: Verdict = Verdict::ShortWrite { bytes: 13, failure: Failure::ENOSPC };
+const DONE: Verdict = Verdict::FailDone(Failure::EIO);
+const LOST: Verdict = Verdict::FailLost(Failure::EIO);
+
+const WAYS: [Way; 20] = [
+    once("EIO", IO),
+    once("ENOSPC", NO_SPACE),
+    once("EMFILE", Verdict::Fail(Failure::EMFILE)),
+    once("EINTR", Verdict::Fail(Failure::EINTR)),
+    once("short write", SHORT),
+    once("done, yet EIO", DONE),
+    once("lost, and EIO", LOST),
+    always("EIO from then on", IO),
+    always("ENOSPC from then on", NO_SPACE),
+    always("EMFILE from then on", Verdict::Fail(Failure::EMFILE)),
+    always("done, yet EIO from then on", DONE),
+    always("lost, and EIO from then on", LOST),
+    twice("ENOSPC, then EIO at a sync", NO_SPACE, &[SyncData, SyncDir], IO),
+    twice("ENOSPC, then a sync that loses", NO_SPACE, &[SyncData, SyncDir], LOST),
+    twice("short write, then no truncation", SHORT, &[SetLen], IO),
+    twice("EIO, then no removal", IO, &[Remove], IO),
+    twice("EIO twice", IO, &[], IO),
+    twice("ENOSPC twice", NO_SPACE, &[], NO_SPACE),
+    twice("a sync that loses, then no writing", LOST, &[WriteAt], IO),
+    twice("done, yet EIO, then a short write", DONE, &[WriteAt], SHORT),
+];
+
+const DURABILITIES: [Durability; 3] = [Durability::Process, Durability::Sync, Durability::Buffered];
+
+/// One workload, one call of it, one way.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    seed: u64,
+    durability: usize,
+    way: usize,
+    call: u64,
+}
+
+impl Case {
+    fn name(&self) -> String {
+        format!("{}.{}.{}.{}", self.seed, self.durability, self.way, self.call)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let numbers: Option<Vec<u64>> = text.split('.').map(|number| number.parse().ok()).collect();
+        let [seed, durability, way, call] = numbers?[..] else { return None };
+        let (durability, way) = (durability as usize, way as usize);
+        (durability < DURABILITIES.len() && way < WAYS.len()).then_some(Self { seed, durability, way, call })
+    }
+}
+
+fn setup(visit: &Visit, case: &Case) -> Setup {
+    Setup {
+        layout: visit.layout,
+        checkpoint_interval: Duration::from_millis(20),
+        log_bytes: 8192,
+        ..Setup::random(&mut Rng::new(9 + case.seed), DURABILITIES[case.durability])
+    }
+}
+
+fn operations(case: &Case) -> Vec<Op> {
+    let mut rng = Rng::new(77 + case.seed.wrapping_mul(31) + case.durability as u64);
+    let state = workload::State::from([
+        ("default".into(), Default::default()),
+        ("second".into(), Default::default()),
+    ]);
+    let allowed = |op: &Op| !matches!(op, Op::Create(_) | Op::Drop(_) | Op::Backup);
+    std::iter::repeat_with(|| workload::draw(&mut rng, &state, 3000))
+        .filter(allowed)
+        .take(OPERATIONS)
+        .collect()
+}
+
+/// Every call with one of the ways in turn; with all of them where there is time.
+pub fn enter(visit: &Visit) {
+    if let Some(name) = &visit.case {
+        let case = Case::parse(name).unwrap_or_else(|| panic!("{name:?} is no case, as 0.1.3.250 is one"));
+        run(visit, &case);
+        return;
+    }
+    for seed in visit.rounds() {
+        let seed = seed % 1_000_000;
+        // In tests each call fails in some of the ways, its neighbours in others.
+        let step = if visit.is_long() { 1 } else { 3 };
+        for turn in (0..WAYS.len()).step_by(step) {
+            for durability in 0..DURABILITIES.len() {
+                every_call(visit, seed, durability, turn);
+            }
+        }
+    }
+}
+
+/// Lets each call of a workload fail until it runs through. The calls in the background come when they come, so what is the n-th is
+/// not the same each time.
+fn every_call(visit: &Visit, seed: u64, durability: usize, turn: usize) {
+    const BLOCK: u64 = 64;
+    let ran_through = AtomicBool::new(false);
+    let mut first = 0;
+    while !ran_through.load(Relaxed) && !visit.is_over() {
+        let calls: Vec<u64> = (first..first + BLOCK).collect();
+        visit.each(&calls, |&call| {
+            let way = (call as usize + turn) % WAYS.len();
+            if !run(visit, &Case { seed, durability, way, call }) {
+                ran_through.store(true, Relaxed);
+            }
+        });
+        first += BLOCK;
+    }
+}

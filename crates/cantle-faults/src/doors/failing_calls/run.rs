@@ -1,0 +1,288 @@
+//! One workload with one call that fails.
+
+use super::{Case, DURABILITIES, Then, WAYS, operations, setup};
+use crate::history::{Death, History, Marks, try_reopen};
+use crate::setup::{STORE, Setup};
+use crate::visit::Visit;
+use crate::workload::{self, Op};
+use cantle::vfs::{Call, CrashPlan, FaultVfs, MemVfs, Operation, Verdict};
+use cantle::{Db, Error};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+/// Operations after which the process dies and another goes on.
+const KILLED_AFTER: usize = 45;
+
+/// Which calls failed.
+#[derive(Clone, Default)]
+struct Failed {
+    /// For people.
+    text: Arc<Mutex<String>>,
+    /// Whether a sync was among them: then nobody vouches for what was not synced before.
+    sync: Arc<AtomicBool>,
+}
+
+impl Failed {
+    fn note(&self, call: &Call<'_>) {
+        if matches!(call.operation, Operation::SyncData | Operation::SyncDir) {
+            self.sync.store(true, SeqCst);
+        }
+        let mut text = self.text.lock().unwrap();
+        if text.len() < 400 {
+            *text += &format!("{:?} {} at {}; ", call.operation, call.path.display(), call.offset);
+        }
+    }
+
+    /// What the death of a process is as bad as.
+    fn death(&self, read_only: bool) -> Death {
+        if read_only || self.sync.load(SeqCst) { Death::Power } else { Death::Process }
+    }
+}
+
+/// Runs the workload; whether there was such a call.
+pub fn run(visit: &Visit, case: &Case) -> bool {
+    let setup = setup(visit, case);
+    let mut memory = MemVfs::new();
+    let mut fault = FaultVfs::over_memory(memory.clone());
+    let (failed, calls) = (Failed::default(), Arc::new(AtomicU64::new(0)));
+    let rule = rule(case, &failed, &calls);
+    fault.set_rule(rule.clone());
+    let way = WAYS[case.way];
+    let context = || {
+        let what = failed.text.lock().unwrap().clone();
+        format!(
+            "CANTLE_TEST_CASE={}: {}; {what}{:?}, {setup:?}",
+            case.name(),
+            way.name,
+            DURABILITIES[case.durability]
+        )
+    };
+    let mut worked = Worked::default();
+    let Some(mut db) = open(&setup, &fault, &context) else {
+        after_a_crash(&setup, &memory, &worked, Death::Power, &context, visit);
+        return true;
+    };
+    worked.create_second(&db, &setup, &context);
+    for (serial, op) in operations(case).iter().enumerate() {
+        if worked.read_only {
+            break;
+        }
+        worked.run(&db, op, &setup, serial as u64, &context);
+        worked.read_only |= db.stats().read_only.is_some();
+        if serial + 1 == KILLED_AFTER && !worked.read_only {
+            // The process dies here, and what may fail is in what the next one does to recover.
+            memory = memory.kill();
+            drop(db);
+            fault = FaultVfs::over_memory(memory.clone());
+            fault.set_rule(rule.clone());
+            let Some(reopened) = open(&setup, &fault, &context) else {
+                after_a_crash(&setup, &memory, &worked, failed.death(false), &context, visit);
+                return true;
+            };
+            db = reopened;
+            worked.read_only = db.stats().read_only.is_some();
+            fault.clear_rule();
+            worked.recovered(&db, &setup, failed.death(false), &context);
+            fault.set_rule(rule.clone());
+        }
+    }
+    worked.read_only |= db.stats().read_only.is_some();
+    if let Some(reason) = db.stats().read_only {
+        assert!(reason.len() > 20, "{}: {reason}", context());
+        let refused = db.put("key", "value").unwrap_err();
+        assert!(matches!(refused, Error::ReadOnly { .. }), "{}: {refused}", context());
+    }
+    // What cannot be read, cannot be compared.
+    if matches!(way.then, Then::Always) {
+        fault.clear_rule();
+    }
+    worked.compare(&db, &setup, &context);
+    fault.clear_rule();
+    // It may have happened in the background just now. A failed sync leaves nothing to vouch for.
+    let read_only = worked.read_only || db.stats().read_only.is_some();
+    let death = failed.death(read_only);
+    after_a_crash(&setup, &memory, &worked, death, &context, visit);
+    drop(db);
+    visit.count("calls that failed", u64::from(!failed.text.lock().unwrap().is_empty()));
+    calls.load(SeqCst) > case.call
+}
+
+/// Lets the call of the case fail, and what is to fail after it.
+fn rule(
+    case: &Case,
+    failed: &Failed,
+    calls: &Arc<AtomicU64>,
+) -> impl Fn(&Call<'_>) -> Verdict + Clone + Send + Sync + 'static {
+    let way = WAYS[case.way];
+    let (noted, counted, nth) = (failed.clone(), calls.clone(), case.call);
+    let second_failed = Arc::new(AtomicBool::new(false));
+    let loses = |verdict| matches!(verdict, Verdict::FailLost(_));
+    let may_lose = loses(way.first) || matches!(way.then, Then::Once(_, second) if loses(second));
+    move |call| {
+        // A store to a mapping cannot fail. Names above the store that are lost, are lost for good.
+        if call.operation == Operation::Store || may_lose && !call.path.starts_with(STORE) {
+            return Verdict::Pass;
+        }
+        // A failed sync is noted in an allocated block, or by removing it. Where neither can be done ever after, and yet the
+        // same mounted file system works for the next process, nobody can know: that is not promised.
+        if may_lose && matches!(way.then, Then::Always) && call.path.ends_with("PAGECACHE") {
+            return Verdict::Pass;
+        }
+        let number = counted.fetch_add(1, SeqCst);
+        let verdict = match way.then {
+            _ if number == nth => way.first,
+            Then::Always if number > nth => way.first,
+            Then::Once(operations, second) if number > nth => {
+                let is_meant = if operations.is_empty() {
+                    call.operation.changes()
+                } else {
+                    operations.contains(&call.operation)
+                };
+                if !is_meant || second_failed.swap(true, SeqCst) {
+                    return Verdict::Pass;
+                }
+                second
+            }
+            _ => return Verdict::Pass,
+        };
+        // One page, which the page cache takes whole or not at all.
+        let verdict = match verdict {
+            Verdict::ShortWrite { failure, .. } if call.path.ends_with("PAGECACHE") => Verdict::Fail(failure),
+            verdict => verdict,
+        };
+        noted.note(call);
+        verdict
+    }
+}
+
+/// Opens the store; if that fails, once more, and then with nothing failing any more, which must work.
+fn open(setup: &Setup, fault: &FaultVfs, context: &impl Fn() -> String) -> Option<Db> {
+    let again = || {
+        let error = setup.open(Arc::new(fault.clone())).err()?;
+        assert!(!error.is_corruption(), "{}: {error}", context());
+        Some(error)
+    };
+    if let Ok(db) = setup.open(Arc::new(fault.clone())) {
+        return Some(db);
+    }
+    if again().is_some() && again().is_some() {
+        fault.clear_rule();
+        let opened = setup.open(Arc::new(fault.clone()));
+        drop(opened.unwrap_or_else(|error| {
+            panic!("{}: cannot be opened, though nothing fails: {error}", context())
+        }));
+        return None;
+    }
+    setup.open(Arc::new(fault.clone())).ok()
+}
+
+/// What was done and may be there.
+#[derive(Default)]
+struct Worked {
+    history: History,
+    marks: Marks,
+    read_only: bool,
+}
+
+impl Worked {
+    fn create_second(&mut self, db: &Db, setup: &Setup, context: &impl Fn() -> String) {
+        let create = Op::Create("second");
+        let run = || workload::run(db, &create, &setup.keyspace(), 0);
+        let created = run().or_else(|_| run()).or_else(|_| run());
+        self.read_only = db.stats().read_only.is_some();
+        self.history.push(&create);
+        self.marks.begun = 1;
+        match created {
+            Ok(()) => {
+                self.marks.acknowledged = 1;
+                self.marks.durable = u64::from(!self.read_only);
+            }
+            Err(error) => {
+                assert!(!error.is_corruption(), "{}: {error}", context());
+                // Whether it is there, is open; nothing further is done.
+                self.read_only = true;
+            }
+        }
+    }
+
+    fn run(&mut self, db: &Db, op: &Op, setup: &Setup, serial: u64, context: &impl Fn() -> String) {
+        match workload::run(db, op, &setup.keyspace(), serial) {
+            Ok(()) => {
+                self.history.push(op);
+                self.marks.begun += 1;
+                self.marks.acknowledged += 1;
+                if workload::is_sync(op) {
+                    self.marks.durable = self.marks.acknowledged;
+                }
+            }
+            Err(error) => {
+                assert!(!error.is_corruption(), "{}: {op:?}: {error}", context());
+                self.read_only = db.stats().read_only.is_some();
+                if self.read_only {
+                    // It may be there after the next opening.
+                    self.history.push(op);
+                    self.marks.begun += 1;
+                }
+            }
+        }
+    }
+
+    /// A buffered store may have lost some of it with the process.
+    fn recovered(&mut self, db: &Db, setup: &Setup, death: Death, context: &impl Fn() -> String) {
+        let found = workload::contents(db, &setup.keyspace())
+            .unwrap_or_else(|error| panic!("{}: {error}", context()));
+        let k = self.history.check(&found, self.marks, death, setup.durability);
+        let k = k.unwrap_or_else(|what| panic!("{}: after the process died: {what}", context()));
+        self.history.states.truncate(k as usize + 1);
+        self.marks = Marks { durable: self.marks.durable.min(k), acknowledged: k, begun: k };
+    }
+
+    /// Reads go on; a failed write that left the store healthy is absent.
+    fn compare(&self, db: &Db, setup: &Setup, context: &impl Fn() -> String) {
+        if self.marks.acknowledged == 0 {
+            return;
+        }
+        // The call that fails may be one of these.
+        let read = || workload::contents(db, &setup.keyspace());
+        let found = read().or_else(|_| read()).or_else(|_| read());
+        let found = found.unwrap_or_else(|error| panic!("{}: {error}", context()));
+        let marks = Marks { durable: self.marks.acknowledged, ..self.marks };
+        if let Err(what) = self.history.check(&found, marks, Death::Process, setup.durability) {
+            panic!("{}: while open: {what}", context());
+        }
+    }
+}
+
+/// Kills the process and cuts the power in its turn, and compares.
+fn after_a_crash(
+    setup: &Setup,
+    memory: &MemVfs,
+    worked: &Worked,
+    death: Death,
+    context: &impl Fn() -> String,
+    visit: &Visit,
+) {
+    let (history, marks) = (&worked.history, worked.marks);
+    let images = [
+        (memory.kill(), death),
+        (memory.crash(&CrashPlan::LOSE_UNSYNCED), Death::Power),
+        (memory.crash(&CrashPlan::random(marks.begun)), Death::Power),
+    ];
+    for (vfs, death) in images {
+        let (db, _) = try_reopen(setup, Arc::new(vfs.clone()), history, marks, death)
+            .unwrap_or_else(|what| panic!("{}; {death:?}: {what}", context()));
+        // Recovered from a page cache that deceives, it must be durable once it is said to be.
+        db.put("after", "fault")
+            .and_then(|()| db.sync())
+            .unwrap_or_else(|error| panic!("{}: {error}", context()));
+        let lost = vfs.crash(&CrashPlan::LOSE_UNSYNCED);
+        drop(db);
+        let db = setup
+            .open(Arc::new(lost))
+            .unwrap_or_else(|error| panic!("{}: then power lost: {error}", context()));
+        assert_eq!(db.get("after").unwrap().as_deref(), Some(&b"fault"[..]), "{}", context());
+        let report = db.verify().unwrap();
+        assert!(report.is_ok(), "{}; {death:?}, then power lost: {:?}", context(), report.damage);
+        visit.count("states", 2);
+    }
+}

@@ -1,0 +1,35 @@
+//! The ways to break a store.
+
+mod crash_states;
+mod failing_calls;
+
+use crate::visit::Visit;
+
+/// A way to break a store.
+#[derive(Debug, Clone, Copy)]
+pub struct Door {
+    pub name: &'static str,
+    /// What happens behind it.
+    pub about: &'static str,
+    /// Goes through it; panics with what was found.
+    pub enter: fn(&Visit),
+}
+
+/// All doors, those that find most in the least time first.
+pub const DOORS: &[Door] = &[
+    Door {
+        name: "failing-calls",
+        about: "the n-th call fails, in every way, once or from then on",
+        enter: failing_calls::enter,
+    },
+    Door {
+        name: "crash-states",
+        about: "the power fails at every call that changes something, and leaves whatever it may",
+        enter: crash_states::enter,
+    },
+];
+
+/// The door of a name.
+pub fn door(name: &str) -> Option<Door> {
+    DOORS.iter().copied().find(|door| door.name == name)
+}

@@ -1,0 +1,48 @@
+//! Images of a file system, taken while a store works on it.
+
+use crate::history::{Marks, Progress};
+use cantle::vfs::{Call, FaultVfs, MemVfs, Verdict};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+/// What stood in memory when a call was about to change something.
+pub struct Image {
+    pub vfs: MemVfs,
+    pub marks: Marks,
+    pub at: String,
+}
+
+/// Takes an image before every `step`th call that changes something, `limit` at most.
+pub fn record(
+    fault: &FaultVfs,
+    memory: &MemVfs,
+    progress: &Arc<Progress>,
+    step: u64,
+    limit: usize,
+) -> Images {
+    let images: Images = Arc::default();
+    let (taken, memory, progress, count) =
+        (images.clone(), memory.clone(), progress.clone(), AtomicU64::new(step / 2));
+    // Nothing changes while an image is taken, but for the one call of each thread that has passed already.
+    let still = Mutex::new(());
+    fault.set_rule(move |call: &Call<'_>| {
+        if !call.operation.changes() {
+            return Verdict::Pass;
+        }
+        let _still = still.lock().unwrap();
+        if count.fetch_add(1, SeqCst) % step == 0 {
+            let before = progress.now();
+            let vfs = memory.kill();
+            let marks = Marks { begun: progress.now().begun, ..before };
+            let mut images = taken.lock().unwrap();
+            if images.len() < limit {
+                let at = format!("{:?} {} at {}", call.operation, call.path.display(), call.offset);
+                images.push(Image { vfs, marks, at });
+            }
+        }
+        Verdict::Pass
+    });
+    images
+}
+
+pub type Images = Arc<Mutex<Vec<Image>>>;

@@ -1,0 +1,146 @@
+//! `cantle-faults`: goes through the doors of the fault lab for as long as it is told, and reports what it did and found.
+
+mod report;
+
+use cantle::Layout;
+use cantle_faults::doors::{DOORS, Door, door};
+use cantle_faults::visit::{Effort, Visit};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use report::{Report, Visited};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Break stores on purpose, at every layer, and report what was lost, wrong or dead
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLES)]
+struct Args {
+    /// How long, divided among the doors; 0 does what `cargo test` does
+    #[arg(long, default_value_t = 0.0, value_parser = parse_minutes)]
+    minutes: f64,
+
+    /// Only these doors, separated by commas; `--list` shows them
+    #[arg(long, value_delimiter = ',', value_parser = parse_door)]
+    doors: Vec<Door>,
+
+    /// Where chance begins
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    /// The one case that a finding named; needs the one door
+    #[arg(long)]
+    case: Option<String>,
+
+    /// The layout of the stores
+    #[arg(long, default_value = "chunk", value_parser = parse_layout)]
+    layout: Layout,
+
+    /// The report as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// List the doors and end
+    #[arg(long)]
+    list: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cantle-faults --minutes 60
+  cantle-faults --doors crash-states --minutes 30 --seed 7
+  cantle-faults --doors crash-states --case sync:0.3.8";
+
+fn parse_minutes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(minutes) if (0.0..1e6).contains(&minutes) => Ok(minutes),
+        _ => Err(format!("{text:?} is no number of minutes")),
+    }
+}
+
+fn parse_door(text: &str) -> Result<Door, String> {
+    door(text).ok_or_else(|| {
+        let names: Vec<&str> = DOORS.iter().map(|door| door.name).collect();
+        format!("there is no door {text:?}, but {}", names.join(", "))
+    })
+}
+
+fn parse_layout(text: &str) -> Result<Layout, String> {
+    match text {
+        "chunk" => Ok(Layout::Chunk),
+        _ => Err(format!("there is no layout {text:?}, but chunk")),
+    }
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    if args.list {
+        for door in DOORS {
+            println!("{:16}{}", door.name, door.about);
+        }
+        return ExitCode::SUCCESS;
+    }
+    let doors = if args.doors.is_empty() { DOORS.to_vec() } else { args.doors.clone() };
+    if args.case.is_some() && doors.len() != 1 {
+        eprintln!("--case needs the one door that it is a case of: --doors NAME");
+        return ExitCode::from(2);
+    }
+    let started = Instant::now();
+    let mut report = Report::new(&args.layout, args.seed);
+    for (index, door) in doors.iter().enumerate() {
+        let left = Duration::from_secs_f64(args.minutes * 60.0).saturating_sub(started.elapsed());
+        let share = left / (doors.len() - index) as u32;
+        report.visited.push(visit(door, &args, share));
+    }
+    report.seconds = started.elapsed().as_secs_f64();
+    if args.json {
+        report.print_json()
+    } else {
+        report.print()
+    }
+    if report.findings() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Goes through one door; what it panics with is a finding.
+fn visit(door: &Door, args: &Args, share: Duration) -> Visited {
+    let started = Instant::now();
+    let effort = if args.minutes > 0.0 { Effort::Until(started + share) } else { Effort::Rounds(1) };
+    let visit = Visit::new(args.layout, args.seed, effort).of_case(args.case.clone());
+    let bar = progress(door, (args.minutes > 0.0).then_some(share));
+    let found = catch_unwind(AssertUnwindSafe(|| (door.enter)(&visit))).err().map(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
+    });
+    bar.finish_and_clear();
+    Visited {
+        door: door.name,
+        seconds: started.elapsed().as_secs_f64(),
+        counts: visit.tally(),
+        skipped: visit.skipped(),
+        finding: found,
+    }
+}
+
+/// Hidden where there is no terminal; the report says all.
+fn progress(door: &Door, share: Option<Duration>) -> ProgressBar {
+    let bar = share.map_or_else(ProgressBar::new_spinner, |share| ProgressBar::new(share.as_secs()));
+    let template = if share.is_some() {
+        "{prefix:16} {bar:30} {elapsed} of {len} s"
+    } else {
+        "{prefix:16} {spinner} {elapsed}"
+    };
+    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_prefix(door.name);
+    bar.enable_steady_tick(Duration::from_millis(500));
+    if share.is_some() {
+        let ticking = bar.downgrade();
+        std::thread::spawn(move || {
+            while let Some(bar) = ticking.upgrade().filter(|bar| !bar.is_finished()) {
+                bar.set_position(bar.elapsed().as_secs());
+                drop(bar);
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        });
+    }
+    bar
+}

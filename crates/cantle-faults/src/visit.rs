@@ -1,0 +1,126 @@
+//! One visit of a door: with what, for how long, and what was done.
+
+use crate::rng::Rng;
+use cantle::Layout;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+/// How many times as much the tests do: `CANTLE_TEST_FACTOR`, 1 if unset.
+pub fn factor() -> u64 {
+    std::env::var("CANTLE_TEST_FACTOR").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1)
+}
+
+/// How much a door does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// So many times what `cargo test` does; the same each time.
+    Rounds(u64),
+    /// Whatever there is time for.
+    Until(Instant),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Visit {
+    pub layout: Layout,
+    pub seed: u64,
+    pub effort: Effort,
+    /// One case alone, by the name that a finding gave it.
+    pub case: Option<String>,
+    tally: Mutex<BTreeMap<&'static str, u64>>,
+    skipped: Mutex<Vec<String>>,
+}
+
+impl Visit {
+    pub fn new(layout: Layout, seed: u64, effort: Effort) -> Self {
+        Self { layout, seed, effort, case: None, tally: Mutex::default(), skipped: Mutex::default() }
+    }
+
+    /// What `cargo test` does. `CANTLE_TEST_CASE` names one case alone.
+    pub fn for_test() -> Self {
+        let case = std::env::var("CANTLE_TEST_CASE").ok();
+        Self::new(Layout::default(), 0, Effort::Rounds(factor())).of_case(case)
+    }
+
+    /// Only the case of this name, if there is a name.
+    pub fn of_case(mut self, case: Option<String>) -> Self {
+        self.case = case;
+        self
+    }
+
+    /// Whether the time is up.
+    pub fn is_over(&self) -> bool {
+        matches!(self.effort, Effort::Until(end) if Instant::now() >= end)
+    }
+
+    /// Whether this is more than what `cargo test` does.
+    pub fn is_long(&self) -> bool {
+        matches!(self.effort, Effort::Until(_))
+    }
+
+    /// The rounds of a door that never ends by itself, each with a seed of its own.
+    pub fn rounds(&self) -> impl Iterator<Item = u64> {
+        let rounds = match self.effort {
+            Effort::Rounds(rounds) => rounds,
+            Effort::Until(_) => u64::MAX,
+        };
+        (0..rounds).take_while(|_| !self.is_over()).map(|round| {
+            // The first round of seed 0 is what `cargo test` does.
+            let seed = self.seed.wrapping_add(round);
+            if seed == 0 { 0 } else { Rng::new(seed).next() }
+        })
+    }
+
+    /// Counts what was done.
+    pub fn count(&self, what: &'static str, more: u64) {
+        *self.tally.lock().unwrap().entry(what).or_default() += more;
+    }
+
+    /// Says what could not be done here, and why.
+    pub fn skip(&self, what: impl Into<String>) {
+        let what = what.into();
+        let mut skipped = self.skipped.lock().unwrap();
+        if !skipped.contains(&what) {
+            skipped.push(what);
+        }
+    }
+
+    /// What was counted.
+    pub fn tally(&self) -> BTreeMap<&'static str, u64> {
+        self.tally.lock().unwrap().clone()
+    }
+
+    /// What could not be done.
+    pub fn skipped(&self) -> Vec<String> {
+        self.skipped.lock().unwrap().clone()
+    }
+
+    /// Works on all items, with a thread per core; ends early when the time is up, and panics as `work` does.
+    pub fn each<T: Sync>(&self, items: &[T], work: impl Fn(&T) + Sync) {
+        let next = AtomicUsize::new(0);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|_| {
+                    scope.spawn(|| {
+                        while let Some(item) = items.get(next.fetch_add(1, Relaxed)) {
+                            if self.is_over() {
+                                return;
+                            }
+                            work(item);
+                        }
+                    })
+                })
+                .collect();
+            for worker in workers {
+                if let Err(panic) = worker.join() {
+                    // The others need not go on.
+                    next.store(items.len(), Relaxed);
+                    std::panic::resume_unwind(panic);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,155 @@
+//! What the lab found, one test each.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+use cantle::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
+use cantle::{Db, Durability, Options};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn open(vfs: Arc<dyn Vfs>, durability: Durability) -> cantle::Result<Db> {
+    let options = Options::new().vfs(vfs).memory_budget(4 << 20).durability(durability);
+    options.checkpoint_interval(Duration::from_secs(3600)).open("store")
+}
+
+/// A store with `old`, checkpointed, and `new`, acknowledged since, as the death of its process leaves it.
+fn killed(durability: Durability) -> MemVfs {
+    let memory = MemVfs::new();
+    let db = open(Arc::new(memory.clone()), durability).unwrap();
+    db.put("old", "1").unwrap();
+    db.sync().unwrap();
+    db.put("new", "2").unwrap();
+    memory.kill()
+}
+
+/// Opening must find out whether the page cache outlived the dead process. Where it could not, it took that for a no, and
+/// gave up what had been acknowledged.
+#[test]
+fn opening_that_cannot_find_out_what_outlived_the_process_fails_instead_of_giving_it_up() {
+    for operation in [Operation::PageCacheIdentity, Operation::Open, Operation::ReadAt, Operation::Metadata] {
+        for skipped in 0..40 {
+            let memory = killed(Durability::Process);
+            let fault = FaultVfs::over_memory(memory.clone());
+            fault.fail_once(operation, skipped, Verdict::Fail(Failure::EMFILE));
+            let opened = open(Arc::new(fault.clone()), Durability::Process);
+            fault.clear_rule();
+            let db = opened.or_else(|_| open(Arc::new(fault.clone()), Durability::Process)).unwrap();
+            assert_eq!(db.get("new").unwrap().as_deref(), Some(&b"2"[..]), "{operation:?} {skipped} failed");
+        }
+    }
+}
+
+/// The end of a log that a failed sync had lost was given up by one recovery and taken up by the next, as that found the page
+/// cache of the epoch between them in order; the following loss of power then left a log shorter than had been recorded.
+#[test]
+fn the_end_of_a_log_that_was_given_up_once_is_not_taken_up_again() {
+    let memory = killed(Durability::Process);
+    // Whether it is the opening that fails, or a checkpoint right behind it.
+    let fault = FaultVfs::over_memory(memory.clone());
+    fault.fail_always(Operation::SyncData, Verdict::FailLost(Failure::EIO));
+    drop(open(Arc::new(fault.clone()), Durability::Process).map(|db| db.sync()));
+    fault.clear_rule();
+    // The page cache is not trusted now, but will be the next time.
+    let db = open(Arc::new(memory.clone()), Durability::Process).unwrap();
+    db.put("newer", "3").unwrap();
+    let killed = memory.kill();
+    drop(db);
+    let db = open(Arc::new(killed.clone()), Durability::Process).unwrap();
+    db.put("newest", "4").unwrap();
+    db.sync().unwrap();
+    let lost = killed.crash(&CrashPlan::LOSE_UNSYNCED);
+    drop(db);
+    let db = open(Arc::new(lost), Durability::Process).unwrap();
+    assert_eq!(db.verify().unwrap().damage.len(), 0);
+    for (key, value) in [("old", "1"), ("newer", "3"), ("newest", "4")] {
+        assert_eq!(db.get(key).unwrap().as_deref(), Some(value.as_bytes()), "{key}");
+    }
+}
+
+/// A record of the manifest that is damaged behind the last checkpoint was taken for what a loss of power leaves, though
+/// there had been none, and what was acknowledged since was given up without a word.
+#[test]
+fn damage_behind_the_last_checkpoint_is_damage_where_no_power_was_lost() {
+    let memory = MemVfs::new();
+    let db = open(Arc::new(memory.clone()), Durability::Process).unwrap();
+    for name in ["first", "second", "third"] {
+        db.keyspace(name, cantle::KeyspaceOptions::new()).unwrap();
+    }
+    db.put("new", "2").unwrap();
+    let names = memory.list(Path::new("store")).unwrap();
+    let manifest = names.iter().find(|name| name.starts_with("MANIFEST")).unwrap();
+    let path = Path::new("store").join(manifest);
+    let checkpointed = memory.metadata(&path).unwrap().unwrap().len;
+    // These are in the manifest behind the checkpoint.
+    for name in ["first", "second", "third"] {
+        db.drop_keyspace(name).unwrap();
+    }
+    let killed = memory.kill();
+    let len = killed.metadata(&path).unwrap().unwrap().len;
+    let (mut noticed, mut torn) = (0, 0);
+    for at in checkpointed..len {
+        let damaged = killed.kill();
+        let file = damaged.open(&path, OpenMode::ReadWrite).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_at(&[byte[0] ^ 1], at).unwrap();
+        match open(Arc::new(damaged), Durability::Process) {
+            Ok(db) => {
+                // The last record looks as if the process had died while it wrote it.
+                assert!(db.get("new").unwrap().is_some_and(|value| value == "2"), "byte {at} of {len}");
+                assert!(db.keyspaces().unwrap().len() <= 2, "byte {at} of {len}");
+                torn += 1;
+            }
+            Err(error) => {
+                assert!(error.is_corruption(), "{error}");
+                noticed += 1;
+            }
+        }
+    }
+    assert!(noticed > torn, "{noticed} noticed, {torn} taken for torn");
+}
+
+/// A batch over two logs whose append to the second failed, and whose first record could not be cut off again, came back in half
+/// once a checkpoint had settled all batches before it.
+#[test]
+fn a_batch_that_failed_and_cannot_be_cut_off_does_not_come_back() {
+    for (spoiling_works, durability) in
+        [(true, Durability::Process), (false, Durability::Process), (true, Durability::Sync)]
+    {
+        let memory = MemVfs::new();
+        let fault = FaultVfs::over_memory(memory.clone());
+        let db = open(Arc::new(fault.clone()), durability).unwrap();
+        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        db.put("key", "old").unwrap();
+        other.put("key", "old").unwrap();
+        // So much that it goes to the logs directly.
+        let mut batch = cantle::WriteBatch::new();
+        batch.put("key", vec![b'x'; 100_000]).put_in(&other, "key", vec![b'x'; 100_000]);
+        let seen = std::sync::atomic::AtomicU64::new(0);
+        fault.set_rule(move |call| match call.operation {
+            Operation::WriteAt if call.len > 100_000 => {
+                let is_second = seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1;
+                if is_second { Verdict::Fail(Failure::EIO) } else { Verdict::Pass }
+            }
+            Operation::WriteAt if call.len <= 8 && !spoiling_works => Verdict::Fail(Failure::EIO),
+            Operation::SetLen => Verdict::Fail(Failure::EIO),
+            _ => Verdict::Pass,
+        });
+        let failed = db.write(batch).unwrap_err();
+        fault.clear_rule();
+        if !spoiling_works {
+            // Nobody can keep it from coming back: so the store says that it may.
+            assert!(db.stats().read_only.is_some_and(|why| why.contains("taken back")), "{failed}");
+            continue;
+        }
+        assert_eq!(db.stats().read_only, None, "{failed}");
+        db.put("later", "1").unwrap();
+        db.sync().unwrap();
+        let reopened = open(Arc::new(memory.kill()), durability).unwrap();
+        let other = reopened.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        assert!(reopened.get("key").unwrap().is_some_and(|value| value == "old"), "{durability:?}");
+        assert!(other.get("key").unwrap().is_some_and(|value| value == "old"), "{durability:?}");
+        assert_eq!(reopened.get("later").unwrap().as_deref(), Some(&b"1"[..]));
+        assert!(reopened.verify().unwrap().is_ok());
+    }
+}
