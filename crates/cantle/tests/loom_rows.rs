@@ -3,7 +3,7 @@
 //! overwritten, so that who reads it is found out.
 //!
 //! Taken out by hand once, and noticed: that a segment is looked at for readers before a row is overwritten. Not noticed: the
-//! same before rows are moved to its front, for which the models are too small (`cache/rows/segment_tests.rs` has that).
+//! same before rows are moved to its front, for which the models are too small; `Segment::shift` asserts it.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
 #[path = "models/rows.rs"]
