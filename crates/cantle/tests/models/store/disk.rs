@@ -253,7 +253,8 @@ impl State {
         let mut batches = DeadBatches::default();
         assert!(batches.push(committed).is_ok(), "the first row");
         let counts = |entry: &Entry| {
-            !dead.is_dead(entry.version) && !(entry.batch != 0 && batches.is_dead(EPOCH, entry.batch))
+            let is_of_dead_batch = entry.batch != 0 && batches.is_dead(EPOCH, entry.batch);
+            !dead.is_dead(entry.version) && !is_of_dead_batch
         };
         let mut found = [0; KEYS.len()];
         for (key, found) in found.iter_mut().enumerate() {
