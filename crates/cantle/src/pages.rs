@@ -5,6 +5,9 @@
 //! A few that were freed last are kept for the next that are wanted: while munks are copied to be rid of garbage, as
 //! much is freed as allocated, and to fill new pages with zeros costs as much as the copy. Segments come and go as
 //! often.
+//!
+//! Under Miri nothing is mapped, so it checks the users of this memory; what maps and unmaps is run with AddressSanitizer
+//! (`.ci/run`).
 #![expect(unsafe_code, reason = "memory of any length")]
 
 use parking_lot::Mutex;

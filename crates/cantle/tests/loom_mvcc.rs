@@ -21,6 +21,8 @@ mod models;
 mod order;
 #[path = "../src/mvcc/pending.rs"]
 mod pending;
+#[path = "models/rebalance.rs"]
+mod rebalance;
 
 /// What the modules under test use of `cantle::sync`, by loom.
 mod sync {
@@ -181,6 +183,7 @@ mod sync {
 }
 
 use pending::KeySpan;
+use rebalance::{Fault, a_snapshot_and_a_rebalance, puts_and_a_rebalance};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -276,6 +279,57 @@ fn a_put_finds_its_chunk_across_a_split() {
 #[should_panic(expected = "a put was lost")]
 fn a_put_into_a_retired_chunk_is_lost() {
     check(2, || models::split_and_puts(&[b"z"], false));
+}
+
+#[test]
+fn a_walk_beside_a_merge_and_a_split() {
+    check_touching(4, || models::walk_and_flips(true));
+}
+
+#[test]
+#[should_panic(expected = "a walk lost a key or found one twice")]
+fn a_walk_that_counts_chunks() {
+    check_touching(2, || models::walk_and_flips(false));
+}
+
+#[test]
+fn puts_beside_the_flip_of_a_funk() {
+    check_touching(3, || puts_and_a_rebalance(false, Fault::None));
+}
+
+#[test]
+fn puts_beside_the_flip_of_a_funk_and_of_the_index() {
+    check_touching(3, || puts_and_a_rebalance(true, Fault::None));
+}
+
+#[test]
+#[should_panic(expected = "a put was lost")]
+fn a_flip_that_forgets_what_was_diverted() {
+    check(2, || puts_and_a_rebalance(false, Fault::ForgetsDiverted));
+}
+
+#[test]
+#[should_panic(expected = "a put was lost")]
+fn a_flip_of_a_log_that_is_not_sealed() {
+    check(2, || puts_and_a_rebalance(false, Fault::FlipsUnsealed));
+}
+
+#[test]
+#[should_panic(expected = "a put was lost")]
+fn a_flip_of_the_index_that_retires_nothing() {
+    check(2, || puts_and_a_rebalance(true, Fault::DoesNotRetire));
+}
+
+#[test]
+fn a_snapshot_beside_the_flip_of_a_funk() {
+    check_touching(3, || a_snapshot_and_a_rebalance(false, Fault::None));
+    check_touching(2, || a_snapshot_and_a_rebalance(true, Fault::None));
+}
+
+#[test]
+#[should_panic(expected = "a snapshot")]
+fn a_flip_for_snapshots_of_before_the_log_was_sealed() {
+    check(2, || a_snapshot_and_a_rebalance(false, Fault::AsksBeforeSealing));
 }
 
 #[test]

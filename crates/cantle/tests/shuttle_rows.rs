@@ -4,7 +4,7 @@
 
 #[path = "models/rows.rs"]
 mod models;
-#[path = "../src/pages.rs"]
+#[path = "models/lost_pages.rs"]
 mod pages;
 #[path = "../src/cache/rows"]
 mod rows {
@@ -17,66 +17,54 @@ mod rows {
     pub(crate) use rows::{RowCache, Rows};
 }
 
-/// What the modules under test use of `cantle::sync`, by shuttle.
-mod sync {
-    pub use shuttle::sync::{Arc, MutexGuard, atomic};
+#[path = "models/schedules.rs"]
+mod schedules;
+#[path = "models/shuttle_sync.rs"]
+mod sync;
 
-    pub mod thread {
-        pub use shuttle::thread::{spawn, yield_now};
-    }
-
-    pub mod counter {
-        /// Nothing depends on what it counts.
-        #[derive(Debug, Default)]
-        pub struct Counter(());
-
-        impl Counter {
-            pub fn add(&self, _: u64) {}
-        }
-    }
-
-    #[derive(Debug)]
-    pub struct Mutex<T>(shuttle::sync::Mutex<T>);
-
-    impl<T> Mutex<T> {
-        pub fn new(value: T) -> Self {
-            Self(shuttle::sync::Mutex::new(value))
-        }
-
-        pub fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-        }
-    }
-}
-
-use models::{Fault, puts_gets_and_evictions};
+use models::{Fault, Lending, a_row_is_lent, puts_gets_and_evictions};
+use schedules::{few_switches, random};
 
 const SCHEDULES: usize = 10_000;
 
 #[test]
 fn no_get_finds_a_row_of_before() {
-    shuttle::check_random(|| puts_gets_and_evictions(4, 8, Fault::None), SCHEDULES);
+    random(SCHEDULES, || puts_gets_and_evictions(4, 8, Fault::None));
 }
 
 #[test]
 fn no_get_finds_a_row_of_before_with_few_switches_in_the_worst_places() {
-    shuttle::check_pct(|| puts_gets_and_evictions(4, 8, Fault::None), SCHEDULES, 3);
+    few_switches(3, SCHEDULES, || puts_gets_and_evictions(4, 8, Fault::None));
 }
 
 #[test]
 #[should_panic(expected = "a row of before")]
 fn puts_that_do_not_mark_their_stripe_leave_a_row_of_before() {
-    shuttle::check_random(|| puts_gets_and_evictions(4, 8, Fault::DoesNotMark), SCHEDULES);
+    random(SCHEDULES, || puts_gets_and_evictions(4, 8, Fault::DoesNotMark));
 }
 
 #[test]
 #[should_panic(expected = "a row of before")]
 fn stamps_taken_after_the_file_was_read_keep_a_row_of_before() {
-    shuttle::check_random(|| puts_gets_and_evictions(4, 8, Fault::StampsLate), SCHEDULES);
+    random(SCHEDULES, || puts_gets_and_evictions(4, 8, Fault::StampsLate));
 }
 
 #[test]
 #[should_panic(expected = "a row of before")]
 fn rows_that_are_updated_without_the_lock_go_back() {
-    shuttle::check_random(|| puts_gets_and_evictions(4, 8, Fault::UpdatesUnlocked), SCHEDULES);
+    // One of some thousands.
+    random(10 * SCHEDULES, || puts_gets_and_evictions(4, 8, Fault::UpdatesUnlocked));
+}
+
+#[test]
+fn what_is_lent_stays_while_its_row_goes() {
+    for lending in [Lending::Overwritten, Lending::Evicted] {
+        random(SCHEDULES, move || a_row_is_lent(lending, true));
+    }
+}
+
+#[test]
+#[should_panic(expected = "what is lent changed")]
+fn what_was_lent_and_is_not_held_goes() {
+    random(SCHEDULES, || a_row_is_lent(Lending::Overwritten, false));
 }

@@ -2,6 +2,10 @@
 //!
 //! Costs no I/O but an edit: the joined chunk refers to the files of both, each under the key bounds of the chunk
 //! that it came from; its next rebalance makes one table of them.
+//!
+//! Invariants, which `tests/shuttle_store.rs` checks: both locks are held, taken in key order as everybody does, from
+//! taking stock of the files to marking both chunks as retired; each file goes on speaking for the keys of its own chunk
+//! only, as a log that was shared since a split is older there than the other one's table.
 
 use super::Chunks;
 use super::chunk::Chunk;

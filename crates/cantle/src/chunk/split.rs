@@ -3,6 +3,10 @@
 //! The chunk becomes immutable for a moment: under its lock the diverted segment is sealed, each new chunk gets
 //! its own table and shares that segment, under key bounds, until its next rebalance. The index is flipped once;
 //! who still holds the old chunk reads the same pairs from it, and who wants to write finds it retired.
+//!
+//! Invariants, which `tests/shuttle_store.rs` checks: whoever finds a new chunk finds its files, and the manifest knows it
+//! already, as the next to write there tells the manifest of a log; the old one is retired after the flip and before its
+//! lock is released; its files are released after the manifest was told.
 
 use super::Chunks;
 use super::chunk::{Chunk, ChunkWriter};

@@ -4,6 +4,13 @@
 //! What a power failure finds: before the record is durable, the previous checkpoint with all of its files, as
 //! obsolete files are held until a record covers their removal; after it, this one. A checkpoint in progress is
 //! an open snapshot, so that no rebalance drops what only its version needs.
+//!
+//! Invariants on which that rests, with the parts that others play; `tests/shuttle_store.rs` runs this file with them:
+//!
+//! * A log is marked as dirty before the announcement of the write ends: who was waited for is synced.
+//! * A batch takes its number after it is announced: those below the number read here were announced, and are waited for.
+//! * The record comes under the manifest's lock right behind the edits by which the files became obsolete that go with it.
+//! * These go once the record is durable.
 
 use super::Substrate;
 use crate::canary::Canary;

@@ -3,6 +3,7 @@
 use super::{LockError, LockMode, Metadata, OpenMode, Vfs, VfsFile};
 use crate::sync::Arc;
 use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// Checks everything, in the existing directory `root`.
@@ -204,6 +205,31 @@ fn mapping(vfs: &dyn Vfs, dir: &Path) {
     vfs.remove(&path).unwrap();
     pieces[0].write(0, b"the mapping outlives handle and name");
     assert_eq!(&*pieces[0].read(4, 7), b"mapping");
+    // Each has an owner of its own, and its bytes are those of nobody else.
+    std::thread::scope(|scope| {
+        for (piece, byte) in pieces.iter_mut().zip(*b"12") {
+            scope.spawn(move || {
+                (0..8192).step_by(64).for_each(|at| piece.write(at, &[byte; 64]));
+                piece.set_word(8184, 0);
+            });
+        }
+    });
+    for (piece, byte) in pieces.iter().zip(*b"12") {
+        let bytes = piece.read(0, 8192);
+        assert!(bytes[..8184].iter().all(|&other| other == byte) && bytes[8184..] == [0; 8]);
+    }
+    // Beyond a piece nothing is read or written.
+    for (at, len) in [(0, 8193), (8191, 2), (8192, 1), (8193, 0), (usize::MAX, 1)] {
+        let bytes = vec![7; len];
+        assert!(catch_unwind(AssertUnwindSafe(|| pieces[0].read(at, len).len())).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| pieces[0].write(at, &bytes))).is_err());
+    }
+    for at in [4, 8188, 8192, usize::MAX - 7] {
+        assert!(catch_unwind(AssertUnwindSafe(|| pieces[0].set_word(at, 7))).is_err());
+    }
+    let last = pieces.pop().unwrap();
+    drop(pieces);
+    assert_eq!(&*last.read(8183, 2), b"2\0");
 }
 
 fn locks(vfs: &dyn Vfs, dir: &Path) {

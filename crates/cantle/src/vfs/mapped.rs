@@ -4,6 +4,12 @@
 //! nothing of it. Each piece has one owner, so nobody reads what another writes, and the program's order of stores is
 //! the order in which they are found after a death: a kill falls between two instructions, and the fences keep
 //! the compiler from moving a store across one that marks it valid.
+//!
+//! Miri cannot map a file. What checks this file instead: the tests of all file systems (`conformance.rs`), in which pieces
+//! are written to their ends by several threads, outlive file and name, and refuse what is beyond them; the same and those
+//! of the stage with AddressSanitizer (`.ci/run`), which finds a use of what was unmapped and of what lies beside memory of
+//! the allocator, but not one piece's use of another: for that there is one place where addresses are made (`place`), with
+//! its assertion; and kills at every store (`cantle-faults`, `tests/crash/stage.rs`).
 #![expect(unsafe_code, reason = "memory that is a file's")]
 
 use super::bus_errors::Guard;

@@ -150,7 +150,8 @@ pub trait VfsFile: Send + Sync + Debug {
 }
 
 /// A piece of a file that was mapped into memory. What is stored in it is, to the death of the process, as if it had
-/// been written to the file in the same order. Who reads or writes beyond its end panics.
+/// been written to the file in the same order. Who reads or writes beyond its end, or stores a number elsewhere than at a
+/// multiple of eight, panics.
 pub trait MappedPiece: Send + Sync + Debug {
     /// Stores bytes.
     fn write(&mut self, at: usize, bytes: &[u8]);

@@ -221,3 +221,50 @@ pub fn split_and_puts(keys: &'static [&'static [u8]], retry: bool) {
         assert!(index.find(key).state.lock().keys.contains(key), "a put was lost");
     }
 }
+
+/// One thread merges the first two of three chunks and splits what comes of it elsewhere; meanwhile another walks over
+/// all of them, one after the other.
+///
+/// Holds: the walk finds each key once. With `by_key` off it goes to the chunk that is next in number, not to the one
+/// that the next key lies in.
+pub fn walk_and_flips(by_key: bool) {
+    type Keys = &'static [&'static [u8]];
+    fn entry(start: &'static [u8], end: Option<&'static [u8]>, keys: Keys) -> (Bytes, Arc<Span>) {
+        (Bytes::from_static(start), Arc::new(Span { end, keys }))
+    }
+    struct Span {
+        end: Option<&'static [u8]>,
+        keys: Keys,
+    }
+    let chunks = vec![
+        entry(b"", Some(b"h"), &[b"b", b"d"]),
+        entry(b"h", Some(b"t"), &[b"p"]),
+        entry(b"t", None, &[b"x"]),
+    ];
+    let index = Arc::new(ChunkIndex::new(KeyOrder::Bytewise, chunks));
+    let flipping = {
+        let index = index.clone();
+        spawn(move || {
+            index.replace(b"", 2, vec![entry(b"", Some(b"t"), &[b"b", b"d", b"p"])]);
+            let halves = vec![entry(b"", Some(b"c"), &[b"b"]), entry(b"c", Some(b"t"), &[b"d", b"p"])];
+            index.replace(b"", 1, halves);
+        })
+    };
+    let mut walked: Vec<&[u8]> = Vec::new();
+    let mut from: &[u8] = b"";
+    for number in 0.. {
+        let chunk = if by_key {
+            index.find(from)
+        } else {
+            let view = index.view();
+            let Some((_, chunk)) = view.iter().nth(number) else { break };
+            chunk.clone()
+        };
+        walked.extend(chunk.keys.iter().filter(|key| !by_key || **key >= from));
+        let Some(end) = chunk.end else { break };
+        from = end;
+    }
+    join(flipping);
+    let keys: [&[u8]; 4] = [b"b", b"d", b"p", b"x"];
+    assert_eq!(walked, keys, "a walk lost a key or found one twice");
+}

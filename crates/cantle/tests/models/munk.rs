@@ -5,6 +5,7 @@ use crate::entry::Kind;
 use crate::munk::{Content, Munk, MunkBuilder};
 use crate::mvcc::CommitCell;
 use crate::order::KeyOrder;
+use crate::pages::Seen;
 use crate::sync::ArcSwap;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -204,7 +205,73 @@ pub fn replacement_and_gets(replacement: Replacement) {
     let bytes = all.iter().map(|munk| munk.bytes()).sum::<u64>();
     assert!(total_bytes.load(Relaxed) > 0 || bytes == 0);
     drop(all);
-    munks.store(crate::sync::Arc::new(Vec::new()));
+    // What took its place has all it needs.
+    let current = munks.load_full();
+    for (munk, keys) in current.iter().zip(match current.len() {
+        1 => vec![vec![b"a", b"b", b"c"]],
+        _ => vec![vec![b"a"], vec![b"b", b"c"]],
+    }) {
+        let (forward, back) = scan(munk, u64::MAX);
+        assert!(forward.iter().eq(&keys) && back.iter().rev().eq(&keys), "a key was lost");
+        assert!(keys.iter().all(|key| munk.get(*key, u64::MAX) == Some(&key[..])), "a value was lost");
+    }
+    drop((current, munks));
+    assert_eq!(total_bytes.load(Relaxed), 0, "memory was left behind");
+}
+
+/// A reader is lent a value and keeps a cursor, and meanwhile the munk is replaced.
+///
+/// Holds: both stay as they are, and the memory goes with the last who holds it. With `holds` off, the reader lets go of
+/// the cursor before it looks.
+pub fn what_is_lent(replacement: Replacement, holds: bool) {
+    let (first, total_bytes) = munk(&[b"a", b"c"], 1);
+    // Behind a lock, so that what was replaced is let go.
+    let munks = Arc::new(crate::sync::Mutex::new(vec![first]));
+    let replacing = {
+        let munks = munks.clone();
+        spawn(move || {
+            let munk = munks.lock()[0].clone();
+            munk.insert(put(b"a", 2, b"A"), None, nobody).unwrap_or_else(|_| panic!("there is room"));
+            let next = match replacement {
+                Replacement::Sorted => vec![munk.resort(1, nobody)],
+                Replacement::Rebalanced => vec![munk.rebalance(1, nobody)],
+                Replacement::Split => munk.split(&[b"b"], |_| 1, nobody),
+                Replacement::Evicted => Vec::new(),
+            };
+            drop(munk);
+            let replaced = std::mem::replace(&mut *munks.lock(), next.into_iter().map(Arc::new).collect());
+            drop(replaced);
+        })
+    };
+    let first = munks.lock().first().cloned();
+    if let Some(munk) = first {
+        let mut cursor = Some(munk.cursor(u64::MAX));
+        let is_at = cursor.as_mut().is_some_and(|cursor| cursor.seek(b"c"));
+        let seen = munk.get(b"a", u64::MAX).map(Seen::of);
+        let before = seen.as_ref().map(Seen::now);
+        // The cursor alone.
+        drop(munk);
+        cursor = cursor.filter(|_| holds);
+        // A step, for others to go on.
+        drop(munks.lock());
+        assert_eq!(seen.as_ref().map(Seen::now), before, "what is lent changed");
+        if let Some(cursor) = cursor.filter(|_| is_at) {
+            assert_eq!(
+                (cursor.key(), cursor.value()),
+                (Some(&b"c"[..]), Some(&b"c"[..])),
+                "what is lent changed"
+            );
+        }
+    }
+    join(replacing);
+    // What took its place, or one half of it, has alone what it needs.
+    let alone = munks.lock().first().cloned();
+    let seen = alone.as_ref().and_then(|munk| munk.get(b"a", u64::MAX)).map(Seen::of);
+    let before = seen.as_ref().map(Seen::now);
+    munks.lock().clear();
+    assert_eq!(seen.as_ref().map(Seen::now), before, "what is lent changed");
+    drop(alone);
+    assert_eq!(total_bytes.load(Relaxed), 0, "memory was left behind");
 }
 
 /// What is written beside a copy.

@@ -45,12 +45,6 @@ struct Log {
     noted: Mutex<Vec<Entry>>,
 }
 
-impl Default for Mutex<Vec<Entry>> {
-    fn default() -> Self {
-        Self::new(Vec::new())
-    }
-}
-
 impl Log {
     fn settle(&self) {
         let noted = std::mem::take(&mut *self.noted.lock());

@@ -136,7 +136,6 @@ impl Store {
             _ => self.mvcc.open_versions(),
         };
         let table = merge(&input, &open);
-        yield_now();
         let mut writer = chunk.writer.lock();
         let now = chunk.funk.load_full();
         let diverted = match self.fault {
@@ -184,18 +183,56 @@ fn merge(input: &Funk, open: &[u64]) -> Vec<Entry> {
     merged
 }
 
+fn store(fault: Fault) -> Arc<Store> {
+    Arc::new(Store {
+        mvcc: Arc::new(Mvcc::with_slots(1, 4)),
+        index: ChunkIndex::new(KeyOrder::Bytewise, vec![(Bytes::new(), Chunk::new(Funk::default()))]),
+        fault,
+        completed: [AtomicU64::new(0), AtomicU64::new(0)],
+    })
+}
+
+/// One thread puts twice and gets, while another rebalances the chunk once, or splits it.
+///
+/// Holds: who has put finds it, before and after the flip.
+pub fn puts_and_a_rebalance(split: bool, fault: Fault) {
+    let store = store(fault);
+    store.put(0, 1);
+    let rebalancing = {
+        let store = store.clone();
+        spawn(move || store.rebalance(&store.index.find(b"a"), split))
+    };
+    assert_eq!(store.get(0, u64::MAX), 1, "a put was lost");
+    store.put(0, 2);
+    assert_eq!(store.get(0, u64::MAX), 2, "a put was lost");
+    join(rebalancing);
+    assert_eq!(store.get(0, u64::MAX), 2, "a put was lost");
+}
+
+/// One thread rebalances the chunk, while another puts and looks twice at what a snapshot from before sees.
+///
+/// Holds: the snapshot sees the same.
+pub fn a_snapshot_and_a_rebalance(split: bool, fault: Fault) {
+    let store = store(fault);
+    store.put(0, 1);
+    let rebalancing = {
+        let store = store.clone();
+        spawn(move || store.rebalance(&store.index.find(b"a"), split))
+    };
+    let snapshot = store.mvcc.snapshot(KeySpan::ALL);
+    store.put(0, 2);
+    assert_eq!(store.get(0, snapshot.version()), 1, "a snapshot lacks a put that had returned");
+    join(rebalancing);
+    assert_eq!(store.get(0, snapshot.version()), 1, "a snapshot lacks a put that had returned");
+}
+
 /// Two threads put, each to its key, one takes snapshots, and one rebalances the chunk, splits it, and rebalances a
 /// half.
 ///
 /// Holds: whoever has put finds it; a snapshot has every put that had returned when it was asked for, a later one no
 /// less, and what one sees never changes.
 pub fn puts_snapshots_and_rebalances(puts: u64, snapshots: usize, fault: Fault) {
-    let store = Arc::new(Store {
-        mvcc: Arc::new(Mvcc::with_slots(1, 4)),
-        index: ChunkIndex::new(KeyOrder::Bytewise, vec![(Bytes::new(), Chunk::new(Funk::default()))]),
-        fault,
-        completed: [AtomicU64::new(0), AtomicU64::new(0)],
-    });
+    let store = store(fault);
     let putting: Vec<_> = (0..KEYS.len())
         .map(|key| {
             let store = store.clone();

@@ -87,19 +87,84 @@ impl Store {
     }
 }
 
-/// Two threads put, to both keys in turns and so often each, another gets them, and one fills the cache with other rows and makes it smaller and
-/// larger.
-///
-/// Holds: a get finds what was put before it began, and never less than a get before it; what is lent does not change.
-pub fn puts_gets_and_evictions(puts: usize, gets: usize, fault: Fault) {
+fn store(fault: Fault) -> Arc<Store> {
     let cache = Arc::new(RowCache::with_stripes(CAPACITY_BYTES, 2));
-    let store = Arc::new(Store {
+    Arc::new(Store {
         rows: Rows::new(cache.clone()),
         cache,
         files: [Mutex::new(1), Mutex::new(1)],
         completed: [AtomicU64::new(1), AtomicU64::new(1)],
         fault,
-    });
+    })
+}
+
+/// One thread puts, another gets twice.
+///
+/// Holds: a get finds what was put before it began, and never less than a get before it.
+pub fn a_put_and_gets(fault: Fault) {
+    let store = store(fault);
+    let putting = {
+        let store = store.clone();
+        spawn(move || store.put(0))
+    };
+    let mut last = 0;
+    for _ in 0..2 {
+        let completed = store.completed[0].load(SeqCst);
+        let number = store.get(0);
+        assert!(number >= completed.max(last), "a row of before");
+        last = number;
+    }
+    putting.join().unwrap_or_else(|_| panic!("a thread of the model failed"));
+    assert_eq!(store.get(0), 2, "a row of before");
+}
+
+/// What becomes of a row that is lent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lending {
+    /// It is put anew, to a value that fits where the last one is.
+    Overwritten,
+    /// The cache loses its memory.
+    Evicted,
+}
+
+/// A row is lent while it goes.
+///
+/// Holds: what is lent stays as it is, and the memory is counted until it is let go. With `holds` off the reader lets go
+/// of the row before it looks.
+pub fn a_row_is_lent(lending: Lending, holds: bool) {
+    let store = store(Fault::None);
+    // Shorter ones follow.
+    *store.files[0].lock() = 5;
+    store.get(0);
+    let changing = {
+        let store = store.clone();
+        spawn(move || match lending {
+            Lending::Overwritten => {
+                store.put(0);
+                store.put(0);
+            }
+            Lending::Evicted => store.cache.set_capacity_bytes(0),
+        })
+    };
+    if let Some(row) = store.rows.get(&key(0), hash(0)) {
+        let (seen, number) = (crate::pages::Seen::of(&row), u64::from(row[0]));
+        assert_eq!(*row, value(number), "what is lent is no value");
+        let row = Some(row).filter(|_| holds);
+        // Steps, for others to go on.
+        store.completed[0].load(SeqCst);
+        assert!(store.cache.used_bytes() > 0 || !holds, "memory that is lent does not count");
+        assert_eq!(seen.now(), value(number), "what is lent changed");
+        drop(row);
+    }
+    changing.join().unwrap_or_else(|_| panic!("a thread of the model failed"));
+}
+
+/// Two threads put, to both keys in turns and so often each, another gets them, and one fills the cache with other rows and makes it smaller and
+/// larger.
+///
+/// Holds: a get finds what was put before it began, and never less than a get before it; what is lent does not change.
+pub fn puts_gets_and_evictions(puts: usize, gets: usize, fault: Fault) {
+    let store = store(fault);
     let mut threads: Vec<_> = (0..KEYS)
         .map(|at| {
             let store = store.clone();

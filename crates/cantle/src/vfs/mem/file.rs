@@ -301,6 +301,7 @@ impl MappedPiece for MemPiece {
     }
 
     fn set_word(&mut self, at: usize, word: u64) {
+        assert!(at.is_multiple_of(8), "a word is aligned");
         self.write(at, &word.to_le_bytes());
     }
 

@@ -1,0 +1,328 @@
+//! The files of one store, and a file of it. See the module for a file's life.
+
+use super::handles::Handles;
+use crate::canary::Canary;
+use crate::error::{Error, Result};
+use crate::format::header::{FileHeader, FileKind};
+use crate::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+use crate::sync::{Arc, Mutex};
+use crate::vfs::{OpenMode, Vfs, VfsFile};
+use std::path::{Path, PathBuf};
+
+/// The files of one store.
+#[derive(Debug)]
+pub struct Files {
+    pub vfs: Arc<dyn Vfs>,
+    pub dir: PathBuf,
+    pub store: u128,
+    /// The epoch that new files belong to.
+    pub epoch: u64,
+    handles: Handles,
+    next: AtomicU64,
+    /// Whether a name was added or removed since the directory was last synced.
+    dir_dirty: AtomicBool,
+    held: Mutex<Vec<Arc<StoreFile>>>,
+    held_bytes: AtomicU64,
+    pins: Mutex<Pins>,
+    /// Files that came to nothing stay: an edit that may or may not be in the manifest may refer to them.
+    keeps_discarded: AtomicBool,
+    /// Tables that were unlinked, and that caches may still keep open.
+    gone: Mutex<Vec<u64>>,
+}
+
+/// Files are unlinked only while nobody pins them. One lock for both, as who finds a pin and leaves a file to its end
+/// must not come after the end.
+#[derive(Debug)]
+struct Pins {
+    count: usize,
+    waiting: Vec<PathBuf>,
+}
+
+/// One file. Lives as long as somebody reads it or refers to it.
+#[derive(Debug)]
+pub struct StoreFile {
+    pub id: u64,
+    pub kind: FileKind,
+    pub keyspace: u32,
+    /// The epoch in which it was created: what it holds is of that epoch, or outlived those before.
+    pub epoch: u64,
+    pub path: PathBuf,
+    bytes: AtomicU64,
+    references: AtomicUsize,
+    doomed: AtomicBool,
+    files: Arc<Files>,
+}
+
+/// The name of a file in the store's directory.
+pub fn file_name(kind: FileKind, id: u64) -> String {
+    match kind {
+        FileKind::Table => format!("{id:012}.table"),
+        FileKind::Log => format!("{id:012}.log"),
+        FileKind::Journal => format!("{id:012}.journal"),
+        FileKind::Manifest => format!("MANIFEST-{id:012}"),
+    }
+}
+
+/// The kind and number that a name stands for, if it is one of ours.
+pub fn parse_file_name(name: &str) -> Option<(FileKind, u64)> {
+    let (digits, kind) = if let Some(digits) = name.strip_prefix("MANIFEST-") {
+        (digits, FileKind::Manifest)
+    } else if let Some(digits) = name.strip_suffix(".table") {
+        (digits, FileKind::Table)
+    } else if let Some(digits) = name.strip_suffix(".log") {
+        (digits, FileKind::Log)
+    } else if let Some(digits) = name.strip_suffix(".journal") {
+        (digits, FileKind::Journal)
+    } else {
+        return None;
+    };
+    let id = digits.parse().ok()?;
+    (file_name(kind, id) == name).then_some((kind, id))
+}
+
+impl Files {
+    pub fn new(vfs: Arc<dyn Vfs>, dir: PathBuf, store: u128, epoch: u64, next: u64) -> Self {
+        Self {
+            vfs,
+            dir,
+            store,
+            epoch,
+            handles: Handles::new(),
+            next: AtomicU64::new(next),
+            // Who had the store before may have died before he synced it.
+            dir_dirty: AtomicBool::new(true),
+            held: Mutex::new(Vec::new()),
+            held_bytes: AtomicU64::new(0),
+            pins: Mutex::new(Pins { count: 0, waiting: Vec::new() }),
+            keeps_discarded: AtomicBool::new(false),
+            gone: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// A number for a new file.
+    pub fn next_id(&self) -> u64 {
+        self.next.fetch_add(1, Relaxed)
+    }
+
+    /// The number that the next file will get.
+    pub fn peek_id(&self) -> u64 {
+        self.next.load(Relaxed)
+    }
+
+    pub fn path(&self, kind: FileKind, id: u64) -> PathBuf {
+        self.dir.join(file_name(kind, id))
+    }
+
+    /// Creates a file; its header is written by who fills it.
+    pub fn create(
+        self: &Arc<Self>,
+        kind: FileKind,
+        keyspace: u32,
+        base_version: u64,
+    ) -> Result<(Arc<StoreFile>, Arc<dyn VfsFile>, FileHeader)> {
+        let id = self.next_id();
+        let path = self.path(kind, id);
+        let handle = self
+            .handles
+            .retrying(|| self.vfs.open(&path, OpenMode::CreateNew))
+            .map_err(|e| Error::io("create", &path, e))?;
+        // Afterwards: a sync of the directory that began before the name was there does not count.
+        self.dir_dirty.store(true, Release);
+        self.handles.insert(id, handle.clone());
+        Ok((
+            self.adopt(kind, id, keyspace, self.epoch, 0),
+            handle,
+            FileHeader { base_version, ..self.header_of(kind, keyspace, id) },
+        ))
+    }
+
+    /// The header of a file that this epoch writes.
+    pub fn header_of(&self, kind: FileKind, keyspace: u32, file: u64) -> FileHeader {
+        FileHeader { kind, keyspace, store: self.store, file, epoch: self.epoch, base_version: 0 }
+    }
+
+    /// A file that exists already.
+    pub fn adopt(
+        self: &Arc<Self>,
+        kind: FileKind,
+        id: u64,
+        keyspace: u32,
+        epoch: u64,
+        bytes: u64,
+    ) -> Arc<StoreFile> {
+        Arc::new(StoreFile {
+            id,
+            kind,
+            keyspace,
+            epoch,
+            path: self.path(kind, id),
+            bytes: AtomicU64::new(bytes),
+            references: AtomicUsize::new(0),
+            doomed: AtomicBool::new(false),
+            files: self.clone(),
+        })
+    }
+
+    /// From now on leaves it to the next opening to find out which files nothing refers to.
+    pub fn keep_discarded(&self) {
+        self.keeps_discarded.store(true, Release);
+    }
+
+    /// Takes back a creation: nothing refers to the file.
+    pub fn discard(&self, file: &StoreFile) {
+        if self.keeps_discarded.load(Acquire) {
+            return;
+        }
+        self.handles.remove(file.id);
+        self.unlink(&file.path);
+    }
+
+    /// Makes new names durable, if there are any.
+    pub fn sync_dir(&self) -> Result<()> {
+        if self.dir_dirty.swap(false, AcqRel) {
+            let named = Canary::UNNAMED_FILES.leaves_out(|| self.vfs.sync_dir(&self.dir));
+            named.map_err(|e| Error::io("sync directory", &self.dir, e))?;
+        }
+        Ok(())
+    }
+
+    /// Whether names changed since the directory was last synced.
+    pub fn is_dir_dirty(&self) -> bool {
+        self.dir_dirty.load(Acquire)
+    }
+
+    /// Bytes of obsolete files that wait for a checkpoint.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Relaxed)
+    }
+
+    /// The files that became obsolete so far. Their removal is part of the next checkpoint record: once that
+    /// is durable, they may go.
+    pub fn take_held(&self) -> Vec<Arc<StoreFile>> {
+        std::mem::take(&mut *self.held.lock())
+    }
+
+    /// Holds files of the last checkpoint that nothing current refers to.
+    pub fn hold(&self, files: Vec<Arc<StoreFile>>) {
+        if Canary::HELD_FILES_GONE.is_planted() {
+            return self.doom(files);
+        }
+        self.held_bytes.fetch_add(files.iter().map(|file| file.bytes()).sum(), Relaxed);
+        self.held.lock().extend(files);
+    }
+
+    /// Puts back files whose checkpoint did not come about.
+    pub fn hold_again(&self, files: Vec<Arc<StoreFile>>) {
+        self.held.lock().extend(files);
+    }
+
+    /// Lets go of files that no checkpoint needs any more.
+    pub fn doom(&self, files: Vec<Arc<StoreFile>>) {
+        for file in files {
+            self.held_bytes.fetch_sub(file.bytes().min(self.held_bytes()), Relaxed);
+            file.doomed.store(true, Release);
+        }
+    }
+
+    /// Tables that were unlinked since the last call. Whoever keeps them open keeps their space from being freed.
+    pub fn take_gone(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.gone.lock())
+    }
+
+    /// From here to `unpin` no file is unlinked, but those that are being unlinked already: nothing refers to them any
+    /// more, nor does the last checkpoint.
+    pub fn pin(&self) {
+        self.pins.lock().count += 1;
+    }
+
+    /// Ends a `pin`, and unlinks what waited for it.
+    pub fn unpin(&self) {
+        let waited = {
+            let mut pins = self.pins.lock();
+            pins.count -= 1;
+            if pins.count == 0 { std::mem::take(&mut pins.waiting) } else { Vec::new() }
+        };
+        waited.iter().for_each(|path| self.unlink(path));
+    }
+
+    /// Removes a file that nobody refers to, or leaves it to the last `unpin`.
+    pub fn unlink(&self, path: &Path) {
+        {
+            let mut pins = self.pins.lock();
+            if pins.count > 0 {
+                pins.waiting.push(path.to_path_buf());
+                return;
+            }
+        }
+        if let Err(error) = self.vfs.remove(path) {
+            // Left behind, it is removed at the next opening, as no manifest names it.
+            tracing::warn!(path = %path.display(), %error, "cannot remove an obsolete file");
+        }
+    }
+
+    /// Closes every handle that nobody uses at the moment.
+    pub fn close_handles(&self) {
+        self.handles.clear();
+    }
+}
+
+impl StoreFile {
+    /// A handle, opened if need be. Keep it for one operation only: the number of open files is bounded.
+    pub fn handle(&self) -> Result<Arc<dyn VfsFile>> {
+        self.files
+            .handles
+            .get_or_open(self.id, || {
+                let mode = if self.kind == FileKind::Log { OpenMode::ReadWrite } else { OpenMode::Read };
+                self.files.vfs.open(&self.path, mode)
+            })
+            .map_err(|e| match e.kind() {
+                std::io::ErrorKind::NotFound => Error::corruption(&self.path, 0, "the file is missing"),
+                _ => Error::io("open", &self.path, e),
+            })
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    pub fn set_bytes(&self, bytes: u64) {
+        self.bytes.store(bytes, Relaxed);
+    }
+
+    /// A current structure refers to the file.
+    pub fn retain(&self) {
+        self.references.fetch_add(1, AcqRel);
+    }
+
+    /// Whether a current structure refers to the file.
+    pub fn is_referenced(&self) -> bool {
+        self.references.load(Acquire) > 0
+    }
+
+    /// A current structure no longer refers to the file; true when that made it obsolete. Call it after the
+    /// edit that removes the reference was appended: a checkpoint that finds the file held must cover the edit.
+    pub fn release(self: &Arc<Self>) -> bool {
+        let last = self.references.fetch_sub(1, AcqRel) == 1;
+        if last {
+            self.files.held_bytes.fetch_add(self.bytes(), Relaxed);
+            self.files.held.lock().push(self.clone());
+        }
+        last
+    }
+}
+
+impl Drop for StoreFile {
+    fn drop(&mut self) {
+        if self.doomed.load(Acquire) {
+            self.files.handles.remove(self.id);
+            self.files.unlink(&self.path);
+            self.files.dir_dirty.store(true, Release);
+            if self.kind == FileKind::Table {
+                self.files.gone.lock().push(self.id);
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The life of files (`files/files.rs`) in every interleaving, with at most the stated number of preemptions: what is read
+//! or referred to is there, and what nobody needs goes, once.
+//!
+//! Methods are called on `Arc`s of files, which only those of `std` allow. Loom does not see that whoever lets go last
+//! sees what the others did before, so flags are behind locks here: their orderings are not checked, what is done in which
+//! order is.
+#![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library")]
+
+#[path = "../src/bounds.rs"]
+mod bounds;
+#[path = "../src/canary.rs"]
+mod canary;
+#[path = "../src/error.rs"]
+mod error;
+#[path = "../src/files"]
+mod files {
+    #[expect(clippy::module_inception, reason = "as in the library")]
+    mod files;
+    #[path = "../../tests/models/no_handles.rs"]
+    mod handles;
+
+    pub use files::{Files, StoreFile, parse_file_name};
+}
+#[path = "../src/format"]
+mod format {
+    pub mod codec;
+    pub mod header;
+}
+#[path = "models/files.rs"]
+mod models;
+#[path = "../src/order.rs"]
+mod order;
+#[path = "models/small_vfs.rs"]
+mod vfs;
+
+/// What the modules under test use of `cantle::sync`, by loom.
+mod sync {
+    pub use loom::sync::MutexGuard;
+    pub use std::sync::Arc;
+
+    pub mod atomic {
+        pub use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+        #[derive(Debug)]
+        pub struct AtomicBool(loom::sync::Mutex<bool>);
+
+        impl AtomicBool {
+            pub fn new(value: bool) -> Self {
+                Self(loom::sync::Mutex::new(value))
+            }
+
+            pub fn load(&self, _: Ordering) -> bool {
+                *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+            }
+
+            pub fn store(&self, value: bool, ordering: Ordering) {
+                self.swap(value, ordering);
+            }
+
+            pub fn swap(&self, value: bool, _: Ordering) -> bool {
+                std::mem::replace(&mut *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()), value)
+            }
+        }
+    }
+
+    pub mod thread {
+        pub use loom::thread::{JoinHandle, spawn};
+    }
+
+    #[derive(Debug)]
+    pub struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        }
+    }
+}
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 10_000;
+    // As many as loom tries: a model that it believes to have one schedule only proves nothing.
+    let schedules = Arc::new(AtomicUsize::new(0));
+    let count = schedules.clone();
+    builder.check(move || {
+        count.fetch_add(1, Relaxed);
+        model();
+    });
+    let schedules = schedules.load(Relaxed);
+    println!("{schedules} schedules");
+    assert!(schedules >= 20, "only {schedules} schedules");
+}
+
+#[test]
+fn a_file_goes_with_its_last_reader() {
+    check(3, || models::a_reader_and_a_checkpoint(true));
+}
+
+#[test]
+#[should_panic(expected = "a file went while it was read")]
+fn a_reader_that_holds_nothing() {
+    check(3, || models::a_reader_and_a_checkpoint(false));
+}
+
+#[test]
+fn a_file_of_two_chunks_goes_with_the_second() {
+    check(3, || models::two_references(true));
+}
+
+#[test]
+#[should_panic(expected = "the last checkpoint lacks a file")]
+fn a_checkpoint_that_lets_go_before_it_is_durable() {
+    check(3, || models::two_references(false));
+}
+
+#[test]
+fn what_is_pinned_stays_and_goes_afterwards() {
+    check(4, || models::a_backup(true));
+}
+
+#[test]
+#[should_panic(expected = "a backup lacks a file")]
+fn a_backup_that_pins_nothing() {
+    check(3, || models::a_backup(false));
+}
+
+#[test]
+fn a_checkpoint_covers_the_names_of_the_files_that_it_knows() {
+    check(4, || models::names(true));
+}
+
+#[test]
+#[should_panic(expected = "a name is not durable")]
+fn a_checkpoint_that_looks_at_the_directory_too_early() {
+    check(3, || models::names(false));
+}

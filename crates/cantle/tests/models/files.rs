@@ -1,0 +1,241 @@
+//! Small concurrent programs over the library's files, with what must hold in every interleaving. The file system is a
+//! set of names.
+
+use crate::files::{Files, StoreFile, parse_file_name};
+use crate::format::header::FileKind;
+use crate::sync::atomic::AtomicUsize;
+use crate::sync::atomic::Ordering::AcqRel;
+use crate::sync::thread::{JoinHandle, spawn};
+use crate::sync::{Arc, Mutex};
+use crate::vfs::{OpenMode, Vfs, VfsFile};
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::PoisonError;
+
+fn join<T>(handle: JoinHandle<T>) -> T {
+    handle.join().unwrap_or_else(|_| panic!("a thread of the model failed"))
+}
+
+#[derive(Debug)]
+struct Names {
+    /// By number, whether the name is durable.
+    durable: std::sync::Mutex<HashMap<u64, bool>>,
+    /// Touched by each step, so that all orders of them are tried.
+    steps: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Nothing;
+
+impl VfsFile for Nothing {
+    fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+fn id_of(path: &Path) -> u64 {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    parse_file_name(name).map_or(0, |(_, id)| id)
+}
+
+impl Names {
+    fn change<T>(&self, change: impl FnOnce(&mut HashMap<u64, bool>) -> T) -> T {
+        self.steps.fetch_add(1, AcqRel);
+        change(&mut self.durable.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn has(&self, id: u64) -> bool {
+        self.change(|names| names.contains_key(&id))
+    }
+
+    fn is_durable(&self, id: u64) -> bool {
+        self.change(|names| names.get(&id) == Some(&true))
+    }
+}
+
+impl Vfs for Names {
+    fn open(&self, path: &Path, _: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
+        self.change(|names| names.insert(id_of(path), false));
+        Ok(Arc::new(Nothing))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let was_there = self.change(|names| names.remove(&id_of(path)).is_some());
+        assert!(was_there, "a file was removed twice");
+        Ok(())
+    }
+
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        self.change(|names| names.values_mut().for_each(|durable| *durable = true));
+        Ok(())
+    }
+}
+
+fn store() -> (Arc<Names>, Arc<Files>) {
+    let names = Arc::new(Names { durable: std::sync::Mutex::default(), steps: AtomicUsize::new(0) });
+    (names.clone(), Arc::new(Files::new(names, "store".into(), 0, 1, 1)))
+}
+
+/// A table, with so many references.
+fn table(files: &Arc<Files>, references: usize) -> Arc<StoreFile> {
+    let (file, _, _) = files.create(FileKind::Table, 0, 0).unwrap_or_else(|error| panic!("{error}"));
+    (0..references).for_each(|_| file.retain());
+    file
+}
+
+/// As `substrate::checkpoint`: what is held goes once the record is durable.
+fn checkpoint(files: &Files) {
+    let held = files.take_held();
+    files.doom(held);
+}
+
+/// A chunk lets go of its file and a checkpoint of what is held, while a reader reads.
+///
+/// Holds: the file is there while it is read, and gone after the next checkpoint. With `holds` off the reader knows the
+/// file by its number only.
+pub fn a_reader_and_a_checkpoint(holds: bool) {
+    let (names, files) = store();
+    let file = table(&files, 1);
+    let id = file.id;
+    let reading = {
+        let (names, file) = (names.clone(), Some(file.clone()).filter(|_| holds));
+        spawn(move || {
+            if !holds && !names.has(id) {
+                return;
+            }
+            assert!(names.has(id), "a file went while it was read");
+            drop(file);
+        })
+    };
+    let checkpointing = {
+        let files = files.clone();
+        spawn(move || checkpoint(&files))
+    };
+    assert!(file.release(), "the only reference");
+    drop(file);
+    checkpoint(&files);
+    join(checkpointing);
+    join(reading);
+    assert!(!names.has(id), "a file was left behind");
+    assert_eq!(files.take_gone(), [id]);
+    assert_eq!(files.held_bytes(), 0);
+}
+
+/// Two chunks that share a file let go of it at once, after the manifest was told of each; a checkpoint lets go of what
+/// is held once its record is durable.
+///
+/// Holds: the file is held once, and there for as long as the last durable checkpoint refers to it. With `waits` off it
+/// goes before the record is durable.
+pub fn two_references(waits: bool) {
+    let (names, files) = store();
+    let file = table(&files, 2);
+    let id = file.id;
+    // How many references the manifest, and its last durable checkpoint, have.
+    let told = Arc::new(Mutex::new(2_usize));
+    let durable = Arc::new(std::sync::Mutex::new(2_usize));
+    let look = {
+        let (names, durable) = (names.clone(), durable.clone());
+        move || {
+            // In this order, as references only become fewer.
+            let is_there = names.has(id);
+            let references = *durable.lock().unwrap_or_else(PoisonError::into_inner);
+            assert!(references == 0 || is_there, "the last checkpoint lacks a file");
+        }
+    };
+    let releasing = |file: Arc<StoreFile>| {
+        let told = told.clone();
+        move || {
+            *told.lock() -= 1;
+            file.release()
+        }
+    };
+    let other = spawn(releasing(file.clone()));
+    let checkpointing = {
+        let (files, told, durable, look) = (files.clone(), told.clone(), durable.clone(), look.clone());
+        spawn(move || {
+            let manifest = told.lock();
+            let held = files.take_held();
+            let references = *manifest;
+            drop(manifest);
+            if waits {
+                *durable.lock().unwrap_or_else(PoisonError::into_inner) = references;
+                look();
+                files.doom(held);
+            } else {
+                files.doom(held);
+                look();
+                *durable.lock().unwrap_or_else(PoisonError::into_inner) = references;
+            }
+        })
+    };
+    let mine = releasing(file)();
+    look();
+    let others = join(other);
+    assert!(mine != others, "the last reference was let go of twice, or never");
+    join(checkpointing);
+    look();
+    *durable.lock().unwrap_or_else(PoisonError::into_inner) = 0;
+    checkpoint(&files);
+    assert!(!names.has(id), "a file was left behind");
+}
+
+/// A backup copies what the last checkpoint refers to while a checkpoint lets go of a file of that.
+///
+/// Holds: what the backup found as of a checkpoint is there until it is done, and gone afterwards. With `pins` off it pins
+/// nothing.
+pub fn a_backup(pins: bool) {
+    let (names, files) = store();
+    let file = table(&files, 1);
+    let id = file.id;
+    // Whether the last durable checkpoint refers to the file.
+    let refers = Arc::new(Mutex::new(true));
+    let checkpointing = {
+        let (files, refers) = (files.clone(), refers.clone());
+        spawn(move || {
+            file.release();
+            drop(file);
+            let held = files.take_held();
+            *refers.lock() = false;
+            files.doom(held);
+        })
+    };
+    if pins {
+        files.pin();
+    }
+    let wants = *refers.lock();
+    assert!(!wants || names.has(id), "a backup lacks a file");
+    if pins {
+        files.unpin();
+    }
+    join(checkpointing);
+    assert!(!names.has(id), "a file was left behind");
+}
+
+/// A chunk creates a log and tells the manifest, while a checkpoint records what the manifest knows.
+///
+/// Holds: the names of the files that it knows are durable. With `looks_again` off the directory is synced before the
+/// manifest is locked, and not looked at again.
+pub fn names(looks_again: bool) {
+    let (names, files) = store();
+    let manifest = Arc::new(Mutex::new(Vec::new()));
+    let creating = {
+        let (files, manifest) = (files.clone(), manifest.clone());
+        spawn(move || {
+            let file = table(&files, 0);
+            manifest.lock().push(file.id);
+            file.retain();
+            file
+        })
+    };
+    let sync_dir = || files.sync_dir().unwrap_or_else(|error| panic!("{error}"));
+    for _ in 0..2 {
+        sync_dir();
+        let known = manifest.lock();
+        if looks_again && files.is_dir_dirty() {
+            sync_dir();
+        }
+        assert!(known.iter().all(|&id| names.is_durable(id)), "a name is not durable");
+    }
+    drop(join(creating));
+}

@@ -1,0 +1,78 @@
+//! What the modules under test use of `cantle::sync`, by shuttle: it takes the place of that module in a test crate
+//! that includes them.
+
+pub use shuttle::sync::{Arc, MutexGuard, atomic};
+#[allow(unused_imports, reason = "not every test crate includes who uses them")]
+pub use shuttle::{hint, thread, thread_local};
+
+/// No time passes.
+pub mod time {
+    use std::time::Duration;
+
+    pub struct Instant(());
+
+    impl Instant {
+        pub fn elapsed(&self) -> Duration {
+            Duration::ZERO
+        }
+    }
+
+    pub fn now() -> Instant {
+        Instant(())
+    }
+}
+
+pub mod counter {
+    /// Nothing depends on what it counts.
+    #[derive(Debug, Default)]
+    pub struct Counter(());
+
+    impl Counter {
+        pub fn add(&self, _: u64) {}
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub fn new(value: T) -> Self {
+        Self(shuttle::sync::Mutex::new(value))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A pointer behind a lock: each load and store is one step.
+pub struct ArcSwap<T>(Mutex<Arc<T>>);
+
+impl<T> ArcSwap<T> {
+    pub fn from_pointee(value: T) -> Self {
+        Self(Mutex::new(Arc::new(value)))
+    }
+
+    pub fn load(&self) -> Loaded<T> {
+        Loaded(self.load_full())
+    }
+
+    pub fn load_full(&self) -> Arc<T> {
+        self.0.lock().clone()
+    }
+
+    pub fn store(&self, value: Arc<T>) {
+        // What was there may be let go for the last time: beside others, as the original does.
+        let before = std::mem::replace(&mut *self.0.lock(), value);
+        drop(before);
+    }
+}
+
+pub struct Loaded<T>(Arc<T>);
+
+impl<T> std::ops::Deref for Loaded<T> {
+    type Target = Arc<T>;
+    fn deref(&self) -> &Arc<T> {
+        &self.0
+    }
+}

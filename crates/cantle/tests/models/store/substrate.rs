@@ -1,0 +1,123 @@
+//! What a checkpoint of the library works on, reduced: its versions, files, manifest and journal are there, the rest
+//! does nothing.
+
+use super::Fault;
+use super::disk::{Disk, DiskVfs, Manifest};
+use crate::error::{Error, Result};
+use crate::files::Files;
+use crate::mvcc::{KeySpan, Mvcc, SnapshotGuard};
+use crate::substrate::checkpoint::{Checkpoints, DirtySet};
+use crate::sync::Arc;
+use crate::sync::atomic::AtomicU64;
+
+pub struct Substrate {
+    pub files: Arc<Files>,
+    pub manifest: Manifest,
+    pub journal: Journal,
+    pub mvcc: Versions,
+    pub dirty: DirtySet,
+    pub checkpoints: Checkpoints,
+    pub next_batch: AtomicU64,
+    pub health: Health,
+    pub vouch: Vouch,
+    pub reserve: Reserve,
+    pub disk: Arc<Disk>,
+}
+
+impl Substrate {
+    pub fn new(disk: Arc<Disk>, fault: Fault) -> Self {
+        let vfs = Arc::new(DiskVfs(disk.clone()));
+        Self {
+            files: Arc::new(Files::new(vfs, "store".into(), 0, 1, 1)),
+            manifest: Manifest::new(disk.clone()),
+            journal: Journal(disk.clone()),
+            mvcc: Versions { mvcc: Arc::new(Mvcc::with_slots(1, 4)), fault },
+            dirty: DirtySet::default(),
+            checkpoints: Checkpoints::new(0, 1),
+            next_batch: AtomicU64::new(1),
+            health: Health,
+            vouch: Vouch,
+            reserve: Reserve,
+            disk,
+        }
+    }
+
+    pub fn forget_gone(&self) {}
+}
+
+/// The library's versions, as checkpoints ask for them.
+pub struct Versions {
+    pub mvcc: Arc<Mvcc>,
+    fault: Fault,
+}
+
+pub struct CheckpointSnapshot {
+    version: u64,
+    /// Held for its end.
+    _guard: Option<SnapshotGuard>,
+}
+
+impl Versions {
+    pub fn snapshot(&self, span: KeySpan) -> CheckpointSnapshot {
+        let span = if self.fault == Fault::RecordsBeforeWaiting { KeySpan::EMPTY } else { span };
+        let guard = self.mvcc.snapshot(span);
+        let version = guard.version();
+        let guard = Some(guard).filter(|_| self.fault != Fault::CheckpointIsNoSnapshot);
+        CheckpointSnapshot { version, _guard: guard }
+    }
+}
+
+impl CheckpointSnapshot {
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+pub struct Journal(Arc<Disk>);
+
+impl Journal {
+    pub fn rotate(&self) -> Result<()> {
+        self.0.sync_journal();
+        Ok(())
+    }
+
+    pub fn first_needed(&self, _: u64, _: u64) -> u64 {
+        0
+    }
+
+    pub fn retire(&self, _: u64, _: u64) {}
+}
+
+pub struct Health;
+
+impl Health {
+    pub fn check_sound(&self) -> Result<()> {
+        Ok(())
+    }
+
+    pub fn fail(&self, reason: String) {
+        panic!("{reason}");
+    }
+}
+
+pub struct Vouch;
+
+impl Vouch {
+    pub fn revoke(&self) -> std::result::Result<(), Error> {
+        Ok(())
+    }
+}
+
+pub struct Reserve;
+
+impl Reserve {
+    pub fn with<T>(&self, run: impl FnOnce() -> T) -> T {
+        run()
+    }
+
+    pub fn is_full(&self) -> bool {
+        false
+    }
+
+    pub fn maintain(&self) {}
+}
