@@ -1,9 +1,9 @@
 //! What is to be read where no manifest is whole: every file, as it says of itself.
 //!
 //! A file's header has its keyspace's number, and entries have versions, which say what is newer. What only the manifest
-//! knows is taken from what can be read of it: names and comparators, which versions and batches of earlier epochs died,
-//! and which files a range delete dropped. Of the rest there is no trace in the files: a log that chunks share may
-//! hold a pair whose delete went with another log.
+//! knows is taken from what can be read of it: names and comparators, and which versions and batches of earlier epochs
+//! died. Of the rest there is no trace in the files: a range delete that dropped whole chunks, or the delete of a pair that
+//! an older file, which chunks share, still holds.
 
 use super::area::{Area, AreaFile, Rules};
 use super::journal::JournalRemains;
