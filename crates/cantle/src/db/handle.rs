@@ -81,7 +81,9 @@ impl Db {
         self.write_with(batch, WriteOptions::new())
     }
 
-    /// Applies a batch that may ask for more durability than the store's.
+    /// Applies a batch that may ask for more durability than the store's: then a checkpoint follows, which others that wait
+    /// for one share. If that fails, as on a full disk, the error is returned although the batch is there, and
+    /// as durable as any other write; a later checkpoint or [`sync`](Self::sync) makes up for it.
     pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         self.handle.store.write_batch(batch, options.durability)
     }

@@ -115,7 +115,8 @@ impl Keyspace {
         self.inner.metadata.lock().clone()
     }
 
-    /// Replaces the metadata; at most 64 KiB. Durable when this returns.
+    /// Replaces the metadata; at most 64 KiB. Durable when this returns. If the checkpoint that makes it so fails, the error is returned
+    /// although the metadata is replaced.
     pub fn set_metadata(&self, bytes: &[u8]) -> Result<()> {
         if bytes.len() > METADATA_BYTES_MAX {
             return Err(Error::InvalidArgument(format!("metadata of {} bytes exceeds 64 KiB", bytes.len())));
