@@ -160,9 +160,10 @@ impl Opener<'_> {
                         Arc::new(Segment::unloaded(file, context.order.clone(), recorded, open_ended));
                     if open_ended && !Canary::UNSYNCED_INHERITED_LOG.is_planted() {
                         // The first checkpoint finds out how long it is and makes it durable.
-                        context
-                            .dirty
-                            .add(Arc::new(OpenEnded { context: context.clone(), segment: segment.clone() }));
+                        context.dirty.add(Arc::new(OpenEnded {
+                            context: Arc::downgrade(context),
+                            segment: segment.clone(),
+                        }));
                     }
                     Source::Log(segment)
                 }

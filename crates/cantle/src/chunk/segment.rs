@@ -39,6 +39,7 @@ use crate::table::block::Block;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use crossbeam_skiplist::SkipMap;
+use std::sync::Weak;
 
 /// What a file takes at least of most file systems.
 const PAGE_BYTES: u64 = 4096;
@@ -193,14 +194,11 @@ impl Segment {
             indexed.push(part);
         }
         let tail_start = indexed.first().map_or(HEADER_BYTES, |part| part.at.offset + u64::from(part.at.len));
-        let end = if self.open_ended { file_bytes } else { self.recorded.len };
-        if end > file_bytes {
-            return Err(Error::corruption(
-                path,
-                file_bytes,
-                format!("the log ends {} bytes too early", end - file_bytes),
-            ));
+        if self.recorded.len > file_bytes {
+            let what = format!("the log ends {} bytes too early", self.recorded.len - file_bytes);
+            return Err(Error::corruption(path, file_bytes, what));
         }
+        let end = if self.open_ended { file_bytes } else { self.recorded.len };
         let mut loader = Loader::new(context, self, header, indexed);
         let len = loader.scan(&records, tail_start, end)?;
         // Since it was loaded last, if it ever was.
@@ -572,7 +570,8 @@ impl DirtyLog for Segment {
 /// A segment of an earlier epoch whose end is not known yet. Accounting for it makes durable what was accepted
 /// from a process that died.
 pub struct OpenEnded {
-    pub context: Arc<Context>,
+    /// Not to keep alive: this waits in a list that the context itself reaches, and where nobody writes, it waits for ever.
+    pub context: Weak<Context>,
     pub segment: Arc<Segment>,
 }
 
@@ -581,7 +580,8 @@ impl DirtyLog for OpenEnded {
         if !self.segment.is_unaccounted()? {
             return Ok(self.segment.recorded);
         }
-        match self.segment.parts(&self.context).and_then(|_| self.segment.sync()) {
+        let Some(context) = self.context.upgrade() else { return Ok(self.segment.recorded) };
+        match self.segment.parts(&context).and_then(|_| self.segment.sync()) {
             Err(error) if error.is_corruption() => {
                 // It must not keep the rest from being safe, nor be forgotten: who reads it is told.
                 tracing::error!(%error, "a log is damaged");

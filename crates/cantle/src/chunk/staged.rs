@@ -129,15 +129,18 @@ impl Staged {
         Ok(())
     }
 
-    /// Overwrites the beginning of what `cut` could not cut off; in place, which takes no space.
+    /// Overwrites what `cut` could not cut off; in place, which takes no space. All of it: a record behind what is none
+    /// would tell of damage.
     pub fn spoil(&self, file: &StoreFile, len: u64) -> Result<()> {
         let tail = &mut *self.tail.lock();
         let kept = tail.lease.as_ref().map_or(len, |lease| len.min(lease.base()));
         let handle = file.handle()?;
         let end = handle.len().map_err(|e| Error::io("measure", &file.path, e))?;
-        // A record's checksum and the beginning of its length.
-        let spoiled = end.saturating_sub(kept).min(8) as usize;
-        handle.write_at(&[0; 8][..spoiled], kept).map_err(|e| Error::io("write to", &file.path, e))?;
+        const ZEROS: [u8; 4096] = [0; 4096];
+        for at in (kept..end).step_by(ZEROS.len()) {
+            let bytes = (end - at).min(ZEROS.len() as u64) as usize;
+            handle.write_at(&ZEROS[..bytes], at).map_err(|e| Error::io("write to", &file.path, e))?;
+        }
         if let Some(lease) = &mut tail.lease
             && kept < lease.base()
         {

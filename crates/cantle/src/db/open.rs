@@ -32,7 +32,7 @@ use crate::mvcc::Mvcc;
 use crate::options::{Compression, Durability, KeyspaceOptions, Layout, Options};
 use crate::order::{BYTEWISE, KeyOrder};
 use crate::substrate::stage::{self, Stage};
-use crate::substrate::vouch::{Vouch, may_deceive, outlived, stands};
+use crate::substrate::vouch::{Testimony, Vouch, may_deceive, outlived, testimony};
 use crate::substrate::{
     Checkpoints, DirtySet, Health, REBALANCE_RESERVE_FILE, RESERVE_FILE, Recovery, Reserve, Substrate,
     Tables, VERSIONS_PER_CHECKPOINT,
@@ -41,7 +41,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::time::now;
 use crate::sync::{Arc, Mutex, RwLock, random};
 use crate::table::TableOptions;
-use crate::vfs::{LockError, LockMode, OverlayVfs, StdVfs, Vfs, VfsFile, VfsLock};
+use crate::vfs::{LockError, LockMode, OpenMode, OverlayVfs, StdVfs, Vfs, VfsFile, VfsLock};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Weak;
@@ -272,6 +272,7 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let next_file = numbers.map(|(_, id)| id + 1).max().unwrap_or(1).max(state.checkpoint.next_file);
 
     let reading = Files::new(vfs.clone(), path.to_path_buf(), header.store, 0, next_file);
+    check_strays(&reading, &listed, &state, &checkpoint_files)?;
     let first_journal = state.checkpoint.first_journal;
     let journal_ids = listed
         .iter()
@@ -295,6 +296,10 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     } else {
         Manifest::resume(files.clone(), new_layout, manifest_path.clone(), header, end, !outlived)?
     };
+    if !outlived {
+        // Whatever the power left of it does not count. It must be gone before anything is vouched for.
+        stage::remove(&files)?;
+    }
     // Until the journal was replayed, this epoch is no whole. In a buffered store a checkpoint takes over first.
     let vouched = outlived || (options.durability != Durability::Buffered && replay.is_empty());
     let vouch = Vouch::begin(&vfs, path, epoch, vouched, outlived)?;
@@ -352,24 +357,82 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
 
 /// Reads the manifest, with the edits behind its last checkpoint if the page cache outlived their writer.
 pub(super) fn read_manifest(vfs: &dyn Vfs, path: &Path, manifest_path: &Path) -> Result<(Replayed, bool)> {
-    let checkpointed = || replay(vfs, manifest_path, new_layout, false);
+    let testimony = &testimony(vfs, path)?;
+    let intact = testimony.is_intact;
     match replay(vfs, manifest_path, new_layout, true) {
-        Ok(mut replayed) if outlived(vfs, path, replayed.state.start.epoch)? => match replayed.gap.take() {
-            // Edits were appended one behind the other, and all of them are there.
-            Some(damage) => Err(damage),
-            None => Ok((replayed, true)),
-        },
-        Ok(Replayed { gap: Some(damage), state, .. }) if stands(vfs, path, state.start.epoch)? => Err(damage),
-        Ok(replayed) if replayed.provisional_bytes == 0 => Ok((replayed, false)),
-        Ok(_) => Ok((checkpointed()?, false)),
-        Err(damage @ Error::Corruption { .. }) => {
-            let replayed = checkpointed()?;
-            // A loss of power may leave anything behind the checkpoint. Without one it is damage, and what was acknowledged
-            // since must not vanish unnoticed.
-            if stands(vfs, path, replayed.state.start.epoch)? { Err(damage) } else { Ok((replayed, false)) }
+        Ok(mut all) => {
+            if intact && let Some(damage) = all.gap.take() {
+                return Err(damage);
+            }
+            check_whole(manifest_path, &all, testimony)?;
+            if outlived(vfs, path, all.state.start.epoch)? {
+                return Ok((all, true));
+            }
+            if all.provisional_bytes == 0 {
+                return Ok((all, false));
+            }
         }
-        Err(error) => Err(error),
+        // A loss of power may leave anything behind the checkpoint. Without one it is damage, and what was acknowledged
+        // since must not vanish unnoticed.
+        Err(error) if intact || !error.is_corruption() => return Err(error),
+        Err(_) => {}
     }
+    let durable = replay(vfs, manifest_path, new_layout, false)?;
+    check_whole(manifest_path, &durable, testimony)?;
+    Ok((durable, false))
+}
+
+/// Fails if there was more of the manifest than there is. A cut, or the manifest of another day, is like what a power
+/// failure leaves; but not if the store was closed since, or nothing can have been lost.
+fn check_whole(path: &Path, replayed: &Replayed, testimony: &Testimony) -> Result<()> {
+    let Replayed { header, end, state, .. } = replayed;
+    let Testimony { epoch, is_intact, closed } = testimony;
+    let behind =
+        |what: String| Err(Error::corruption(path, *end, format!("the manifest ends too early: {what}")));
+    if closed.store == header.store && closed.manifest > header.file {
+        return behind(format!("there was a later one, number {}", closed.manifest));
+    }
+    if closed.store == header.store && closed.manifest == header.file && closed.bytes > *end {
+        return behind(format!("it had {} bytes when the store was closed", closed.bytes));
+    }
+    // An epoch begins in `PAGECACHE` first.
+    if *is_intact && *epoch > state.start.epoch.saturating_add(1) {
+        return behind(format!("epoch {epoch} has begun since epoch {}", state.start.epoch));
+    }
+    Ok(())
+}
+
+/// Fails if a file that the manifest does not name is another store's: else it would be removed as what a crash left behind, and
+/// if it is the manifest that was put here by mistake, everything.
+fn check_strays(
+    reading: &Files,
+    listed: &[(FileKind, u64)],
+    state: &State,
+    checkpoint_files: &[(FileKind, u64)],
+) -> Result<()> {
+    let mut referenced: HashSet<u64> = checkpoint_files.iter().map(|&(_, id)| id).collect();
+    for keyspace in state.keyspaces.values() {
+        keyspace.layout.files(&mut |_, id| {
+            referenced.insert(id);
+        });
+    }
+    let strays = listed
+        .iter()
+        .filter(|(kind, id)| matches!(kind, FileKind::Log | FileKind::Table) && !referenced.contains(id));
+    for &(kind, id) in strays {
+        let path = reading.path(kind, id);
+        let file = reading.vfs.open(&path, OpenMode::Read).map_err(|e| Error::io("open", &path, e))?;
+        // A crash may leave it without a header.
+        let Ok(header) = FileHeader::read(&*file, &path, kind) else { continue };
+        if header.store != reading.store {
+            let what = format!(
+                "the file belongs to store {:032x}, and the manifest to {:032x}: one of them was put here by mistake",
+                header.store, reading.store
+            );
+            return Err(Error::corruption(&path, 16, what));
+        }
+    }
+    Ok(())
 }
 
 fn assemble(

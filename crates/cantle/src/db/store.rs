@@ -156,12 +156,22 @@ impl Store {
             if let (Ok(()), Some(stage)) = (&done, &self.substrate.stage) {
                 stage.close();
             }
-            done
+            done.inspect(|()| self.note_close())
         };
         self.substrate.health.close();
         self.substrate.tables.clear();
         self.substrate.files.close_handles();
         done
+    }
+
+    /// Leaves word of how much of the manifest there is.
+    fn note_close(&self) {
+        let substrate = &self.substrate;
+        let (manifest, bytes) = substrate.manifest.durable();
+        let closed = crate::substrate::vouch::Closed { store: substrate.files.store, manifest, bytes };
+        if let Err(error) = substrate.vouch.close(closed) {
+            tracing::debug!(%error, "nothing will vouch for the manifest");
+        }
     }
 
     /// Lets others open the store. Nothing may touch its files any more.

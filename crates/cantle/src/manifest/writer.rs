@@ -164,6 +164,12 @@ impl Manifest {
         self.inner.lock().path.clone()
     }
 
+    /// Its number, and how much of it is known to be durable.
+    pub fn durable(&self) -> (u64, u64) {
+        let inner = self.inner.lock();
+        (inner.header.file, inner.durable_bytes)
+    }
+
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }

@@ -7,10 +7,13 @@
 //! dropped.
 //!
 //! ```text
-//!   0            8        16      17       19           19+n   4092
-//!   ├────────────┼────────┼───────┼────────┼────────────┼──────┼──────┤
-//!   │ "CANTLEPC" │ epoch  │ state │ n (2)  │ identity   │ zero │crc32c│
+//!   0            8        16      17       19           19+n     51+n   4092
+//!   ├────────────┼────────┼───────┼────────┼────────────┼────────┼──────┼──────┤
+//!   │ "CANTLEPC" │ epoch  │ state │ n (2)  │ identity   │ closed │ zero │crc32c│
 //! ```
+//!
+//! A store that is closed leaves word of its manifest in it, so that one that was cut, or is of another time, is
+//! recognised: by itself it would look like what a power failure leaves.
 
 use crate::canary::Canary;
 use crate::error::{Error, Result};
@@ -43,9 +46,25 @@ struct Block {
     /// Whether a sync failed: what a file holds beyond its last sync may be read but never become durable.
     revoked: bool,
     identity: Vec<u8>,
+    closed: Closed,
+}
+
+/// What a store had when it was closed; all zeros while it is open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Closed {
+    pub store: u128,
+    /// The manifest's number.
+    pub manifest: u64,
+    /// How much of it was durable.
+    pub bytes: u64,
 }
 
 impl Block {
+    /// Whether it is of this page cache, and that can be told from others.
+    fn is_of(&self, identity: &[u8]) -> bool {
+        !identity.is_empty() && self.identity == identity
+    }
+
     fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(BLOCK_BYTES);
         out.extend_from_slice(&MAGIC);
@@ -58,6 +77,9 @@ impl Block {
         );
         out.extend_from_slice(&(self.identity.len() as u16).to_le_bytes());
         out.extend_from_slice(&self.identity);
+        out.extend_from_slice(&self.closed.store.to_le_bytes());
+        out.extend_from_slice(&self.closed.manifest.to_le_bytes());
+        out.extend_from_slice(&self.closed.bytes.to_le_bytes());
         out.resize(BLOCK_BYTES - 4, 0);
         let crc = crc32c::crc32c(&out);
         out.extend_from_slice(&crc.to_le_bytes());
@@ -74,14 +96,22 @@ impl Block {
         let (epoch, fields) = fields.split_first_chunk::<8>()?;
         let (&state, fields) = fields.split_first()?;
         let (len, fields) = fields.split_first_chunk::<2>()?;
-        let identity = fields.get(..usize::from(u16::from_le_bytes(*len)))?.to_vec();
+        let (identity, fields) = fields.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
+        let (store, fields) = fields.split_first_chunk::<16>()?;
+        let (manifest, fields) = fields.split_first_chunk::<8>()?;
+        let (bytes, _) = fields.split_first_chunk::<8>()?;
         let is = |bit: u8| state & bit != 0;
         Some(Self {
             epoch: u64::from_le_bytes(*epoch),
             vouched: is(VOUCHED),
             previous_counts: is(PREVIOUS_COUNTS),
             revoked: is(REVOKED),
-            identity,
+            identity: identity.to_vec(),
+            closed: Closed {
+                store: u128::from_le_bytes(*store),
+                manifest: u64::from_le_bytes(*manifest),
+                bytes: u64::from_le_bytes(*bytes),
+            },
         })
     }
 }
@@ -99,7 +129,9 @@ fn look(vfs: &dyn Vfs, dir: &Path) -> Result<Option<(Block, Vec<u8>)>> {
         Ok(Block::decode(&bytes[..read]))
     };
     let block = read().map_err(|e| Error::io("read", &path, e))?;
-    Ok(block.zip(identity_of(vfs, dir)?))
+    // Who has no identity is like nobody.
+    let identity = identity_of(vfs, dir)?.unwrap_or_default();
+    Ok(block.map(|block| (block, identity)))
 }
 
 fn identity_of(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Vec<u8>>> {
@@ -109,23 +141,36 @@ fn identity_of(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Vec<u8>>> {
 /// Whether everything that the process of `epoch` wrote is known to be there still. In doubt, it is not.
 pub fn outlived(vfs: &dyn Vfs, dir: &Path, epoch: u64) -> Result<bool> {
     Ok(look(vfs, dir)?.is_some_and(|(block, identity)| {
-        (block.identity == identity || Canary::IDENTITY_IGNORED.is_planted())
+        (block.is_of(&identity) || Canary::IDENTITY_IGNORED.is_planted())
             && ((block.epoch == epoch && block.vouched)
                 || (block.epoch == epoch + 1 && block.previous_counts))
     }))
 }
 
-/// Whether a process of `epoch` or later wrote through the page cache that still stands, and no sync failed: then whatever is
-/// damaged was not damaged by a loss of power.
-pub fn stands(vfs: &dyn Vfs, dir: &Path, epoch: u64) -> Result<bool> {
-    let look = look(vfs, dir)?;
-    Ok(look
-        .is_some_and(|(block, identity)| block.identity == identity && block.vouched && block.epoch >= epoch))
+/// What the block proves of the files beside it.
+#[derive(Debug, Default)]
+pub struct Testimony {
+    /// No epoch behind this one has written anything.
+    pub epoch: u64,
+    /// Whether nothing that was written since it was written itself can have been lost: neither by a power failure nor
+    /// by a sync that failed.
+    pub is_intact: bool,
+    pub closed: Closed,
+}
+
+/// What the block tells, whether or not it vouches for anything.
+pub fn testimony(vfs: &dyn Vfs, dir: &Path) -> Result<Testimony> {
+    Ok(look(vfs, dir)?.map_or_else(Testimony::default, |(block, identity)| Testimony {
+        epoch: block.epoch,
+        is_intact: block.is_of(&identity) && !block.revoked,
+        closed: block.closed,
+    }))
 }
 
 /// Whether files may show bytes that a failed sync took off the page cache's books. In doubt, they may.
 pub fn may_deceive(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
-    Ok(look(vfs, dir)?.is_none_or(|(block, identity)| block.identity == identity && block.revoked))
+    Ok(look(vfs, dir)?
+        .is_none_or(|(block, identity)| identity.is_empty() || (block.identity == identity && block.revoked)))
 }
 
 impl Vouch {
@@ -148,6 +193,7 @@ impl Vouch {
             previous_counts: previous_counts && known,
             revoked: false,
             identity,
+            closed: Closed::default(),
         };
         let begin = || -> std::io::Result<Arc<dyn VfsFile>> {
             let exists = vfs.metadata(&path)?.is_some();
@@ -176,6 +222,13 @@ impl Vouch {
         self.file.write_at(&block.encode(), 0).map_err(|e| Error::io("write", &self.path, e))
     }
 
+    /// The store was closed. That this is not durable does no harm: it proves less then.
+    pub fn close(&self, closed: Closed) -> Result<()> {
+        let mut block = self.block.lock();
+        block.closed = closed;
+        self.file.write_at(&block.encode(), 0).map_err(|e| Error::io("write", &self.path, e))
+    }
+
     /// Nothing is vouched for any more.
     pub fn revoke(&self) -> Result<()> {
         let mut block = self.block.lock();
@@ -200,11 +253,13 @@ mod tests {
     #[test]
     fn the_documented_block_is_what_is_written() {
         let identity = b"7e6b1f62-5c0d-4d3a-9a53-0d6f2a8c1b47 254:0 ext4 4711".to_vec();
-        let block = Block { epoch: 3, vouched: true, previous_counts: true, revoked: false, identity };
+        let closed = Closed { store: 0x0123_4567_89ab_cdef_0011_2233_4455_6677, manifest: 1, bytes: 222 };
+        let block =
+            Block { epoch: 3, vouched: true, previous_counts: true, revoked: false, identity, closed };
         let bytes = block.encode();
         let page = include_str!("../../docs/format/pagecache.md");
-        assert_documented(page, &bytes[..80], 0);
-        assert!(bytes[80..4092].iter().all(|&byte| byte == 0));
+        assert_documented(page, &bytes[..112], 0);
+        assert!(bytes[112..4092].iter().all(|&byte| byte == 0));
         assert_documented(page, &bytes[4080..], 4080);
     }
 
@@ -216,6 +271,7 @@ mod tests {
             previous_counts: false,
             revoked: true,
             identity: b"boot/device".to_vec(),
+            closed: Closed { store: 5, manifest: 6, bytes: 7 },
         };
         let bytes = block.encode();
         assert_eq!(Block::decode(&bytes), Some(block));

@@ -56,6 +56,8 @@ use std::borrow::Cow;
 use std::io;
 
 pub const STAGE_FILE: &str = "STAGE";
+/// While it is being made.
+const TEMPORARY: &str = "STAGE.tmp";
 /// Some twenty records of the usual length: the call that drains them is paid by each with a twentieth, and a longer
 /// slot would save less than it costs in memory.
 const SLOT_BYTES: usize = 16 << 10;
@@ -126,7 +128,8 @@ impl Stage {
     }
 
     fn map(&self) -> io::Result<Vec<Slot>> {
-        let file = self.files.vfs.open(&self.files.dir.join(STAGE_FILE), OpenMode::CreateNew)?;
+        let [temporary, path] = [TEMPORARY, STAGE_FILE].map(|name| self.files.dir.join(name));
+        let file = self.files.vfs.open(&temporary, OpenMode::CreateNew)?;
         let head = Head {
             store: self.files.store,
             epoch: self.files.epoch,
@@ -137,6 +140,8 @@ impl Stage {
         // A store into a page that the disk has no room for would kill the process.
         file.allocate(self.file_bytes())?;
         let pieces = file.map(HEAD_BYTES, SLOT_BYTES, self.slots)?;
+        // Under its own name it is whole: if it is not, it is damaged.
+        self.files.vfs.rename(&temporary, &path)?;
         Ok(pieces.into_iter().rev().map(|piece| Slot { piece, touched: false }).collect())
     }
 
@@ -198,11 +203,13 @@ impl Drop for Stage {
 
 /// Removes what another opening left.
 pub fn remove(files: &Files) -> Result<()> {
-    let path = files.dir.join(STAGE_FILE);
-    match files.vfs.remove(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path, error)),
-        _ => Ok(()),
-    }
+    [TEMPORARY, STAGE_FILE].into_iter().try_for_each(|name| {
+        let path = files.dir.join(name);
+        match files.vfs.remove(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path, error)),
+            _ => Ok(()),
+        }
+    })
 }
 
 /// A slot while it stages the tail of one log.

@@ -30,15 +30,15 @@ pub fn recover(
     let file = vfs.open(&path, OpenMode::Read).map_err(failed)?;
     let mut head = vec![0; HEAD_BYTES as usize];
     let read = file.read_at(&mut head, 0).map_err(failed)?;
-    if read < head.len() {
-        // The process died when it had just begun to make the file.
-        return Ok(0);
-    }
-    let Some(head) = Head::decode(&head) else {
+    let Some(head) = Head::decode(&head[..read]) else {
         damaged(Error::corruption(&path, 0, "the stage is damaged: what was staged in it is lost"));
         return Ok(0);
     };
-    if (head.store, head.epoch) != (store, epoch) {
+    if head.store != store {
+        damaged(Error::corruption(&path, 8, "the stage belongs to another store: what was staged is lost"));
+        return Ok(0);
+    }
+    if head.epoch != epoch {
         tracing::debug!(path = %path.display(), epoch = head.epoch, "the stage is of another epoch");
         return Ok(0);
     }
@@ -46,9 +46,18 @@ pub fn recover(
     let mut slot = vec![0; head.slot_bytes as usize];
     for index in 0..u64::from(head.slots) {
         let at = HEAD_BYTES + index * u64::from(head.slot_bytes);
-        let read = file.read_at(&mut slot[..SLOT_HEAD_BYTES], at).map_err(failed)?;
-        let (Some(id), Some(word)) = (word_at(&slot[..read], 0), word_at(&slot[..read], 8)) else { break };
+        // With the beginning of what it stages, or once did.
+        let peek = slot.len().min(SLOT_HEAD_BYTES + 8);
+        let read = file.read_at(&mut slot[..peek], at).map_err(failed)?;
+        let (Some(id), Some(word)) = (word_at(&slot[..read], 0), word_at(&slot[..read], 8)) else {
+            damaged(Error::corruption(&path, at, "the stage ends too early: what was staged behind is lost"));
+            break;
+        };
         if word == 0 {
+            if id == 0 && slot[SLOT_HEAD_BYTES..read].iter().any(|&byte| byte != 0) {
+                let what = "a slot of the stage lost its head: what it staged is lost";
+                damaged(Error::corruption(&path, at, what));
+            }
             continue;
         }
         let staged = State::decode(word, id).filter(|state| state.len <= slot.len() - SLOT_HEAD_BYTES);
@@ -61,9 +70,15 @@ pub fn recover(
         }
         let body = &mut slot[SLOT_HEAD_BYTES..][..state.len];
         let read = file.read_at(body, at + SLOT_HEAD_BYTES as u64).map_err(failed)?;
-        let mut ignored = |what: String| damaged(Error::corruption(&path, at, what));
-        let slot = Staged { log: (store, epoch, id), base: state.base, bytes: &body[..read] };
-        recovered += recover_slot(vfs, dir, &slot, header_of, &mut ignored)?;
+        if read < state.len {
+            damaged(Error::corruption(
+                &path,
+                at,
+                "the stage ends within a slot: what it staged there is lost",
+            ));
+        }
+        let slot = Staged { at, log: (store, epoch, id), base: state.base, bytes: &body[..read] };
+        recovered += recover_slot(vfs, dir, &slot, header_of, damaged)?;
     }
     if recovered > 0 {
         tracing::info!(path = %path.display(), bytes = recovered, "recovered what was staged");
@@ -77,6 +92,8 @@ fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
 
 /// What a slot holds.
 struct Staged<'a> {
+    /// Where the slot is.
+    at: u64,
     /// Of this store, epoch and number.
     log: (u128, u64, u64),
     base: u64,
@@ -87,35 +104,36 @@ struct Staged<'a> {
 fn recover_slot(
     vfs: &dyn Vfs,
     dir: &Path,
-    &Staged { log: (store, epoch, id), base, bytes: staged }: &Staged<'_>,
+    &Staged { at, log: (store, epoch, id), base, bytes: staged }: &Staged<'_>,
     header_of: HeaderOf<'_>,
-    damaged: &mut dyn FnMut(String),
+    damaged: &mut dyn FnMut(Error),
 ) -> Result<u64> {
     let path = dir.join(file_name(FileKind::Log, id));
     if vfs.metadata(&path).map_err(|e| Error::io("look at", &path, e))?.is_none() {
         // The log was obsolete, and is gone.
         return Ok(0);
     }
-    let mut ignored = |what: &str| {
-        damaged(format!("what was staged for {} is ignored: {what}", path.display()));
+    let mut ignored = |at: u64, what: &str| {
+        damaged(Error::corruption(&path, at, format!("{what}, and what was staged for it is lost")));
         Ok(0)
     };
     let file = vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io("open", &path, e))?;
     let header = match header_of(&*file, &path) {
         Ok(header) => header,
-        Err(error) if error.is_corruption() => return ignored("its header is damaged"),
+        Err(error) if error.is_corruption() => return ignored(0, "the log's header is damaged"),
         Err(error) => return Err(error),
     };
     if (header.store, header.file, header.epoch) != (store, id, epoch) {
-        return ignored("it is another's");
+        return ignored(16, "the log is of another store, number or epoch");
     }
     let file_bytes = file.len().map_err(|e| Error::io("measure", &path, e))?;
     if base < HEADER_BYTES || base > file_bytes {
-        return ignored("it is too short");
+        return ignored(file_bytes.min(base), "the log ends too early");
     }
     let whole = valid_prefix(&header, base, staged);
     if whole < staged.len() {
-        damaged(format!("what was staged for {} is damaged", path.display()));
+        let what = format!("what was staged for {} is damaged", path.display());
+        damaged(Error::corruption(dir.join(STAGE_FILE), at + (SLOT_HEAD_BYTES + whole) as u64, what));
     }
     append(&*file, &staged[..whole], base).map_err(|e| Error::io("append to", &path, e))?;
     Ok(whole as u64)
