@@ -13,6 +13,10 @@
 //!   images      file systems as a crash at some call would leave them
 //!   filling     disks that are full, then are not
 //!   setup       how stores are opened
+//!   files       their files, as bytes
+//!   sealed      checksums of changed files
+//!   memory      how much is asked for at once
+//!   watchdog    ends what does not end
 //! ```
 #![allow(
     missing_docs,
@@ -21,10 +25,14 @@
 #![allow(clippy::unwrap_used, reason = "a door panics with what it found")]
 
 pub mod doors;
+pub mod files;
 pub mod filling;
 pub mod history;
 pub mod images;
+pub mod memory;
 pub mod rng;
+pub mod sealed;
 pub mod setup;
 pub mod visit;
+pub mod watchdog;
 pub mod workload;

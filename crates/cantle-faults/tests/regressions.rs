@@ -131,7 +131,8 @@ fn a_batch_that_failed_and_cannot_be_cut_off_does_not_come_back() {
                 let is_second = seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1;
                 if is_second { Verdict::Fail(Failure::EIO) } else { Verdict::Pass }
             }
-            Operation::WriteAt if call.len <= 8 && !spoiling_works => Verdict::Fail(Failure::EIO),
+            // The zeros that are to spoil what was appended.
+            Operation::WriteAt if call.len == 4096 && !spoiling_works => Verdict::Fail(Failure::EIO),
             Operation::SetLen => Verdict::Fail(Failure::EIO),
             _ => Verdict::Pass,
         });

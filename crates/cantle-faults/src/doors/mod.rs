@@ -1,7 +1,9 @@
 //! The ways to break a store.
 
 mod crash_states;
+mod damage;
 mod failing_calls;
+pub mod fuzz;
 pub mod machinery;
 
 use crate::visit::Visit;
@@ -28,6 +30,12 @@ pub const DOORS: &[Door] = &[
         about: "the power fails at every call that changes something, and leaves whatever it may",
         enter: crash_states::enter,
     },
+    Door {
+        name: "damage",
+        about: "files are cut, flipped, zeroed, swapped, replaced, doubled, gone",
+        enter: damage::enter,
+    },
+    Door { name: "fuzz", about: "whatever reads bytes gets some that nobody wrote", enter: fuzz::enter },
     machinery::KILL,
     machinery::KILL_AT_CALLS,
     machinery::SHUTDOWN,

@@ -1,0 +1,133 @@
+//! Files of a store are damaged: cut, flipped, zeroed, swapped, replaced, doubled, gone. What is read afterwards is right, or an
+//! error that names the file, and `verify` knows of it.
+//!
+//! *Right* is what was there when the store was left. There are exceptions, where the format cannot tell damage from what a crash
+//! leaves; `rules` says which, and `docs/format` why. All of them are older values of the same keys, never anything that was
+//! not written there.
+
+mod check;
+mod harm;
+mod plans;
+mod rules;
+pub mod shapes;
+
+use crate::files::Kind;
+use crate::memory;
+use crate::visit::Visit;
+use crate::watchdog::Watchdog;
+use check::{Noticed, check};
+use harm::Harm;
+use shapes::Shape;
+use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+
+/// Of findings of one kind so many are named, and the first is shown with so many lines.
+const FINDINGS_SHOWN: usize = 6;
+const FINDING_LINES: usize = 4;
+/// More than any store of the lab needs: its files have less than 64 KiB.
+const ALLOCATION_BYTES_MAX: usize = 32 << 20;
+
+pub fn enter(visit: &Visit) {
+    let watchdog = Watchdog::start("damage");
+    for (index, seed) in visit.rounds().enumerate() {
+        let shapes = shapes::all(seed);
+        let cases = plans::all(
+            &shapes,
+            seed,
+            if visit.is_long() && index == 0 { None } else { Some(visit.is_long()) },
+        );
+        let chosen: Vec<_> = match &visit.case {
+            Some(name) => {
+                cases.into_iter().filter(|(shape, harm)| name_of(&shapes[*shape], harm) == *name).collect()
+            }
+            None => cases,
+        };
+        assert!(!chosen.is_empty(), "there is no case {:?} with seed {}", visit.case, visit.seed);
+        let unnoticed = Mutex::new(BTreeMap::new());
+        let found = Mutex::new(BTreeMap::<_, Vec<String>>::new());
+        visit.each(&chosen, |(shape, harm)| {
+            let shape = &shapes[*shape];
+            if let Err(wrong) = one(visit, &watchdog, shape, harm, &unnoticed) {
+                let alike = (shape.name, harm.plural(), Kind::of(harm.file()).plural());
+                found.lock().unwrap().entry(alike).or_default().push(wrong);
+            }
+        });
+        let found = found.into_inner().unwrap();
+        let shown: Vec<String> = found
+            .iter()
+            .map(|((shape, what, of), all)| {
+                format!("{shape}, {what} of {of}: {}, such as\n{}", all.len(), shown(all))
+            })
+            .collect();
+        assert!(found.is_empty(), "damage that was not borne:\n{}", shown.join("\n"));
+        for ((what, kind, changed), cases) in unnoticed.into_inner().unwrap() {
+            let outcome = if changed { "older values" } else { "nothing lost" };
+            visit.count(interned(format!("{what} of {} unnoticed, {outcome}", Kind::plural(kind))), cases);
+        }
+    }
+}
+
+/// The first of several findings, and the names of some others.
+fn shown(findings: &[String]) -> String {
+    let first: Vec<&str> = findings[0].lines().take(FINDING_LINES).collect();
+    let others = findings.iter().skip(1).map(|text| text.split(": ").next().unwrap_or_default());
+    let others: Vec<&str> = others.step_by(findings.len().div_ceil(FINDINGS_SHOWN)).collect();
+    format!("  {}\n  also: {}", first.join("\n  "), others.join(", "))
+}
+
+/// What nobody noticed, by what was done, to what, and whether older values were read.
+type Unnoticed = Mutex<BTreeMap<(&'static str, Kind, bool), u64>>;
+
+fn name_of(shape: &Shape, harm: &Harm) -> String {
+    format!("{}/{harm}", shape.name)
+}
+
+/// Does one damage; fails with what is wrong.
+fn one(
+    visit: &Visit,
+    watchdog: &Watchdog,
+    shape: &Shape,
+    harm: &Harm,
+    unnoticed: &Unnoticed,
+) -> Result<(), String> {
+    let name = name_of(shape, harm);
+    let checked = watchdog.watch(&name, || catch_unwind(AssertUnwindSafe(|| check(shape, harm))));
+    let found = match checked {
+        Ok(found) => found.map_err(|wrong| format!("case {name}: {wrong}"))?,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+            return Err(format!("case {name}: panicked: {text}"));
+        }
+    };
+    let largest = memory::take_largest();
+    if largest > ALLOCATION_BYTES_MAX {
+        return Err(format!("case {name}, or one beside it: {largest} bytes were asked for at once"));
+    }
+    visit.count(harm.plural(), 1);
+    match found {
+        Noticed::Refused => visit.count("stores refused", 1),
+        Noticed::Reported => visit.count("stores with damage reported", 1),
+        Noticed::No { changed } => {
+            if changed {
+                visit.count("stores that fell back to older values", 1);
+            }
+            if harm.is_damage(shape) {
+                if harm.must_be_noticed(shape) {
+                    return Err(format!("case {name}: nobody noticed"));
+                }
+                let alike = (harm.plural(), Kind::of(harm.file()), changed);
+                *unnoticed.lock().unwrap().entry(alike).or_default() += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The tally wants names that live for ever; there are few.
+fn interned(name: String) -> &'static str {
+    static NAMES: Mutex<Option<HashMap<String, &'static str>>> = Mutex::new(None);
+    let mut names = NAMES.lock().unwrap();
+    names.get_or_insert_default().entry(name.clone()).or_insert_with(|| name.leak())
+}

@@ -1,0 +1,79 @@
+//! What a damaged store may hold instead of what was there: the cases in which the format cannot tell damage from a crash.
+
+use super::harm::Harm;
+use super::shapes::{End, Shape};
+use crate::files::{Kind, names, read};
+use crate::sealed::records;
+use crate::workload::State;
+
+/// What is right.
+pub enum Rule<'a> {
+    /// What was there.
+    Now,
+    /// One of these states, whole.
+    Moment(&'a [State]),
+    /// Of each pair, what one of these states has.
+    Pairs(&'a [State]),
+}
+
+impl<'a> Rule<'a> {
+    fn weaker(self, other: Self) -> Self {
+        let weight = |rule: &Self| match rule {
+            Rule::Now => 0,
+            Rule::Moment(states) => states.len(),
+            Rule::Pairs(states) => 1_000_000 + states.len(),
+        };
+        if weight(&self) >= weight(&other) { self } else { other }
+    }
+}
+
+pub fn rule<'a>(shape: &'a Shape, harm: &Harm) -> Rule<'a> {
+    let rule = of_file(shape, harm, harm.file());
+    match harm {
+        Harm::Swap { other, .. } => rule.weaker(of_file(shape, harm, other)),
+        // What the file was is still there.
+        Harm::Doubled { .. } => Rule::Now,
+        _ => rule,
+    }
+}
+
+fn of_file<'a>(shape: &'a Shape, harm: &Harm, file: &str) -> Rule<'a> {
+    match (shape.end, Kind::of(file)) {
+        (_, Kind::Table | Kind::Other) | (End::Closed | End::Booted, _) => Rule::Now,
+        // The block is the only one that knows whether writes beyond the checkpoint may be believed.
+        (End::Killed, Kind::PageCache) => Rule::Moment(&shape.since),
+        // The store opens without what was staged; `verify` tells.
+        (End::Killed, Kind::Stage) => Rule::Pairs(&shape.since),
+        // A file that ends too early looks like one that was about to be written.
+        (End::Killed, Kind::Log) if ends_early(shape, harm, file) => Rule::Pairs(&shape.since),
+        (End::Killed, Kind::Journal) if ends_early(shape, harm, file) => Rule::Pairs(&shape.since),
+        (End::PowerLost, Kind::Journal) if ends_early(shape, harm, file) => Rule::Moment(&shape.since),
+        (End::Killed | End::PowerLost, Kind::Manifest) if ends_early(shape, harm, file) => {
+            Rule::Pairs(&shape.all)
+        }
+        _ => Rule::Now,
+    }
+}
+
+/// Whether nothing intact is left behind the first damage, so that the file ends there for all that anybody can see.
+fn ends_early(shape: &Shape, harm: &Harm, file: &str) -> bool {
+    let before = read(&shape.vfs, file);
+    let damaged = harm.inflict(shape);
+    if !names(&damaged).iter().any(|name| name == file) {
+        return true;
+    }
+    let after = read(&damaged, file);
+    let starts = records(&before);
+    let mut whole =
+        starts.windows(2).map(|pair| after.get(pair[0]..pair[1]) == Some(&before[pair[0]..pair[1]]));
+    whole.by_ref().find(|whole| !whole);
+    !whole.any(|whole| whole)
+}
+
+/// Whether what is lost by a damage like this must at least be told by `verify`.
+pub fn is_told(shape: &Shape, harm: &Harm) -> bool {
+    // That there was a stage is written nowhere; one of an earlier moment tells what this one could have; a slot of
+    // zeros was never used.
+    let silent = matches!(harm, Harm::Missing { .. } | Harm::Older { .. } | Harm::Zero { .. });
+    shape.end == End::Killed && Kind::of(harm.file()) == Kind::Stage && !silent
+}

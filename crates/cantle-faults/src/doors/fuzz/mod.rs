@@ -1,0 +1,138 @@
+//! Bytes that nobody wrote go to everything that reads bytes: each kind of file, sealed so that the parser behind the checksum
+//! sees it; a whole directory; sequences of operations; the loader's text files and keys.
+//!
+//! Each target takes bytes and panics with what is wrong. Here they are drawn from real ones by chance; the workspace
+//! `fuzz` has a fuzzer draw them that sees which code they reach. Both begin with the same [`seeds`](Target::seeds).
+
+mod directory;
+mod files;
+mod mutate;
+mod operations;
+
+use crate::memory;
+use crate::rng::Rng;
+use crate::visit::Visit;
+use crate::watchdog::Watchdog;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+
+/// Something that reads bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    pub name: &'static str,
+    /// Reads them; panics with what is wrong.
+    pub run: fn(&[u8]),
+    /// Real ones.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// How often `cargo test` runs it.
+    runs: u64,
+}
+
+pub const TARGETS: &[Target] = &[
+    Target { name: "header", run: files::header, seeds: files::header_seeds, runs: 400 },
+    Target { name: "table", run: files::table, seeds: files::table_seeds, runs: 3000 },
+    Target { name: "log", run: files::log, seeds: files::log_seeds, runs: 3000 },
+    Target { name: "manifest", run: files::manifest, seeds: files::manifest_seeds, runs: 3000 },
+    Target { name: "journal", run: files::journal, seeds: files::journal_seeds, runs: 1500 },
+    Target { name: "stage", run: files::stage, seeds: files::stage_seeds, runs: 1500 },
+    Target { name: "page-cache", run: files::page_cache, seeds: files::page_cache_seeds, runs: 500 },
+    Target { name: "directory", run: directory::run, seeds: directory::seeds, runs: 2000 },
+    Target { name: "operations", run: operations::run, seeds: operations::seeds, runs: 400 },
+    Target { name: "loader", run: cantle_cli::fuzzing::loader, seeds: loader_seeds, runs: 30_000 },
+    Target { name: "keys", run: cantle_cli::fuzzing::keys, seeds: key_seeds, runs: 60_000 },
+];
+
+/// The target of a name.
+pub fn target(name: &str) -> Option<Target> {
+    TARGETS.iter().copied().find(|target| target.name == name)
+}
+
+/// So many findings of a round are shown.
+const FINDINGS_SHOWN: usize = 40;
+/// Has a target read bytes.
+pub fn run(name: &str, input: &[u8]) {
+    let target = target(name).unwrap_or_else(|| panic!("there is no target {name}"));
+    (target.run)(input);
+}
+
+/// More than any target needs: its inputs have less than 64 KiB.
+const ALLOCATION_BYTES_MAX: usize = 32 << 20;
+
+pub fn enter(visit: &Visit) {
+    let watchdog = Watchdog::start("fuzz");
+    if let Some(case) = &visit.case {
+        let parsed = case.split_once(':').and_then(|(name, seed)| Some((target(name)?, seed.parse().ok()?)));
+        let (target, seed) = parsed.unwrap_or_else(|| panic!("there is no case {case:?}"));
+        return one(visit, &watchdog, &target, &(target.seeds)(), seed)
+            .unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    for seed in visit.rounds() {
+        let found = Mutex::new(Vec::new());
+        for target in TARGETS {
+            let seeds = (target.seeds)();
+            let mut rng = Rng::new(seed);
+            let cases: Vec<u64> = (0..target.runs).map(|_| rng.next()).collect();
+            visit.each(&cases, |&case| {
+                if let Err(wrong) = one(visit, &watchdog, target, &seeds, case) {
+                    found.lock().unwrap().push(wrong);
+                }
+            });
+        }
+        let found = found.into_inner().unwrap();
+        let shown = &found[..found.len().min(FINDINGS_SHOWN)];
+        assert!(found.is_empty(), "{} findings, such as\n{}", found.len(), shown.join("\n"));
+    }
+}
+
+fn one(
+    visit: &Visit,
+    watchdog: &Watchdog,
+    target: &Target,
+    seeds: &[Vec<u8>],
+    case: u64,
+) -> Result<(), String> {
+    let input = mutate::mutated(seeds, &mut Rng::new(case));
+    let name = format!("{}:{case}", target.name);
+    let done = watchdog.watch(&name, || catch_unwind(AssertUnwindSafe(|| (target.run)(&input))));
+    if let Err(panic) = done {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+        return Err(format!("case {name}: {text}"));
+    }
+    let largest = memory::take_largest();
+    if largest > ALLOCATION_BYTES_MAX {
+        return Err(format!("case {name}, or one beside it: {largest} bytes were asked for at once"));
+    }
+    visit.count(target.name, 1);
+    Ok(())
+}
+
+fn loader_seeds() -> Vec<Vec<u8>> {
+    let texts: [(u8, &str); 8] = [
+        (9, "a,v\nx,1\n\"y,z\",\"2\"\"\"\n,\n"),
+        (10, "a,n,v\nx,-5,1\ny,9223372036854775807,\"a\nb\"\n"),
+        (15, "a,n,x,at,v,w\nx,1,1.5e3,2013-07-04T09:00:00Z,p,q\n,,,,,\n"),
+        (16, "{\"key\":\"a\",\"value\":\"b\"}\n{\"key_hex\":\"ff\",\"value_hex\":\"00\"}\n"),
+        (22, "{\"a\":\"x\",\"n\":5,\"v\":[1,2.0,{\"u\":null}]}\n"),
+        (
+            31,
+            "{\"a\":\"\\u00e9\",\"n\":1,\"x\":-0.0,\"at\":\"2013-07-04T09:00:00.5+02:00\",\"v\":\"1\",\"w\":\"2\"}\n",
+        ),
+        (32, "key\tvalue\r\na\\tb\t\\x00\\\\\n"),
+        (43, "x,1,1e9,2013-07-04T09:00:00Z\t1\n"),
+    ];
+    texts.map(|(draw, text)| [&[draw], text.as_bytes()].concat()).to_vec()
+}
+
+fn key_seeds() -> Vec<Vec<u8>> {
+    let texts: [(u8, &str); 7] = [
+        (0, "a\\tb\\xff"),
+        (0, "00ff17"),
+        (1, "\"a,b\""),
+        (2, "x,-9223372036854775808"),
+        (3, "x,1,-1.5e-300,1969-12-31T23:59:59.999999Z"),
+        (0, "[\"UA\",1545,null,-1.5,true,[\"x\",[]],{\"bytes\":\"00ff\"}]"),
+        (0, "[\"\\u0000\",18446744073709551615]"),
+    ];
+    texts.map(|(draw, text)| [&[draw], text.as_bytes()].concat()).to_vec()
+}

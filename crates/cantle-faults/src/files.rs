@@ -1,0 +1,70 @@
+//! Files of a store in memory, as bytes.
+
+use crate::setup::STORE;
+use cantle::vfs::{MemVfs, OpenMode, Vfs};
+use std::path::PathBuf;
+
+/// Names of the store's files, in order.
+pub fn names(vfs: &MemVfs) -> Vec<String> {
+    let mut names = vfs.list(STORE.as_ref()).unwrap();
+    names.sort();
+    names
+}
+
+pub fn path(name: &str) -> PathBuf {
+    PathBuf::from(STORE).join(name)
+}
+
+pub fn read(vfs: &MemVfs, name: &str) -> Vec<u8> {
+    let file = vfs.open(&path(name), OpenMode::Read).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// Puts a file in the place of another, or where none was.
+pub fn put(vfs: &MemVfs, name: &str, bytes: &[u8]) {
+    let path = path(name);
+    if vfs.metadata(&path).unwrap().is_some() {
+        vfs.remove(&path).unwrap();
+    }
+    vfs.open(&path, OpenMode::CreateNew).unwrap().write_at(bytes, 0).unwrap();
+}
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    Table,
+    Log,
+    Manifest,
+    Journal,
+    Stage,
+    PageCache,
+    Other,
+}
+
+impl Kind {
+    pub fn of(name: &str) -> Self {
+        match name {
+            "STAGE" => Self::Stage,
+            "PAGECACHE" => Self::PageCache,
+            _ if name.starts_with("MANIFEST-") => Self::Manifest,
+            _ if name.ends_with(".table") => Self::Table,
+            _ if name.ends_with(".log") => Self::Log,
+            _ if name.ends_with(".journal") => Self::Journal,
+            _ => Self::Other,
+        }
+    }
+
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Table => "tables",
+            Self::Log => "logs",
+            Self::Manifest => "manifests",
+            Self::Journal => "journals",
+            Self::Stage => "stages",
+            Self::PageCache => "page cache blocks",
+            Self::Other => "other files",
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Checksums as `docs/format` has them, written a second time: what walks, and seals anew, files whose bytes were changed.
+
+/// Where the first record or block of a file stands.
+pub const HEADER_BYTES: usize = 64;
+
+fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+/// What is mixed into the checksum of what stands at an offset of a file with this header.
+fn salt(header: &[u8], offset: u64) -> Option<[u8; 16]> {
+    let store = u64::from_le_bytes(number(header, 16)?);
+    let file = u64::from_le_bytes(number(header, 32)?);
+    let mut salt = [0; 16];
+    salt[..8].copy_from_slice(&(store ^ file).to_le_bytes());
+    salt[8..].copy_from_slice(&offset.to_le_bytes());
+    Some(salt)
+}
+
+/// A varint and its length.
+fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut value = 0u64;
+    for (index, &byte) in bytes.iter().enumerate().take(10) {
+        value |= u64::from(byte & 0x7f).checked_shl(7 * index as u32)?;
+        if byte < 0x80 {
+            return Some((value, index + 1));
+        }
+    }
+    None
+}
+
+/// The length of the frame and of all of the record at `at`, if it lies within the file.
+fn record(bytes: &[u8], at: usize) -> Option<usize> {
+    let (len, taken) = varint(bytes.get(at + 4..)?)?;
+    let total = usize::try_from(len).ok()?.checked_add(4 + taken)?;
+    (len > 0 && at.checked_add(total)? <= bytes.len()).then_some(total)
+}
+
+fn record_checksum(bytes: &[u8], at: usize, total: usize) -> Option<u32> {
+    let salt = salt(bytes, at as u64)?;
+    Some(crc32c::crc32c_append(crc32c::crc32c(&salt), &bytes[at + 4..at + total]))
+}
+
+/// Where the records of a log, journal or manifest begin, up to the first that is not intact; and where they end.
+pub fn records(bytes: &[u8]) -> Vec<usize> {
+    let mut starts = vec![HEADER_BYTES];
+    let mut at = HEADER_BYTES;
+    while let Some(total) = record(bytes, at) {
+        if record_checksum(bytes, at, total).map(u32::to_le_bytes) != number(bytes, at) {
+            break;
+        }
+        at += total;
+        starts.push(at);
+    }
+    starts
+}
+
+/// Gives the header its checksum.
+pub fn seal_header(bytes: &mut [u8]) {
+    if let Some((fields, rest)) = bytes.split_at_mut_checked(60)
+        && let Some(crc) = rest.first_chunk_mut()
+    {
+        *crc = crc32c::crc32c(fields).to_le_bytes();
+    }
+}
+
+/// Gives every record its checksum, as far as lengths lead from one to the next.
+pub fn seal_records(bytes: &mut [u8]) {
+    seal_header(bytes);
+    let mut at = HEADER_BYTES;
+    while let Some(total) = record(bytes, at) {
+        let Some(crc) = record_checksum(bytes, at, total) else { return };
+        bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+        at += total;
+    }
+}
+
+/// Gives one block with its payload from `start` and its trailer up to `end` its checksum.
+fn seal_block(bytes: &mut [u8], start: usize, end: usize) {
+    if start < HEADER_BYTES || end > bytes.len() || start + 5 > end {
+        return;
+    }
+    let Some(salt) = salt(bytes, start as u64) else { return };
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&salt), &bytes[start..end - 4]);
+    bytes[end - 4..end].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Gives a table's footer its checksum, and the blocks that it and the index name. `blocks` are those that the index named
+/// before anything was changed: it may be compressed, or not decode any more.
+pub fn seal_table(bytes: &mut [u8], blocks: &[(usize, usize)]) {
+    seal_header(bytes);
+    let Some(footer) = bytes.len().checked_sub(32).filter(|&at| at >= HEADER_BYTES) else { return };
+    if let Some(salt) = salt(bytes, footer as u64) {
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&salt), &bytes[footer..footer + 28]);
+        bytes[footer + 28..].copy_from_slice(&crc.to_le_bytes());
+    }
+    for &(start, end) in blocks {
+        seal_block(bytes, start, end);
+    }
+    let place = |bytes: &[u8], at: usize| {
+        number(bytes, at).map(|n| u64::from_le_bytes(n).min(u64::from(u32::MAX)) as usize)
+    };
+    let starts = [0, 8, 16].map(|at| place(bytes, footer + at).unwrap_or(0));
+    for (start, end) in [(starts[0], starts[1]), (starts[1], starts[2]), (starts[2], footer)] {
+        seal_block(bytes, start, end);
+    }
+}
+
+/// Where the blocks of an intact table lie, trailer included: every stretch of bytes whose checksum fits, from one to the next.
+pub fn table_blocks(bytes: &[u8]) -> Vec<(usize, usize)> {
+    let mut blocks = Vec::new();
+    let mut start = HEADER_BYTES;
+    let end = bytes.len().saturating_sub(32);
+    while start < end {
+        let Some(salt) = salt(bytes, start as u64) else { break };
+        let mut crc = crc32c::crc32c(&salt);
+        let found = (start + 1..=end.saturating_sub(4)).find(|&at| {
+            crc = crc32c::crc32c_append(crc, &bytes[at - 1..at]);
+            number(bytes, at) == Some(crc.to_le_bytes())
+        });
+        let Some(at) = found else { break };
+        blocks.push((start, at + 4));
+        start = at + 4;
+    }
+    blocks
+}
+
+/// Gives `PAGECACHE` its checksum.
+pub fn seal_page_cache(bytes: &mut [u8]) {
+    if bytes.len() == 4096 {
+        let crc = crc32c::crc32c(&bytes[..4092]);
+        bytes[4092..].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+/// Gives the head of `STAGE` its checksum, and each slot its check.
+pub fn seal_stage(bytes: &mut [u8]) {
+    if bytes.len() < 4096 {
+        return;
+    }
+    let crc = crc32c::crc32c(&bytes[..40]);
+    bytes[40..44].copy_from_slice(&crc.to_le_bytes());
+    let slot_bytes = number(bytes, 32).map_or(0, u32::from_le_bytes) as usize;
+    if slot_bytes < 16 {
+        return;
+    }
+    for slot in bytes[4096..].chunks_mut(slot_bytes).filter(|slot| slot.len() >= 16) {
+        slot[10] = 0;
+        slot[10] = slot[..16].iter().fold(0, |check, byte| check ^ byte);
+    }
+}

@@ -1,0 +1,31 @@
+//! The doors "damage" and "fuzz", for some seconds, in a process that counts what they ask for. `CANTLE_TEST_FACTOR` multiplies
+//! what is drawn by chance, `CANTLE_TEST_CASE` runs the one case that a failure named.
+
+use cantle_faults::doors::door;
+use cantle_faults::memory::{Watched, peak};
+use cantle_faults::visit::Visit;
+
+#[global_allocator]
+static MEMORY: Watched = Watched;
+
+/// Goes through a door; what it did is printed.
+fn enter(name: &str) -> Visit {
+    let visit = Visit::for_test();
+    let door = door(name).unwrap_or_else(|| panic!("there is no door {name}"));
+    (door.enter)(&visit);
+    println!("{name}: {:?}; {} MiB at most", visit.tally(), peak() >> 20);
+    visit
+}
+
+#[test]
+fn damage() {
+    let visit = enter("damage");
+    assert!(visit.case.is_some() || visit.tally()["bit flips"] >= 10_000, "{:?}", visit.tally());
+    assert!(peak() < 256 << 20, "{} bytes were in use", peak());
+}
+
+#[test]
+fn fuzz() {
+    let visit = enter("fuzz");
+    assert!(visit.case.is_some() || visit.tally().len() == cantle_faults::doors::fuzz::TARGETS.len());
+}
