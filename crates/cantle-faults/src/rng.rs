@@ -1,7 +1,7 @@
 //! Random numbers that follow from a seed.
 
 /// A small generator of random numbers, so that a seed says everything.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Rng(u64);
 
 impl Rng {
@@ -20,5 +20,10 @@ impl Rng {
 
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
+    }
+
+    /// Another one, which goes its own way.
+    pub fn fork(&mut self) -> Self {
+        Self(self.next())
     }
 }

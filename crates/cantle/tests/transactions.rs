@@ -1,5 +1,5 @@
 //! Transactions one step at a time: each anomaly that a weaker isolation admits, as the order of steps that shows
-//! it. What many threads do is in `tests/concurrent`.
+//! it. What many threads do is behind the door `histories` of the fault lab.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::{

@@ -4,7 +4,9 @@ mod crash_states;
 mod damage;
 mod failing_calls;
 pub mod fuzz;
+mod histories;
 pub mod machinery;
+mod model;
 
 use crate::visit::Visit;
 
@@ -36,6 +38,16 @@ pub const DOORS: &[Door] = &[
         enter: damage::enter,
     },
     Door { name: "fuzz", about: "whatever reads bytes gets some that nobody wrote", enter: fuzz::enter },
+    Door {
+        name: "model",
+        about: "random operations on stores of random configurations, compared with a map",
+        enter: model::enter,
+    },
+    Door {
+        name: "histories",
+        about: "many threads at once, and what each was told must fit together",
+        enter: histories::enter,
+    },
     machinery::KILL,
     machinery::KILL_AT_CALLS,
     machinery::SHUTDOWN,

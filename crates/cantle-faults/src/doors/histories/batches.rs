@@ -1,7 +1,11 @@
 //! Batches over several chunks and keyspaces are seen whole or not at all, by gets, snapshots and ranges.
 
-use crate::support::{Rng, StopOnDrop, amid_maintenance, assert_moved, dir, number, options, until, value};
-use cantle::{Db, Durability, KeyspaceOptions, WriteBatch};
+use super::support::{
+    StopOnDrop, amid_maintenance, assert_moved, dir, keyspace, number, options, until, value,
+};
+use crate::rng::Rng;
+use crate::visit::Visit;
+use cantle::{Db, Durability, WriteBatch};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Instant;
@@ -26,13 +30,11 @@ fn against(millis: u64, mut write: impl FnMut(u64), read: impl Fn() + Sync) {
     });
 }
 
-#[test]
-fn who_sees_one_half_of_a_batch_sees_the_other() {
-    let mut rng = Rng::for_test("who_sees_one_half_of_a_batch_sees_the_other");
+pub fn who_sees_one_half_of_a_batch_sees_the_other(visit: &Visit, seed: u64) {
+    let mut rng = Rng::new(seed);
     let dir = dir();
-    let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
-    let other =
-        db.keyspace("other", KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(8 << 10)).unwrap();
+    let db = options(visit, Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
+    let other = db.keyspace("other", keyspace(visit).log_bytes(8 << 10)).unwrap();
     let batch_of = |round: u64, rng: &mut Rng| {
         let mut batch = WriteBatch::new();
         batch.put("a050", value(round, rng)).put("a051", value(round, rng)).put("e050", value(round, rng));
@@ -71,7 +73,7 @@ fn who_sees_one_half_of_a_batch_sees_the_other() {
             },
         );
     });
-    assert_moved(&db);
+    assert_moved(visit, &db);
 }
 
 fn balances(read: impl Fn(usize) -> Option<u64>) -> u64 {
@@ -100,11 +102,10 @@ fn transfer(db: &Db, bank: &Mutex<()>, rng: &mut Rng) {
     db.write(batch).unwrap();
 }
 
-#[test]
-fn transfers_keep_the_sum_that_snapshots_see() {
-    let mut rng = Rng::for_test("transfers_keep_the_sum_that_snapshots_see");
+pub fn transfers_keep_the_sum_that_snapshots_see(visit: &Visit, seed: u64) {
+    let mut rng = Rng::new(seed);
     let dir = dir();
-    let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
+    let db = options(visit, Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
     for number in 0..ACCOUNTS {
         db.put(account(number), value(1000, &mut rng)).unwrap();
     }
@@ -127,15 +128,14 @@ fn transfers_keep_the_sum_that_snapshots_see() {
             },
         );
     });
-    assert_moved(&db);
+    assert_moved(visit, &db);
 }
 
 /// A get that meets entries of a batch while it is committed must not stop at one that was never the value.
-#[test]
-fn of_what_a_batch_writes_to_one_key_only_the_last_is_seen() {
-    let mut rng = Rng::for_test("of_what_a_batch_writes_to_one_key_only_the_last_is_seen");
+pub fn of_what_a_batch_writes_to_one_key_only_the_last_is_seen(visit: &Visit, seed: u64) {
+    let mut rng = Rng::new(seed);
     let dir = dir();
-    let db = options(Durability::Buffered, &mut rng).open(dir.path().join("store")).unwrap();
+    let db = options(visit, Durability::Buffered, &mut rng).open(dir.path().join("store")).unwrap();
     let last = u64::MAX.to_le_bytes();
     db.put("key", last).unwrap();
     against(

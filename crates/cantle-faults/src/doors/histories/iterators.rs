@@ -1,6 +1,8 @@
 //! Iterators and snapshots that are held while everything under them moves.
 
-use crate::support::{Rng, StopOnDrop, assert_moved, dir, options, shake, until};
+use super::support::{StopOnDrop, assert_moved, dir, options, shake, until};
+use crate::rng::Rng;
+use crate::visit::Visit;
 use cantle::{Db, Durability};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -69,12 +71,11 @@ fn check(db: &Db, model: &Mutex<Model>, rng: &mut Rng) {
     assert!(front == expected, "an iterator saw {} pairs, expected were {}", front.len(), expected.len());
 }
 
-#[test]
-fn what_is_held_does_not_change() {
-    let mut rng = Rng::for_test("what_is_held_does_not_change");
+pub fn what_is_held_does_not_change(visit: &Visit, seed: u64) {
+    let mut rng = Rng::new(seed);
     for durability in [Durability::Process, Durability::Buffered] {
         let dir = dir();
-        let db = options(durability, &mut rng).open(dir.path().join("store")).unwrap();
+        let db = options(visit, durability, &mut rng).open(dir.path().join("store")).unwrap();
         let (model, stop, end) = (Mutex::new(Model::new()), AtomicBool::new(false), until(2000));
         std::thread::scope(|scope| {
             let (writing, shaking) = (rng.fork(), rng.fork());
@@ -96,7 +97,7 @@ fn what_is_held_does_not_change() {
                 reader.join().unwrap();
             }
         });
-        assert_moved(&db);
+        assert_moved(visit, &db);
         assert!(db.verify().unwrap().is_ok());
     }
 }

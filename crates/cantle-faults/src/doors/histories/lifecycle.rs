@@ -1,7 +1,9 @@
 //! Opening, closing, keyspaces that come and go, backups and statistics, all under load.
 
-use crate::support::{Rng, StopOnDrop, churn, dir, options, shake, until};
-use cantle::{Db, Durability, Error, KeyspaceOptions, WriteBatch};
+use super::support::{StopOnDrop, churn, dir, keyspace, options, shake, until};
+use crate::rng::Rng;
+use crate::visit::Visit;
+use cantle::{Db, Durability, Error, WriteBatch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -23,16 +25,15 @@ fn put_until_closed(db: &Db, thread: usize, first: u64, bytes: usize) -> u64 {
 
 /// A store is closed while others write, and opened again at once: nothing that was acknowledged is missing, nothing
 /// in the background keeps the lock or goes on writing.
-#[test]
-fn closing_amid_writes_loses_nothing_and_frees_the_lock() {
-    let mut rng = Rng::for_test("closing_amid_writes_loses_nothing_and_frees_the_lock");
+pub fn closing_amid_writes_loses_nothing_and_frees_the_lock(visit: &Visit, seed: u64) {
+    let mut rng = Rng::new(seed);
     for durability in [Durability::Process, Durability::Buffered, Durability::Sync] {
         let dir = dir();
         let path = dir.path().join("store");
         let mut counts = [0_u64; 3];
         let (mut openings, end) = (0, until(1500));
         while Instant::now() < end {
-            let db = options(durability, &mut rng).open(&path).unwrap();
+            let db = options(visit, durability, &mut rng).open(&path).unwrap();
             openings += 1;
             for (thread, &count) in counts.iter().enumerate() {
                 let stored = db.get(format!("count/{thread}")).unwrap();
@@ -65,27 +66,26 @@ fn closing_amid_writes_loses_nothing_and_frees_the_lock() {
             if by_drop {
                 // Opened and dropped, not closed, with rebalances just begun.
                 drop(db);
-                let db = options(durability, &mut rng).open(&path).unwrap();
+                let db = options(visit, durability, &mut rng).open(&path).unwrap();
                 for number in 0..40 {
                     db.put(format!("filler{number:02}"), vec![3; 3000]).unwrap();
                 }
             }
         }
-        println!("{durability:?}: {openings} openings, {counts:?} writes");
-        let db = options(durability, &mut rng).open(&path).unwrap();
+        visit.count("openings", openings);
+        let db = options(visit, durability, &mut rng).open(&path).unwrap();
         assert!(db.verify().unwrap().is_ok());
     }
 }
 
-#[test]
-fn keyspaces_come_and_go_under_load() {
-    let mut rng = Rng::for_test("keyspaces_come_and_go_under_load");
+pub fn keyspaces_come_and_go_under_load(visit: &Visit, seed: u64) {
+    let mut rng = Rng::new(seed);
     let dir = dir();
     let path = dir.path().join("store");
     for _ in 0..3 {
-        let db = options(Durability::Process, &mut rng).open(&path).unwrap();
+        let db = options(visit, Durability::Process, &mut rng).open(&path).unwrap();
         let (stop, end) = (AtomicBool::new(false), until(700));
-        let keyspace_options = || KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(8 << 10);
+        let keyspace_options = || keyspace(visit).log_bytes(8 << 10);
         std::thread::scope(|scope| {
             for name in ["one", "two"] {
                 for _ in 0..2 {
@@ -140,12 +140,11 @@ fn keyspaces_come_and_go_under_load() {
 }
 
 /// A backup holds, of every write that it holds, all that had completed before that began.
-#[test]
-fn a_backup_under_load_is_a_prefix() {
-    let mut rng = Rng::for_test("a_backup_under_load_is_a_prefix");
+pub fn a_backup_under_load_is_a_prefix(visit: &Visit, seed: u64) {
+    let mut rng = Rng::new(seed);
     for durability in [Durability::Process, Durability::Buffered, Durability::Sync] {
         let dir = dir();
-        let db = options(durability, &mut rng).open(dir.path().join("store")).unwrap();
+        let db = options(visit, durability, &mut rng).open(dir.path().join("store")).unwrap();
         let stop = AtomicBool::new(false);
         // What each thread has completed.
         let completed = [const { AtomicU64::new(0) }; 3];
@@ -186,7 +185,7 @@ fn a_backup_under_load_is_a_prefix() {
                 assert!(db.verify().unwrap().is_ok());
                 backups += 1;
             }
-            println!("{durability:?}: {backups} backups");
+            visit.count("backups", backups);
         });
     }
 }

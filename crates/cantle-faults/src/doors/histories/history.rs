@@ -88,47 +88,54 @@ pub fn linearize(start: &State, threads: &[Vec<Operation>]) -> Option<State> {
     None
 }
 
-fn at(invoked: u64, returned: u64, action: Action) -> Operation {
-    Operation { invoked, returned, action }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[test]
-fn the_checker_accepts_what_overlaps_in_either_order() {
-    let put = at(0, 10, Action::Write(vec![(0, Some(1))]));
-    for seen in [None, Some(1)] {
-        let get = at(1, 2, Action::Get(0, seen));
-        assert!(linearize(&vec![None], &[vec![put.clone()], vec![get]]).is_some());
+    fn at(invoked: u64, returned: u64, action: Action) -> Operation {
+        Operation { invoked, returned, action }
     }
-}
 
-#[test]
-fn the_checker_refuses_stale_reads_lost_updates_and_torn_batches() {
-    let put = at(0, 1, Action::Write(vec![(0, Some(1)), (1, Some(1))]));
-    let refused = |actions: Vec<Action>| {
-        let later =
-            actions.into_iter().enumerate().map(|(n, action)| at(2 + 2 * n as u64, 3 + 2 * n as u64, action));
-        linearize(&vec![None, None], &[vec![put.clone()], later.collect()]).is_none()
-    };
-    assert!(refused(vec![Action::Get(0, None)]));
-    assert!(refused(vec![Action::Update { key: 0, old: None, new: Some(2) }]));
-    assert!(refused(vec![Action::Snapshot(vec![Some(1), None])]));
-    assert!(!refused(vec![Action::Get(0, Some(1)), Action::Snapshot(vec![Some(1), Some(1)])]));
-    let slow = at(0, 100, Action::Write(vec![(0, Some(1)), (1, Some(1))]));
-    let torn = vec![at(1, 2, Action::Get(0, Some(1))), at(3, 4, Action::Get(1, None))];
-    assert!(linearize(&vec![None, None], &[vec![slow], torn]).is_none());
-}
+    #[test]
+    fn the_checker_accepts_what_overlaps_in_either_order() {
+        let put = at(0, 10, Action::Write(vec![(0, Some(1))]));
+        for seen in [None, Some(1)] {
+            let get = at(1, 2, Action::Get(0, seen));
+            assert!(linearize(&vec![None], &[vec![put.clone()], vec![get]]).is_some());
+        }
+    }
 
-#[test]
-fn the_checker_refuses_write_skew_and_what_only_a_reader_notices() {
-    let transaction = |reads: Vec<_>, writes: Vec<_>| Action::Transaction { reads, writes };
-    let one = at(0, 10, transaction(vec![(0, None), (1, None)], vec![(0, Some(1))]));
-    let two = at(0, 10, transaction(vec![(0, None), (1, None)], vec![(1, Some(2))]));
-    let start = vec![None, None];
-    assert!(linearize(&start, &[vec![one.clone()]]).is_some());
-    assert!(linearize(&start, &[vec![one.clone()], vec![two.clone()]]).is_none());
-    // One more write than it read leaves an order, but not the one that a reader saw.
-    let blind = at(0, 10, transaction(vec![(1, None)], vec![(1, Some(2))]));
-    assert!(linearize(&start, &[vec![one.clone()], vec![blind.clone()]]).is_some());
-    let reader = at(1, 2, transaction(vec![(0, None), (1, Some(2))], Vec::new()));
-    assert!(linearize(&start, &[vec![one], vec![blind], vec![reader]]).is_none());
+    #[test]
+    fn the_checker_refuses_stale_reads_lost_updates_and_torn_batches() {
+        let put = at(0, 1, Action::Write(vec![(0, Some(1)), (1, Some(1))]));
+        let refused = |actions: Vec<Action>| {
+            let later = actions
+                .into_iter()
+                .enumerate()
+                .map(|(n, action)| at(2 + 2 * n as u64, 3 + 2 * n as u64, action));
+            linearize(&vec![None, None], &[vec![put.clone()], later.collect()]).is_none()
+        };
+        assert!(refused(vec![Action::Get(0, None)]));
+        assert!(refused(vec![Action::Update { key: 0, old: None, new: Some(2) }]));
+        assert!(refused(vec![Action::Snapshot(vec![Some(1), None])]));
+        assert!(!refused(vec![Action::Get(0, Some(1)), Action::Snapshot(vec![Some(1), Some(1)])]));
+        let slow = at(0, 100, Action::Write(vec![(0, Some(1)), (1, Some(1))]));
+        let torn = vec![at(1, 2, Action::Get(0, Some(1))), at(3, 4, Action::Get(1, None))];
+        assert!(linearize(&vec![None, None], &[vec![slow], torn]).is_none());
+    }
+
+    #[test]
+    fn the_checker_refuses_write_skew_and_what_only_a_reader_notices() {
+        let transaction = |reads: Vec<_>, writes: Vec<_>| Action::Transaction { reads, writes };
+        let one = at(0, 10, transaction(vec![(0, None), (1, None)], vec![(0, Some(1))]));
+        let two = at(0, 10, transaction(vec![(0, None), (1, None)], vec![(1, Some(2))]));
+        let start = vec![None, None];
+        assert!(linearize(&start, &[vec![one.clone()]]).is_some());
+        assert!(linearize(&start, &[vec![one.clone()], vec![two.clone()]]).is_none());
+        // One more write than it read leaves an order, but not the one that a reader saw.
+        let blind = at(0, 10, transaction(vec![(1, None)], vec![(1, Some(2))]));
+        assert!(linearize(&start, &[vec![one.clone()], vec![blind.clone()]]).is_some());
+        let reader = at(1, 2, transaction(vec![(0, None), (1, Some(2))], Vec::new()));
+        assert!(linearize(&start, &[vec![one], vec![blind], vec![reader]]).is_none());
+    }
 }

@@ -1,11 +1,13 @@
 //! Transactions beside everything else, amid maintenance: every history must be strictly serializable.
 
-use crate::history::{Action, Operation, State, linearize};
-use crate::linearizability::{listing, views_of};
-use crate::support::{
-    Clock, Rng, amid_maintenance, assert_moved, dir, factor, fill, number, options, until, value,
+use super::history::{Action, Operation, State, linearize};
+use super::linearizability::{listing, views_of};
+use super::support::{
+    Clock, amid_maintenance, assert_moved, dir, fill, keyspace, number, options, until, value,
 };
-use cantle::{Db, Durability, Keyspace, KeyspaceOptions, Result, Snapshot, Transaction, WriteBatch};
+use crate::rng::Rng;
+use crate::visit::Visit;
+use cantle::{Db, Durability, Keyspace, Result, Snapshot, Transaction, WriteBatch};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Instant;
 
@@ -288,12 +290,11 @@ impl Round<'_> {
     }
 }
 
-fn rounds(name: &str, durability: Durability, millis: u64) {
-    let mut rng = Rng::for_test(name);
+fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
+    let mut rng = Rng::new(seed);
     let dir = dir();
-    let db = options(durability, &mut rng).open(dir.path().join("store")).unwrap();
-    let other =
-        db.keyspace("other", KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(8 << 10)).unwrap();
+    let db = options(visit, durability, &mut rng).open(dir.path().join("store")).unwrap();
+    let other = db.keyspace("other", keyspace(visit).log_bytes(8 << 10)).unwrap();
     let (clock, numbers) = (Clock::default(), AtomicU64::new(1));
     let (committed, conflicts) = (AtomicU64::new(0), AtomicU64::new(0));
     let mut state: State = vec![None; KEYS.len()];
@@ -337,30 +338,31 @@ fn rounds(name: &str, durability: Durability, millis: u64) {
         }
     });
     let (committed, conflicts) = (committed.into_inner(), conflicts.into_inner());
-    println!("{round_count} rounds, {committed} transactions committed, {conflicts} in conflict");
+    visit.count("rounds checked", round_count);
+    visit.count("transactions", committed);
+    visit.count("conflicts", conflicts);
     assert!(committed > 0 && conflicts > 0, "they should meet at times");
-    assert_moved(&db);
+    assert_moved(visit, &db);
 }
 
-#[test]
-fn every_history_with_transactions_is_strictly_serializable() {
-    rounds("every_history_with_transactions_is_strictly_serializable", Durability::Process, 5000);
+pub fn every_history_with_transactions_is_strictly_serializable(visit: &Visit, seed: u64) {
+    rounds(visit, seed, Durability::Process, 5000);
 }
 
-#[test]
-fn every_history_with_transactions_of_a_buffered_store_is_strictly_serializable() {
-    let name = "every_history_with_transactions_of_a_buffered_store_is_strictly_serializable";
-    rounds(name, Durability::Buffered, 2000);
+pub fn every_history_with_transactions_of_a_buffered_store_is_strictly_serializable(
+    visit: &Visit,
+    seed: u64,
+) {
+    rounds(visit, seed, Durability::Buffered, 2000);
 }
 
-#[test]
-fn transact_loses_no_increment_and_keeps_what_two_keyspaces_have_in_common() {
+pub fn transact_loses_no_increment_and_keeps_what_two_keyspaces_have_in_common(visit: &Visit, seed: u64) {
     const THREADS: u64 = 4;
-    let mut rng = Rng::for_test("transact_loses_no_increment_and_keeps_what_two_keyspaces_have_in_common");
+    let mut rng = Rng::new(seed);
     let dir = dir();
-    let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
-    let other = db.keyspace("other", KeyspaceOptions::new().chunk_bytes(64 << 10)).unwrap();
-    let increments = 800 * u64::from(factor());
+    let db = options(visit, Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
+    let other = db.keyspace("other", keyspace(visit)).unwrap();
+    let increments = 800;
     amid_maintenance(&db, &mut rng.fork(), || {
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -386,7 +388,8 @@ fn transact_loses_no_increment_and_keeps_what_two_keyspaces_have_in_common() {
     });
     assert_eq!(number(&other.get("sum").unwrap().unwrap()), THREADS * increments);
     let stats = db.stats();
-    println!("{} committed, {} conflicts", stats.transactions_committed, stats.transaction_conflicts);
+    visit.count("conflicts", stats.transaction_conflicts);
+    visit.count("transactions", stats.transactions_committed);
     assert_eq!(stats.transactions_committed, THREADS * increments);
-    assert_moved(&db);
+    assert_moved(visit, &db);
 }

@@ -1,8 +1,10 @@
 //! Rounds of concurrent operations on a few keys in different chunks, each checked to be linearizable as a whole:
 //! puts, gets, deletes, updates, batches, range deletes and snapshots.
 
-use crate::history::{Action, Operation, State, linearize};
-use crate::support::{Clock, Rng, amid_maintenance, assert_moved, dir, fill, number, options, until, value};
+use super::history::{Action, Operation, State, linearize};
+use super::support::{Clock, amid_maintenance, assert_moved, dir, fill, number, options, until, value};
+use crate::rng::Rng;
+use crate::visit::Visit;
 use cantle::{Db, Durability, Snapshot, WriteBatch};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Instant;
@@ -195,10 +197,10 @@ fn span(rng: &mut Rng) -> (usize, usize) {
     (a.min(b), a.max(b))
 }
 
-fn rounds(name: &str, durability: Durability, millis: u64) {
-    let mut rng = Rng::for_test(name);
+fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
+    let mut rng = Rng::new(seed);
     let dir = dir();
-    let db = options(durability, &mut rng).open(dir.path().join("store")).unwrap();
+    let db = options(visit, durability, &mut rng).open(dir.path().join("store")).unwrap();
     let (clock, numbers) = (Clock::default(), AtomicU64::new(1));
     let mut state: State = vec![None; KEYS.len()];
     let (mut round_count, end) = (0, until(millis));
@@ -239,24 +241,21 @@ fn rounds(name: &str, durability: Durability, millis: u64) {
             round_count += 1;
         }
     });
-    println!("{round_count} rounds");
-    assert_moved(&db);
+    visit.count("rounds checked", round_count);
+    assert_moved(visit, &db);
     let stats = db.stats().keyspaces.remove(0);
     let through_munks = stats.gets_served.munk > 0 && stats.scans_munk > 0 && stats.munk_flushes > 0;
     assert!(through_munks, "munks had no part in it");
 }
 
-#[test]
-fn every_history_is_linearizable() {
-    rounds("every_history_is_linearizable", Durability::Process, 5000);
+pub fn every_history_is_linearizable(visit: &Visit, seed: u64) {
+    rounds(visit, seed, Durability::Process, 5000);
 }
 
-#[test]
-fn every_history_of_a_buffered_store_is_linearizable() {
-    rounds("every_history_of_a_buffered_store_is_linearizable", Durability::Buffered, 3000);
+pub fn every_history_of_a_buffered_store_is_linearizable(visit: &Visit, seed: u64) {
+    rounds(visit, seed, Durability::Buffered, 3000);
 }
 
-#[test]
-fn every_history_of_a_sync_store_is_linearizable() {
-    rounds("every_history_of_a_sync_store_is_linearizable", Durability::Sync, 2000);
+pub fn every_history_of_a_sync_store_is_linearizable(visit: &Visit, seed: u64) {
+    rounds(visit, seed, Durability::Sync, 2000);
 }

@@ -1,6 +1,8 @@
 //! Range deletes against gets, puts and scans: a batch deletes everything and writes the next generation.
 
-use crate::support::{Rng, StopOnDrop, assert_moved, dir, number, options, shake, until};
+use super::support::{StopOnDrop, assert_moved, dir, number, options, shake, until};
+use crate::rng::Rng;
+use crate::visit::Visit;
 use cantle::{Db, Durability, WriteBatch};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Instant;
@@ -45,12 +47,11 @@ fn read(db: &Db, mut rng: Rng, stop: &AtomicBool) {
     }
 }
 
-#[test]
-fn a_generation_replaces_the_one_before_at_one_moment() {
-    let mut rng = Rng::for_test("a_generation_replaces_the_one_before_at_one_moment");
+pub fn a_generation_replaces_the_one_before_at_one_moment(visit: &Visit, seed: u64) {
+    let mut rng = Rng::new(seed);
     for value_bytes in [20, 3000] {
         let dir = dir();
-        let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
+        let db = options(visit, Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
         db.write(generation(1, value_bytes)).unwrap();
         let (stop, end) = (AtomicBool::new(false), until(1500));
         std::thread::scope(|scope| {
@@ -68,17 +69,16 @@ fn a_generation_replaces_the_one_before_at_one_moment() {
             }
         });
         if value_bytes > 1000 {
-            assert_moved(&db);
+            assert_moved(visit, &db);
         }
     }
 }
 
 /// Whole chunks go at one moment, also for gets: who has seen one key gone finds no other.
-#[test]
-fn a_range_delete_of_many_chunks_has_one_moment() {
-    let mut rng = Rng::for_test("a_range_delete_of_many_chunks_has_one_moment");
+pub fn a_range_delete_of_many_chunks_has_one_moment(visit: &Visit, seed: u64) {
+    let mut rng = Rng::new(seed);
     let dir = dir();
-    let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
+    let db = options(visit, Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
     let (stop, end) = (AtomicBool::new(false), until(2500));
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -131,16 +131,15 @@ fn a_range_delete_of_many_chunks_has_one_moment() {
             round += 1;
         }
     });
-    assert_moved(&db);
+    assert_moved(visit, &db);
     assert!(db.stats().keyspaces[0].chunks_dropped > 0);
 }
 
 /// A snapshot that stays open needs what it reads, and nothing that came and went after it.
-#[test]
-fn what_was_put_and_dropped_under_a_snapshot_does_not_pile_up() {
-    let mut rng = Rng::for_test("what_was_put_and_dropped_under_a_snapshot_does_not_pile_up");
+pub fn what_was_put_and_dropped_under_a_snapshot_does_not_pile_up(visit: &Visit, seed: u64) {
+    let mut rng = Rng::new(seed);
     let dir = dir();
-    let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
+    let db = options(visit, Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
     db.put("a000", vec![1; 1000]).unwrap();
     let held = db.snapshot();
     for _ in 0..100 {

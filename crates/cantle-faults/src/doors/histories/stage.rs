@@ -1,19 +1,20 @@
 //! Reads of what is staged beside writers, checkpoints, rebalances and verification, with less slots than logs.
 
-use crate::support::{Rng, StopOnDrop, until};
-use cantle::{Durability, KeyspaceOptions, Options};
+use super::support::{StopOnDrop, keyspace, until};
+use crate::rng::Rng;
+use crate::visit::Visit;
+use cantle::{Durability, Options};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 const KEYS: u64 = 60;
 
-#[test]
-fn what_is_staged_is_read_as_if_it_were_in_the_file() {
-    let mut rng = Rng::for_test("what_is_staged_is_read_as_if_it_were_in_the_file");
+pub fn what_is_staged_is_read_as_if_it_were_in_the_file(visit: &Visit, seed: u64) {
+    let mut rng = Rng::new(seed);
     // A real file, really mapped; of 2 MiB two slots.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
-    let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10).munks(false).row_cache(false);
+    let keyspace = keyspace(visit).munks(false).row_cache(false);
     let options = |durability| {
         let options = Options::new().durability(durability).memory_budget(2 << 20);
         options.checkpoint_interval(Duration::from_millis(100)).default_keyspace(keyspace.clone())

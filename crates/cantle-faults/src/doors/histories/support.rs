@@ -1,47 +1,15 @@
-//! What the tests share: a small generator, options for tiny chunks, and threads that keep maintenance busy.
+//! What the histories share: options for tiny chunks, and threads that keep maintenance busy.
 
+use crate::rng::Rng;
+use crate::visit::Visit;
 use cantle::{Db, Durability, KeyspaceOptions, Options, WriteBatch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-pub fn factor() -> u32 {
-    std::env::var("CANTLE_TEST_FACTOR").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1)
-}
-
-/// How long a test goes on.
+/// How long a history goes on.
 pub fn until(millis: u64) -> Instant {
-    Instant::now() + Duration::from_millis(millis) * factor()
-}
-
-/// SplitMix64.
-#[derive(Debug, Clone)]
-pub struct Rng(u64);
-
-impl Rng {
-    /// For one test; prints the seed.
-    pub fn for_test(name: &str) -> Self {
-        let time = || SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos() as u64);
-        let seed = std::env::var("CANTLE_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = seed.unwrap_or_else(time);
-        println!("{name}: CANTLE_TEST_SEED={seed}");
-        Self(seed)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    pub fn fork(&mut self) -> Self {
-        Self(self.next())
-    }
+    Instant::now() + Duration::from_millis(millis)
 }
 
 /// In memory, if the system has such a place: what is tested is not the device, and others may use that too.
@@ -49,10 +17,14 @@ pub fn dir() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
+/// Chunks of 64 KiB in the layout under test.
+pub fn keyspace(visit: &Visit) -> KeyspaceOptions {
+    KeyspaceOptions::new().layout(visit.layout).chunk_bytes(64 << 10)
+}
+
 /// Chunks of 64 KiB that are rebalanced after every few writes, and frequent checkpoints.
-pub fn options(durability: Durability, rng: &mut Rng) -> Options {
-    let keyspace = KeyspaceOptions::new()
-        .chunk_bytes(64 << 10)
+pub fn options(visit: &Visit, durability: Durability, rng: &mut Rng) -> Options {
+    let keyspace = keyspace(visit)
         .log_bytes([4 << 10, 16 << 10, 48 << 10][rng.below(3) as usize])
         .log_index(rng.below(4) > 0);
     Options::new()
@@ -144,25 +116,15 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// What maintenance did, to show that a test tests something.
-pub fn assert_moved(db: &Db) {
+/// Counts what maintenance did, to show that a history tests something.
+pub fn assert_moved(visit: &Visit, db: &Db) {
     let stats = db.stats();
     let keyspace = &stats.keyspaces[0];
-    println!(
-        "{} rebalances, {} splits, {} merges, {} chunks dropped, {} checkpoints",
-        keyspace.rebalances, keyspace.splits, keyspace.merges, keyspace.chunks_dropped, stats.checkpoints
-    );
-    println!(
-        "{} munk loads, {} evictions, {} rebalances, {} splits, {} flushes; {:?}; {} rows, {} scanned munks",
-        keyspace.munk_loads,
-        keyspace.munk_evictions,
-        keyspace.munk_rebalances,
-        keyspace.munk_splits,
-        keyspace.munk_flushes,
-        keyspace.gets_served,
-        stats.memory.row_hits,
-        keyspace.scans_munk,
-    );
+    visit.count("rebalances", keyspace.rebalances);
+    visit.count("splits", keyspace.splits);
+    visit.count("merges", keyspace.merges);
+    visit.count("checkpoints", stats.checkpoints);
+    visit.count("munk loads", keyspace.munk_loads);
     assert!(keyspace.rebalances > 0 && keyspace.splits > 0, "nothing moved");
     assert!(stats.memory_used < 1 << 40, "memory accounting went below zero");
 }

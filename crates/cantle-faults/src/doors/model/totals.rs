@@ -1,5 +1,6 @@
-//! What the stores of the whole suite did.
+//! What the stores of a whole round did.
 
+use crate::visit::Visit;
 use cantle::Stats;
 
 #[derive(Debug, Default)]
@@ -24,6 +25,14 @@ pub struct Totals {
     pub journal_syncs: u64,
     pub cache_hits: u64,
     pub chunks_max: u64,
+    pub reopenings: u64,
+    pub backups: u64,
+    /// Snapshots, with what was opened on them, that saw a rebalance, a split or a merge.
+    pub outlived: u64,
+    pub failed_calls: u64,
+    pub failed_operations: u64,
+    /// Of them, those that wrote, and could not make it durable.
+    pub failed_after_all: u64,
 }
 
 impl Totals {
@@ -79,9 +88,29 @@ impl Totals {
         self.journal_syncs += other.journal_syncs;
         self.cache_hits += other.cache_hits;
         self.chunks_max = self.chunks_max.max(other.chunks_max);
+        self.reopenings += other.reopenings;
+        self.backups += other.backups;
+        self.outlived += other.outlived;
+        self.failed_calls += other.failed_calls;
+        self.failed_operations += other.failed_operations;
+        self.failed_after_all += other.failed_after_all;
     }
 
-    /// What never happened, of what the suite is there to see.
+    pub fn count(&self, visit: &Visit) {
+        visit.count("rebalances", self.rebalances);
+        visit.count("splits", self.splits);
+        visit.count("merges", self.merges);
+        visit.count("munk loads", self.munk_loads);
+        visit.count("checkpoints", self.checkpoints);
+        visit.count("reopenings", self.reopenings);
+        visit.count("backups compared", self.backups);
+        visit.count("held snapshots that outlived a move", self.outlived);
+        visit.count("failed calls", self.failed_calls);
+        visit.count("failed operations", self.failed_operations);
+        visit.count("failed operations that wrote", self.failed_after_all);
+    }
+
+    /// What never happened, of what the door is there to see.
     pub fn missing(&self) -> Vec<&'static str> {
         let counts = [
             ("rebalances", self.rebalances),
@@ -102,6 +131,11 @@ impl Totals {
             ("checkpoints", self.checkpoints),
             ("journal_syncs", self.journal_syncs),
             ("cache_hits", self.cache_hits),
+            ("reopenings", self.reopenings),
+            ("backups", self.backups),
+            ("outlived", self.outlived),
+            ("failed_calls", self.failed_calls),
+            ("failed_operations", self.failed_operations),
         ];
         counts.into_iter().filter(|&(_, count)| count == 0).map(|(name, _)| name).collect()
     }

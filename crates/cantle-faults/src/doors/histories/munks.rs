@@ -1,7 +1,9 @@
 //! Gets beside puts, while chunks are loaded into memory and evicted: no row and no munk is ever stale.
 
-use crate::support::{Rng, StopOnDrop, dir, number, until};
-use cantle::{Durability, KeyspaceOptions, Options, WriteBatch};
+use super::support::{StopOnDrop, dir, keyspace, number, until};
+use crate::rng::Rng;
+use crate::visit::Visit;
+use cantle::{Durability, Options, WriteBatch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Instant;
 
@@ -20,11 +22,10 @@ struct Bounds {
     done: AtomicU64,
 }
 
-#[test]
-fn no_get_is_stale_while_munks_and_rows_come_and_go() {
-    let mut rng = Rng::for_test("no_get_is_stale_while_munks_and_rows_come_and_go");
+pub fn no_get_is_stale_while_munks_and_rows_come_and_go(visit: &Visit, seed: u64) {
+    let mut rng = Rng::new(seed);
     let dir = dir();
-    let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(64 << 10);
+    let keyspace = keyspace(visit).log_bytes(64 << 10);
     let options = Options::new().durability(Durability::Process).memory_budget(1 << 20);
     let db = options.default_keyspace(keyspace).open(dir.path().join("store")).unwrap();
     for filler in 0..FILLERS {
@@ -99,10 +100,7 @@ fn no_get_is_stale_while_munks_and_rows_come_and_go() {
         }
     });
     let stats = db.stats().keyspaces.remove(0);
-    println!(
-        "{} loads, {} evictions, {} flushes, {:?}",
-        stats.munk_loads, stats.munk_evictions, stats.munk_flushes, stats.gets_served
-    );
+    visit.count("munk loads", stats.munk_loads);
     assert!(stats.munk_loads > 0 && stats.munk_evictions > 0, "munks did not come and go");
     assert!(stats.gets_served.row > 0 && stats.gets_served.munk > 0, "{:?}", stats.gets_served);
 }

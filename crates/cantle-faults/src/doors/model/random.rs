@@ -1,18 +1,21 @@
-//! Random numbers that a seed repeats (SplitMix64).
+//! Random numbers that a seed repeats.
 
-pub struct Random(u64);
+use crate::rng::Rng;
+
+pub struct Random(Rng);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(Rng::new(seed))
+    }
+
+    /// Those of one operation, whatever others drew.
+    pub fn of_operation(seed: u64, operation: u64) -> Self {
+        Self(Rng::new(Rng::new(seed).next() ^ operation))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next()
     }
 
     /// A number less than `limit`.

@@ -1,5 +1,6 @@
 //! Snapshots, ranges and cursors that stay open while the store goes on.
 
+use super::config::Config;
 use super::keys::Keys;
 use super::random::Random;
 use super::state::{Pair, Space, State, show};
@@ -23,11 +24,18 @@ pub struct Held {
     state: State,
     ranges: Vec<HeldRange>,
     cursors: Vec<HeldCursor>,
+    /// What had been moved when it was taken ([`moves`]).
+    pub moves: u64,
+}
+
+/// How often something that iterators read was moved.
+pub fn moves(db: &Db) -> u64 {
+    db.stats().keyspaces.iter().map(|it| it.rebalances + it.splits + it.merges).sum()
 }
 
 impl Held {
-    pub fn new(snapshot: Snapshot, state: State) -> Self {
-        Self { snapshot, state, ranges: Vec::new(), cursors: Vec::new() }
+    pub fn new(snapshot: Snapshot, state: State, moves: u64) -> Self {
+        Self { snapshot, state, ranges: Vec::new(), cursors: Vec::new(), moves }
     }
 
     /// Looks at something.
@@ -225,11 +233,11 @@ pub fn assert_same_pair(found: Option<(Key, Value)>, expected: Option<&Pair>, ba
 }
 
 /// Reads all of a store.
-pub fn read_all(db: &Db, order_of: impl Fn(&str) -> super::order::Order) -> State {
+pub fn read_all(db: &Db, config: &Config) -> State {
     let mut state = State::new();
     for name in db.keyspaces().unwrap() {
-        let order = order_of(&name);
-        let keyspace = db.keyspace(&name, order.apply(Default::default())).unwrap();
+        let order = config.space(&name).0;
+        let keyspace = db.keyspace(&name, config.plain(&name)).unwrap();
         let mut space = Space::new(order, Some(keyspace.clone()));
         space.metadata = keyspace.metadata();
         let map: super::state::Map = keyspace

@@ -3,24 +3,26 @@
 use super::keys::Keys;
 use super::order::Order;
 use super::random::Random;
-use cantle::{Compression, Durability, KeyspaceOptions, Options};
+use cantle::{Compression, Durability, KeyspaceOptions, Layout, Options};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What stays the same for one store.
 #[derive(Debug, Clone)]
 pub struct Config {
+    pub layout: Layout,
     pub durability: Durability,
     /// The order and the keys of each keyspace; the first is the default.
     pub spaces: Vec<(&'static str, Order, Keys)>,
     pub value_bytes_max: usize,
     pub real_directory: bool,
-    pub operations: usize,
+    /// How many calls of a thousand fail while they may.
+    pub failing_permille: u64,
 }
 
 /// What may be another at each opening.
 #[derive(Debug, Clone)]
-pub struct Tuning {
+struct Tuning {
     chunk_bytes: u64,
     space_amplification: f64,
     log_bytes: Option<u64>,
@@ -31,7 +33,7 @@ pub struct Tuning {
 
 impl Config {
     /// The configuration of a seed. `turn` makes sure that every few of them cover what must be covered.
-    pub fn random(random: &mut Random, turn: usize, operations: usize) -> Self {
+    pub fn random(random: &mut Random, layout: Layout, turn: usize) -> Self {
         let durability = [Durability::Process, Durability::Buffered, Durability::Sync][turn % 3];
         let order = |random: &mut Random| {
             random.pick(&[Order::Bytewise, Order::Bytewise, Order::Reverse, Order::CaseInsensitive])
@@ -44,7 +46,8 @@ impl Config {
             ("beta", order(random), random.pick(&Keys::ALL)),
         ];
         let value_bytes_max = random.pick(&[16, 300, 1000, 4096]);
-        Self { durability, spaces, value_bytes_max, real_directory: turn % 8 == 7, operations }
+        let failing_permille = if turn % 4 == 1 { random.pick(&[10, 50, 200]) } else { 0 };
+        Self { layout, durability, spaces, value_bytes_max, real_directory: turn % 8 == 7, failing_permille }
     }
 
     pub fn space(&self, name: &str) -> (Order, Keys) {
@@ -52,10 +55,19 @@ impl Config {
         found.map(|&(_, order, keys)| (order, keys)).expect("a keyspace of the configuration")
     }
 
+    /// Options of a keyspace; the tuning is another each time.
+    pub fn tuning(&self, random: &mut Random) -> KeyspaceOptions {
+        Tuning::random(random).options().layout(self.layout)
+    }
+
+    /// Options with which a keyspace is only looked for.
+    pub fn plain(&self, name: &str) -> KeyspaceOptions {
+        self.space(name).0.apply(KeyspaceOptions::new().layout(self.layout))
+    }
+
     /// Options of a store; the tuning is another each time.
     pub fn options(&self, random: &mut Random) -> Options {
-        let tuning = Tuning::random(random);
-        let mut default = tuning.options();
+        let mut default = self.tuning(random);
         let (order, _) = self.space("default");
         // Either given, or known by the name that the store keeps.
         default = order.apply(default);
@@ -73,7 +85,7 @@ impl Config {
 }
 
 impl Tuning {
-    pub fn random(random: &mut Random) -> Self {
+    fn random(random: &mut Random) -> Self {
         Self {
             chunk_bytes: random.pick(&[64, 64, 64, 128, 256, 1024]) << 10,
             space_amplification: random.pick(&[1.1, 1.25, 1.5, 2.0, 3.0]),
@@ -84,7 +96,7 @@ impl Tuning {
         }
     }
 
-    pub fn options(&self) -> KeyspaceOptions {
+    fn options(&self) -> KeyspaceOptions {
         let options = KeyspaceOptions::new()
             .chunk_bytes(self.chunk_bytes)
             .space_amplification(self.space_amplification)

@@ -1,16 +1,17 @@
 //! `update` loses nothing.
 
-use crate::support::{Rng, amid_maintenance, assert_moved, dir, factor, number, options};
+use super::support::{amid_maintenance, assert_moved, dir, number, options};
+use crate::rng::Rng;
+use crate::visit::Visit;
 use cantle::Durability;
 
-#[test]
-fn no_increment_is_lost() {
+pub fn no_increment_is_lost(visit: &Visit, seed: u64) {
     const KEYS: [&str; 3] = ["a050", "c010", "f000"];
     const THREADS: u64 = 4;
-    let mut rng = Rng::for_test("no_increment_is_lost");
+    let mut rng = Rng::new(seed);
     let dir = dir();
-    let db = options(Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
-    let increments = 2500 * u64::from(factor());
+    let db = options(visit, Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
+    let increments = 2500;
     let padding = vec![b'.'; 500];
     amid_maintenance(&db, &mut rng.fork(), || {
         std::thread::scope(|scope| {
@@ -36,5 +37,5 @@ fn no_increment_is_lost() {
     });
     let sum: u64 = KEYS.iter().map(|key| number(&db.get(key).unwrap().unwrap())).sum();
     assert_eq!(sum, THREADS * increments);
-    assert_moved(&db);
+    assert_moved(visit, &db);
 }

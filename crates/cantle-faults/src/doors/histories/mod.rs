@@ -1,0 +1,82 @@
+//! Many real threads on tiny chunks, with rebalances, splits, merges and checkpoints going on all the while. What each did and was
+//! told is a history, and each history must be one that the promises allow: linearizable, strictly serializable, of snapshots that
+//! do not change. Every value is written once, so a read says which write it saw.
+//!
+//! A seed fixes what the threads do, not when: a finding may need several runs to show again.
+
+mod appends;
+mod batches;
+mod counters;
+mod dependencies;
+mod generations;
+mod history;
+mod iterators;
+mod lifecycle;
+mod linearizability;
+mod munks;
+mod stage;
+mod support;
+mod transactions;
+
+use crate::visit::Visit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Makes a history on a store and checks it.
+struct History {
+    name: &'static str,
+    make: fn(&Visit, u64),
+}
+
+macro_rules! histories {
+    ($($module:ident: $($name:ident),+;)+) => {
+        &[$($(History { name: stringify!($name), make: $module::$name }),+),+]
+    };
+}
+
+/// The longest first, so that none is left alone at the end.
+const HISTORIES: &[History] = histories! {
+    linearizability: every_history_is_linearizable;
+    transactions: every_history_with_transactions_is_strictly_serializable;
+    lifecycle: a_backup_under_load_is_a_prefix, closing_amid_writes_loses_nothing_and_frees_the_lock;
+    appends: no_dependencies_of_appending_transactions_form_a_cycle;
+    munks: no_get_is_stale_while_munks_and_rows_come_and_go;
+    iterators: what_is_held_does_not_change;
+    stage: what_is_staged_is_read_as_if_it_were_in_the_file;
+    linearizability: every_history_of_a_buffered_store_is_linearizable;
+    generations: a_generation_replaces_the_one_before_at_one_moment, a_range_delete_of_many_chunks_has_one_moment;
+    batches: who_sees_one_half_of_a_batch_sees_the_other, transfers_keep_the_sum_that_snapshots_see,
+        of_what_a_batch_writes_to_one_key_only_the_last_is_seen;
+    transactions: every_history_with_transactions_of_a_buffered_store_is_strictly_serializable,
+        transact_loses_no_increment_and_keeps_what_two_keyspaces_have_in_common;
+    linearizability: every_history_of_a_sync_store_is_linearizable;
+    lifecycle: keyspaces_come_and_go_under_load;
+    counters: no_increment_is_lost;
+    generations: what_was_put_and_dropped_under_a_snapshot_does_not_pile_up;
+};
+
+/// Each history once a round. A case is a name, alone or with the seed of its round: `no_increment_is_lost:7`.
+pub fn enter(visit: &Visit) {
+    if let Some(case) = &visit.case {
+        let (name, seed) = case.split_once(':').unwrap_or((case, "0"));
+        let history = HISTORIES.iter().find(|history| history.name == name);
+        let names = || HISTORIES.iter().map(|history| history.name).collect::<Vec<_>>().join(", ");
+        let history = history.unwrap_or_else(|| panic!("there is no history {name:?}, but {}", names()));
+        let seed = seed.parse().unwrap_or_else(|_| panic!("{seed:?} is no seed"));
+        return make(visit, history, seed);
+    }
+    for seed in visit.rounds() {
+        visit.each(HISTORIES, |history| make(visit, history, seed));
+    }
+}
+
+/// Makes a history; what it panics with says how to make it again.
+fn make(visit: &Visit, history: &History, seed: u64) {
+    let made = catch_unwind(AssertUnwindSafe(|| (history.make)(visit, seed)));
+    visit.count("histories", 1);
+    if let Err(panic) = made {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words");
+        let case = format!("{}:{seed}", history.name);
+        panic!("{case}: {text}\nagain: cargo run -p cantle-faults -- --doors histories --case {case}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Random operations on stores of random configurations, compared with a `BTreeMap` after every one.
+//!
+//! Each operation has random numbers of its own, which follow from the seed and its place, so an operation stays what it is when others
+//! are left out. That is how a failure is shrunk: to the fewest operations that still fail. `CANTLE_TRACE=1` prints each operation.
+
+mod case;
+mod config;
+mod keys;
+mod order;
+mod random;
+mod readers;
+mod shrink;
+mod state;
+mod totals;
+mod world;
+
+use crate::visit::Visit;
+use case::Case;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use totals::Totals;
+use world::World;
+
+/// Of each round. Every 24 in a row cover what must be covered.
+const CONFIGURATIONS: u64 = 32;
+const OPERATIONS: u64 = 3000;
+/// How often a failure is tried to be shrunk.
+const ATTEMPTS: usize = 400;
+
+/// A round of configurations after the other; a case is the seed of one, alone or with the operations to run ([`Case`]).
+pub fn enter(visit: &Visit) {
+    let trace = std::env::var_os("CANTLE_TRACE").is_some();
+    if let Some(text) = &visit.case {
+        let case = Case::parse(text, OPERATIONS)
+            .unwrap_or_else(|| panic!("{text:?} is no case, as 7:1-30,55 is one"));
+        match run(visit, &case, trace) {
+            Ok(totals) => totals.count(visit),
+            Err(failure) => panic!("{case}: at operation {}: {}", failure.at, failure.what),
+        }
+        return;
+    }
+    for seed in visit.rounds() {
+        // The low byte of a seed is its turn, so that the seed alone says which configuration it is.
+        let base = seed & !0xff;
+        let seeds: Vec<u64> = (base..base + CONFIGURATIONS).collect();
+        let totals = Mutex::new(Totals::default());
+        visit.each(&seeds, |&seed| {
+            let case = Case::whole(seed, OPERATIONS);
+            match run(visit, &case, trace) {
+                Ok(ran) => totals.lock().unwrap().join(&ran),
+                Err(failure) => panic!("{}", explain(visit, &case, &failure)),
+            }
+            visit.count("configurations", 1);
+            visit.count("operations", case.operations.len() as u64);
+        });
+        let totals = totals.into_inner().unwrap();
+        totals.count(visit);
+        if !visit.is_over() {
+            assert_eq!(totals.missing(), [""; 0], "of all seeds from {base}: {totals:?}");
+        }
+    }
+}
+
+/// What a configuration panicked with, and at which operation.
+struct Failure {
+    at: u64,
+    what: String,
+}
+
+fn run(visit: &Visit, case: &Case, trace: bool) -> Result<Totals, Failure> {
+    let at = Cell::new(0);
+    let world = || World::new(visit.layout, case.seed, &at, trace).run(&case.operations);
+    catch_unwind(AssertUnwindSafe(world)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let what = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words");
+        Failure { at: at.get(), what: what.to_owned() }
+    })
+}
+
+/// The failure with the fewest operations that were found to fail, which are printed.
+fn explain(visit: &Visit, case: &Case, failure: &Failure) -> String {
+    let until = |last: u64| case.operations.iter().copied().filter(|&operation| operation <= last).collect();
+    let operations = shrink::quietly(|| {
+        shrink::shrink(until(failure.at), ATTEMPTS, |operations| {
+            let case = Case { seed: case.seed, operations: operations.to_vec() };
+            run(visit, &case, false).err().map(|failure| failure.at)
+        })
+    });
+    let Some(operations) = operations else {
+        return format!(
+            "{}: at operation {}: {}\nit did not fail again; the whole of it: cargo run -p cantle-faults -- --doors model --case {}",
+            case.seed, failure.at, failure.what, case.seed
+        );
+    };
+    let shortest = Case { seed: case.seed, operations };
+    let again = run(visit, &shortest, true).err();
+    let what = again.map_or_else(|| failure.what.clone(), |failure| failure.what);
+    format!(
+        "{what}\nafter {} operations, at first {}: cargo run -p cantle-faults -- --doors model --case {shortest}",
+        shortest.operations.len(),
+        failure.at
+    )
+}

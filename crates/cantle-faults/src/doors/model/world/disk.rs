@@ -1,0 +1,139 @@
+//! Where the store of a configuration is, and whether calls fail there.
+
+use super::super::random::Random;
+use crate::rng::Rng;
+use cantle::vfs::{Call, Failure, FaultVfs, MemVfs, Operation, StdVfs, Verdict, Vfs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use tempfile::TempDir;
+
+pub enum Disk {
+    Memory(MemVfs),
+    /// Memory, where some calls fail while a write or an opening runs.
+    Failing(MemVfs, FaultVfs, Arc<Failing>),
+    Real(TempDir),
+}
+
+/// Which calls fail.
+#[derive(Debug)]
+pub struct Failing {
+    armed: AtomicBool,
+    /// A sync failed: what was not durable before may be lost with the process.
+    sync_failed: AtomicBool,
+    failed: AtomicU64,
+    permille: u64,
+    seed: u64,
+}
+
+/// Calls fail until this is dropped.
+pub struct Armed(Arc<Failing>);
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        self.0.armed.store(false, SeqCst);
+    }
+}
+
+impl Failing {
+    fn judge(&self, call: &Call<'_>) -> Verdict {
+        // A store to a mapping cannot fail.
+        if call.operation == Operation::Store || !self.armed.load(SeqCst) {
+            return Verdict::Pass;
+        }
+        let mut random = Random::of_operation(self.seed, call.number);
+        if random.below(1000) as u64 >= self.permille {
+            return Verdict::Pass;
+        }
+        self.failed.fetch_add(1, SeqCst);
+        if matches!(call.operation, Operation::SyncData | Operation::SyncDir) {
+            self.sync_failed.store(true, SeqCst);
+        }
+        let short = Verdict::ShortWrite { bytes: random.below(200), failure: Failure::ENOSPC };
+        match random.below(8) {
+            // One page, which the page cache takes whole or not at all.
+            0..2 if call.operation == Operation::WriteAt && !call.path.ends_with("PAGECACHE") => short,
+            0..4 => Verdict::Fail(Failure::EIO),
+            4..6 => Verdict::Fail(Failure::ENOSPC),
+            6 => Verdict::Fail(Failure::EMFILE),
+            _ => Verdict::Fail(Failure::EINTR),
+        }
+    }
+}
+
+impl Disk {
+    pub fn new(real: bool, permille: u64, seed: u64) -> Self {
+        match (real, permille) {
+            (true, _) => Self::Real(tempfile::tempdir().unwrap()),
+            (false, 0) => Self::Memory(MemVfs::without_history()),
+            _ => Self::failing(MemVfs::without_history(), permille, seed),
+        }
+    }
+
+    fn failing(memory: MemVfs, permille: u64, seed: u64) -> Self {
+        let failing = Arc::new(Failing {
+            armed: AtomicBool::new(false),
+            sync_failed: AtomicBool::new(false),
+            failed: AtomicU64::new(0),
+            permille,
+            seed,
+        });
+        let (fault, judge) = (FaultVfs::over_memory(memory.clone()), Arc::clone(&failing));
+        fault.set_rule(move |call| judge.judge(call));
+        Self::Failing(memory, fault, failing)
+    }
+
+    pub fn vfs(&self) -> Arc<dyn Vfs> {
+        match self {
+            Self::Memory(memory) => Arc::new(memory.clone()),
+            Self::Failing(_, fault, _) => Arc::new(fault.clone()),
+            Self::Real(_) => Arc::new(StdVfs),
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        match self {
+            Self::Real(dir) => dir.path().join(name),
+            _ => PathBuf::from(name),
+        }
+    }
+
+    /// As the death of the process leaves it, if that can be had.
+    pub fn killed(&self) -> Option<Self> {
+        match self {
+            Self::Memory(memory) => Some(Self::Memory(memory.kill())),
+            Self::Failing(memory, _, failing) => {
+                let seed = Rng::new(failing.seed).next();
+                Some(Self::failing(memory.kill(), failing.permille, seed))
+            }
+            Self::Real(_) => None,
+        }
+    }
+
+    /// Whether calls fail here at times.
+    pub fn fails(&self) -> bool {
+        matches!(self, Self::Failing(..))
+    }
+
+    pub fn arm(&self) -> Option<Armed> {
+        let Self::Failing(_, _, failing) = self else { return None };
+        failing.armed.store(true, SeqCst);
+        Some(Armed(Arc::clone(failing)))
+    }
+
+    /// How many calls failed since the last time this was asked.
+    pub fn take_failed(&self) -> u64 {
+        if let Self::Failing(_, _, failing) = self { failing.failed.swap(0, SeqCst) } else { 0 }
+    }
+
+    pub fn sync_failed(&self) -> bool {
+        matches!(self, Self::Failing(_, _, failing) if failing.sync_failed.load(SeqCst))
+    }
+
+    /// All is durable again.
+    pub fn forget_failed_syncs(&self) {
+        if let Self::Failing(_, _, failing) = self {
+            failing.sync_failed.store(false, SeqCst);
+        }
+    }
+}

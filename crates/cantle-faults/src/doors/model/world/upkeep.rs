@@ -1,0 +1,133 @@
+//! What is done to keyspaces and to the whole store.
+
+use super::super::keys::Keys;
+use super::super::readers::read_all;
+use super::super::state::{Space, difference, same, show};
+use super::{Text, World, of};
+use cantle::Error;
+
+impl World<'_> {
+    /// Creates, drops, or creates anew.
+    pub(super) fn keyspaces(&mut self) {
+        let name = self.random.pick(&["alpha", "beta"]);
+        if let Some(space) = self.state.get(name) {
+            self.trace(|_| format!("drop {name}"));
+            let handle = space.handle.clone().expect("only the default keyspace has none");
+            let done = self.db().drop_keyspace(name);
+            if done.is_err() {
+                return self.settle(None, done, false, |state| drop(state.remove(name)));
+            }
+            assert!(matches!(handle.get("a"), Err(Error::NoKeyspace(_))));
+            let gone = |error: Error| matches!(error, Error::NoKeyspace(_) | Error::ReadOnly { .. });
+            assert!(handle.put("a", "b").is_err_and(gone));
+            assert!(self.db().drop_keyspace(name).is_err_and(gone));
+            self.settle(None, done, false, |state| drop(state.remove(name)));
+            if self.random.chance(50) {
+                return;
+            }
+        }
+        self.trace(|_| format!("create {name}"));
+        let (order, keys) = self.config.space(name);
+        let options = order.apply(self.config.tuning(&mut self.random));
+        let created = self.db().keyspace(name, options);
+        let handle = match created {
+            Ok(handle) => handle,
+            Err(error) => {
+                let space = Space::new(order, None);
+                return self.settle(None, Err(error), true, |state| drop(state.insert(name.into(), space)));
+            }
+        };
+        assert_eq!(handle.range(..).count(), 0, "a new keyspace is empty");
+        let key = keys.key(&mut self.random);
+        assert!(handle.get(key).unwrap().is_none());
+        self.state.insert(name.into(), Space::new(order, Some(handle)));
+        self.durable();
+    }
+
+    pub(super) fn compact(&mut self, name: &str, keys: Keys) {
+        let bounds = keys.bounds(&mut self.random);
+        self.trace(|_| format!("compact {name} {:?} {:?}", Text(&bounds.0), Text(&bounds.1)));
+        let (part, armed) = (self.random.chance(50), self.arm());
+        let done = on!(self, self.state[name], it => match part {
+            true => it.compact_range(bounds),
+            false => it.compact_range(..),
+        });
+        self.settle(armed, done, true, |_| {});
+    }
+
+    pub(super) fn approximate(&mut self, name: &str, keys: Keys) {
+        let bounds = keys.bounds(&mut self.random);
+        let space = &self.state[name];
+        let (part, whole) = on!(self, space, it => {
+            (it.approximate_bytes(bounds.clone()).unwrap(), it.approximate_bytes(..).unwrap())
+        });
+        // Garbage and what is not compressed count, so only the order of magnitude can be told.
+        let most = 1 << 30;
+        assert!(part < most && whole < most, "{name}: {part} of {whole} bytes");
+        let chunks = on!(self, space, it => it.chunks()).unwrap();
+        assert!(!chunks.is_empty());
+        let starts_rise = chunks
+            .windows(2)
+            .skip(1)
+            .all(|pair| space.order.cmp(&pair[0].start, &pair[1].start) == std::cmp::Ordering::Less);
+        assert!(starts_rise, "{name}: chunks are out of order");
+        let stats = self.db().stats();
+        assert!(stats.read_only.is_none() || self.disk.fails());
+        let keyspace = stats.keyspaces.iter().find(|keyspace| keyspace.name == name).expect("its statistics");
+        assert!(keyspace.live_bytes < space.bytes() * 20 + (64 << 20), "{keyspace:?}");
+        self.totals.add_sizes(&stats);
+    }
+
+    pub(super) fn back_up(&mut self) {
+        self.backups += 1;
+        let path = self.path(&format!("backup{}", self.backups));
+        self.trace(|_| format!("back up to {}", path.display()));
+        let armed = self.arm();
+        let done = self.db().backup(&path);
+        let failed = done.is_err();
+        self.settle(armed, done, true, |_| {});
+        if failed {
+            return;
+        }
+        self.totals.backups += 1;
+        let read_only = self.random.chance(50);
+        let backup = self.options().read_only(read_only).open(&path).unwrap();
+        let found = read_all(&backup, &self.config);
+        assert!(same(&found, &self.state), "backup: {}", difference(&found, &self.state));
+        if !read_only {
+            backup.put("only in the backup", "").unwrap();
+            backup.delete("only in the backup").unwrap();
+        }
+        let report = backup.verify().unwrap();
+        assert!(report.is_ok(), "backup: {:?}", report.damage);
+        drop((found, backup));
+        if self.random.chance(30) && !self.disk.fails() {
+            self.restore(format!("backup{}", self.backups));
+        }
+    }
+
+    pub(super) fn verify(&mut self) {
+        self.trace(|_| "verify".into());
+        let report = self.db().verify().unwrap();
+        // A file that could not be removed is one that nobody knows.
+        assert!(report.is_ok() && (report.unknown_files.is_empty() || self.disk.fails()), "{report:?}");
+    }
+
+    pub(super) fn metadata(&mut self, name: &str) {
+        let bytes = self.value();
+        let Some(handle) = self.state[name].handle.clone() else { return };
+        self.trace(|_| format!("metadata {name} {}", show(&bytes)));
+        let armed = self.arm();
+        let done = handle.set_metadata(&bytes);
+        let is_set = handle.metadata() == bytes;
+        assert!(is_set || done.is_err());
+        self.settle_either(armed, done, |state| of(state, name).metadata = bytes);
+    }
+
+    pub(super) fn sync(&mut self) {
+        self.trace(|_| "sync".into());
+        let armed = self.arm();
+        let done = self.db().sync();
+        self.settle(armed, done, true, |_| {});
+    }
+}

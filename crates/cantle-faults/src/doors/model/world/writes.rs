@@ -1,0 +1,223 @@
+//! Writes: one by one, in batches, and in transactions.
+
+use super::super::keys::Keys;
+use super::super::readers::{HeldCursor, HeldRange, assert_same_value};
+use super::super::state::show;
+use super::{Text, World, of};
+use cantle::{Durability, Error, WriteBatch, WriteOptions};
+use std::collections::HashSet;
+use std::ops::Bound;
+
+impl World<'_> {
+    pub(super) fn put(&mut self, name: &str, keys: Keys) {
+        let (key, value) = (keys.key(&mut self.random), self.value());
+        self.trace(|_| format!("put {name} {} {}", show(&key), show(&value)));
+        let armed = self.arm();
+        let done = on!(self, self.state[name], it => it.put(&key, &value));
+        self.settle(armed, done, false, |state| of(state, name).put(&key, &value));
+    }
+
+    pub(super) fn delete(&mut self, name: &str, keys: Keys) {
+        let key = keys.key(&mut self.random);
+        self.trace(|_| format!("delete {name} {}", show(&key)));
+        let armed = self.arm();
+        let done = on!(self, self.state[name], it => it.delete(&key));
+        self.settle(armed, done, false, |state| of(state, name).delete(&key));
+    }
+
+    pub(super) fn update(&mut self, name: &str, keys: Keys) {
+        let (key, value) = (keys.key(&mut self.random), self.value());
+        self.trace(|_| format!("update {name} {}", show(&key)));
+        let delete = self.random.chance(20);
+        let old = self.state[name].get(&key);
+        let change = |found: Option<&[u8]>| {
+            assert_same_value(name, &key, found, old.as_deref());
+            (!delete).then(|| value.clone())
+        };
+        let armed = self.arm();
+        let done = on!(self, self.state[name], it => it.update(&key, change));
+        if let Ok(new) = &done {
+            assert_same_value(name, &key, new.as_deref(), (!delete).then_some(&value[..]));
+        }
+        self.settle(armed, done.map(drop), false, |state| match delete {
+            true => of(state, name).delete(&key),
+            false => of(state, name).put(&key, &value),
+        });
+    }
+
+    pub(super) fn delete_range(&mut self, name: &str, keys: Keys) {
+        let bounds = if self.random.chance(8) {
+            (Bound::Unbounded, Bound::Unbounded)
+        } else {
+            keys.bounds(&mut self.random)
+        };
+        self.trace(|_| format!("delete_range {name} {:?} {:?}", Text(&bounds.0), Text(&bounds.1)));
+        let armed = self.arm();
+        let done = on!(self, self.state[name], it => it.delete_range(bounds.clone()));
+        self.settle(armed, done, false, |state| of(state, name).delete_range(&bounds));
+    }
+
+    pub(super) fn batch(&mut self) {
+        let mut batch = WriteBatch::new();
+        let mut state = self.state.clone();
+        let count = self.random.below(20);
+        let mut last: Option<(String, Vec<u8>)> = None;
+        for _ in 0..count {
+            let (name, key) = match &last {
+                Some(last) if self.random.chance(20) => last.clone(),
+                _ => {
+                    let name = self.name();
+                    let key = self.keys(&name).key(&mut self.random);
+                    (name, key)
+                }
+            };
+            let value = self.value();
+            let Some(space) = state.get_mut(&name) else { continue };
+            let handle = space.handle.clone();
+            match self.random.below(12) {
+                0..8 => {
+                    self.trace(|_| format!("- put {name} {} {}", show(&key), show(&value)));
+                    space.put(&key, &value);
+                    match &handle {
+                        Some(keyspace) => batch.put_in(keyspace, &key, &value),
+                        None => batch.put(&key, &value),
+                    };
+                }
+                8..11 => {
+                    self.trace(|_| format!("- delete {name} {}", show(&key)));
+                    space.delete(&key);
+                    match &handle {
+                        Some(keyspace) => batch.delete_in(keyspace, &key),
+                        None => batch.delete(&key),
+                    };
+                }
+                _ => {
+                    let bounds = self.config.space(&name).1.bounds(&mut self.random);
+                    self.trace(|_| {
+                        format!("- delete_range {name} {:?} {:?}", Text(&bounds.0), Text(&bounds.1))
+                    });
+                    space.delete_range(&bounds);
+                    match &handle {
+                        Some(keyspace) => batch.delete_range_in(keyspace, bounds),
+                        None => batch.delete_range(bounds),
+                    };
+                }
+            }
+            last = Some((name, key));
+        }
+        self.trace(|_| format!("batch of {}", batch.len()));
+        let wanted = self.random.pick(&[Durability::Buffered, Durability::Process, Durability::Sync]);
+        let with = self.random.chance(20);
+        let armed = self.arm();
+        let done = if with {
+            self.db().write_with(batch, WriteOptions::new().durability(wanted))
+        } else {
+            self.db().write(batch)
+        };
+        match with && wanted > self.config.durability {
+            true => self.settle_either(armed, done, |it| *it = state),
+            false => self.settle(armed, done, false, |it| *it = state),
+        }
+    }
+
+    /// Reads and writes through a transaction, which ends one way or another.
+    pub(super) fn transaction(&mut self) {
+        self.trace(|_| "transaction".into());
+        let mut tx = self.db().transaction();
+        let mut state = self.state.clone();
+        let (mut read, mut wrote, mut deleted) = (Vec::new(), Vec::new(), HashSet::new());
+        for _ in 0..self.random.below(20) {
+            let name = self.name();
+            let keys = self.keys(&name);
+            let (key, value) = (keys.key(&mut self.random), self.value());
+            let Some(space) = state.get_mut(&name) else { continue };
+            match self.random.below(12) {
+                0..3 => {
+                    self.trace(|_| format!("- put {name} {} {}", show(&key), show(&value)));
+                    let done = in_transaction!(tx, space, put, put_in, &key, &value);
+                    if done.is_err() {
+                        return self.settle(None, done, false, |_| {});
+                    }
+                    space.put(&key, &value);
+                    wrote.push((name, space.key(&key)));
+                }
+                3..5 => {
+                    self.trace(|_| format!("- delete {name} {}", show(&key)));
+                    let done = in_transaction!(tx, space, delete, delete_in, &key);
+                    if done.is_err() {
+                        return self.settle(None, done, false, |_| {});
+                    }
+                    space.delete(&key);
+                    wrote.push((name, space.key(&key)));
+                }
+                5 => {
+                    let bounds = keys.bounds(&mut self.random);
+                    self.trace(|_| {
+                        format!("- delete_range {name} {:?} {:?}", Text(&bounds.0), Text(&bounds.1))
+                    });
+                    let done = in_transaction!(tx, space, delete_range, delete_range_in, bounds.clone());
+                    if done.is_err() {
+                        return self.settle(None, done, false, |_| {});
+                    }
+                    space.delete_range(&bounds);
+                    if !space.is_empty_range(&bounds) {
+                        deleted.insert(name);
+                    }
+                }
+                6..9 => {
+                    let found = in_transaction!(tx, space, get, get_in, &key).unwrap();
+                    assert_same_value(&name, &key, found.as_deref(), space.get(&key).as_deref());
+                    read.push((name, space.key(&key)));
+                }
+                9 => {
+                    let prefix = keys.prefix(&mut self.random);
+                    let range = in_transaction!(tx, space, prefix, prefix_in, &prefix);
+                    HeldRange::new(range, space.prefix(&prefix)).finish(&mut self.random);
+                }
+                10 => {
+                    let bounds = keys.bounds(&mut self.random);
+                    let range = in_transaction!(tx, space, range, range_in, bounds.clone());
+                    HeldRange::new(range, space.range(&bounds)).finish(&mut self.random);
+                }
+                _ => {
+                    let bounds = keys.bounds(&mut self.random);
+                    let cursor = in_transaction!(tx, space, cursor, cursor_in, bounds.clone());
+                    let mut held = HeldCursor::new(cursor, space.range(&bounds), keys);
+                    for _ in 0..self.random.below(30) {
+                        held.step(&mut self.random);
+                    }
+                }
+            }
+        }
+        if self.random.chance(20) {
+            self.trace(|_| "- rolled back".into());
+            return tx.rollback();
+        }
+        if !read.is_empty() && self.random.chance(20) {
+            let (name, key) = self.random.pick(&read);
+            // A look-up of what the transaction had written before is none.
+            let is_certain = !wrote.contains(&(name.clone(), key.clone())) && !deleted.contains(&name);
+            if is_certain {
+                self.trace(|_| format!("- meanwhile put {name} {}", show(&key.bytes)));
+                let value = self.value();
+                let put = on!(self, self.state[&name], it => it.put(&key.bytes, &value));
+                if put.is_ok() {
+                    let done = tx.commit();
+                    // What only read does not mind, nor does a store that writes nothing any more.
+                    let is_conflict = !wrote.is_empty() || !deleted.is_empty();
+                    let was_read_only = matches!(done, Err(Error::ReadOnly { .. }));
+                    assert!(was_read_only || done.is_err_and(|error| error.is_conflict()) == is_conflict);
+                    assert!(!was_read_only || self.disk.fails());
+                }
+                self.settle(None, put, false, |state| of(state, &name).put(&key.bytes, &value));
+                return;
+            }
+        }
+        self.trace(|_| "- committed".into());
+        let armed = self.arm();
+        let done = tx.commit();
+        let writes = !wrote.is_empty() || !deleted.is_empty();
+        assert!(writes || done.is_ok(), "what only read is committed: {done:?}");
+        self.settle(armed, done, false, |it| *it = state);
+    }
+}
