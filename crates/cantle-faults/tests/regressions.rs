@@ -197,3 +197,38 @@ fn a_failed_sync_is_noticed_behind_another_log_that_finds_no_space() {
         assert!(db.verify().unwrap().is_ok());
     }
 }
+
+/// Where the index of a log could neither be written nor cut off again, writing went on in its midst: what was left behind was
+/// taken for records that prove damage.
+#[test]
+fn half_an_index_that_cannot_be_cut_off_is_no_damage() {
+    const VALUE_BYTES: usize = 20_000;
+    let memory = MemVfs::new();
+    let fault = FaultVfs::over_memory(memory.clone());
+    let db = open(Arc::new(fault.clone()), Durability::Process).unwrap();
+    let failed = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let seen = failed.clone();
+    fault.set_rule(move |call| match call.operation {
+        Operation::WriteAt
+            if call.path.extension().is_some_and(|e| e == "log") && call.len < VALUE_BYTES as u64 =>
+        {
+            if call.offset == 0 || seen.swap(true, std::sync::atomic::Ordering::Relaxed) {
+                return Verdict::Pass;
+            }
+            Verdict::ShortWrite { bytes: call.len as usize - 5, failure: Failure::EIO }
+        }
+        Operation::SetLen => Verdict::Fail(Failure::EIO),
+        _ => Verdict::Pass,
+    });
+    let mut puts = 0;
+    while !failed.load(std::sync::atomic::Ordering::Relaxed) {
+        // Long keys, so that the index has several blocks.
+        let _ = db.put(format!("{puts:06}").repeat(60), vec![b'x'; VALUE_BYTES]);
+        puts += 1;
+        assert!(puts < 1000, "a log is indexed at last");
+    }
+    db.put("last", "1").unwrap();
+    let reopened = open(Arc::new(memory.kill()), Durability::Process).unwrap();
+    assert_eq!(reopened.range(..).map(|pair| pair.unwrap()).count(), puts + 1);
+    assert!(reopened.verify().unwrap().is_ok());
+}

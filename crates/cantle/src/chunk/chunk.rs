@@ -4,6 +4,7 @@ use super::funk::Funk;
 use super::munk::Munk;
 use super::segment::Segment;
 use crate::span::Span;
+use crate::substrate::Health;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -69,6 +70,22 @@ impl ChunkWriter {
         if let Some(active) = self.active.take() {
             active.segment.end_appends();
         }
+    }
+
+    /// Takes back what an append that failed may have left behind the log's end, of which others must not read a byte: neither
+    /// who appends there next nor who opens the store after this process.
+    pub fn take_back(&mut self, health: &Health) {
+        let Some(Active { segment, end, .. }) = &self.active else { return };
+        let Err(error) = segment.cut(*end) else { return };
+        // The next write begins another segment; this one counts up to its end, as what follows is no record any more.
+        tracing::warn!(%error, "abandons a log whose failed append cannot be taken back");
+        if let Err(error) = segment.spoil(*end) {
+            health.fail(format!(
+                "a write that failed could not be taken back ({error}): find out what is wrong with the disk, then reopen the \
+                 store, where that write may be found"
+            ));
+        }
+        self.active = None;
     }
 }
 

@@ -59,9 +59,7 @@ impl Chunks {
             return Ok(false);
         }
         for writer in [&mut left_writer, &mut right_writer] {
-            if let Some(active) = &mut writer.active
-                && let Err(error) = self.index_part(active)
-            {
+            if let Err(error) = self.index_part(writer) {
                 tracing::warn!(%error, "cannot index a part of a log");
             }
             writer.end_log();

@@ -367,8 +367,7 @@ impl Chunks {
                 continue;
             }
             if let Some(mut writer) = chunk.writer.try_lock()
-                && let Some(active) = &mut writer.active
-                && let Err(error) = self.index_part(active)
+                && let Err(error) = self.index_part(&mut writer)
             {
                 tracing::warn!(%error, "cannot index a part of a log");
             }
@@ -382,9 +381,7 @@ impl Chunks {
     /// Before closing: what is indexed in memory only would be scanned at the next opening.
     pub(super) fn index_all_parts(&self) -> Result<()> {
         for (_, chunk) in self.index.view().iter() {
-            if let Some(active) = &mut chunk.writer.lock().active {
-                self.index_part(active)?;
-            }
+            self.index_part(&mut chunk.writer.lock())?;
         }
         Ok(())
     }

@@ -468,7 +468,8 @@ impl Segment {
         self.staged.spoil(&self.file, len)
     }
 
-    /// Indexes the memory part on disk and begins a new one. Returns where the log now ends.
+    /// Indexes the memory part on disk and begins a new one. Returns where the log now ends. When that fails, half an index may
+    /// stand behind `end`.
     pub fn seal_part(&self, context: &Context, part_start: u64, end: u64) -> Result<u64> {
         let Some(parts) = self.loaded() else { return Ok(end) };
         let Some(memory) = parts.memory.as_ref().filter(|memory| !memory.is_empty()) else { return Ok(end) };
@@ -483,11 +484,7 @@ impl Segment {
         };
         let (bytes, part) = build_index(&request, memory);
         let handle = self.file.handle()?;
-        if let Err(error) = handle.write_at(&bytes, end) {
-            // Half an index is no harm if it is cut off; the part stays in memory.
-            self.cut(end)?;
-            return Err(Error::io("append to", &self.file.path, error));
-        }
+        handle.write_at(&bytes, end).map_err(|e| Error::io("append to", &self.file.path, e))?;
         let new_end = end + bytes.len() as u64;
         self.staged.advance(new_end);
         if self.tail.flushed.load(Relaxed) != u64::MAX {

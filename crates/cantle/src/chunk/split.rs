@@ -35,11 +35,9 @@ impl Chunks {
         if writer.retired {
             return Ok(false); // the keyspace was dropped
         }
-        if let Some(active) = &mut writer.active {
-            // Each child will look into it: by its index, not by a memory part that nobody evicts.
-            if let Err(error) = self.index_part(active) {
-                tracing::warn!(%error, "cannot index a part of a log");
-            }
+        // Each child will look into it: by its index, not by a memory part that nobody evicts.
+        if let Err(error) = self.index_part(&mut writer) {
+            tracing::warn!(%error, "cannot index a part of a log");
         }
         writer.end_log();
         let before = parent.funk.load_full();
@@ -102,9 +100,7 @@ impl Chunks {
         if parts.len() < 2 || before.files.iter().any(|file| file.dropped.is_some()) {
             return Ok(None);
         }
-        if let Some(active) = &mut writer.active {
-            self.index_part(active)?;
-        }
+        self.index_part(&mut writer)?;
         writer.end_log();
         let mut children = Vec::with_capacity(parts.len());
         for (index, cut) in parts.iter().enumerate() {

@@ -136,10 +136,14 @@ impl Staged {
         let kept = tail.lease.as_ref().map_or(len, |lease| len.min(lease.base()));
         let handle = file.handle()?;
         let end = handle.len().map_err(|e| Error::io("measure", &file.path, e))?;
+        // From the end, so that no record is left behind zeros if that fails, too.
         const ZEROS: [u8; 4096] = [0; 4096];
-        for at in (kept..end).step_by(ZEROS.len()) {
-            let bytes = (end - at).min(ZEROS.len() as u64) as usize;
-            handle.write_at(&ZEROS[..bytes], at).map_err(|e| Error::io("write to", &file.path, e))?;
+        let mut left = end;
+        while left > kept {
+            let from = left.saturating_sub(ZEROS.len() as u64).max(kept);
+            let zeros = &ZEROS[..(left - from) as usize];
+            handle.write_at(zeros, from).map_err(|e| Error::io("write to", &file.path, e))?;
+            left = from;
         }
         if let Some(lease) = &mut tail.lease
             && kept < lease.base()

@@ -418,18 +418,7 @@ impl Unit {
         }
         let Some(active) = &self.guard.active else { return };
         active.segment.unbuffer(active.end);
-        if let Err(error) = active.segment.cut(active.end) {
-            // The next write begins another segment; this one counts up to what was published, as what follows is no
-            // record any more. If that can't be had either, the next opening would find what was said to have failed.
-            tracing::warn!(%error, "abandons a log whose failed append cannot be taken back");
-            if let Err(error) = active.segment.spoil(active.end) {
-                context.health.fail(format!(
-                    "a write that failed could not be taken back ({error}): find out what is wrong with the disk, then reopen \
-                     the store, where that write may be found"
-                ));
-            }
-            self.guard.active = None;
-        }
+        self.guard.take_back(&context.health);
     }
 
     fn publish(&mut self, chunks: &Chunks, ops: &[Op], cell: Option<&CommitCell>, promise: Option<&Promise>) {
@@ -515,7 +504,7 @@ impl Unit {
 
     fn settle(&mut self, chunks: &Chunks) -> Result<()> {
         let context = &chunks.context;
-        let Some(active) = &mut self.guard.active else { return Ok(()) };
+        let Some(active) = &self.guard.active else { return Ok(()) };
         if context.durability == Durability::Buffered && active.segment.buffered_bytes() >= BUFFER_BYTES_MAX {
             active.segment.flush()?;
         }
@@ -527,7 +516,7 @@ impl Unit {
             .and_then(|parts| parts.memory.as_ref().map(|memory| memory.len()))
             .unwrap_or(0);
         if part_bytes >= by_length || entries >= PART_ENTRIES_MAX {
-            chunks.index_part(active)?;
+            chunks.index_part(&mut self.guard)?;
         }
         Ok(())
     }
@@ -582,10 +571,21 @@ impl Chunks {
         Ok(())
     }
 
-    /// Indexes the newest part of an active log on disk.
-    pub fn index_part(&self, active: &mut Active) -> Result<()> {
+    /// Indexes the newest part of the active log on disk, if there is one. It stays in memory where that fails.
+    pub fn index_part(&self, writer: &mut ChunkWriter) -> Result<()> {
+        if writer.active.is_none() {
+            return Ok(());
+        }
         self.context.journal.settle().map_err(|error| self.context.sync_failed(error))?;
-        let new_end = active.segment.seal_part(&self.context, active.part_start, active.end)?;
+        let Some(active) = &mut writer.active else { return Ok(()) };
+        let sealed = active.segment.seal_part(&self.context, active.part_start, active.end);
+        let new_end = match sealed {
+            Ok(new_end) => new_end,
+            Err(error) => {
+                writer.take_back(&self.context.health);
+                return Err(error);
+            }
+        };
         self.context.totals.log_bytes.fetch_add((new_end - active.end) as i64, Relaxed);
         if new_end != active.end {
             self.context.dirty.add_bytes(new_end - active.end);
