@@ -318,15 +318,9 @@ impl LayoutState for ChunkMap {
         }
     }
 
-    fn files(&self, visit: &mut dyn FnMut(FileKind, u64)) {
+    fn files(&self, visit: &mut dyn FnMut(FileKind, u64, u64)) {
         for file in self.chunks.values().flat_map(|chunk| &chunk.files) {
-            visit(file.kind, file.file);
-        }
-    }
-
-    fn epochs(&self, visit: &mut dyn FnMut(u64)) {
-        for file in self.chunks.values().flat_map(|chunk| &chunk.files) {
-            visit(file.epoch);
+            visit(file.kind, file.file, file.epoch);
         }
     }
 

@@ -115,10 +115,12 @@ impl Opener<'_> {
         let span = Span { start: record.start, end };
         let mut files = Vec::with_capacity(record.files.len());
         for file in record.files {
-            // Beyond the last checkpoint a log that it does not know holds nothing that counts.
-            let known =
-                file.kind == FileKind::Table || self.outlived || self.segments.contains_key(&file.file);
-            if !known {
+            // A log that no checkpoint knows holds nothing that counts, and need not be there: unless all that its epoch
+            // wrote counts.
+            let counts = file.kind == FileKind::Table
+                || self.segments.contains_key(&file.file)
+                || self.is_open_ended(file.epoch);
+            if !counts {
                 continue;
             }
             let source = self.source(&file).clone();
@@ -134,8 +136,15 @@ impl Opener<'_> {
         Arc::new(Chunk::new(record.id, span, Funk { files }))
     }
 
+    /// Whether logs of this epoch count as far as they go, beyond what a checkpoint has seen. A later epoch that outlived its
+    /// process does not bring back the end of a log that died before it.
+    fn is_open_ended(&self, epoch: u64) -> bool {
+        self.outlived && !self.context.recovery.table.is_settled(epoch)
+    }
+
     fn source(&mut self, record: &super::edit::FileRecord) -> &Source {
-        let Self { context, segments, outlived, files } = self;
+        let open_ended = self.is_open_ended(record.epoch);
+        let Self { context, segments, files, .. } = self;
         files.entry(record.file).or_insert_with(|| {
             let file =
                 context.files.adopt(record.kind, record.file, context.keyspace, record.epoch, record.bytes);
@@ -154,8 +163,6 @@ impl Opener<'_> {
                         .copied()
                         .unwrap_or(SegmentEdit { file: record.file, ..SegmentEdit::default() });
                     file.set_bytes(recorded.len);
-                    // A later epoch that outlived its process does not bring back the end of a log that died before it.
-                    let open_ended = *outlived && !context.recovery.table.is_settled(record.epoch);
                     let segment =
                         Arc::new(Segment::unloaded(file, context.order.clone(), recorded, open_ended));
                     if open_ended && !Canary::UNSYNCED_INHERITED_LOG.is_planted() {

@@ -50,7 +50,7 @@ impl Store {
         super::open::create_directories(vfs, dir)?;
         let mut wanted = Vec::new();
         for keyspace in state.keyspaces.values() {
-            keyspace.layout.files(&mut |kind, id| wanted.push((kind, id)));
+            keyspace.layout.files(&mut |kind, id, _| wanted.push((kind, id)));
         }
         wanted.sort_unstable_by_key(|&(_, id)| id);
         wanted.dedup();

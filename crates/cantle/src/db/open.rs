@@ -307,7 +307,7 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     state.apply(Edit::Start(start.clone())).map_err(malformed)?;
     let mut referenced: HashSet<u64> = checkpoint_files.iter().map(|&(_, id)| id).collect();
     for keyspace in state.keyspaces.values() {
-        keyspace.layout.files(&mut |_, id| {
+        keyspace.layout.files(&mut |_, id, _| {
             referenced.insert(id);
         });
     }
@@ -329,7 +329,7 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let current: HashSet<u64> = {
         let mut current = HashSet::new();
         for keyspace in state.keyspaces.values() {
-            keyspace.layout.files(&mut |_, id| {
+            keyspace.layout.files(&mut |_, id, _| {
                 current.insert(id);
             });
         }
@@ -412,7 +412,7 @@ fn check_strays(
 ) -> Result<()> {
     let mut referenced: HashSet<u64> = checkpoint_files.iter().map(|&(_, id)| id).collect();
     for keyspace in state.keyspaces.values() {
-        keyspace.layout.files(&mut |_, id| {
+        keyspace.layout.files(&mut |_, id, _| {
             referenced.insert(id);
         });
     }

@@ -41,7 +41,7 @@ pub(super) fn judge(
     // What was dead in an epoch is in files of that epoch only: once they are all gone, so is the memory of it.
     let mut file_epochs = HashSet::new();
     for keyspace in state.keyspaces.values() {
-        keyspace.layout.epochs(&mut |epoch| {
+        keyspace.layout.files(&mut |_, _, epoch| {
             file_epochs.insert(epoch);
         });
     }

@@ -20,10 +20,8 @@ pub trait LayoutState: Any + Send {
     fn resolve(&mut self, dead: &dyn Fn(u64, u64) -> bool);
     /// Emits edits that lead from nothing to this state.
     fn dump(&self, emit: &mut dyn FnMut(Vec<u8>));
-    /// Names every file that the state refers to.
-    fn files(&self, visit: &mut dyn FnMut(FileKind, u64));
-    /// Names the epochs in which these files were created.
-    fn epochs(&self, visit: &mut dyn FnMut(u64));
+    /// Names every file that the state refers to, and the epoch in which it was created.
+    fn files(&self, visit: &mut dyn FnMut(FileKind, u64, u64));
     /// For the layout to get its own type back.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
@@ -121,7 +119,7 @@ impl State {
             if let Some(version) = state.dropped {
                 emit(Edit::DropKeyspace { keyspace, version });
             }
-            state.layout.files(&mut |_, file| {
+            state.layout.files(&mut |_, file, _| {
                 if let Some(segment) = self.segments.get(&file) {
                     emit(Edit::Segment(*segment));
                 }
@@ -205,7 +203,7 @@ pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisiona
     let mut checkpoint_files = Vec::new();
     if provisional && !pending.is_empty() {
         for keyspace in state.keyspaces.values() {
-            keyspace.layout.files(&mut |kind, file| checkpoint_files.push((kind, file)));
+            keyspace.layout.files(&mut |kind, file, _| checkpoint_files.push((kind, file)));
         }
     }
     if provisional {

@@ -82,7 +82,7 @@ impl<'a> World<'a> {
     pub fn new(layout: Layout, seed: u64, number: &'a Cell<u64>, traces: bool) -> Self {
         let mut random = Random::new(seed);
         let config = Config::random(&mut random, layout, (seed % 256) as usize);
-        let disk = Disk::new(config.real_directory, config.failing_permille, seed);
+        let disk = Disk::new(config.real_directory, config.failing_permille, seed, traces);
         let mut state = State::new();
         state.insert("default".into(), Space::new(config.space("default").0, None));
         let mut world = Self {
@@ -258,6 +258,7 @@ impl<'a> World<'a> {
             let opened = options.open(path);
             drop(armed);
             if let Err(error) = opened {
+                self.trace(|_| format!("- amid failures: {error}"));
                 assert!(!error.is_corruption(), "amid failures: {error}");
             }
         }

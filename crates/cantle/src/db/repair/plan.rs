@@ -131,6 +131,8 @@ fn plan(
     state.apply(Edit::Start(start)).map_err(malformed)?;
     // A batch that spans logs is written only when its epoch has a journal.
     let doubtful = remains.damaged || !remains.epochs.contains(&writer_epoch);
+    let settled = recovery.table.clone();
+    let is_open_ended = |epoch| outlived && !settled.is_settled(epoch);
     let rules = Rules {
         recovery,
         doubtful_epoch: (outlived && doubtful).then_some(writer_epoch),
@@ -141,20 +143,20 @@ fn plan(
         Plan { keyspaces: BTreeMap::new(), areas: Vec::new(), rules, loose_rules: Rules::default() };
     let State { keyspaces, segments, .. } = state;
     let known: HashSet<u64> = checkpoint_files.iter().map(|&(_, id)| id).collect();
-    let mut referenced: HashMap<u32, Vec<(FileKind, u64)>> = HashMap::new();
+    let mut referenced: HashMap<u32, Vec<(FileKind, u64, u64)>> = HashMap::new();
     for (&id, keyspace) in &keyspaces {
         let files = referenced.entry(id).or_default();
-        keyspace.layout.files(&mut |kind, file| files.push((kind, file)));
+        keyspace.layout.files(&mut |kind, file, epoch| files.push((kind, file, epoch)));
     }
-    let all: HashSet<u64> = referenced.values().flatten().map(|&(_, id)| id).chain(known).collect();
+    let all: HashSet<u64> = referenced.values().flatten().map(|&(_, id, _)| id).chain(known).collect();
     let mut misfits = HashSet::new();
     for (id, keyspace) in keyspaces {
         if keyspace.dropped.is_some() {
             continue;
         }
         // A file that is gone, beside one that nobody knows: the manifest is that of another time.
-        let missing = |&(kind, file): &(FileKind, u64)| {
-            let counts = kind == FileKind::Table || outlived || segments.contains_key(&file);
+        let missing = |&(kind, file, epoch): &(FileKind, u64, u64)| {
+            let counts = kind == FileKind::Table || is_open_ended(epoch) || segments.contains_key(&file);
             counts && survey.get(kind, file).is_none()
         };
         let is_missing = referenced.get(&id).is_some_and(|files| files.iter().any(missing));
@@ -183,7 +185,7 @@ fn plan(
         }
         let chunks = spans(dir, *map, &order)?;
         let extent = |file: &FileRecord| match segments.get(&file.file) {
-            segment if outlived => {
+            segment if is_open_ended(file.epoch) => {
                 let durable = segment.map_or(0, |segment| segment.len).max(HEADER_BYTES);
                 let gapless = file.epoch == writer_epoch;
                 Some(Extent::OpenEnded { durable, gapless })

@@ -24,6 +24,7 @@ pub struct Failing {
     failed: AtomicU64,
     permille: u64,
     seed: u64,
+    traces: bool,
 }
 
 /// Calls fail until this is dropped.
@@ -50,33 +51,43 @@ impl Failing {
             self.sync_failed.store(true, SeqCst);
         }
         let short = Verdict::ShortWrite { bytes: random.below(200), failure: Failure::ENOSPC };
-        match random.below(8) {
+        let verdict = match random.below(8) {
             // One page, which the page cache takes whole or not at all.
             0..2 if call.operation == Operation::WriteAt && !call.path.ends_with("PAGECACHE") => short,
             0..4 => Verdict::Fail(Failure::EIO),
             4..6 => Verdict::Fail(Failure::ENOSPC),
             6 => Verdict::Fail(Failure::EMFILE),
             _ => Verdict::Fail(Failure::EINTR),
+        };
+        if self.traces {
+            eprintln!(
+                "       ! {:?} {} at {}: {verdict:?}",
+                call.operation,
+                call.path.display(),
+                call.offset
+            );
         }
+        verdict
     }
 }
 
 impl Disk {
-    pub fn new(real: bool, permille: u64, seed: u64) -> Self {
+    pub fn new(real: bool, permille: u64, seed: u64, traces: bool) -> Self {
         match (real, permille) {
             (true, _) => Self::Real(tempfile::tempdir().unwrap()),
             (false, 0) => Self::Memory(MemVfs::without_history()),
-            _ => Self::failing(MemVfs::without_history(), permille, seed),
+            _ => Self::failing(MemVfs::without_history(), permille, seed, traces),
         }
     }
 
-    fn failing(memory: MemVfs, permille: u64, seed: u64) -> Self {
+    fn failing(memory: MemVfs, permille: u64, seed: u64, traces: bool) -> Self {
         let failing = Arc::new(Failing {
             armed: AtomicBool::new(false),
             sync_failed: AtomicBool::new(false),
             failed: AtomicU64::new(0),
             permille,
             seed,
+            traces,
         });
         let (fault, judge) = (FaultVfs::over_memory(memory.clone()), Arc::clone(&failing));
         fault.set_rule(move |call| judge.judge(call));
@@ -104,7 +115,7 @@ impl Disk {
             Self::Memory(memory) => Some(Self::Memory(memory.kill())),
             Self::Failing(memory, _, failing) => {
                 let seed = Rng::new(failing.seed).next();
-                Some(Self::failing(memory.kill(), failing.permille, seed))
+                Some(Self::failing(memory.kill(), failing.permille, seed, failing.traces))
             }
             Self::Real(_) => None,
         }

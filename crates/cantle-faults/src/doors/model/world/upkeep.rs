@@ -101,7 +101,7 @@ impl World<'_> {
         let report = backup.verify().unwrap();
         assert!(report.is_ok(), "backup: {:?}", report.damage);
         drop((found, backup));
-        if self.random.chance(30) && !self.disk.fails() {
+        if self.random.chance(30) {
             self.restore(format!("backup{}", self.backups));
         }
     }
