@@ -2,7 +2,7 @@
 
 use super::super::random::Random;
 use crate::rng::Rng;
-use cantle::vfs::{Call, Failure, FaultVfs, MemVfs, Operation, StdVfs, Verdict, Vfs};
+use cantle::vfs::{Call, CrashPlan, Failure, FaultVfs, MemVfs, Operation, StdVfs, Verdict, Vfs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -75,7 +75,7 @@ impl Disk {
     pub fn new(real: bool, permille: u64, seed: u64, traces: bool) -> Self {
         match (real, permille) {
             (true, _) => Self::Real(tempfile::tempdir().unwrap()),
-            (false, 0) => Self::Memory(MemVfs::without_history()),
+            (false, 0) => Self::Memory(MemVfs::new()),
             _ => Self::failing(MemVfs::without_history(), permille, seed, traces),
         }
     }
@@ -119,6 +119,12 @@ impl Disk {
             }
             Self::Real(_) => None,
         }
+    }
+
+    /// As a loss of power leaves it that takes all that was not made durable, if that can be had.
+    pub fn without_power(&self) -> Option<Self> {
+        let Self::Memory(memory) = self else { return None };
+        Some(Self::Memory(memory.crash(&CrashPlan::LOSE_UNSYNCED)))
     }
 
     /// Whether calls fail here at times.

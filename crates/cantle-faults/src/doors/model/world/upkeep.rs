@@ -90,6 +90,11 @@ impl World<'_> {
             return;
         }
         self.totals.backups += 1;
+        if let Some(disk) = self.disk.without_power() {
+            let backup = self.options().vfs(disk.vfs()).open(&path).unwrap();
+            let found = read_all(&backup, &self.config);
+            assert!(same(&found, &self.state), "backup, power lost: {}", difference(&found, &self.state));
+        }
         let read_only = self.random.chance(50);
         let backup = self.options().read_only(read_only).open(&path).unwrap();
         let found = read_all(&backup, &self.config);
