@@ -18,9 +18,13 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 struct Args {
-    /// How long, divided among the doors; 0 does what `cargo test` does
+    /// How long, divided among the doors; without it, as much as `--rounds` says
     #[arg(long, default_value_t = 0.0, value_parser = parse_minutes)]
     minutes: f64,
+
+    /// How many times what `cargo test` does, with other seeds
+    #[arg(long, default_value_t = 1, conflicts_with = "minutes")]
+    rounds: u64,
 
     /// Only these doors, separated by commas; `--list` shows them
     #[arg(long, value_delimiter = ',', value_parser = parse_door)]
@@ -66,6 +70,7 @@ const EXAMPLES: &str = "\
 Examples:
   cantle-faults --minutes 60
   cantle-faults --doors crash-states --minutes 30 --seed 7
+  cantle-faults --doors crash-states --rounds 100
   cantle-faults --doors crash-states --case sync:0.3.8";
 
 fn parse_minutes(text: &str) -> Result<f64, String> {
@@ -136,7 +141,8 @@ fn main() -> ExitCode {
 /// Goes through one door; what it panics with is a finding.
 fn visit(door: &Door, args: &Args, share: Duration) -> Visited {
     let started = Instant::now();
-    let effort = if args.minutes > 0.0 { Effort::Until(started + share) } else { Effort::Rounds(1) };
+    let effort =
+        if args.minutes > 0.0 { Effort::Until(started + share) } else { Effort::Rounds(args.rounds) };
     let visit = Visit::new(args.layout, args.seed, effort).of_case(args.case.clone());
     let bar = progress(door, (args.minutes > 0.0).then_some(share));
     let found = catch_unwind(AssertUnwindSafe(|| (door.enter)(&visit))).err().map(|panic| {
