@@ -100,7 +100,10 @@ fn a_stage_that_fails_under_an_open_store_kills_nobody() {
     }
     drop(db);
     let db = open();
-    assert!(db.verify().unwrap().is_ok());
+    // What was lost with the stage may be told, and nothing else.
+    for damage in db.verify().unwrap().damage {
+        assert!(damage.to_string().contains("STAGE"), "{damage}");
+    }
     let last: std::collections::BTreeMap<_, _> = accepted.iter().map(|&n| (key(n), n)).collect();
     for (key, n) in last {
         assert_eq!(db.get(&key).unwrap().as_deref(), Some(format!("{n:0300}").as_bytes()));

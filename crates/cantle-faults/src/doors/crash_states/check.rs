@@ -25,7 +25,7 @@ pub struct Moment<'a> {
 pub type Seen = HashSet<(u128, u64, u64, bool)>;
 
 /// One of so many images fails again while it recovers, or is written to and loses power again.
-const AGAIN: u64 = 64;
+const AGAIN: u64 = 160;
 
 impl Moment<'_> {
     /// Checks every image of this moment that was not `seen` yet.
