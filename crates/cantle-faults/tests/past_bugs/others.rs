@@ -3,7 +3,10 @@
 use super::*;
 use cantle::WriteBatch;
 use cantle::vfs::{Failure, Operation, Survival, Tail, Verdict};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const BACKUP: &str = "/backup";
 
 /// [fjall #308](https://github.com/fjall-rs/fjall/issues/308): a batch whose write to the journal failed in its midst was reported
 /// as failed, and its half stayed in the journal. The next batch went behind it, was acknowledged and synced, and the next opening,
@@ -87,10 +90,46 @@ fn half_a_batch(durability: Durability, nth: u64, bytes: usize, can_cut: bool) -
 }
 
 /// [Pebble #5915](https://github.com/cockroachdb/pebble/pull/5915): a new manifest and the marker that names it were created before
-/// one sync of the directory, and a disk that wrote the marker first left a store whose manifest did not exist.
+/// one sync of the directory, and a disk that wrote the marker first left a store whose manifest did not exist. A checkpoint of the
+/// store, written elsewhere, had the same order.
 ///
-/// Here the name of the newest manifest is the marker. One is written anew at the opening behind a failed sync: its name gets to the
-/// disk neither before its bytes nor in the place of nothing.
+/// Here the name of the newest manifest is the marker, and gets to the disk with the bytes that it had before. But the manifest of a
+/// backup names files, too: none of their names may follow its own.
+#[test]
+fn pebble_5915_a_backup_has_no_manifest_before_the_files_that_it_names() {
+    let lab = Lab::over(MemVfs::new());
+    let db = open(lab.fault.clone(), Durability::Process).unwrap();
+    (0..10).for_each(|n| put(&db, n).unwrap());
+    db.compact_range(..).unwrap();
+    (10..20).for_each(|n| put(&db, n).unwrap());
+    let ((), images) = lab.watch(|| lab.acknowledged(true, || db.backup(BACKUP)));
+    let (mut whole, mut unfinished) = (0, 0);
+    let mut check_backup = |lost: MemVfs, marks: Marks, what: &str| {
+        let found = lost.list(Path::new(BACKUP)).unwrap_or_default();
+        if !found.iter().any(|name| is_of(name, Kind::Manifest)) {
+            assert_eq!(marks.durable, 0, "{what}: the backup is gone");
+            unfinished += 1;
+        } else {
+            let options = options(lost.clone(), Durability::Process);
+            let db = options.open(BACKUP).unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(count(&db, what), 20, "{what}");
+            assert!(db.verify().unwrap().is_ok(), "{what}");
+            whole += 1;
+        }
+        check(lost, Durability::Process, what);
+    };
+    lose_power(&images, &mut check_backup);
+    // Names in any order, with the bytes of all files.
+    for (image, seed) in images.iter().flat_map(|image| (0..30).map(move |seed| (image, seed))) {
+        let plan =
+            CrashPlan { seed, names: Survival::Scattered, data: Survival::Everything, tail: Tail::Cut };
+        check_backup(image.vfs.crash(&plan), image.marks, &format!("before {}: {plan:?}", image.at));
+    }
+    assert!(whole > 10 && unfinished > 10, "{whole} whole, {unfinished} unfinished");
+}
+
+/// The same of the store's own manifest, which is written anew at the opening behind a failed sync: its name gets to the disk
+/// neither before its bytes nor in the place of nothing.
 #[test]
 fn pebble_5915_the_name_of_a_manifest_never_stands_for_nothing() {
     let memory = MemVfs::new();
