@@ -1,6 +1,6 @@
 //! The ways to break a store.
 
-mod crash_states;
+pub mod crash_states;
 mod damage;
 mod failing_calls;
 pub mod fuzz;

@@ -11,6 +11,8 @@ mod long;
 mod short;
 mod threads;
 
+pub use enumerate::plans;
+
 use crate::visit::Visit;
 
 pub fn enter(visit: &Visit) {

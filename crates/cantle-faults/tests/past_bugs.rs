@@ -1,0 +1,140 @@
+//! Bugs that other stores had, each in the form that it would take here. What happened there stands above each test.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
+
+#[path = "past_bugs/leveldb.rs"]
+mod leveldb;
+#[path = "past_bugs/others.rs"]
+mod others;
+#[path = "past_bugs/rocksdb.rs"]
+mod rocksdb;
+#[path = "past_bugs/torn.rs"]
+mod torn;
+
+use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, Vfs};
+use cantle::{Db, Durability, KeyspaceOptions, Options};
+use cantle_faults::doors::crash_states::plans;
+use cantle_faults::files::{self, Kind};
+use cantle_faults::history::{Marks, Progress};
+use cantle_faults::images::{Image, record};
+use cantle_faults::setup::STORE;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Nothing but what is asked for: no checkpoint of its own accord.
+fn options(vfs: impl Vfs, durability: Durability) -> Options {
+    Options::new()
+        .vfs(Arc::new(vfs))
+        .memory_budget(4 << 20)
+        .background_threads(1)
+        .durability(durability)
+        .checkpoint_interval(Duration::from_secs(3600))
+        .default_keyspace(keyspace())
+}
+
+fn keyspace() -> KeyspaceOptions {
+    KeyspaceOptions::new().chunk_bytes(64 << 10)
+}
+
+fn open(vfs: impl Vfs, durability: Durability) -> cantle::Result<Db> {
+    options(vfs, durability).open(STORE)
+}
+
+/// A file system whose calls are watched.
+struct Lab {
+    memory: MemVfs,
+    fault: FaultVfs,
+    progress: Arc<Progress>,
+}
+
+impl Lab {
+    fn over(memory: MemVfs) -> Self {
+        Self { fault: FaultVfs::over_memory(memory.clone()), memory, progress: Progress::at(0, 0) }
+    }
+
+    /// Does one thing that is acknowledged when it returns.
+    fn acknowledged<T>(&self, durable: bool, act: impl FnOnce() -> cantle::Result<T>) -> T {
+        self.progress.begin();
+        let done = act().unwrap();
+        self.progress.finish(durable);
+        done
+    }
+
+    /// What stood in memory before every call by which `act` changed something, and at its end.
+    fn watch<T>(&self, act: impl FnOnce() -> T) -> (T, Vec<Image>) {
+        let images = record(&self.fault, &self.memory, &self.progress, 1, usize::MAX);
+        let done = act();
+        self.fault.clear_rule();
+        let mut images = std::mem::take(&mut *images.lock().unwrap());
+        images.push(Image { vfs: self.memory.kill(), marks: self.progress.now(), at: "the end".into() });
+        (done, images)
+    }
+}
+
+/// Every image that a loss of power at these moments could leave, each once; says how many there were.
+fn lose_power(images: &[Image], mut check: impl FnMut(MemVfs, Marks, &str)) -> usize {
+    let mut seen = HashSet::new();
+    for (index, image) in images.iter().enumerate() {
+        for plan in plans(&image.vfs, index as u64) {
+            let lost = image.vfs.crash(&plan);
+            if seen.insert((lost.fingerprint(), image.marks.durable, image.marks.acknowledged)) {
+                check(lost, image.marks, &format!("before {}: {plan:?}", image.at));
+            }
+        }
+    }
+    seen.len()
+}
+
+/// Only what was synced, all, and the death of the process alone.
+fn deaths(memory: &MemVfs) -> [(MemVfs, &'static str); 3] {
+    [
+        (memory.crash(&CrashPlan::LOSE_UNSYNCED), "what was not synced is lost"),
+        (memory.crash(&CrashPlan::KEEP_ALL), "the power fails when all is written"),
+        (memory.kill(), "the process is killed"),
+    ]
+}
+
+/// A file that does not have its name yet is none of its kind.
+fn is_of(name: &str, kind: Kind) -> bool {
+    Kind::of(name) == kind && !name.ends_with(".tmp")
+}
+
+fn names_of(memory: &MemVfs, kind: Kind) -> Vec<String> {
+    files::names(memory).into_iter().filter(|name| is_of(name, kind)).collect()
+}
+
+fn key(n: usize) -> String {
+    format!("key{n:05}")
+}
+
+fn value(n: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|at| (n.wrapping_mul(31) + at / 7 + at) as u8).collect()
+}
+
+const VALUE_BYTES: usize = 1000;
+
+fn put(db: &Db, n: usize) -> cantle::Result<()> {
+    db.put(key(n), value(n, VALUE_BYTES))
+}
+
+/// How many pairs are there: those that were put first and no others, with their values.
+fn count(db: &Db, what: &str) -> usize {
+    let mut count = 0;
+    for pair in db.range(..) {
+        let (found, stored) = pair.unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(found == key(count), "{what}: {} is missing, {found:?} is there", key(count));
+        assert!(stored == value(count, VALUE_BYTES), "{what}: {found:?} has another value");
+        count += 1;
+    }
+    count
+}
+
+/// The store opens, is sound, holds what was put in order and takes more; returns how many there are.
+fn check(vfs: MemVfs, durability: Durability, what: &str) -> usize {
+    let db = open(vfs, durability).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let count = count(&db, what);
+    let report = db.verify().unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert!(report.is_ok(), "{what}: {:?}", report.damage);
+    put(&db, count).unwrap_or_else(|error| panic!("{what}: {error}"));
+    count
+}
