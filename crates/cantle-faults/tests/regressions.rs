@@ -263,3 +263,53 @@ fn a_log_that_no_checkpoint_knows_need_not_be_there() {
         }
     }
 }
+
+/// A commit record that could not be appended counted as a failed sync: the store turned read-only and returned to its last
+/// checkpoint, though nothing of what it had acknowledged was in doubt.
+#[test]
+fn a_commit_record_that_fails_takes_its_batch_with_it_and_nothing_else() {
+    let is_commit = |call: &cantle::vfs::Call<'_>| {
+        // Under the name that it was made under.
+        let is_journal = call.path.to_string_lossy().contains(".journal");
+        call.operation == Operation::WriteAt && is_journal && call.len < 100 && call.offset > 0
+    };
+    let short = Verdict::ShortWrite { bytes: 9, failure: Failure::EIO };
+    for verdict in [Verdict::Fail(Failure::EIO), short, Verdict::FailDone(Failure::EIO)] {
+        for fails_always in [false, true] {
+            let memory = MemVfs::new();
+            let fault = FaultVfs::over_memory(memory.clone());
+            let db = open(Arc::new(fault.clone()), Durability::Process).unwrap();
+            let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+            let batch = |value: &str| {
+                let mut batch = cantle::WriteBatch::new();
+                batch.put("both", value).put_in(&other, "both", value);
+                batch
+            };
+            db.write(batch("1")).unwrap();
+            db.sync().unwrap();
+            db.put("acknowledged", "1").unwrap();
+            let failed = std::sync::atomic::AtomicBool::new(false);
+            fault.set_rule(move |call| {
+                let fails = is_commit(call)
+                    && (fails_always || !failed.swap(true, std::sync::atomic::Ordering::Relaxed));
+                if fails { verdict } else { Verdict::Pass }
+            });
+            db.write(batch("2")).unwrap_err();
+            fault.clear_rule();
+            let read_only = db.stats().read_only;
+            assert_eq!(read_only.is_some(), fails_always, "{read_only:?}");
+            let last = if fails_always { "1" } else { "3" };
+            if !fails_always {
+                db.write(batch("3")).unwrap();
+            }
+            drop(other);
+            let db = open(Arc::new(memory.kill()), Durability::Process).unwrap();
+            let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+            assert_eq!(db.get("acknowledged").unwrap().as_deref(), Some(&b"1"[..]), "{verdict:?}");
+            for found in [db.get("both"), other.get("both")] {
+                assert_eq!(found.unwrap().as_deref(), Some(last.as_bytes()), "{verdict:?} {fails_always}");
+            }
+            assert!(db.verify().unwrap().is_ok());
+        }
+    }
+}

@@ -142,10 +142,8 @@ impl Error {
     /// Wraps an operating-system error, telling a full file system from the rest.
     pub(crate) fn io(operation: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
         let path = path.as_ref().to_path_buf();
-        let full = matches!(
-            source.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-        );
+        // Not for who syncs: what the kernel had no space for then, it will not try again.
+        let full = is_full(&source) && !operation.starts_with("sync");
         let source = Arc::new(source);
         if full { Self::NoSpace { operation, path, source } } else { Self::Io { operation, path, source } }
     }
@@ -157,10 +155,7 @@ impl Error {
     /// of its own; if there are others, their own syncs say so. Anything else is a device that fails, and as grave as
     /// any failed sync.
     pub(crate) fn sync_unreferenced(path: impl AsRef<Path>, source: io::Error) -> Self {
-        match Self::io("sync", path, source) {
-            Self::NoSpace { path, source, .. } => Self::NoSpace { operation: "write out", path, source },
-            error => error,
-        }
+        Self::io(if is_full(&source) { "write out" } else { "sync" }, path, source)
     }
 
     /// Damage at `offset` of `path`.
@@ -185,13 +180,18 @@ impl Error {
 
     /// Whether a sync failed: what it should have made durable may be lost, whatever a later one says.
     pub(crate) fn is_sync(&self) -> bool {
-        matches!(self, Self::NoSpace { operation, .. } | Self::Io { operation, .. } if operation.starts_with("sync"))
+        matches!(self, Self::Io { operation, .. } if operation.starts_with("sync"))
     }
 
     /// Whether freeing space on the file system and retrying can help.
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::NoSpace { .. })
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// A key, or a range in the notation of intervals.

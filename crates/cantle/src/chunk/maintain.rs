@@ -430,7 +430,7 @@ impl Chunks {
                 // Somebody else may be at it: then wait for him and look again.
                 Ok(false) if chunk.is_changing() => {}
                 Ok(done) => return Ok(done),
-                Err(error) if error.is_no_space() && !error.is_sync() && tries < TRIES => {
+                Err(error) if error.is_no_space() && tries < TRIES => {
                     tries += 1;
                     if self.context.files.held_bytes() > 0 {
                         self.context.checkpoint()?;

@@ -72,21 +72,20 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     }
     let lock = take_lock(&*vfs, path, &options)?;
     // After a failed sync no file can be trusted before the failure is known to have been revoked.
-    let is_full = |error: &Error| error.is_no_space() && !error.is_sync();
     // Nothing on disk changes in a store that is opened for reading: recovery happens in memory.
     let in_memory = |vfs: &Arc<dyn Vfs>| -> Arc<dyn Vfs> { Arc::new(OverlayVfs::new(vfs.clone())) };
     let store = if options.read_only {
         open_locked(path, &options, in_memory(&vfs), started)
     } else {
         match open_locked(path, &options, vfs.clone(), started) {
-            Err(error) if is_full(&error) && give_back_reserve(&*vfs, path) => {
+            Err(error) if error.is_no_space() && give_back_reserve(&*vfs, path) => {
                 tracing::warn!(%error, "the disk is full: opening with the space set aside");
                 open_locked(path, &options, vfs.clone(), started)
             }
             done => done,
         }
         .or_else(|error| {
-            if !is_full(&error) || !matches!(look(&*vfs, path)?, Found::Store { .. }) {
+            if !error.is_no_space() || !matches!(look(&*vfs, path)?, Found::Store { .. }) {
                 return Err(error);
             }
             // What failed left the last checkpoint and the journal as they were, as a power failure would have.

@@ -289,7 +289,7 @@ impl Store {
         }
         let Some(reservation) = reservation else { return Ok(None) };
         let journal = &self.substrate.journal;
-        // Room was made before: what fails here is the device, and whether the record is there nobody knows.
+        // Room was made before: what fails here is the device.
         if journals_all {
             let ops = writes.iter().flat_map(|(_, keyspace, ops)| ops.iter().map(move |op| (*keyspace, op)));
             let ops: Vec<_> = ops.map(|(keyspace, op)| (keyspace, op, journal_value(op))).collect();
@@ -300,9 +300,11 @@ impl Store {
             if Canary::COMMIT_LEFT_OUT.is_planted() {
                 return Ok(None);
             }
-            journal
-                .commit(reservation, stamp.batch, stamp.version)
-                .map_err(|error| self.substrate.sync_failed(error))?;
+            journal.commit(reservation, stamp.batch, stamp.version, |error| {
+                self.substrate.health.fail(format!(
+                    "a batch that failed may be found after all ({error}): find out what is wrong with the disk, then reopen the store"
+                ));
+            })?;
             Ok(None)
         }
     }
@@ -331,7 +333,7 @@ impl Store {
             let JournalRecord::Write { ops, .. } = record else { continue };
             let parts = self.replayed_parts(ops)?;
             match self.substrate.reserve.with(|| self.replay_write(&parts)) {
-                Err(error) if error.is_no_space() && !error.is_sync() && !orphans.is_empty() => {
+                Err(error) if error.is_no_space() && !orphans.is_empty() => {
                     self.remove_orphans_now(orphans)?;
                     self.replay_write(&parts)
                 }
@@ -377,7 +379,8 @@ impl Store {
         let batch = if spanning { self.substrate.next_batch.fetch_add(1, Relaxed) } else { 0 };
         let stamp = Stamp { version: announced.version(), batch };
         let appended = prepared.iter_mut().try_for_each(|write| write.append(stamp)).and_then(|()| {
-            reservation.map_or(Ok(()), |room| journal.commit(room, stamp.batch, stamp.version))
+            // In doubt or not: nobody opens the store if this fails, and the next who does replays again.
+            reservation.map_or(Ok(()), |room| journal.commit(room, stamp.batch, stamp.version, |_| {}))
         });
         if let Err(error) = appended {
             prepared.iter_mut().for_each(|write| write.undo());

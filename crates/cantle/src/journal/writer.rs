@@ -192,8 +192,15 @@ impl Journal {
         })
     }
 
-    /// Writes a batch's commit record: once this returns, the batch survives the end of the process.
-    pub fn commit(&self, reservation: Reservation<'_>, batch: u64, version: u64) -> Result<()> {
+    /// Writes a batch's commit record: once this returns, the batch survives the end of the process. If it fails, the record is not
+    /// there; if not even that is certain, `in_doubt` is told.
+    pub fn commit(
+        &self,
+        reservation: Reservation<'_>,
+        batch: u64,
+        version: u64,
+        in_doubt: impl FnOnce(&Error),
+    ) -> Result<()> {
         let mut payload = Vec::with_capacity(24);
         JournalRecord::encode_commit(&mut payload, batch, version);
         let mut inner = self.lock_idle();
@@ -205,7 +212,10 @@ impl Journal {
         });
         if let Err(error) = active.file.write_at(&bytes, active.len) {
             let error = Error::io("append to", &active.path, error);
-            // A half-written record is overwritten by the next one at the same place.
+            // The next record goes to the same place.
+            if active.file.write_at(&vec![0; bytes.len()], active.len).is_err() {
+                in_doubt(&error);
+            }
             return Err(error);
         }
         active.len += bytes.len() as u64;
@@ -343,7 +353,7 @@ impl Journal {
             }
         });
         let (next, mut inner) = match next {
-            Err(error) if error.is_no_space() && !error.is_sync() => return Ok(()),
+            Err(error) if error.is_no_space() => return Ok(()),
             next => next?,
         };
         if inner.buffer.is_empty() {
@@ -521,7 +531,8 @@ mod tests {
         let (files, journal) = journal();
         let (next_batch, version) = (5, 10);
         for batch in [4, 5] {
-            journal.commit(journal.reserve(64).unwrap(), batch, version).unwrap();
+            let room = journal.reserve(64).unwrap();
+            journal.commit(room, batch, version, |error| panic!("{error}")).unwrap();
         }
         journal.rotate().unwrap();
         let first = journal.first_needed(version, next_batch);

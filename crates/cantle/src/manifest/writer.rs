@@ -188,7 +188,7 @@ impl Locked<'_> {
         if inner.len > REWRITE_BYTES_MIN && inner.len > REWRITE_GROWTH * inner.base_bytes {
             match self.rewrite(checkpoint.clone()) {
                 // On a full disk the present one goes on growing: by less than a second one takes.
-                Err(error) if error.is_no_space() && !error.is_sync() => {
+                Err(error) if error.is_no_space() => {
                     tracing::debug!(%error, "the manifest is not rewritten");
                 }
                 done => return done,

@@ -65,7 +65,7 @@ impl Substrate {
     /// files. Not to be called by who holds a lock.
     pub fn freeing<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
         match self.reserve.with(&mut run) {
-            Err(error) if error.is_no_space() && !error.is_sync() && self.files.held_bytes() > 0 => {
+            Err(error) if error.is_no_space() && self.files.held_bytes() > 0 => {
                 self.checkpoint()?;
                 run()
             }

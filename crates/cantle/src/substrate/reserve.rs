@@ -187,7 +187,7 @@ impl Reserve {
     pub fn with<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
             match run() {
-                Err(error) if error.is_no_space() && !error.is_sync() && self.give_back() => {}
+                Err(error) if error.is_no_space() && self.give_back() => {}
                 done => return done,
             }
         }
