@@ -36,6 +36,7 @@ canaries! {
     UNNAMED_FILES "unnamed-files" "a checkpoint does not sync the directory",
     UNNAMED_STORE "unnamed-store" "the directory above a new store is not synced",
     UNSYNCED_BACKUP "unsynced-backup" "files of a backup are not synced",
+    UNNAMED_BACKUP "unnamed-backup" "the directory of a backup is not synced before its manifest gets its name",
     MANIFEST_BEFORE_ITS_DATA "manifest-before-its-data" "a new manifest is renamed before it is synced",
     LENGTHS_NOT_RECORDED "lengths-not-recorded" "a checkpoint does not record the lengths of logs",
     HELD_FILES_GONE "held-files-gone" "files of the last checkpoint go at once when they are replaced",

@@ -6,8 +6,9 @@ use crate::images::record;
 use crate::rng::Rng;
 use crate::setup::Setup;
 use crate::visit::Visit;
-use cantle::vfs::{CrashPlan, FaultVfs, MemVfs};
+use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, Vfs};
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A moment of a workload.
@@ -25,7 +26,7 @@ pub struct Moment<'a> {
 pub type Seen = HashSet<(u128, u64, u64, bool)>;
 
 /// One of so many images fails again while it recovers, or is written to and loses power again.
-const AGAIN: u64 = 160;
+const AGAIN: u64 = 128;
 
 impl Moment<'_> {
     /// Checks every image of this moment that was not `seen` yet.
@@ -47,6 +48,7 @@ impl Moment<'_> {
         }
         visit.count("states", 1);
         let context = format!("{}; {what}", self.context);
+        self.backups(&vfs).unwrap_or_else(|found| panic!("{context}: {found}"));
         if rng.below(AGAIN) > 0 {
             let checked = try_reopen(self.setup, Arc::new(vfs), self.history, self.marks, death);
             checked.unwrap_or_else(|found| panic!("{context}: {found}"));
@@ -81,6 +83,28 @@ impl Moment<'_> {
                     });
             }
         }
+    }
+
+    /// A backup that was not done is no store, or is whole.
+    fn backups(&self, vfs: &MemVfs) -> Result<(), String> {
+        let names = vfs.list(Path::new("/")).unwrap_or_default();
+        for name in names.iter().filter(|name| name.starts_with("backup")) {
+            let options = self.setup.options(Arc::new(vfs.clone())).read_only(true);
+            let dir = Path::new("/").join(name);
+            match options.open(&dir) {
+                Ok(db) => {
+                    let report = db.verify().map_err(|error| format!("{name}: {error}"))?;
+                    if !report.is_ok() {
+                        return Err(format!("{name}: {report:?}"));
+                    }
+                }
+                // Without a manifest.
+                Err(cantle::Error::Corruption { path, .. }) if path == dir => {}
+                Err(error) if error.is_corruption() => return Err(format!("{name}: {error}")),
+                Err(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// A store that was recovered can be written to, and what is synced then outlives the next loss of power.

@@ -40,6 +40,7 @@ fn alphabet() -> Vec<Step> {
         Op::Drop("second"),
         Op::Sync,
         Op::Compact,
+        Op::Backup,
     ];
     ops.into_iter().map(Step::Op).chain([Step::Reopen]).collect()
 }
@@ -67,7 +68,10 @@ impl Case {
     /// Whether each of its operations makes sense where it stands.
     fn is_admissible(&self, alphabet: &[Step]) -> bool {
         let mut has_second = false;
-        self.steps.iter().all(|&step| match &alphabet[step] {
+        let last = self.steps.len().saturating_sub(1);
+        self.steps.iter().enumerate().all(|(place, &step)| match &alphabet[step] {
+            // What follows does not touch it.
+            Step::Op(Op::Backup) => place == last,
             Step::Op(Op::Create(_)) => !std::mem::replace(&mut has_second, true),
             Step::Op(Op::Drop(_)) => std::mem::replace(&mut has_second, false),
             Step::Op(Op::Batch(changes)) => has_second || changes.iter().all(|(name, _)| *name == "default"),
