@@ -300,6 +300,8 @@ pub struct Options {
     pub(crate) create_if_missing: bool,
     pub(crate) error_if_exists: bool,
     pub(crate) read_only: bool,
+    /// The store is what a repair fills just now.
+    pub(crate) fills_repair: bool,
     pub(crate) background_threads: Option<usize>,
     pub(crate) checkpoint_interval: Duration,
     pub(crate) resources: Option<Resources>,
@@ -316,6 +318,7 @@ impl Default for Options {
             create_if_missing: true,
             error_if_exists: false,
             read_only: false,
+            fills_repair: false,
             background_threads: None,
             checkpoint_interval: Duration::from_secs(5),
             resources: None,

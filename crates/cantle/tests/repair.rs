@@ -5,6 +5,8 @@
 mod bad_input;
 #[path = "repair/damaged.rs"]
 mod damaged;
+#[path = "repair/interrupted.rs"]
+mod interrupted;
 #[path = "repair/manifests.rs"]
 mod manifests;
 #[path = "repair/missing.rs"]

@@ -8,6 +8,8 @@ use crate::vfs::Vfs;
 use std::path::Path;
 
 pub(super) const LOCK_FILE: &str = "LOCK";
+/// In a directory that a repair fills.
+pub(super) const UNFINISHED_FILE: &str = "UNFINISHED";
 
 /// What a directory holds.
 pub(super) enum Found {
@@ -17,8 +19,13 @@ pub(super) enum Found {
     Store { manifest: u64 },
 }
 
-/// Looks at a directory without touching it.
+/// Looks at a directory without touching it. One that a repair has not filled yet is no store.
 pub(super) fn look(vfs: &dyn Vfs, dir: &Path) -> Result<Found> {
+    look_at(vfs, dir, false)
+}
+
+/// The same; `fills`: for the repair that fills it.
+pub(super) fn look_at(vfs: &dyn Vfs, dir: &Path, fills: bool) -> Result<Found> {
     let not_a_store = |what: String| Error::NotAStore { path: dir.to_path_buf(), what };
     match vfs.metadata(dir).map_err(|e| Error::io("look at", dir, e))? {
         None => return Ok(Found::Nothing),
@@ -28,6 +35,9 @@ pub(super) fn look(vfs: &dyn Vfs, dir: &Path) -> Result<Found> {
         Some(_) => {}
     }
     let names = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    if !fills && names.iter().any(|name| name == UNFINISHED_FILE) {
+        return Err(not_a_store("a repair into it was interrupted: remove it, and repair again".into()));
+    }
     let files: Vec<_> = names.iter().filter_map(|name| parse_file_name(name)).collect();
     let manifest = files.iter().filter(|(kind, _)| *kind == FileKind::Manifest).map(|&(_, id)| id).max();
     if let Some(manifest) = manifest {
@@ -51,7 +61,7 @@ pub(super) fn look(vfs: &dyn Vfs, dir: &Path) -> Result<Found> {
 
 /// Whether a store may have a file of this name.
 pub(super) fn is_ours(name: &str) -> bool {
-    [LOCK_FILE, VOUCH_FILE, STAGE_FILE, RESERVE_FILE, REBALANCE_RESERVE_FILE].contains(&name)
+    [LOCK_FILE, VOUCH_FILE, STAGE_FILE, RESERVE_FILE, REBALANCE_RESERVE_FILE, UNFINISHED_FILE].contains(&name)
         || name.ends_with(".tmp")
         || parse_file_name(name).is_some()
 }

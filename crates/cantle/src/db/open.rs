@@ -9,7 +9,7 @@
 //!
 //! No log of a chunk is read, but for the ends of those that were staged. A power failure at any point finds the same last checkpoint and journal again.
 
-use super::foreign::{Found, LOCK_FILE, look};
+use super::foreign::{Found, LOCK_FILE, look_at};
 use super::keyspace::KeyspaceInner;
 use super::runtime::Runtime;
 use super::store::{DEFAULT_KEYSPACE, Store, TransactionCounters};
@@ -57,7 +57,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     let started = now();
     check_options(&options)?;
     let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
-    let found = look(&*vfs, path)?;
+    let found = look_at(&*vfs, path, options.fills_repair)?;
     match &found {
         Found::Nothing if !options.create_if_missing || options.read_only => {
             return Err(Error::NotFound { path: path.to_path_buf() });
@@ -85,7 +85,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
             done => done,
         }
         .or_else(|error| {
-            if !error.is_no_space() || !matches!(look(&*vfs, path)?, Found::Store { .. }) {
+            if !error.is_no_space() || !matches!(look_at(&*vfs, path, options.fills_repair)?, Found::Store { .. }) {
                 return Err(error);
             }
             // What failed left the last checkpoint and the journal as they were, as a power failure would have.
@@ -109,7 +109,7 @@ fn open_locked(
     started: crate::sync::time::Instant,
 ) -> Result<Arc<Store>> {
     // Somebody may have created or changed the store before the lock was ours.
-    let opened = match look(&*vfs, path)? {
+    let opened = match look_at(&*vfs, path, options.fills_repair)? {
         Found::Nothing => create(vfs, path, options)?,
         Found::Store { manifest } => recover(vfs, path, manifest, options)?,
     };

@@ -3,19 +3,26 @@
 use super::plan::PlannedKeyspace;
 use super::report::RepairedKeyspace;
 use crate::db::batch::WriteBatch;
+use crate::db::foreign::UNFINISHED_FILE;
 use crate::db::handle::Db;
 use crate::db::keyspace::{Keyspace, METADATA_BYTES_MAX};
+use crate::db::open::create_directories;
 use crate::db::store::DEFAULT_KEYSPACE;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::options::{KeyspaceOptions, Options};
+use crate::sync::Arc;
+use crate::vfs::{OpenMode, StdVfs, Vfs};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Few system calls, and little memory.
 const BATCH_PAIRS: usize = 512;
 const BATCH_BYTES: usize = 1 << 20;
 
 pub(super) struct Target {
+    vfs: Arc<dyn Vfs>,
+    /// Until this is gone the directory is no store: whoever dies must not leave one that lacks the rest.
+    marker: PathBuf,
     db: Db,
     keyspaces: BTreeMap<u32, (Keyspace, RepairedKeyspace)>,
     batch: WriteBatch,
@@ -25,9 +32,14 @@ pub(super) struct Target {
 
 impl Target {
     pub fn create(path: &Path, options: &Options, planned: &BTreeMap<u32, PlannedKeyspace>) -> Result<Self> {
+        let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
+        create_directories(&*vfs, path)?;
+        let marker = path.join(UNFINISHED_FILE);
+        vfs.open(&marker, OpenMode::CreateNew).map_err(|e| Error::io("create", &marker, e))?;
+        vfs.sync_dir(path).map_err(|e| Error::io("sync directory", path, e))?;
         let default = planned.values().find(|known| known.edit.name == DEFAULT_KEYSPACE);
         let mut options =
-            Options { read_only: false, create_if_missing: true, error_if_exists: true, ..options.clone() };
+            Options { read_only: false, create_if_missing: true, fills_repair: true, ..options.clone() };
         if let Some(default) = default {
             options.default_keyspace.order = Some(default.order.clone());
         }
@@ -43,7 +55,7 @@ impl Target {
             let repaired = RepairedKeyspace { name: edit.name.clone(), ..RepairedKeyspace::default() };
             keyspaces.insert(id, (keyspace, repaired));
         }
-        Ok(Self { db, keyspaces, batch: WriteBatch::new(), batch_bytes: 0, pairs: 0 })
+        Ok(Self { vfs, marker, db, keyspaces, batch: WriteBatch::new(), batch_bytes: 0, pairs: 0 })
     }
 
     pub fn put(&mut self, keyspace: u32, key: &[u8], value: &[u8]) -> Result<()> {
@@ -63,10 +75,13 @@ impl Target {
         if batch.is_empty() { Ok(()) } else { self.db.write(batch) }
     }
 
-    /// Makes everything durable.
+    /// Makes everything durable, and a store of it.
     pub fn finish(mut self) -> Result<Vec<RepairedKeyspace>> {
         self.flush()?;
         self.db.close()?;
+        self.vfs.remove(&self.marker).map_err(|e| Error::io("remove", &self.marker, e))?;
+        let dir = self.marker.parent().unwrap_or(&self.marker);
+        self.vfs.sync_dir(dir).map_err(|e| Error::io("sync directory", dir, e))?;
         Ok(self.keyspaces.into_values().map(|(_, repaired)| repaired).collect())
     }
 }
