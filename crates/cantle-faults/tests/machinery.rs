@@ -4,6 +4,7 @@
 use cantle::{KeyspaceOptions, Options};
 use cantle_faults::doors::door;
 use cantle_faults::visit::Visit;
+use std::time::Duration;
 
 /// Goes through a door; what it did is printed. `done` was done at least once, unless the door was skipped.
 fn enter(name: &str, done: &str) {
@@ -60,8 +61,14 @@ fn a_stage_that_fails_under_an_open_store_kills_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10);
-    let open =
-        || Options::new().memory_budget(64 << 20).default_keyspace(keyspace.clone()).open(&path).unwrap();
+    let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace);
+    // The tests beside this one start processes, which have our lock from fork to exec.
+    let open = || loop {
+        match options.clone().open(&path) {
+            Err(cantle::Error::Locked { .. }) => std::thread::sleep(Duration::from_millis(1)),
+            opened => break opened.unwrap(),
+        }
+    };
     let db = open();
     let key = |n: u64| format!("{:03}", n % 400);
     for n in 0..2000 {
