@@ -6,7 +6,7 @@ mod report;
 
 use cantle::Layout;
 use cantle_faults::doors::{DOORS, Door, door, machinery};
-use cantle_faults::visit::{Effort, Visit};
+use cantle_faults::visit::{Effort, Visit, words_of};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::{Report, Visited};
@@ -145,10 +145,9 @@ fn visit(door: &Door, args: &Args, share: Duration) -> Visited {
         if args.minutes > 0.0 { Effort::Until(started + share) } else { Effort::Rounds(args.rounds) };
     let visit = Visit::new(args.layout, args.seed, effort).of_case(args.case.clone());
     let bar = progress(door, (args.minutes > 0.0).then_some(share));
-    let found = catch_unwind(AssertUnwindSafe(|| (door.enter)(&visit))).err().map(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
-    });
+    let found = catch_unwind(AssertUnwindSafe(|| (door.enter)(&visit)))
+        .err()
+        .map(|panic| words_of(&*panic).to_owned());
     bar.finish_and_clear();
     Visited {
         door: door.name,

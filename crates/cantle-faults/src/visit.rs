@@ -2,6 +2,7 @@
 
 use crate::rng::Rng;
 use cantle::Layout;
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,6 +12,12 @@ use std::time::Instant;
 /// How many times as much the tests do: `CANTLE_TEST_FACTOR`, 1 if unset.
 pub fn factor() -> u64 {
     std::env::var("CANTLE_TEST_FACTOR").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1)
+}
+
+/// What a thread panicked with.
+pub fn words_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
 }
 
 /// How much a door does.

@@ -71,7 +71,6 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
         create_directories(&*vfs, path)?;
     }
     let lock = take_lock(&*vfs, path, &options)?;
-    // After a failed sync no file can be trusted before the failure is known to have been revoked.
     // Nothing on disk changes in a store that is opened for reading: recovery happens in memory.
     let in_memory = |vfs: &Arc<dyn Vfs>| -> Arc<dyn Vfs> { Arc::new(OverlayVfs::new(vfs.clone())) };
     let store = if options.read_only {

@@ -13,7 +13,7 @@ pub mod shapes;
 
 use crate::files::Kind;
 use crate::memory;
-use crate::visit::Visit;
+use crate::visit::{Visit, words_of};
 use crate::watchdog::Watchdog;
 use check::{Noticed, check};
 use harm::Harm;
@@ -96,8 +96,7 @@ fn one(
     let found = match checked {
         Ok(found) => found.map_err(|wrong| format!("case {name}: {wrong}"))?,
         Err(panic) => {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+            let text = words_of(&*panic);
             return Err(format!("case {name}: panicked: {text}"));
         }
     };

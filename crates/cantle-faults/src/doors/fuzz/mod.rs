@@ -11,7 +11,7 @@ mod operations;
 
 use crate::memory;
 use crate::rng::Rng;
-use crate::visit::Visit;
+use crate::visit::{Visit, words_of};
 use crate::watchdog::Watchdog;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -95,8 +95,7 @@ fn one(
     let name = format!("{}:{case}", target.name);
     let done = watchdog.watch(&name, || catch_unwind(AssertUnwindSafe(|| (target.run)(&input))));
     if let Err(panic) = done {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+        let text = words_of(&*panic);
         return Err(format!("case {name}: {text}"));
     }
     let largest = memory::take_largest();

@@ -18,7 +18,7 @@ mod stage;
 mod support;
 mod transactions;
 
-use crate::visit::Visit;
+use crate::visit::{Visit, words_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Makes a history on a store and checks it.
@@ -74,8 +74,7 @@ fn make(visit: &Visit, history: &History, seed: u64) {
     let made = catch_unwind(AssertUnwindSafe(|| (history.make)(visit, seed)));
     visit.count("histories", 1);
     if let Err(panic) = made {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words");
+        let text = words_of(&*panic);
         let case = format!("{}:{seed}", history.name);
         panic!("{case}: {text}\nagain: cargo run -p cantle-faults -- --doors histories --case {case}");
     }

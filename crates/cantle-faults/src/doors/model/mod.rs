@@ -14,7 +14,7 @@ mod state;
 mod totals;
 mod world;
 
-use crate::visit::Visit;
+use crate::visit::{Visit, words_of};
 use case::Case;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -72,8 +72,7 @@ fn run(visit: &Visit, case: &Case, trace: bool) -> Result<Totals, Failure> {
     let at = Cell::new(0);
     let world = || World::new(visit.layout, case.seed, &at, trace).run(&case.operations);
     catch_unwind(AssertUnwindSafe(world)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let what = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words");
+        let what = words_of(&*panic);
         Failure { at: at.get(), what: what.to_owned() }
     })
 }
