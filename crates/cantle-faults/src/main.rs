@@ -145,9 +145,11 @@ fn visit(door: &Door, args: &Args, share: Duration) -> Visited {
         if args.minutes > 0.0 { Effort::Until(started + share) } else { Effort::Rounds(args.rounds) };
     let visit = Visit::new(args.layout, args.seed, effort).of_case(args.case.clone());
     let bar = progress(door, (args.minutes > 0.0).then_some(share));
-    let found = catch_unwind(AssertUnwindSafe(|| (door.enter)(&visit)))
-        .err()
-        .map(|panic| words_of(&*panic).to_owned());
+    let found = catch_unwind(AssertUnwindSafe(|| (door.enter)(&visit))).err().map(|panic| {
+        let minutes = if visit.is_long() { " --minutes 1" } else { "" };
+        let again = format!("cantle-faults --doors {} --seed {}{minutes}", door.name, visit.round_seed());
+        format!("{}\nagain: {again}", words_of(&*panic))
+    });
     bar.finish_and_clear();
     Visited {
         door: door.name,

@@ -46,7 +46,7 @@ impl Report {
         }
         for visited in &self.visited {
             if let Some(finding) = &visited.finding {
-                println!("\n{}, seed {}: {finding}", visited.door, self.seed);
+                println!("\n{}: {finding}", visited.door);
             }
         }
         println!(

@@ -5,7 +5,7 @@ use cantle::Layout;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -39,6 +39,8 @@ pub struct Visit {
     pub case: Option<String>,
     /// The command `cantle-faults`, whose hidden part doors play in processes of their own.
     pub program: PathBuf,
+    /// What `seed` would have to be for the round under way to be the first.
+    round_seed: Arc<AtomicU64>,
     tally: Arc<Mutex<BTreeMap<&'static str, u64>>>,
     skipped: Arc<Mutex<Vec<String>>>,
 }
@@ -46,7 +48,16 @@ pub struct Visit {
 impl Visit {
     pub fn new(layout: Layout, seed: u64, effort: Effort) -> Self {
         let program = std::env::current_exe().unwrap_or_default();
-        Self { layout, seed, effort, case: None, program, tally: Arc::default(), skipped: Arc::default() }
+        Self {
+            layout,
+            seed,
+            effort,
+            case: None,
+            program,
+            round_seed: Arc::new(seed.into()),
+            tally: Arc::default(),
+            skipped: Arc::default(),
+        }
     }
 
     /// What `cargo test` does. `CANTLE_TEST_CASE` names one case alone.
@@ -76,6 +87,7 @@ impl Visit {
             effort,
             case: self.case.clone(),
             program: self.program.clone(),
+            round_seed: self.round_seed.clone(),
             tally: self.tally.clone(),
             skipped: self.skipped.clone(),
         }
@@ -100,8 +112,14 @@ impl Visit {
         (0..rounds).take_while(|_| !self.is_over()).map(|round| {
             // The first round of seed 0 is what `cargo test` does.
             let seed = self.seed.wrapping_add(round);
+            self.round_seed.store(seed, Relaxed);
             if seed == 0 { 0 } else { Rng::new(seed).next() }
         })
+    }
+
+    /// The seed with which the round under way, or the last one, is the first.
+    pub fn round_seed(&self) -> u64 {
+        self.round_seed.load(Relaxed)
     }
 
     /// Counts what was done.

@@ -15,18 +15,20 @@ const OTHERS: u64 = 160;
 
 /// The damages to all shapes, by the shapes' places. `chance`: none is every bit once, else what is drawn and whether that is much.
 pub fn all(shapes: &[Shape], seed: u64, chance: Option<bool>) -> Vec<(usize, Harm)> {
-    let mut rng = Rng::new(seed ^ 0xda_6a6e);
     let mut cases = Vec::new();
     for (index, shape) in shapes.iter().enumerate() {
         let mut harms = Vec::new();
+        // One source of chance for each kind: what is drawn of one doesn't depend on how much is drawn of another.
+        let draw = |kind: u64| Rng::new(seed ^ 0xda_6a6e ^ ((index as u64) << 32) ^ (kind << 40));
         let files: Vec<(String, Vec<u8>)> =
             names(&shape.vfs).into_iter().map(|name| (name.clone(), read(&shape.vfs, &name))).collect();
         if chance != Some(true) {
-            cuts(shape, &files, &mut rng, &mut harms);
+            cuts(shape, &files, &mut draw(0), &mut harms);
             whole_files(shape, &files, &mut harms);
         }
-        flips(&files, chance, &mut rng, &mut harms);
+        flips(&files, chance, &mut draw(1), &mut harms);
         let others = if chance == Some(false) { OTHERS } else { 20 * OTHERS };
+        let mut rng = draw(2);
         for _ in 0..others {
             harms.extend(zeros(&files, &mut rng));
             harms.extend(swap(&files, &mut rng));
