@@ -76,7 +76,7 @@ fn named(error: &Error, harm: &Harm) -> Result<(), String> {
     };
     let name = path.strip_prefix(STORE).unwrap_or(Path::new("?")).to_string_lossy();
     // Whose files are not those of the manifest, the manifest cannot know.
-    let fits = harm.concerns(&name) || Kind::of(harm.file()) == Kind::Manifest;
+    let fits = harm.concerns(&name) || harm.hits(Kind::Manifest);
     if fits { Ok(()) } else { Err(format!("laid at another's door: {error}")) }
 }
 

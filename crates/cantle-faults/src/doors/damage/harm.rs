@@ -71,6 +71,11 @@ impl Harm {
         }
     }
 
+    /// Whether this damages a file of that kind.
+    pub fn hits(&self, kind: Kind) -> bool {
+        Kind::of(self.file()) == kind || matches!(self, Self::Swap { other, .. } if Kind::of(other) == kind)
+    }
+
     /// Whether an error may name this file: one that was damaged, or whose place was taken.
     pub fn concerns(&self, name: &str) -> bool {
         self.file() == name

@@ -74,11 +74,8 @@ fn ends_early(shape: &Shape, harm: &Harm, file: &str) -> bool {
 pub fn is_told(shape: &Shape, harm: &Harm) -> bool {
     // That there was a stage is written nowhere; one of an earlier moment tells what this one could have; a slot of
     // zeros was never used.
-    let silent = match harm {
-        Harm::Missing { .. } | Harm::Older { .. } | Harm::Zero { .. } => true,
+    let silent = matches!(harm, Harm::Missing { .. } | Harm::Older { .. } | Harm::Zero { .. })
         // Without the page cache's block nobody expects a stage.
-        Harm::Swap { other, .. } => Kind::of(other) == Kind::PageCache,
-        _ => false,
-    };
+        || harm.hits(Kind::PageCache);
     shape.end == End::Killed && Kind::of(harm.file()) == Kind::Stage && !silent
 }
