@@ -1,4 +1,4 @@
-//! Memory for the blocks of munks and the segments of rows: large ones are mapped, so that they go back to the system as
+//! Memory for the blocks of munks, the segments of rows and logs that are merged: large ones are mapped, so that they go back to the system as
 //! soon as they are free, whatever the process's allocator keeps for itself; the largest are made of huge pages where the
 //! system has them, as a search touches a few lines far apart.
 //!
@@ -90,6 +90,37 @@ impl Drop for Pages {
     }
 }
 
+/// Memory to read a file into, with something in each byte.
+pub struct Buffer(Pages);
+
+impl Buffer {
+    /// `None` for no bytes.
+    pub fn new(bytes: usize) -> Option<Self> {
+        let layout = Layout::from_size_align(bytes, 1).ok().filter(|layout| layout.size() > 0)?;
+        let pages = Pages::new(layout);
+        // What was mapped has what the system or a former holder left there.
+        if !pages.is_mapped {
+            // SAFETY: it has so many bytes.
+            unsafe { pages.start.write_bytes(0, bytes) };
+        }
+        Some(Self(pages))
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: so many initialised bytes, which go with `self`.
+        unsafe { std::slice::from_raw_parts(self.0.start.as_ptr(), self.0.len()) }
+    }
+}
+
+impl AsMut<[u8]> for Buffer {
+    fn as_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and nobody else has them.
+        unsafe { std::slice::from_raw_parts_mut(self.0.start.as_ptr(), self.0.len()) }
+    }
+}
+
 /// One of that size that was freed.
 fn take_kept(bytes: usize) -> Option<NonNull<u8>> {
     let mut kept = KEPT.lock();
@@ -171,6 +202,17 @@ mod tests {
                 // SAFETY: within the memory, which is this test's.
                 unsafe { pages.start().add(offset).write(7) };
             }
+        }
+    }
+
+    #[test]
+    fn a_buffer_has_every_byte() {
+        assert!(Buffer::new(0).is_none());
+        for len in [1, MAPPED_BYTES_MIN, 100_001] {
+            let mut buffer = Buffer::new(len).unwrap();
+            buffer.as_mut()[len - 1] = 7;
+            assert_eq!(buffer.as_ref().len(), len);
+            assert_eq!(buffer.as_ref()[len - 1], 7);
         }
     }
 

@@ -164,6 +164,8 @@ pub struct MemoryStats {
     pub blocks: u64,
     /// Memory of logs' indexes, and of views of several as one.
     pub log_indexes: u64,
+    /// Memory of logs that are being merged.
+    pub merges: u64,
     /// Memory of what is staged.
     pub stage: u64,
     /// Moves from one part to another that made reads cheaper.

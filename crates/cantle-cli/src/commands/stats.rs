@@ -135,7 +135,7 @@ fn text(stats: &Map<String, Value>) -> String {
 }
 
 /// Figures that can go down; all others count up from the opening of the store.
-const GAUGES: [&str; 22] = [
+const GAUGES: [&str; 23] = [
     "version",
     "epoch",
     "open_snapshots",
@@ -157,6 +157,7 @@ const GAUGES: [&str; 22] = [
     "memory_block_limit",
     "memory_blocks",
     "memory_log_indexes",
+    "memory_merges",
     "memory_stage",
 ];
 

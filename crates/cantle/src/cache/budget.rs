@@ -24,6 +24,8 @@ const FIRST_PERCENTS: [u64; 3] = [80, 3, 5];
 const LOG_INDEX_PERCENT: u64 = 8;
 /// Of the budget, what views of logs may take.
 const LOG_VIEW_PERCENT: u64 = 2;
+/// Of the budget, what logs that are being merged may take: of what logs do not use of theirs, else of nobody's.
+const MERGE_FRACTION: u64 = 16;
 /// Of the budget, what the stages of all its stores may take: of the two percent that are nobody's.
 const STAGE_FRACTION: u64 = 64;
 /// Nobody is left with less than this share: rows and munks must be able to show what they are worth, and blocks
@@ -101,6 +103,8 @@ pub(crate) struct Budget {
     pub(crate) log_index_bytes: Arc<AtomicU64>,
     /// Memory of views of logs.
     pub(crate) log_view_bytes: Arc<AtomicU64>,
+    /// Memory of logs that are read at once, to be merged.
+    merge_bytes: Arc<AtomicU64>,
     /// Memory of what is staged, and what stages may take more.
     pub(crate) stage_bytes: AtomicU64,
     stage_left_bytes: AtomicU64,
@@ -142,6 +146,7 @@ impl Budget {
             munk_demand: AtomicU64::new(0),
             log_index_bytes: Arc::default(),
             log_view_bytes: Arc::default(),
+            merge_bytes: Arc::default(),
             stage_bytes: AtomicU64::new(0),
             stage_left_bytes: AtomicU64::new(total_bytes / STAGE_FRACTION),
             costs: Counter::default(),
@@ -165,10 +170,21 @@ impl Budget {
     /// What munks may take: their share, and what logs do not use of theirs.
     pub(crate) fn munk_limit_bytes(&self) -> u64 {
         let of_logs = self.log_index_limit_bytes() + self.log_view_limit_bytes();
-        let used = self.log_index_bytes.load(Relaxed) + self.log_view_bytes.load(Relaxed);
+        let used = self.log_memory_bytes();
         // In steps, as a chunk should not go for what a log needs for a moment.
         let step = (of_logs / 8).max(1);
         self.munk_limit_bytes.load(Relaxed) + of_logs.saturating_sub(used.div_ceil(step) * step)
+    }
+
+    /// By how much munks exceed what they may take.
+    #[inline]
+    pub(crate) fn munk_excess_bytes(&self) -> u64 {
+        let taken = self.munk_bytes.load(Relaxed);
+        // Asked for each write: what logs take changes all the time.
+        if taken <= self.munk_limit_bytes.load(Relaxed) {
+            return 0;
+        }
+        taken.saturating_sub(self.munk_limit_bytes())
     }
 
     /// A chunk with this score finds no room, and nothing in its keyspace that it displaces: others may have.
@@ -191,6 +207,22 @@ impl Budget {
         self.total_bytes / 100 * LOG_VIEW_PERCENT
     }
 
+    /// Memory of logs, in all its forms.
+    fn log_memory_bytes(&self) -> u64 {
+        self.log_index_bytes.load(Relaxed)
+            + self.log_view_bytes.load(Relaxed)
+            + self.merge_bytes.load(Relaxed)
+    }
+
+    /// Takes so many bytes for a log that is merged, for as long as what is returned is held; nothing if others have
+    /// taken too much.
+    pub(crate) fn take_merge_bytes(&self, wanted: u64) -> Option<MergeBytes> {
+        let limit = self.total_bytes / MERGE_FRACTION;
+        let take = |taken: u64| taken.checked_add(wanted).filter(|taken| *taken <= limit);
+        self.merge_bytes.fetch_update(Relaxed, Relaxed, take).ok()?;
+        Some(MergeBytes { bytes: wanted, counted: self.merge_bytes.clone() })
+    }
+
     /// Takes up to `wanted` bytes for a stage; says how many.
     pub(crate) fn take_stage_bytes(&self, wanted: u64) -> u64 {
         let take = |left: u64| Some(left - left.min(wanted));
@@ -207,8 +239,7 @@ impl Budget {
         self.blocks.used_bytes()
             + self.rows.used_bytes()
             + self.munk_bytes.load(Relaxed)
-            + self.log_index_bytes.load(Relaxed)
-            + self.log_view_bytes.load(Relaxed)
+            + self.log_memory_bytes()
             + self.stage_bytes.load(Relaxed)
     }
 
@@ -221,6 +252,7 @@ impl Budget {
             block_limit: self.blocks.capacity_bytes(),
             blocks: self.blocks.used_bytes(),
             log_indexes: self.log_index_bytes.load(Relaxed) + self.log_view_bytes.load(Relaxed),
+            merges: self.merge_bytes.load(Relaxed),
             stage: self.stage_bytes.load(Relaxed),
             moves: self.moves.load(Relaxed),
             row_hits: self.rows.hits.get(),
@@ -310,6 +342,18 @@ impl Budget {
 
     fn total_costs(&self) -> u64 {
         self.costs.get() + self.blocks.misses() * Cost::File as u64
+    }
+}
+
+/// Memory taken for a merge; given back when this is dropped.
+pub(crate) struct MergeBytes {
+    bytes: u64,
+    counted: Arc<AtomicU64>,
+}
+
+impl Drop for MergeBytes {
+    fn drop(&mut self) {
+        self.counted.fetch_sub(self.bytes, Relaxed);
     }
 }
 

@@ -13,8 +13,8 @@ use crate::table::block::{Block, BlockCursor};
 use bytes::Bytes;
 use std::sync::OnceLock;
 
-/// A log that is read at once when it is first needed.
-pub type AtOnce = Arc<OnceLock<Piece>>;
+/// A log that is read at once when it is first needed, if there is memory for it then.
+pub type AtOnce = Arc<OnceLock<Option<Piece>>>;
 
 pub struct IndexedCursor {
     context: Arc<Context>,
@@ -109,6 +109,19 @@ impl IndexedCursor {
         Ok(())
     }
 
+    /// The log in memory, if it is to be there.
+    fn whole(&self) -> Result<Option<&Piece>> {
+        let Some(at_once) = &self.at_once else { return Ok(None) };
+        let whole = match at_once.get() {
+            Some(whole) => whole,
+            None => {
+                let read = Piece::of_indexed(&self.context, &self.segment, &self.parts)?;
+                at_once.get_or_init(|| read)
+            }
+        };
+        Ok(whole.as_ref())
+    }
+
     fn place(&self) -> Result<Option<Place>> {
         let Some((at, block)) = &self.block else { return Ok(None) };
         if block.entry().is_none() {
@@ -126,8 +139,8 @@ fn block_at(
     at_once: Option<&AtOnce>,
 ) -> Result<Arc<Block>> {
     match at_once.and_then(|at_once| at_once.get()) {
-        Some(piece) => piece.block(segment, &parts.header, place),
-        None => segment.index_block(context, &parts.header, place),
+        Some(Some(whole)) => whole.block(segment, &parts.header, place),
+        _ => segment.index_block(context, &parts.header, place),
     }
 }
 
@@ -183,17 +196,10 @@ impl EntryCursor for IndexedCursor {
         }
         match self.place()? {
             Some(place) if self.entry().is_some_and(|entry| entry.kind == Kind::Put) => {
-                let Some(at_once) = &self.at_once else {
-                    return self.ahead.value(&self.segment, &self.parts, place);
-                };
-                let piece = match at_once.get() {
-                    Some(piece) => piece,
-                    None => {
-                        let read = Piece::of_indexed(&self.segment, &self.parts)?;
-                        at_once.get_or_init(|| read)
-                    }
-                };
-                piece.value(&self.segment, &self.parts.header, place)
+                match self.whole()? {
+                    Some(whole) => whole.value(&self.segment, &self.parts.header, place),
+                    None => self.ahead.value(&self.segment, &self.parts, place),
+                }
             }
             _ => Ok(Bytes::new()),
         }

@@ -363,6 +363,26 @@ fn who_merges_a_log_once_reads_it_at_once() {
 }
 
 #[test]
+fn who_merges_a_log_while_others_have_the_memory_reads_its_records() {
+    let disk = FaultVfs::over_memory(MemVfs::new());
+    let (db, chunks) = with_a_log(&disk, 4000);
+    let budget = &chunks.context.budget;
+    let limit = budget.total_bytes / 16;
+    assert!(budget.take_merge_bytes(limit + 1).is_none());
+    let taken = budget.take_merge_bytes(limit).expect("nobody else merges");
+    assert_eq!(budget.stats().merges, limit);
+    let munks = budget.munk_limit_bytes();
+    let before = disk.count(Operation::ReadAt);
+    db.compact_range(..).unwrap();
+    assert!(disk.count(Operation::ReadAt) - before > 1000);
+    drop(taken);
+    assert_eq!(budget.stats().merges, 0);
+    assert!(budget.munk_limit_bytes() > munks, "it is lent to munks");
+    assert_eq!(db.range(..).count(), 4000);
+    assert!(db.range(..).enumerate().all(|(number, pair)| pair.unwrap().1 == [number as u8; 200][..]));
+}
+
+#[test]
 fn reads_of_a_log_are_debts_of_its_chunk_and_those_of_a_table_are_not() {
     let (db, chunks) = with_a_log(&MemVfs::new(), 2000);
     let debt = || chunks.index.find(b"").read_debt();

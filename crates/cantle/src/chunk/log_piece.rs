@@ -5,11 +5,14 @@
 //!
 //! Everything that is indexed is in the file: a part is written out before it is indexed.
 
+use super::context::Context;
 use super::memory_part::Place;
 use super::segment::{Parts, Segment};
+use crate::cache::budget::MergeBytes;
 use crate::error::{Error, Result};
 use crate::format::header::FileHeader;
 use crate::log::record_payload;
+use crate::pages::Buffer;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::table::block::Block;
@@ -21,6 +24,23 @@ const AHEAD_BYTES: [u64; 2] = [4 << 10, 128 << 10];
 /// Records that are left out in between are no longer than this.
 const GAP_BYTES: u64 = 16 << 10;
 
+/// Memory that counts as a merge's for as long as anybody holds some of it.
+struct Counted {
+    buffer: Buffer,
+    _counted: MergeBytes,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        self.buffer.as_ref()
+    }
+}
+
+fn read_into(segment: &Segment, bytes: &mut [u8], at: u64) -> Result<usize> {
+    let handle = segment.file.handle()?;
+    handle.read_at(bytes, at).map_err(|e| Error::io("read", &segment.file.path, e))
+}
+
 /// A part of a log's file in memory. What is missing at its end is reported with the place that should be there.
 #[derive(Default)]
 pub struct Piece {
@@ -29,15 +49,19 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// All of the log that is indexed.
-    pub fn of_indexed(segment: &Segment, parts: &Parts) -> Result<Self> {
-        Self::read(segment, 0, indexed_end(parts))
+    /// All of the log that is indexed; `None` if others that are merged have taken the memory.
+    pub fn of_indexed(context: &Context, segment: &Segment, parts: &Parts) -> Result<Option<Self>> {
+        let len = indexed_end(parts);
+        let Some(counted) = context.budget.take_merge_bytes(len) else { return Ok(None) };
+        let Some(mut buffer) = Buffer::new(len as usize) else { return Ok(None) };
+        let read = read_into(segment, buffer.as_mut(), 0)?;
+        let bytes = Bytes::from_owner(Counted { buffer, _counted: counted });
+        Ok(Some(Self { at: 0, bytes: bytes.slice(..read) }))
     }
 
     fn read(segment: &Segment, at: u64, len: u64) -> Result<Self> {
         let mut bytes = vec![0; len as usize];
-        let handle = segment.file.handle()?;
-        let read = handle.read_at(&mut bytes, at).map_err(|e| Error::io("read", &segment.file.path, e))?;
+        let read = read_into(segment, &mut bytes, at)?;
         Ok(Self { at, bytes: Bytes::from(bytes).slice(..read) })
     }
 

@@ -85,6 +85,9 @@ impl Chunks {
         let funk = chunk.funk.load();
         let log_bytes = funk.files.first().map_or(0, |file| file.bytes());
         let munk_live_bytes = chunk.munk.load().as_ref().map(|munk| munk.live_bytes());
+        if munk_live_bytes.is_some() {
+            self.evict_if_crowded();
+        }
         let limits = self.limits();
         let limit_bytes = policy::log_limit_bytes(&limits, &self.sizes(), munk_live_bytes.is_some());
         // The first file is the log that grew; the rest is looked at only when that is long enough to matter.
@@ -276,8 +279,11 @@ impl Chunks {
         if self.context.options().extensions {
             self.context.budget.let_climb(self.sizes().live_bytes);
         }
-        if ticks.is_multiple_of(MUNK_TICKS) {
-            self.choose_munks();
+        if self.context.options().munks {
+            self.evict_least_popular();
+            if ticks.is_multiple_of(MUNK_TICKS) {
+                self.choose_munks();
+            }
         }
         if self.context.read_only {
             return;

@@ -18,10 +18,8 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 
-/// A log of at most so many chunks, and of at most this fraction of the memory budget, is read into memory at once by who
-/// merges it once.
+/// A log of at most so many chunks is read into memory at once by who merges it once.
 const AT_ONCE_CHUNKS_MAX: u64 = 3;
-const AT_ONCE_FRACTION: u64 = 8;
 
 /// The range deletes of one source.
 struct SourceTombstones {
@@ -90,9 +88,7 @@ impl Merged {
                         continue;
                     }
                     // Else every record would be read by itself.
-                    let at_once_max = (AT_ONCE_CHUNKS_MAX * context.options().chunk_bytes)
-                        .min(context.budget.total_bytes / AT_ONCE_FRACTION);
-                    let at_once = once && segment.len() <= at_once_max;
+                    let at_once = once && segment.len() <= AT_ONCE_CHUNKS_MAX * context.options().chunk_bytes;
                     let at_once = at_once.then(AtOnce::default);
                     for part in &parts.indexed {
                         if part.root.len > 0 {

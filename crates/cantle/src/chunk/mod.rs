@@ -132,6 +132,8 @@ struct Jobs {
     /// Chunks that are being loaded, and the memory that they will take.
     loading: AtomicUsize,
     loading_bytes: AtomicU64,
+    /// Held by a writer who evicts.
+    evicting: Mutex<()>,
 }
 
 /// A value where it was found.

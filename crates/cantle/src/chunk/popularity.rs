@@ -37,6 +37,11 @@ const CLEANED_PER_TURN: usize = 8;
 /// Where nothing is displaced, so much must be left: a munk that is written to grows until it is cleaned.
 const ROOM_PERCENT: u64 = 4;
 
+/// Munks that exceed their share by this fraction of it, or so many bytes, grow faster than maintenance looks: who writes
+/// to one evicts others first.
+const EXCESS_FRACTION: u64 = 16;
+const EXCESS_BYTES_MAX: u64 = 16 << 20;
+
 /// Whether a chunk with this score, whose munk takes so many bytes, takes the place of one with that.
 fn displaces(policy: MunkPolicy, candidate: u64, bytes: u64, resident: u64) -> bool {
     candidate
@@ -70,12 +75,8 @@ impl Chunks {
         bytes.collect()
     }
 
-    /// Evicts what there is no room for, and has loaded what is popular. Called every few ticks.
+    /// Has what is popular loaded. Called every few ticks.
     pub(super) fn choose_munks(&self) {
-        if !self.context.options().munks {
-            return;
-        }
-        self.evict_least_popular();
         self.yield_to_others();
         if self.jobs.loading.load(Relaxed) >= LOADS_MAX {
             return;
@@ -178,9 +179,9 @@ impl Chunks {
 
     /// Has munks take no more than they may: without their garbage, if that will do, as a chunk that is evicted for
     /// others' garbage would be loaded again.
-    fn evict_least_popular(&self) {
+    pub(super) fn evict_least_popular(&self) {
         let budget = &self.context.budget;
-        let over = || budget.munk_bytes.load(Relaxed) > budget.munk_limit_bytes();
+        let over = || budget.munk_excess_bytes() > 0;
         if !over() {
             return;
         }
@@ -199,6 +200,29 @@ impl Chunks {
             if !over() {
                 return;
             }
+        }
+    }
+
+    /// For who has written to a munk, and holds no lock: has him wait for memory if there is far too little. Without this,
+    /// a store that grows quickly would take much more than its budget between two looks of maintenance.
+    #[inline]
+    pub(super) fn evict_if_crowded(&self) {
+        let budget = &self.context.budget;
+        let excess = budget.munk_excess_bytes();
+        if excess > 0 && excess > EXCESS_BYTES_MAX.min(budget.munk_limit_bytes() / EXCESS_FRACTION) {
+            self.evict_for_writer();
+        }
+    }
+
+    #[cold]
+    fn evict_for_writer(&self) {
+        // Others need not do the same; they are as fast as one can evict.
+        let Some(_evicting) = self.jobs.evicting.try_lock() else { return };
+        for (_, chunk) in self.residents() {
+            if self.context.budget.munk_excess_bytes() == 0 {
+                return;
+            }
+            self.try_evict_munk(&chunk);
         }
     }
 
@@ -329,6 +353,24 @@ mod tests {
         assert!(budget.munk_bytes.load(Relaxed) <= budget.munk_limit_bytes());
         assert_eq!(chunks.context.counters.munk_evictions.get(), 0);
         assert!(chunks.index.view().iter().all(|(_, chunk)| chunk.munk.load().is_some()));
+    }
+
+    #[test]
+    fn who_writes_faster_than_maintenance_looks_makes_room_himself() {
+        let (db, chunks) = open(24 << 20, 8);
+        let budget = &chunks.context.budget;
+        chunks.index.view().iter().for_each(|(_, chunk)| assert!(chunks.load_munk(chunk).unwrap()));
+        // Nobody evicts in the background where keyspaces have no munks.
+        let mut most = 0;
+        for number in 8000..40_000 {
+            db.put(format!("{:08}", number % 8000 * 10 + number / 8000), [2; 1000]).unwrap();
+            most = most.max(budget.munk_bytes.load(Relaxed));
+        }
+        let limit = budget.munk_limit_bytes();
+        assert!(most > limit, "nothing was short: {most}");
+        // As one munk is sorted anew, it is there twice.
+        assert!(most < limit + limit / EXCESS_FRACTION + (4 << 20), "{most} of {limit}");
+        assert!(chunks.context.counters.munk_evictions.get() > 0);
     }
 
     #[test]
