@@ -132,7 +132,7 @@ fn a_batch_that_failed_and_cannot_be_cut_off_does_not_come_back() {
                 if is_second { Verdict::Fail(Failure::EIO) } else { Verdict::Pass }
             }
             // The zeros that are to spoil what was appended.
-            Operation::WriteAt if call.len == 4096 && !spoiling_works => Verdict::Fail(Failure::EIO),
+            Operation::WriteAt if call.len <= 8 && !spoiling_works => Verdict::Fail(Failure::EIO),
             Operation::SetLen => Verdict::Fail(Failure::EIO),
             _ => Verdict::Pass,
         });
@@ -312,4 +312,136 @@ fn a_commit_record_that_fails_takes_its_batch_with_it_and_nothing_else() {
             assert!(db.verify().unwrap().is_ok());
         }
     }
+}
+
+/// A commit record that was written after all, and could not be taken back, found its batch in half, as what had been appended to some
+/// logs was taken back meanwhile.
+#[test]
+fn a_batch_in_doubt_is_there_whole_or_not_at_all() {
+    for is_written in [false, true] {
+        let memory = MemVfs::new();
+        let fault = FaultVfs::over_memory(memory.clone());
+        let db = open(Arc::new(fault.clone()), Durability::Process).unwrap();
+        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        let batch = |value: &str| {
+            let mut batch = cantle::WriteBatch::new();
+            batch.put("both", value).put_in(&other, "both", value);
+            batch
+        };
+        db.write(batch("1")).unwrap();
+        db.sync().unwrap();
+        let failed = std::sync::atomic::AtomicBool::new(false);
+        let first = if is_written { Verdict::FailDone(Failure::EIO) } else { Verdict::Fail(Failure::EIO) };
+        let log = std::sync::Mutex::new(None);
+        fault.set_rule(move |call| {
+            let name = call.path.to_string_lossy();
+            match call.operation {
+                Operation::WriteAt if name.contains(".journal") && call.len < 100 && call.offset > 0 => {
+                    let is_first = !failed.swap(true, std::sync::atomic::Ordering::Relaxed);
+                    if is_first { first } else { Verdict::Fail(Failure::EIO) }
+                }
+                // One log cannot be cut, the other can.
+                Operation::SetLen | Operation::Len if name.ends_with(".log") => {
+                    let is_it = *log.lock().unwrap().get_or_insert_with(|| name.to_string()) == *name;
+                    if is_it { Verdict::Fail(Failure::EIO) } else { Verdict::Pass }
+                }
+                _ => Verdict::Pass,
+            }
+        });
+        db.write(batch("2")).unwrap_err();
+        fault.clear_rule();
+        assert!(db.stats().read_only.is_some_and(|why| why.contains("may be found after all")));
+        assert_eq!(db.get("both").unwrap().as_deref(), Some(&b"1"[..]), "it failed");
+        drop(other);
+        let db = open(Arc::new(memory.kill()), Durability::Process).unwrap();
+        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        let wanted = if is_written { "2" } else { "1" };
+        for found in [db.get("both"), other.get("both")] {
+            assert_eq!(found.unwrap().as_deref(), Some(wanted.as_bytes()));
+        }
+        assert!(db.verify().unwrap().is_ok());
+    }
+}
+
+/// What a failed batch had appended and nobody could cut off was overwritten a page at a time: where that failed half way through a
+/// page, records followed a damaged one, which is damage.
+#[test]
+fn a_failed_batch_that_is_half_overwritten_is_no_damage() {
+    for overwritten in [0, 1, 50, 700] {
+        let memory = MemVfs::new();
+        let fault = FaultVfs::over_memory(memory.clone());
+        let db = open(Arc::new(fault.clone()), Durability::Process).unwrap();
+        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        db.put("acknowledged", "1").unwrap();
+        other.put("acknowledged", "1").unwrap();
+        // So much that it goes to the logs directly.
+        let mut batch = cantle::WriteBatch::new();
+        for n in 0..1000 {
+            batch.put(format!("{n}"), vec![b'x'; 100]);
+        }
+        batch.put_in(&other, "key", vec![b'x'; 200_000]);
+        let calls = std::sync::atomic::AtomicU64::new(0);
+        let cutting = std::sync::atomic::AtomicBool::new(false);
+        fault.set_rule(move |call| match call.operation {
+            Operation::WriteAt if call.len > 200_000 => Verdict::Fail(Failure::EIO),
+            Operation::SetLen => {
+                cutting.store(true, std::sync::atomic::Ordering::Relaxed);
+                Verdict::Fail(Failure::EIO)
+            }
+            Operation::WriteAt
+                if cutting.load(std::sync::atomic::Ordering::Relaxed)
+                    && calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= overwritten =>
+            {
+                Verdict::ShortWrite { bytes: call.len as usize / 2, failure: Failure::ENOSPC }
+            }
+            _ => Verdict::Pass,
+        });
+        db.write(batch).unwrap_err();
+        fault.clear_rule();
+        assert!(db.stats().read_only.is_some_and(|why| why.contains("taken back")));
+        drop(other);
+        let db = open(Arc::new(memory.kill()), Durability::Process).unwrap();
+        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        for pairs in [db.range(..), other.range(..)] {
+            let pairs = pairs.collect::<cantle::Result<Vec<_>>>();
+            assert_eq!(pairs.map(|pairs| pairs.len()).ok(), Some(1), "behind {overwritten} calls");
+        }
+        assert!(db.verify().unwrap().is_ok());
+    }
+}
+
+/// Too many open files kept a directory from being synced. That counted as a failed sync, after which a store returns to its last
+/// checkpoint; but what cannot be opened has lost nothing.
+#[test]
+fn too_many_open_files_lose_nothing() {
+    let memory = MemVfs::new();
+    let fault = FaultVfs::over_memory(memory.clone());
+    let db = open(Arc::new(fault.clone()), Durability::Process).unwrap();
+    let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+    let batch = |value: &str| {
+        let mut batch = cantle::WriteBatch::new();
+        batch.put("both", value).put_in(&other, "both", value);
+        batch
+    };
+    db.write(batch("1")).unwrap();
+    db.sync().unwrap();
+    db.write(batch("2")).unwrap();
+    let third = db.keyspace("third", cantle::KeyspaceOptions::new()).unwrap();
+    third.put("key", "1").unwrap();
+    fault.set_rule(|call| match call.operation {
+        Operation::SyncDir | Operation::Create => Verdict::Fail(Failure::EMFILE),
+        _ => Verdict::Pass,
+    });
+    db.sync().unwrap_err();
+    assert_eq!(db.stats().read_only, None);
+    third.put("key", "2").unwrap();
+    db.close().unwrap_err();
+    fault.clear_rule();
+    drop((other, third));
+    let db = open(Arc::new(memory.kill()), Durability::Process).unwrap();
+    for (name, key) in [("default", "both"), ("other", "both"), ("third", "key")] {
+        let keyspace = db.keyspace(name, cantle::KeyspaceOptions::new()).unwrap();
+        assert_eq!(keyspace.get(key).unwrap().as_deref(), Some(&b"2"[..]), "{name}");
+    }
+    db.sync().unwrap();
 }

@@ -178,15 +178,28 @@ impl Error {
         matches!(self, Self::Corruption { .. })
     }
 
-    /// Whether a sync failed: what it should have made durable may be lost, whatever a later one says.
+    /// Whether a sync failed: what it should have made durable may be lost, whatever a later one says. A directory that
+    /// could not even be opened was not synced, but nothing of it was given up either.
     pub(crate) fn is_sync(&self) -> bool {
-        matches!(self, Self::Io { operation, .. } if operation.starts_with("sync"))
+        matches!(self, Self::Io { operation, .. } if operation.starts_with("sync")) && !self.is_out_of_files()
+    }
+
+    /// Whether the process, or the machine, has too many files open.
+    pub(crate) fn is_out_of_files(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if is_out_of_files(source))
     }
 
     /// Whether freeing space on the file system and retrying can help.
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::NoSpace { .. })
     }
+}
+
+pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    error
+        .raw_os_error()
+        .is_some_and(|code| [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error).contains(&code))
 }
 
 fn is_full(error: &io::Error) -> bool {

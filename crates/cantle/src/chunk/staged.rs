@@ -136,8 +136,9 @@ impl Staged {
         let kept = tail.lease.as_ref().map_or(len, |lease| len.min(lease.base()));
         let handle = file.handle()?;
         let end = handle.len().map_err(|e| Error::io("measure", &file.path, e))?;
-        // From the end, so that no record is left behind zeros if that fails, too.
-        const ZEROS: [u8; 4096] = [0; 4096];
+        // From the end, and less than a record at once: so no record is left behind zeros if that fails, too, and be it half
+        // way. Who comes here has a disk that cannot even shorten a file, and few bytes; nobody waits for speed.
+        const ZEROS: [u8; 8] = [0; 8];
         let mut left = end;
         while left > kept {
             let from = left.saturating_sub(ZEROS.len() as u64).max(kept);

@@ -10,7 +10,7 @@ use crate::bounds::Bounds;
 use crate::canary::Canary;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
-use crate::journal::{JournalOp, JournalRecord, Lsn, Reservation};
+use crate::journal::{JournalOp, JournalRecord, Lsn, Reservation, Uncommitted};
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
 use crate::mvcc::{CommitCell, KeySpan};
 use crate::options::Durability;
@@ -260,8 +260,15 @@ impl Store {
         let stamp = Stamp { version: announced.version(), batch };
         let lsn = match self.append(writes, stamp, reservation, journals_all) {
             Ok(lsn) => lsn,
-            Err(error) => {
+            Err(Uncommitted::Surely(error)) => {
                 writes.iter_mut().for_each(|(write, _, _)| write.undo());
+                return Err(error);
+            }
+            // Before the locks go: nobody writes behind it.
+            Err(Uncommitted::Perhaps(error)) => {
+                substrate.health.fail(format!(
+                    "a batch that failed may be found after all ({error}): find out what is wrong with the disk, then reopen the store"
+                ));
                 return Err(error);
             }
         };
@@ -283,10 +290,9 @@ impl Store {
         stamp: Stamp,
         reservation: Option<Reservation<'_>>,
         journals_all: bool,
-    ) -> Result<Option<Lsn>> {
-        for (write, _, _) in writes.iter_mut() {
-            write.append(stamp)?;
-        }
+    ) -> std::result::Result<Option<Lsn>, Uncommitted> {
+        let appended = writes.iter_mut().try_for_each(|(write, _, _)| write.append(stamp));
+        appended.map_err(Uncommitted::Surely)?;
         let Some(reservation) = reservation else { return Ok(None) };
         let journal = &self.substrate.journal;
         // Room was made before: what fails here is the device.
@@ -295,17 +301,13 @@ impl Store {
             let ops: Vec<_> = ops.map(|(keyspace, op)| (keyspace, op, journal_value(op))).collect();
             let encoded =
                 ops.iter().map(|(keyspace, op, value)| (*keyspace, op.kind, &op.key[..], &value[..]));
-            journal.enqueue(reservation, stamp.batch, stamp.version, encoded).map(Some)
+            let enqueued = journal.enqueue(reservation, stamp.batch, stamp.version, encoded);
+            enqueued.map(Some).map_err(Uncommitted::Surely)
         } else {
             if Canary::COMMIT_LEFT_OUT.is_planted() {
                 return Ok(None);
             }
-            journal.commit(reservation, stamp.batch, stamp.version, |error| {
-                self.substrate.health.fail(format!(
-                    "a batch that failed may be found after all ({error}): find out what is wrong with the disk, then reopen the store"
-                ));
-            })?;
-            Ok(None)
+            journal.commit(reservation, stamp.batch, stamp.version).map(|()| None)
         }
     }
 
@@ -378,13 +380,18 @@ impl Store {
         let announced = self.substrate.mvcc.announce(KeySpan::ALL);
         let batch = if spanning { self.substrate.next_batch.fetch_add(1, Relaxed) } else { 0 };
         let stamp = Stamp { version: announced.version(), batch };
-        let appended = prepared.iter_mut().try_for_each(|write| write.append(stamp)).and_then(|()| {
-            // In doubt or not: nobody opens the store if this fails, and the next who does replays again.
-            reservation.map_or(Ok(()), |room| journal.commit(room, stamp.batch, stamp.version, |_| {}))
+        let appended = prepared.iter_mut().try_for_each(|write| write.append(stamp));
+        let appended = appended.map_err(Uncommitted::Surely).and_then(|()| {
+            reservation.map_or(Ok(()), |room| journal.commit(room, stamp.batch, stamp.version))
         });
-        if let Err(error) = appended {
-            prepared.iter_mut().for_each(|write| write.undo());
-            return Err(error);
+        match appended {
+            Ok(()) => {}
+            Err(Uncommitted::Surely(error)) => {
+                prepared.iter_mut().for_each(|write| write.undo());
+                return Err(error);
+            }
+            // Nobody opens the store if this fails, and the next who does replays again.
+            Err(Uncommitted::Perhaps(error)) => return Err(error),
         }
         for write in &mut prepared {
             write.publish(None);

@@ -10,6 +10,7 @@ use crate::sync::atomic::{
 };
 use crate::sync::{Arc, Mutex};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The files of one store.
@@ -183,10 +184,31 @@ impl Files {
     /// Makes new names durable, if there are any.
     pub fn sync_dir(&self) -> Result<()> {
         if self.dir_dirty.swap(false, AcqRel) {
-            let named = Canary::UNNAMED_FILES.leaves_out(|| self.vfs.sync_dir(&self.dir));
-            named.map_err(|e| Error::io("sync directory", &self.dir, e))?;
+            let named = Canary::UNNAMED_FILES.leaves_out(|| self.sync_names());
+            named.inspect_err(|_| self.dir_dirty.store(true, Release))?;
         }
         Ok(())
+    }
+
+    /// Makes the names of all files durable.
+    pub fn sync_names(&self) -> Result<()> {
+        let synced = self.handles.retrying(|| self.vfs.sync_dir(&self.dir));
+        synced.map_err(|e| Error::io("sync directory", &self.dir, e))
+    }
+
+    /// Creates a file that is to be renamed once it is complete.
+    pub fn create_temporary(&self, path: &Path) -> io::Result<Arc<dyn VfsFile>> {
+        self.handles.retrying(|| self.vfs.open(path, OpenMode::CreateNew))
+    }
+
+    /// Removes what is left of such a file, whether it was renamed or not.
+    pub fn abandon(&self, temporary: &Path, renamed: &Path) {
+        for path in [temporary, renamed] {
+            if let Err(error) = self.vfs.remove(path) {
+                tracing::debug!(path = %path.display(), %error, "there was no unfinished file");
+            }
+        }
+        self.dir_dirty.store(true, Release);
     }
 
     /// Whether names changed since the directory was last synced.

@@ -1,5 +1,6 @@
 //! A bounded number of open files.
 
+use crate::error::is_out_of_files;
 use crate::sync::Arc;
 use crate::vfs::VfsFile;
 use quick_cache::sync::Cache;
@@ -46,9 +47,7 @@ impl Handles {
     /// Opens; where the process has too many files open, closes ours that idle and tries once more.
     pub fn retrying<T>(&self, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
         open().or_else(|error| {
-            let too_many =
-                [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
-            if error.raw_os_error().is_some_and(|code| too_many.contains(&code)) {
+            if is_out_of_files(&error) {
                 self.clear();
                 open()
             } else {

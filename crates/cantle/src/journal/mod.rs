@@ -14,4 +14,4 @@ mod record;
 mod writer;
 
 pub use record::{JournalOp, JournalRecord};
-pub use writer::{Journal, Lsn, OldJournal, Reservation, read_journals};
+pub use writer::{Journal, Lsn, OldJournal, Reservation, Uncommitted, read_journals};

@@ -159,24 +159,17 @@ impl Journal {
         // Under its own name a journal always has its header, whatever a power loss leaves of the rest.
         let temporary = self.files.dir.join(format!("{}.tmp", file_name(FileKind::Journal, id)));
         let vfs = &*self.files.vfs;
-        let file =
-            vfs.open(&temporary, OpenMode::CreateNew).map_err(|e| Error::io("create", &temporary, e))?;
+        let created = self.files.create_temporary(&temporary);
+        let file = created.map_err(|e| Error::io("create", &temporary, e))?;
         let written = file
             .write_at(&header.encode(), 0)
             .map_err(|e| Error::io("write to", &temporary, e))
             .and_then(|()| file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e)))
             .and_then(|()| vfs.rename(&temporary, &path).map_err(|e| Error::io("rename", &temporary, e)))
             // The name must be durable before a sync of the data means anything.
-            .and_then(|()| {
-                let named = Canary::UNNAMED_JOURNAL.leaves_out(|| vfs.sync_dir(&self.files.dir));
-                named.map_err(|e| Error::io("sync directory", &self.files.dir, e))
-            });
+            .and_then(|()| Canary::UNNAMED_JOURNAL.leaves_out(|| self.files.sync_names()));
         if let Err(error) = written {
-            for left in [&temporary, &path] {
-                if let Err(error) = vfs.remove(left) {
-                    tracing::debug!(path = %left.display(), %error, "there was no unfinished journal");
-                }
-            }
+            self.files.abandon(&temporary, &path);
             return Err(error);
         }
         Ok(Active {
@@ -192,20 +185,18 @@ impl Journal {
         })
     }
 
-    /// Writes a batch's commit record: once this returns, the batch survives the end of the process. If it fails, the record is not
-    /// there; if not even that is certain, `in_doubt` is told.
+    /// Writes a batch's commit record: once this returns, the batch survives the end of the process.
     pub fn commit(
         &self,
         reservation: Reservation<'_>,
         batch: u64,
         version: u64,
-        in_doubt: impl FnOnce(&Error),
-    ) -> Result<()> {
+    ) -> std::result::Result<(), Uncommitted> {
         let mut payload = Vec::with_capacity(24);
         JournalRecord::encode_commit(&mut payload, batch, version);
         let mut inner = self.lock_idle();
         drop_reservation(reservation, &mut inner);
-        let Some(active) = &mut inner.active else { return Err(Error::Closed) };
+        let Some(active) = &mut inner.active else { return Err(Uncommitted::Surely(Error::Closed)) };
         let mut bytes = Vec::new();
         encode_record(&active.header, active.len, payload.len(), &mut bytes, |out| {
             out.extend_from_slice(&payload)
@@ -213,10 +204,11 @@ impl Journal {
         if let Err(error) = active.file.write_at(&bytes, active.len) {
             let error = Error::io("append to", &active.path, error);
             // The next record goes to the same place.
-            if active.file.write_at(&vec![0; bytes.len()], active.len).is_err() {
-                in_doubt(&error);
-            }
-            return Err(error);
+            let erased = active.file.write_at(&vec![0; bytes.len()], active.len);
+            return Err(match erased {
+                Ok(()) => Uncommitted::Surely(error),
+                Err(_) => Uncommitted::Perhaps(error),
+            });
         }
         active.len += bytes.len() as u64;
         active.max_version = active.max_version.max(version);
@@ -326,7 +318,7 @@ impl Journal {
     }
 
     /// Begins a new file with the next record, so that the present one can go when a checkpoint covers it. On a full
-    /// disk the present one stays for now.
+    /// disk, or where no more files can be open, the present one stays for now.
     pub fn rotate(&self) -> Result<()> {
         let mut inner = self.lock_sound()?;
         if inner.active.as_ref().is_none_or(|active| active.len == HEADER_BYTES) && inner.buffer.is_empty() {
@@ -353,7 +345,7 @@ impl Journal {
             }
         });
         let (next, mut inner) = match next {
-            Err(error) if error.is_no_space() => return Ok(()),
+            Err(error) if error.is_no_space() || error.is_out_of_files() => return Ok(()),
             next => next?,
         };
         if inner.buffer.is_empty() {
@@ -410,6 +402,15 @@ impl Journal {
         }
         inner
     }
+}
+
+/// A commit record could not be written.
+#[derive(Debug)]
+pub enum Uncommitted {
+    /// It is not there.
+    Surely(Error),
+    /// It may be there, so that all of the batch must stay where it is: if the record is found, the batch counts.
+    Perhaps(Error),
 }
 
 /// Space for one record.
@@ -532,7 +533,7 @@ mod tests {
         let (next_batch, version) = (5, 10);
         for batch in [4, 5] {
             let room = journal.reserve(64).unwrap();
-            journal.commit(room, batch, version, |error| panic!("{error}")).unwrap();
+            journal.commit(room, batch, version).unwrap();
         }
         journal.rotate().unwrap();
         let first = journal.first_needed(version, next_batch);

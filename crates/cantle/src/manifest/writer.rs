@@ -126,7 +126,7 @@ impl Manifest {
     pub fn sync(&self) -> Result<()> {
         let inner = self.inner.lock();
         inner.file.sync_data().map_err(|e| Error::io("sync", &inner.path, e))?;
-        self.files.vfs.sync_dir(&self.files.dir).map_err(|e| Error::io("sync directory", &self.files.dir, e))
+        self.files.sync_names()
     }
 
     /// Appends edits as one record: after the death of the process all of them are there or none.
@@ -277,7 +277,7 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         if files.vfs.metadata(&temporary)?.is_some() {
             files.vfs.remove(&temporary)?;
         }
-        let file = files.vfs.open(&temporary, OpenMode::CreateNew)?;
+        let file = files.create_temporary(&temporary)?;
         let mut bytes = header.encode().to_vec();
         let mut written_bytes = 0;
         for mut edit in edits {
@@ -304,10 +304,10 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         if !is_late {
             file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e))?;
         }
-        // From here on the new manifest may be found: a failure is as grave as that of a sync.
+        // From here on the new manifest may be found: a failure is as grave as that of a sync. But for one: where the
+        // directory cannot even be opened, nothing is removed before it was synced, and with it that this one is gone.
         files.vfs.rename(&temporary, &path).map_err(|e| Error::io("sync the name of", &path, e))?;
-        let named = Canary::UNNAMED_MANIFEST.leaves_out(|| files.vfs.sync_dir(&files.dir));
-        named.map_err(|e| Error::io("sync directory", &files.dir, e))?;
+        Canary::UNNAMED_MANIFEST.leaves_out(|| files.sync_names())?;
         if Canary::MANIFEST_BEFORE_ITS_DATA.is_planted() {
             file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e))?;
         }
@@ -326,11 +326,7 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         }),
         Err(error) => {
             // Under a temporary name it means nothing; under its own it might be taken for the current one.
-            for left in [&temporary, &path] {
-                if let Err(error) = files.vfs.remove(left) {
-                    tracing::debug!(path = %left.display(), %error, "there was no unfinished manifest");
-                }
-            }
+            files.abandon(&temporary, &path);
             Err(error)
         }
     }
