@@ -54,8 +54,10 @@ pub fn loader(input: &[u8]) {
     let schema = schema(draw);
     let codec = KeyCodec::new(None, &schema);
     let lines = text.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
-    for row in rows(formats[usize::from(draw / 16 % 3)], text, &schema).unwrap_or_default() {
-        assert!((1..=lines.max(text.len() as u64)).contains(&row.line), "line {} of {lines}", row.line);
+    let format = formats[usize::from(draw / 16 % 3)];
+    for row in rows(format, text, &schema).unwrap_or_default() {
+        let is_there = (1..=lines.max(text.len() as u64)).contains(&row.line);
+        assert!(is_there, "line {} of {lines} of {format:?}: {}", row.line, text.escape_ascii());
         let Ok((key, value)) = row.pair else { continue };
         for format in formats {
             let Ok(exporter) = Exporter::new(format, &schema, &codec) else { continue };

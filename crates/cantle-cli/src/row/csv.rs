@@ -127,7 +127,8 @@ impl<R: Read> Rows for CsvRows<R> {
         let counted = self.file.seen.borrow().byte_before(end.byte()) == Some(b'\n');
         let within = self.record.iter().flatten().filter(|&&byte| byte == b'\n').count() as u64;
         let line = end.line().saturating_sub(within).saturating_sub(u64::from(counted));
-        Ok(Some(Row { line, pair: self.pair() }))
+        // The last byte may lie within a field whose quote is never closed.
+        Ok(Some(Row { line: line.max(from), pair: self.pair() }))
     }
 }
 

@@ -57,6 +57,16 @@ fn rows_have_the_number_of_their_first_line_whatever_ends_lines() {
 }
 
 #[test]
+fn a_quote_that_is_never_closed_is_on_a_line_that_there_is() {
+    let schema = schema("k:int", columns(&["v"]));
+    for text in ["k,v\r1,\"a\nb\n", "k,v\n1,\"a\nb\n", "k,v\n1,\"\n"] {
+        let lines = 1..=text.lines().count() as u64;
+        let found = csv_pairs(text.as_bytes(), &schema);
+        assert!(found.iter().all(|(line, _)| lines.contains(line)), "{text:?}");
+    }
+}
+
+#[test]
 fn line_numbers_hold_across_the_ends_of_buffers() {
     let schema = schema("k:int", columns(&["v"]));
     for end in ["\n", "\r\n"] {
