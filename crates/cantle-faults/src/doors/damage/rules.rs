@@ -74,8 +74,11 @@ fn ends_early(shape: &Shape, harm: &Harm, file: &str) -> bool {
 pub fn is_told(shape: &Shape, harm: &Harm) -> bool {
     // That there was a stage is written nowhere; one of an earlier moment tells what this one could have; a slot of
     // zeros was never used.
-    let silent = matches!(harm, Harm::Missing { .. } | Harm::Older { .. } | Harm::Zero { .. })
-        // Without the page cache's block nobody expects a stage.
-        || harm.hits(Kind::PageCache);
+    let silent = match harm {
+        Harm::Missing { .. } | Harm::Older { .. } | Harm::Zero { .. } => true,
+        // What is lost may be the other's.
+        Harm::Swap { other, .. } => !matches!(of_file(shape, harm, other), Rule::Now),
+        _ => false,
+    };
     shape.end == End::Killed && Kind::of(harm.file()) == Kind::Stage && !silent
 }

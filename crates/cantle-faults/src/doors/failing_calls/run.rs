@@ -123,9 +123,13 @@ fn rule(
         if call.operation == Operation::Store || may_lose && !call.path.starts_with(STORE) {
             return Verdict::Pass;
         }
-        // A failed sync is noted in an allocated block, or by removing it. Where neither can be done ever after, and yet the
-        // same mounted file system works for the next process, nobody can know: that is not promised.
-        if may_lose && matches!(way.then, Then::Always) && call.path.ends_with("PAGECACHE") {
+        // A failed sync is noted in an allocated block, or by removing it, or what lost its name is removed. Where none of it
+        // can be done ever after, and yet the same mounted file system works for the next process, nobody can know: that is not
+        // promised.
+        let is_nameless =
+            call.operation == Operation::Remove && call.path.to_string_lossy().contains("/MANIFEST-");
+        let is_note = call.path.ends_with("PAGECACHE") || is_nameless;
+        if may_lose && matches!(way.then, Then::Always) && is_note {
             return Verdict::Pass;
         }
         let number = counted.fetch_add(1, SeqCst);

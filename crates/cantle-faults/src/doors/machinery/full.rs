@@ -1,6 +1,6 @@
 //! File systems that are really full: of the store's own data (`filling`), or of somebody else's, while a process writes.
 
-use super::child::{DURABILITIES, Part, Role, name_of};
+use super::child::{DURABILITIES, Part, Role};
 use super::disks::{Image, Kind, Mounted, are_possible, run};
 use crate::filling::{a_disk_that_fills_up, check, eventually, fill, setup};
 use crate::rng::Rng;
@@ -20,7 +20,6 @@ pub fn enter(visit: &Visit) {
     let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|&kind| are_possible(visit, kind)).collect();
     for (round, seed) in visit.rounds().enumerate() {
         for durability in DURABILITIES {
-            println!("full: seed {seed}, {}", name_of(durability));
             own_data(visit, seed, durability);
             // XFS wants 300 MiB at least, which takes long to fill.
             if let Some(&kind) = kinds.get(round % 8).filter(|&&kind| visit.is_long() || kind == Kind::Ext4) {
@@ -64,7 +63,12 @@ fn others_data(visit: &Visit, kind: Kind, seed: u64, durability: cantle::Durabil
     let available =
         space.lines().last().and_then(|bytes| bytes.trim().parse::<u64>().ok()).unwrap_or_default();
     let taken = available.saturating_sub(rng.below(2 * MIB));
-    run("fallocate", &["-l", &taken.to_string(), &other.to_string_lossy()])?;
+    // The file system needs some for itself, and the store takes more meanwhile.
+    let take = |less: u64| {
+        let bytes = taken.saturating_sub(less * MIB).max(1).to_string();
+        run("fallocate", &["-l", &bytes, &other.to_string_lossy()])
+    };
+    (0..4).map(|times| take(2 * times)).find(Result::is_ok).unwrap_or_else(|| take(16))?;
     if !fill(&db, &mut values, &mut rng) {
         return Err("the disk never got full".into());
     }

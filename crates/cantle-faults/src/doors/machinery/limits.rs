@@ -73,7 +73,11 @@ fn one(visit: &Visit, part: &Part, limit: &str, rng: &mut Rng) -> Result<(), Str
         };
         promised.failures.clear();
         let db = part.open().map_err(|error| format!("cannot open: {error}"))?;
-        promised.check(&db, death, part.durability)?;
+        promised.check(&db, death, part.durability).map_err(|found| {
+            let said: Vec<&str> =
+                ended.lines.iter().map(String::as_str).filter(|line| !line.starts_with("done")).collect();
+            format!("{found}; what the child said: {}", said.join("; "))
+        })?;
         let report = db.verify().map_err(|error| format!("cannot verify: {error}"))?;
         if !report.is_ok() {
             return Err(format!("{report:?}"));
