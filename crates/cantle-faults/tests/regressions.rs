@@ -445,3 +445,27 @@ fn too_many_open_files_lose_nothing() {
     }
     db.sync().unwrap();
 }
+
+/// A store that had turned read-only in the background was closed without a word, and what it had acknowledged was not durable.
+#[test]
+fn closing_a_store_that_turned_read_only_says_so() {
+    for durability in [Durability::Process, Durability::Buffered, Durability::Sync] {
+        let memory = MemVfs::new();
+        let fault = FaultVfs::over_memory(memory.clone());
+        let db = open(Arc::new(fault.clone()), durability).unwrap();
+        db.put("key", "1").unwrap();
+        // The sync of a rebalance's table.
+        fault.set_rule(|call| match call.operation {
+            Operation::SyncData if call.path.extension().is_some_and(|kind| kind == "table") => {
+                Verdict::Fail(Failure::EIO)
+            }
+            _ => Verdict::Pass,
+        });
+        db.compact_range(..).unwrap_err();
+        fault.clear_rule();
+        let reason = db.stats().read_only.expect("a sync failed");
+        let error = db.close().unwrap_err();
+        assert!(error.to_string().contains(&reason), "{durability:?}: {error}");
+        assert!(matches!(db.close(), Err(cantle::Error::Closed)));
+    }
+}

@@ -153,6 +153,9 @@ impl Db {
 
     /// Makes everything durable and closes the store. Other handles give [`Error::Closed`] from now on; the lock
     /// goes with the last of them.
+    ///
+    /// It is closed even if this fails: then what was written since the last checkpoint may be lost. [`Error::ReadOnly`] says
+    /// that the store had turned read-only before that, be it in the background, and why.
     pub fn close(&self) -> Result<()> {
         if self.handle.store.substrate.health.is_closed() {
             return Err(Error::Closed);

@@ -147,8 +147,11 @@ impl Store {
         // A write that is announced after this is turned away; the checkpoint waits for those before.
         self.substrate.health.begin_close();
         self.substrate.gate.close();
-        let done = if self.options.read_only || self.substrate.health.reason().is_some() {
+        let done = if self.options.read_only {
             Ok(())
+        } else if let Some(reason) = self.substrate.health.reason() {
+            // It may have turned read-only in the background, and nobody was told.
+            if self.is_dirty() { Err(Error::ReadOnly { reason }) } else { Ok(()) }
         } else {
             let settled = self.all_keyspaces().iter().try_for_each(|keyspace| keyspace.layout.settle());
             let done =
