@@ -96,32 +96,49 @@ pub fn same(a: &State, b: &State) -> bool {
         })
 }
 
-/// The first difference between two states, in words.
-pub fn difference(found: &State, expected: &State) -> String {
+/// The differences between two states, in words.
+pub fn differences(found: &State, expected: &State) -> Vec<String> {
     let names = |state: &State| state.keys().cloned().collect::<Vec<_>>();
     if names(found) != names(expected) {
-        return format!("keyspaces {:?}, not {:?}", names(found), names(expected));
+        return vec![format!("keyspaces {:?}, not {:?}", names(found), names(expected))];
     }
+    let mut all = Vec::new();
     for ((name, found), expected) in found.iter().zip(expected.values()) {
         for (key, value) in found.map.iter() {
             match expected.map.get(key) {
-                None => return format!("{name}: {} should not be there", show(&key.bytes)),
+                None => all.push(format!("{name}: {} should not be there", show(&key.bytes))),
                 Some(other) if other != value => {
-                    return format!("{name}: {} has {}, not {}", show(&key.bytes), show(value), show(other));
+                    all.push(format!(
+                        "{name}: {} has {}, not {}",
+                        show(&key.bytes),
+                        show(value),
+                        show(other)
+                    ));
                 }
                 _ => {}
             }
         }
-        for key in expected.map.keys() {
-            if !found.map.contains_key(key) {
-                return format!("{name}: {} is missing", show(&key.bytes));
-            }
-        }
+        let missing = expected.map.keys().filter(|key| !found.map.contains_key(key));
+        all.extend(missing.map(|key| format!("{name}: {} is missing", show(&key.bytes))));
         if found.metadata != expected.metadata {
-            return format!("{name}: other metadata");
+            all.push(format!("{name}: other metadata"));
         }
     }
-    "the spelling of a key".into()
+    all
+}
+
+/// How a state differs from the one of these that it is most like, in words.
+pub fn nearest<'a>(found: &State, expected: impl Iterator<Item = &'a State>) -> String {
+    const SHOWN: usize = 8;
+    let all = expected.map(|state| differences(found, state)).enumerate();
+    let Some((index, least)) = all.min_by_key(|(_, differences)| differences.len()) else {
+        return "there is nothing to compare with".into();
+    };
+    let shown = least.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join("; ");
+    match least.len() {
+        0 => format!("as state {index}, but for the spelling of a key"),
+        many => format!("{many} differences from state {index}: {shown}"),
+    }
 }
 
 /// Bytes for people, shortened.

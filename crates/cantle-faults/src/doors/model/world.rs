@@ -4,7 +4,7 @@ use super::config::Config;
 use super::keys::{Keys, value};
 use super::random::Random;
 use super::readers::{Held, assert_same_value, moves, read_all};
-use super::state::{Space, State, difference, same, show};
+use super::state::{Space, State, nearest, same, show};
 use super::totals::Totals;
 use cantle::{Db, Durability, Error, Layout, Options};
 use disk::{Armed, Disk};
@@ -272,7 +272,7 @@ impl<'a> World<'a> {
         let place = self.history[first..].iter().rposition(|state| same(state, &found));
         let Some(place) = place else {
             let states = self.history.len() - first;
-            panic!("{when}: {} (of {states} states)", difference(&found, &self.state));
+            panic!("{when}: {} (of {states} states)", nearest(&found, self.history[first..].iter()));
         };
         self.state = self.history[first + place].clone();
         self.history.truncate(first + place + 1);
@@ -401,7 +401,7 @@ impl<'a> World<'a> {
 
     fn check_everything(&mut self) {
         let found = read_all(self.db(), &self.config);
-        assert!(same(&found, &self.state), "{}", difference(&found, &self.state));
+        assert!(same(&found, &self.state), "{}", nearest(&found, std::iter::once(&self.state)));
         for (name, space) in &self.state {
             for key in space.map.keys() {
                 let found = on!(self, space, it => it.get(&key.bytes)).unwrap();

@@ -2,7 +2,7 @@
 
 use super::super::keys::Keys;
 use super::super::readers::read_all;
-use super::super::state::{Space, difference, same, show};
+use super::super::state::{Space, nearest, same, show};
 use super::{Text, World, of};
 use cantle::Error;
 
@@ -93,12 +93,16 @@ impl World<'_> {
         if let Some(disk) = self.disk.without_power() {
             let backup = self.options().vfs(disk.vfs()).open(&path).unwrap();
             let found = read_all(&backup, &self.config);
-            assert!(same(&found, &self.state), "backup, power lost: {}", difference(&found, &self.state));
+            assert!(
+                same(&found, &self.state),
+                "backup, power lost: {}",
+                nearest(&found, std::iter::once(&self.state))
+            );
         }
         let read_only = self.random.chance(50);
         let backup = self.options().read_only(read_only).open(&path).unwrap();
         let found = read_all(&backup, &self.config);
-        assert!(same(&found, &self.state), "backup: {}", difference(&found, &self.state));
+        assert!(same(&found, &self.state), "backup: {}", nearest(&found, std::iter::once(&self.state)));
         if !read_only {
             backup.put("only in the backup", "").unwrap();
             backup.delete("only in the backup").unwrap();
