@@ -469,3 +469,51 @@ fn closing_a_store_that_turned_read_only_says_so() {
         assert!(matches!(db.close(), Err(cantle::Error::Closed)));
     }
 }
+
+/// Metadata was told to the manifest while a checkpoint ran that had begun before: with that it was durable, and what had been written
+/// before it, but after the checkpoint began, was not, if the next checkpoint failed.
+#[test]
+fn metadata_does_not_outlive_what_was_written_before_it() {
+    let memory = MemVfs::new();
+    let fault = FaultVfs::over_memory(memory.clone());
+    let db = open(Arc::new(fault.clone()), Durability::Buffered).unwrap();
+    let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+    other.put("key", "1").unwrap();
+    let (begun, begins) = std::sync::mpsc::sync_channel(1);
+    let (go_on, goes_on) = std::sync::mpsc::channel();
+    let goes_on = std::sync::Mutex::new(goes_on);
+    let of_metadata = Arc::new(std::sync::Mutex::new(None));
+    let fails = of_metadata.clone();
+    fault.set_rule(move |call| {
+        if !matches!(call.operation, Operation::SyncData | Operation::SyncDir) {
+            return Verdict::Pass;
+        }
+        if *fails.lock().unwrap() == Some(std::thread::current().id()) {
+            return Verdict::Fail(Failure::EIO);
+        }
+        if call.path.extension().is_some_and(|kind| kind == "log") && begun.try_send(()).is_ok() {
+            goes_on.lock().unwrap().recv().unwrap();
+        }
+        Verdict::Pass
+    });
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| db.sync());
+        begins.recv().unwrap();
+        other.put("key", "2").unwrap();
+        let second = scope.spawn(|| {
+            *of_metadata.lock().unwrap() = Some(std::thread::current().id());
+            other.set_metadata(b"new")
+        });
+        // Until it waits for the checkpoint.
+        std::thread::sleep(Duration::from_millis(100));
+        go_on.send(()).unwrap();
+        first.join().unwrap().unwrap();
+        second.join().unwrap().unwrap_err();
+    });
+    fault.clear_rule();
+    drop((db, other));
+    let db = open(Arc::new(memory), Durability::Buffered).unwrap();
+    let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+    let found = (other.get("key").unwrap().unwrap(), other.metadata());
+    assert!(found.1.is_empty() || found.0 == "2", "{found:?}");
+}

@@ -115,14 +115,16 @@ impl Keyspace {
         self.inner.metadata.lock().clone()
     }
 
-    /// Replaces the metadata; at most 64 KiB. Durable when this returns. If the checkpoint that makes it so fails, the error is returned
-    /// although the metadata is replaced.
+    /// Replaces the metadata; at most 64 KiB. Durable when this returns, and what was written before it is durable before it. If a
+    /// checkpoint that makes it so fails, the error is returned, and the metadata may be replaced.
     pub fn set_metadata(&self, bytes: &[u8]) -> Result<()> {
         if bytes.len() > METADATA_BYTES_MAX {
             return Err(Error::InvalidArgument(format!("metadata of {} bytes exceeds 64 KiB", bytes.len())));
         }
         let store = &self.handle.store;
         store.check_writable()?;
+        // Else a checkpoint that has begun could take it up without what was written meanwhile.
+        store.substrate.checkpoint()?;
         // Until the edit is told: one that followed the keyspace's drop would bring it back, without chunks.
         let keyspaces = store.keyspaces.read();
         self.inner.check()?;
