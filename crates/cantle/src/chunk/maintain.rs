@@ -11,6 +11,7 @@ use crate::bounds::Bounds;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::layout::Op;
+use crate::substrate::Work;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::counter::sampled;
@@ -146,33 +147,42 @@ impl Chunks {
         self.context.totals.garbage_bytes.fetch_add(bytes as i64, Relaxed);
     }
 
-    /// Has a chunk rebalanced in the background.
+    /// Has a chunk rebalanced in the background, or split if only its munk is large.
     pub(super) fn submit(&self, chunk: &Arc<Chunk>) {
         if self.context.read_only || self.released.load(Acquire) || chunk.queued.swap(true, AcqRel) {
             return;
         }
         let sizes = self.chunk_sizes(chunk);
+        if policy::due(&sizes, &self.limits(), &self.sizes()) != Some(policy::Why::MunkLarge) {
+            return self.submit_rebalance(chunk, sizes);
+        }
+        // A matter of milliseconds. Behind rebalances it would wait while the munk grows, and then the munk would go as a whole,
+        // with what is hot in it, to make room for itself.
+        let (this, chunk) = (self.this.clone(), chunk.clone());
+        self.context.pool.submit_urgent(move || {
+            let Some(chunks) = this.upgrade() else { return };
+            let Some(_work) = chunks.begin_job(&chunk) else { return };
+            let divided = chunks.divide(&chunk).unwrap_or_else(|error| {
+                tracing::warn!(%error, chunk = chunk.id, "cannot split a chunk in memory");
+                false
+            });
+            // A munk of few, large pairs cannot be split, however large it is; it may be wanted for space still.
+            let is_wanted = !divided && policy::gain(&sizes) >= policy::GAIN_MIN;
+            if is_wanted && !chunk.queued.swap(true, AcqRel) {
+                chunks.submit_rebalance(&chunk, sizes);
+            }
+        });
+    }
+
+    /// The same for a chunk that is marked as queued.
+    fn submit_rebalance(&self, chunk: &Arc<Chunk>, sizes: ChunkSizes) {
         self.jobs.active.fetch_add(1, Relaxed);
         self.jobs.freeing_bytes.fetch_add(sizes.garbage_bytes as i64, Relaxed);
         let (this, chunk) = (self.this.clone(), chunk.clone());
         self.context.pool.submit(move || {
             let Some(chunks) = this.upgrade() else { return };
             let job = Job { chunks: &chunks, freeing_bytes: sizes.garbage_bytes as i64 };
-            chunk.queued.store(false, Relaxed);
-            let Some(_work) = chunks.context.begin_work() else { return };
-            if chunks.context.health.check_writable().is_err() || chunks.released.load(Acquire) {
-                return;
-            }
-            if policy::due(&sizes, &chunks.limits(), &chunks.sizes()) == Some(policy::Why::MunkLarge) {
-                let divided = chunks.divide(&chunk).unwrap_or_else(|error| {
-                    tracing::warn!(%error, chunk = chunk.id, "cannot split a chunk in memory");
-                    false
-                });
-                // A munk of few, large pairs cannot be split, however large it is; it may be wanted for space still.
-                if divided || policy::gain(&sizes) < policy::GAIN_MIN {
-                    return;
-                }
-            }
+            let Some(_work) = chunks.begin_job(&chunk) else { return };
             match chunks.rebalance(&chunk, Effort::Background) {
                 Ok(_) => {
                     chunks.after_rebalance(&chunk, &sizes);
@@ -189,6 +199,14 @@ impl Chunks {
                 Err(error) => tracing::warn!(%error, chunk = chunk.id, "rebalance failed"),
             }
         });
+    }
+
+    /// From here on the chunk may be submitted again. `None` if the store does no such work any more.
+    fn begin_job(&self, chunk: &Chunk) -> Option<Work<'_>> {
+        chunk.queued.store(false, Relaxed);
+        let work = self.context.begin_work()?;
+        let is_over = self.context.health.check_writable().is_err() || self.released.load(Acquire);
+        (!is_over).then_some(work)
     }
 
     fn after_rebalance(&self, chunk: &Arc<Chunk>, before: &ChunkSizes) {

@@ -257,3 +257,29 @@ fn as_published_a_munk_is_split_in_two_at_a_chunks_size_and_its_files_at_once() 
         assert_holds(&db, &pairs, "after the split");
     }
 }
+
+#[test]
+fn a_large_munk_is_split_while_all_workers_rebalance() {
+    let keyspace =
+        KeyspaceOptions::new().chunk_bytes(64 << 10).munks(false).log_bytes(1 << 30).munk_log_bytes(1 << 30);
+    let options = Options::new().background_threads(1).default_keyspace(keyspace);
+    let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
+    let chunks = db.chunks_for_test();
+    let (end, ends) = std::sync::mpsc::channel::<()>();
+    // Until the sender is gone.
+    chunks.context.pool.submit(move || {
+        let _ = ends.recv();
+    });
+    let mut pairs = Pairs::new();
+    put(&db, &mut pairs, 0..50, 1).unwrap();
+    assert!(chunks.load_munk(&chunks.index.find(b"")).unwrap());
+    put(&db, &mut pairs, 50..KEYS, 1).unwrap();
+    let split = (0..1000).any(|_| {
+        sleep(Duration::from_millis(5));
+        chunks.index.view().iter().count() > 1
+    });
+    assert!(split, "the munk waits behind the rebalance");
+    assert_eq!(chunks.context.counters.rebalances.get(), 0);
+    drop(end);
+    assert_holds(&db, &pairs, "after the split");
+}

@@ -73,7 +73,7 @@ impl Pool {
         self.handle.shared.work.notify_one();
     }
 
-    /// For a checkpoint, which must not wait behind rebalances: they may wait for it.
+    /// For what must not wait behind rebalances: a checkpoint, as they may wait for it, and what is done in milliseconds.
     pub fn submit_urgent(&self, job: impl FnOnce() + Send + 'static) {
         self.handle.shared.state.lock().urgent.push_back(Box::new(job));
         self.handle.shared.urgent.notify_one();
