@@ -517,3 +517,56 @@ fn metadata_does_not_outlive_what_was_written_before_it() {
     let found = (other.get("key").unwrap().unwrap(), other.metadata());
     assert!(found.1.is_empty() || found.0 == "2", "{found:?}");
 }
+
+/// A replay that found no space was tried again, though its first attempt could not be taken back: the edit of that attempt hid the one
+/// of the next, and the next process found what a range delete had deleted.
+#[test]
+fn a_replay_that_cannot_be_taken_back_is_not_tried_again() {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    for undoes in [true, false] {
+        let memory = MemVfs::new();
+        let fault = FaultVfs::over_memory(memory.clone());
+        let db = open(Arc::new(fault.clone()), Durability::Sync).unwrap();
+        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        other.put("key", "old").unwrap();
+        db.sync().unwrap();
+        // A record, and a dropped chunk.
+        let mut batch = cantle::WriteBatch::new();
+        batch.put("key", "new").delete_range_in(&other, ..);
+        db.write(batch).unwrap();
+        // The page cache does not count any more, and the manifest will be copied, so that the old one is left to be removed.
+        fault.set_rule(|call| {
+            let is_it =
+                call.operation == Operation::SyncData && call.path.to_string_lossy().contains(".journal");
+            if is_it { Verdict::Fail(Failure::EIO) } else { Verdict::Pass }
+        });
+        db.put("last", "1").unwrap_err();
+        fault.clear_rule();
+        drop((db, other));
+        let (records, edits) = (AtomicU64::new(0), AtomicU64::new(0));
+        fault.set_rule(move |call| {
+            let name = call.path.to_string_lossy();
+            let full = Verdict::Fail(Failure::ENOSPC);
+            if call.operation != Operation::WriteAt {
+                return Verdict::Pass;
+            }
+            // The commit record; where nothing is undone, the zeros over it, too.
+            if name.contains(".journal") && call.len < 100 && call.offset > 0 {
+                let failing = if undoes { 1 } else { 2 };
+                return if records.fetch_add(1, Relaxed) < failing { full } else { Verdict::Pass };
+            }
+            // The edit that takes the drop back.
+            let takes_back = undoes && name.contains("MANIFEST") && records.load(Relaxed) > 0;
+            if takes_back && edits.fetch_add(1, Relaxed) == 0 { full } else { Verdict::Pass }
+        });
+        drop(open(Arc::new(fault.clone()), Durability::Sync));
+        fault.clear_rule();
+        for read_only in [true, false] {
+            let options = Options::new().vfs(Arc::new(memory.clone())).memory_budget(4 << 20);
+            let db = options.durability(Durability::Sync).read_only(read_only).open("store").unwrap();
+            let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+            assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"new"[..]));
+            assert!(other.get("key").unwrap().is_none(), "undoes: {undoes}, read-only: {read_only}");
+        }
+    }
+}

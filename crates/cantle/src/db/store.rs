@@ -118,7 +118,8 @@ impl Store {
                 }
             }
             durability => {
-                if replayed {
+                // Nothing vouches for what a replay left that could not be taken back: the next process does it again.
+                if replayed && self.substrate.health.check_sound().is_ok() {
                     self.substrate.vouch.set(true)?;
                 }
                 // Before the first write: opening stays fast.

@@ -266,9 +266,7 @@ impl Store {
             }
             // Before the locks go: nobody writes behind it.
             Err(Uncommitted::Perhaps(error)) => {
-                substrate.health.fail(format!(
-                    "a batch that failed may be found after all ({error}): find out what is wrong with the disk, then reopen the store"
-                ));
+                self.doubt_batch(&error);
                 return Err(error);
             }
         };
@@ -282,6 +280,12 @@ impl Store {
         writes.iter_mut().for_each(|(write, _, _)| write.settle());
         writes.iter_mut().for_each(|(write, _, _)| write.finish());
         Ok(lsn)
+    }
+
+    fn doubt_batch(&self, error: &Error) {
+        self.substrate.health.fail(format!(
+            "a batch that failed may be found after all ({error}): find out what is wrong with the disk, then reopen the store"
+        ));
     }
 
     fn append(
@@ -334,15 +338,27 @@ impl Store {
         for record in records {
             let JournalRecord::Write { ops, .. } = record else { continue };
             let parts = self.replayed_parts(ops)?;
-            match self.substrate.reserve.with(|| self.replay_write(&parts)) {
-                Err(error) if error.is_no_space() && !orphans.is_empty() => {
-                    self.remove_orphans_now(orphans)?;
-                    self.replay_write(&parts)
-                }
-                done => done,
-            }?;
+            self.replay_with_room(&parts, orphans)?;
         }
         Ok(())
+    }
+
+    /// A write that found no space is tried again with more, unless the last attempt could not be taken back: its edits would hide
+    /// those of the next, and what it staged would stand in the way.
+    fn replay_with_room(&self, parts: &[Part], orphans: &mut Vec<std::path::PathBuf>) -> Result<()> {
+        loop {
+            let Err(error) = self.replay_write(parts) else { return Ok(()) };
+            if !error.is_no_space() || self.substrate.health.check_sound().is_err() {
+                return Err(error);
+            }
+            if self.substrate.reserve.give_back() {
+                continue;
+            }
+            if orphans.is_empty() {
+                return Err(error);
+            }
+            self.remove_orphans_now(orphans)?;
+        }
     }
 
     fn replayed_parts(&self, ops: Vec<JournalOp>) -> Result<Vec<Part>> {
@@ -390,8 +406,11 @@ impl Store {
                 prepared.iter_mut().for_each(|write| write.undo());
                 return Err(error);
             }
-            // Nobody opens the store if this fails, and the next who does replays again.
-            Err(Uncommitted::Perhaps(error)) => return Err(error),
+            // The next who opens the store replays again.
+            Err(Uncommitted::Perhaps(error)) => {
+                self.doubt_batch(&error);
+                return Err(error);
+            }
         }
         for write in &mut prepared {
             write.publish(None);

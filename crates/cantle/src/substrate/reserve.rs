@@ -194,7 +194,7 @@ impl Reserve {
     }
 
     /// Gives the next part to the file system; false if there is none left.
-    fn give_back(&self) -> bool {
+    pub fn give_back(&self) -> bool {
         let mut parts = self.parts.lock();
         if self.release(&mut parts.rebalances, REBALANCE_RESERVE_FILE) {
             return true;
