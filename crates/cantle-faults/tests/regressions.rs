@@ -570,3 +570,54 @@ fn a_replay_that_cannot_be_taken_back_is_not_tried_again() {
         }
     }
 }
+
+/// A checkpoint that had begun while a batch was being written waited for it, and settled it, though it had failed and what was there of
+/// it could not be taken back: so it came back in half.
+#[test]
+fn a_checkpoint_does_not_settle_a_batch_that_failed_meanwhile() {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    for durability in [Durability::Process, Durability::Sync] {
+        let memory = MemVfs::new();
+        let fault = FaultVfs::over_memory(memory.clone());
+        let db = open(Arc::new(fault.clone()), durability).unwrap();
+        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        db.put("key", "old").unwrap();
+        other.put("key", "old").unwrap();
+        // So much that it goes to the logs directly.
+        let mut batch = cantle::WriteBatch::new();
+        batch.put("key", vec![b'x'; 100_000]).put_in(&other, "key", vec![b'x'; 100_000]);
+        let (begun, begins) = std::sync::mpsc::sync_channel(1);
+        let (go_on, goes_on) = std::sync::mpsc::channel();
+        let goes_on = std::sync::Mutex::new(goes_on);
+        let seen = AtomicU64::new(0);
+        fault.set_rule(move |call| match call.operation {
+            Operation::WriteAt if call.len > 100_000 && seen.fetch_add(1, Relaxed) == 1 => {
+                begun.send(()).unwrap();
+                goes_on.lock().unwrap().recv().unwrap();
+                Verdict::Fail(Failure::EIO)
+            }
+            // Neither cut off nor overwritten.
+            Operation::SetLen => Verdict::Fail(Failure::EIO),
+            Operation::WriteAt if call.len <= 8 => Verdict::Fail(Failure::EIO),
+            _ => Verdict::Pass,
+        });
+        std::thread::scope(|scope| {
+            let write = scope.spawn(|| db.write(batch));
+            begins.recv().unwrap();
+            let checkpoint = scope.spawn(|| db.sync());
+            // Until it waits for the batch.
+            std::thread::sleep(Duration::from_millis(100));
+            go_on.send(()).unwrap();
+            write.join().unwrap().unwrap_err();
+            checkpoint.join().unwrap().unwrap_err();
+        });
+        fault.clear_rule();
+        drop((db, other));
+        let db = open(Arc::new(memory.kill()), durability).unwrap();
+        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        for found in [db.get("key"), other.get("key")] {
+            assert!(found.unwrap().is_some_and(|value| value == "old"), "{durability:?}");
+        }
+        assert!(db.verify().unwrap().is_ok());
+    }
+}

@@ -171,6 +171,8 @@ impl Substrate {
         // Registered as a snapshot, for the reason given above; waits for the pending writers.
         let snapshot = self.mvcc.snapshot(KeySpan::ALL);
         let version = snapshot.version();
+        // A batch that was waited for may have failed, and be there in part: it must not be settled.
+        self.health.check_sound()?;
         self.journal.rotate().map_err(|error| self.sync_failed(error))?;
         let mut taken = Vec::new();
         let mut segments = Vec::new();
