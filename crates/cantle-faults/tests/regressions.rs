@@ -12,6 +12,13 @@ fn open(vfs: Arc<dyn Vfs>, durability: Durability) -> cantle::Result<Db> {
     options.checkpoint_interval(Duration::from_secs(3600)).open("store")
 }
 
+/// A batch over the default keyspace and another one.
+fn both(other: &cantle::Keyspace, value: &str) -> cantle::WriteBatch {
+    let mut batch = cantle::WriteBatch::new();
+    batch.put("both", value).put_in(other, "both", value);
+    batch
+}
+
 /// A store with `old`, checkpointed, and `new`, acknowledged since, as the death of its process leaves it.
 fn killed(durability: Durability) -> MemVfs {
     let memory = MemVfs::new();
@@ -280,11 +287,7 @@ fn a_commit_record_that_fails_takes_its_batch_with_it_and_nothing_else() {
             let fault = FaultVfs::over_memory(memory.clone());
             let db = open(Arc::new(fault.clone()), Durability::Process).unwrap();
             let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
-            let batch = |value: &str| {
-                let mut batch = cantle::WriteBatch::new();
-                batch.put("both", value).put_in(&other, "both", value);
-                batch
-            };
+            let batch = |value| both(&other, value);
             db.write(batch("1")).unwrap();
             db.sync().unwrap();
             db.put("acknowledged", "1").unwrap();
@@ -323,11 +326,7 @@ fn a_batch_in_doubt_is_there_whole_or_not_at_all() {
         let fault = FaultVfs::over_memory(memory.clone());
         let db = open(Arc::new(fault.clone()), Durability::Process).unwrap();
         let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
-        let batch = |value: &str| {
-            let mut batch = cantle::WriteBatch::new();
-            batch.put("both", value).put_in(&other, "both", value);
-            batch
-        };
+        let batch = |value| both(&other, value);
         db.write(batch("1")).unwrap();
         db.sync().unwrap();
         let failed = std::sync::atomic::AtomicBool::new(false);
@@ -418,11 +417,7 @@ fn too_many_open_files_lose_nothing() {
     let fault = FaultVfs::over_memory(memory.clone());
     let db = open(Arc::new(fault.clone()), Durability::Process).unwrap();
     let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
-    let batch = |value: &str| {
-        let mut batch = cantle::WriteBatch::new();
-        batch.put("both", value).put_in(&other, "both", value);
-        batch
-    };
+    let batch = |value| both(&other, value);
     db.write(batch("1")).unwrap();
     db.sync().unwrap();
     db.write(batch("2")).unwrap();

@@ -195,11 +195,15 @@ impl Chunks {
                 return;
             }
         }
+        self.evict_while_over(residents);
+    }
+
+    fn evict_while_over(&self, residents: Vec<(u64, Arc<Chunk>)>) {
         for (_, chunk) in residents {
-            self.try_evict_munk(&chunk);
-            if !over() {
+            if self.context.budget.munk_excess_bytes() == 0 {
                 return;
             }
+            self.try_evict_munk(&chunk);
         }
     }
 
@@ -218,12 +222,7 @@ impl Chunks {
     fn evict_for_writer(&self) {
         // Others need not do the same; they are as fast as one can evict.
         let Some(_evicting) = self.jobs.evicting.try_lock() else { return };
-        for (_, chunk) in self.residents() {
-            if self.context.budget.munk_excess_bytes() == 0 {
-                return;
-            }
-            self.try_evict_munk(&chunk);
-        }
+        self.evict_while_over(self.residents());
     }
 
     /// The chunks in memory, the least popular first; but last those that are being accessed right now: inserts in order
