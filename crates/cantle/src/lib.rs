@@ -80,7 +80,7 @@
 //! * `serde`: [`Stats`], [`ChunkInfo`] and the option enums implement `serde::Serialize`.
 //!
 //! The library prints nothing. It emits [`tracing`](https://docs.rs/tracing) events for opening, recovery, checkpoints,
-//! splits, stalls and damage.
+//! splits, stalls and damage; rebalances, splits, merges and checkpoints are spans, on the thread that does them.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -122,7 +122,7 @@ mod value;
 pub mod vfs;
 
 pub use bounds::KeyRange;
-pub use db::{Cursor, Db, Keyspace, Range, Snapshot, Transaction, WriteBatch};
+pub use db::{Cursor, Db, Keyspace, METADATA_BYTES_MAX, Range, Snapshot, Transaction, WriteBatch};
 pub use db::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 pub use error::{Error, Result};
 pub use options::{
@@ -130,4 +130,5 @@ pub use options::{
 };
 pub use order::Comparator;
 pub use stats::{ChunkInfo, GetsServed, KeyspaceStats, MemoryStats, Report, Stats};
+pub use table::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use value::{Key, Value};

@@ -1,7 +1,7 @@
 //! Settings: plain data with documented defaults. No option but `memory_budget` should ever need a thought.
 
-use crate::db::{Db, RepairProgress, RepairReport, Runtime};
-use crate::error::Result;
+use crate::db::{Db, RepairProgress, RepairReport, Runtime, default_budget_bytes, default_threads};
+use crate::error::{Error, Result};
 use crate::order::{Comparator, KeyOrder};
 use crate::sync::Mutex;
 use crate::vfs::Vfs;
@@ -35,6 +35,30 @@ pub enum Layout {
     /// and hot ranges; the best all-rounder.
     #[default]
     Chunk,
+}
+
+impl Layout {
+    /// Every layout.
+    pub const ALL: &[Self] = &[Self::Chunk];
+
+    /// Its name, as options in text and statistics have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Chunk => "chunk",
+        }
+    }
+}
+
+impl std::str::FromStr for Layout {
+    type Err = Error;
+
+    /// The layout of a [name](Self::name).
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.iter().copied().find(|layout| layout.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|layout| layout.name()).collect();
+            Error::InvalidArgument(format!("there is no layout {name:?}, but {}", names.join(", ")))
+        })
+    }
 }
 
 /// Which chunks are kept in memory.
@@ -97,6 +121,7 @@ pub struct KeyspaceOptions {
     pub(crate) filter_partitions: u32,
     pub(crate) log_index: bool,
     pub(crate) stage: bool,
+    pub(crate) recent_appends: bool,
     pub(crate) munks: bool,
     pub(crate) munk_policy: MunkPolicy,
     pub(crate) row_cache: bool,
@@ -118,6 +143,7 @@ impl Default for KeyspaceOptions {
             filter_partitions: 16,
             log_index: true,
             stage: true,
+            recent_appends: true,
             munks: true,
             munk_policy: MunkPolicy::Frequency,
             row_cache: true,
@@ -157,6 +183,7 @@ impl KeyspaceOptions {
             filter_partitions: 16,
             log_index: false,
             munk_policy: MunkPolicy::Recency,
+            recent_appends: false,
             extensions: false,
             ..Self::default()
         }
@@ -170,7 +197,7 @@ impl KeyspaceOptions {
 
     /// The order of keys. Default: bytewise.
     pub fn comparator(mut self, comparator: Arc<dyn Comparator>) -> Self {
-        self.order = Some(KeyOrder::Custom(comparator));
+        self.order = Some(KeyOrder::custom(comparator));
         self
     }
 
@@ -261,6 +288,13 @@ impl KeyspaceOptions {
         self.stage = on;
         self
     }
+
+    /// Whether what was appended to logs last stays in memory for those who read it, in chunks without a munk: up to a sixteenth of the memory budget,
+    /// of what the indexes of logs do not use of theirs. Default: yes.
+    pub fn recent_appends(mut self, on: bool) -> Self {
+        self.recent_appends = on;
+        self
+    }
 }
 
 /// Memory, threads and rates that stores of one process share. Cheap to clone.
@@ -281,6 +315,11 @@ impl Resources {
         Self(Arc::new(Shared { memory_budget, background_threads, runtime: Mutex::new(None) }))
     }
 
+    /// The same, with as many threads as a store has by itself: half as many as can run at once, but one to four.
+    pub fn with_memory_budget(memory_budget: u64) -> Self {
+        Self::new(memory_budget, default_threads())
+    }
+
     pub(crate) fn runtime(&self) -> Result<Runtime> {
         let mut runtime = self.0.runtime.lock();
         match &*runtime {
@@ -289,6 +328,13 @@ impl Resources {
                 Ok(runtime.insert(Runtime::new(self.0.memory_budget, self.0.background_threads)?).clone())
             }
         }
+    }
+}
+
+impl Default for Resources {
+    /// As much memory and as many threads as a store has by itself.
+    fn default() -> Self {
+        Self::with_memory_budget(default_budget_bytes())
     }
 }
 
@@ -302,6 +348,7 @@ pub struct Options {
     pub(crate) read_only: bool,
     /// The store is what a repair fills just now.
     pub(crate) fills_repair: bool,
+    pub(crate) beside_other_files: bool,
     pub(crate) background_threads: Option<usize>,
     pub(crate) checkpoint_interval: Duration,
     pub(crate) resources: Option<Resources>,
@@ -319,6 +366,7 @@ impl Default for Options {
             error_if_exists: false,
             read_only: false,
             fills_repair: false,
+            beside_other_files: false,
             background_threads: None,
             checkpoint_interval: Duration::from_secs(5),
             resources: None,
@@ -394,6 +442,26 @@ impl Options {
         mut progress: impl FnMut(RepairProgress),
     ) -> Result<RepairReport> {
         crate::db::repair(self, source.as_ref(), target.as_ref(), &mut progress)
+    }
+
+    /// Removes the store in directory `path`, damaged or not, with everything in it; of these options only the file system
+    /// counts. Files that are not the store's stay, and so does the directory. No error if there is no store.
+    ///
+    /// # Errors
+    ///
+    /// [`Locked`](crate::Error::Locked) if it is open, [`NotAStore`](crate::Error::NotAStore) for a file or another
+    /// kind of store, [`Io`](crate::Error::Io) if a file cannot be removed: then the store does not open any more,
+    /// and removing it can be tried again.
+    pub fn destroy(self, path: impl AsRef<Path>) -> Result<()> {
+        crate::db::destroy(&self, path.as_ref())
+    }
+
+    /// Whether a store may be created in a directory that holds other files, of no store that is known, and
+    /// [`repair`](Self::repair) says [`NotFound`](crate::Error::NotFound) of such a directory. Default: no, since most often the path
+    /// is a mistake. A store leaves alone what is not its own in either case; a directory of another kind of store is always refused.
+    pub fn beside_other_files(mut self, on: bool) -> Self {
+        self.beside_other_files = on;
+        self
     }
 
     /// Bytes of memory for everything the store caches and buffers. Default: a quarter of the memory of the

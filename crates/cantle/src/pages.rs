@@ -23,7 +23,8 @@ pub const HUGE_BYTES: usize = 2 << 20;
 /// So much freed memory is kept, in the whole process.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 
-/// What was freed last, the newest at the end.
+/// What was freed last, the newest at the end. Nobody waits for it: in a child that was forked while another thread had the lock it
+/// stays locked for ever, and who cannot have it maps and unmaps.
 static KEPT: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
 
 /// A mapping that nobody uses.
@@ -123,7 +124,7 @@ impl AsMut<[u8]> for Buffer {
 
 /// One of that size that was freed.
 fn take_kept(bytes: usize) -> Option<NonNull<u8>> {
-    let mut kept = KEPT.lock();
+    let mut kept = KEPT.try_lock()?;
     let index = kept.iter().rposition(|mapping| mapping.bytes == bytes)?;
     Some(kept.remove(index).start)
 }
@@ -131,19 +132,19 @@ fn take_kept(bytes: usize) -> Option<NonNull<u8>> {
 /// Keeps it in the place of those that were freed first, unless it is too large to be wanted again soon.
 fn keep(mapping: Mapping) {
     let mut gone = Vec::new();
-    if mapping.bytes > HUGE_BYTES {
-        gone.push(mapping);
-    } else {
-        let mut kept = KEPT.lock();
-        kept.push(mapping);
-        let mut bytes: usize = kept.iter().map(|mapping| mapping.bytes).sum();
-        let too_many = kept.iter().take_while(|mapping| {
-            let is_too_many = bytes > KEPT_BYTES_MAX;
-            bytes -= mapping.bytes;
-            is_too_many
-        });
-        let too_many = too_many.count();
-        gone.extend(kept.drain(..too_many));
+    match KEPT.try_lock() {
+        Some(mut kept) if mapping.bytes <= HUGE_BYTES => {
+            kept.push(mapping);
+            let mut bytes: usize = kept.iter().map(|mapping| mapping.bytes).sum();
+            let too_many = kept.iter().take_while(|mapping| {
+                let is_too_many = bytes > KEPT_BYTES_MAX;
+                bytes -= mapping.bytes;
+                is_too_many
+            });
+            let too_many = too_many.count();
+            gone.extend(kept.drain(..too_many));
+        }
+        _ => gone.push(mapping),
     }
     gone.iter().for_each(|mapping| unmap(mapping.start, mapping.bytes));
 }
@@ -214,6 +215,15 @@ mod tests {
             assert_eq!(buffer.as_ref().len(), len);
             assert_eq!(buffer.as_ref()[len - 1], 7);
         }
+    }
+
+    /// As in a child that was forked while another thread had it.
+    #[test]
+    #[cfg(all(unix, not(miri)))]
+    fn who_wants_memory_or_frees_it_waits_for_no_lock() {
+        let kept = KEPT.lock();
+        drop(Pages::new(Layout::from_size_align(MAPPED_BYTES_MIN, 8).unwrap()));
+        drop(kept);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a store says of itself.
 
 use crate::error::Error;
+use crate::options::Layout;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ pub struct GetsServed {
 pub struct KeyspaceStats {
     /// The keyspace's name.
     pub name: String,
+    /// How it is laid out.
+    pub layout: Layout,
     /// Chunks in the index.
     pub chunks: u64,
     /// Bytes of sorted tables.
@@ -168,6 +171,10 @@ pub struct MemoryStats {
     pub merges: u64,
     /// Memory of what is staged.
     pub stage: u64,
+    /// Memory of what was appended to logs last.
+    pub recent: u64,
+    /// Records of logs that were read there instead of a file.
+    pub recent_reads: u64,
     /// Moves from one part to another that made reads cheaper.
     pub moves: u64,
     /// Rows found in the cache.

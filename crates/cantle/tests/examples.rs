@@ -14,6 +14,18 @@ mod snapshots;
 mod transaction;
 
 #[test]
+fn the_same_program_as_in_other_languages() {
+    let program = std::env::current_exe().unwrap().with_file_name("../examples/ten_lines");
+    let dir = tempfile::tempdir().unwrap();
+    let Ok(done) = std::process::Command::new(program).arg(dir.path().join("flights")).output() else {
+        println!("left out: only `cargo test` without a choice of tests builds the examples");
+        return;
+    };
+    let printed = String::from_utf8(done.stdout).unwrap();
+    assert_eq!(printed, "UA/EWR/2013-07-05: on time\nUA/EWR/2013-07-04: delayed\n", "{:?}", done.stderr);
+}
+
+#[test]
 fn composite_keys_and_prefix_scans() {
     composite_keys::main().unwrap();
 }

@@ -9,7 +9,7 @@
 //!
 //! Thread safety: everything may be called from any thread.
 
-use super::{BlockCache, rows::RowCache};
+use super::{BlockCache, recent::Recent, rows::RowCache};
 use crate::stats::MemoryStats;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::counter::Counter;
@@ -26,6 +26,8 @@ const LOG_INDEX_PERCENT: u64 = 8;
 const LOG_VIEW_PERCENT: u64 = 2;
 /// Of the budget, what logs that are being merged may take: of what logs do not use of theirs, else of nobody's.
 const MERGE_FRACTION: u64 = 16;
+/// Of the budget, what was appended to logs last may take, of what logs do not use of theirs.
+const RECENT_FRACTION: u64 = 16;
 /// Of the budget, what the stages of all its stores may take: of the two percent that are nobody's.
 const STAGE_FRACTION: u64 = 64;
 /// Nobody is left with less than this share: rows and munks must be able to show what they are worth, and blocks
@@ -105,6 +107,8 @@ pub(crate) struct Budget {
     pub(crate) log_view_bytes: Arc<AtomicU64>,
     /// Memory of logs that are read at once, to be merged.
     merge_bytes: Arc<AtomicU64>,
+    /// What was appended to logs last.
+    pub(crate) recent: Recent,
     /// Memory of what is staged, and what stages may take more.
     pub(crate) stage_bytes: AtomicU64,
     stage_left_bytes: AtomicU64,
@@ -147,6 +151,7 @@ impl Budget {
             log_index_bytes: Arc::default(),
             log_view_bytes: Arc::default(),
             merge_bytes: Arc::default(),
+            recent: Recent::default(),
             stage_bytes: AtomicU64::new(0),
             stage_left_bytes: AtomicU64::new(total_bytes / STAGE_FRACTION),
             costs: Counter::default(),
@@ -207,11 +212,19 @@ impl Budget {
         self.total_bytes / 100 * LOG_VIEW_PERCENT
     }
 
+    /// What may be kept of what was appended last.
+    pub(crate) fn recent_limit_bytes(&self) -> u64 {
+        let of_logs = self.log_index_limit_bytes() + self.log_view_limit_bytes();
+        let used = self.log_index_bytes.load(Relaxed) + self.log_view_bytes.load(Relaxed);
+        of_logs.saturating_sub(used).min(self.total_bytes / RECENT_FRACTION)
+    }
+
     /// Memory of logs, in all its forms.
     fn log_memory_bytes(&self) -> u64 {
         self.log_index_bytes.load(Relaxed)
             + self.log_view_bytes.load(Relaxed)
             + self.merge_bytes.load(Relaxed)
+            + self.recent.bytes()
     }
 
     /// Takes so many bytes for a log that is merged, for as long as what is returned is held; nothing if others have
@@ -254,6 +267,8 @@ impl Budget {
             log_indexes: self.log_index_bytes.load(Relaxed) + self.log_view_bytes.load(Relaxed),
             merges: self.merge_bytes.load(Relaxed),
             stage: self.stage_bytes.load(Relaxed),
+            recent: self.recent.bytes(),
+            recent_reads: self.recent.reads(),
             moves: self.moves.load(Relaxed),
             row_hits: self.rows.hits.get(),
             row_misses: self.rows.misses.get(),

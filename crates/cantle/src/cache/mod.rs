@@ -11,6 +11,7 @@
 //! Thread safety: all methods may be called from any thread; clones share one cache.
 
 pub(crate) mod budget;
+pub(crate) mod recent;
 pub(crate) mod rows;
 
 use crate::sync::Arc;

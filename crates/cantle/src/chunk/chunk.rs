@@ -5,13 +5,14 @@ use super::munk::Munk;
 use super::segment::Segment;
 use crate::span::Span;
 use crate::substrate::Health;
+use crate::sync::Arc;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::counter::sampled;
-use crate::sync::{Arc, Mutex};
 use arc_swap::{ArcSwap, ArcSwapOption};
+use parking_lot::Mutex;
 
 /// Of so many gets of a thread one is counted, for all.
 const SAMPLED_READS: u64 = 8;

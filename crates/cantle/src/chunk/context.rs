@@ -1,7 +1,10 @@
 //! What every part of one keyspace in the chunk layout works with.
 
+use super::edit::ChunkEdit;
 use super::memory_part::MemoryPart;
 use crate::cache::rows::Rows;
+use crate::error::Result;
+use crate::manifest::Edit;
 use crate::options::MunkPolicy;
 use crate::order::KeyOrder;
 use crate::substrate::Substrate;
@@ -22,6 +25,7 @@ pub struct ChunkOptions {
     pub filter_partitions: u32,
     pub log_index: bool,
     pub stage: bool,
+    pub recent_appends: bool,
     pub munks: bool,
     pub munk_policy: MunkPolicy,
     pub row_cache: bool,
@@ -110,6 +114,17 @@ impl Context {
     /// An index in memory, which counts in the store's budget.
     pub fn memory_part(&self) -> MemoryPart {
         MemoryPart::new(self.order.clone(), self.budget.log_index_bytes.clone())
+    }
+
+    /// Tells the manifest of what came of the order of keys. Where that has failed nothing of it may be found.
+    pub fn publish(&self, edit: &ChunkEdit) -> Result<()> {
+        self.order.check()?;
+        self.tell(edit)
+    }
+
+    /// The same for what takes something back.
+    pub fn tell(&self, edit: &ChunkEdit) -> Result<()> {
+        self.manifest.append(&[Edit::Layout { keyspace: self.keyspace, payload: edit.encode() }])
     }
 
     pub fn epoch(&self) -> u64 {

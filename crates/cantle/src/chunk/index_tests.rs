@@ -9,6 +9,7 @@ use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::cmp::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 struct Reverse;
 
@@ -70,7 +71,7 @@ proptest! {
         steps in vec((any::<Index>(), 1usize..30, vec(key(), 0..60)), 0..12),
         probes in vec(key(), 20),
     ) {
-        let order = if reverse { KeyOrder::Custom(Arc::new(Reverse)) } else { KeyOrder::Bytewise };
+        let order = if reverse { KeyOrder::custom(Arc::new(Reverse)) } else { KeyOrder::Bytewise };
         let mut names = 0..;
         let mut initial: Vec<Vec<u8>> = initial.into_iter().filter(|key| !key.is_empty()).collect();
         initial.sort_by(|a, b| order.compare(a, b));
@@ -170,4 +171,47 @@ fn an_index_built_at_once_costs_no_more_to_change() {
 fn a_caller_that_lost_track_of_its_chunk_changes_nothing() {
     let index = ChunkIndex::new(KeyOrder::Bytewise, entries(&[(vec![], 0), (vec![5], 1)]));
     index.replace(&[4], 1, entries(&[(vec![4], 2)]));
+}
+
+/// Backwards for so many comparisons, then it fails.
+struct Failing(AtomicUsize);
+
+impl Comparator for Failing {
+    fn name(&self) -> &str {
+        "failing"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        b.cmp(a)
+    }
+    fn try_compare(&self, a: &[u8], b: &[u8]) -> Result<Ordering, String> {
+        let before = self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        before.map(|_| self.compare(a, b)).map_err(|_| "it had no answer".into())
+    }
+}
+
+/// What replaces a chunk is on disk by then, and whoever looks for a key goes from a retired chunk to its successor.
+#[test]
+fn a_chunk_is_replaced_though_the_comparator_fails_just_then() {
+    let before: Model = (0..20).map(|chunk| (vec![200 - 10 * chunk as u8], chunk)).collect();
+    for replaced in 0..before.len() {
+        let (key, _) = &before[replaced];
+        let added = [(key.clone(), 100), (vec![key[0] - 5], 101)];
+        let mut after = before.clone();
+        after.splice(replaced..=replaced, added.clone());
+        let mut failed = 0;
+        for comparisons in 0.. {
+            let comparator = Arc::new(Failing(usize::MAX.into()));
+            let order = KeyOrder::custom(comparator.clone());
+            let index = ChunkIndex::new(order.clone(), entries(&before));
+            comparator.0.store(comparisons, Relaxed);
+            index.replace(key, 1, entries(&added));
+            let found: Model = index.view().iter().map(|(key, chunk)| (key.to_vec(), **chunk)).collect();
+            assert_eq!(found, after, "comparison {comparisons}");
+            if order.failure().is_none() {
+                break;
+            }
+            failed += 1;
+        }
+        assert!(failed > 0);
+    }
 }

@@ -15,7 +15,6 @@ use super::munk::{Munk, room_for};
 use super::policy;
 use crate::canary::Canary;
 use crate::error::Result;
-use crate::manifest::Edit;
 use crate::span::Span;
 use crate::sync::Arc;
 
@@ -53,6 +52,7 @@ impl Chunks {
         let (Some(_left_change), Some(_right_change)) = (left.begin_change(), right.begin_change()) else {
             return Ok(false);
         };
+        let _span = tracing::debug_span!("merge", left = left.id, right = right.id).entered();
         let mut left_writer = left.writer.lock();
         let mut right_writer = right.writer.lock();
         if left_writer.retired || right_writer.retired || left.span.end != right.span.start {
@@ -81,10 +81,7 @@ impl Chunks {
         }
         let record = ChunkRecord::of(&joined, &joined.funk.load().files);
         let edit = ChunkEdit::Replace { removed: vec![left.id, right.id], added: vec![record] };
-        let told = || {
-            let payload = edit.encode();
-            self.context.manifest.append(&[Edit::Layout { keyspace: self.context.keyspace, payload }])
-        };
+        let told = || self.context.publish(&edit);
         Canary::MERGE_UNTOLD.leaves_out(told)?;
         let start = joined.span.start.clone().unwrap_or_default();
         self.index.replace(&start, 2, vec![(start.clone(), joined.clone())]);

@@ -27,6 +27,8 @@ impl Random {
 /// Munks come and go as the test says, not by popularity.
 fn open(disk: &(impl Vfs + Clone + 'static), chunk_bytes: u64, log_bytes: u64) -> (Db, Arc<Chunks>) {
     let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(chunk_bytes).log_bytes(log_bytes);
+    // What is read from logs is read from files.
+    let keyspace = keyspace.recent_appends(false);
     let options = Options::new().memory_budget(1 << 30).default_keyspace(keyspace);
     let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();
     let chunks = db.chunks_for_test();

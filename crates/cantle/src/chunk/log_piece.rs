@@ -115,6 +115,9 @@ impl Ahead {
 
     /// As [`Segment::read_value`], of a record that is indexed. Shares no memory with what is read ahead.
     pub fn value(&mut self, segment: &Segment, parts: &Parts, place: Place) -> Result<Bytes> {
+        if let Some(value) = segment.read_recent_value(&parts.header, place)? {
+            return Ok(value);
+        }
         let [first, most] = AHEAD_BYTES;
         let gap = self.expected.and_then(|expected| place.offset.checked_sub(expected));
         self.expected = place.offset.checked_add(u64::from(place.len));
@@ -145,7 +148,11 @@ mod tests {
 
     /// A log of which a part is indexed, and the places of its records in the order of writing.
     fn log(pairs: usize) -> (Db, Arc<Segment>, Arc<Parts>, Vec<Place>) {
-        let options = Options::new().default_keyspace(KeyspaceOptions::new().munks(false));
+        log_with(pairs, KeyspaceOptions::new().munks(false).recent_appends(false))
+    }
+
+    fn log_with(pairs: usize, keyspace: KeyspaceOptions) -> (Db, Arc<Segment>, Arc<Parts>, Vec<Place>) {
+        let options = Options::new().default_keyspace(keyspace);
         let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
         (0..pairs).for_each(|number| db.put(number.to_be_bytes(), [number as u8; 1000]).unwrap());
         let chunks = db.chunks_for_test();
@@ -199,6 +206,20 @@ mod tests {
         };
         assert!(reads_of(&mut places.iter()) < places.len() / 20);
         assert_eq!(reads_of(&mut places.iter().rev()), places.len());
+    }
+
+    #[test]
+    fn what_was_written_lately_is_no_read() {
+        let (db, segment, parts, places) = log_with(1000, KeyspaceOptions::new().munks(false));
+        let reads = Reads::default();
+        let mut ahead = Ahead::new(reads.clone());
+        for (number, place) in places.iter().enumerate().rev() {
+            assert_eq!(ahead.value(&segment, &parts, *place).unwrap(), [number as u8; 1000][..]);
+        }
+        assert_eq!(reads.load(Relaxed), 0);
+        let memory = db.stats().memory;
+        assert_eq!(memory.recent_reads, places.len() as u64);
+        assert!(memory.recent > 1000 * places.len() as u64 && memory.recent < 2_000_000, "{memory:?}");
     }
 
     #[test]

@@ -421,6 +421,7 @@ impl Chunks {
                 Some(key) => self.index.find(key),
                 None => self.first(),
             };
+            self.context.order.check()?;
             if !chunk.span.overlaps(&self.context.order, bounds) {
                 return Ok(());
             }

@@ -311,6 +311,7 @@ impl Layout for Chunks {
         let munks = self.resident_bytes();
         KeyspaceStats {
             name: String::new(),
+            layout: crate::options::Layout::Chunk,
             chunks: self.index.load().len() as u64,
             table_bytes: total(&self.context.totals.table_bytes),
             log_bytes: total(&self.context.totals.log_bytes),

@@ -61,7 +61,9 @@ impl Chunks {
             (None, Some(b)) => b.is_empty(),
             (_, None) => true,
         };
-        if records.windows(2).any(out_of_order) {
+        let is_out_of_order = records.windows(2).any(out_of_order);
+        order.check()?;
+        if is_out_of_order {
             return Err(damaged("two chunks begin at the same key"));
         }
         let next_chunk = records.iter().map(|record| record.id).max().unwrap_or(0) + 1;

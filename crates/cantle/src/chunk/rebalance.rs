@@ -17,7 +17,6 @@ use super::policy;
 use crate::canary::Canary;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
-use crate::manifest::Edit;
 use crate::mvcc::{Keep, KeySpan, SnapshotGuard};
 use crate::substrate::{Grant, TableHandle};
 use crate::sync::Arc;
@@ -63,6 +62,7 @@ impl Chunks {
     /// `Error::sync_unreferenced`).
     pub fn rebalance(&self, chunk: &Arc<Chunk>, effort: Effort) -> Result<bool> {
         let Some(_change) = chunk.begin_change() else { return Ok(false) };
+        let _span = tracing::debug_span!("rebalance", chunk = chunk.id).entered();
         // Before the log is sealed: another one takes space, too.
         let mut grant = self.room_for(chunk, effort)?;
         let Some(input) = self.seal(chunk)? else { return Ok(false) };
@@ -301,10 +301,7 @@ impl Chunks {
         files.extend(input.kept.iter().cloned());
         let edit =
             ChunkEdit::Replace { removed: vec![chunk.id], added: vec![ChunkRecord::of(chunk, &files)] };
-        let told = || {
-            let payload = edit.encode();
-            self.context.manifest.append(&[Edit::Layout { keyspace: self.context.keyspace, payload }])
-        };
+        let told = || self.context.publish(&edit);
         Canary::REBALANCE_UNTOLD.leaves_out(told)?;
         for piece in pieces {
             piece.table.file.retain();

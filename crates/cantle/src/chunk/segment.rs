@@ -16,7 +16,7 @@ use super::indexed_part::{IndexRequest, IndexedPart, build_index};
 use super::log_record::LogRecord;
 use super::log_view::LogView;
 use super::memory_part::{MemoryHit, MemoryPart, Place};
-use super::staged::Staged;
+use super::staged::{Places, Staged};
 use super::tombstone::RangeTombstone;
 use crate::bounds::decode_bounds;
 use crate::cache::CacheValue;
@@ -39,6 +39,7 @@ use crate::table::block::Block;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use crossbeam_skiplist::SkipMap;
+use std::ops::Bound;
 use std::sync::Weak;
 
 /// What a file takes at least of most file systems.
@@ -85,6 +86,28 @@ struct Tail {
     flushing: Mutex<()>,
     /// Space for these records.
     promise: Option<Promise>,
+}
+
+impl Tail {
+    /// What is buffered from `start` to before `end`.
+    fn bytes(&self, start: u64, end: u64) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity((end - start) as usize);
+        // Not by a range: what that has passed over is never freed when it is removed then (crossbeam issue 1178).
+        let mut next = self.records.lower_bound(Bound::Included(&start));
+        while let Some(record) = next.filter(|record| *record.key() < end) {
+            debug_assert_eq!(*record.key(), start + bytes.len() as u64, "buffered records are contiguous");
+            bytes.extend_from_slice(record.value());
+            next = record.next();
+        }
+        bytes
+    }
+
+    /// Lets go of what the file has.
+    fn forget_before(&self, flushed: u64) {
+        while let Some(record) = self.records.front().filter(|record| *record.key() < flushed) {
+            record.remove();
+        }
+    }
 }
 
 impl Segment {
@@ -250,7 +273,19 @@ impl Segment {
         if let Some(bytes) = self.staged.read(place.offset, len) {
             return record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len);
         }
+        if let Some(bytes) = self.staged.read_recent(place.offset, len) {
+            return record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len);
+        }
         self.record_file(*header)?.read(place.offset, len)
+    }
+
+    /// As [`Self::read_value`], of what was written lately; `None` if it was not.
+    pub fn read_recent_value(&self, header: &FileHeader, place: Place) -> Result<Option<Bytes>> {
+        let len = place.len as usize;
+        let Some(bytes) = self.staged.read_recent(place.offset, len) else { return Ok(None) };
+        let payload = record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len)?;
+        let (payload, value_start) = self.op_of(header, place, payload)?;
+        Ok(Some(payload.slice(value_start..)))
     }
 
     /// A block of the index, through the cache.
@@ -377,9 +412,18 @@ impl Segment {
 
     // What follows is for who holds the chunk's lock of an active segment.
 
-    /// Appends `records` records at `offset`, the present end; does not publish them.
-    pub fn append(&self, context: &Context, bytes: &[u8], records: usize, offset: u64) -> Result<()> {
-        self.staged.append(&self.file, context.stage(), (bytes, records as u64), offset)
+    /// Appends `records` records at `offset`, the present end; does not publish them. `is_read`: by way of this log, as
+    /// they are in no munk.
+    pub fn append(
+        &self,
+        context: &Context,
+        (bytes, records): (&[u8], usize),
+        offset: u64,
+        is_read: bool,
+    ) -> Result<()> {
+        let recent = Some(&context.budget).filter(|_| is_read && context.options().recent_appends);
+        let places = Places { stage: context.stage(), recent };
+        self.staged.append(&self.file, places, (bytes, records as u64), offset)
     }
 
     /// Nobody will append to it any more.
@@ -428,11 +472,7 @@ impl Segment {
         }
         let start = self.tail.flushed.load(Acquire);
         let end = self.len();
-        let mut bytes = Vec::with_capacity((end - start) as usize);
-        for record in self.tail.records.range(start..end) {
-            debug_assert_eq!(*record.key(), start + bytes.len() as u64, "buffered records are contiguous");
-            bytes.extend_from_slice(record.value());
-        }
+        let bytes = self.tail.bytes(start, end);
         let handle = self.file.handle()?;
         handle.write_at(&bytes, start).map_err(|e| Error::io("append to", &self.file.path, e))?;
         if let Some(promise) = &self.tail.promise {
@@ -442,9 +482,7 @@ impl Segment {
         // Readers look at `flushed` first: below it they read the file.
         let flushed = start + bytes.len() as u64;
         self.tail.flushed.store(flushed, Release);
-        while let Some(record) = self.tail.records.front().filter(|record| *record.key() < flushed) {
-            record.remove();
-        }
+        self.tail.forget_before(flushed);
         Ok(())
     }
 
@@ -483,6 +521,8 @@ impl Segment {
             with_index: context.options().log_index,
         };
         let (bytes, part) = build_index(&request, memory);
+        // By memory that may have been arranged by an order that failed.
+        self.order.check()?;
         let handle = self.file.handle()?;
         handle.write_at(&bytes, end).map_err(|e| Error::io("append to", &self.file.path, e))?;
         let new_end = end + bytes.len() as u64;
@@ -691,5 +731,42 @@ impl<'a> Loader<'a> {
     fn finish(self) -> Parts {
         let memory = (!self.memory.is_empty()).then(|| Arc::new(self.memory));
         Parts { header: self.header, memory, indexed: self.indexed, view: LogView::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flushed_records_of_a_buffered_store_are_freed() {
+        struct Record(Arc<AtomicU64>);
+        impl AsRef<[u8]> for Record {
+            fn as_ref(&self) -> &[u8] {
+                b"record"
+            }
+        }
+        impl Drop for Record {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Relaxed);
+            }
+        }
+        let (tail, freed) = (Tail::default(), Arc::new(AtomicU64::new(0)));
+        for number in 0..1_000 {
+            tail.records.insert(number * 6, Bytes::from_owner(Record(freed.clone())));
+        }
+        assert_eq!(tail.bytes(60, 6_000), b"record".repeat(990));
+        tail.forget_before(6_000);
+        assert!(tail.records.is_empty());
+        // What is removed is freed a while after, by whoever uses such a list, once nobody is left who might still read it; fewer
+        // than 64 wait for others to go with them.
+        for _ in 0..60_000 {
+            if freed.load(Relaxed) > 1_000 - 64 {
+                return;
+            }
+            (0..1000).for_each(|_| assert!(tail.records.get(&0).is_none()));
+            crate::sync::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        panic!("{} of 1,000 records were freed", freed.load(Relaxed));
     }
 }

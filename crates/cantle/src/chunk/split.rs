@@ -19,13 +19,13 @@ use super::output::Piece;
 use super::policy;
 use super::rebalance::{Effort, Input, newer_files, table_ref};
 use crate::error::Result;
-use crate::manifest::Edit;
 use crate::span::Span;
 use crate::sync::Arc;
 use std::collections::HashMap;
 
 impl Chunks {
     pub(super) fn split(&self, parent: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<bool> {
+        let _span = tracing::debug_span!("split", chunk = parent.id).entered();
         let order = &self.context.order;
         let spans = spans(parent, pieces);
         // What the diverted log holds for whom is counted before the lock is taken; what comes meanwhile after.
@@ -84,6 +84,7 @@ impl Chunks {
 
     fn divide_munk(&self, parent: &Arc<Chunk>) -> Result<Option<Vec<Arc<Chunk>>>> {
         let Some(_change) = parent.begin_change() else { return Ok(None) };
+        let _span = tracing::debug_span!("split", chunk = parent.id).entered();
         let mut writer = parent.writer.lock();
         let Some(munk) = parent.munk.load_full().filter(|_| !writer.retired) else { return Ok(None) };
         let limits = self.limits();
@@ -138,9 +139,7 @@ impl Chunks {
     ) -> Result<()> {
         let records = children.iter().map(|child| ChunkRecord::of(child, &child.funk.load().files)).collect();
         let edit = ChunkEdit::Replace { removed: vec![parent.id], added: records };
-        self.context
-            .manifest
-            .append(&[Edit::Layout { keyspace: self.context.keyspace, payload: edit.encode() }])?;
+        self.context.publish(&edit)?;
         // Only now, as a munk that was split is not written any more. The first phase of the paper's munk split: the
         // children share the parent's blocks.
         if let Some(munk) = parent.munk.load_full() {

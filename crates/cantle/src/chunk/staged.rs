@@ -1,4 +1,4 @@
-//! The tail of a log that waits in the stage.
+//! The tail of a log: what waits in the stage, and what was written lately.
 //!
 //! `Segment` comes here for each append and for whatever looks at the end of the file. The tail's lock is taken by who
 //! appends (under the chunk's lock), by checkpoints, and by readers of what is staged; it is held for a copy, or for the
@@ -11,6 +11,8 @@
 //! A drain that fails leaves everything staged: readers find it there, a dead process leaves it there, and it is
 //! tried again by the next append, checkpoint or closing, which report the error.
 
+use crate::cache::budget::Budget;
+use crate::cache::recent::RecentEnd;
 use crate::error::{Error, Result};
 use crate::files::StoreFile;
 use crate::substrate::stage::{Lease, Stage};
@@ -24,6 +26,16 @@ pub struct Staged {
     /// From here on records may be staged; `u64::MAX` without a lease.
     drained: AtomicU64,
     tail: Mutex<Tail>,
+    recent: Arc<RecentEnd>,
+}
+
+/// Where what is appended to a log may be besides its file.
+#[derive(Clone, Copy)]
+pub struct Places<'a> {
+    /// Before it is written, if it may be staged.
+    pub stage: Option<&'a Arc<Stage>>,
+    /// Whose memory it stays in when it has been written, if somebody may read it from the log.
+    pub recent: Option<&'a Arc<Budget>>,
 }
 
 #[derive(Default)]
@@ -31,20 +43,22 @@ struct Tail {
     lease: Option<Lease>,
     /// It was appended to since the last checkpoint: another append is worth a slot.
     warm: bool,
+    /// As the last append said.
+    recent: Option<Arc<Budget>>,
 }
 
 impl Default for Staged {
     fn default() -> Self {
-        Self { drained: AtomicU64::new(u64::MAX), tail: Mutex::default() }
+        Self { drained: AtomicU64::new(u64::MAX), tail: Mutex::default(), recent: Arc::new(RecentEnd::new()) }
     }
 }
 
 impl Staged {
-    /// Appends `records` records at `offset`, where the log ends. `stage`: if they may be staged.
+    /// Appends `records` records at `offset`, where the log ends.
     pub fn append(
         &self,
         file: &StoreFile,
-        stage: Option<&Arc<Stage>>,
+        Places { stage, recent }: Places<'_>,
         (bytes, records): (&[u8], u64),
         offset: u64,
     ) -> Result<()> {
@@ -55,18 +69,23 @@ impl Staged {
             self.note(&tail.lease);
         }
         tail.warm = true;
-        let Some(lease) = &mut tail.lease else { return write(file, bytes, offset) };
+        if tail.recent.is_some() != recent.is_some() {
+            tail.recent = recent.cloned();
+        }
+        let Tail { lease, recent, .. } = tail;
+        let recent = recent.as_ref();
+        let Some(lease) = lease else { return self.write(file, bytes, offset, recent) };
         debug_assert_eq!(lease.end(), offset, "appends to the end");
         if stage.is_none() || !lease.fits(bytes.len()) {
-            self.drain_to(file, lease)?;
+            self.drain_to(file, lease, recent)?;
         }
         if stage.is_some() && lease.fits(bytes.len()) {
             if lease.push(bytes, records) {
                 return Ok(());
             }
-            self.drain_to(file, lease)?;
+            self.drain_to(file, lease, recent)?;
         }
-        write(file, bytes, offset)?;
+        self.write(file, bytes, offset, recent)?;
         self.set_base(lease, offset + bytes.len() as u64);
         Ok(())
     }
@@ -79,10 +98,16 @@ impl Staged {
         self.tail.lock().lease.as_ref()?.read(offset, len)
     }
 
+    /// `len` bytes at `offset` that were written to the file lately.
+    pub fn read_recent(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
+        self.recent.read(offset, len)
+    }
+
     /// Has everything that was appended in the file.
     pub fn drain(&self, file: &StoreFile) -> Result<()> {
-        match &mut self.tail.lock().lease {
-            Some(lease) => self.drain_to(file, lease),
+        let Tail { lease, recent, .. } = &mut *self.tail.lock();
+        match lease {
+            Some(lease) => self.drain_to(file, lease, recent.as_ref()),
             None => Ok(()),
         }
     }
@@ -91,7 +116,7 @@ impl Staged {
     pub fn release(&self, file: &StoreFile) -> Result<()> {
         let tail = &mut *self.tail.lock();
         if let Some(lease) = &mut tail.lease {
-            self.drain_to(file, lease)?;
+            self.drain_to(file, lease, tail.recent.as_ref())?;
         }
         *tail = Tail::default();
         self.note(&tail.lease);
@@ -108,6 +133,7 @@ impl Staged {
     /// Takes back what was appended behind `len`.
     pub fn cut(&self, file: &StoreFile, len: u64) -> Result<()> {
         let tail = &mut *self.tail.lock();
+        self.recent.cut(len);
         let kept = match &mut tail.lease {
             Some(lease) => {
                 lease.cut(len);
@@ -133,6 +159,7 @@ impl Staged {
     /// would tell of damage.
     pub fn spoil(&self, file: &StoreFile, len: u64) -> Result<()> {
         let tail = &mut *self.tail.lock();
+        self.recent.cut(len);
         let kept = tail.lease.as_ref().map_or(len, |lease| len.min(lease.base()));
         let handle = file.handle()?;
         let end = handle.len().map_err(|e| Error::io("measure", &file.path, e))?;
@@ -154,7 +181,7 @@ impl Staged {
         Ok(())
     }
 
-    fn drain_to(&self, file: &StoreFile, lease: &mut Lease) -> Result<()> {
+    fn drain_to(&self, file: &StoreFile, lease: &mut Lease, recent: Option<&Arc<Budget>>) -> Result<()> {
         let staged = lease.staged();
         if staged.is_empty() {
             return Ok(());
@@ -162,10 +189,18 @@ impl Staged {
         if !lease.is_readable() {
             return Err(failed("append to", file));
         }
-        write(file, &staged, lease.base())?;
+        self.write(file, &staged, lease.base(), recent)?;
         drop(staged);
         lease.set_drained();
         self.drained.store(lease.base(), Release);
+        Ok(())
+    }
+
+    fn write(&self, file: &StoreFile, bytes: &[u8], offset: u64, recent: Option<&Arc<Budget>>) -> Result<()> {
+        file.handle()?.write_at(bytes, offset).map_err(|e| Error::io("append to", &file.path, e))?;
+        if let Some(budget) = recent {
+            budget.recent.keep(&self.recent, offset, bytes, budget.recent_limit_bytes());
+        }
         Ok(())
     }
 
@@ -186,8 +221,4 @@ fn failed(operation: &'static str, file: &StoreFile) -> Error {
         &file.path,
         std::io::Error::other("the file STAGE cannot be read or written any more"),
     )
-}
-
-fn write(file: &StoreFile, bytes: &[u8], offset: u64) -> Result<()> {
-    file.handle()?.write_at(bytes, offset).map_err(|e| Error::io("append to", &file.path, e))
 }

@@ -1,7 +1,7 @@
 //! The tail of a log by itself: whenever the process is killed, file and stage together have every append that
-//! returned and was not taken back.
+//! returned and was not taken back. And what of it was written lately is read from memory as from the file.
 
-use super::staged::Staged;
+use super::staged::{Places, Staged};
 use crate::cache::budget::Budget;
 use crate::files::{Files, StoreFile};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
@@ -39,12 +39,14 @@ impl Log {
     }
 
     /// Appends without acknowledging.
-    fn append(&self, stage: &Arc<Stage>, content: u8, len: usize) -> u64 {
+    fn append(&self, (stage, budget): (&Arc<Stage>, &Arc<Budget>), content: u8, len: usize) -> u64 {
         let mut bytes = Vec::new();
         encode_record(&self.header, self.end, len, &mut bytes, |out| {
             out.extend(std::iter::repeat_n(content, len));
         });
-        self.staged.append(&self.file, Some(stage), (&bytes, 1), self.end).unwrap();
+        // Not all of it is read from the log.
+        let recent = Some(budget).filter(|_| content > 20);
+        self.staged.append(&self.file, Places { stage: Some(stage), recent }, (&bytes, 1), self.end).unwrap();
         self.end + bytes.len() as u64
     }
 }
@@ -82,7 +84,7 @@ fn check(image: &MemVfs, acknowledged: &Acknowledged, context: &str) {
     }
 }
 
-fn run(seed: u64) -> (u64, u64) {
+fn run(seed: u64) -> [u64; 3] {
     let mut random = random::Rng::new(seed);
     let mut below = |bound: u64| random.below(bound);
     let memory = MemVfs::new();
@@ -90,8 +92,9 @@ fn run(seed: u64) -> (u64, u64) {
     let fault = FaultVfs::over_memory(memory.clone());
     let files = Arc::new(Files::new(Arc::new(fault.clone()), DIR.into(), STORE, EPOCH, 1));
     // Two slots for three logs.
-    let stage = Stage::create(files.clone(), Arc::new(Budget::new(64 * (32 << 10)))).unwrap().unwrap();
-    let stage = Arc::new(stage);
+    let budget = Arc::new(Budget::new(64 * (32 << 10)));
+    let stage = Arc::new(Stage::create(files.clone(), budget.clone()).unwrap().unwrap());
+    let places = (&stage, &budget);
     let mut logs: Vec<Log> = (0..3).map(|_| Log::create(&files)).collect();
     let acknowledged: Arc<Mutex<Acknowledged>> = Arc::default();
     let note = |logs: &[Log]| {
@@ -118,15 +121,15 @@ fn run(seed: u64) -> (u64, u64) {
             0..=12 => {
                 let len = [40, 700, 3000, 6000, 20_000][below(5) as usize] + below(40) as usize;
                 let content = below(256) as u8;
-                let end = log.append(&stage, content, len);
+                let end = log.append(places, content, len);
                 (log.end, _) = (end, log.records.push((content, end)));
             }
             13..=15 => {
                 // An append that is taken back: another of the same length may take its place, so that what came behind
                 // the first would fit behind the second.
                 let (content, before) = (below(256) as u8, log.end);
-                log.end = log.append(&stage, content, 300);
-                let lost = log.append(&stage, content, 300);
+                log.end = log.append(places, content, 300);
+                let lost = log.append(places, content, 300);
                 assert!(lost > log.end);
                 if below(2) == 0 {
                     log.staged.drain(&log.file).unwrap();
@@ -134,7 +137,7 @@ fn run(seed: u64) -> (u64, u64) {
                 log.staged.cut(&log.file, before).unwrap();
                 log.end = before;
                 if below(2) == 0 {
-                    let end = log.append(&stage, !content, 300);
+                    let end = log.append(places, !content, 300);
                     (log.end, _) = (end, log.records.push((!content, end)));
                 }
             }
@@ -149,27 +152,33 @@ fn run(seed: u64) -> (u64, u64) {
         let mut start = HEADER_BYTES;
         for (content, end) in &log.records {
             let len = (end - start) as usize;
-            let bytes = log.staged.read(start, len).unwrap_or_else(|| {
+            let in_file = || {
                 let mut bytes = vec![0; len];
                 log.file.handle().unwrap().read_exact_at(&mut bytes, start).unwrap();
                 bytes
-            });
+            };
+            let bytes = log.staged.read(start, len).unwrap_or_else(in_file);
             assert_eq!(bytes.last(), Some(content), "seed {seed}");
+            if let Some(recent) = log.staged.read_recent(start, len) {
+                assert_eq!(recent, in_file(), "seed {seed}");
+            }
             start = *end;
         }
     }
-    (images.load(crate::sync::atomic::Ordering::Relaxed), stage.drained().records)
+    [images.load(crate::sync::atomic::Ordering::Relaxed), stage.drained().records, budget.recent.reads()]
 }
 
 #[test]
 fn whenever_it_is_killed_file_and_stage_together_have_what_was_appended() {
-    let (mut images, mut drained) = (0, 0);
+    let mut sums = [0; 3];
     for seed in 1..=6 {
-        let (more_images, more_drained) = run(seed);
-        (images, drained) = (images + more_images, drained + more_drained);
+        sums.iter_mut().zip(run(seed)).for_each(|(sum, more)| *sum += more);
     }
-    println!("{images} kills, {drained} records drained");
-    assert!(images > 1000 && drained > 100, "{images} kills, {drained} records drained");
+    let [images, drained, recent] = sums;
+    let done =
+        format!("{images} kills, {drained} records drained, {recent} reads of what was written lately");
+    println!("{done}");
+    assert!(images > 1000 && drained > 100 && recent > 1000, "{done}");
 }
 
 #[test]

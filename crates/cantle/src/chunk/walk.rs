@@ -23,6 +23,10 @@ pub struct Walk {
     snapshot: SnapshotGuard,
     chunk: Option<Open>,
     current: Current,
+    /// Of `Current::Merged` the key.
+    key: Vec<u8>,
+    /// Room for the key that comes next; an error leaves the cursor where it was.
+    next_key: Vec<u8>,
     forward: bool,
 }
 
@@ -56,7 +60,8 @@ enum Current {
     None,
     /// The one under the munk's cursor.
     Munk,
-    Owned(Bytes, Bytes),
+    /// The walk's key, and this value.
+    Merged(Bytes),
 }
 
 impl Open {
@@ -95,7 +100,16 @@ impl Open {
 
 impl Walk {
     pub fn new(chunks: Arc<Chunks>, bounds: Bounds, snapshot: SnapshotGuard) -> Self {
-        Self { chunks, bounds, snapshot, chunk: None, current: Current::None, forward: true }
+        Self {
+            chunks,
+            bounds,
+            snapshot,
+            chunk: None,
+            current: Current::None,
+            key: Vec::new(),
+            next_key: Vec::new(),
+            forward: true,
+        }
     }
 
     fn open(&mut self, chunk: Arc<Chunk>) -> Result<&mut Open> {
@@ -161,31 +175,35 @@ impl Walk {
             self.current = if found { Current::Munk } else { Current::None };
             return Ok(found);
         }
-        let pair = self.settle_merged()?;
-        let found = pair.is_some();
-        self.current = pair.map_or(Current::None, |(key, value)| Current::Owned(key, value));
+        let value = self.next_merged()?;
+        let found = value.is_some();
+        if found {
+            std::mem::swap(&mut self.key, &mut self.next_key);
+        }
+        self.current = value.map_or(Current::None, Current::Merged);
         Ok(found)
     }
 
-    fn settle_merged(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+    /// The value of the next visible pair, whose key is then in `next_key`.
+    fn next_merged(&mut self) -> Result<Option<Bytes>> {
         let at = self.snapshot.version() + u64::from(Canary::VERSION_OFF_BY_ONE.is_planted());
         let Some(Open { pairs: Pairs::Files(merged), owed, .. }) = &mut self.chunk else { return Ok(None) };
         let order = &self.chunks.context.order;
-        let mut key: Vec<u8> = Vec::new();
+        let key = &mut self.next_key;
         while let Some(entry) = merged.cursor.entry() {
             key.clear();
             key.extend_from_slice(entry.key);
             // Of the versions of this key the newest that is visible counts. Forward it comes first; backward last.
             let mut newest: Option<(Kind, Bytes)> = None;
             while let Some(entry) = merged.cursor.entry() {
-                if order.compare(entry.key, &key) != Ordering::Equal {
+                if order.compare(entry.key, key) != Ordering::Equal {
                     break;
                 }
                 let (kind, version) = (entry.kind, entry.version);
                 if (newest.is_none() || !self.forward) && version <= at && merged.is_alive(version) {
                     let deleted =
-                        merged.is_deleted(&key, at, merged.cursor.source(), merged.cursor.position());
-                    if entry.key != key {
+                        merged.is_deleted(key, at, merged.cursor.source(), merged.cursor.position());
+                    if entry.key != key.as_slice() {
                         // Equal, but not identical: each version has its own spelling.
                         key.clear();
                         key.extend_from_slice(entry.key);
@@ -202,7 +220,7 @@ impl Walk {
                 merged.cursor.advance()?;
             }
             match newest {
-                Some((Kind::Put, value)) => return Ok(Some((Bytes::from(key), value))),
+                Some((Kind::Put, value)) => return Ok(Some(value)),
                 _ => *owed += 1,
             }
         }
@@ -227,6 +245,7 @@ impl Walk {
             if !self.is_before_end(&next) {
                 return Ok(false);
             }
+            self.chunks.context.order.check()?;
             // Found by key, as chunks may have been split or merged since.
             self.open(self.chunks.index.find(&next))?.seek(&next)?;
         }
@@ -255,6 +274,7 @@ impl Walk {
             if beyond {
                 return Ok(false);
             }
+            order.check()?;
             let chunk = self.chunks.index.view().find_last_before(Some(&start)).clone();
             self.open(chunk)?.seek_before(&start)?;
         }
@@ -372,7 +392,7 @@ impl PairCursor for Walk {
     #[inline]
     fn pair(&self) -> Option<(&[u8], &[u8])> {
         match (&self.current, &self.chunk) {
-            (Current::Owned(key, value), _) => Some((key, value)),
+            (Current::Merged(value), _) => Some((&self.key, value)),
             (Current::Munk, Some(Open { pairs: Pairs::Munk { cursor, .. }, .. })) => {
                 Some((cursor.key()?, cursor.value()?))
             }
@@ -382,7 +402,7 @@ impl PairCursor for Walk {
 
     fn owned_pair(&self) -> Option<(Bytes, Bytes)> {
         match &self.current {
-            Current::Owned(key, value) => Some((key.clone(), value.clone())),
+            Current::Merged(value) => Some((Bytes::copy_from_slice(&self.key), value.clone())),
             _ => self.pair().map(|(key, value)| (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value))),
         }
     }

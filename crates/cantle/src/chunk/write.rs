@@ -24,7 +24,6 @@ use crate::filter::bloom;
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
 use crate::log::{encode_record, record_bytes_max};
-use crate::manifest::Edit;
 use crate::mvcc::{CommitCell, KeySpan};
 use crate::options::Durability;
 use crate::order::KeyOrder;
@@ -115,6 +114,7 @@ impl<'a> Write<'a> {
                 return Err(Error::NoKeyspace("(dropped)".into()));
             }
         }
+        chunks.context.order.check()?;
         if chunks.context.durability == Durability::Buffered {
             // Memory holds no more than can be written.
             write.promise = Some(chunks.context.reserve.promise(write.buffered_bytes_max())?);
@@ -130,6 +130,7 @@ impl<'a> Write<'a> {
             && self.reads.is_empty()
         {
             let chunk = self.chunks.index.find(&op.key);
+            self.chunks.context.order.check()?;
             return self.lock_chunk(chunk, vec![0]);
         }
         let mut found: Vec<(Arc<Chunk>, Vec<usize>)> = Vec::new();
@@ -156,6 +157,7 @@ impl<'a> Write<'a> {
         // In key order, as everybody who locks several.
         let order = &self.chunks.context.order;
         found.sort_by(|(a, _), (b, _)| compare_starts(order, a, b));
+        order.check()?;
         for (chunk, ops) in found {
             if !self.lock_chunk(chunk, ops)? {
                 return Ok(false);
@@ -243,7 +245,8 @@ impl<'a> Write<'a> {
         if chunks.is_empty() {
             return Ok(());
         }
-        self.append_edit(&ChunkEdit::Drop { chunks, version: stamp.version, batch: stamp.batch })?;
+        let edit = ChunkEdit::Drop { chunks, version: stamp.version, batch: stamp.batch };
+        self.chunks.context.publish(&edit)?;
         self.drop_told = true;
         Ok(())
     }
@@ -258,17 +261,12 @@ impl<'a> Write<'a> {
             .map(|unit| ChunkRecord::of(&unit.chunk, &unit.chunk.funk.load().files))
             .collect();
         let removed = restored.iter().map(|record| record.id).collect();
-        if let Err(error) = self.append_edit(&ChunkEdit::Replace { removed, added: restored }) {
+        if let Err(error) = self.chunks.context.tell(&ChunkEdit::Replace { removed, added: restored }) {
             self.chunks
                 .context
                 .health
                 .fail(format!("{error}; a range delete that failed cannot be taken back: reopen the store"));
         }
-    }
-
-    fn append_edit(&self, edit: &ChunkEdit) -> Result<()> {
-        let keyspace = self.chunks.context.keyspace;
-        self.chunks.context.manifest.append(&[Edit::Layout { keyspace, payload: edit.encode() }])
     }
 }
 
@@ -399,7 +397,11 @@ impl Unit {
             }
         }
         self.new_end = active.end + bytes.len() as u64;
-        if buffered { Ok(()) } else { active.segment.append(context, bytes, self.ops.len(), active.end) }
+        if buffered {
+            return Ok(());
+        }
+        let is_read = self.chunk.munk.load().is_none();
+        active.segment.append(context, (bytes, self.ops.len()), active.end, is_read)
     }
 
     /// For transactions that will ask what changed.
@@ -541,11 +543,7 @@ impl Chunks {
         let created = handle
             .write_at(&header.encode(), 0)
             .map_err(|e| Error::io("write to", &file.path, e))
-            .and_then(|()| {
-                context
-                    .manifest
-                    .append(&[Edit::Layout { keyspace: context.keyspace, payload: edit.encode() }])
-            });
+            .and_then(|()| context.publish(&edit));
         if let Err(error) = created {
             context.files.discard(&file);
             return Err(error);

@@ -115,6 +115,8 @@ impl Store {
         }
         for keyspace in self.all_keyspaces() {
             keyspace.layout.verify(&mut report);
+            // What looks like damage may be none.
+            keyspace.order.check()?;
         }
         let names = files.vfs.list(&files.dir).map_err(|e| Error::io("list", &files.dir, e))?;
         report.unknown_files = names

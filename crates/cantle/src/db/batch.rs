@@ -57,6 +57,12 @@ impl WriteBatch {
         self.push_range(Some(keyspace), Bounds::of(&range))
     }
 
+    /// Adds the operations of another batch, which stay there; keys and values are shared.
+    pub fn append(&mut self, other: &Self) -> &mut Self {
+        self.ops.extend_from_slice(&other.ops);
+        self
+    }
+
     /// How many operations it holds.
     pub fn len(&self) -> usize {
         self.ops.len()

@@ -40,42 +40,53 @@ impl Cursor {
     /// To the first pair at or after `key`.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.check()?;
-        self.inner.seek(key.as_ref())
+        let found = self.inner.seek(key.as_ref());
+        self.keyspace.order.check().and(found)
     }
 
     /// To the first pair.
     pub fn seek_to_first(&mut self) -> Result<bool> {
         self.check()?;
-        self.inner.seek_to_first()
+        let found = self.inner.seek_to_first();
+        self.keyspace.order.check().and(found)
     }
 
     /// To the last pair.
     pub fn seek_to_last(&mut self) -> Result<bool> {
         self.check()?;
-        self.inner.seek_to_last()
+        let found = self.inner.seek_to_last();
+        self.keyspace.order.check().and(found)
     }
 
     /// To the next pair. From nowhere (a new cursor, or one past an end) it goes nowhere.
     #[expect(clippy::should_implement_trait, reason = "a cursor lends its pair, which an iterator cannot")]
     pub fn next(&mut self) -> Result<bool> {
         self.check()?;
-        self.inner.next()
+        let found = self.inner.next();
+        self.keyspace.order.check().and(found)
     }
 
     /// To the previous pair.
     pub fn prev(&mut self) -> Result<bool> {
         self.check()?;
-        self.inner.prev()
+        let found = self.inner.prev();
+        self.keyspace.order.check().and(found)
     }
 
     /// The key under the cursor.
     pub fn key(&self) -> Option<&[u8]> {
-        self.inner.pair().map(|(key, _)| key)
+        self.pair().map(|(key, _)| key)
     }
 
     /// The value under the cursor.
     pub fn value(&self) -> Option<&[u8]> {
-        self.inner.pair().map(|(_, value)| value)
+        self.pair().map(|(_, value)| value)
+    }
+
+    /// Both, for less than each by itself.
+    #[inline]
+    pub fn pair(&self) -> Option<(&[u8], &[u8])> {
+        self.inner.pair().filter(|_| self.keyspace.order.check().is_ok())
     }
 
     /// Whether it may go on; that the keyspace is the store's is found out once.

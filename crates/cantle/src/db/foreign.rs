@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::files::parse_file_name;
 use crate::format::header::FileKind;
+use crate::options::Options;
 use crate::substrate::{REBALANCE_RESERVE_FILE, RESERVE_FILE, stage::STAGE_FILE, vouch::VOUCH_FILE};
 use crate::vfs::Vfs;
 use std::path::Path;
@@ -10,6 +11,9 @@ use std::path::Path;
 pub(super) const LOCK_FILE: &str = "LOCK";
 /// In a directory that a repair fills.
 pub(super) const UNFINISHED_FILE: &str = "UNFINISHED";
+
+/// In a directory that an import (crate `cantle-import`) builds a store in.
+const IMPORTING_FILE: &str = "IMPORTING";
 
 /// What a directory holds.
 pub(super) enum Found {
@@ -19,13 +23,28 @@ pub(super) enum Found {
     Store { manifest: u64 },
 }
 
-/// Looks at a directory without touching it. One that a repair has not filled yet is no store.
-pub(super) fn look(vfs: &dyn Vfs, dir: &Path) -> Result<Found> {
-    look_at(vfs, dir, false)
+/// What a directory may hold besides a store.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Allowed {
+    /// What says that a repair has not filled it yet: for that repair.
+    pub unfinished: bool,
+    /// Files of no store.
+    pub other_files: bool,
 }
 
-/// The same; `fills`: for the repair that fills it.
-pub(super) fn look_at(vfs: &dyn Vfs, dir: &Path, fills: bool) -> Result<Found> {
+impl Allowed {
+    pub fn by(options: &Options) -> Self {
+        Self { unfinished: options.fills_repair, other_files: options.beside_other_files }
+    }
+}
+
+/// Looks at a directory without touching it. One that a repair has not filled yet is no store.
+pub(super) fn look(vfs: &dyn Vfs, dir: &Path) -> Result<Found> {
+    look_at(vfs, dir, Allowed::default())
+}
+
+/// The same, where more is allowed.
+pub(super) fn look_at(vfs: &dyn Vfs, dir: &Path, allowed: Allowed) -> Result<Found> {
     let not_a_store = |what: String| Error::NotAStore { path: dir.to_path_buf(), what };
     match vfs.metadata(dir).map_err(|e| Error::io("look at", dir, e))? {
         None => return Ok(Found::Nothing),
@@ -35,7 +54,7 @@ pub(super) fn look_at(vfs: &dyn Vfs, dir: &Path, fills: bool) -> Result<Found> {
         Some(_) => {}
     }
     let names = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
-    if !fills && names.iter().any(|name| name == UNFINISHED_FILE) {
+    if !allowed.unfinished && names.iter().any(|name| name == UNFINISHED_FILE) {
         return Err(not_a_store("a repair into it was interrupted: remove it, and repair again".into()));
     }
     let files: Vec<_> = names.iter().filter_map(|name| parse_file_name(name)).collect();
@@ -45,25 +64,62 @@ pub(super) fn look_at(vfs: &dyn Vfs, dir: &Path, fills: bool) -> Result<Found> {
     }
     if let Some(kind) = foreign_store(&names) {
         return Err(not_a_store(format!(
-            "it is a {kind} store, which was not touched: copy it into a new directory with `cantle load`, or give another path"
+            "it is a {kind} store, which was not touched: {}",
+            way_out(kind, dir)
         )));
+    }
+    if names.iter().any(|name| name == IMPORTING_FILE) {
+        return Err(not_a_store("an import is under way in it, or was interrupted: import again".into()));
     }
     if files.iter().any(|(kind, _)| matches!(kind, FileKind::Table | FileKind::Log)) {
         return Err(Error::corruption(dir, 0, "the store's manifest is missing: restore it from a backup"));
     }
     match names.iter().find(|name| !is_ours(name)) {
-        Some(name) => Err(not_a_store(format!(
+        Some(name) if !allowed.other_files => Err(not_a_store(format!(
             "it holds other files, such as {name:?}: give an empty or a new directory"
         ))),
-        None => Ok(Found::Nothing),
+        _ => Ok(Found::Nothing),
+    }
+}
+
+/// How the pairs of another's store get into one of ours.
+fn way_out(kind: &str, dir: &Path) -> String {
+    let dir = shell_word(&dir.to_string_lossy());
+    match kind {
+        "LevelDB" => format!("copy it into a new store with `cantle import --leveldb {dir} NEW`"),
+        "RocksDB" => {
+            format!("copy it into a new store with `ldb --db={dir} --hex dump | cantle import --rocksdb NEW`")
+        }
+        _ => "copy it into a new directory with `cantle load`, or give another path".into(),
+    }
+}
+
+/// A path as a shell takes it.
+fn shell_word(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(&byte);
+    if !text.is_empty() && text.bytes().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
     }
 }
 
 /// Whether a store may have a file of this name.
 pub(super) fn is_ours(name: &str) -> bool {
     [LOCK_FILE, VOUCH_FILE, STAGE_FILE, RESERVE_FILE, REBALANCE_RESERVE_FILE, UNFINISHED_FILE].contains(&name)
-        || name.ends_with(".tmp")
+        || is_temporary(name)
         || parse_file_name(name).is_some()
+}
+
+/// Whether only a store, or what is left of one, has a file of this name.
+pub(super) fn is_of_store(name: &str) -> bool {
+    parse_file_name(name).is_some() || [VOUCH_FILE, UNFINISHED_FILE].contains(&name)
+}
+
+/// Whether it is a file that a store makes under another name first, or a repair for itself.
+pub(super) fn is_temporary(name: &str) -> bool {
+    name.strip_suffix(".tmp")
+        .is_some_and(|name| is_of_store(name) || name == STAGE_FILE || name.starts_with("repair-"))
 }
 
 pub(super) fn foreign_store(names: &[String]) -> Option<&'static str> {
@@ -72,6 +128,11 @@ pub(super) fn foreign_store(names: &[String]) -> Option<&'static str> {
     let starts = |prefix: &str| names.iter().any(|found| found.starts_with(prefix));
     if has("CURRENT") && starts("MANIFEST-") {
         Some(if starts("OPTIONS-") || has("IDENTITY") { "RocksDB" } else { "LevelDB" })
+    } else if ends(".ldb") {
+        // Without its CURRENT it is damaged, and still somebody's data.
+        Some("LevelDB")
+    } else if ends(".sst") {
+        Some("RocksDB")
     } else if has("data.mdb") {
         Some("LMDB")
     } else if ends(".redb") {
@@ -80,5 +141,68 @@ pub(super) fn foreign_store(names: &[String]) -> Option<&'static str> {
         Some("fjall")
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::Arc;
+    use crate::vfs::{MemVfs, OpenMode};
+
+    fn directory(names: &[&str]) -> (Arc<MemVfs>, Options) {
+        let disk = Arc::new(MemVfs::new());
+        disk.create_dir_all(Path::new("store")).unwrap();
+        for name in names {
+            disk.open(&Path::new("store").join(name), OpenMode::CreateNew)
+                .unwrap()
+                .write_at(b"x", 0)
+                .unwrap();
+        }
+        (disk.clone(), Options::new().vfs(disk))
+    }
+
+    #[test]
+    fn beside_files_of_no_store_one_is_created_if_that_is_asked_for() {
+        let names = ["LOG", "letter.txt", "draft.tmp"];
+        let (disk, options) = directory(&names);
+        assert!(matches!(options.clone().open("store"), Err(Error::NotAStore { .. })));
+        let options = options.beside_other_files(true);
+        assert!(matches!(options.clone().repair("store", "new"), Err(Error::NotFound { .. })));
+        for round in 0..3 {
+            let db = options.clone().open("store").unwrap();
+            assert_eq!(db.get("key").unwrap().is_some(), round > 0);
+            db.put("key", "value").unwrap();
+            db.close().unwrap();
+        }
+        let report = options.clone().repair("store", "new").unwrap();
+        assert_eq!(report.pairs(), 1);
+        let mut told: Vec<_> = report.other_files.iter().filter_map(|path| path.file_name()).collect();
+        told.sort();
+        assert_eq!(told, ["LOG", "draft.tmp", "letter.txt"]);
+        options.destroy("store").unwrap();
+        let mut left = disk.list(Path::new("store")).unwrap();
+        left.sort();
+        assert_eq!(left, ["LOG", "draft.tmp", "letter.txt"]);
+    }
+
+    #[test]
+    fn stores_of_others_and_stores_without_a_manifest_are_refused_even_so() {
+        for names in [
+            &["CURRENT", "MANIFEST-000004", "LOG"][..],
+            &["000005.ldb", "LOG"],
+            &["000005.sst"],
+            &["data.mdb"],
+        ] {
+            let (disk, options) = directory(names);
+            let opened = options.clone().beside_other_files(true).open("store");
+            assert!(matches!(opened, Err(Error::NotAStore { .. })), "{names:?}");
+            let repaired = options.beside_other_files(true).repair("store", "new");
+            assert!(matches!(repaired, Err(Error::NotAStore { .. })), "{names:?}");
+            assert_eq!(disk.list(Path::new("store")).unwrap().len(), names.len());
+        }
+        let (_, options) = directory(&[&crate::files::file_name(FileKind::Table, 7), "LOG"]);
+        let opened = options.beside_other_files(true).open("store");
+        assert!(matches!(opened, Err(Error::Corruption { .. })));
     }
 }

@@ -13,8 +13,8 @@ use crate::sync::atomic::{
 };
 use crate::sync::{Arc, Mutex};
 
-/// The longest metadata of an application.
-pub(super) const METADATA_BYTES_MAX: usize = 64 << 10;
+/// The longest metadata of a keyspace ([`Keyspace::set_metadata`]), in bytes: 64 KiB.
+pub const METADATA_BYTES_MAX: usize = 64 << 10;
 
 pub(crate) struct KeyspaceInner {
     pub(super) id: u32,

@@ -5,7 +5,9 @@
 
 mod backup;
 mod batch;
+mod check_options;
 mod cursor;
+mod destroy;
 #[cfg(test)]
 mod documented;
 mod foreign;
@@ -25,11 +27,12 @@ mod write;
 pub use batch::WriteBatch;
 pub use cursor::Cursor;
 pub use handle::Db;
-pub use keyspace::Keyspace;
+pub use keyspace::{Keyspace, METADATA_BYTES_MAX};
 pub use range::Range;
 pub use repair::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 pub use snapshot::Snapshot;
 pub use transaction::Transaction;
 
+pub(crate) use destroy::destroy;
 pub(crate) use repair::repair;
-pub(crate) use runtime::Runtime;
+pub(crate) use runtime::{Runtime, default_budget_bytes, default_threads};

@@ -9,7 +9,8 @@
 //!
 //! No log of a chunk is read, but for the ends of those that were staged. A power failure at any point finds the same last checkpoint and journal again.
 
-use super::foreign::{Found, LOCK_FILE, look_at};
+use super::check_options::{check_keyspace_options, check_options};
+use super::foreign::{Allowed, Found, LOCK_FILE, is_temporary, look_at};
 use super::keyspace::KeyspaceInner;
 use super::runtime::Runtime;
 use super::store::{DEFAULT_KEYSPACE, Store, TransactionCounters};
@@ -29,7 +30,7 @@ use crate::manifest::{
     CheckpointEdit, Edit, KeyspaceEdit, LayoutState, Manifest, Replayed, StartEdit, State, replay,
 };
 use crate::mvcc::Mvcc;
-use crate::options::{Compression, Durability, KeyspaceOptions, Layout, Options};
+use crate::options::{Durability, KeyspaceOptions, Layout, Options};
 use crate::order::{BYTEWISE, KeyOrder};
 use crate::substrate::stage::{self, Stage};
 use crate::substrate::vouch::{Testimony, Vouch, may_deceive, outlived, testimony};
@@ -57,7 +58,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     let started = now();
     check_options(&options)?;
     let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
-    let found = look_at(&*vfs, path, options.fills_repair)?;
+    let found = look_at(&*vfs, path, Allowed::by(&options))?;
     match &found {
         Found::Nothing if !options.create_if_missing || options.read_only => {
             return Err(Error::NotFound { path: path.to_path_buf() });
@@ -84,7 +85,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
             done => done,
         }
         .or_else(|error| {
-            if !error.is_no_space() || !matches!(look_at(&*vfs, path, options.fills_repair)?, Found::Store { .. }) {
+            if !error.is_no_space() || !matches!(look_at(&*vfs, path, Allowed::by(&options))?, Found::Store { .. }) {
                 return Err(error);
             }
             // What failed left the last checkpoint and the journal as they were, as a power failure would have.
@@ -108,7 +109,7 @@ fn open_locked(
     started: crate::sync::time::Instant,
 ) -> Result<Arc<Store>> {
     // Somebody may have created or changed the store before the lock was ours.
-    let opened = match look_at(&*vfs, path, options.fills_repair)? {
+    let opened = match look_at(&*vfs, path, Allowed::by(options))? {
         Found::Nothing => create(vfs, path, options)?,
         Found::Store { manifest } => recover(vfs, path, manifest, options)?,
     };
@@ -135,43 +136,7 @@ pub(super) fn create_directories(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn check_options(options: &Options) -> Result<()> {
-    if let Some(bytes) = options.memory_budget
-        && bytes < 1 << 20
-    {
-        return Err(Error::InvalidArgument(format!("a memory budget of {bytes} bytes is below 1 MiB")));
-    }
-    check_keyspace_options(&options.default_keyspace)
-}
-
-/// Refuses what no keyspace can have.
-pub(super) fn check_keyspace_options(options: &KeyspaceOptions) -> Result<()> {
-    let invalid = |what: String| Err(Error::InvalidArgument(what));
-    if !(64 << 10..=1 << 30).contains(&options.chunk_bytes) {
-        return invalid(format!("chunk_bytes of {} is outside 64 KiB to 1 GiB", options.chunk_bytes));
-    }
-    if let Some(bound) = options.space_amplification
-        && !(bound >= 1.1 && bound.is_finite())
-    {
-        return invalid(format!("a space_amplification of {bound} is below 1.1"));
-    }
-    if !(1..=64).contains(&options.filter_partitions) {
-        return invalid(format!("{} filter_partitions are outside 1 to 64", options.filter_partitions));
-    }
-    if options.log_bytes.is_some_and(|bytes| bytes < 4096) {
-        return invalid("log_bytes is below 4 KiB".into());
-    }
-    match options.compression {
-        Compression::Zstd(level) if !(1..=22).contains(&level) => {
-            invalid(format!("a Zstd level of {level} is outside 1 to 22"))
-        }
-        #[cfg(not(feature = "zstd"))]
-        Compression::Zstd(_) => invalid("this library was built without the feature `zstd`".into()),
-        _ => Ok(()),
-    }
-}
-
-fn take_lock(vfs: &dyn Vfs, path: &Path, options: &Options) -> Result<Option<Box<dyn VfsLock>>> {
+pub(super) fn take_lock(vfs: &dyn Vfs, path: &Path, options: &Options) -> Result<Option<Box<dyn VfsLock>>> {
     let file = path.join(LOCK_FILE);
     let mode = if options.read_only { LockMode::Shared } else { LockMode::Exclusive };
     match vfs.lock(&file, mode) {
@@ -317,7 +282,7 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
         .iter()
         .filter(|name| match parse_file_name(name) {
             Some((_, id)) => !referenced.contains(&id),
-            None => name.ends_with(".tmp"),
+            None => is_temporary(name),
         })
         .map(|name| path.join(name))
         .collect();
@@ -488,7 +453,7 @@ fn assemble(
     let mut dropped = Vec::new();
     for (id, state) in states {
         let given = given_options(&state.edit, &options);
-        let order = keyspace_order(&state.edit, &options)?;
+        let order = watched(keyspace_order(&state.edit, &options)?, &substrate);
         let Ok(map) = state.layout.into_any().downcast::<ChunkMap>() else {
             return Err(Error::corruption(
                 path,
@@ -531,7 +496,8 @@ fn assemble(
     });
     let replayed = !replay.is_empty();
     let mut orphans = orphans;
-    let recovered = store.replay(replay, &mut orphans).and_then(|()| {
+    let sound = || store.all_keyspaces().iter().try_for_each(|keyspace| keyspace.order.check());
+    let recovered = store.replay(replay, &mut orphans).and_then(|()| sound()).and_then(|()| {
         if store.options.read_only { Ok(()) } else { store.settle_opening(outlived, replayed) }
     });
     if let Err(error) = recovered {
@@ -588,7 +554,8 @@ fn remove_orphans(store: &Arc<Store>, orphans: Vec<std::path::PathBuf>) {
 impl Store {
     /// The last checkpoint, which does without these files, may be one that nobody has synced yet.
     fn settle_orphans(&self) -> Result<()> {
-        self.substrate.manifest.sync().map_err(|error| self.substrate.sync_failed(error))
+        let settled = Canary::UNSETTLED_ORPHANS.leaves_out(|| self.substrate.manifest.sync());
+        settled.map_err(|error| self.substrate.sync_failed(error))
     }
 
     fn remove_orphan(&self, orphan: &Path) {
@@ -615,18 +582,24 @@ pub(super) fn keyspace_order(edit: &KeyspaceEdit, options: &Options) -> Result<K
     let given = given_options(edit, options);
     check_order(edit, &given)?;
     if let Some(order) = &given.order {
-        return Ok(order.clone());
+        return Ok(order.watched(|_| {}));
     }
     if edit.comparator == BYTEWISE {
         return Ok(KeyOrder::Bytewise);
     }
     let registered = options.comparators.iter().find(|comparator| comparator.name() == edit.comparator);
-    registered.map(|comparator| KeyOrder::Custom(comparator.clone())).ok_or_else(|| Error::OptionMismatch {
+    registered.map(|comparator| KeyOrder::custom(comparator.clone())).ok_or_else(|| Error::OptionMismatch {
         keyspace: edit.name.clone(),
         option: "comparator",
         stored: edit.comparator.clone(),
         given: format!("{BYTEWISE} (register the comparator with Options::comparator)"),
     })
+}
+
+/// An order whose failure turns the store read-only.
+fn watched(order: KeyOrder, substrate: &Substrate) -> KeyOrder {
+    let health = substrate.health.clone();
+    order.watched(move |reason| health.fail(reason))
 }
 
 /// An existing keyspace keeps its comparator and layout.
@@ -655,6 +628,7 @@ fn chunk_options(given: &KeyspaceOptions, order: &KeyOrder) -> ChunkOptions {
         filter_partitions: given.filter_partitions,
         log_index: given.log_index,
         stage: given.stage,
+        recent_appends: given.recent_appends,
         munks: given.munks,
         munk_policy: given.munk_policy,
         row_cache: given.row_cache,
@@ -710,7 +684,7 @@ impl Store {
             return Err(Error::NoKeyspace(name.to_owned()));
         }
         self.check_writable()?;
-        let order = options.order.clone().unwrap_or_default();
+        let order = watched(options.order.clone().unwrap_or_default(), &self.substrate);
         let id = self.substrate.checkpoints.take_keyspace_id();
         let edit = keyspace_edit(id, name, &order);
         let first = Chunks::first_edit();

@@ -130,6 +130,11 @@ macro_rules! operations {
                 self.handle.store.substrate.checkpoint()
             }
 
+            /// The name of the order of keys: that of the comparator, or `cantle.bytewise`.
+            pub fn comparator_name(&self) -> &str {
+                self.own().order.name()
+            }
+
             /// The chunk map, in key order: what each chunk's files hold, in bytes (EvenDB §2.2).
             pub fn chunks(&self) -> Result<Vec<ChunkInfo>> {
                 self.handle.store.check_open()?;

@@ -90,11 +90,13 @@ impl Range {
                 if forward { cursor.seek_to_first()? } else { cursor.seek_to_last()? }
             }
         };
+        self.keyspace.order.check()?;
         let pair = this.as_ref().filter(|_| found).and_then(|cursor| cursor.owned_pair());
         let Some((key, value)) = pair else { return Ok(None) };
         // Where both ends meet, each pair is given once.
         if let Some((last, _)) = other.as_ref().and_then(|cursor| cursor.pair()) {
             let order = self.keyspace.order.compare(&key, last);
+            self.keyspace.order.check()?;
             if order == Ordering::Equal || (order == Ordering::Greater) == forward {
                 return Ok(None);
             }

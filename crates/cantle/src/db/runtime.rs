@@ -36,11 +36,11 @@ impl Runtime {
     }
 }
 
-fn default_budget_bytes() -> u64 {
+pub(crate) fn default_budget_bytes() -> u64 {
     memory_bytes().map_or(BUDGET_BYTES_UNKNOWN, |bytes| (bytes / BUDGET_FRACTION).min(BUDGET_BYTES_MAX))
 }
 
-fn default_threads() -> usize {
+pub(crate) fn default_threads() -> usize {
     (thread::available_parallelism() / 2).clamp(1, 4)
 }
 

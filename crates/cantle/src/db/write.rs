@@ -18,14 +18,11 @@ use crate::span::is_empty_range;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
+use crate::table::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::value::Value;
 use bytes::Bytes;
 use std::time::Duration;
 
-/// The longest key.
-const KEY_BYTES_MAX: usize = 64 << 10;
-/// The longest value.
-const VALUE_BYTES_MAX: usize = 1 << 30;
 /// What stands around an operation in a journal record, at most: keyspace, kind, two lengths.
 const JOURNAL_OP_BYTES: usize = 5 + 1 + 10 + 10;
 /// A commit record, or the head of a write's.
@@ -68,7 +65,8 @@ impl Store {
     pub(super) fn get(&self, keyspace: &KeyspaceInner, key: &[u8], at: u64) -> Result<Option<Bytes>> {
         self.check_open()?;
         keyspace.check()?;
-        keyspace.layout.get(key, at).inspect_err(note_corruption)
+        let found = keyspace.layout.get(key, at).inspect_err(note_corruption);
+        keyspace.order.check().and(found)
     }
 
     /// Lends the value to `read`.
@@ -83,7 +81,8 @@ impl Store {
         keyspace.check_at(at)?;
         let (mut read, mut result) = (Some(read), None);
         let mut lend = |value: &[u8]| result = read.take().map(|read| read(value));
-        keyspace.layout.get_with(key, at, &mut lend).inspect_err(note_corruption)?;
+        let found = keyspace.layout.get_with(key, at, &mut lend).inspect_err(note_corruption);
+        keyspace.order.check().and(found)?;
         Ok(result)
     }
 
@@ -124,6 +123,7 @@ impl Store {
 
     pub(super) fn delete_range(&self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Result<()> {
         if is_empty_range(&keyspace.order, &bounds) {
+            keyspace.order.check()?;
             self.check_writable()?;
             return keyspace.check();
         }
@@ -136,6 +136,7 @@ impl Store {
         for (keyspace, op) in batch.ops {
             let keyspace = keyspace.unwrap_or_else(|| self.default.clone());
             if op.bounds.as_ref().is_some_and(|bounds| is_empty_range(&keyspace.order, bounds)) {
+                keyspace.order.check()?;
                 continue;
             }
             // Not by number: another store's may have the same.

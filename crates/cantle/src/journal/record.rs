@@ -43,6 +43,15 @@ impl JournalRecord {
         }
     }
 
+    /// Those that it writes to.
+    pub fn keyspaces(&self) -> impl Iterator<Item = u32> {
+        let ops = match self {
+            Self::Commit { .. } => &[][..],
+            Self::Write { ops, .. } => ops,
+        };
+        ops.iter().map(|op| op.keyspace)
+    }
+
     pub fn encode_commit(out: &mut Vec<u8>, batch: u64, version: u64) {
         out.push(COMMIT);
         put_varint(out, batch);

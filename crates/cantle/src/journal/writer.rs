@@ -164,7 +164,10 @@ impl Journal {
         let written = file
             .write_at(&header.encode(), 0)
             .map_err(|e| Error::io("write to", &temporary, e))
-            .and_then(|()| file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e)))
+            .and_then(|()| {
+                let synced = Canary::UNSYNCED_JOURNAL_HEADER.leaves_out(|| file.sync_data());
+                synced.map_err(|e| Error::sync_unreferenced(&temporary, e))
+            })
             .and_then(|()| vfs.rename(&temporary, &path).map_err(|e| Error::io("rename", &temporary, e)))
             // The name must be durable before a sync of the data means anything.
             .and_then(|()| Canary::UNNAMED_JOURNAL.leaves_out(|| self.files.sync_names()));

@@ -150,7 +150,7 @@ impl RecordFile {
         // A record's checksum is only computed where its length fits; hostile lengths could still make this
         // quadratic, so the bytes checked altogether are bounded too.
         let mut checked_bytes = 0;
-        for start in 0..bytes.len() {
+        for start in std::iter::successors(next_length(bytes, 0), |start| next_length(bytes, start + 1)) {
             let offset = from + start as u64;
             let Some(Ok(len)) = bytes.get(start + 4..).map(|rest| Decoder::new(rest).varint()) else {
                 continue;
@@ -170,6 +170,20 @@ impl RecordFile {
         }
         Ok(None)
     }
+}
+
+/// Where a record may begin at `start` or behind: no record has a length of zero, and zeros are what most of a file that was
+/// allocated ahead has.
+fn next_length(bytes: &[u8], start: usize) -> Option<usize> {
+    const CRC_BYTES: usize = 4;
+    // As many as processors compare at once, a few times.
+    const LINE_BYTES: usize = 64;
+    let lengths = bytes.get(start + CRC_BYTES..)?;
+    let is_zero = |line: &&[u8]| line.iter().fold(0, |all, byte| all | byte) == 0;
+    let zero_lines = lengths.chunks_exact(LINE_BYTES).take_while(is_zero).count();
+    let zeros = lengths[zero_lines * LINE_BYTES..].iter().take_while(|&&byte| byte == 0).count();
+    let skipped = zero_lines * LINE_BYTES + zeros;
+    (skipped < lengths.len()).then_some(start + skipped)
 }
 
 /// A record that a scan found.
@@ -251,9 +265,10 @@ impl Scan<'_> {
         self.buffer_offset = self.offset;
         self.skip = 0;
         while self.buffer.len() < wanted {
-            // Grown by what the file has, not by what a length claims.
+            // Grown by what the file has, not by what a length claims, and by no more than is looked at.
             let have = self.buffer.len();
-            self.buffer.resize(have + SCAN_BYTES, 0);
+            let left = self.end.saturating_sub(self.buffer_offset + have as u64);
+            self.buffer.resize(have + SCAN_BYTES.min(usize::try_from(left).unwrap_or(SCAN_BYTES)), 0);
             let read = self
                 .records
                 .file
@@ -265,5 +280,37 @@ impl Scan<'_> {
             }
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::documented::example_header;
+    use crate::format::header::FileKind;
+    use crate::vfs::{MemVfs, OpenMode, Vfs};
+
+    #[test]
+    fn a_record_is_found_behind_any_number_of_zeros() {
+        for zeros in (0..40).chain([4096, 100_003]) {
+            let header = example_header(FileKind::Log, 3, 8, 0);
+            let mut bytes = header.encode().to_vec();
+            let torn = bytes.len() as u64;
+            bytes.resize(bytes.len() + zeros, 0);
+            let start = bytes.len() as u64;
+            encode_record(&header, start, 5, &mut bytes, |out| out.extend_from_slice(b"found"));
+            bytes.resize(bytes.len() + 1000, 0);
+            let path = Path::new("records");
+            let file = MemVfs::new().open(path, OpenMode::CreateNew).unwrap();
+            file.write_at(&bytes, 0).unwrap();
+            let records = RecordFile { file, path: path.into(), header };
+            let end = bytes.len() as u64;
+            assert_eq!(
+                records.valid_record_after(torn, end, |_| true).unwrap(),
+                Some(start),
+                "{zeros} zeros"
+            );
+            assert_eq!(records.valid_record_after(start + 1, end, |_| true).unwrap(), None, "{zeros} zeros");
+        }
     }
 }

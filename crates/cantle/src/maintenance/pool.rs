@@ -2,14 +2,16 @@
 //!
 //! Thread safety: jobs run on any worker, in the order in which they were submitted. The threads end when the
 //! last handle to the pool is gone; a job that still waits then is dropped.
+//!
+//! The threads sleep in locks of the standard library, not those of `parking_lot` as all others do: that keeps its sleepers in one list
+//! for the process, in memory of the threads themselves. A forked child has the list but not the threads, and gives their memory to
+//! its own: a store that it opens would follow pointers into that. Nobody else sleeps for as long as a store is not in use.
 
-use crate::sync::thread;
-use crate::sync::time::now;
-use crate::sync::{Arc, Condvar, Mutex};
+use crate::sync::{Arc, thread};
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Weak;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -46,6 +48,13 @@ struct State {
     ended: bool,
 }
 
+impl Shared {
+    /// Nothing that could panic halfway is done under the lock.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Pool {
     /// Starts `threads` workers and the ticking thread.
     pub fn new(threads: usize) -> io::Result<Self> {
@@ -69,19 +78,19 @@ impl Pool {
     }
 
     pub fn submit(&self, job: impl FnOnce() + Send + 'static) {
-        self.handle.shared.state.lock().jobs.push_back(Box::new(job));
+        self.handle.shared.state().jobs.push_back(Box::new(job));
         self.handle.shared.work.notify_one();
     }
 
     /// For what must not wait behind rebalances: a checkpoint, as they may wait for it, and what is done in milliseconds.
     pub fn submit_urgent(&self, job: impl FnOnce() + Send + 'static) {
-        self.handle.shared.state.lock().urgent.push_back(Box::new(job));
+        self.handle.shared.state().urgent.push_back(Box::new(job));
         self.handle.shared.urgent.notify_one();
     }
 
     /// Ticks `ticker` for as long as it lives.
     pub fn register(&self, ticker: Weak<dyn Ticker>) {
-        self.handle.shared.state.lock().tickers.push(ticker);
+        self.handle.shared.state().tickers.push(ticker);
     }
 
     /// Ticks as soon as may be.
@@ -91,14 +100,14 @@ impl Pool {
 
     /// Jobs that no worker has taken yet.
     pub fn queued(&self) -> usize {
-        self.handle.shared.state.lock().jobs.len()
+        self.handle.shared.state().jobs.len()
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
         let jobs = {
-            let mut state = self.shared.state.lock();
+            let mut state = self.shared.state();
             state.ended = true;
             // Dropped outside the lock: a job may hold the last handle of something that needs it.
             (std::mem::take(&mut state.jobs), std::mem::take(&mut state.urgent))
@@ -119,25 +128,24 @@ fn survive(job: impl FnOnce()) {
 }
 
 fn work(shared: &Shared, wake: &Condvar, queue: fn(&mut State) -> &mut VecDeque<Job>) {
-    let mut state = shared.state.lock();
+    let mut state = shared.state();
     loop {
         if let Some(job) = queue(&mut state).pop_front() {
             drop(state);
             survive(job);
-            state = shared.state.lock();
+            state = shared.state();
         } else if state.ended {
             return;
         } else {
-            wake.wait(&mut state);
+            state = wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
 fn tick(shared: &Shared) {
-    let mut state = shared.state.lock();
+    let mut state = shared.state();
     while !state.ended {
-        let deadline = now() + TICK;
-        shared.tick.wait_until(&mut state, deadline);
+        state = shared.tick.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
         state.tickers.retain(|ticker| ticker.strong_count() > 0);
         let tickers = state.tickers.clone();
         drop(state);
@@ -146,7 +154,7 @@ fn tick(shared: &Shared) {
                 survive(|| ticker.tick());
             }
         }
-        state = shared.state.lock();
+        state = shared.state();
     }
 }
 

@@ -80,7 +80,9 @@ impl Manifest {
         if file.len().map_err(|e| Error::io("measure", &path, e))? != end {
             file.set_len(end).map_err(|e| Error::io("truncate", &path, e))?;
             if settle {
-                file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
+                Canary::UNSYNCED_CUT
+                    .leaves_out(|| file.sync_data())
+                    .map_err(|e| Error::io("sync", &path, e))?;
                 durable_bytes = end;
             }
         }

@@ -135,6 +135,7 @@ impl Substrate {
         if checkpoints.finished.load(Acquire) >= ticket {
             return Ok(());
         }
+        let _span = tracing::debug_span!("checkpoint").entered();
         // Not whether the store is open: closing it makes one, and so may a write that was accepted before.
         self.health.check_sound()?;
         let number = checkpoints.begun.fetch_add(1, Release) + 1;

@@ -1,6 +1,7 @@
 //! Whether the store still accepts writes, and why not.
 
 use crate::error::{Error, Result};
+use crate::order::KeyOrder;
 use crate::sync::Arc;
 use crate::sync::atomic::{
     AtomicBool,
@@ -68,6 +69,17 @@ impl Health {
         match &*self.read_only.load() {
             Some(reason) => Err(Error::ReadOnly { reason: reason.to_string() }),
             None => Ok(()),
+        }
+    }
+}
+
+impl KeyOrder {
+    /// Whether what was arranged by this order up to now may be used: written, or returned to a caller.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.failure() {
+            None => Ok(()),
+            Some(reason) => Err(Error::ReadOnly { reason: reason.to_owned() }),
         }
     }
 }

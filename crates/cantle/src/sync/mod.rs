@@ -4,12 +4,18 @@
 //! same names, in which the scheduler decides.
 
 pub mod counter;
+#[cfg(miri)]
+mod miri;
 pub mod random;
 pub mod thread;
 pub mod time;
 
 pub use arc_swap::ArcSwap;
-pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+#[cfg(miri)]
+pub use miri::{Mutex, RwLock};
+pub use parking_lot::{Condvar, MutexGuard};
+#[cfg(not(miri))]
+pub use parking_lot::{Mutex, RwLock};
 pub use std::hint;
 pub use std::sync::Arc;
 pub use std::sync::atomic;

@@ -117,6 +117,7 @@ impl TableBuilder {
         }
         debug_assert!(
             self.meta.entries == 0
+                || self.order.failure().is_some()
                 || entry_order(&self.order, &self.last_key, self.last_version, key, version)
                     != Ordering::Greater,
             "entries are added out of order"

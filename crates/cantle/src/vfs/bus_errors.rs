@@ -9,22 +9,25 @@
 //! Faults elsewhere go to whoever handled them before, or kill the process as they would have. A host that installs a handler of its own
 //! later, and does not pass on what is not its own, has what it had without us.
 //!
-//! Within the handler only system calls and atomic accesses happen. Its list only grows; places in it are used again.
+//! Within the handler only system calls and atomic accesses happen. Its list only grows; places in it are used again. Nobody takes a
+//! lock: in a child that was forked while another thread had it, it would be locked for ever.
 #![expect(unsafe_code, reason = "a signal handler")]
 
 use super::Backing;
 use std::io;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering::SeqCst};
 
 /// A place for a mapping, never freed.
 struct Place {
-    /// 0: nobody's.
+    /// [`FREE`]: nobody's; [`TAKEN`]: of somebody who will say in a moment what lies there.
     start: AtomicUsize,
     bytes: AtomicUsize,
     state: AtomicU8,
     next: *const Place,
 }
+
+const FREE: usize = 0;
+const TAKEN: usize = 1;
 
 const SOUND: u8 = 0;
 const DETACHED: u8 = 1;
@@ -34,10 +37,15 @@ const LOST: u8 = 2;
 unsafe impl Sync for Place {}
 
 static PLACES: AtomicPtr<Place> = AtomicPtr::new(std::ptr::null_mut());
-/// Who looks for a place to use.
-static REGISTERING: Mutex<()> = Mutex::new(());
-/// Who handled the signal before us; a page of memory. Set before our handler is installed.
-static BEFORE: OnceLock<(libc::sigaction, usize)> = OnceLock::new();
+/// What was found; null at first. Set once, before our handler is installed, and never freed.
+static BEFORE: AtomicPtr<Before> = AtomicPtr::new(std::ptr::null_mut());
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+
+struct Before {
+    /// Who handled the signal before us.
+    action: libc::sigaction,
+    page_bytes: usize,
+}
 
 /// A registered mapping.
 #[derive(Debug)]
@@ -53,20 +61,11 @@ impl Guard {
     /// From now on a failure of these bytes kills nobody. They are a shared mapping of the caller's, of whole pages, and
     /// stay so until the guard is dropped.
     pub(super) fn new(start: usize, bytes: usize) -> io::Result<Self> {
-        let _registering = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
-        if BEFORE.get().is_none() {
+        if !INSTALLED.load(SeqCst) {
             install()?;
         }
-        let place = places().find(|place| place.start.load(SeqCst) == 0).unwrap_or_else(|| {
-            let place = Box::leak(Box::new(Place {
-                start: AtomicUsize::new(0),
-                bytes: AtomicUsize::new(0),
-                state: AtomicU8::new(SOUND),
-                next: PLACES.load(SeqCst),
-            }));
-            PLACES.store(place, SeqCst);
-            place
-        });
+        let take = |place: &&Place| place.start.compare_exchange(FREE, TAKEN, SeqCst, SeqCst).is_ok();
+        let place = places().find(take).unwrap_or_else(new_place);
         place.bytes.store(bytes, SeqCst);
         place.state.store(SOUND, SeqCst);
         place.start.store(start, SeqCst);
@@ -85,7 +84,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.0.start.store(0, SeqCst);
+        self.0.start.store(FREE, SeqCst);
     }
 }
 
@@ -93,7 +92,27 @@ impl Drop for Guard {
 #[cfg(test)]
 pub(super) fn forget(start: usize) {
     let place = places().find(|place| place.start.load(SeqCst) == start);
-    place.unwrap().start.store(0, SeqCst);
+    place.unwrap().start.store(FREE, SeqCst);
+}
+
+/// One more place, the caller's.
+fn new_place() -> &'static Place {
+    let place = Box::into_raw(Box::new(Place {
+        start: AtomicUsize::new(TAKEN),
+        bytes: AtomicUsize::new(0),
+        state: AtomicU8::new(SOUND),
+        next: PLACES.load(SeqCst),
+    }));
+    loop {
+        // SAFETY: just made, never freed, and not shown to others before the exchange succeeds.
+        let next = unsafe { (*place).next };
+        match PLACES.compare_exchange(next.cast_mut(), place, SeqCst, SeqCst) {
+            // SAFETY: as above; from here on nobody changes more of it than its atomics.
+            Ok(_) => return unsafe { &*place },
+            // SAFETY: as above.
+            Err(first) => unsafe { (*place).next = first },
+        }
+    }
 }
 
 fn places() -> impl Iterator<Item = &'static Place> {
@@ -113,7 +132,13 @@ fn install() -> io::Result<()> {
     if unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut action) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    let _ = BEFORE.set((action, rustix::param::page_size()));
+    // Of several that come here at once the first counts: another may find our own handler installed already. All of them install
+    // it, so that it is there when any of them returns.
+    let before = Box::into_raw(Box::new(Before { action, page_bytes: rustix::param::page_size() }));
+    if BEFORE.compare_exchange(std::ptr::null_mut(), before, SeqCst, SeqCst).is_err() {
+        // SAFETY: just made, and nobody else has seen it.
+        drop(unsafe { Box::from_raw(before) });
+    }
     action.sa_sigaction = handle as *const () as usize;
     // On the stack that the thread has for signals, as runtimes with small stacks demand.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
@@ -121,16 +146,18 @@ fn install() -> io::Result<()> {
     if unsafe { libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut()) } != 0 {
         return Err(io::Error::last_os_error());
     }
+    INSTALLED.store(true, SeqCst);
     Ok(())
 }
 
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let Some((before, page_bytes)) = BEFORE.get() else { return };
+    // SAFETY: null, or set once and never freed.
+    let Some(Before { action, page_bytes }) = (unsafe { BEFORE.load(SeqCst).as_ref() }) else { return };
     // SAFETY: the system hands a valid `info` to handlers with `SA_SIGINFO`; for SIGBUS it has an address.
     let address = unsafe { (*info).si_addr() } as usize;
     let within = |place: &&Place| {
         let start = place.start.load(SeqCst);
-        start != 0 && address.checked_sub(start).is_some_and(|at| at < place.bytes.load(SeqCst))
+        start > TAKEN && address.checked_sub(start).is_some_and(|at| at < place.bytes.load(SeqCst))
     };
     if let Some(place) = places().find(within)
         && let Some(state) = replace(address - address % page_bytes, *page_bytes)
@@ -138,7 +165,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
         place.state.fetch_max(state, SeqCst);
         return;
     }
-    pass_on(before, signal, info, context);
+    pass_on(action, signal, info, context);
 }
 
 /// Puts memory that is no file's in the place of a page, with what the page held if that can be read; `None` if there is none.
@@ -192,5 +219,31 @@ fn pass_on(
             let handler = unsafe { std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(handler) };
             handler(signal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_threads_that_register_each_has_its_places_alone() {
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    for round in 0..1_000 {
+                        // Where nothing is mapped, and so nothing fails.
+                        let starts: Vec<usize> =
+                            (0..=round % 5).map(|at| 64 + 8 * (8 * thread + at)).collect();
+                        let guards: Vec<Guard> =
+                            starts.iter().map(|&start| Guard::new(start, 8).unwrap()).collect();
+                        for (start, guard) in starts.iter().zip(&guards) {
+                            assert_eq!(guard.0.start.load(SeqCst), *start);
+                        }
+                    }
+                });
+            }
+        });
+        assert!(places().count() < 200, "places are used again");
     }
 }

@@ -93,7 +93,7 @@ impl Vfs for StdVfs {
         if mode == LockMode::Exclusive {
             lock_file::write_pid(&file).map_err(LockError::Io)?;
         }
-        Ok(Box::new(StdLock { _file: file }))
+        Ok(Box::new(StdLock { file, process: std::process::id() }))
     }
 
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
@@ -222,18 +222,51 @@ fn holder(file: File, denied: LockMode) -> Option<u32> {
     lock_file::pid_in(&StdFile { file })
 }
 
-/// A lock of the operating system, released when its file is closed, at the latest with the process.
+/// A lock of the operating system, released when it is dropped, at the latest with the process.
 #[derive(Debug)]
 struct StdLock {
-    _file: StdFile,
+    file: StdFile,
+    /// Who took it: a forked process that drops its copy has nothing to release.
+    process: u32,
 }
 
 impl VfsLock for StdLock {}
+
+impl Drop for StdLock {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
+        // Closing the file would leave it locked for as long as a process that was forked meanwhile has it open, too.
+        if let Err(error) = rustix::fs::flock(&self.file.file, FlockOperation::Unlock) {
+            tracing::debug!(%error, "a lock goes with its file");
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_lock_is_released_by_who_took_it_though_a_forked_process_has_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("LOCK");
+        let file = open_lock_file(&path, LockMode::Exclusive).unwrap();
+        assert!(try_flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap());
+        // What a fork leaves in the child: the same opening of the file.
+        let _of_the_child = file.try_clone().unwrap();
+        let lock = |process| StdLock { file: StdFile { file: file.try_clone().unwrap() }, process };
+        let other = open_lock_file(&path, LockMode::Exclusive).unwrap();
+        drop(lock(std::process::id() + 1));
+        assert!(
+            !try_flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap(),
+            "the child has released it"
+        );
+        drop(lock(std::process::id()));
+        assert!(try_flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap());
+    }
 
     #[test]
     fn behaves_as_a_file_system() {

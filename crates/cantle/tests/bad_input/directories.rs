@@ -17,10 +17,11 @@ fn a_file_is_not_a_store() {
 
 #[test]
 fn the_stores_of_others_stay_as_they_are() {
-    let others: [(&str, &[&str]); 4] = [
+    let others: [(&str, &[&str]); 5] = [
         ("LevelDB", &["CURRENT", "MANIFEST-000002", "000003.log", "LOCK", "LOG"]),
         ("RocksDB", &["CURRENT", "MANIFEST-000005", "OPTIONS-000007", "IDENTITY", "000004.sst", "LOCK"]),
         ("LMDB", &["data.mdb", "lock.mdb"]),
+        ("import", &["IMPORTING", "store"]),
         ("other files", &["photo.jpg"]),
     ];
     for (kind, names) in others {
@@ -83,6 +84,30 @@ fn a_keyspace_opens_with_its_own_comparator_only() {
     let db = options(&vfs).comparator(Arc::new(Other)).open("store").unwrap();
     let reverse = db.keyspace("reverse", KeyspaceOptions::new()).unwrap();
     assert_eq!(reverse.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+    let default = db.keyspace("default", KeyspaceOptions::new()).unwrap();
+    assert_eq!((reverse.comparator_name(), default.comparator_name()), ("other", "cantle.bytewise"));
+}
+
+/// Else its keyspace would open without it, in another order than its keys lie.
+#[test]
+fn no_comparator_has_the_name_of_the_bytewise_order() {
+    struct Bytewise;
+    impl Comparator for Bytewise {
+        fn name(&self) -> &str {
+            "cantle.bytewise"
+        }
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            b.cmp(a)
+        }
+    }
+    let vfs = MemVfs::new();
+    let given = || KeyspaceOptions::new().comparator(Arc::new(Bytewise));
+    let refused = |result: Option<Error>| matches!(result, Some(Error::InvalidArgument(why)) if why.contains("\"cantle.bytewise\""));
+    assert!(refused(options(&vfs).default_keyspace(given()).open("store").err()));
+    assert!(refused(options(&vfs).comparator(Arc::new(Bytewise)).open("store").err()));
+    let db = open(&vfs);
+    assert!(refused(db.keyspace("odd", given()).err()));
+    assert_eq!(db.keyspaces().unwrap(), ["default"]);
 }
 
 /// A store whose every file is of use: logs, tables and, thanks to a batch over two keyspaces, a journal.

@@ -199,6 +199,28 @@ fn pages_that_cannot_be_read_cost_no_more_than_what_is_on_them() {
     }
 }
 
+/// The manifest knows whose a log is: its header may be gone altogether, and what is staged for it goes to it.
+#[test]
+fn a_log_without_its_header_has_all_that_was_staged() {
+    let (vfs, _) = plain(400, End::Killed);
+    let expected = opened(&vfs);
+    let logs = files(&vfs).into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "log"));
+    let mut damaged_logs = 0;
+    for path in logs {
+        let damaged = vfs.kill();
+        let mut bytes = read_file(&damaged, &path);
+        if bytes.len() < 64 {
+            continue;
+        }
+        bytes[..64].fill(0);
+        write_file(&damaged, &path, &bytes);
+        let (found, report) = repaired(&damaged);
+        assert!(found == expected && !report.is_ok(), "{}: {report:?}", path.display());
+        damaged_logs += 1;
+    }
+    assert!(damaged_logs > 0);
+}
+
 /// What was staged when the process was killed is part of the store.
 #[test]
 fn damage_of_the_stage_is_told_by_verify_and_repair() {

@@ -1,8 +1,10 @@
 //! Files that are gone, cut off, exchanged, or of another store.
 
-use super::stores::{ENDS, End, plain};
-use super::{check, files, opened, read_file, repaired, write_file};
-use cantle::vfs::Vfs;
+use super::stores::{ENDS, End, key, plain};
+use super::{History, check, files, opened, options, read_file, repaired, write_file};
+use cantle::Durability;
+use cantle::vfs::{CrashPlan, MemVfs, Vfs};
+use std::time::Duration;
 
 #[test]
 fn each_file_may_be_missing() {
@@ -29,6 +31,51 @@ fn each_file_may_be_missing() {
             }
         }
     }
+}
+
+/// Where tables are missing, and others are there that the manifest does not know, repair goes by the files. What is in the journal since
+/// the last checkpoint is applied again all the same, and what only the missing table had is told.
+#[test]
+fn a_journal_counts_though_the_manifest_does_not_fit() {
+    const PAIRS: usize = 600;
+    let mut misfits = 0;
+    for seed in 0..40 {
+        let (vfs, mut history) = (MemVfs::new(), History::default());
+        let tuned = options(&vfs).durability(Durability::Sync).checkpoint_interval(Duration::from_secs(3600));
+        let db = tuned.open("store").unwrap();
+        let mut put = |n: usize, generation: usize| {
+            let value = format!("value {n} of generation {generation} ").repeat(5);
+            history.put("default", &key(n), value.as_bytes());
+            db.put(key(n), value).unwrap();
+        };
+        (0..PAIRS).for_each(|n| put(n, 0));
+        db.compact_range(..).unwrap();
+        db.sync().unwrap();
+        (0..PAIRS).step_by(3).for_each(|n| put(n, 1));
+        db.compact_range(..key(PAIRS / 2)).unwrap();
+        (0..PAIRS).step_by(7).for_each(|n| put(n, 2));
+        let crashed = vfs.crash(&CrashPlan::random(seed));
+        drop(db);
+        let expected = opened(&crashed);
+        for path in
+            files(&crashed).into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "table"))
+        {
+            let damaged = crashed.kill();
+            damaged.remove(&path).unwrap();
+            let what = format!("{seed} without {}", path.display());
+            let (found, report) = repaired(&damaged);
+            check(&expected, &found, &report, &history, &what);
+            if !report.damage.iter().any(|error| error.to_string().contains("the manifest names files")) {
+                continue;
+            }
+            misfits += 1;
+            for n in (0..PAIRS).step_by(7) {
+                let (found, expected) = (found["default"].get(&key(n)), expected["default"].get(&key(n)));
+                assert!(found == expected, "{what}: {n}: {report:?}");
+            }
+        }
+    }
+    assert!(misfits > 0, "no manifest did not fit");
 }
 
 /// Names are in the manifest only.

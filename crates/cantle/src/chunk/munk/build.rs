@@ -48,7 +48,10 @@ impl MunkBuilder {
             }
             last => {
                 debug_assert!(
-                    last.is_none_or(|last| self.order.compare(last.key(), written.key()) == Ordering::Less),
+                    self.order.failure().is_some()
+                        || last.is_none_or(|last| {
+                            self.order.compare(last.key(), written.key()) == Ordering::Less
+                        }),
                     "keys in order"
                 );
                 self.newest.push(record);

@@ -378,11 +378,11 @@ proptest! {
 
     #[test]
     fn a_comparator_without_prefix(steps in vec(step(), 1..if cfg!(miri) { 15 } else { 60 })) {
-        run(KeyOrder::Custom(Arc::new(ByLength)), steps);
+        run(KeyOrder::custom(Arc::new(ByLength)), steps);
     }
 
     #[test]
     fn a_comparator_with_a_prefix(steps in vec(step(), 1..if cfg!(miri) { 15 } else { 60 })) {
-        run(KeyOrder::Custom(Arc::new(Backwards)), steps);
+        run(KeyOrder::custom(Arc::new(Backwards)), steps);
     }
 }

@@ -23,7 +23,7 @@ impl PrefixOf {
 
     #[inline]
     pub fn of(&self, order: &KeyOrder, key: &[u8]) -> u64 {
-        if let KeyOrder::Custom(order) = order {
+        if let KeyOrder::Custom(_) = order {
             return order.prefix(key).unwrap_or(0);
         }
         match key.strip_prefix(&*self.common) {

@@ -93,7 +93,7 @@ pub(super) struct Reader<'a> {
 }
 
 /// The keys of a span.
-fn bounds_of(span: &Span) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+pub(super) fn bounds_of(span: &Span) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let start = span.start.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(key.to_vec()));
     (start, span.end.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec())))
 }

@@ -1,5 +1,6 @@
 //! What is left of the journals.
 
+use super::area::Area;
 use super::merge::{Newness, RangeDelete};
 use super::plan::{Origin, Plan};
 use super::report::Findings;
@@ -111,12 +112,18 @@ impl JournalRemains {
     }
 }
 
-/// Gives the writes that are to be applied again to the areas that they concern.
-pub(super) fn replayed(records: Vec<JournalRecord>, plan: &mut Plan, path: &Path, findings: &mut Findings) {
-    for (place, record) in records.into_iter().enumerate() {
+/// Gives the writes that are to be applied again to the areas that they concern: after everything else, or in areas without a
+/// manifest, where their time in that order is not known, by their versions.
+pub(super) fn replay(plan: &mut Plan, path: &Path, findings: &mut Findings) {
+    for (place, record) in std::mem::take(&mut plan.replay).into_iter().enumerate() {
         let JournalRecord::Write { version, ops, .. } = record else { continue };
         for (index, JournalOp { keyspace, kind, key, value }) in ops.into_iter().enumerate() {
-            let newness = Newness([u64::MAX, place as u64, index as u64]);
+            let newness = |area: &Area| {
+                let (place, index) = (place as u64, index as u64);
+                // Of one version, what the journal has was whole.
+                let by_version = [version, u64::MAX, place << 32 | index];
+                Newness(if area.by_version { by_version } else { [u64::MAX, place, index] })
+            };
             let Some(planned) = plan.keyspaces.get(&keyspace).filter(|_| key.len() <= KEY_BYTES_MAX) else {
                 continue;
             };
@@ -131,6 +138,7 @@ pub(super) fn replayed(records: Vec<JournalRecord>, plan: &mut Plan, path: &Path
             let areas = plan.areas[from..].iter_mut().take_while(|area| area.keyspace == keyspace);
             if kind != Kind::DeleteRange {
                 if let Some(area) = { areas }.next() {
+                    let newness = newness(area);
                     area.replayed.push(Entry { key: key.into(), newness, kind, value: value.into() });
                 }
                 continue;
@@ -139,7 +147,7 @@ pub(super) fn replayed(records: Vec<JournalRecord>, plan: &mut Plan, path: &Path
                 Ok(bounds) => {
                     for area in areas {
                         if area.span.overlaps(order, &bounds) {
-                            let (bounds, span) = (bounds.clone(), Span::default());
+                            let (newness, bounds, span) = (newness(area), bounds.clone(), Span::default());
                             area.replayed_deletes.push(RangeDelete { newness, bounds, span });
                         }
                     }

@@ -14,6 +14,7 @@ use crate::db::open::{DEFAULT_ID, keyspace_edit, keyspace_order};
 use crate::db::store::DEFAULT_KEYSPACE;
 use crate::error::{Error, Result};
 use crate::format::header::{FileKind, HEADER_BYTES};
+use crate::journal::JournalRecord;
 use crate::log::{RecordFile, Salvage, Salvaged};
 use crate::manifest::{Edit, KeyspaceEdit, StartEdit};
 use crate::order::KeyOrder;
@@ -96,23 +97,20 @@ pub(super) fn by_files(
     let gleaned = Gleaned::from(origin, findings)?;
     let (mut plan, only) = match plan {
         Some((plan, only)) => (plan, Some(only)),
-        None => (
-            Plan {
-                keyspaces: BTreeMap::new(),
-                areas: Vec::new(),
-                rules: Rules::default(),
-                loose_rules: Rules::default(),
-            },
-            None,
-        ),
+        None => (Plan::default(), None),
     };
-    plan.loose_rules = rules(origin, &gleaned, findings)?;
-    let staged = if only.is_none() { recover_stage(origin)? } else { (0, Vec::new()) };
+    let journals = JournalRemains::read(origin, |_| true, |_| true, findings)?;
+    plan.loose_rules = rules(&gleaned, &journals);
+    if only.is_none() {
+        plan.staged = recover_stage(origin)?;
+    }
     let mut files = files_by_keyspace(origin, findings);
     if only.is_none() {
         // Even the default keyspace, which is always there, and those that are empty.
         let known = gleaned.keyspaces.keys().copied().filter(|id| !gleaned.dropped.contains(id));
-        for id in known.chain([DEFAULT_ID]) {
+        // And those of which nothing is left but what the journal has.
+        let journaled = journals.records.iter().flat_map(JournalRecord::keyspaces);
+        for id in known.chain([DEFAULT_ID]).chain(journaled) {
             files.entry(id).or_default();
         }
     }
@@ -146,7 +144,10 @@ pub(super) fn by_files(
         plan.areas.push(Area { keyspace: id, files, by_version: true, ..Area::default() });
     }
     plan.areas.sort_by_key(|area| area.keyspace);
-    plan.tell_of_stage(staged.1, staged.0, findings);
+    if only.is_none() {
+        // In a `Sync` store it may be all that is left of what was acknowledged.
+        plan.replay = journals.records;
+    }
     Ok(plan)
 }
 
@@ -177,17 +178,16 @@ fn planned(
 }
 
 /// What counts, as far as files tell.
-fn rules(origin: &Origin<'_>, gleaned: &Gleaned, findings: &mut Findings) -> Result<Rules> {
-    let journals = JournalRemains::read(origin, |_| true, |_| true, findings)?;
-    let committed = if journals.damaged { Default::default() } else { journals.committed };
-    let Some(start) = &gleaned.start else { return Ok(Rules { committed, ..Rules::default() }) };
+fn rules(gleaned: &Gleaned, journals: &JournalRemains) -> Rules {
+    let committed = if journals.damaged { Default::default() } else { journals.committed.clone() };
+    let Some(start) = &gleaned.start else { return Rules { committed, ..Rules::default() } };
     let recovery = Recovery {
         epoch: start.epoch,
         first_version: start.first_version,
         table: start.recovery_table.clone(),
         dead_batches: start.dead_batches.clone(),
     };
-    Ok(Rules { recovery, committed, ..Rules::default() })
+    Rules { recovery, committed, ..Rules::default() }
 }
 
 /// What was staged goes to its logs, if the process of the newest epoch is known to have left it there.
@@ -196,7 +196,7 @@ fn recover_stage(origin: &Origin<'_>) -> Result<(u64, Vec<Error>)> {
     let epochs = survey.of_kind(FileKind::Log).filter_map(|(_, file)| file.header);
     let Some(epoch) = epochs.map(|header| header.epoch).max() else { return Ok((0, Vec::new())) };
     match outlived(vfs, dir, epoch) {
-        Ok(true) => Ok((epoch, survey.recover_stage(vfs, dir, epoch)?)),
+        Ok(true) => Ok((epoch, survey.recover_stage(vfs, dir, epoch, |_| None)?)),
         Ok(false) => Ok((epoch, Vec::new())),
         // Nobody can find out: what is in the logs is saved all the same.
         Err(error) => Ok((epoch, vec![error])),

@@ -25,8 +25,8 @@ mod target;
 
 pub use report::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 
-use super::foreign::{Found, LOCK_FILE, foreign_store, look};
-use super::open::check_options;
+use super::check_options::check_options;
+use super::foreign::{Found, LOCK_FILE, foreign_store, is_ours, look};
 use crate::error::{Error, Result};
 use crate::files::parse_file_name;
 use crate::options::Options;
@@ -56,20 +56,22 @@ pub(crate) fn repair(
 ) -> Result<RepairReport> {
     check_options(&options)?;
     let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
-    check_paths(&*vfs, source, target)?;
+    check_paths(&*vfs, source, target, &options)?;
     let _lock = lock(&*vfs, source)?;
     let lossy = LossyVfs::new(vfs.clone());
     // What was staged goes to its logs in memory.
     let reading: Arc<dyn Vfs> = Arc::new(OverlayVfs::new(Arc::new(lossy.clone())));
     let mut findings = Findings::default();
     let survey = Survey::of(&*reading, source, &mut findings)?;
-    let plan = plan(&*reading, source, &survey, &options, &mut findings)?;
+    let mut plan = plan(&*reading, source, &survey, &options, &mut findings)?;
+    journal::replay(&mut plan, source, &mut findings);
+    plan.tell_of_stage(&mut findings);
 
     let budget = options.memory_budget.unwrap_or(SORT_FRACTION * SORT_BYTES_MAX);
     let findings = Rc::new(RefCell::new(findings));
     let read_bytes = Rc::new(Cell::new(0));
     let mut filled = Target::create(target, &options, &plan.keyspaces)?;
-    let Plan { keyspaces, areas, rules, loose_rules } = plan;
+    let Plan { keyspaces, areas, rules, loose_rules, .. } = plan;
     let mut files = std::collections::HashMap::new();
     let total_bytes = areas.iter().flat_map(|area| &area.files).map(|file| file.bytes).sum();
     for area in areas {
@@ -91,6 +93,8 @@ pub(crate) fn repair(
                 progress(RepairProgress { bytes: read_bytes.get(), total_bytes, pairs: filled.pairs });
             }
         }
+        // What an order that failed has merged may lack pairs.
+        known.order.check()?;
         progress(RepairProgress { bytes: read_bytes.get(), total_bytes, pairs: filled.pairs });
     }
     let mut findings = std::mem::take(&mut *findings.borrow_mut());
@@ -103,6 +107,9 @@ pub(crate) fn repair(
     }
     findings.unreadable(lossy.unreadable());
     let mut report = findings.report;
+    let names = vfs.list(source).map_err(|e| Error::io("list", source, e))?;
+    report.other_files =
+        names.into_iter().filter(|name| !is_ours(name)).map(|name| source.join(name)).collect();
     report.files = files.len() as u64;
     report.bytes = files.values().sum();
     report.keyspaces = filled.finish()?;
@@ -133,7 +140,7 @@ fn plan(
 }
 
 /// Both paths make sense.
-fn check_paths(vfs: &dyn Vfs, source: &Path, target: &Path) -> Result<()> {
+fn check_paths(vfs: &dyn Vfs, source: &Path, target: &Path, options: &Options) -> Result<()> {
     match vfs.metadata(source).map_err(|e| Error::io("look at", source, e))? {
         None => return Err(Error::NotFound { path: source.to_path_buf() }),
         Some(found) if !found.is_dir => {
@@ -145,6 +152,9 @@ fn check_paths(vfs: &dyn Vfs, source: &Path, target: &Path) -> Result<()> {
     let names = vfs.list(source).map_err(|e| Error::io("list", source, e))?;
     if names.iter().all(|name| parse_file_name(name).is_none()) {
         let kind = foreign_store(&names).map(|kind| format!("it is a {kind} store"));
+        if kind.is_none() && options.beside_other_files {
+            return Err(Error::NotFound { path: source.to_path_buf() });
+        }
         let what = kind.unwrap_or_else(|| "it holds none of a store's files".into());
         return Err(Error::NotAStore { path: source.to_path_buf(), what });
     }

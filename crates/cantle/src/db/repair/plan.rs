@@ -1,7 +1,7 @@
 //! What is to be read, if the manifest is whole: the chunks that opening the store would find.
 
-use super::area::{Area, AreaFile, Rules};
-use super::journal::{JournalRemains, replayed};
+use super::area::{Area, AreaFile, Rules, bounds_of};
+use super::journal::JournalRemains;
 use super::report::Findings;
 use super::survey::Survey;
 use crate::chunk::edit::{ChunkMap, ChunkRecord, FileRecord};
@@ -9,6 +9,7 @@ use crate::chunk::salvage::Extent;
 use crate::db::verdict::{Verdict, judge};
 use crate::error::{Error, Result};
 use crate::format::header::{FileKind, HEADER_BYTES};
+use crate::journal::JournalRecord;
 use crate::manifest::{Edit, KeyspaceEdit, Replayed, State};
 use crate::options::Options;
 use crate::order::KeyOrder;
@@ -22,17 +23,23 @@ use std::ops::Bound;
 use std::path::Path;
 
 /// What is to be read.
+#[derive(Default)]
 pub(super) struct Plan {
     pub keyspaces: BTreeMap<u32, PlannedKeyspace>,
     pub areas: Vec<Area>,
     pub rules: Rules,
     /// For areas that go by the files alone.
     pub loose_rules: Rules,
+    /// Writes of the journal that are to be applied again, once all areas are there.
+    pub replay: Vec<JournalRecord>,
+    /// What is damaged of what an epoch staged.
+    pub staged: (u64, Vec<Error>),
 }
 
 impl Plan {
-    /// What was staged and is damaged belonged to some log of this epoch.
-    pub fn tell_of_stage(&self, damaged: Vec<Error>, epoch: u64, findings: &mut Findings) {
+    /// What was staged and is damaged belonged to some log of its epoch.
+    pub fn tell_of_stage(&mut self, findings: &mut Findings) {
+        let (epoch, damaged) = std::mem::take(&mut self.staged);
         let is_concerned = |file: &AreaFile| file.header.kind == FileKind::Log && file.header.epoch == epoch;
         let concerned: BTreeSet<u32> = self
             .areas
@@ -112,7 +119,20 @@ fn plan(
     let Origin { vfs, dir, survey, options } = *origin;
     let Replayed { mut state, checkpoint_files, .. } = replayed_manifest;
     let writer_epoch = state.start.epoch;
-    let staged = if outlived { survey.recover_stage(vfs, dir, writer_epoch)? } else { Vec::new() };
+    let mut referenced: HashMap<u32, Vec<(FileKind, u64, u64)>> = HashMap::new();
+    for (&id, keyspace) in &state.keyspaces {
+        let files = referenced.entry(id).or_default();
+        keyspace.layout.files(&mut |kind, file, epoch| files.push((kind, file, epoch)));
+    }
+    let staged = if outlived {
+        let keyspace_of = |log| {
+            let of_log = |(_, files): &(&u32, &Vec<_>)| files.contains(&(FileKind::Log, log, writer_epoch));
+            referenced.iter().find(of_log).map(|(&keyspace, _)| keyspace)
+        };
+        survey.recover_stage(vfs, dir, writer_epoch, keyspace_of)?
+    } else {
+        Vec::new()
+    };
     let first_journal = state.checkpoint.first_journal;
     let remains = {
         let outlived = |epoch| outlived && epoch == writer_epoch;
@@ -139,15 +159,9 @@ fn plan(
         ..Rules::default()
     };
 
-    let mut plan =
-        Plan { keyspaces: BTreeMap::new(), areas: Vec::new(), rules, loose_rules: Rules::default() };
+    let mut plan = Plan { rules, replay, staged: (writer_epoch, staged), ..Plan::default() };
     let State { keyspaces, segments, .. } = state;
     let known: HashSet<u64> = checkpoint_files.iter().map(|&(_, id)| id).collect();
-    let mut referenced: HashMap<u32, Vec<(FileKind, u64, u64)>> = HashMap::new();
-    for (&id, keyspace) in &keyspaces {
-        let files = referenced.entry(id).or_default();
-        keyspace.layout.files(&mut |kind, file, epoch| files.push((kind, file, epoch)));
-    }
     let all: HashSet<u64> = referenced.values().flatten().map(|&(_, id, _)| id).chain(known).collect();
     let mut misfits = HashSet::new();
     for (id, keyspace) in keyspaces {
@@ -181,6 +195,14 @@ fn plan(
         plan.keyspaces
             .insert(id, PlannedKeyspace { edit: keyspace.edit, order: order.clone(), sorted: true });
         if misfits.contains(&id) {
+            // Another time's chunks may not fit; those that do say what is gone with a file.
+            for (span, record) in spans(dir, *map, &order).unwrap_or_default() {
+                let gone = record
+                    .files
+                    .iter()
+                    .filter(|file| file.dropped.is_none() && missing(&(file.kind, file.file, file.epoch)));
+                gone.for_each(|file| lose(dir, file, &span, &name, findings));
+            }
             continue;
         }
         let chunks = spans(dir, *map, &order)?;
@@ -204,8 +226,6 @@ fn plan(
             findings.leave_out(path, "the manifest does not name it: it was left behind", false);
         }
     }
-    replayed(replay, &mut plan, dir, findings);
-    plan.tell_of_stage(staged, writer_epoch, findings);
     Ok((plan, misfits))
 }
 
@@ -241,6 +261,13 @@ fn spans(dir: &Path, map: ChunkMap, order: &KeyOrder) -> Result<Vec<(Span, Chunk
     Ok(records.into_iter().zip(ends).map(span).collect())
 }
 
+/// Tells that a file of a chunk is gone.
+fn lose(dir: &Path, file: &FileRecord, chunk: &Span, name: &str, findings: &mut Findings) {
+    let path = dir.join(crate::files::file_name(file.kind, file.file));
+    let keys = bounds_of(file.span.as_ref().unwrap_or(chunk));
+    findings.lost(Error::corruption(path, 0, "the file is missing"), name, keys);
+}
+
 fn area_of(
     survey: &Survey,
     dir: &Path,
@@ -258,13 +285,8 @@ fn area_of(
         }
         let Some(extent) = extent(file) else { continue };
         let own = file.span.clone().unwrap_or_else(|| span.clone());
-        let path = dir.join(crate::files::file_name(file.kind, file.file));
-        let keys = || {
-            let start = own.start.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(key.to_vec()));
-            (start, own.end.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec())))
-        };
         let Some(found) = survey.get(file.kind, file.file) else {
-            findings.lost(Error::corruption(path, 0, "the file is missing"), name, keys());
+            lose(dir, file, &span, name, findings);
             continue;
         };
         let durable = match extent {
@@ -274,7 +296,7 @@ fn area_of(
         if file.kind == FileKind::Log && found.bytes < HEADER_BYTES {
             if durable > HEADER_BYTES {
                 let what = format!("the log ends {} bytes too early", durable - found.bytes);
-                findings.lost(Error::corruption(path, found.bytes, what), name, keys());
+                findings.lost(Error::corruption(&found.path, found.bytes, what), name, bounds_of(&own));
             }
             continue;
         }

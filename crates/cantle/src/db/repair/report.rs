@@ -37,6 +37,8 @@ pub struct RepairReport {
     pub damage_untold: u64,
     /// Files of which nothing was taken, and why.
     pub left_out: Vec<LeftOut>,
+    /// What else is in the damaged store's directory and is no file of a store.
+    pub other_files: Vec<PathBuf>,
     /// Keys of which the newest version may be lost: pairs may be missing, or have a value of before.
     pub uncertain: Vec<UncertainKeys>,
     /// How many more there are than the list holds.

@@ -107,11 +107,22 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Has what was staged go to the logs of `epoch`; returns what of it is damaged.
-    pub fn recover_stage(&self, vfs: &dyn Vfs, dir: &Path, epoch: u64) -> Result<Vec<Error>> {
+    /// Has what was staged go to the logs of `epoch`; returns what of it is damaged. `described`: the keyspace of a log of that epoch,
+    /// where it is known, in place of a header that is lost.
+    pub fn recover_stage(
+        &self,
+        vfs: &dyn Vfs,
+        dir: &Path,
+        epoch: u64,
+        described: impl Fn(u64) -> Option<u32>,
+    ) -> Result<Vec<Error>> {
         let header_of = |_: &dyn VfsFile, path: &Path| {
-            let header = self.of_kind(FileKind::Log).find(|(_, file)| file.path == path);
-            let header = header.and_then(|(_, file)| file.header);
+            let found = self.of_kind(FileKind::Log).find(|(_, file)| file.path == path);
+            let header = found.and_then(|(id, file)| {
+                let by_description =
+                    |keyspace| file.header_or(FileKind::Log, (self.store, id), (keyspace, epoch));
+                file.header.or_else(|| described(id).map(by_description))
+            });
             header.ok_or_else(|| Error::corruption(path, 0, "the header is lost"))
         };
         let mut damaged = Vec::new();

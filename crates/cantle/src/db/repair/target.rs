@@ -2,6 +2,7 @@
 
 use super::plan::PlannedKeyspace;
 use super::report::RepairedKeyspace;
+use crate::canary::Canary;
 use crate::db::batch::WriteBatch;
 use crate::db::foreign::UNFINISHED_FILE;
 use crate::db::handle::Db;
@@ -36,7 +37,8 @@ impl Target {
         create_directories(&*vfs, path)?;
         let marker = path.join(UNFINISHED_FILE);
         vfs.open(&marker, OpenMode::CreateNew).map_err(|e| Error::io("create", &marker, e))?;
-        vfs.sync_dir(path).map_err(|e| Error::io("sync directory", path, e))?;
+        let synced = Canary::UNNAMED_REPAIR.leaves_out(|| vfs.sync_dir(path));
+        synced.map_err(|e| Error::io("sync directory", path, e))?;
         let default = planned.values().find(|known| known.edit.name == DEFAULT_KEYSPACE);
         let mut options =
             Options { read_only: false, create_if_missing: true, fills_repair: true, ..options.clone() };
@@ -81,7 +83,8 @@ impl Target {
         self.db.close()?;
         self.vfs.remove(&self.marker).map_err(|e| Error::io("remove", &self.marker, e))?;
         let dir = self.marker.parent().unwrap_or(&self.marker);
-        self.vfs.sync_dir(dir).map_err(|e| Error::io("sync directory", dir, e))?;
+        let synced = Canary::UNNAMED_REPAIR_END.leaves_out(|| self.vfs.sync_dir(dir));
+        synced.map_err(|e| Error::io("sync directory", dir, e))?;
         Ok(self.keyspaces.into_values().map(|(_, repaired)| repaired).collect())
     }
 }

@@ -129,7 +129,7 @@ fn pairs(keys: &[u8], value: u8) -> Pairs {
 }
 
 fn order(backward: bool) -> KeyOrder {
-    if backward { KeyOrder::Custom(Arc::new(Backward)) } else { KeyOrder::Bytewise }
+    if backward { KeyOrder::custom(Arc::new(Backward)) } else { KeyOrder::Bytewise }
 }
 
 #[derive(Debug, Clone)]

@@ -50,11 +50,11 @@ impl Comparator for CaseFolding {
 }
 
 pub(crate) fn reverse() -> KeyOrder {
-    KeyOrder::Custom(Arc::new(Reverse))
+    KeyOrder::custom(Arc::new(Reverse))
 }
 
 pub(crate) fn case_folding() -> KeyOrder {
-    KeyOrder::Custom(Arc::new(CaseFolding))
+    KeyOrder::custom(Arc::new(CaseFolding))
 }
 
 pub(crate) fn orders() -> impl Strategy<Value = KeyOrder> {

@@ -1,0 +1,56 @@
+//! Options that no store can have are refused before anything is touched.
+
+use crate::error::{Error, Result};
+use crate::options::{Compression, KeyspaceOptions, Options};
+use crate::order::{BYTEWISE, KeyOrder};
+
+/// Refuses what no store can have.
+pub(super) fn check_options(options: &Options) -> Result<()> {
+    if let Some(bytes) = options.memory_budget
+        && bytes < 1 << 20
+    {
+        return Err(Error::InvalidArgument(format!("a memory budget of {bytes} bytes is below 1 MiB")));
+    }
+    options.comparators.iter().try_for_each(|comparator| check_comparator_name(comparator.name()))?;
+    check_keyspace_options(&options.default_keyspace)
+}
+
+/// Refuses what no keyspace can have.
+pub(super) fn check_keyspace_options(options: &KeyspaceOptions) -> Result<()> {
+    let invalid = |what: String| Err(Error::InvalidArgument(what));
+    if !(64 << 10..=1 << 30).contains(&options.chunk_bytes) {
+        return invalid(format!("chunk_bytes of {} is outside 64 KiB to 1 GiB", options.chunk_bytes));
+    }
+    if let Some(bound) = options.space_amplification
+        && !(bound >= 1.1 && bound.is_finite())
+    {
+        return invalid(format!("a space_amplification of {bound} is below 1.1"));
+    }
+    if !(1..=64).contains(&options.filter_partitions) {
+        return invalid(format!("{} filter_partitions are outside 1 to 64", options.filter_partitions));
+    }
+    if options.log_bytes.is_some_and(|bytes| bytes < 4096) {
+        return invalid("log_bytes is below 4 KiB".into());
+    }
+    if let Some(order @ KeyOrder::Custom(_)) = &options.order {
+        check_comparator_name(order.name())?;
+    }
+    match options.compression {
+        Compression::Zstd(level) if !(1..=22).contains(&level) => {
+            invalid(format!("a Zstd level of {level} is outside 1 to 22"))
+        }
+        #[cfg(not(feature = "zstd"))]
+        Compression::Zstd(_) => invalid("this library was built without the feature `zstd`".into()),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a comparator under the name of the bytewise order: the keyspace would open without it, and in another order than its keys lie.
+fn check_comparator_name(name: &str) -> Result<()> {
+    if name == BYTEWISE {
+        return Err(Error::InvalidArgument(format!(
+            "a comparator is named {BYTEWISE:?}, which is the name of the order without one: give it another"
+        )));
+    }
+    Ok(())
+}

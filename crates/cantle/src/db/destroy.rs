@@ -1,0 +1,121 @@
+//! Removing a store, and nothing else.
+
+use super::foreign::{LOCK_FILE, foreign_store, is_of_store, is_temporary};
+use super::open::take_lock;
+use crate::canary::Canary;
+use crate::error::{Error, Result};
+use crate::files::parse_file_name;
+use crate::format::header::FileKind;
+use crate::options::Options;
+use crate::substrate::{REBALANCE_RESERVE_FILE, RESERVE_FILE, stage::STAGE_FILE};
+use crate::sync::Arc;
+use crate::vfs::{StdVfs, Vfs};
+use std::path::Path;
+
+/// Removes the files of the store in `dir`; the directory and what is not the store's stay.
+pub(crate) fn destroy(options: &Options, dir: &Path) -> Result<()> {
+    let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
+    let vfs = &*vfs;
+    let mut names = match vfs.metadata(dir).map_err(|e| Error::io("look at", dir, e))? {
+        None => return Ok(()),
+        Some(found) if !found.is_dir => return Err(not_a_store(dir, "it is a file".into())),
+        Some(_) => list(vfs, dir)?,
+    };
+    if !names.iter().any(|name| is_of_store(name)) {
+        return match foreign_store(&names) {
+            Some(kind) => Err(not_a_store(dir, format!("it is a {kind} store, which was not touched"))),
+            None => Ok(()),
+        };
+    }
+    let _lock = take_lock(vfs, dir, options)?;
+    names = list(vfs, dir)?;
+    // Without its newest manifest nothing opens what an interruption leaves, and a second attempt removes the rest.
+    names.sort_by_key(|name| (rank(name), std::cmp::Reverse(name.clone())));
+    for name in names.iter().filter(|name| is_ours(name)) {
+        let path = dir.join(name);
+        vfs.remove(&path).map_err(|e| Error::io("remove", path, e))?;
+    }
+    let synced = Canary::UNNAMED_DESTRUCTION.leaves_out(|| vfs.sync_dir(dir));
+    synced.map_err(|e| Error::io("sync directory", dir, e))
+}
+
+fn not_a_store(dir: &Path, what: String) -> Error {
+    Error::NotAStore { path: dir.to_path_buf(), what }
+}
+
+fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<String>> {
+    vfs.list(dir).map_err(|e| Error::io("list", dir, e))
+}
+
+/// Whether a file beside those is the store's, too.
+fn is_ours(name: &str) -> bool {
+    is_of_store(name)
+        || [LOCK_FILE, STAGE_FILE, RESERVE_FILE, REBALANCE_RESERVE_FILE].contains(&name)
+        || is_temporary(name)
+}
+
+/// Manifests go first, the lock last.
+fn rank(name: &str) -> u8 {
+    match parse_file_name(name) {
+        Some((FileKind::Manifest, _)) => 0,
+        _ if name == LOCK_FILE => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::Db;
+    use crate::vfs::{MemVfs, OpenMode};
+
+    fn write(disk: &MemVfs, path: &str) {
+        disk.open(Path::new(path), OpenMode::CreateNew).unwrap().write_at(b"theirs", 0).unwrap();
+    }
+
+    fn options(disk: &Arc<MemVfs>) -> Options {
+        Options::new().vfs(disk.clone())
+    }
+
+    #[test]
+    fn what_is_not_the_stores_stays() {
+        let disk = Arc::new(MemVfs::new());
+        let db = options(&disk).open("store").unwrap();
+        db.put("key", "value").unwrap();
+        db.compact_range(..).unwrap();
+        assert!(matches!(options(&disk).destroy("store"), Err(Error::Locked { .. })));
+        db.close().unwrap();
+        drop(db);
+        for name in ["letter.txt", "draft.tmp", "app.log"] {
+            write(&disk, &format!("store/{name}"));
+        }
+        options(&disk).destroy("store").unwrap();
+        let mut left = disk.list(Path::new("store")).unwrap();
+        left.sort();
+        assert_eq!(left, ["app.log", "draft.tmp", "letter.txt"]);
+        options(&disk).destroy("store").unwrap();
+        options(&disk).destroy("nowhere").unwrap();
+    }
+
+    #[test]
+    fn a_destroyed_store_can_be_created_anew() {
+        let disk = Arc::new(MemVfs::new());
+        options(&disk).open("store").unwrap().put("key", "value").unwrap();
+        options(&disk).destroy("store").unwrap();
+        assert!(disk.list(Path::new("store")).unwrap().is_empty());
+        let db: Db = options(&disk).open("store").unwrap();
+        assert!(db.get("key").unwrap().is_none());
+    }
+
+    #[test]
+    fn stores_of_others_are_refused() {
+        let disk = Arc::new(MemVfs::new());
+        disk.create_dir_all(Path::new("theirs")).unwrap();
+        for name in ["CURRENT", "MANIFEST-000004", "000003.log", "LOCK", "LOG"] {
+            write(&disk, &format!("theirs/{name}"));
+        }
+        let error = options(&disk).destroy("theirs").unwrap_err();
+        assert!(error.to_string().contains("LevelDB"), "{error}");
+        assert_eq!(disk.list(Path::new("theirs")).unwrap().len(), 5);
+    }
+}
