@@ -8,6 +8,7 @@ use cantle::canary::Canary;
 use cantle_faults::doors::DOORS;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,18 @@ use std::time::{Duration, Instant};
 const DOOR_SECONDS_MAX: u64 = 240;
 
 /// Where to look first.
-const FIRST: [(&str, &[&str]); 4] = [
+const FIRST: [(&str, &[&str]); 5] = [
+    (
+        "crash-states",
+        &[
+            "unsynced-journal-header",
+            "unsynced-cut",
+            "unsettled-orphans",
+            "unnamed-repair",
+            "unnamed-repair-end",
+            "unnamed-destruction",
+        ],
+    ),
     ("failing-calls", &["not-revoked", "not-read-only", "append-not-undone"]),
     ("damage", &["log-checksum-skipped", "table-checksum-skipped", "header-checksum-skipped"]),
     (
@@ -68,8 +80,15 @@ struct Hunt {
 
 /// Hunts them all, or those that are named.
 pub fn hunt_all(args: &Args, names: &[String]) -> ExitCode {
+    if let Some(name) = names.iter().find(|name| !Canary::ALL.iter().any(|canary| canary.name == **name)) {
+        eprintln!("there is no planted bug {name:?}");
+        return ExitCode::from(2);
+    }
     let wanted = |canary: &&Canary| names.is_empty() || names.iter().any(|name| name == canary.name);
     let canaries: Vec<&Canary> = Canary::ALL.iter().filter(wanted).collect();
+    if args.matrix {
+        return matrix(args, &canaries);
+    }
     let bar = ProgressBar::new(canaries.len() as u64);
     bar.set_style(
         ProgressStyle::with_template("{bar:30} {pos} of {len}  {msg}")
@@ -95,6 +114,48 @@ pub fn hunt_all(args: &Args, names: &[String]) -> ExitCode {
     if caught == hunts.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// What each door, alone, finds of each bug.
+#[derive(Debug, Serialize)]
+struct Row {
+    canary: &'static str,
+    about: &'static str,
+    /// By door, what it said first, if it found the bug.
+    doors: BTreeMap<&'static str, Option<String>>,
+}
+
+/// Sends each bug through every door, or those that are named.
+fn matrix(args: &Args, canaries: &[&Canary]) -> ExitCode {
+    let doors: Vec<&'static str> =
+        DOORS.iter().filter(|door| is_wanted(args, door.name)).map(|door| door.name).collect();
+    if !args.json {
+        println!("{:26} {}", "", doors.join("  "));
+    }
+    let mut rows = Vec::new();
+    for canary in canaries {
+        let found = doors.iter().map(|&door| (door, enter(args, canary, door)));
+        let row = Row { canary: canary.name, about: canary.about, doors: found.collect() };
+        if !args.json {
+            let cells = doors.iter().map(|&door| {
+                let cell = if row.doors[door].is_some() { "found" } else { "-" };
+                format!("{cell:width$}", width = door.len())
+            });
+            println!("{:26} {}", row.canary, cells.collect::<Vec<_>>().join("  ").trim_end());
+        }
+        rows.push(row);
+    }
+    let caught = rows.iter().filter(|row| row.doors.values().any(Option::is_some)).count();
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&rows).unwrap_or_default());
+    } else {
+        println!("\n{caught} of {} planted bugs were found", grouped(rows.len() as u64));
+    }
+    if caught == rows.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn is_wanted(args: &Args, door: &str) -> bool {
+    args.doors.is_empty() || args.doors.iter().any(|wanted| wanted.name == door)
+}
+
 fn print(hunt: &Hunt) {
     let door = hunt.door.unwrap_or("NOT FOUND");
     println!("{:26} {:14} {:>6.1} s  {}", hunt.canary, door, hunt.seconds, hunt.about);
@@ -107,8 +168,7 @@ fn hunt(args: &Args, canary: &Canary) -> Hunt {
     let mut tried: Vec<&'static str> = Vec::new();
     let mut finding = None;
     for door in likely.chain(rest) {
-        let is_wanted = args.doors.is_empty() || args.doors.iter().any(|wanted| wanted.name == door);
-        if !is_wanted || tried.contains(&door) {
+        if !is_wanted(args, door) || tried.contains(&door) {
             continue;
         }
         tried.push(door);

@@ -44,6 +44,10 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Those that a store writes for itself.
+    pub const ALL: [Self; 6] =
+        [Self::Table, Self::Log, Self::Manifest, Self::Journal, Self::Stage, Self::PageCache];
+
     pub fn of(name: &str) -> Self {
         match name {
             "STAGE" => Self::Stage,

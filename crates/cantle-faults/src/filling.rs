@@ -3,14 +3,49 @@
 use crate::rng::Rng;
 use crate::setup::Setup;
 use crate::workload::key;
-use cantle::{Db, Durability};
+use cantle::{Db, Durability, KeyspaceStats, Layout};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-pub fn setup(seed: u64, durability: Durability) -> Setup {
-    let mut setup = Setup::random(&mut Rng::new(seed), durability);
+pub fn setup(layout: Layout, seed: u64, durability: Durability) -> Setup {
+    let mut setup = Setup { layout, ..Setup::random(&mut Rng::new(seed), durability) };
     (setup.checkpoint_interval, setup.log_bytes) = (Duration::from_millis(50), 16 << 10);
     setup
+}
+
+/// Maintenance, in numbers of what has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    pub rebalances: u64,
+    pub splits: u64,
+}
+
+impl Work {
+    fn of(db: &Db) -> Self {
+        let stats = db.stats();
+        let sum = |of: fn(&KeyspaceStats) -> u64| stats.keyspaces.iter().map(of).sum();
+        Self { rebalances: sum(|space| space.rebalances), splits: sum(|space| space.splits) }
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self { rebalances: self.rebalances - before.rebalances, splits: self.splits - before.splits }
+    }
+
+    pub fn plus(self, other: Self) -> Self {
+        Self { rebalances: self.rebalances + other.rebalances, splits: self.splits + other.splits }
+    }
+}
+
+/// What ends by itself, while nobody writes, once the disk is full: it was under way, or waited for its turn, and is done in what
+/// is set aside for it.
+pub fn under_way(db: &Db) -> Work {
+    let (before, started) = (Work::of(db), Instant::now());
+    let mut ended = Work::default();
+    while ended == Work::default() && started.elapsed() < Duration::from_millis(200) {
+        std::thread::sleep(Duration::from_millis(5));
+        ended = Work::of(db).since(before);
+    }
+    ended
 }
 
 /// Puts until the disk is full; says whether that happened.
@@ -51,11 +86,14 @@ pub fn eventually(db: &Db, what: &str, mut run: impl FnMut() -> cantle::Result<(
     }
 }
 
-/// Nothing here waits for the disk to grow, until the end.
-pub fn a_disk_that_fills_up(db: &Db, seed: u64, more_space: impl FnOnce()) {
+/// Nothing here waits for the disk to grow, until the end. Says what was under way when it was full, and what had been done by then.
+pub fn a_disk_that_fills_up(db: &Db, seed: u64, more_space: impl FnOnce()) -> (Work, Work) {
     let mut rng = Rng::new(seed);
     let mut values = BTreeMap::new();
+    let empty = Work::of(db);
     assert!(fill(db, &mut values, &mut rng), "the disk never got full");
+    let loaded = Work::of(db).since(empty);
+    let mut cut_short = under_way(db);
     check(db, &values);
     for _ in 0..20 {
         let nth = rng.below(values.len() as u64) as usize;
@@ -74,6 +112,7 @@ pub fn a_disk_that_fills_up(db: &Db, seed: u64, more_space: impl FnOnce()) {
     eventually(db, "a put after space was freed", || db.put("healed", "1"));
     values.insert(b"healed".to_vec(), b"1".to_vec());
     assert!(fill(db, &mut values, &mut rng), "the disk never got full again");
+    cut_short = cut_short.plus(under_way(db));
     check(db, &values);
     // Of what is all alive nothing can be freed, but all of it can be sorted.
     eventually(db, "compaction of a full disk", || db.compact_range(..));
@@ -85,4 +124,5 @@ pub fn a_disk_that_fills_up(db: &Db, seed: u64, more_space: impl FnOnce()) {
     db.sync().unwrap();
     assert!(db.stats().read_only.is_none());
     check(db, &values);
+    (cut_short, loaded)
 }

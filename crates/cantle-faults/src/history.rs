@@ -125,7 +125,7 @@ pub fn try_reopen(
     marks: Marks,
     death: Death,
 ) -> Result<(Db, u64), String> {
-    let db = setup.open(vfs).map_err(|error| format!("cannot reopen after {death:?}: {error}"))?;
+    let db = setup.open_image(vfs).map_err(|error| format!("cannot reopen after {death:?}: {error}"))?;
     let found =
         workload::contents(&db, &setup.keyspace()).map_err(|error| format!("cannot read: {error}"))?;
     let k = history.check(&found, marks, death, setup.durability)?;

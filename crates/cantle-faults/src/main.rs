@@ -26,6 +26,10 @@ struct Args {
     #[arg(long, default_value_t = 1, conflicts_with = "minutes")]
     rounds: u64,
 
+    /// Until each door has opened and checked so many states; of the doors that count states, crash-states if none is named
+    #[arg(long, conflicts_with_all = ["minutes", "rounds"], value_parser = clap::value_parser!(u64).range(1..))]
+    states: Option<u64>,
+
     /// Only these doors, separated by commas; `--list` shows them
     #[arg(long, value_delimiter = ',', value_parser = parse_door)]
     doors: Vec<Door>,
@@ -55,6 +59,11 @@ struct Args {
     #[arg(long, value_delimiter = ',', num_args = 0..)]
     canaries: Option<Vec<String>>,
 
+    /// With `--canaries`: send each of them through every door, or those named, and show which of them find it
+    #[cfg(feature = "canaries")]
+    #[arg(long, requires = "canaries")]
+    matrix: bool,
+
     #[command(subcommand)]
     hidden: Option<Hidden>,
 }
@@ -71,6 +80,7 @@ Examples:
   cantle-faults --minutes 60
   cantle-faults --doors crash-states --minutes 30 --seed 7
   cantle-faults --doors crash-states --rounds 100
+  cantle-faults --states 5000000
   cantle-faults --doors crash-states --case sync:0.3.8";
 
 fn parse_minutes(text: &str) -> Result<f64, String> {
@@ -117,7 +127,17 @@ fn main() -> ExitCode {
     if let Some(names) = &args.canaries {
         return canaries::hunt_all(&args, names);
     }
-    let doors = if args.doors.is_empty() { DOORS.to_vec() } else { args.doors.clone() };
+    let doors = match (&args.doors[..], args.states) {
+        ([], Some(_)) => door("crash-states").into_iter().collect(),
+        ([], None) => DOORS.to_vec(),
+        _ => args.doors.clone(),
+    };
+    if args.states.is_some()
+        && let Some(door) = doors.iter().find(|door| !door.counts_states())
+    {
+        eprintln!("--states: {} counts no states; crash-states and failing-calls do", door.name);
+        return ExitCode::from(2);
+    }
     if args.case.is_some() && doors.len() != 1 {
         eprintln!("--case needs the one door that it is a case of: --doors NAME");
         return ExitCode::from(2);
@@ -141,23 +161,39 @@ fn main() -> ExitCode {
 /// Goes through one door; what it panics with is a finding.
 fn visit(door: &Door, args: &Args, share: Duration) -> Visited {
     let started = Instant::now();
-    let effort =
-        if args.minutes > 0.0 { Effort::Until(started + share) } else { Effort::Rounds(args.rounds) };
+    let effort = match args.states {
+        Some(states) => Effort::States(states),
+        None if args.minutes > 0.0 => Effort::Until(started + share),
+        None => Effort::Rounds(args.rounds),
+    };
     let visit = Visit::new(args.layout, args.seed, effort).of_case(args.case.clone());
     let bar = progress(door, (args.minutes > 0.0).then_some(share));
     let found = catch_unwind(AssertUnwindSafe(|| (door.enter)(&visit))).err().map(|panic| {
-        let minutes = if visit.is_long() { " --minutes 1" } else { "" };
-        let again = format!("cantle-faults --doors {} --seed {}{minutes}", door.name, visit.round_seed());
-        format!("{}\nagain: {again}", words_of(&*panic))
+        let words = words_of(&*panic);
+        let how = match case_in(words) {
+            Some(case) => format!(" --case {case}"),
+            None if visit.is_long() => " --minutes 1".into(),
+            None => String::new(),
+        };
+        format!("{words}\nagain: cantle-faults --doors {} --seed {}{how}", door.name, visit.round_seed())
     });
     bar.finish_and_clear();
+    let counts = visit.tally();
+    let is_whole = visit.is_long() && args.case.is_none();
     Visited {
         door: door.name,
         seconds: started.elapsed().as_secs_f64(),
-        counts: visit.tally(),
+        not_reached: if is_whole { report::not_reached(door.name, &counts) } else { Vec::new() },
+        counts,
         skipped: visit.skipped(),
         finding: found,
     }
+}
+
+/// The case that a finding names.
+fn case_in(finding: &str) -> Option<&str> {
+    let (_, rest) = finding.split_once("CANTLE_TEST_CASE=")?;
+    rest.split_whitespace().next().map(|case| case.trim_end_matches([',', ';', ':']))
 }
 
 /// Hidden where there is no terminal; the report says all.

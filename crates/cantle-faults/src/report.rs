@@ -1,6 +1,8 @@
 //! What a run of the fault lab did and found, for people and for machines.
 
 use cantle::Layout;
+use cantle_faults::doors::fuzz;
+use cantle_faults::visit::states_of;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -10,6 +12,8 @@ pub struct Report {
     pub layout: String,
     pub seed: u64,
     pub seconds: f64,
+    /// Whether the store checks its own invariants, and arithmetic its bounds.
+    pub assertions: bool,
     pub visited: Vec<Visited>,
 }
 
@@ -22,17 +26,94 @@ pub struct Visited {
     pub counts: BTreeMap<&'static str, u64>,
     /// What could not be done here.
     pub skipped: Vec<String>,
+    /// What a long run should do at least, and did not.
+    pub not_reached: Vec<String>,
     /// What was found; the door ends with the first.
     pub finding: Option<String>,
 }
 
+/// All doors together.
+#[derive(Debug, Serialize)]
+pub struct Totals {
+    /// Of stores, opened and checked.
+    pub states: u64,
+    /// That failed.
+    pub calls: u64,
+    /// Of processes, machines and devices that died or failed.
+    pub cycles: u64,
+    /// Of targets that read bytes, configurations and histories.
+    pub executions: u64,
+    pub findings: u64,
+}
+
+/// What the total is made of, whichever door counts it. The targets of `fuzz` count under their own names.
+const STATES: &[&str] = &["stores checked", "stores with damage reported", "stores refused"];
+const CALLS: &[&str] = &["runs with failed calls", "failed calls", "calls failed", "syncs failed"];
+const CYCLES: &[&str] = &[
+    "processes killed",
+    "losses of power",
+    "file systems filled up and healed",
+    "devices that lost sectors",
+    "limits",
+    "limits of memory",
+];
+const EXECUTIONS: &[&str] = &["configurations", "histories"];
+
+/// What a door does at least in a long run.
+const LEAST: &[(&str, &str, u64)] = &[
+    ("crash-states", "states", 100_000),
+    ("damage", "bit flips", 100_000),
+    ("kill", "processes killed", 2_000),
+];
+
+/// What a long run should have done behind a door, and did not.
+pub fn not_reached(door: &str, counts: &BTreeMap<&'static str, u64>) -> Vec<String> {
+    let of_door = LEAST.iter().filter(|(name, ..)| *name == door);
+    of_door
+        .filter_map(|&(_, what, least)| {
+            let count =
+                if what == "states" { states_of(counts) } else { counts.get(what).copied().unwrap_or(0) };
+            (count < least)
+                .then(|| format!("{} {what}, of which there are {}", grouped(least), grouped(count)))
+        })
+        .collect()
+}
+
+#[derive(Serialize)]
+struct WithTotals<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    totals: Totals,
+}
+
 impl Report {
     pub fn new(layout: &Layout, seed: u64) -> Self {
-        Self { layout: format!("{layout:?}").to_lowercase(), seed, seconds: 0.0, visited: Vec::new() }
+        Self {
+            layout: format!("{layout:?}").to_lowercase(),
+            seed,
+            seconds: 0.0,
+            assertions: cfg!(debug_assertions),
+            visited: Vec::new(),
+        }
     }
 
     pub fn findings(&self) -> usize {
         self.visited.iter().filter(|visited| visited.finding.is_some()).count()
+    }
+
+    pub fn totals(&self) -> Totals {
+        let sum = |names: &[&str]| {
+            let counts = self.visited.iter().flat_map(|visited| &visited.counts);
+            counts.filter(|(what, _)| names.contains(*what)).map(|(_, count)| count).sum::<u64>()
+        };
+        let targets: Vec<&str> = fuzz::TARGETS.iter().map(|target| target.name).collect();
+        Totals {
+            states: self.visited.iter().map(|visited| states_of(&visited.counts)).sum::<u64>() + sum(STATES),
+            calls: sum(CALLS),
+            cycles: sum(CYCLES),
+            executions: sum(EXECUTIONS) + sum(&targets),
+            findings: self.findings() as u64,
+        }
     }
 
     pub fn print(&self) {
@@ -43,6 +124,9 @@ impl Report {
             for skipped in &visited.skipped {
                 println!("{:16}skipped: {skipped}", "");
             }
+            for not_reached in &visited.not_reached {
+                println!("{:16}not reached: {not_reached}", "");
+            }
         }
         for visited in &self.visited {
             if let Some(finding) = &visited.finding {
@@ -50,16 +134,26 @@ impl Report {
             }
         }
         println!(
-            "\n{} layout, seed {}, {:.1} minutes: {} findings",
+            "\n{} layout, seed {}, {:.1} minutes, assertions {}",
             self.layout,
             self.seed,
             self.seconds / 60.0,
-            self.findings()
+            if self.assertions { "on" } else { "off: --profile faults has them" },
+        );
+        let totals = self.totals();
+        println!(
+            "{} states, {} failed calls, {} cycles, {} executions, {} findings",
+            grouped(totals.states),
+            grouped(totals.calls),
+            grouped(totals.cycles),
+            grouped(totals.executions),
+            totals.findings
         );
     }
 
     pub fn print_json(&self) {
-        match serde_json::to_string_pretty(self) {
+        let report = WithTotals { report: self, totals: self.totals() };
+        match serde_json::to_string_pretty(&report) {
             Ok(text) => println!("{text}"),
             Err(error) => eprintln!("no report: {error}"),
         }
@@ -77,4 +171,36 @@ pub fn grouped(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn visited(door: &'static str, counts: &[(&'static str, u64)]) -> Visited {
+        let counts = counts.iter().copied().collect();
+        let not_reached = not_reached(door, &counts);
+        Visited { door, seconds: 1.0, counts, skipped: Vec::new(), not_reached, finding: None }
+    }
+
+    #[test]
+    fn totals_are_those_of_all_doors() {
+        let mut report = Report::new(&Layout::Chunk, 0);
+        report.visited = vec![
+            visited(
+                "crash-states",
+                &[("states", 90_000), ("states after a second crash", 9_000), ("images", 5)],
+            ),
+            visited("failing-calls", &[("states", 10), ("runs with failed calls", 3)]),
+            visited("kill", &[("processes killed", 7), ("stores checked", 2)]),
+            visited("fuzz", &[("header", 11)]),
+            visited("histories", &[("histories", 20)]),
+        ];
+        let totals = report.totals();
+        assert_eq!((totals.states, totals.calls, totals.cycles, totals.executions), (99_012, 3, 7, 31));
+        let not_reached = |at: usize| report.visited[at].not_reached.join("; ");
+        assert_eq!(not_reached(0), "100,000 states, of which there are 99,000");
+        assert_eq!(not_reached(1), "");
+        assert_eq!(not_reached(2), "2,000 processes killed, of which there are 7");
+    }
 }

@@ -2,12 +2,19 @@
 
 use crate::rng::Rng;
 use cantle::vfs::Vfs;
-use cantle::{Db, Durability, KeyspaceOptions, Layout, Options};
+use cantle::{Db, Durability, KeyspaceOptions, Layout, Options, Resources};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Where a store is in its file system.
 pub const STORE: &str = "/store";
+
+thread_local! {
+    /// What the stores that a thread looks into share.
+    static SHARED: Resources = Resources::new(BUDGET_BYTES, 1);
+}
+
+const BUDGET_BYTES: u64 = 4 << 20;
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
@@ -19,6 +26,11 @@ pub struct Setup {
     pub log_bytes: u64,
     pub log_index: bool,
     pub threads: usize,
+}
+
+/// Whether all keyspaces of a store say that they have this layout.
+pub fn has_layout(db: &Db, layout: Layout) -> bool {
+    db.stats().keyspaces.iter().all(|keyspace| keyspace.layout == layout)
 }
 
 impl Setup {
@@ -47,14 +59,42 @@ impl Setup {
     pub fn options(&self, vfs: Arc<dyn Vfs>) -> Options {
         Options::new()
             .vfs(vfs)
-            .memory_budget(4 << 20)
+            .memory_budget(BUDGET_BYTES)
             .background_threads(self.threads)
             .durability(self.durability)
             .checkpoint_interval(self.checkpoint_interval)
             .default_keyspace(self.keyspace())
     }
 
+    /// Options to look into an image with: threads of its own would cost more than all the rest.
+    pub fn image_options(&self, vfs: Arc<dyn Vfs>) -> Options {
+        self.options(vfs).resources(SHARED.with(Resources::clone))
+    }
+
+    pub fn open_image(&self, vfs: Arc<dyn Vfs>) -> cantle::Result<Db> {
+        self.image_options(vfs).open(STORE)
+    }
+
     pub fn open(&self, vfs: Arc<dyn Vfs>) -> cantle::Result<Db> {
         self.options(vfs).open(STORE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cantle::vfs::MemVfs;
+
+    /// The doors ask [`has_layout`] of what they open.
+    #[test]
+    fn stores_report_the_layout_that_was_asked_for() {
+        for &layout in Layout::ALL {
+            assert_eq!(layout.name().parse::<Layout>().unwrap(), layout);
+            let setup = Setup { layout, ..Setup::random(&mut Rng::new(1), Durability::Process) };
+            let db = setup.open(Arc::new(MemVfs::new())).unwrap();
+            db.keyspace("another", setup.keyspace()).unwrap();
+            assert!(has_layout(&db, layout));
+        }
+        assert!("".parse::<Layout>().is_err());
     }
 }

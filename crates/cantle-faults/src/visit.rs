@@ -4,6 +4,7 @@ use crate::rng::Rng;
 use cantle::Layout;
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -27,6 +28,14 @@ pub enum Effort {
     Rounds(u64),
     /// Whatever there is time for.
     Until(Instant),
+    /// Until so many states of stores were opened and checked.
+    States(u64),
+}
+
+/// How many states of stores a tally has: whatever it counts under a name that begins so.
+pub fn states_of(tally: &BTreeMap<&'static str, u64>) -> u64 {
+    let is_one = |what: &str| what == "states" || what.starts_with("states ");
+    tally.iter().filter(|(what, _)| is_one(what)).map(|(_, count)| count).sum()
 }
 
 /// See the module.
@@ -72,42 +81,30 @@ impl Visit {
         self
     }
 
-    /// A part of the visit that may take `part` of `of` parts of the time that is left, and counts with the whole.
-    pub fn share(&self, part: u32, of: u32) -> Self {
-        let effort = match self.effort {
-            Effort::Rounds(rounds) => Effort::Rounds(rounds),
-            Effort::Until(end) => {
-                let now = Instant::now();
-                Effort::Until(now + end.saturating_duration_since(now) * part / of)
-            }
-        };
-        Self {
-            layout: self.layout,
-            seed: self.seed,
-            effort,
-            case: self.case.clone(),
-            program: self.program.clone(),
-            round_seed: self.round_seed.clone(),
-            tally: self.tally.clone(),
-            skipped: self.skipped.clone(),
-        }
-    }
-
-    /// Whether the time is up.
+    /// Whether the time is up, or all is done that was asked for.
     pub fn is_over(&self) -> bool {
-        matches!(self.effort, Effort::Until(end) if Instant::now() >= end)
+        match self.effort {
+            Effort::Rounds(_) => false,
+            Effort::Until(end) => Instant::now() >= end,
+            Effort::States(states) => self.states() >= states,
+        }
     }
 
     /// Whether this is more than what `cargo test` does.
     pub fn is_long(&self) -> bool {
-        matches!(self.effort, Effort::Until(_))
+        !matches!(self.effort, Effort::Rounds(_))
+    }
+
+    /// How many states of stores were opened and checked.
+    pub fn states(&self) -> u64 {
+        states_of(&self.tally.lock().unwrap())
     }
 
     /// The rounds of a door that never ends by itself, each with a seed of its own.
     pub fn rounds(&self) -> impl Iterator<Item = u64> {
         let rounds = match self.effort {
             Effort::Rounds(rounds) => rounds,
-            Effort::Until(_) => u64::MAX,
+            Effort::Until(_) | Effort::States(_) => u64::MAX,
         };
         (0..rounds).take_while(|_| !self.is_over()).map(|round| {
             // The first round of seed 0 is what `cargo test` does.
@@ -127,11 +124,17 @@ impl Visit {
         *self.tally.lock().unwrap().entry(what).or_default() += more;
     }
 
-    /// Says what could not be done here, and why.
-    pub fn skip(&self, what: impl Into<String>) {
-        let what = what.into();
+    /// Says what could not be done here for want of `needed`, and why. Panics if `CANTLE_REQUIRE_MACHINERY` says that it must be there: a
+    /// list, separated by commas, or `1` for all of it.
+    pub fn skip(&self, needed: &'static str, why: impl std::fmt::Display) {
+        let what = format!("no {needed}: {why}");
+        let required = std::env::var("CANTLE_REQUIRE_MACHINERY").unwrap_or_default();
+        let is_required = required.split(',').any(|name| name == needed || name == "1");
+        assert!(!is_required, "{what}; CANTLE_REQUIRE_MACHINERY={required} says that it must be here");
         let mut skipped = self.skipped.lock().unwrap();
         if !skipped.contains(&what) {
+            // Not by a macro: tests would keep that to themselves.
+            let _ = writeln!(std::io::stderr(), "left out, as there is {what}");
             skipped.push(what);
         }
     }
@@ -139,6 +142,16 @@ impl Visit {
     /// What was counted.
     pub fn tally(&self) -> BTreeMap<&'static str, u64> {
         self.tally.lock().unwrap().clone()
+    }
+
+    /// Says what was done and what could not be, in a test: past the capture of what tests print.
+    pub fn tell(&self, door: &str) {
+        let mut out = std::io::stderr().lock();
+        // Nobody reads it, if that fails.
+        let _ = writeln!(out, "{door}: {:?}", self.tally());
+        for skipped in self.skipped() {
+            let _ = writeln!(out, "{door}: skipped: {skipped}");
+        }
     }
 
     /// What could not be done.

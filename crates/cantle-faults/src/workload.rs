@@ -3,6 +3,7 @@
 use crate::rng::Rng;
 use cantle::{Db, Error, Keyspace, KeyspaceOptions, WriteBatch};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 pub type Pairs = BTreeMap<Vec<u8>, Arc<[u8]>>;
@@ -130,6 +131,22 @@ pub fn apply(state: &mut State, op: &Op) {
     }
 }
 
+/// Whether the keyspaces that an operation works on are there.
+pub fn admits(state: &State, op: &Op) -> bool {
+    match op {
+        Op::One(name, _) | Op::Drop(name) => state.contains_key(*name),
+        Op::Batch(changes) | Op::Transaction(changes) => {
+            changes.iter().all(|(name, _)| state.contains_key(*name))
+        }
+        Op::Update(..) | Op::Create(_) | Op::Metadata(_) | Op::Sync | Op::Compact | Op::Backup => true,
+    }
+}
+
+/// Where the backup of an operation goes.
+pub fn backup_path(serial: u64) -> PathBuf {
+    format!("/backup{serial}").into()
+}
+
 /// Whether, once it returned, everything up to here is durable.
 pub fn is_sync(op: &Op) -> bool {
     matches!(op, Op::Create(_) | Op::Metadata(_) | Op::Sync | Op::Compact)
@@ -187,7 +204,7 @@ pub fn run(db: &Db, op: &Op, options: &KeyspaceOptions, serial: u64) -> Result<(
         Op::Metadata(bytes) => space("default")?.set_metadata(&vec![serial as u8; *bytes]),
         Op::Sync => db.sync(),
         Op::Compact => db.compact_range(..),
-        Op::Backup => db.backup(format!("/backup{serial}")),
+        Op::Backup => db.backup(backup_path(serial)),
     }
 }
 

@@ -2,6 +2,7 @@
 //! what is drawn by chance, `CANTLE_TEST_CASE` runs the one case that a failure named.
 
 use cantle_faults::doors::door;
+use cantle_faults::files::Kind;
 use cantle_faults::memory::{Watched, peak};
 use cantle_faults::visit::Visit;
 
@@ -20,7 +21,15 @@ fn enter(name: &str) -> Visit {
 #[test]
 fn damage() {
     let visit = enter("damage");
-    assert!(visit.case.is_some() || visit.tally()["bit flips"] >= 10_000, "{:?}", visit.tally());
+    if visit.case.is_none() {
+        let tally = visit.tally();
+        assert!(tally["bit flips"] >= 10_000, "{tally:?}");
+        for kind in Kind::ALL.map(Kind::plural) {
+            let harmed = [format!("bit flips of {kind}"), format!("damages of {kind}")];
+            assert!(harmed.iter().all(|what| tally.contains_key(&what[..])), "no {harmed:?}: {tally:?}");
+        }
+        assert!(tally["stores repaired"] > 100 && tally["intact pairs saved by repairs"] > 1000, "{tally:?}");
+    }
     assert!(peak() < 256 << 20, "{} bytes were in use", peak());
 }
 

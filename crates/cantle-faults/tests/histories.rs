@@ -1,11 +1,21 @@
 //! The door `histories`, as long as `cargo test` stays. `CANTLE_TEST_CASE` makes the one history that a failure named.
 
 use cantle_faults::doors::door;
-use cantle_faults::visit::Visit;
+use cantle_faults::visit::{Visit, factor};
 
 #[test]
 fn every_history_keeps_the_promises() {
     let visit = Visit::for_test();
     (door("histories").expect("a door").enter)(&visit);
-    println!("{:?}", visit.tally());
+    visit.tell("histories");
+    if visit.case.is_some() {
+        return;
+    }
+    let tally = visit.tally();
+    assert!(tally["histories"] >= 20 * factor(), "{tally:?}");
+    for what in
+        ["rounds checked", "transactions", "conflicts", "rebalances", "splits", "merges", "checkpoints"]
+    {
+        assert!(tally[what] > 0, "no {what}: {tally:?}");
+    }
 }

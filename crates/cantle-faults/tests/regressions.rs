@@ -616,3 +616,36 @@ fn a_checkpoint_does_not_settle_a_batch_that_failed_meanwhile() {
         assert!(db.verify().unwrap().is_ok());
     }
 }
+
+/// Without a manifest a repair went by tables and logs alone. In a `Sync` store that lost power, what was acknowledged since the last
+/// checkpoint may be in the journal and nowhere else.
+#[test]
+fn a_repair_without_a_manifest_saves_what_only_the_journal_has() {
+    let memory = MemVfs::new();
+    let db = open(Arc::new(memory.clone()), Durability::Sync).unwrap();
+    let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+    db.put("old", "1").unwrap();
+    db.sync().unwrap();
+    for (key, value) in [("new", "2"), ("old", "3"), ("newest", "4"), ("deleted", "5")] {
+        db.put(key, value).unwrap();
+    }
+    db.delete("deleted").unwrap();
+    db.write(both(&other, "6")).unwrap();
+    let damaged = memory.crash(&CrashPlan::LOSE_UNSYNCED);
+    let manifest = damaged.list(Path::new("store")).unwrap();
+    let manifest = manifest.iter().find(|name| name.starts_with("MANIFEST-")).unwrap();
+    let manifest = damaged.open(&Path::new("store").join(manifest), OpenMode::ReadWrite).unwrap();
+    manifest.write_at(&[0xff; 24], 70).unwrap();
+    let options = || Options::new().vfs(Arc::new(damaged.clone())).memory_budget(4 << 20);
+    assert!(options().open("store").unwrap_err().is_corruption());
+    let report = options().repair("store", "saved").unwrap();
+    let db = options().open("saved").unwrap();
+    let found: Vec<_> =
+        db.range(..).map(|pair| pair.map(|(key, value)| (key.to_vec(), value.to_vec()))).collect();
+    let found: Vec<_> = found.into_iter().map(Result::unwrap).collect();
+    let expected = [("both", "6"), ("new", "2"), ("newest", "4"), ("old", "3")];
+    let expected = expected.map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec()));
+    assert_eq!(found, expected, "{report:?}");
+    let other = report.keyspaces.iter().find(|keyspace| keyspace.name != "default").unwrap();
+    assert_eq!(other.pairs, 1, "{report:?}");
+}

@@ -69,17 +69,17 @@ fn chains(durability: Durability, first: u64, count: u64) {
 
 #[test]
 fn processes_that_die_one_after_the_other_keep_all() {
-    chains(Durability::Process, 0, 30);
+    chains(Durability::Process, 0, 12);
 }
 
 #[test]
 fn sync_stores_that_die_one_after_the_other_keep_all() {
-    chains(Durability::Sync, 100, 20);
+    chains(Durability::Sync, 100, 8);
 }
 
 #[test]
 fn buffered_stores_that_die_one_after_the_other_stay_prefixes() {
-    chains(Durability::Buffered, 200, 20);
+    chains(Durability::Buffered, 200, 8);
 }
 
 /// What was accepted at one durability is kept at another.

@@ -140,15 +140,15 @@ fn try_reopen_with_after(
 
 #[test]
 fn a_buffered_store_is_a_prefix_after_any_crash() {
-    check_runs(Durability::Buffered, 0..4 * factor());
+    check_runs(Durability::Buffered, 0..2 * factor());
 }
 
 #[test]
 fn a_process_store_keeps_all_when_killed_and_a_prefix_when_power_fails() {
-    check_runs(Durability::Process, 1000..1000 + 6 * factor());
+    check_runs(Durability::Process, 1000..1000 + 3 * factor());
 }
 
 #[test]
 fn a_sync_store_keeps_every_acknowledged_write() {
-    check_runs(Durability::Sync, 2000..2000 + 5 * factor());
+    check_runs(Durability::Sync, 2000..2000 + 2 * factor());
 }

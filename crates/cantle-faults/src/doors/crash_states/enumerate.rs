@@ -58,7 +58,14 @@ pub fn plans(memory: &MemVfs, seed: u64) -> Vec<CrashPlan> {
                     }
                 }
             }
-            PendingKind::Store { .. } => add(Everything, Only(number), Tail::Zeros),
+            // The file is as long as its mapping, so it does not grow.
+            PendingKind::Store { offset, len } => {
+                add(Everything, Only(number), Tail::Cut);
+                add(Everything, Without(number), Tail::Cut);
+                for bytes in tears(offset, len) {
+                    add(Everything, Torn { number, bytes }, Tail::Cut);
+                }
+            }
         }
     }
     let mut rng = Rng::new(seed);

@@ -12,7 +12,7 @@ use cantle::vfs::{FaultVfs, MemVfs};
 use std::sync::Arc;
 
 /// Workloads of a round.
-const WORKLOADS: u64 = 6;
+const WORKLOADS: u64 = 3;
 
 /// Operations of a workload.
 const OPERATIONS: u64 = 120;
@@ -21,14 +21,13 @@ const OPERATIONS: u64 = 120;
 const MOMENTS: usize = 12;
 
 /// Goes through a sample.
-pub fn some(visit: &Visit) {
-    for seed in visit.rounds() {
-        let seeds: Vec<u64> = (0..WORKLOADS).map(|n| seed.wrapping_add(n)).collect();
-        visit.each(&seeds, |&seed| run(visit, seed));
-    }
+pub fn some(visit: &Visit, seed: u64) {
+    let seeds: Vec<u64> = (0..WORKLOADS).map(|n| seed.wrapping_add(n)).collect();
+    visit.each(&seeds, |&seed| one(visit, seed));
 }
 
-fn run(visit: &Visit, seed: u64) {
+/// Goes through the one of a seed.
+pub fn one(visit: &Visit, seed: u64) {
     let mut rng = Rng::new(seed);
     let durability = [Durability::Process, Durability::Sync, Durability::Buffered][(seed % 3) as usize];
     let setup = Setup { layout: visit.layout, ..Setup::random(&mut rng, durability) };
@@ -48,7 +47,7 @@ fn run(visit: &Visit, seed: u64) {
             history.push(&op);
             progress.begin();
             workload::run(&db, &op, &setup.keyspace(), serial)
-                .unwrap_or_else(|error| panic!("seed {seed}: {op:?}: {error}"));
+                .unwrap_or_else(|error| panic!("CANTLE_TEST_CASE=long:{seed}, {op:?}: {error}"));
             progress.finish(workload::is_sync(&op));
             serial += 1;
             if serial.is_multiple_of(30) {
@@ -63,12 +62,12 @@ fn run(visit: &Visit, seed: u64) {
     fault.clear_rule();
     visit.count("long workloads", 1);
     let images = std::mem::take(&mut *images.lock().unwrap());
-    let mut seen = Seen::new();
+    let mut seen = Seen::default();
     for (index, image) in images.iter().enumerate() {
         if visit.is_over() {
             return;
         }
-        let context = format!("seed {seed}, image {index}, before {}, {setup:?}", image.at);
+        let context = format!("CANTLE_TEST_CASE=long:{seed}, image {index}, before {}, {setup:?}", image.at);
         let moment = Moment {
             setup: &setup,
             history: &history,

@@ -3,6 +3,7 @@
 use super::check::{Moment, Seen};
 use crate::history::{History, Marks, Progress};
 use crate::images::record;
+use crate::rng::Rng;
 use crate::setup::Setup;
 use crate::visit::Visit;
 use crate::workload::{self, Change, Op};
@@ -41,6 +42,8 @@ fn alphabet() -> Vec<Step> {
         Op::Sync,
         Op::Compact,
         Op::Backup,
+        // Reads what it deletes.
+        Op::Transaction(vec![("default", put(0, 80)), ("default", Change::DeleteRange(1, 3))]),
     ];
     ops.into_iter().map(Step::Op).chain([Step::Reopen]).collect()
 }
@@ -68,10 +71,7 @@ impl Case {
     /// Whether each of its operations makes sense where it stands.
     fn is_admissible(&self, alphabet: &[Step]) -> bool {
         let mut has_second = false;
-        let last = self.steps.len().saturating_sub(1);
-        self.steps.iter().enumerate().all(|(place, &step)| match &alphabet[step] {
-            // What follows does not touch it, and what came long before does not matter to it.
-            Step::Op(Op::Backup) => place == last && last < LENGTH - 1,
+        self.steps.iter().all(|&step| match &alphabet[step] {
             Step::Op(Op::Create(_)) => !std::mem::replace(&mut has_second, true),
             Step::Op(Op::Drop(_)) => std::mem::replace(&mut has_second, false),
             Step::Op(Op::Batch(changes)) => has_second || changes.iter().all(|(name, _)| *name == "default"),
@@ -80,8 +80,8 @@ impl Case {
     }
 }
 
-/// All that are to be gone through: with every durability the short ones, and in tests the long ones with one of them in turn.
-fn cases(visit: &Visit, alphabet: &[Step]) -> Vec<Case> {
+/// All workloads, each with the durability that `durability` says, if it says one, else with every one.
+fn cases(alphabet: &[Step], durability: impl Fn(&[usize]) -> Option<usize>) -> Vec<Case> {
     let mut all: Vec<Vec<usize>> = vec![Vec::new()];
     let mut from = 0;
     for _ in 0..LENGTH {
@@ -93,11 +93,9 @@ fn cases(visit: &Visit, alphabet: &[Step]) -> Vec<Case> {
         }
         from = until;
     }
-    let in_turn = !visit.is_long();
     all.into_iter()
-        .enumerate()
-        .flat_map(|(turn, steps)| {
-            let only = (in_turn && steps.len() == LENGTH).then_some(turn % DURABILITIES.len());
+        .flat_map(|steps| {
+            let only = durability(&steps);
             let durabilities =
                 (0..DURABILITIES.len()).filter(move |&index| only.is_none_or(|only| only == index));
             durabilities.map(move |durability| Case { steps: steps.clone(), durability })
@@ -106,20 +104,68 @@ fn cases(visit: &Visit, alphabet: &[Step]) -> Vec<Case> {
         .collect()
 }
 
-/// Goes through all of them.
-pub fn all(visit: &Visit) {
+/// The durability of a workload: drawn for what comes before the last step, so that the last steps have every one in turn, and
+/// another in each of three rounds in a row.
+fn drawn(steps: &[usize], seed: u64, round: usize) -> usize {
+    let (last, before) = steps.split_last().map_or((0, steps), |(last, before)| (*last, before));
+    let mixed = before.iter().fold(seed, |mixed, &step| Rng::new(mixed ^ (step as u64 + 1)).next());
+    (mixed as usize % DURABILITIES.len() + last + round) % DURABILITIES.len()
+}
+
+/// Goes through all workloads once. The `round`s of one `seed` give each of them one durability after the other.
+pub fn all(visit: &Visit, seed: u64, round: usize) {
     let alphabet = alphabet();
-    let cases = cases(visit, &alphabet);
-    visit.each(&cases, |case| run(visit, &alphabet, case));
+    let cases = cases(&alphabet, |steps| (steps.len() > 1).then(|| drawn(steps, seed, round)));
+    let images_seed = visit.round_seed();
+    visit.each(&cases, |case| run(visit, &alphabet, case, images_seed));
+    visit.count("times that all short workloads were done", 1);
+}
+
+/// Goes through all workloads with every durability, in an order that follows from a seed, a few at a time.
+pub struct Shuffled {
+    alphabet: Vec<Step>,
+    cases: Vec<Case>,
+    next: usize,
+}
+
+impl Shuffled {
+    /// So many at a time.
+    const SOME: usize = 128;
+
+    pub fn new(seed: u64) -> Self {
+        let alphabet = alphabet();
+        let mut cases = cases(&alphabet, |_| None);
+        let mut rng = Rng::new(seed);
+        for last in (1..cases.len()).rev() {
+            cases.swap(last, rng.below(last as u64 + 1) as usize);
+        }
+        Self { alphabet, cases, next: 0 }
+    }
+
+    /// Goes through the next ones. After the last come the first, with other random images.
+    pub fn some(&mut self, visit: &Visit, seed: u64) {
+        let until = self.cases.len().min(self.next + Self::SOME);
+        visit.each(&self.cases[self.next..until], |case| run(visit, &self.alphabet, case, seed));
+        if visit.is_over() {
+            return;
+        }
+        self.next = until;
+        if until == self.cases.len() {
+            self.next = 0;
+            visit.count("times that all short workloads were done with every durability", 1);
+        }
+    }
 }
 
 /// Goes through the one of a name.
 pub fn one(visit: &Visit, name: &str) {
-    let case = Case::parse(name).unwrap_or_else(|| panic!("{name:?} is no case, as sync:0.3.8 is one"));
-    run(visit, &alphabet(), &case);
+    let case = Case::parse(name)
+        .unwrap_or_else(|| panic!("{name:?} is no case, as sync:0.3.8, threads:7 and long:7 are"));
+    run(visit, &alphabet(), &case, visit.round_seed());
 }
 
-fn run(visit: &Visit, alphabet: &[Step], case: &Case) {
+/// `seed`: that of the random images.
+fn run(visit: &Visit, alphabet: &[Step], case: &Case, seed: u64) {
     let name = case.name();
     let setup = Setup {
         layout: visit.layout,
@@ -172,8 +218,8 @@ fn run(visit: &Visit, alphabet: &[Step], case: &Case) {
     let end = (memory.kill(), progress.now());
     drop(db);
     let images = images.map(|images| std::mem::take(&mut *images.lock().unwrap())).unwrap_or_default();
-    let mut seen = Seen::new();
-    visit.count("workloads", 1);
+    let mut seen = Seen::default();
+    visit.count("short workloads", 1);
     visit.count("calls", images.len() as u64);
     let moments = images.iter().map(|image| (&image.vfs, image.marks, image.at.as_str()));
     for (index, (memory, marks, at)) in moments.chain([(&end.0, end.1, "nothing more")]).enumerate() {
@@ -181,8 +227,49 @@ fn run(visit: &Visit, alphabet: &[Step], case: &Case) {
         let marks = Marks { begun: marks.begun.max(marks.acknowledged), ..marks };
         Moment { setup: &setup, history: &history, marks, memory, context: &context }.check(
             visit,
-            index as u64,
+            seed.wrapping_mul(1 << 20).wrapping_add(index as u64),
             &mut seen,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_is_the_first_the_second_and_the_last_with_each_durability() {
+        let alphabet = alphabet();
+        let cases = cases(&alphabet, |steps| Some(drawn(steps, 0, 0)));
+        for place in 0..LENGTH {
+            for (step, what) in alphabet.iter().enumerate() {
+                for durability in 0..DURABILITIES.len() {
+                    let is_that = |case: &&Case| {
+                        case.steps.len() == LENGTH
+                            && case.steps[place] == step
+                            && case.durability == durability
+                    };
+                    let found = cases.iter().filter(is_that).count();
+                    assert!(found > 0 || is_never(what, place), "{step} at {place}");
+                }
+            }
+        }
+    }
+
+    /// Nothing can be done to a keyspace before it is there.
+    fn is_never(step: &Step, place: usize) -> bool {
+        let needs_second = match step {
+            Step::Op(Op::Drop(_)) => true,
+            Step::Op(Op::Batch(changes)) => changes.iter().any(|(name, _)| *name == "second"),
+            _ => false,
+        };
+        needs_second && place == 0
+    }
+
+    #[test]
+    fn three_rounds_give_each_workload_every_durability() {
+        let mut durabilities: Vec<_> = (0..3).map(|round| drawn(&[3, 1, 4], 1, round)).collect();
+        durabilities.sort_unstable();
+        assert_eq!(durabilities, [0, 1, 2]);
     }
 }

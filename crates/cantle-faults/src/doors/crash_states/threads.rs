@@ -29,21 +29,21 @@ fn marks(times: &Times) -> ([u64; THREADS], [u64; THREADS]) {
 }
 
 /// Stores of a round.
-const STORES: u64 = 12;
+const STORES: u64 = 6;
 
 /// Goes through a sample.
-pub fn some(visit: &Visit) {
-    for seed in visit.rounds() {
-        let seeds: Vec<u64> = (0..STORES).map(|n| seed.wrapping_add(n) % 1_000_000_007).collect();
-        visit.each(&seeds, |&seed| {
-            let durability =
-                [Durability::Buffered, Durability::Process, Durability::Sync][(seed % 3) as usize];
-            visit.count("states of several writers", check(visit, seed, durability));
-        });
-    }
+pub fn some(visit: &Visit, seed: u64) {
+    let seeds: Vec<u64> = (0..STORES).map(|n| seed.wrapping_add(n) % 1_000_000_007).collect();
+    visit.each(&seeds, |&seed| one(visit, seed));
 }
 
-fn check(visit: &Visit, seed: u64, durability: Durability) -> u64 {
+/// Goes through the one of a seed. What its threads do, they do at other moments each time.
+pub fn one(visit: &Visit, seed: u64) {
+    let durability = [Durability::Buffered, Durability::Process, Durability::Sync][(seed % 3) as usize];
+    check(visit, seed, durability);
+}
+
+fn check(visit: &Visit, seed: u64, durability: Durability) {
     let mut rng = Rng::new(seed);
     let setup = Setup { layout: visit.layout, ..Setup::random(&mut rng, durability) };
     let (memory, clock, times) = (MemVfs::new(), Arc::new(AtomicU64::new(0)), Arc::new(Times::default()));
@@ -87,7 +87,6 @@ fn check(visit: &Visit, seed: u64, durability: Durability) -> u64 {
     });
     fault.clear_rule();
     let times = times.lock().unwrap();
-    let mut states = 0;
     for (index, image) in std::mem::take(&mut *images.lock().unwrap()).into_iter().enumerate() {
         let deaths = [
             (image.vfs.kill(), Death::Process),
@@ -95,8 +94,8 @@ fn check(visit: &Visit, seed: u64, durability: Durability) -> u64 {
             (image.vfs.crash(&CrashPlan::random(rng.next())), Death::Power),
         ];
         for (vfs, death) in deaths {
-            let context = format!("seed {seed}, image {index}, {death:?}, {setup:?}");
-            let db = setup.open(Arc::new(vfs)).unwrap_or_else(|error| panic!("{context}: {error}"));
+            let context = format!("CANTLE_TEST_CASE=threads:{seed}, image {index}, {death:?}, {setup:?}");
+            let db = setup.open_image(Arc::new(vfs)).unwrap_or_else(|error| panic!("{context}: {error}"));
             let read = |space: &str| -> Vec<(String, String)> {
                 let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
                 let space = db.keyspace(space, setup.keyspace()).unwrap();
@@ -139,8 +138,7 @@ fn check(visit: &Visit, seed: u64, durability: Durability) -> u64 {
                     );
                 }
             }
-            states += 1;
+            visit.count("states of several writers", 1);
         }
     }
-    states
 }

@@ -1,13 +1,12 @@
 //! Opens a damaged store, reads everything in every way, and holds it against what was there.
 
+use super::blame::Blame;
 use super::harm::Harm;
 use super::rules::{Rule, is_told, rule};
 use super::shapes::Shape;
-use crate::files::Kind;
-use crate::setup::STORE;
+use crate::setup::{STORE, has_layout};
 use crate::workload::{KEYS, Pairs, State, difference, key};
 use cantle::{Db, Error, Keyspace, KeyspaceOptions, Report};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Who noticed.
@@ -34,17 +33,21 @@ struct Read {
 /// Fails with what is wrong.
 pub fn check(shape: &Shape, harm: &Harm) -> Result<Noticed, String> {
     let vfs = harm.inflict(shape);
+    let blame = Blame::of(shape, harm, &vfs);
     // Who writes settles what crashes left before he reads; who only reads does so in memory.
     let read_only = harm.to_string().bytes().fold(0u8, u8::wrapping_add) % 8 > 0;
-    let db = match Shape::options(&vfs).read_only(read_only).create_if_missing(false).open(STORE) {
+    let db = match shape.options(&vfs).read_only(read_only).create_if_missing(false).open(STORE) {
         Err(error) => {
-            named(&error, harm)?;
+            blame.fits(&error)?;
             return Ok(Noticed::Refused);
         }
         Ok(db) => db,
     };
-    let report = verified(&db, harm)?;
-    let read = read_everything(&db, harm)?;
+    if !has_layout(&db, shape.layout) {
+        return Err("the store has another layout".into());
+    }
+    let report = verified(&db, &blame)?;
+    let read = read_everything(&db, &blame)?;
     if let Some(error) = read.errors.first()
         && report.is_ok()
     {
@@ -58,48 +61,32 @@ pub fn check(shape: &Shape, harm: &Harm) -> Result<Noticed, String> {
     if !read_only {
         // It may fail, but not otherwise than reads do.
         for done in [db.put("after", "damage"), db.sync(), db.close()] {
-            done.or_else(|error| named(&error, harm))?;
+            done.or_else(|error| blame.fits(&error))?;
         }
     }
     Ok(if report.is_ok() { Noticed::No { changed } } else { Noticed::Reported })
 }
 
-/// An error must be of damage, and name what is damaged.
-fn named(error: &Error, harm: &Harm) -> Result<(), String> {
-    let path = match error {
-        Error::Corruption { path, .. } | Error::UnsupportedFormat { path, .. } => path,
-        // A store without anything in it is none.
-        Error::NotFound { path, .. } if matches!(harm, Harm::Missing { .. }) => path,
-        // A damage that was found while something was being written.
-        Error::ReadOnly { .. } => return Ok(()),
-        other => return Err(format!("an error of another kind: {other}")),
-    };
-    let name = path.strip_prefix(STORE).unwrap_or(Path::new("?")).to_string_lossy();
-    // Whose files are not those of the manifest, the manifest cannot know.
-    let fits = harm.concerns(&name) || harm.hits(Kind::Manifest);
-    if fits { Ok(()) } else { Err(format!("laid at another's door: {error}")) }
-}
-
-fn verified(db: &Db, harm: &Harm) -> Result<Report, String> {
+fn verified(db: &Db, blame: &Blame<'_>) -> Result<Report, String> {
     let report = db.verify().map_err(|error| format!("verify failed: {error}"))?;
-    report.damage.iter().try_for_each(|error| named(error, harm))?;
+    report.damage.iter().try_for_each(|error| blame.fits(error))?;
     Ok(report)
 }
 
-fn read_everything(db: &Db, harm: &Harm) -> Result<Read, String> {
+fn read_everything(db: &Db, blame: &Blame<'_>) -> Result<Read, String> {
     let mut read = Read::default();
     for name in db.keyspaces().map_err(|error| error.to_string())? {
         let space = db.keyspace(&name, KeyspaceOptions::new()).map_err(|error| error.to_string())?;
-        read_space(&space, &name, harm, &mut read)?;
+        read_space(&space, &name, blame, &mut read)?;
     }
     Ok(read)
 }
 
-fn read_space(space: &Keyspace, name: &str, harm: &Harm, read: &mut Read) -> Result<(), String> {
+fn read_space(space: &Keyspace, name: &str, blame: &Blame<'_>, read: &mut Read) -> Result<(), String> {
     let mut pairs = Pairs::new();
     let mut whole = true;
     let mut fail = |error: Error| {
-        named(&error, harm)?;
+        blame.fits(&error)?;
         read.errors.push(error);
         Ok::<_, String>(())
     };

@@ -1,6 +1,6 @@
 //! What is done to the files of a store.
 
-use super::shapes::{End, Shape};
+use super::shapes::Shape;
 use crate::files::{Kind, names, path, put, read};
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
 use std::fmt;
@@ -105,21 +105,18 @@ impl Harm {
         Kind::of(self.file()) != Kind::Other && self.first_change(shape).is_some()
     }
 
-    /// Whether `verify` has no excuse: every byte of these files is under a checksum, and was there when the store was closed.
-    pub fn must_be_noticed(&self, shape: &Shape) -> bool {
-        let in_place =
-            matches!(self, Self::Cut { .. } | Self::Flip { .. } | Self::Zero { .. } | Self::Replaced { .. });
-        let closed = matches!(shape.end, End::Closed | End::Booted);
-        match Kind::of(self.file()) {
-            Kind::Table => in_place,
-            Kind::Log => in_place && closed,
-            _ => false,
+    /// The files that are touched.
+    pub fn files(&self) -> Vec<&str> {
+        match self {
+            Self::Swap { file, other, .. } if other != file => vec![file, other],
+            Self::Doubled { name, .. } => vec![name],
+            _ => vec![self.file()],
         }
     }
 
     /// The first byte of the damaged file that is not as it was; its length if the file is gone or longer.
     pub fn first_change(&self, shape: &Shape) -> Option<u64> {
-        let before = read(&shape.vfs, self.file());
+        let before = &shape.bytes[self.file()];
         let damaged = self.inflict(shape);
         if !names(&damaged).iter().any(|name| name == self.file()) {
             return Some(0);

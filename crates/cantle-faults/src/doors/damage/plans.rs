@@ -23,10 +23,10 @@ pub fn all(shapes: &[Shape], seed: u64, chance: Option<bool>) -> Vec<(usize, Har
         let files: Vec<(String, Vec<u8>)> =
             names(&shape.vfs).into_iter().map(|name| (name.clone(), read(&shape.vfs, &name))).collect();
         if chance != Some(true) {
-            cuts(shape, &files, &mut draw(0), &mut harms);
+            cuts(shape, &files, chance.is_none(), &mut draw(0), &mut harms);
             whole_files(shape, &files, &mut harms);
         }
-        flips(&files, chance, &mut draw(1), &mut harms);
+        flips(shape, &files, chance, &mut draw(1), &mut harms);
         let others = if chance == Some(false) { OTHERS } else { 20 * OTHERS };
         let mut rng = draw(2);
         for _ in 0..others {
@@ -35,7 +35,17 @@ pub fn all(shapes: &[Shape], seed: u64, chance: Option<bool>) -> Vec<(usize, Har
         }
         cases.extend(harms.into_iter().map(|harm| (index, harm)));
     }
+    if chance != Some(false) {
+        // Nobody knows how much of it there is time for: every kind of file has its share of whatever it is.
+        shuffle(&mut cases, &mut Rng::new(seed ^ 0x5_4aff1e));
+    }
     cases
+}
+
+fn shuffle(cases: &mut [(usize, Harm)], rng: &mut Rng) {
+    for last in (1..cases.len()).rev() {
+        cases.swap(last, rng.below(last as u64 + 1) as usize);
+    }
 }
 
 /// How long a file is without the zeros at its end.
@@ -43,14 +53,21 @@ fn used_bytes(bytes: &[u8]) -> u64 {
     bytes.iter().rposition(|&byte| byte != 0).map_or(0, |at| at as u64 + 1)
 }
 
-/// At every byte.
-fn cuts(shape: &Shape, files: &[(String, Vec<u8>)], rng: &mut Rng, harms: &mut Vec<Harm>) {
+/// At every byte; in the short form not of what is damaged alike wherever it is cut.
+fn cuts(
+    shape: &Shape,
+    files: &[(String, Vec<u8>)],
+    is_exhaustive: bool,
+    rng: &mut Rng,
+    harms: &mut Vec<Harm>,
+) {
+    let step = |step: usize| if is_exhaustive { 1 } else { step };
     for (file, bytes) in files {
         let (used, len) = (used_bytes(bytes), bytes.len() as u64);
         // The block of the page cache and the head of the stage are one: whatever else their length is, they are not read.
         let one = if matches!(Kind::of(file), Kind::PageCache | Kind::Stage) { 4096 } else { 0 };
         let cut = |len| Harm::Cut { file: file.clone(), len };
-        harms.extend((0..used.min(one)).step_by(29).map(cut));
+        harms.extend((0..used.min(one)).step_by(step(29)).map(cut));
         // Most of a slot is what was drained from it; and after a loss of power nobody reads it.
         let is_stage = Kind::of(file) == Kind::Stage;
         let every_end = if !is_stage {
@@ -60,15 +77,24 @@ fn cuts(shape: &Shape, files: &[(String, Vec<u8>)], rng: &mut Rng, harms: &mut V
         } else {
             one
         };
-        harms.extend((one..every_end).map(cut));
-        harms.extend((every_end.max(one)..used).step_by(97).map(cut));
+        // The same files as those of the closed one.
+        let is_again = shape.end == End::Booted;
+        harms.extend((one..every_end).step_by(step(if is_again { 7 } else { 1 })).map(cut));
+        harms.extend((every_end.max(one)..used).step_by(step(97)).map(cut));
         let zeros = (0..ZEROS_CUT).filter(|_| used < len).map(|_| used + rng.below(len - used));
         harms.extend(zeros.map(|len| Harm::Cut { file: file.clone(), len }));
     }
 }
 
 /// By files, so that a long one does not draw all; of what zeros reserve only a little.
-fn flips(files: &[(String, Vec<u8>)], chance: Option<bool>, rng: &mut Rng, harms: &mut Vec<Harm>) {
+fn flips(
+    shape: &Shape,
+    files: &[(String, Vec<u8>)],
+    chance: Option<bool>,
+    rng: &mut Rng,
+    harms: &mut Vec<Harm>,
+) {
+    let files: Vec<_> = files.iter().filter(|(_, bytes)| !bytes.is_empty()).collect();
     let lens: Vec<u64> =
         files.iter().map(|(_, bytes)| (used_bytes(bytes) + 64).min(bytes.len() as u64)).collect();
     match chance {
@@ -78,12 +104,15 @@ fn flips(files: &[(String, Vec<u8>)], chance: Option<bool>, rng: &mut Rng, harms
             }
         }
         Some(long) => {
-            for _ in 0..FLIPS * if long { 20 } else { 1 } {
+            let flips = match shape.end {
+                _ if long => 20 * FLIPS,
+                End::Booted => FLIPS / 2,
+                _ => FLIPS,
+            };
+            for _ in 0..flips {
                 let index = rng.below(files.len() as u64) as usize;
-                if lens[index] > 0 {
-                    let bit = rng.below(lens[index] * 8);
-                    harms.push(Harm::Flip { file: files[index].0.clone(), bit });
-                }
+                let bit = rng.below(lens[index] * 8);
+                harms.push(Harm::Flip { file: files[index].0.clone(), bit });
             }
         }
     }

@@ -56,7 +56,7 @@ fn of_file<'a>(shape: &'a Shape, harm: &Harm, file: &str) -> Rule<'a> {
 }
 
 /// Whether nothing intact is left behind the first damage, so that the file ends there for all that anybody can see.
-fn ends_early(shape: &Shape, harm: &Harm, file: &str) -> bool {
+pub fn ends_early(shape: &Shape, harm: &Harm, file: &str) -> bool {
     let before = read(&shape.vfs, file);
     let damaged = harm.inflict(shape);
     if !names(&damaged).iter().any(|name| name == file) {

@@ -1,10 +1,13 @@
 //! Small stores that have everything in them that a store can have.
 
+use crate::files::{Kind, names, read};
 use crate::rng::Rng;
+use crate::sealed::{records, table_blocks};
 use crate::setup::STORE;
 use crate::workload::{self, Change, Op, State};
 use cantle::vfs::{CrashPlan, MemVfs};
-use cantle::{Compression, Db, Durability, KeyspaceOptions, Options, Resources};
+use cantle::{Compression, Db, Durability, KeyspaceOptions, Layout, Options, Resources};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -24,7 +27,14 @@ pub enum End {
 pub struct Shape {
     pub name: &'static str,
     pub end: End,
+    pub layout: Layout,
     pub vfs: MemVfs,
+    /// Its files.
+    pub bytes: BTreeMap<String, Vec<u8>>,
+    /// Of each file where its blocks begin.
+    pub blocks: BTreeMap<String, Vec<u64>>,
+    /// Of each pair of a keyspace the blocks that hold it, as far as its value can be found in them.
+    pub homes: BTreeMap<(String, Vec<u8>), Vec<Home>>,
     /// What it went through since its last checkpoint; the last is what it holds.
     pub since: Vec<State>,
     /// What it held at each checkpoint, and everything since the first.
@@ -41,8 +51,9 @@ fn shared() -> Resources {
     SHARED.get_or_init(|| Resources::new(8 << 20, 1)).clone()
 }
 
-fn keyspace(compression: Compression) -> KeyspaceOptions {
+fn keyspace(layout: Layout, compression: Compression) -> KeyspaceOptions {
     KeyspaceOptions::new()
+        .layout(layout)
         .chunk_bytes(64 << 10)
         .log_bytes(256 << 10)
         .filter_partitions(2)
@@ -51,12 +62,12 @@ fn keyspace(compression: Compression) -> KeyspaceOptions {
 
 impl Shape {
     /// How it is opened once damaged.
-    pub fn options(vfs: &MemVfs) -> Options {
+    pub fn options(&self, vfs: &MemVfs) -> Options {
         Options::new()
             .vfs(Arc::new(vfs.clone()))
             .resources(shared())
             .checkpoint_interval(Duration::from_secs(3600))
-            .default_keyspace(keyspace(Compression::None))
+            .default_keyspace(keyspace(self.layout, Compression::None))
     }
 
     pub fn now(&self) -> &State {
@@ -67,6 +78,7 @@ impl Shape {
 /// A store in the making.
 struct Maker {
     vfs: MemVfs,
+    layout: Layout,
     durability: Durability,
     compression: Compression,
     db: Option<Db>,
@@ -76,11 +88,11 @@ struct Maker {
 }
 
 impl Maker {
-    fn new(durability: Durability, compression: Compression, seed: u64) -> Self {
+    fn new(layout: Layout, durability: Durability, compression: Compression, seed: u64) -> Self {
         let fresh = State::from([("default".into(), Default::default())]);
         let (since, all) = (vec![fresh.clone()], vec![fresh]);
-        let mut maker =
-            Self { vfs: MemVfs::new(), durability, compression, db: None, since, all, rng: Rng::new(seed) };
+        let (vfs, rng) = (MemVfs::new(), Rng::new(seed));
+        let mut maker = Self { vfs, layout, durability, compression, db: None, since, all, rng };
         maker.open();
         maker
     }
@@ -93,7 +105,7 @@ impl Maker {
             .background_threads(1)
             .durability(self.durability)
             .checkpoint_interval(Duration::from_secs(3600))
-            .default_keyspace(keyspace(self.compression));
+            .default_keyspace(keyspace(self.layout, self.compression));
         self.db = Some(options.open(STORE).unwrap());
     }
 
@@ -108,7 +120,7 @@ impl Maker {
 
     fn run(&mut self, op: Op) {
         let db = self.db.as_ref().unwrap();
-        workload::run(db, &op, &keyspace(self.compression), 0).unwrap();
+        workload::run(db, &op, &keyspace(self.layout, self.compression), 0).unwrap();
         let mut state = self.since.last().unwrap().clone();
         workload::apply(&mut state, &op);
         self.since.push(state.clone());
@@ -166,13 +178,90 @@ impl Maker {
             End::PowerLost => self.vfs.crash(&CrashPlan::LOSE_UNSYNCED),
         };
         drop(self.db);
-        Shape { name, end, vfs, since: self.since, all: self.all, older, foreign }
+        let bytes: BTreeMap<_, _> =
+            names(&vfs).into_iter().map(|name| (name.clone(), read(&vfs, &name))).collect();
+        let blocks = bytes.iter().map(|(name, bytes)| (name.clone(), blocks(name, bytes))).collect();
+        let homes = homes(&bytes, &blocks, self.since.last().unwrap());
+        Shape {
+            name,
+            end,
+            layout: self.layout,
+            vfs,
+            bytes,
+            blocks,
+            homes,
+            since: self.since,
+            all: self.all,
+            older,
+            foreign,
+        }
     }
 }
 
+/// What is read, and checked, as a whole.
+fn blocks(name: &str, bytes: &[u8]) -> Vec<u64> {
+    let starts: Vec<usize> = match Kind::of(name) {
+        Kind::Table => {
+            let blocks = table_blocks(bytes).into_iter().map(|(start, _)| start);
+            blocks.chain([0, bytes.len().saturating_sub(32)]).collect()
+        }
+        // Their heads begin with what is another file's name or place in one.
+        Kind::Log | Kind::Manifest | Kind::Journal => records(bytes).into_iter().chain([0]).collect(),
+        Kind::Stage => {
+            let slot_bytes = bytes.get(32..36).and_then(|bytes| bytes.try_into().ok());
+            let slot_bytes = slot_bytes.map_or(0, u32::from_le_bytes).max(16) as usize;
+            (4096..bytes.len()).step_by(slot_bytes).chain([0]).collect()
+        }
+        Kind::PageCache | Kind::Other => vec![0],
+    };
+    let mut starts: Vec<u64> = starts.into_iter().map(|start| start as u64).collect();
+    starts.sort_unstable();
+    starts
+}
+
+/// A block of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    pub file: String,
+    pub from: usize,
+    pub to: usize,
+}
+
+/// Values begin with a number that nothing else has, which no compression hides.
+fn homes(
+    bytes: &BTreeMap<String, Vec<u8>>,
+    blocks: &BTreeMap<String, Vec<u64>>,
+    now: &State,
+) -> BTreeMap<(String, Vec<u8>), Vec<Home>> {
+    let mut stamps: HashMap<&[u8], (String, Vec<u8>)> = HashMap::new();
+    for (name, pairs) in now {
+        for (key, value) in pairs {
+            stamps.insert(&value[..8], (name.clone(), key.clone()));
+        }
+    }
+    let mut homes: BTreeMap<_, Vec<Home>> = BTreeMap::new();
+    for (file, bytes) in bytes {
+        for (at, window) in bytes.windows(8).enumerate() {
+            let Some(pair) = stamps.get(window) else { continue };
+            let starts = &blocks[file];
+            let from =
+                starts.iter().rev().find(|start| **start <= at as u64).map_or(0, |start| *start as usize);
+            // A value may go on in the next.
+            let end = at as u64 + 8;
+            let to = starts.iter().find(|start| **start >= end).map_or(bytes.len(), |start| *start as usize);
+            let home = Home { file: file.clone(), from, to };
+            let homes = homes.entry(pair.clone()).or_default();
+            if !homes.contains(&home) {
+                homes.push(home);
+            }
+        }
+    }
+    homes
+}
+
 /// Closed twice, with tables, and logs of two epochs over them.
-fn closed(seed: u64) -> (Maker, Vec<MemVfs>) {
-    let mut maker = Maker::new(Durability::Process, Compression::Lz4, seed);
+fn closed(layout: Layout, seed: u64) -> (Maker, Vec<MemVfs>) {
+    let mut maker = Maker::new(layout, Durability::Process, Compression::Lz4, seed);
     maker.tables();
     maker.close();
     let mut older = vec![maker.vfs.kill()];
@@ -188,8 +277,8 @@ fn closed(seed: u64) -> (Maker, Vec<MemVfs>) {
 }
 
 /// Killed, with a journal of commits, a stage, and logs that no checkpoint knows.
-fn killed(seed: u64) -> (Maker, Vec<MemVfs>) {
-    let mut maker = Maker::new(Durability::Process, Compression::Zstd(3), seed);
+fn killed(layout: Layout, seed: u64) -> (Maker, Vec<MemVfs>) {
+    let mut maker = Maker::new(layout, Durability::Process, Compression::Zstd(3), seed);
     maker.tables();
     let mut older = vec![maker.vfs.kill()];
     maker.logs();
@@ -201,8 +290,8 @@ fn killed(seed: u64) -> (Maker, Vec<MemVfs>) {
 }
 
 /// The power failed: a journal that must be applied again.
-fn power_lost(seed: u64) -> (Maker, Vec<MemVfs>) {
-    let mut maker = Maker::new(Durability::Sync, Compression::None, seed);
+fn power_lost(layout: Layout, seed: u64) -> (Maker, Vec<MemVfs>) {
+    let mut maker = Maker::new(layout, Durability::Sync, Compression::None, seed);
     for n in 0..16 {
         maker.put("default", n, 40);
     }
@@ -214,8 +303,8 @@ fn power_lost(seed: u64) -> (Maker, Vec<MemVfs>) {
 }
 
 /// Every shape.
-pub fn all(seed: u64) -> Vec<Shape> {
-    type Make = fn(u64) -> (Maker, Vec<MemVfs>);
+pub fn all(layout: Layout, seed: u64) -> Vec<Shape> {
+    type Make = fn(Layout, u64) -> (Maker, Vec<MemVfs>);
     let shapes: [(&str, End, Make); 4] = [
         ("closed", End::Closed, closed),
         ("killed", End::Killed, killed),
@@ -223,11 +312,11 @@ pub fn all(seed: u64) -> Vec<Shape> {
         ("booted", End::Booted, closed),
     ];
     let make = |(name, end, make): (&'static str, End, Make)| {
-        let (maker, mut older) = make(seed);
+        let (maker, mut older) = make(layout, seed);
         if end == End::Booted {
             older = older.iter().map(|vfs| vfs.crash(&CrashPlan::KEEP_ALL)).collect();
         }
-        let (other, _) = make(seed.wrapping_add(0x5eed));
+        let (other, _) = make(layout, seed.wrapping_add(0x5eed));
         maker.shape(name, end, older, other.vfs.kill())
     };
     shapes.into_iter().map(make).collect()

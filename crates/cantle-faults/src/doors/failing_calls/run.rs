@@ -4,9 +4,10 @@ use super::{Case, DURABILITIES, Then, WAYS, operations, setup};
 use crate::history::{Death, History, Marks, try_reopen};
 use crate::setup::{STORE, Setup};
 use crate::visit::Visit;
-use crate::workload::{self, Op};
+use crate::workload::{self, Op, State};
 use cantle::vfs::{Call, CrashPlan, FaultVfs, MemVfs, Operation, Verdict};
 use cantle::{Db, Error};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -39,8 +40,17 @@ impl Failed {
     }
 }
 
-/// Runs the workload; whether there was such a call.
-pub fn run(visit: &Visit, case: &Case) -> bool {
+/// Whether there was a call to fail.
+pub enum Reached {
+    Failed,
+    /// The workload ran through, with so many calls.
+    Through {
+        calls: u64,
+    },
+}
+
+/// Runs the workload.
+pub fn run(visit: &Visit, case: &Case) -> Reached {
     let setup = setup(visit, case);
     let mut memory = MemVfs::new();
     let mut fault = FaultVfs::over_memory(memory.clone());
@@ -60,14 +70,16 @@ pub fn run(visit: &Visit, case: &Case) -> bool {
     let mut worked = Worked::default();
     let Some(mut db) = open(&setup, &fault, &context) else {
         after_a_crash(&setup, &memory, &worked, Death::Power, &context, visit);
-        return true;
+        return Reached::Failed;
     };
     worked.create_second(&db, &setup, &context);
     for (serial, op) in operations(case).iter().enumerate() {
         if worked.read_only {
             break;
         }
-        worked.run(&db, op, &setup, serial as u64, &context);
+        if workload::admits(worked.history.now(), op) {
+            worked.run(&db, op, &setup, serial as u64, &context);
+        }
         worked.read_only |= db.stats().read_only.is_some();
         if serial + 1 == KILLED_AFTER && !worked.read_only {
             // The process dies here, and what may fail is in what the next one does to recover.
@@ -77,7 +89,7 @@ pub fn run(visit: &Visit, case: &Case) -> bool {
             fault.set_rule(rule.clone());
             let Some(reopened) = open(&setup, &fault, &context) else {
                 after_a_crash(&setup, &memory, &worked, failed.death(false), &context, visit);
-                return true;
+                return Reached::Failed;
             };
             db = reopened;
             worked.read_only = db.stats().read_only.is_some();
@@ -103,8 +115,10 @@ pub fn run(visit: &Visit, case: &Case) -> bool {
     let death = failed.death(read_only);
     after_a_crash(&setup, &memory, &worked, death, &context, visit);
     drop(db);
-    visit.count("calls that failed", u64::from(!failed.text.lock().unwrap().is_empty()));
-    calls.load(SeqCst) > case.call
+    let has_failed = !failed.text.lock().unwrap().is_empty();
+    visit.count("runs with failed calls", u64::from(has_failed));
+    let calls = calls.load(SeqCst);
+    if calls > case.call { Reached::Failed } else { Reached::Through { calls } }
 }
 
 /// Lets the call of the case fail, and what is to fail after it.
@@ -186,6 +200,10 @@ struct Worked {
     history: History,
     marks: Marks,
     read_only: bool,
+    /// There is a keyspace that was never said to be there: a store that is read-only lists it, and gives nobody a handle.
+    is_unsettled: bool,
+    /// Backups that were made, and what they hold.
+    backups: Vec<(PathBuf, State)>,
 }
 
 impl Worked {
@@ -218,6 +236,9 @@ impl Worked {
                 if workload::is_sync(op) {
                     self.marks.durable = self.marks.acknowledged;
                 }
+                if let Op::Backup = op {
+                    self.backups.push((workload::backup_path(serial), self.history.now().clone()));
+                }
             }
             Err(error) => {
                 assert!(!error.is_corruption(), "{}: {op:?}: {error}", context());
@@ -227,7 +248,32 @@ impl Worked {
                     self.history.push(op);
                     self.marks.begun += 1;
                 }
+                if let Op::Create(name) | Op::Drop(name) = op {
+                    self.settle(db, op, name, setup);
+                }
             }
+        }
+    }
+
+    /// What failed may have been the checkpoint that follows the creation of a keyspace, or its end. Then that was done, though nobody
+    /// said so, and it is made durable now, or nothing further is done.
+    fn settle(&mut self, db: &Db, op: &Op, name: &str, setup: &Setup) {
+        let creates = matches!(op, Op::Create(_));
+        let is_there = db.keyspaces().unwrap().iter().any(|there| there == name);
+        self.is_unsettled |= is_there;
+        if self.read_only || is_there != creates {
+            return;
+        }
+        self.history.push(op);
+        self.marks.begun += 1;
+        let settle = || if creates { db.keyspace(name, setup.keyspace()).map(drop) } else { db.sync() };
+        match settle().or_else(|_| settle()).or_else(|_| settle()) {
+            Ok(()) => {
+                self.marks.acknowledged = self.marks.begun;
+                self.marks.durable = self.marks.begun;
+                self.is_unsettled = false;
+            }
+            Err(_) => self.read_only = true,
         }
     }
 
@@ -249,6 +295,9 @@ impl Worked {
         // The call that fails may be one of these.
         let read = || workload::contents(db, &setup.keyspace());
         let found = read().or_else(|_| read()).or_else(|_| read());
+        if self.is_unsettled && matches!(found, Err(Error::ReadOnly { .. })) {
+            return;
+        }
         let found = found.unwrap_or_else(|error| panic!("{}: {error}", context()));
         let marks = Marks { durable: self.marks.acknowledged, ..self.marks };
         if let Err(what) = self.history.check(&found, marks, Death::Process, setup.durability) {
@@ -282,11 +331,24 @@ fn after_a_crash(
         let lost = vfs.crash(&CrashPlan::LOSE_UNSYNCED);
         drop(db);
         let db = setup
-            .open(Arc::new(lost))
+            .open_image(Arc::new(lost))
             .unwrap_or_else(|error| panic!("{}: then power lost: {error}", context()));
         assert_eq!(db.get("after").unwrap().as_deref(), Some(&b"fault"[..]), "{}", context());
         let report = db.verify().unwrap();
         assert!(report.is_ok(), "{}; {death:?}, then power lost: {:?}", context(), report.damage);
         visit.count("states", 2);
+    }
+    // Once made, a backup outlives everything.
+    let lost = memory.crash(&CrashPlan::LOSE_UNSYNCED);
+    for (path, expected) in &worked.backups {
+        let fail = |what: String| -> ! { panic!("{}; {}: {what}", context(), path.display()) };
+        let options = setup.image_options(Arc::new(lost.clone())).read_only(true);
+        let db = options.open(path).unwrap_or_else(|error| fail(error.to_string()));
+        let found =
+            workload::contents(&db, &setup.keyspace()).unwrap_or_else(|error| fail(error.to_string()));
+        if found != *expected {
+            fail(workload::difference(&found, expected));
+        }
+        visit.count("backups", 1);
     }
 }

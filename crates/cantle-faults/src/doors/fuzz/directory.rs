@@ -3,14 +3,16 @@
 use super::files::{read_all, shapes};
 use crate::files::{Kind, names, path, put, read};
 use crate::sealed;
+use cantle::Layout;
 use cantle::vfs::{OpenMode, Vfs};
 
 /// Changes of seven bytes each: what, which file, where (three bytes), with what (two).
 const CHANGE_BYTES: usize = 7;
 
-pub fn run(input: &[u8]) {
+pub fn run(layout: Layout, input: &[u8]) {
     let Some((&shape, changes)) = input.split_first() else { return };
-    let shape = &shapes()[usize::from(shape) % shapes().len()];
+    let shapes = shapes(layout);
+    let shape = &shapes[usize::from(shape) % shapes.len()];
     let vfs = shape.vfs.kill();
     let mut names = names(&vfs);
     names.push("000000000098.log".into());
@@ -48,12 +50,12 @@ pub fn run(input: &[u8]) {
             _ => {}
         }
     }
-    read_all(&vfs, changes.len() % 2 == 0);
+    read_all(shape, &vfs, changes.len() % 2 == 0);
 }
 
-pub fn seeds() -> Vec<Vec<u8>> {
+pub fn seeds(layout: Layout) -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
-    for shape in 0..shapes().len() as u8 {
+    for shape in 0..shapes(layout).len() as u8 {
         for file in 0..10u8 {
             let change = [0, file, 90, 0, 0, 7, 1];
             let seal = [6, file, 0, 0, 0, 0, 0];

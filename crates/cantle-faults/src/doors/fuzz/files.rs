@@ -3,29 +3,38 @@
 use crate::doors::damage::shapes::{Shape, all};
 use crate::files::{Kind, names, put, read};
 use crate::sealed;
-use crate::setup::STORE;
+use crate::setup::{STORE, has_layout};
 use crate::workload::key;
 use cantle::vfs::MemVfs;
-use cantle::{Db, KeyspaceOptions};
-use std::sync::OnceLock;
+use cantle::{Db, KeyspaceOptions, Layout};
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Mutex;
 
 /// The stores that files are replaced in, one of each shape.
-pub fn shapes() -> &'static [Shape] {
-    static SHAPES: OnceLock<Vec<Shape>> = OnceLock::new();
-    SHAPES.get_or_init(|| all(1))
+pub fn shapes(layout: Layout) -> &'static [Shape] {
+    static SHAPES: Made<Layout, [Shape]> = Made::new(None);
+    made(&SHAPES, layout, || all(layout, 1).leak())
+}
+
+/// What is made once for each layout, for ever: targets are functions.
+type Made<K, T> = Mutex<Option<HashMap<K, &'static T>>>;
+
+fn made<K: Eq + Hash, T: ?Sized>(made: &Made<K, T>, of: K, make: impl FnOnce() -> &'static T) -> &'static T {
+    made.lock().unwrap().get_or_insert_default().entry(of).or_insert_with(make)
 }
 
 /// A store, the name of a file in it, and its bytes.
 type File = (&'static Shape, String, Vec<u8>);
 
 /// The files of a kind.
-fn of_kind(kind: Kind) -> Vec<File> {
+fn of_kind(layout: Layout, kind: Kind) -> Vec<File> {
     let files = |shape: &'static Shape| {
         names(&shape.vfs)
             .into_iter()
             .map(move |name| (shape, name.clone(), used(read(&shape.vfs, &name), kind)))
     };
-    shapes().iter().flat_map(files).filter(|(_, name, _)| Kind::of(name) == kind).collect()
+    shapes(layout).iter().flat_map(files).filter(|(_, name, _)| Kind::of(name) == kind).collect()
 }
 
 /// Without most of the zeros that reserve space.
@@ -37,32 +46,30 @@ fn used(mut bytes: Vec<u8>, kind: Kind) -> Vec<u8> {
     bytes
 }
 
-fn seeds(kind: Kind) -> Vec<Vec<u8>> {
+fn seeds(layout: Layout, kind: Kind) -> Vec<Vec<u8>> {
     let seed =
         |(index, (_, _, bytes)): (usize, (&Shape, String, Vec<u8>))| [&[index as u8], &bytes[..]].concat();
-    of_kind(kind).into_iter().enumerate().map(seed).collect()
+    of_kind(layout, kind).into_iter().enumerate().map(seed).collect()
 }
 
 /// The first byte says whose place the others take.
-fn run(kind: Kind, input: &[u8], seal: impl Fn(&mut [u8], &[u8])) {
-    static KINDS: OnceLock<Vec<(Kind, Vec<File>)>> = OnceLock::new();
-    const ALL: [Kind; 6] =
-        [Kind::Table, Kind::Log, Kind::Manifest, Kind::Journal, Kind::Stage, Kind::PageCache];
-    let kinds = KINDS.get_or_init(|| ALL.map(|kind| (kind, of_kind(kind))).into());
-    let Some((_, files)) = kinds.iter().find(|(other, _)| *other == kind) else { return };
+fn run(layout: Layout, kind: Kind, input: &[u8], seal: impl Fn(&mut [u8], &[u8])) {
+    static FILES: Made<(Layout, Kind), [File]> = Made::new(None);
+    let files = made(&FILES, (layout, kind), || of_kind(layout, kind).leak());
     let Some((&index, bytes)) = input.split_first() else { return };
     let (shape, name, original) = &files[usize::from(index) % files.len()];
     let mut bytes = bytes.to_vec();
     seal(&mut bytes, original);
     let vfs = shape.vfs.kill();
     put(&vfs, name, &bytes);
-    read_all(&vfs, index < 0xe0);
+    read_all(shape, &vfs, index < 0xe0);
 }
 
 /// Opens a store and reads everything in it. Errors are right; only what else comes of it is not.
-pub fn read_all(vfs: &MemVfs, read_only: bool) {
-    let options = Shape::options(vfs).read_only(read_only).create_if_missing(false);
+pub fn read_all(shape: &Shape, vfs: &MemVfs, read_only: bool) {
+    let options = shape.options(vfs).read_only(read_only).create_if_missing(false);
     let Ok(db) = options.open(STORE) else { return };
+    assert!(has_layout(&db, shape.layout), "the store has another layout");
     let _ = db.verify();
     for name in db.keyspaces().unwrap_or_default() {
         if let Ok(space) = db.keyspace(&name, KeyspaceOptions::new()) {
@@ -86,34 +93,36 @@ fn write_on(db: &Db) {
     let _ = db.close();
 }
 
-pub fn table(input: &[u8]) {
-    run(Kind::Table, input, |bytes, original| sealed::seal_table(bytes, &sealed::table_blocks(original)));
+pub fn table(layout: Layout, input: &[u8]) {
+    run(layout, Kind::Table, input, |bytes, original| {
+        sealed::seal_table(bytes, &sealed::table_blocks(original))
+    });
 }
 
-pub fn log(input: &[u8]) {
-    run(Kind::Log, input, |bytes, _| sealed::seal_records(bytes));
+pub fn log(layout: Layout, input: &[u8]) {
+    run(layout, Kind::Log, input, |bytes, _| sealed::seal_records(bytes));
 }
 
-pub fn manifest(input: &[u8]) {
-    run(Kind::Manifest, input, |bytes, _| sealed::seal_records(bytes));
+pub fn manifest(layout: Layout, input: &[u8]) {
+    run(layout, Kind::Manifest, input, |bytes, _| sealed::seal_records(bytes));
 }
 
-pub fn journal(input: &[u8]) {
-    run(Kind::Journal, input, |bytes, _| sealed::seal_records(bytes));
+pub fn journal(layout: Layout, input: &[u8]) {
+    run(layout, Kind::Journal, input, |bytes, _| sealed::seal_records(bytes));
 }
 
-pub fn stage(input: &[u8]) {
-    run(Kind::Stage, input, |bytes, _| sealed::seal_stage(bytes));
+pub fn stage(layout: Layout, input: &[u8]) {
+    run(layout, Kind::Stage, input, |bytes, _| sealed::seal_stage(bytes));
 }
 
-pub fn page_cache(input: &[u8]) {
-    run(Kind::PageCache, input, |bytes, _| sealed::seal_page_cache(bytes));
+pub fn page_cache(layout: Layout, input: &[u8]) {
+    run(layout, Kind::PageCache, input, |bytes, _| sealed::seal_page_cache(bytes));
 }
 
 /// The bytes are a header; the rest of the file is as it was.
-pub fn header(input: &[u8]) {
+pub fn header(layout: Layout, input: &[u8]) {
     for kind in [Kind::Table, Kind::Log, Kind::Manifest, Kind::Journal] {
-        run(kind, input, |bytes, original| {
+        run(layout, kind, input, |bytes, original| {
             let len = bytes.len().min(sealed::HEADER_BYTES).min(original.len());
             let header = bytes[..len].to_vec();
             let all = bytes.len().min(original.len());
@@ -124,30 +133,33 @@ pub fn header(input: &[u8]) {
     }
 }
 
-pub fn header_seeds() -> Vec<Vec<u8>> {
-    [Kind::Table, Kind::Log, Kind::Manifest, Kind::Journal].into_iter().flat_map(seeds).collect()
+pub fn header_seeds(layout: Layout) -> Vec<Vec<u8>> {
+    [Kind::Table, Kind::Log, Kind::Manifest, Kind::Journal]
+        .into_iter()
+        .flat_map(|kind| seeds(layout, kind))
+        .collect()
 }
 
-pub fn table_seeds() -> Vec<Vec<u8>> {
-    seeds(Kind::Table)
+pub fn table_seeds(layout: Layout) -> Vec<Vec<u8>> {
+    seeds(layout, Kind::Table)
 }
 
-pub fn log_seeds() -> Vec<Vec<u8>> {
-    seeds(Kind::Log)
+pub fn log_seeds(layout: Layout) -> Vec<Vec<u8>> {
+    seeds(layout, Kind::Log)
 }
 
-pub fn manifest_seeds() -> Vec<Vec<u8>> {
-    seeds(Kind::Manifest)
+pub fn manifest_seeds(layout: Layout) -> Vec<Vec<u8>> {
+    seeds(layout, Kind::Manifest)
 }
 
-pub fn journal_seeds() -> Vec<Vec<u8>> {
-    seeds(Kind::Journal)
+pub fn journal_seeds(layout: Layout) -> Vec<Vec<u8>> {
+    seeds(layout, Kind::Journal)
 }
 
-pub fn stage_seeds() -> Vec<Vec<u8>> {
-    seeds(Kind::Stage)
+pub fn stage_seeds(layout: Layout) -> Vec<Vec<u8>> {
+    seeds(layout, Kind::Stage)
 }
 
-pub fn page_cache_seeds() -> Vec<Vec<u8>> {
-    seeds(Kind::PageCache)
+pub fn page_cache_seeds(layout: Layout) -> Vec<Vec<u8>> {
+    seeds(layout, Kind::PageCache)
 }

@@ -13,6 +13,7 @@ use crate::memory;
 use crate::rng::Rng;
 use crate::visit::{Visit, words_of};
 use crate::watchdog::Watchdog;
+use cantle::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
@@ -21,25 +22,54 @@ use std::sync::Mutex;
 pub struct Target {
     pub name: &'static str,
     /// Reads them; panics with what is wrong.
-    pub run: fn(&[u8]),
+    pub run: fn(Layout, &[u8]),
     /// Real ones.
-    pub seeds: fn() -> Vec<Vec<u8>>,
+    pub seeds: fn(Layout) -> Vec<Vec<u8>>,
     /// How often `cargo test` runs it.
     runs: u64,
 }
 
 pub const TARGETS: &[Target] = &[
     Target { name: "header", run: files::header, seeds: files::header_seeds, runs: 400 },
-    Target { name: "table", run: files::table, seeds: files::table_seeds, runs: 3000 },
-    Target { name: "log", run: files::log, seeds: files::log_seeds, runs: 3000 },
-    Target { name: "manifest", run: files::manifest, seeds: files::manifest_seeds, runs: 3000 },
+    Target { name: "table", run: files::table, seeds: files::table_seeds, runs: 1500 },
+    Target { name: "log", run: files::log, seeds: files::log_seeds, runs: 1500 },
+    Target { name: "manifest", run: files::manifest, seeds: files::manifest_seeds, runs: 1500 },
     Target { name: "journal", run: files::journal, seeds: files::journal_seeds, runs: 1500 },
     Target { name: "stage", run: files::stage, seeds: files::stage_seeds, runs: 1500 },
     Target { name: "page-cache", run: files::page_cache, seeds: files::page_cache_seeds, runs: 500 },
     Target { name: "directory", run: directory::run, seeds: directory::seeds, runs: 2000 },
     Target { name: "operations", run: operations::run, seeds: operations::seeds, runs: 400 },
-    Target { name: "loader", run: cantle_cli::fuzzing::loader, seeds: loader_seeds, runs: 30_000 },
-    Target { name: "keys", run: cantle_cli::fuzzing::keys, seeds: key_seeds, runs: 60_000 },
+    Target {
+        name: "loader",
+        run: |_, input| cantle_cli::fuzzing::loader(input),
+        seeds: loader_seeds,
+        runs: 30_000,
+    },
+    Target {
+        name: "leveldb-log",
+        run: |_, input| cantle_import::fuzzing::log(input),
+        seeds: leveldb_logs,
+        runs: 20_000,
+    },
+    Target {
+        name: "leveldb-manifest",
+        run: |_, input| cantle_import::fuzzing::manifest(input),
+        seeds: leveldb_manifests,
+        runs: 20_000,
+    },
+    Target {
+        name: "leveldb-table",
+        run: |_, input| cantle_import::fuzzing::table(input),
+        seeds: leveldb_tables,
+        runs: 20_000,
+    },
+    Target {
+        name: "rocksdb-dump",
+        run: |_, input| cantle_import::fuzzing::dump(input),
+        seeds: rocksdb_dumps,
+        runs: 10_000,
+    },
+    Target { name: "keys", run: |_, input| cantle_cli::fuzzing::keys(input), seeds: key_seeds, runs: 60_000 },
 ];
 
 /// The target of a name.
@@ -49,10 +79,15 @@ pub fn target(name: &str) -> Option<Target> {
 
 /// So many findings of a round are shown.
 const FINDINGS_SHOWN: usize = 40;
-/// Has a target read bytes.
+/// Has a target read bytes, those of a store in the layout that `CANTLE_LAYOUT` names.
 pub fn run(name: &str, input: &[u8]) {
     let target = target(name).unwrap_or_else(|| panic!("there is no target {name}"));
-    (target.run)(input);
+    (target.run)(layout_of_fuzzer(), input);
+}
+
+/// `CANTLE_LAYOUT`, as a fuzzer's arguments are its own.
+pub fn layout_of_fuzzer() -> Layout {
+    std::env::var("CANTLE_LAYOUT").map_or_else(|_| Layout::default(), |name| name.parse().unwrap())
 }
 
 /// More than any target needs: its inputs have less than 64 KiB.
@@ -63,13 +98,13 @@ pub fn enter(visit: &Visit) {
     if let Some(case) = &visit.case {
         let parsed = case.split_once(':').and_then(|(name, seed)| Some((target(name)?, seed.parse().ok()?)));
         let (target, seed) = parsed.unwrap_or_else(|| panic!("there is no case {case:?}"));
-        return one(visit, &watchdog, &target, &(target.seeds)(), seed)
+        return one(visit, &watchdog, &target, &(target.seeds)(visit.layout), seed)
             .unwrap_or_else(|wrong| panic!("{wrong}"));
     }
     for seed in visit.rounds() {
         let found = Mutex::new(Vec::new());
         for target in TARGETS {
-            let seeds = (target.seeds)();
+            let seeds = (target.seeds)(visit.layout);
             let mut rng = Rng::new(seed);
             let cases: Vec<u64> = (0..target.runs).map(|_| rng.next()).collect();
             visit.each(&cases, |&case| {
@@ -93,7 +128,8 @@ fn one(
 ) -> Result<(), String> {
     let input = mutate::mutated(seeds, &mut Rng::new(case));
     let name = format!("{}:{case}", target.name);
-    let done = watchdog.watch(&name, || catch_unwind(AssertUnwindSafe(|| (target.run)(&input))));
+    let done =
+        watchdog.watch(&name, || catch_unwind(AssertUnwindSafe(|| (target.run)(visit.layout, &input))));
     if let Err(panic) = done {
         let text = words_of(&*panic);
         return Err(format!("case {name}: {text}"));
@@ -106,7 +142,7 @@ fn one(
     Ok(())
 }
 
-fn loader_seeds() -> Vec<Vec<u8>> {
+fn loader_seeds(_: Layout) -> Vec<Vec<u8>> {
     let texts: [(u8, &str); 8] = [
         (9, "a,v\nx,1\n\"y,z\",\"2\"\"\"\n,\n"),
         (10, "a,n,v\nx,-5,1\ny,9223372036854775807,\"a\nb\"\n"),
@@ -123,7 +159,31 @@ fn loader_seeds() -> Vec<Vec<u8>> {
     texts.map(|(draw, text)| [&[draw], text.as_bytes()].concat()).to_vec()
 }
 
-fn key_seeds() -> Vec<Vec<u8>> {
+/// A file of the store that LevelDB wrote for the import's tests.
+macro_rules! leveldb {
+    ($name:literal) => {
+        include_bytes!(concat!("../../../../cantle-import/tests/data/leveldb", $name)).to_vec()
+    };
+}
+
+fn leveldb_logs(_: Layout) -> Vec<Vec<u8>> {
+    vec![leveldb!("/000008.log")]
+}
+
+fn leveldb_manifests(_: Layout) -> Vec<Vec<u8>> {
+    vec![leveldb!("/MANIFEST-000006")]
+}
+
+fn leveldb_tables(_: Layout) -> Vec<Vec<u8>> {
+    vec![leveldb!("/000005.ldb"), leveldb!("/000007.ldb")]
+}
+
+fn rocksdb_dumps(_: Layout) -> Vec<Vec<u8>> {
+    let dump = leveldb!(".dump");
+    vec![dump[..400].to_vec(), dump]
+}
+
+fn key_seeds(_: Layout) -> Vec<Vec<u8>> {
     let texts: [(u8, &str); 7] = [
         (0, "a\\tb\\xff"),
         (0, "00ff17"),

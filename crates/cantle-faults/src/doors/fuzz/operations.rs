@@ -1,6 +1,6 @@
 //! A sequence of operations, beside what it makes of a map.
 
-use crate::setup::Setup;
+use crate::setup::{Setup, has_layout};
 use crate::workload::{self, Change, Op, State};
 use cantle::vfs::{CrashPlan, MemVfs};
 use cantle::{Db, Durability, Layout, Snapshot};
@@ -20,9 +20,9 @@ struct World {
 }
 
 impl World {
-    fn new(draw: u8) -> Self {
+    fn new(layout: Layout, draw: u8) -> Self {
         let setup = Setup {
-            layout: Layout::default(),
+            layout,
             durability: if draw & 1 == 0 { Durability::Process } else { Durability::Sync },
             checkpoint_interval: Duration::from_secs(3600),
             chunk_bytes: 64 << 10,
@@ -38,7 +38,9 @@ impl World {
     }
 
     fn open(&mut self) {
-        self.db = Some(self.setup.open(Arc::new(self.vfs.clone())).unwrap());
+        let db = self.setup.open(Arc::new(self.vfs.clone())).unwrap();
+        assert!(has_layout(&db, self.setup.layout), "the store has another layout");
+        self.db = Some(db);
     }
 
     fn db(&self) -> &Db {
@@ -116,9 +118,9 @@ impl World {
     }
 }
 
-pub fn run(input: &[u8]) {
+pub fn run(layout: Layout, input: &[u8]) {
     let Some((&draw, steps)) = input.split_first() else { return };
-    let mut world = World::new(draw);
+    let mut world = World::new(layout, draw);
     for step in steps.as_chunks::<OP_BYTES>().0.iter().take(200) {
         world.step(*step);
     }
@@ -128,7 +130,7 @@ pub fn run(input: &[u8]) {
     assert!(world.db().verify().unwrap().is_ok());
 }
 
-pub fn seeds() -> Vec<Vec<u8>> {
+pub fn seeds(_: Layout) -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for draw in 0..8u8 {
         let mut input = vec![draw];

@@ -2,12 +2,13 @@
 //! longer than what a search through all orders could check, and what contradicts is told.
 
 use super::dependencies::{List, Transaction, check};
-use super::support::{Clock, amid_maintenance, assert_moved, dir, fill, keyspace, options, until};
+use super::support::{
+    Clock, Course, amid_maintenance, assert_moved, dir, fill, has_moved, keyspace, options,
+};
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, Keyspace, Result};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::Instant;
 
 /// The first ones in the default keyspace, in different chunks but for two, the others in another one.
 const KEYS: [&str; 6] = ["a050", "b050", "b051", "f099", "a050", "c000"];
@@ -172,9 +173,9 @@ pub fn no_dependencies_of_appending_transactions_form_a_cycle(visit: &Visit, see
     let (clock, numbers) = (Clock::default(), AtomicU64::new(1));
     let mut seeds = rng.fork();
     fill(&db, &mut rng);
-    let end = until(3000);
+    let course = Course::new(visit, 3000);
     amid_maintenance(&db, &mut rng, || {
-        while Instant::now() < end {
+        while course.goes_on(|| has_moved(&db)) {
             let round = Round { db: &db, other: &other, clock: &clock, numbers: &numbers };
             round.clear();
             let mut history: Vec<Transaction> = std::thread::scope(|scope| {

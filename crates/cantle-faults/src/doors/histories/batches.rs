@@ -1,18 +1,17 @@
 //! Batches over several chunks and keyspaces are seen whole or not at all, by gets, snapshots and ranges.
 
 use super::support::{
-    StopOnDrop, amid_maintenance, assert_moved, dir, keyspace, number, options, until, value,
+    Course, StopOnDrop, amid_maintenance, assert_moved, dir, has_moved, keyspace, number, options, value,
 };
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, WriteBatch};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Instant;
 
-/// Runs `read` in a loop on a thread of its own while `write` runs on this one, for so long.
-fn against(millis: u64, mut write: impl FnMut(u64), read: impl Fn() + Sync) {
-    let (stop, end) = (AtomicBool::new(false), until(millis));
+/// Runs `read` in a loop on threads of their own while `write` runs on this one, until `is_over`.
+fn against(is_over: impl Fn() -> bool, mut write: impl FnMut(u64), read: impl Fn() + Sync) {
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -23,7 +22,7 @@ fn against(millis: u64, mut write: impl FnMut(u64), read: impl Fn() + Sync) {
         }
         let _stop = StopOnDrop(&stop);
         let mut round = 1;
-        while Instant::now() < end {
+        while !is_over() {
             write(round);
             round += 1;
         }
@@ -50,9 +49,10 @@ pub fn who_sees_one_half_of_a_batch_sees_the_other(visit: &Visit, seed: u64) {
         &|| number(&other.get("z").unwrap().unwrap()),
     ];
     let orders = Mutex::new(rng.fork());
+    let course = Course::new(visit, 2500);
     amid_maintenance(&db, &mut rng, || {
         against(
-            2500,
+            || !course.goes_on(|| has_moved(&db)),
             |round| db.write(batch_of(round, &mut values)).unwrap(),
             || {
                 let (first, then, whole) = {
@@ -111,9 +111,10 @@ pub fn transfers_keep_the_sum_that_snapshots_see(visit: &Visit, seed: u64) {
     }
     let bank = Mutex::new(());
     let mut transfers = rng.fork();
+    let course = Course::new(visit, 2500);
     amid_maintenance(&db, &mut rng, || {
         against(
-            2500,
+            || !course.goes_on(|| has_moved(&db)),
             |_| transfer(&db, &bank, &mut transfers),
             || {
                 let snapshot = db.snapshot();
@@ -138,8 +139,9 @@ pub fn of_what_a_batch_writes_to_one_key_only_the_last_is_seen(visit: &Visit, se
     let db = options(visit, Durability::Buffered, &mut rng).open(dir.path().join("store")).unwrap();
     let last = u64::MAX.to_le_bytes();
     db.put("key", last).unwrap();
+    let course = Course::new(visit, 2000);
     against(
-        2000,
+        || !course.goes_on(|| true),
         |round| {
             let mut batch = WriteBatch::new();
             for _ in 0..20 {

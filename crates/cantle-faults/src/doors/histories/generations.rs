@@ -1,11 +1,10 @@
 //! Range deletes against gets, puts and scans: a batch deletes everything and writes the next generation.
 
-use super::support::{StopOnDrop, assert_moved, dir, number, options, shake, until};
+use super::support::{Course, StopOnDrop, assert_moved, dir, has_moved, number, options, shake};
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, WriteBatch};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Instant;
 
 const KEYS: u64 = 60;
 
@@ -53,7 +52,7 @@ pub fn a_generation_replaces_the_one_before_at_one_moment(visit: &Visit, seed: u
         let dir = dir();
         let db = options(visit, Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
         db.write(generation(1, value_bytes)).unwrap();
-        let (stop, end) = (AtomicBool::new(false), until(1500));
+        let (stop, course) = (AtomicBool::new(false), Course::new(visit, 1500));
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 let rng = rng.fork();
@@ -63,12 +62,12 @@ pub fn a_generation_replaces_the_one_before_at_one_moment(visit: &Visit, seed: u
             scope.spawn(|| shake(&db, rng, &stop));
             let _stop = StopOnDrop(&stop);
             let mut number = 2;
-            while Instant::now() < end {
+            while course.goes_on(|| value_bytes < 1000 || has_moved(&db)) {
                 db.write(generation(number, value_bytes)).unwrap();
                 number += 1;
             }
         });
-        if value_bytes > 1000 {
+        if value_bytes >= 1000 {
             assert_moved(visit, &db);
         }
     }
@@ -79,7 +78,7 @@ pub fn a_range_delete_of_many_chunks_has_one_moment(visit: &Visit, seed: u64) {
     let mut rng = Rng::new(seed);
     let dir = dir();
     let db = options(visit, Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
-    let (stop, end) = (AtomicBool::new(false), until(2500));
+    let (stop, course) = (AtomicBool::new(false), Course::new(visit, 2500));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             let mut rng = rng.fork();
@@ -110,7 +109,7 @@ pub fn a_range_delete_of_many_chunks_has_one_moment(visit: &Visit, seed: u64) {
         let mut sorted: Vec<String> = (0..KEYS).map(key).collect();
         sorted.sort();
         let mut round = 1_u64;
-        while Instant::now() < end {
+        while course.goes_on(|| has_moved(&db) && has_dropped_chunks(&db)) {
             for key in sorted.iter().rev() {
                 let mut value = round.to_le_bytes().to_vec();
                 value.resize(4000, b'.');
@@ -132,7 +131,11 @@ pub fn a_range_delete_of_many_chunks_has_one_moment(visit: &Visit, seed: u64) {
         }
     });
     assert_moved(visit, &db);
-    assert!(db.stats().keyspaces[0].chunks_dropped > 0);
+    assert!(has_dropped_chunks(&db), "no chunk went as a whole");
+}
+
+fn has_dropped_chunks(db: &Db) -> bool {
+    db.stats().keyspaces[0].chunks_dropped > 0
 }
 
 /// A snapshot that stays open needs what it reads, and nothing that came and went after it.

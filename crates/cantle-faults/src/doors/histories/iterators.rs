@@ -1,13 +1,13 @@
 //! Iterators and snapshots that are held while everything under them moves.
 
-use super::support::{StopOnDrop, assert_moved, dir, options, shake, until};
+use super::support::{Course, StopOnDrop, assert_moved, dir, has_moved, options, shake};
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -76,7 +76,8 @@ pub fn what_is_held_does_not_change(visit: &Visit, seed: u64) {
     for durability in [Durability::Process, Durability::Buffered] {
         let dir = dir();
         let db = options(visit, durability, &mut rng).open(dir.path().join("store")).unwrap();
-        let (model, stop, end) = (Mutex::new(Model::new()), AtomicBool::new(false), until(2000));
+        let (model, stop) = (Mutex::new(Model::new()), AtomicBool::new(false));
+        let course = Course::new(visit, 2000);
         std::thread::scope(|scope| {
             let (writing, shaking) = (rng.fork(), rng.fork());
             scope.spawn(|| write(&db, &model, writing, &stop));
@@ -84,9 +85,9 @@ pub fn what_is_held_does_not_change(visit: &Visit, seed: u64) {
             let readers: Vec<_> = (0..2)
                 .map(|_| {
                     let mut rng = rng.fork();
-                    let (db, model) = (&db, &model);
+                    let (db, model, course) = (&db, &model, &course);
                     scope.spawn(move || {
-                        while Instant::now() < end {
+                        while course.goes_on(|| has_moved(db)) {
                             check(db, model, &mut rng);
                         }
                     })

@@ -1,11 +1,11 @@
 //! Opening, closing, keyspaces that come and go, backups and statistics, all under load.
 
-use super::support::{StopOnDrop, churn, dir, keyspace, options, shake, until};
+use super::support::{Course, StopOnDrop, churn, dir, keyspace, options, shake};
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, Error, WriteBatch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Puts numbered keys until the store is closed; returns how many were acknowledged.
 fn put_until_closed(db: &Db, thread: usize, first: u64, bytes: usize) -> u64 {
@@ -31,8 +31,8 @@ pub fn closing_amid_writes_loses_nothing_and_frees_the_lock(visit: &Visit, seed:
         let dir = dir();
         let path = dir.path().join("store");
         let mut counts = [0_u64; 3];
-        let (mut openings, end) = (0, until(1500));
-        while Instant::now() < end {
+        let (mut openings, course) = (0, Course::new(visit, 1500));
+        while course.goes_on(|| true) {
             let db = options(visit, durability, &mut rng).open(&path).unwrap();
             openings += 1;
             for (thread, &count) in counts.iter().enumerate() {
@@ -84,7 +84,7 @@ pub fn keyspaces_come_and_go_under_load(visit: &Visit, seed: u64) {
     let path = dir.path().join("store");
     for _ in 0..3 {
         let db = options(visit, Durability::Process, &mut rng).open(&path).unwrap();
-        let (stop, end) = (AtomicBool::new(false), until(700));
+        let (stop, course) = (AtomicBool::new(false), Course::new(visit, 700));
         let keyspace_options = || keyspace(visit).log_bytes(8 << 10);
         std::thread::scope(|scope| {
             for name in ["one", "two"] {
@@ -124,7 +124,7 @@ pub fn keyspaces_come_and_go_under_load(visit: &Visit, seed: u64) {
                 }
             }
             let _stop = StopOnDrop(&stop);
-            while Instant::now() < end {
+            while course.goes_on(|| true) {
                 let name = ["one", "two"][rng.below(2) as usize];
                 match db.drop_keyspace(name) {
                     Ok(()) | Err(Error::NoKeyspace(_)) => {}
@@ -176,8 +176,8 @@ pub fn a_backup_under_load_is_a_prefix(visit: &Visit, seed: u64) {
             scope.spawn(|| churn(&db, churning, &stop));
             scope.spawn(|| shake(&db, shaking, &stop));
             let _stop = StopOnDrop(&stop);
-            let (mut backups, end) = (0, until(1200));
-            while Instant::now() < end {
+            let (mut backups, course) = (0, Course::new(visit, 1200));
+            while course.goes_on(|| true) {
                 let copy = dir.path().join(format!("copy{backups}"));
                 let before: Vec<u64> = completed.iter().map(|count| count.load(SeqCst)).collect();
                 db.backup(&copy).unwrap();

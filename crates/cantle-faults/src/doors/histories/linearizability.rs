@@ -2,12 +2,13 @@
 //! puts, gets, deletes, updates, batches, range deletes and snapshots.
 
 use super::history::{Action, Operation, State, linearize};
-use super::support::{Clock, amid_maintenance, assert_moved, dir, fill, number, options, until, value};
+use super::support::{
+    Clock, Course, amid_maintenance, assert_moved, dir, fill, has_moved, number, options, value,
+};
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, Snapshot, WriteBatch};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::Instant;
 
 /// Their neighbours are the churn's; two lie next to each other.
 const KEYS: [&str; 5] = ["a050", "b050", "b051", "d020", "f099"];
@@ -203,11 +204,11 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
     let db = options(visit, durability, &mut rng).open(dir.path().join("store")).unwrap();
     let (clock, numbers) = (Clock::default(), AtomicU64::new(1));
     let mut state: State = vec![None; KEYS.len()];
-    let (mut round_count, end) = (0, until(millis));
+    let (mut round_count, course) = (0, Course::new(visit, millis));
     let mut seeds = rng.fork();
     fill(&db, &mut rng);
     amid_maintenance(&db, &mut rng, || {
-        while Instant::now() < end {
+        while course.goes_on(|| has_moved(&db) && were_munks_used(&db)) {
             let round = Round { db: &db, clock: &clock, numbers: &numbers };
             let threads: Vec<Vec<Operation>> = std::thread::scope(|scope| {
                 let running: Vec<_> = (0..THREADS)
@@ -243,9 +244,12 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
     });
     visit.count("rounds checked", round_count);
     assert_moved(visit, &db);
-    let stats = db.stats().keyspaces.remove(0);
-    let through_munks = stats.gets_served.munk > 0 && stats.scans_munk > 0 && stats.munk_flushes > 0;
-    assert!(through_munks, "munks had no part in it");
+    assert!(were_munks_used(&db), "munks had no part in it: {:?}", db.stats().keyspaces[0]);
+}
+
+fn were_munks_used(db: &Db) -> bool {
+    let keyspace = &db.stats().keyspaces[0];
+    keyspace.gets_served.munk > 0 && keyspace.scans_munk > 0 && keyspace.munk_flushes > 0
 }
 
 pub fn every_history_is_linearizable(visit: &Visit, seed: u64) {

@@ -1,11 +1,10 @@
 //! Gets beside puts, while chunks are loaded into memory and evicted: no row and no munk is ever stale.
 
-use super::support::{StopOnDrop, dir, keyspace, number, until};
+use super::support::{Course, StopOnDrop, dir, keyspace, number};
 use crate::rng::Rng;
 use crate::visit::Visit;
-use cantle::{Durability, Options, WriteBatch};
+use cantle::{Db, Durability, Options, WriteBatch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::Instant;
 
 const KEYS: u64 = 16;
 /// Chunks between them that are read as well, so that more is popular than fits into memory.
@@ -33,7 +32,7 @@ pub fn no_get_is_stale_while_munks_and_rows_come_and_go(visit: &Visit, seed: u64
     }
     db.compact_range(..).unwrap();
     let bounds: Vec<Bounds> = (0..KEYS).map(|_| Bounds::default()).collect();
-    let (stop, end) = (AtomicBool::new(false), until(4000));
+    let (stop, course) = (AtomicBool::new(false), Course::new(visit, 4000));
     let value = |number: u64| {
         let mut value = number.to_le_bytes().to_vec();
         value.resize(200, b'.');
@@ -90,7 +89,7 @@ pub fn no_get_is_stale_while_munks_and_rows_come_and_go(visit: &Visit, seed: u64
                 }
             });
         }
-        while Instant::now() < end {
+        while course.goes_on(|| did_munks_come_and_go(db) && were_rows_used(db)) {
             std::thread::sleep(std::time::Duration::from_millis(100));
             match rng.below(4) {
                 0 => db.compact_range(..).unwrap(),
@@ -101,6 +100,17 @@ pub fn no_get_is_stale_while_munks_and_rows_come_and_go(visit: &Visit, seed: u64
     });
     let stats = db.stats().keyspaces.remove(0);
     visit.count("munk loads", stats.munk_loads);
-    assert!(stats.munk_loads > 0 && stats.munk_evictions > 0, "munks did not come and go");
-    assert!(stats.gets_served.row > 0 && stats.gets_served.munk > 0, "{:?}", stats.gets_served);
+    assert!(did_munks_come_and_go(&db), "munks did not come and go");
+    assert!(were_rows_used(&db), "{:?}", stats.gets_served);
+}
+
+fn did_munks_come_and_go(db: &Db) -> bool {
+    let keyspace = &db.stats().keyspaces[0];
+    keyspace.munk_loads > 0 && keyspace.munk_evictions > 0
+}
+
+/// And munks as well.
+fn were_rows_used(db: &Db) -> bool {
+    let gets = db.stats().keyspaces[0].gets_served;
+    gets.row > 0 && gets.munk > 0
 }

@@ -1,11 +1,11 @@
 //! Reads of what is staged beside writers, checkpoints, rebalances and verification, with less slots than logs.
 
-use super::support::{StopOnDrop, keyspace, until};
+use super::support::{Course, StopOnDrop, keyspace};
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Durability, Options};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const KEYS: u64 = 60;
 
@@ -31,7 +31,7 @@ pub fn what_is_staged_is_read_as_if_it_were_in_the_file(visit: &Visit, seed: u64
     db.compact_range(..).unwrap();
     (0..KEYS).for_each(|index| db.put(key(index), value(0, 10)).unwrap());
     let done: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
-    let (stop, end) = (AtomicBool::new(false), until(3000));
+    let (stop, course) = (AtomicBool::new(false), Course::new(visit, 3000));
     let number_of = |bytes: &[u8]| {
         let number = u64::from_le_bytes(bytes[..8].try_into().unwrap());
         assert!(bytes[8..].iter().all(|&byte| byte == number as u8), "a value is whole");
@@ -66,7 +66,7 @@ pub fn what_is_staged_is_read_as_if_it_were_in_the_file(visit: &Visit, seed: u64
             }
         });
         let mut meddling = rng.fork();
-        while Instant::now() < end {
+        while course.goes_on(|| db.stats().stage_records > 0) {
             match meddling.below(3) {
                 0 => db.sync().unwrap(),
                 1 => db.compact_range(key(meddling.below(KEYS))..).unwrap(),

@@ -3,13 +3,12 @@
 use super::history::{Action, Operation, State, linearize};
 use super::linearizability::{listing, views_of};
 use super::support::{
-    Clock, amid_maintenance, assert_moved, dir, fill, keyspace, number, options, until, value,
+    Clock, Course, amid_maintenance, assert_moved, dir, fill, has_moved, keyspace, number, options, value,
 };
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, Keyspace, Result, Snapshot, Transaction, WriteBatch};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::Instant;
 
 /// In key order. The first ones in the default keyspace, in different chunks but for two, the others in another one.
 const KEYS: [&str; 7] = ["a050", "b050", "b051", "d020", "f099", "a050", "c000"];
@@ -298,11 +297,12 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
     let (clock, numbers) = (Clock::default(), AtomicU64::new(1));
     let (committed, conflicts) = (AtomicU64::new(0), AtomicU64::new(0));
     let mut state: State = vec![None; KEYS.len()];
-    let (mut round_count, end) = (0, until(millis));
+    let (mut round_count, course) = (0, Course::new(visit, millis));
     let mut seeds = rng.fork();
     fill(&db, &mut rng);
     amid_maintenance(&db, &mut rng, || {
-        while Instant::now() < end {
+        let have_met = || committed.load(SeqCst) > 0 && conflicts.load(SeqCst) > 0;
+        while course.goes_on(|| have_met() && has_moved(&db)) {
             let round = Round {
                 db: &db,
                 other: &other,

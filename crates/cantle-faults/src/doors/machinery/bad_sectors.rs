@@ -1,12 +1,13 @@
 //! A device loses its sectors under an open store: reads fail with EIO, and so may pages that are mapped, which is no reason for the
 //! process to die.
 //!
-//! The image is cut short while a process has the store open. It may not lock its memory, so that mapped pages can be taken from
-//! it, and its pages are taken now and then. What it says must be true or an error. Then the image is whole again, as if the cable had
+//! The image is cut short while a process has the store open. It may not lock its memory, and its mapped pages are taken from it, as when
+//! memory is short: it will want them back from sectors that are gone. What it says must be true or an error. Then the image is whole again, as if the cable had
 //! been loose, and so is what was synced.
 
 use super::child::{DURABILITIES, Part, Role, Running, name_of};
 use super::disks::{Image, Kind, are_possible, run};
+use super::page_out::page_out;
 use super::writer::Promised;
 use crate::history::Death;
 use crate::rng::Rng;
@@ -60,8 +61,11 @@ fn one(visit: &Visit, kind: Kind, durability: Durability, seed: u64) -> Result<(
     let left = (1 << 20) + rng.below(64 << 20);
     let file = std::fs::File::options().write(true).open(image.file());
     file.and_then(|file| file.set_len(left)).map_err(|error| error.to_string())?;
+    // Where the kernel has no such call, mapped pages stay.
+    if let Ok(bytes) = page_out(child.process(), &part.path) {
+        visit.count("mapped pages taken", bytes / 4096);
+    }
     child.hold(false)?;
-    // Pages that are clean are dropped; those that are mapped go when memory is short.
     for entry in std::fs::read_dir(&part.path).map_err(|error| error.to_string())?.flatten() {
         drop_pages(&entry.path());
     }

@@ -1,7 +1,9 @@
 //! The processes that are broken: what they are told, and what is heard of them.
 
+use super::phases::{self, Phase};
 use super::{script, writer};
-use crate::setup::Setup;
+use crate::setup::{Setup, has_layout};
+use cantle::vfs::Vfs;
 use cantle::{Db, Durability, Layout};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -60,7 +62,7 @@ impl Part {
             self.role.name().to_owned(),
             name_of(self.durability).to_owned(),
             self.seed.to_string(),
-            format!("{:?}", self.layout).to_lowercase(),
+            self.layout.name().to_owned(),
             self.path.display().to_string(),
         ]
     }
@@ -71,7 +73,7 @@ impl Part {
             role: Role::ALL.into_iter().find(|(_, name)| name == role)?.0,
             durability: durability_of(durability)?,
             seed: seed.parse().ok()?,
-            layout: if layout == "chunk" { Layout::Chunk } else { return None },
+            layout: layout.parse().ok()?,
             path: path.into(),
         })
     }
@@ -85,10 +87,16 @@ impl Part {
     }
 
     pub fn open(&self) -> cantle::Result<Db> {
-        let options = self.setup().options(Arc::new(cantle::vfs::StdVfs));
+        self.open_on(Arc::new(cantle::vfs::StdVfs))
+    }
+
+    pub fn open_on(&self, vfs: Arc<dyn Vfs>) -> cantle::Result<Db> {
+        let options = self.setup().options(vfs);
         // A large budget has a large stage, of which much was never touched.
         let budget = [4 << 20, 64 << 20][(self.seed / 2 % 2) as usize];
-        options.memory_budget(budget).open(&self.path)
+        let db = options.memory_budget(budget).open(&self.path)?;
+        assert!(has_layout(&db, self.layout), "the store has another layout");
+        Ok(db)
     }
 
     /// The command that plays it.
@@ -119,12 +127,19 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     match part.role {
         Role::Write => writer::play(&part),
         Role::Script => script::play(&part),
-        Role::Open => match part.open().and_then(|db| db.close()) {
+        Role::Open => match open_and_close(&part) {
             Ok(()) => say("closed"),
             Err(error) => say(format!("failed {error}")),
         },
     }
     Ok(())
+}
+
+fn open_and_close(part: &Part) -> cantle::Result<()> {
+    let opening = Phase::Open.enter();
+    let db = part.open_on(phases::vfs())?;
+    drop(opening);
+    db.close()
 }
 
 /// A child at work; killed at the end, if not before.
@@ -187,6 +202,10 @@ impl Running {
             assert!(Instant::now() < patience, "a child hangs before it says {beginning:?}");
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    pub fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// The child stops where it is, or goes on.

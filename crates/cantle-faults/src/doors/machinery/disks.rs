@@ -186,7 +186,7 @@ pub fn are_possible(visit: &Visit, kind: Kind) -> bool {
     match image.and_then(|image| image.mount().and_then(Mounted::unmount)) {
         Ok(()) => true,
         Err(error) => {
-            visit.skip(format!("no {} on an image: {error}", kind.name()));
+            visit.skip(kind.name(), format_args!("on an image: {error}"));
             false
         }
     }

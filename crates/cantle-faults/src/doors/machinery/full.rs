@@ -4,6 +4,7 @@ use super::child::{DURABILITIES, Part, Role};
 use super::disks::{Image, Kind, Mounted, are_possible, run};
 use crate::filling::{a_disk_that_fills_up, check, eventually, fill, setup};
 use crate::rng::Rng;
+use crate::setup::has_layout;
 use crate::visit::Visit;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ pub fn enter(visit: &Visit) {
         .map_err(|error| error.to_string())
         .and_then(|dir| Mounted::tmpfs(dir.path(), MIB).and_then(Mounted::unmount))
     {
-        return visit.skip(format!("no file systems of a size: {error}"));
+        return visit.skip("tmpfs", error);
     }
     let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|&kind| are_possible(visit, kind)).collect();
     for (round, seed) in visit.rounds().enumerate() {
@@ -33,9 +34,13 @@ pub fn enter(visit: &Visit) {
 fn own_data(visit: &Visit, seed: u64, durability: cantle::Durability) {
     let dir = tempfile::tempdir().unwrap();
     let mounted = Mounted::tmpfs(dir.path(), 8 * MIB).unwrap();
-    let options = setup(seed, durability).options(Arc::new(cantle::vfs::StdVfs));
+    let options = setup(visit.layout, seed, durability).options(Arc::new(cantle::vfs::StdVfs));
     let db = options.open(dir.path().join("store")).unwrap();
-    a_disk_that_fills_up(&db, seed, || mounted.resize(64 * MIB).unwrap());
+    assert!(has_layout(&db, visit.layout), "the store has another layout");
+    let (cut_short, loaded) = a_disk_that_fills_up(&db, seed, || mounted.resize(64 * MIB).unwrap());
+    visit.count("rebalances while it filled up", loaded.rebalances);
+    visit.count("splits while it filled up", loaded.splits);
+    visit.count("rebalances and splits under way when it was full", cut_short.rebalances + cut_short.splits);
     db.close().unwrap();
     drop(db);
     mounted.unmount().unwrap();
@@ -49,8 +54,9 @@ fn others_data(visit: &Visit, kind: Kind, seed: u64, durability: cantle::Durabil
     let mounted = image.mount()?;
     let path = mounted.dir().join("store");
     let part = Part { role: Role::Write, path, layout: visit.layout, durability, seed };
-    let options = setup(seed, durability).options(Arc::new(cantle::vfs::StdVfs));
+    let options = setup(visit.layout, seed, durability).options(Arc::new(cantle::vfs::StdVfs));
     let db = options.clone().open(&part.path).map_err(|error| error.to_string())?;
+    assert!(has_layout(&db, visit.layout), "the store has another layout");
     let mut values = BTreeMap::new();
     for n in 0..200 + rng.below(400) {
         let (key, value) =

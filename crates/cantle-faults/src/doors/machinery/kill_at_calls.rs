@@ -102,7 +102,7 @@ pub fn enter(visit: &Visit) {
     }
 }
 
-fn part(visit: &Visit, durability: Durability, dir: &tempfile::TempDir) -> Part {
+pub fn part(visit: &Visit, durability: Durability, dir: &tempfile::TempDir) -> Part {
     let path = dir.path().join("store");
     Part { role: Role::Script, path, layout: visit.layout, durability, seed: 0 }
 }
@@ -143,7 +143,7 @@ fn go_through(visit: &Visit, case: &Case, seed: u64) {
 }
 
 /// What the script was told, in numbers of operations.
-fn marks(ended: &Ended, ops: &[Op]) -> Marks {
+pub fn marks(ended: &Ended, ops: &[Op]) -> Marks {
     let mut marks = Marks { durable: 0, acknowledged: 0, begun: 0 };
     for line in &ended.lines {
         if line.starts_with("begin ") {
@@ -160,18 +160,18 @@ fn marks(ended: &Ended, ops: &[Op]) -> Marks {
     marks
 }
 
-/// What the process was about when it died.
+/// What the process had been asked for when it died; `kill-in-phases` knows what it was about.
 fn phase(ended: &Ended, ops: &[Op], marks: Marks) -> &'static str {
     if !ended.lines.iter().any(|line| line == "opened") {
-        return "killed while opening";
+        return "killed while it opened";
     }
     match ops.get(marks.begun.saturating_sub(1) as usize) {
-        _ if marks.acknowledged as usize == ops.len() => "killed while closing",
-        Some(Op::Batch(_) | Op::Transaction(_)) => "killed in batches",
-        Some(Op::Sync) => "killed in checkpoints",
-        Some(Op::Compact) => "killed in rebalances and merges",
-        Some(Op::Create(_) | Op::Drop(_) | Op::Metadata(_)) => "killed in keyspaces",
-        _ => "killed in puts and splits",
+        _ if marks.acknowledged as usize == ops.len() => "killed while it closed",
+        Some(Op::Batch(_) | Op::Transaction(_)) => "killed while it was asked for a batch",
+        Some(Op::Sync) => "killed while it was asked for a sync",
+        Some(Op::Compact) => "killed while it was asked to compact",
+        Some(Op::Create(_) | Op::Drop(_) | Op::Metadata(_)) => "killed while it was asked for a keyspace",
+        _ => "killed while it was asked for a put",
     }
 }
 
@@ -206,16 +206,22 @@ fn run(visit: &Visit, case: &Case, seed: u64) -> Result<(), String> {
         _ => String::new(),
     };
     let failed: Vec<_> = ended.lines.iter().filter(|line| line.starts_with("failed")).collect();
-    check(visit, &part, &history, marks, death(&ended)).map_err(|found| format!("{failed:?}{again}: {found}"))
+    check(visit, &part, &history, marks, death(&ended)).map_err(|found| format!("{failed:?}: {again}{found}"))
 }
 
 /// A store that turned read-only says that what was written since the last checkpoint may be lost.
-fn death(ended: &Ended) -> Death {
+pub fn death(ended: &Ended) -> Death {
     let is_read_only = ended.lines.iter().any(|line| line.starts_with("read-only"));
     if is_read_only { Death::Power } else { Death::Process }
 }
 
-fn check(visit: &Visit, part: &Part, history: &History, marks: Marks, death: Death) -> Result<(), String> {
+pub fn check(
+    visit: &Visit,
+    part: &Part,
+    history: &History,
+    marks: Marks,
+    death: Death,
+) -> Result<(), String> {
     let db = part.open().map_err(|error| format!("cannot open: {error}"))?;
     let found = workload::contents(&db, &part.setup().keyspace()).map_err(|error| error.to_string())?;
     history.check(&found, marks, death, part.durability)?;
@@ -237,18 +243,23 @@ fn killed_while_it_recovers(visit: &Visit, part: &Part, rng: &mut Rng) -> Result
     let n = 1 + rng.below(if matches!(call, "openat" | "mmap" | "pread64") { 30 } else { 8 });
     let opening = Part { role: Role::Open, ..part.clone() };
     let command = opening.command(&visit.program);
-    let ended =
-        Running::start(&mut strace::injected(&command, call, "signal=KILL", &n.to_string())).wait(PATIENCE);
+    let mut command = strace::injected(&command, call, "signal=KILL", &n.to_string());
+    killed_again(visit, &mut command, &format!("{call} {n}"))
+}
+
+/// Runs a process that opens a store and is killed at `place`, if it comes so far; says so then.
+pub fn killed_again(visit: &Visit, command: &mut Command, place: &str) -> Result<String, String> {
+    let ended = Running::start(command).wait(PATIENCE);
     if let Some(found) = ended.is_by_itself() {
-        return Err(format!("opening, killed at {call} {n}: {found}"));
+        return Err(format!("opening, killed at {place}: {found}"));
     }
     if let Some(failed) = ended.lines.iter().find(|line| line.starts_with("failed")) {
-        return Err(format!("opening, killed at {call} {n}: {failed}"));
+        return Err(format!("opening, killed at {place}: {failed}"));
     }
-    if ended.status.code() != Some(0) {
-        visit.count("processes killed while they recover", 1);
-        visit.count("processes killed", 1);
-        return Ok(format!(", then killed while it opened, at {call} {n}"));
+    if ended.status.code() == Some(0) {
+        return Ok(String::new());
     }
-    Ok(String::new())
+    visit.count("processes killed while they recover", 1);
+    visit.count("processes killed", 1);
+    Ok(format!("then killed while it opened, at {place}: "))
 }

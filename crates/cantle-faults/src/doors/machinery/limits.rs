@@ -6,14 +6,13 @@ use super::writer::Promised;
 use crate::history::Death;
 use crate::rng::Rng;
 use crate::visit::Visit;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 pub fn enter(visit: &Visit) {
     let dir = tempfile::tempdir().unwrap();
-    let group =
-        Group::new(64 << 20).map_err(|error| visit.skip(format!("no control group for memory: {error}")));
+    let group = Group::new(64 << 20).map_err(|error| visit.skip("memory-group", error));
     drop(group);
     for seed in visit.rounds() {
         for durability in DURABILITIES {
@@ -88,7 +87,7 @@ fn one(visit: &Visit, part: &Part, limit: &str, rng: &mut Rng) -> Result<(), Str
     std::fs::remove_dir_all(&part.path).map_err(|error| error.to_string())
 }
 
-/// A control group with a limit of memory (version 1), removed at the end.
+/// A control group with a limit of memory, of either version, removed at the end.
 struct Group(PathBuf);
 
 impl Group {
@@ -96,9 +95,20 @@ impl Group {
         use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = format!("cantle-faults-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-        let group = Self(PathBuf::from("/sys/fs/cgroup/memory").join(name));
+        let root = Path::new("/sys/fs/cgroup");
+        let controllers = std::fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
+        let is_second = controllers.split_ascii_whitespace().any(|controller| controller == "memory");
+        let (parent, limit) = if is_second {
+            (root.into(), "memory.max")
+        } else {
+            (root.join("memory"), "memory.limit_in_bytes")
+        };
+        if is_second {
+            std::fs::write(parent.join("cgroup.subtree_control"), "+memory")?;
+        }
+        let group = Self(parent.join(name));
         std::fs::create_dir(&group.0)?;
-        std::fs::write(group.0.join("memory.limit_in_bytes"), bytes.to_string())?;
+        std::fs::write(group.0.join(limit), bytes.to_string())?;
         Ok(group)
     }
 }

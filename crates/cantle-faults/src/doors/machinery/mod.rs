@@ -3,6 +3,7 @@
 //! ```text
 //!   kill           a process that writes dies at any moment                      writer
 //!   kill-at-calls  … at every system call; and system calls that fail           script, strace
+//!   kill-in-phases … before every call of an opening, a batch, a rebalance, …   script, phases
 //!   shutdown       a file system loses all that was not synced                   writer, disks
 //!   full           a file system is full, then has room again                    filling, disks
 //!   bad-sync       a sync fails because the device does; the next one succeeds   disks
@@ -12,6 +13,7 @@
 //!   child          the processes that are broken, and what is heard of them
 //!   writer         threads that write for ever, and what must be left of that
 //!   script         operations in order, each kind of work among them
+//!   phases         what a thread is about
 //!   disks          file systems on images, taken away at the end whatever happens
 //! ```
 //!
@@ -25,7 +27,10 @@ mod disks;
 mod full;
 mod kill;
 mod kill_at_calls;
+mod kill_in_phases;
 mod limits;
+mod page_out;
+mod phases;
 mod script;
 mod shutdown;
 mod strace;
@@ -44,6 +49,11 @@ pub const KILL_AT_CALLS: Door = Door {
     name: "kill-at-calls",
     about: "a process is killed at every system call, or the call fails (strace)",
     enter: kill_at_calls::enter,
+};
+pub const KILL_IN_PHASES: Door = Door {
+    name: "kill-in-phases",
+    about: "a process is killed at every call of open, batch, rebalance, split, merge, checkpoint, close",
+    enter: kill_in_phases::enter,
 };
 pub const SHUTDOWN: Door = Door {
     name: "shutdown",

@@ -1,6 +1,7 @@
 //! Operations in order, each kind of work of a store among them: opening, puts, batches, splits, rebalances, merges, checkpoints.
 
 use super::child::{Part, say};
+use super::phases::{self, Phase};
 use crate::setup::Setup;
 use crate::workload::{self, Change, Op};
 use cantle::{Db, Durability, Layout};
@@ -50,13 +51,16 @@ pub fn ops() -> Vec<Op> {
 /// What the child does, up to the first operation that fails.
 pub fn play(part: &Part) {
     let setup = part.setup();
-    let db = match part.open() {
+    let opening = Phase::Open.enter();
+    let db = match part.open_on(phases::vfs()) {
         Ok(db) => db,
         Err(error) => return say(format!("failed to open: {error}")),
     };
+    drop(opening);
     say("opened");
     for (serial, op) in ops().iter().enumerate() {
         say(format!("begin {serial}"));
+        let _batch = matches!(op, Op::Batch(_) | Op::Transaction(_)).then(|| Phase::Batch.enter());
         if let Err(error) = workload::run(&db, op, &setup.keyspace(), serial as u64) {
             say(format!("failed {serial}: {error}"));
             break;
@@ -64,9 +68,14 @@ pub fn play(part: &Part) {
         say(format!("done {serial}"));
     }
     say_counts(&db);
+    let closing = Phase::Close.enter();
     match db.close() {
         Ok(()) => say("closed"),
         Err(error) => say(format!("failed to close: {error}")),
+    }
+    drop(closing);
+    if let Some(counts) = phases::counts() {
+        say(format!("calls {counts}"));
     }
     // Closing may have found out.
     if let Some(reason) = db.stats().read_only {

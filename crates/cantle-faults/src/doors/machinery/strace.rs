@@ -20,7 +20,7 @@ pub fn is_possible(visit: &Visit) -> bool {
     match run("strace", &["-f", "-o", "/dev/null", "-e", "inject=fsync:error=EIO:when=1", "true"]) {
         Ok(_) => true,
         Err(error) => {
-            visit.skip(format!("no strace: {error}"));
+            visit.skip("strace", error);
             false
         }
     }

@@ -3,7 +3,7 @@
 use super::keys::Keys;
 use super::order::Order;
 use super::random::Random;
-use cantle::{Compression, Durability, KeyspaceOptions, Layout, Options};
+use cantle::{Compression, Durability, KeyspaceOptions, Layout, MunkPolicy, Options, Resources};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ pub struct Config {
     pub real_directory: bool,
     /// How many calls of a thousand fail while they may.
     pub failing_permille: u64,
+    /// Shared by all that is opened: the store and its backups, one after the other and side by side.
+    resources: Option<Resources>,
 }
 
 /// What may be another at each opening.
@@ -29,6 +31,15 @@ struct Tuning {
     filter_partitions: u32,
     log_index: bool,
     compression: Compression,
+    /// What the paper has, and no more.
+    as_published: bool,
+    munks: bool,
+    munk_policy: MunkPolicy,
+    munk_log_bytes: Option<u64>,
+    munk_rebalance_bytes: Option<u64>,
+    row_cache: bool,
+    stage: bool,
+    recent_appends: bool,
 }
 
 impl Config {
@@ -47,7 +58,11 @@ impl Config {
         ];
         let value_bytes_max = random.pick(&[16, 300, 1000, 4096]);
         let failing_permille = if turn % 4 == 1 { random.pick(&[10, 50, 200]) } else { 0 };
-        Self { layout, durability, spaces, value_bytes_max, real_directory: turn % 8 == 7, failing_permille }
+        let shares = turn % 5 == 3;
+        let resources =
+            shares.then(|| Resources::new(random.pick(&[1 << 20, 4 << 20, 64 << 20]), 1 + random.below(4)));
+        let real_directory = turn % 8 == 7;
+        Self { layout, durability, spaces, value_bytes_max, real_directory, failing_permille, resources }
     }
 
     pub fn space(&self, name: &str) -> (Order, Keys) {
@@ -77,6 +92,9 @@ impl Config {
             .background_threads(1 + random.below(4))
             .checkpoint_interval(Duration::from_millis(random.pick(&[5, 50, 500, 60_000])))
             .default_keyspace(default);
+        if let Some(resources) = &self.resources {
+            options = options.resources(resources.clone());
+        }
         for order in Order::ALL {
             options = options.comparator(Arc::new(order));
         }
@@ -93,19 +111,39 @@ impl Tuning {
             filter_partitions: random.pick(&[1, 2, 16, 64]),
             log_index: random.chance(70),
             compression: random.pick(&[Compression::None, Compression::Lz4, Compression::Zstd(1)]),
+            as_published: random.chance(10),
+            munks: random.chance(85),
+            munk_policy: random.pick(&[MunkPolicy::Frequency, MunkPolicy::Recency]),
+            munk_log_bytes: random.pick(&[None, None, Some(16 << 10), Some(256 << 10)]),
+            munk_rebalance_bytes: random.pick(&[None, None, Some(32 << 10), Some(128 << 10)]),
+            row_cache: random.chance(85),
+            stage: random.chance(80),
+            recent_appends: random.chance(80),
         }
     }
 
     fn options(&self) -> KeyspaceOptions {
-        let options = KeyspaceOptions::new()
+        let base = if self.as_published { KeyspaceOptions::as_published() } else { KeyspaceOptions::new() };
+        let mut options = base
             .chunk_bytes(self.chunk_bytes)
             .space_amplification(self.space_amplification)
             .filter_partitions(self.filter_partitions)
             .log_index(self.log_index)
-            .compression(self.compression);
-        match self.log_bytes {
-            Some(bytes) => options.log_bytes(bytes),
-            None => options,
+            .compression(self.compression)
+            .munks(self.munks)
+            .munk_policy(self.munk_policy)
+            .row_cache(self.row_cache)
+            .stage(self.stage)
+            .recent_appends(self.recent_appends);
+        if let Some(bytes) = self.log_bytes {
+            options = options.log_bytes(bytes);
         }
+        if let Some(bytes) = self.munk_log_bytes {
+            options = options.munk_log_bytes(bytes);
+        }
+        if let Some(bytes) = self.munk_rebalance_bytes {
+            options = options.munk_rebalance_bytes(bytes);
+        }
+        options
     }
 }

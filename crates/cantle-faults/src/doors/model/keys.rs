@@ -1,9 +1,8 @@
 //! Distributions of keys, bounds, and values.
 
 use super::random::Random;
+use cantle::KEY_BYTES_MAX;
 use std::ops::Bound;
-
-pub const KEY_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {

@@ -27,6 +27,10 @@ pub struct Totals {
     pub chunks_max: u64,
     pub reopenings: u64,
     pub backups: u64,
+    /// Stores that were removed, backups for the most part.
+    pub destroyed: u64,
+    /// Transactions that were run again.
+    pub run_again: u64,
     /// Snapshots, with what was opened on them, that saw a rebalance, a split or a merge.
     pub outlived: u64,
     pub failed_calls: u64,
@@ -90,6 +94,8 @@ impl Totals {
         self.chunks_max = self.chunks_max.max(other.chunks_max);
         self.reopenings += other.reopenings;
         self.backups += other.backups;
+        self.destroyed += other.destroyed;
+        self.run_again += other.run_again;
         self.outlived += other.outlived;
         self.failed_calls += other.failed_calls;
         self.failed_operations += other.failed_operations;
@@ -104,6 +110,8 @@ impl Totals {
         visit.count("checkpoints", self.checkpoints);
         visit.count("reopenings", self.reopenings);
         visit.count("backups compared", self.backups);
+        visit.count("stores destroyed", self.destroyed);
+        visit.count("transactions run again", self.run_again);
         visit.count("held snapshots that outlived a move", self.outlived);
         visit.count("failed calls", self.failed_calls);
         visit.count("failed operations", self.failed_operations);
@@ -133,6 +141,8 @@ impl Totals {
             ("cache_hits", self.cache_hits),
             ("reopenings", self.reopenings),
             ("backups", self.backups),
+            ("destroyed", self.destroyed),
+            ("run_again", self.run_again),
             ("outlived", self.outlived),
             ("failed_calls", self.failed_calls),
             ("failed_operations", self.failed_operations),

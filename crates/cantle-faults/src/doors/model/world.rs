@@ -374,7 +374,8 @@ impl<'a> World<'a> {
             430..450 => self.update(&name, keys),
             450..458 => self.delete_range(&name, keys),
             458..485 => self.batch(),
-            485..500 => self.transaction(),
+            485..495 => self.transaction(),
+            495..500 => self.transact(&name, keys),
             500..800 => self.get(&name, keys),
             800..840 => self.range(&name, keys),
             840..860 => self.cursor(&name, keys),
@@ -385,6 +386,7 @@ impl<'a> World<'a> {
             980..986 => self.sync(),
             986..990 => self.approximate(&name, keys),
             990 => self.back_up(),
+            991 if self.random.chance(10) => self.destroy(),
             991 => self.verify(),
             992..995 => self.metadata(&name),
             995..997 => {

@@ -2,7 +2,7 @@
 
 use super::super::keys::Keys;
 use super::super::readers::read_all;
-use super::super::state::{Space, nearest, same, show};
+use super::super::state::{Space, State, nearest, same, show};
 use super::{Text, World, of};
 use cantle::Error;
 
@@ -110,9 +110,35 @@ impl World<'_> {
         let report = backup.verify().unwrap();
         assert!(report.is_ok(), "backup: {:?}", report.damage);
         drop((found, backup));
-        if self.random.chance(30) {
-            self.restore(format!("backup{}", self.backups));
+        match self.random.below(10) {
+            0..3 => self.restore(format!("backup{}", self.backups)),
+            3..6 => self.remove(&format!("backup{}", self.backups)),
+            _ => {}
         }
+    }
+
+    /// The store goes, and a new one takes its place.
+    pub(super) fn destroy(&mut self) {
+        let home = self.home.clone();
+        self.trace(|_| format!("destroy {home}"));
+        let refused = self.options().destroy(self.path(&home));
+        assert!(matches!(refused, Err(Error::Locked { .. })), "an open store was destroyed: {refused:?}");
+        self.detach();
+        self.remove(&home);
+        self.state = State::from([("default".into(), Space::new(self.config.space("default").0, None))]);
+        self.disk.forget_failed_syncs();
+        self.durable();
+        self.open();
+        self.check_everything();
+    }
+
+    /// Removes a store that nobody has open.
+    fn remove(&mut self, name: &str) {
+        let path = self.path(name);
+        self.options().destroy(&path).unwrap();
+        self.totals.destroyed += 1;
+        let opened = self.options().create_if_missing(false).open(&path);
+        assert!(matches!(opened, Err(Error::NotFound { .. })), "destroyed, yet there: {opened:?}");
     }
 
     pub(super) fn verify(&mut self) {

@@ -120,6 +120,44 @@ impl World<'_> {
         }
     }
 
+    /// Reads and writes a key in a transaction that is run until it meets no other write; sometimes one meets it, sometimes it gives
+    /// up.
+    pub(super) fn transact(&mut self, name: &str, keys: Keys) {
+        let (key, value, other) = (keys.key(&mut self.random), self.value(), self.value());
+        let is_met = !self.disk.fails() && self.random.chance(50);
+        let gives_up = self.random.chance(20);
+        self.trace(|_| format!("transact {name} {} {}, met {is_met}", show(&key), show(&value)));
+        let armed = self.arm();
+        let space = &self.state[name];
+        let before = space.get(&key);
+        let mut runs = 0;
+        let done = self.db().transact(|tx| {
+            runs += 1;
+            let found = in_transaction!(tx, space, get, get_in, &key)?;
+            let expected = if runs > 1 { Some(&other[..]) } else { before.as_deref() };
+            assert_same_value(name, &key, found.as_deref(), expected);
+            in_transaction!(tx, space, put, put_in, &key, &value)?;
+            if is_met && runs == 1 {
+                on!(self, space, it => it.put(&key, &other)).unwrap();
+            }
+            if gives_up && (!is_met || runs > 1) { Err(Error::Closed) } else { Ok(()) }
+        });
+        assert!(runs == 1 || is_met && runs == 2, "run {runs} times");
+        if is_met {
+            assert_eq!(runs, 2, "a write that it met was overlooked");
+            self.totals.run_again += 1;
+            self.settle(None, Ok(()), false, |state| of(state, name).put(&key, &other));
+        }
+        match done {
+            // As the closure says.
+            Err(Error::Closed) if gives_up => {
+                drop(armed);
+                self.totals.failed_calls += self.disk.take_failed();
+            }
+            done => self.settle(armed, done, false, |state| of(state, name).put(&key, &value)),
+        }
+    }
+
     /// Reads and writes through a transaction, which ends one way or another.
     pub(super) fn transaction(&mut self) {
         self.trace(|_| "transaction".into());

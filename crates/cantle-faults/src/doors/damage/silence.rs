@@ -1,0 +1,75 @@
+//! Which damages nobody need notice, and why. Whatever is not here is a finding if neither opening nor `verify` tells of it.
+
+use super::harm::Harm;
+use super::rules::ends_early;
+use super::shapes::{End, Shape};
+use crate::files::{Kind, names, read};
+use cantle::vfs::MemVfs;
+
+/// The reason for which a damage may go unnoticed; none if that is a finding. Of two files that were damaged, each must have one.
+pub fn excuse(shape: &Shape, harm: &Harm) -> Option<&'static str> {
+    let damaged = harm.inflict(shape);
+    let is_changed = |file: &&str| bytes(&damaged, file) != shape.bytes.get(*file).cloned();
+    let changed: Vec<&str> = harm.files().into_iter().filter(is_changed).collect();
+    // Then it looks as if the power had been lost, which may leave anything where nothing was synced.
+    let is_doubtful =
+        shape.end == End::Killed && changed.iter().any(|file| Kind::of(file) == Kind::PageCache);
+    let mut excuses = changed.iter().map(|file| match Kind::of(file) {
+        Kind::Log | Kind::Journal | Kind::Stage if is_doubtful => {
+            Some("without PAGECACHE nobody knows that the power was not lost")
+        }
+        _ => of_file(shape, harm, file, &damaged),
+    });
+    let first = excuses.next()??;
+    excuses.all(|excuse| excuse.is_some()).then_some(first)
+}
+
+fn bytes(vfs: &MemVfs, file: &str) -> Option<Vec<u8>> {
+    names(vfs).iter().any(|name| name == file).then(|| read(vfs, file))
+}
+
+fn of_file(shape: &Shape, harm: &Harm, file: &str, damaged: &MemVfs) -> Option<&'static str> {
+    match (Kind::of(file), shape.end) {
+        // `docs/format/pagecache.md`: it is overwritten in place, and never synced.
+        (Kind::PageCache, _) => Some("the block PAGECACHE may be torn by a loss of power"),
+        // `docs/format/stage.md`.
+        (Kind::Stage, End::Closed | End::Booted | End::PowerLost) => {
+            Some("nobody reads a stage but after a kill")
+        }
+        (Kind::Stage, End::Killed) => match harm {
+            Harm::Missing { .. } => Some("nothing tells of a stage but the stage"),
+            Harm::Older { .. } => Some("a stage of an earlier moment is whole"),
+            _ => {
+                let after = bytes(damaged, file)?;
+                let before = &shape.bytes[file];
+                if !counts(before).any(|range| after.get(range.clone()) != Some(&before[range])) {
+                    Some("of a stage only what is staged counts")
+                } else {
+                    let is_zeros = matches!(harm, Harm::Zero { .. } | Harm::Swap { .. });
+                    is_zeros.then_some("a slot of the stage that is all zeros was never used")
+                }
+            }
+        },
+        (Kind::Log, End::Killed) | (Kind::Journal | Kind::Manifest, End::Killed | End::PowerLost) => {
+            ends_early(shape, harm, file).then_some("the end of a file is damaged as a crash would leave it")
+        }
+        // What `PAGECACHE` says of its length has no more than the last checkpoint.
+        (Kind::Manifest, End::Booted | End::Closed) => ends_early(shape, harm, file)
+            .then_some("what follows the last checkpoint of a closed manifest says nothing new"),
+        (Kind::Log, End::PowerLost) if matches!(harm, Harm::Missing { .. }) => {
+            Some("a log that no checkpoint knows: the journal has what it held")
+        }
+        _ => None,
+    }
+}
+
+/// The stretches of a stage that hold something: its head, and of each slot what it says that it stages.
+fn counts(stage: &[u8]) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let slot_bytes = stage.get(32..36).and_then(|bytes| bytes.try_into().ok());
+    let slot_bytes = slot_bytes.map_or(0, u32::from_le_bytes).max(16) as usize;
+    let slots = (4096..stage.len()).step_by(slot_bytes).filter_map(move |at| {
+        let staged = u16::from_le_bytes(stage.get(at + 8..at + 10)?.try_into().ok()?);
+        (staged > 0).then(|| at..(at + 16 + usize::from(staged)).min(stage.len()))
+    });
+    std::iter::once(0..44.min(stage.len())).chain(slots)
+}
