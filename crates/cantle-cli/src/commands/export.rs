@@ -1,4 +1,4 @@
-//! `cantle export`: a keyspace as a file that `load` reads back exactly.
+//! `cantle export`: a keyspace as a file that `load` or `import` reads back exactly.
 
 use super::scan::RangeArgs;
 use crate::escape;
@@ -12,7 +12,8 @@ use clap::Args;
 ///
 /// CSV for keys and values of columns, NDJSON for values that are JSON objects, TSV with escapes for raw ones.
 /// Load it with the same --key. A pair that would not come back exactly (because it was not written by the
-/// columns) is an error: --key-format hex exports any keyspace, as TSV.
+/// columns) is an error: --key-format hex exports any keyspace, as TSV. --format rocksdb-dump does so in the form that `import
+/// --rocksdb` and RocksDB's `ldb --hex load` read.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Export {
@@ -31,7 +32,8 @@ const EXAMPLES: &str = "\
 Examples:
   cantle export flights > flights.csv
   cantle export flights --prefix UA --format ndjson | zstd > united.ndjson.zst
-  cantle export store --key-format hex | cantle load copy --tsv - --key-format hex";
+  cantle export store --key-format hex | cantle load copy --tsv - --key-format hex
+  cantle export store --format rocksdb-dump | cantle import --rocksdb copy";
 
 impl Export {
     pub(crate) fn run(self) -> Outcome {
@@ -44,6 +46,7 @@ impl Export {
             if let Some(header) = exporter.header() {
                 output.line(header)?;
             }
+            let mut pairs = 0;
             for pair in opened.keyspace.range(self.range.bounds(&codec)?) {
                 let (key, value) = pair?;
                 let line = exporter.line(&key, &value).ok_or_else(|| {
@@ -54,6 +57,10 @@ impl Export {
                     ))
                 })?;
                 output.line(line)?;
+                pairs += 1;
+            }
+            if let Some(last) = exporter.last_line(pairs) {
+                output.line(last)?;
             }
             Ok(())
         })();

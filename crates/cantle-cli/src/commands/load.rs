@@ -12,7 +12,7 @@ use crate::row::{Row, Rows};
 use crate::schema::{KeyColumns, Schema, ValueColumns, ValueForm};
 use crate::store::{Access, KeyArgs, Opened, StoreArgs};
 use crate::tuning::Tuning;
-use cantle::WriteBatch;
+use cantle::{KEY_BYTES_MAX, VALUE_BYTES_MAX, WriteBatch};
 use clap::{ArgGroup, Args, ValueEnum};
 use std::sync::atomic::Ordering;
 
@@ -307,8 +307,6 @@ impl<'a> Loader<'a> {
 
 /// The store's own limits, checked here so that one row's fault names its line.
 fn within_limits(pair: (Vec<u8>, Vec<u8>)) -> Result<(Vec<u8>, Vec<u8>), String> {
-    const KEY_BYTES_MAX: usize = 64 << 10;
-    const VALUE_BYTES_MAX: usize = 1 << 30;
     if pair.0.len() > KEY_BYTES_MAX {
         return Err(format!("the key has {} bytes; at most 64 KiB are allowed", pair.0.len()));
     }

@@ -7,6 +7,7 @@ mod completions;
 mod delete;
 mod export;
 mod get;
+mod import;
 mod inspect;
 mod load;
 mod put;
@@ -51,6 +52,7 @@ pub(crate) enum Command {
     Delete(delete::Delete),
     Scan(scan::Scan),
     Export(export::Export),
+    Import(import::Import),
     Stats(stats::Stats),
     Inspect(inspect::Inspect),
     Verify(verify::Verify),
@@ -72,6 +74,7 @@ impl Command {
             Self::Delete(command) => command.run(),
             Self::Scan(command) => command.run(),
             Self::Export(command) => command.run(),
+            Self::Import(command) => command.run(),
             Self::Stats(command) => command.run(),
             Self::Inspect(command) => command.run(),
             Self::Verify(command) => command.run(),

@@ -135,7 +135,7 @@ fn text(stats: &Map<String, Value>) -> String {
 }
 
 /// Figures that can go down; all others count up from the opening of the store.
-const GAUGES: [&str; 23] = [
+const GAUGES: [&str; 24] = [
     "version",
     "epoch",
     "open_snapshots",
@@ -159,6 +159,7 @@ const GAUGES: [&str; 23] = [
     "memory_log_indexes",
     "memory_merges",
     "memory_stage",
+    "memory_recent",
 ];
 
 /// Figures of memory that are bytes, though their names do not say so.

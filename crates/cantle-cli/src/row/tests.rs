@@ -202,6 +202,7 @@ fn check_export(
         }
         FileFormat::Ndjson => drain(NdjsonRows::new(file.as_slice(), "t".into(), ndjson_shape(schema))),
         FileFormat::Tsv => drain(TsvRows::new(file.as_slice(), "t".into(), tsv_shape(schema))),
+        FileFormat::RocksdbDump => unreachable!("`load` does not read it"),
     };
     let line = 1 + u64::from(format == FileFormat::Csv);
     prop_assert_eq!(pairs, vec![(line, Ok((key.to_vec(), value.to_vec())))]);

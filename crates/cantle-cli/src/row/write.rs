@@ -10,10 +10,11 @@ use crate::csvtext;
 use crate::escape;
 use crate::keyfmt::{self, KeyCodec, json_string};
 use crate::schema::{Schema, ValueForm};
+use cantle_import::dump;
 use clap::ValueEnum;
 use std::str;
 
-/// The files that `load` reads and `export` writes.
+/// The files that `export` writes, and `load` or `import` reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FileFormat {
     /// A header, then one record for each pair
@@ -22,6 +23,8 @@ pub(crate) enum FileFormat {
     Ndjson,
     /// Key, tab, value; escaped
     Tsv,
+    /// 0xKEY ==> 0xVALUE, as RocksDB's `ldb --hex dump` prints; for `import --rocksdb` and `ldb --hex load`
+    RocksdbDump,
 }
 
 /// The fields of a value that is a record of columns.
@@ -143,6 +146,11 @@ impl Exporter {
         (self.format == FileFormat::Csv).then(|| csvtext::record(&names))
     }
 
+    /// The last line, if the format has one.
+    pub(crate) fn last_line(&self, pairs: u64) -> Option<Vec<u8>> {
+        (self.format == FileFormat::RocksdbDump).then(|| dump::last_line(pairs))
+    }
+
     /// The line of a pair; none if it would not load back as the same pair.
     pub(crate) fn line(&self, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
         let form = &self.schema.value;
@@ -159,6 +167,8 @@ impl Exporter {
                 let line = format!("{text}\t{}", escape::escape(value)).into_bytes();
                 (exact && self.tsv.pair(&line).is_ok_and(|pair| pair.0 == key)).then_some(line)
             }
+            // Bytes as they are, whatever they mean.
+            FileFormat::RocksdbDump => Some(dump::line(key, value)),
             FileFormat::Ndjson => {
                 let line = json_line(&self.codec, form, key, value);
                 let exact = self.ndjson.pair(&line).is_ok_and(|pair| pair.0 == key && pair.1 == value);

@@ -80,6 +80,10 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) no_stage: bool,
 
+    /// Do not keep in memory what was appended to logs last
+    #[arg(long)]
+    pub(crate) no_recent_appends: bool,
+
     /// The settings of the published EvenDB, without what Cantle adds; other options refine them
     #[arg(long)]
     pub(crate) as_published: bool,
@@ -181,7 +185,8 @@ impl Args {
             .munks(!self.no_munks)
             .munk_policy(self.policy().munk_policy())
             .row_cache(!self.no_row_cache)
-            .stage(!self.no_stage);
+            .stage(!self.no_stage)
+            .recent_appends(!self.no_recent_appends);
         if let Some(bytes) = self.log_bytes {
             keyspace = keyspace.log_bytes(bytes);
         }

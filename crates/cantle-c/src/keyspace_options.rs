@@ -1,0 +1,287 @@
+//! How a keyspace is laid out.
+
+use crate::boundary::{quietly, saying};
+use crate::comparator::{OpenComparator, cantle_comparator};
+use crate::failure::{Failure, Outcome};
+use crate::handle::{self, Object};
+use crate::options::Settings;
+use crate::status::cantle_status;
+use cantle::{Compression, KeyspaceOptions, Layout, MunkPolicy};
+use std::ffi::c_int;
+use std::ptr::null_mut;
+
+/// Which of the published designs lays out a keyspace.
+#[repr(C)]
+pub enum cantle_layout {
+    /// EvenDB: key ranges are the unit of caching, logging and compaction.
+    CANTLE_CHUNK = 0,
+}
+
+/// How blocks of tables are compressed.
+#[repr(C)]
+pub enum cantle_compression {
+    /// As they are.
+    CANTLE_NO_COMPRESSION = 0,
+    /// LZ4: fast, about half the size of text.
+    CANTLE_LZ4 = 1,
+    /// Zstandard, at the level that goes with it: smaller, slower.
+    CANTLE_ZSTD = 2,
+}
+
+/// Which chunks are kept in memory.
+#[repr(C)]
+pub enum cantle_munk_policy {
+    /// Those that are accessed most.
+    CANTLE_FREQUENCY = 0,
+    /// Those that were accessed last.
+    CANTLE_RECENCY = 1,
+}
+
+/// Options of a keyspace. Layout and comparator are fixed when it is created; the rest takes effect at each opening. What is wrong with
+/// a setting is told by the function that reads the options. A setting returns whether it was taken, which nobody need ask.
+pub struct cantle_keyspace_options {
+    _opaque: [u8; 0],
+}
+
+struct OpenKeyspaceOptions(Settings<KeyspaceOptions>);
+
+impl Object for OpenKeyspaceOptions {
+    type Opaque = cantle_keyspace_options;
+    const NAME: &'static str = "cantle_keyspace_options";
+    const OF_A_STORE: bool = false;
+}
+
+/// The options behind a handle; the defaults for NULL.
+pub(crate) fn read_keyspace_options(options: *const cantle_keyspace_options) -> Outcome<KeyspaceOptions> {
+    handle::get_or_null::<OpenKeyspaceOptions>(options)?
+        .map_or_else(|| Ok(KeyspaceOptions::new()), |options| options.0.read())
+}
+
+fn set<V: Clone>(
+    options: *mut cantle_keyspace_options,
+    value: Outcome<V>,
+    set: impl Fn(KeyspaceOptions, V) -> KeyspaceOptions,
+) -> cantle_status {
+    saying(|| handle::get::<OpenKeyspaceOptions>(options)?.0.set(value, set))
+}
+
+fn new(options: KeyspaceOptions) -> *mut cantle_keyspace_options {
+    quietly(null_mut(), || handle::create(OpenKeyspaceOptions(Settings::new(options))))
+}
+
+/// The default options of a keyspace.
+///
+/// Ownership: the options are the caller's, to be freed by cantle_keyspace_options_free. Errors: NULL if there are too many handles.
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_new() -> *mut cantle_keyspace_options {
+    new(KeyspaceOptions::new())
+}
+
+/// The settings of the published EvenDB, to see what each extension gains.
+///
+/// Ownership: the options are the caller's, to be freed by cantle_keyspace_options_free. Errors: NULL if there are too many handles.
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_as_published() -> *mut cantle_keyspace_options {
+    new(KeyspaceOptions::as_published())
+}
+
+/// Frees options of a keyspace. NULL is nothing to free.
+///
+/// Ownership: the options are gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what are no such options, or were freed. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_free(
+    options: *mut cantle_keyspace_options,
+) -> cantle_status {
+    saying(|| handle::free::<OpenKeyspaceOptions>(options))
+}
+
+/// The layout: a cantle_layout. Default: CANTLE_CHUNK for a new keyspace, whatever it has for an existing one.
+///
+/// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for NULL, for what are no options of a keyspace, or were freed, and
+/// for a value that is not of its type (an enumerator, a handle); whether it is within its range is told where the options are read,
+/// which tells of the former once more. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_layout(
+    options: *mut cantle_keyspace_options,
+    layout: c_int,
+) -> cantle_status {
+    let layout = match layout {
+        0 => Ok(Layout::Chunk),
+        other => Err(Failure::invalid(format!("{other} is no cantle_layout"))),
+    };
+    set(options, layout, KeyspaceOptions::layout)
+}
+
+/// The order of keys. Default: bytewise.
+///
+/// Ownership: the options keep the order; the caller frees its handle. Errors: as cantle_keyspace_options_layout. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_comparator(
+    options: *mut cantle_keyspace_options,
+    comparator: *const cantle_comparator,
+) -> cantle_status {
+    let order = handle::get::<OpenComparator>(comparator).map(|comparator| comparator.0.clone());
+    set(options, order, KeyspaceOptions::comparator)
+}
+
+/// Compression of table blocks: a cantle_compression, and for CANTLE_ZSTD a level of 1 to 22, which the others ignore. Default:
+/// none.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_compression(
+    options: *mut cantle_keyspace_options,
+    compression: c_int,
+    level: c_int,
+) -> cantle_status {
+    let compression = match compression {
+        0 => Ok(Compression::None),
+        1 => Ok(Compression::Lz4),
+        2 => Ok(Compression::Zstd(level)),
+        other => Err(Failure::invalid(format!("{other} is no cantle_compression"))),
+    };
+    set(options, compression, KeyspaceOptions::compression)
+}
+
+/// The size at which a chunk splits, in bytes; 64 KiB to 1 GiB. Default: 8 MiB.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_chunk_bytes(
+    options: *mut cantle_keyspace_options,
+    bytes: u64,
+) -> cantle_status {
+    set(options, Ok(bytes), KeyspaceOptions::chunk_bytes)
+}
+
+/// Bytes on disk per live byte; above 1.1. Default: 1.5, or up to 3 while the data is small beside the memory budget.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_space_amplification(
+    options: *mut cantle_keyspace_options,
+    bound: f64,
+) -> cantle_status {
+    set(options, Ok(bound), KeyspaceOptions::space_amplification)
+}
+
+/// A fixed limit of a chunk's log, in bytes, instead of the one that follows from the bound of space. Default: none.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_log_bytes(
+    options: *mut cantle_keyspace_options,
+    bytes: u64,
+) -> cantle_status {
+    set(options, Ok(bytes), KeyspaceOptions::log_bytes)
+}
+
+/// The same for the log of a chunk that is in memory. Default: what cantle_keyspace_options_log_bytes says; without that, twenty
+/// chunks.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_munk_log_bytes(
+    options: *mut cantle_keyspace_options,
+    bytes: u64,
+) -> cantle_status {
+    set(options, Ok(bytes), KeyspaceOptions::munk_log_bytes)
+}
+
+/// At how many bytes a chunk in memory is cleaned of its garbage. Default: when a third of it is garbage, or more while there is
+/// memory.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_munk_rebalance_bytes(
+    options: *mut cantle_keyspace_options,
+    bytes: u64,
+) -> cantle_status {
+    set(options, Ok(bytes), KeyspaceOptions::munk_rebalance_bytes)
+}
+
+/// Into how many parts a full log's Bloom filter is divided; 1 to 64. Default: 16.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_filter_partitions(
+    options: *mut cantle_keyspace_options,
+    partitions: u32,
+) -> cantle_status {
+    set(options, Ok(partitions), KeyspaceOptions::filter_partitions)
+}
+
+/// Whether popular chunks are kept in memory. Default: yes.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_munks(
+    options: *mut cantle_keyspace_options,
+    on: bool,
+) -> cantle_status {
+    set(options, Ok(on), KeyspaceOptions::munks)
+}
+
+/// How chunks are chosen for memory: a cantle_munk_policy. Default: CANTLE_FREQUENCY.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_munk_policy(
+    options: *mut cantle_keyspace_options,
+    policy: c_int,
+) -> cantle_status {
+    let policy = match policy {
+        0 => Ok(MunkPolicy::Frequency),
+        1 => Ok(MunkPolicy::Recency),
+        other => Err(Failure::invalid(format!("{other} is no cantle_munk_policy"))),
+    };
+    set(options, policy, KeyspaceOptions::munk_policy)
+}
+
+/// Whether popular single pairs of other chunks are cached. Default: yes.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_row_cache(
+    options: *mut cantle_keyspace_options,
+    on: bool,
+) -> cantle_status {
+    set(options, Ok(on), KeyspaceOptions::row_cache)
+}
+
+/// Whether logs carry an index, so that a read touches a bounded number of blocks. Default: yes.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_log_index(
+    options: *mut cantle_keyspace_options,
+    on: bool,
+) -> cantle_status {
+    set(options, Ok(on), KeyspaceOptions::log_index)
+}
+
+/// Whether appends to logs are collected in a mapped file, so that many of them take one system call. Default: yes. The first store
+/// with such a file installs a handler of SIGBUS, which passes on what is not its own.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_stage(
+    options: *mut cantle_keyspace_options,
+    on: bool,
+) -> cantle_status {
+    set(options, Ok(on), KeyspaceOptions::stage)
+}
+
+/// Whether what was appended to logs last stays in memory for those who read it, in chunks that are not in memory themselves: up to a
+/// sixteenth of the memory budget. Default: yes.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_options_recent_appends(
+    options: *mut cantle_keyspace_options,
+    on: bool,
+) -> cantle_status {
+    set(options, Ok(on), KeyspaceOptions::recent_appends)
+}

@@ -1,0 +1,182 @@
+//! What comes in and goes out by pointers.
+//!
+//! The header states the contract once: what is given by pointer and length is readable for so long, texts end with a zero byte, and
+//! what results are written to is writable, all for the time of the call. `NULL` and impossible lengths are found out here; nobody can find out
+//! whether another pointer is right, which is why every function of the interface is `unsafe`.
+
+use crate::failure::{Failure, Outcome};
+use cantle::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// The longest bound of a range: behind the longest key there is room for one that ends right after it.
+const BOUND_BYTES_MAX: usize = KEY_BYTES_MAX + 1;
+
+/// At most `max` bytes that a caller lends. A length that nothing can have is refused before anything is read, as a caller gives it by
+/// mistake (a negative number, or what was never set).
+///
+/// # Safety
+///
+/// `data` is NULL, or `len` bytes are readable there if they are not more than `max`, and do not change while the result is used.
+#[inline]
+pub(crate) unsafe fn bytes<'a>(data: *const c_void, len: usize, max: usize, what: &str) -> Outcome<&'a [u8]> {
+    if len > max {
+        return Err(Failure::invalid(format!("the {what} is {len} bytes long, which is more than {max}")));
+    }
+    if data.is_null() {
+        return if len == 0 { Ok(&[]) } else { Err(null(what, len)) };
+    }
+    // SAFETY: not NULL, of a possible length, and the caller vouches for the rest.
+    Ok(unsafe { std::slice::from_raw_parts(data.cast(), len) })
+}
+
+#[cold]
+fn null(what: &str, len: usize) -> Failure {
+    Failure::invalid(format!("the {what} is NULL, but {len} bytes long"))
+}
+
+/// A key that a caller lends.
+///
+/// # Safety
+///
+/// As for [`bytes`].
+#[inline]
+pub(crate) unsafe fn key<'a>(data: *const c_void, len: usize) -> Outcome<&'a [u8]> {
+    // SAFETY: as above.
+    unsafe { bytes(data, len, KEY_BYTES_MAX, "key") }
+}
+
+/// A bound of a range that a caller lends, or a key to seek.
+///
+/// # Safety
+///
+/// As for [`bytes`].
+#[inline]
+pub(crate) unsafe fn bound<'a>(data: *const c_void, len: usize, what: &str) -> Outcome<&'a [u8]> {
+    // SAFETY: as above.
+    unsafe { bytes(data, len, BOUND_BYTES_MAX, what) }
+}
+
+/// A value that a caller lends.
+///
+/// # Safety
+///
+/// As for [`bytes`].
+#[inline]
+pub(crate) unsafe fn value<'a>(data: *const c_void, len: usize, what: &str) -> Outcome<&'a [u8]> {
+    // SAFETY: as above.
+    unsafe { bytes(data, len, VALUE_BYTES_MAX, what) }
+}
+
+/// A text that a caller lends.
+///
+/// # Safety
+///
+/// `text` is NULL, or ends with a zero byte, and does not change while the result is used.
+pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Outcome<&'a str> {
+    // SAFETY: as above.
+    let text = unsafe { c_str(text, what)? };
+    text.to_str().map_err(|_| Failure::invalid(format!("the {what} is not UTF-8")))
+}
+
+/// A path that a caller lends: any bytes.
+///
+/// # Safety
+///
+/// As for [`text`].
+pub(crate) unsafe fn path<'a>(path: *const c_char, what: &str) -> Outcome<&'a Path> {
+    // SAFETY: as above.
+    let path = unsafe { c_str(path, what)? };
+    Ok(Path::new(OsStr::from_bytes(path.to_bytes())))
+}
+
+/// # Safety
+///
+/// As for [`text`].
+unsafe fn c_str<'a>(text: *const c_char, what: &str) -> Outcome<&'a CStr> {
+    if text.is_null() {
+        return Err(Failure::invalid(format!("the {what} is NULL")));
+    }
+    // SAFETY: not NULL, and the caller vouches for the zero byte.
+    Ok(unsafe { CStr::from_ptr(text) })
+}
+
+/// Where a result goes.
+pub(crate) struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    /// A result that the caller may not want. Until it is there, `initially` is.
+    ///
+    /// # Safety
+    ///
+    /// `place` is NULL, or may be written to for as long as the result of this is used.
+    #[inline]
+    pub(crate) unsafe fn optional(place: *mut T, initially: T) -> Self {
+        let out = Self(place);
+        out.set(initially);
+        out
+    }
+
+    /// A result without which the call makes no sense.
+    ///
+    /// # Safety
+    ///
+    /// As for [`optional`](Self::optional).
+    #[inline]
+    pub(crate) unsafe fn required(place: *mut T, initially: T, what: &str) -> Outcome<Self> {
+        if place.is_null() {
+            return Err(Failure::invalid(format!("the place for the {what} is NULL")));
+        }
+        // SAFETY: as above.
+        Ok(unsafe { Self::optional(place, initially) })
+    }
+
+    #[inline]
+    pub(crate) fn set(&self, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: whoever made this vouched for the place. It may hold anything, so nothing is dropped there.
+            unsafe { self.0.write(value) }
+        }
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.0.is_null()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null;
+
+    /// Nothing of it is read: there is one byte only.
+    #[test]
+    fn what_is_too_long_is_refused_before_it_is_read() {
+        let data = b"k".as_ptr().cast();
+        for len in [KEY_BYTES_MAX + 2, 1 << 40, isize::MAX as usize, usize::MAX] {
+            // SAFETY: more than the limits.
+            unsafe {
+                assert!(key(data, len).is_err() && bound(data, len, "bound").is_err(), "{len}");
+                assert!(len <= VALUE_BYTES_MAX || value(data, len, "value").is_err(), "{len}");
+            }
+        }
+        let longest = vec![0; BOUND_BYTES_MAX];
+        let data = longest.as_ptr().cast();
+        // SAFETY: so many bytes are there.
+        unsafe {
+            assert_eq!(key(data, KEY_BYTES_MAX).unwrap().len(), KEY_BYTES_MAX);
+            assert!(key(data, KEY_BYTES_MAX + 1).is_err());
+            assert_eq!(bound(data, BOUND_BYTES_MAX, "bound").unwrap().len(), BOUND_BYTES_MAX);
+        }
+    }
+
+    #[test]
+    fn null_is_no_bytes_or_a_mistake() {
+        // SAFETY: NULL is allowed.
+        unsafe {
+            assert_eq!(key(null(), 0).unwrap(), b"");
+            assert!(key(null(), 1).unwrap_err().0.message.contains("the key is NULL, but 1 bytes long"));
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Optimistic, serializable transactions.
+
+use crate::batch::write_options;
+use crate::bound::{cantle_range, keys};
+use crate::boundary::{saying, status, value};
+use crate::callback;
+use crate::db::{OpenDb, cantle_db, is_bytewise};
+use crate::error::{OpenError, cantle_error};
+use crate::failure::{Failure, Outcome};
+use crate::handle::{self, Held, Object};
+use crate::keyspace::{OpenKeyspace, cantle_keyspace};
+use crate::raw;
+use crate::read::{Lookup, contains, get, get_into};
+use crate::status::*;
+use cantle::{Keyspace, Transaction};
+use parking_lot::RwLock;
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::null_mut;
+
+/// Reads and writes that take effect together when they are committed, or not at all. Ended and freed by cantle_transaction_commit or
+/// cantle_transaction_rollback. Several threads may read by it at once; who writes must be alone, or gets CANTLE_INVALID_ARGUMENT.
+pub struct cantle_transaction {
+    _opaque: [u8; 0],
+}
+
+/// The body of a transaction: reads and writes by `transaction`, and returns CANTLE_OK to have it committed, or another status to have it
+/// rolled back. It may be called several times, once after each conflict, and should have no effects but on the transaction. It may put
+/// an error into `*error` (NULL at first), which then becomes that of cantle_transact. It must neither commit nor free the transaction,
+/// and neither throw nor jump out.
+pub type cantle_transact_fn = Option<
+    unsafe extern "C" fn(
+        user: *mut c_void,
+        transaction: *mut cantle_transaction,
+        error: *mut *mut cantle_error,
+    ) -> c_int,
+>;
+
+pub(crate) struct OpenTransaction {
+    /// `None` once it was taken out to be ended.
+    pub(crate) transaction: RwLock<Option<Transaction>>,
+    /// Whether the default keyspace is in bytewise order.
+    pub(crate) bytewise: bool,
+    /// Whether a callback has it for the time of its call only.
+    lent: bool,
+}
+
+impl Object for OpenTransaction {
+    type Opaque = cantle_transaction;
+    const NAME: &'static str = "cantle_transaction";
+    const OF_A_STORE: bool = true;
+}
+
+impl OpenTransaction {
+    fn of(db: &OpenDb, transaction: Transaction, lent: bool) -> Self {
+        let bytewise = is_bytewise(db.db.comparator_name());
+        Self { transaction: RwLock::new(Some(transaction)), bytewise, lent }
+    }
+
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Transaction) -> Outcome<T>) -> Outcome<T> {
+        let guard = self.transaction.try_read().ok_or_else(in_use)?;
+        read(guard.as_ref().ok_or_else(over)?)
+    }
+
+    fn write<T>(&self, write: impl FnOnce(&mut Transaction) -> cantle::Result<T>) -> Outcome<T> {
+        let mut guard = self.transaction.try_write().ok_or_else(in_use)?;
+        Ok(write(guard.as_mut().ok_or_else(over)?)?)
+    }
+
+    /// Whether a range of this keyspace may be told by a prefix.
+    pub(crate) fn is_bytewise(&self, keyspace: Option<&Keyspace>) -> bool {
+        keyspace.map_or(self.bytewise, |keyspace| is_bytewise(keyspace.comparator_name()))
+    }
+}
+
+fn in_use() -> Failure {
+    Failure::invalid("the cantle_transaction is in use by another thread")
+}
+
+fn over() -> Failure {
+    Failure::invalid("the cantle_transaction is over")
+}
+
+/// Takes a transaction out of its handle, to be ended.
+fn take(handle: *const cantle_transaction) -> Outcome<Transaction> {
+    if handle::get::<OpenTransaction>(handle)?.lent {
+        return Err(Failure::invalid("the transaction of a callback is ended by what the callback returns"));
+    }
+    // Whoever uses it in another thread is waited for; nobody can find it any more.
+    handle::release::<OpenTransaction>(handle)?.transaction.write().take().ok_or_else(over)
+}
+
+/// A keyspace in a transaction.
+struct Within {
+    transaction: Held<OpenTransaction>,
+    keyspace: Option<Held<OpenKeyspace>>,
+}
+
+impl Within {
+    fn of(transaction: *const cantle_transaction, keyspace: *const cantle_keyspace) -> Outcome<Self> {
+        Ok(Self { transaction: handle::get(transaction)?, keyspace: handle::get_or_null(keyspace)? })
+    }
+}
+
+impl Lookup for Within {
+    fn lend<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Outcome<Option<T>> {
+        self.transaction.read(|transaction| {
+            Ok(match &self.keyspace {
+                None => transaction.get_with(key, read)?,
+                Some(keyspace) => transaction.get_with_in(&keyspace.keyspace, key, read)?,
+            })
+        })
+    }
+}
+
+/// Begins a transaction, which reads the store as it is now, with its own writes laid over it. Nobody else sees these before it is
+/// committed.
+///
+/// Ownership: the transaction is the caller's, to be ended by cantle_transaction_commit or cantle_transaction_rollback, also after
+/// cantle_close. Errors: NULL and CANTLE_INVALID_ARGUMENT for a handle that will not do. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_transaction_new(
+    db: *mut cantle_db,
+    error: *mut *mut cantle_error,
+) -> *mut cantle_transaction {
+    // SAFETY: the caller keeps to the header (see `raw`).
+    unsafe {
+        value(error, null_mut(), || {
+            let db = handle::get::<OpenDb>(db)?;
+            handle::create(OpenTransaction::of(&db, db.db.transaction(), false))
+        })
+    }
+}
+
+/// Makes the writes take effect, as of now, provided that what was read (keys, found or not, and ranges as far as they were walked) has
+/// not been written to since. `durability` is what they must survive at least: a cantle_durability, CANTLE_DEFAULT for the store's.
+///
+/// Ownership: the transaction is gone afterwards, even if this fails (save for a handle or durability that will not do, and in a
+/// callback that must not write). Errors: CANTLE_CONFLICT if what was read does not hold: run it again; CANTLE_NO_KEYSPACE if a keyspace
+/// was dropped; as cantle_write. Nothing was written then. Threads: any; not while others use it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_transaction_commit(
+    transaction: *mut cantle_transaction,
+    durability: c_int,
+    error: *mut *mut cantle_error,
+) -> cantle_status {
+    // SAFETY: the caller keeps to the header (see `raw`).
+    unsafe {
+        status(error, || {
+            callback::check_may_write()?;
+            let options = write_options(durability)?;
+            Ok(take(transaction)?.commit_with(options)?)
+        })
+    }
+}
+
+/// Ends a transaction without a trace. NULL is nothing to end.
+///
+/// Ownership: the transaction is gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what is no transaction, was ended, or was handed to
+/// a callback. Threads: any; not while others use it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_transaction_rollback(transaction: *mut cantle_transaction) -> cantle_status {
+    saying(|| {
+        if transaction.is_null() {
+            return Ok(());
+        }
+        match take(transaction) {
+            // In a forked child the handle goes, and the store's part stays as it is.
+            Err(failure) if failure.0.status == CANTLE_FORKED => handle::free::<OpenTransaction>(transaction),
+            done => done.map(Transaction::rollback),
+        }
+    })
+}
+
+/// The key's value: what the transaction wrote, or else what was there when it began; as cantle_get gives it. `keyspace` may be NULL for
+/// the default one.
+///
+/// Ownership: the block is the caller's, to be freed by cantle_free. Errors: as cantle_get, and CANTLE_INVALID_ARGUMENT for a keyspace of
+/// another store. Threads: several may read at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_transaction_get(
+    transaction: *mut cantle_transaction,
+    keyspace: *mut cantle_keyspace,
+    key: *const c_void,
+    key_len: usize,
+    value: *mut *mut c_char,
+    value_len: *mut usize,
+    error: *mut *mut cantle_error,
+) -> cantle_status {
+    // SAFETY: the caller keeps to the header (see `raw`).
+    unsafe { status(error, || get(Within::of(transaction, keyspace), key, key_len, value, value_len)) }
+}
+
+/// Copies the key's value into the caller's buffer, as cantle_get_into does.
+///
+/// Ownership: the buffer stays the caller's. Errors: as cantle_transaction_get. Threads: several may read at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_transaction_get_into(
+    transaction: *mut cantle_transaction,
+    keyspace: *mut cantle_keyspace,
+    key: *const c_void,
+    key_len: usize,
+    buffer: *mut c_void,
+    capacity: usize,
+    value_len: *mut usize,
+    found: *mut bool,
+    error: *mut *mut cantle_error,
+) -> cantle_status {
+    // SAFETY: the caller keeps to the header (see `raw`).
+    unsafe {
+        status(error, || {
+            get_into(Within::of(transaction, keyspace), key, key_len, buffer, capacity, value_len, found)
+        })
+    }
+}
+
+/// Whether the key has a value.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_transaction_get; `*found` is false then. Threads: several may read at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_transaction_contains(
+    transaction: *mut cantle_transaction,
+    keyspace: *mut cantle_keyspace,
+    key: *const c_void,
+    key_len: usize,
+    found: *mut bool,
+    error: *mut *mut cantle_error,
+) -> cantle_status {
+    // SAFETY: the caller keeps to the header (see `raw`).
+    unsafe { status(error, || contains(Within::of(transaction, keyspace), key, key_len, found)) }
+}
+
+/// Stores a pair when the transaction is committed. `keyspace` may be NULL for the default one.
+///
+/// Ownership: key and value are copied. Errors: as cantle_put for its arguments and in a store that cannot be written to; others come with
+/// the commit. Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_transaction_put(
+    transaction: *mut cantle_transaction,
+    keyspace: *mut cantle_keyspace,
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+    error: *mut *mut cantle_error,
+) -> cantle_status {
+    // SAFETY: the caller keeps to the header (see `raw`).
+    unsafe {
+        status(error, || {
+            let within = Within::of(transaction, keyspace)?;
+            let (key, value) = (raw::key(key, key_len)?, raw::value(value, value_len, "value")?);
+            within.transaction.write(|transaction| match &within.keyspace {
+                None => transaction.put(key, value),
+                Some(keyspace) => transaction.put_in(&keyspace.keyspace, key, value),
+            })
+        })
+    }
+}
+
+/// Removes a key, if it is there, when the transaction is committed. `keyspace` may be NULL for the default one.
+///
+/// Ownership: the key is copied. Errors: as cantle_transaction_put. Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_transaction_delete(
+    transaction: *mut cantle_transaction,
+    keyspace: *mut cantle_keyspace,
+    key: *const c_void,
+    key_len: usize,
+    error: *mut *mut cantle_error,
+) -> cantle_status {
+    // SAFETY: the caller keeps to the header (see `raw`).
+    unsafe {
+        status(error, || {
+            let within = Within::of(transaction, keyspace)?;
+            let key = raw::key(key, key_len)?;
+            within.transaction.write(|transaction| match &within.keyspace {
+                None => transaction.delete(key),
+                Some(keyspace) => transaction.delete_in(&keyspace.keyspace, key),
+            })
+        })
+    }
+}
+
+/// Removes every key of the range (NULL: every key) when the transaction is committed: those that it sees, and those that others put there
+/// meanwhile. Nothing is read, so nobody's put conflicts with it. `keyspace` may be NULL for the default one.
+///
+/// Ownership: the range is copied. Errors: as cantle_transaction_put; CANTLE_INVALID_ARGUMENT for a prefix in a keyspace with a comparator.
+/// Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_transaction_delete_range(
+    transaction: *mut cantle_transaction,
+    keyspace: *mut cantle_keyspace,
+    range: *const cantle_range,
+    error: *mut *mut cantle_error,
+) -> cantle_status {
+    // SAFETY: the caller keeps to the header (see `raw`).
+    unsafe {
+        status(error, || {
+            let within = Within::of(transaction, keyspace)?;
+            let keyspace = within.keyspace.as_ref().map(|keyspace| &keyspace.keyspace);
+            let bounds = keys(range)?.bounds(within.transaction.is_bytewise(keyspace))?;
+            within.transaction.write(|transaction| match keyspace {
+                None => transaction.delete_range(bounds),
+                Some(keyspace) => transaction.delete_range_in(keyspace, bounds),
+            })
+        })
+    }
+}
+
+/// Runs a transaction by `run`, to which `user` is handed, and commits it, again and again until it has met no conflict, with pauses in
+/// between that grow to some milliseconds.
+///
+/// Ownership: the transaction is the library's, and the callback has it for its call only; `user` stays the caller's. Errors: what `run`
+/// returned, with its error or one that says so; as cantle_transaction_commit, save for conflicts; CANTLE_FORKED in a child that was
+/// forked by `run`, which writes nothing. Threads: any; `run` is called in this thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_transact(
+    db: *mut cantle_db,
+    run: cantle_transact_fn,
+    user: *mut c_void,
+    error: *mut *mut cantle_error,
+) -> cantle_status {
+    // SAFETY: the caller keeps to the header (see `raw`); `run` keeps to its type's contract.
+    unsafe {
+        status(error, || {
+            callback::check_may_write()?;
+            let db = handle::get::<OpenDb>(db)?;
+            let run = run.ok_or_else(|| Failure::invalid("the function of the transaction is NULL"))?;
+            // Stands in for the one that the callback has: that needs a handle, and so an owner.
+            let mut spare = Some(db.db.transaction());
+            let mut gave_up = None;
+            let done = db.db.transact(|transaction| {
+                let lent = match spare.take() {
+                    Some(spare) => std::mem::replace(transaction, spare),
+                    None => std::mem::replace(transaction, db.db.transaction()),
+                };
+                match lend(&db, lent, |handle, error| run(user, handle, error)) {
+                    Ok(lent) => {
+                        spare = Some(std::mem::replace(transaction, lent));
+                        Ok(())
+                    }
+                    Err(failure) => {
+                        gave_up = Some(failure);
+                        Err(cantle::Error::Closed) // nobody sees it
+                    }
+                }
+            });
+            match gave_up {
+                Some(failure) => Err(failure),
+                None => Ok(done?),
+            }
+        })
+    }
+}
+
+/// Gives a callback a handle to the transaction, for the time of its call.
+fn lend(
+    db: &OpenDb,
+    transaction: Transaction,
+    run: impl FnOnce(*mut cantle_transaction, *mut *mut cantle_error) -> c_int,
+) -> Outcome<Transaction> {
+    let handle = handle::create(OpenTransaction::of(db, transaction, true))?;
+    let mut error = null_mut();
+    let code = run(handle, &mut error);
+    let lent = handle::release::<OpenTransaction>(handle);
+    let told = if error.is_null() { None } else { Some(handle::release::<OpenError>(error)?.to_failure()) };
+    if code == CANTLE_OK as c_int {
+        return lent?.transaction.write().take().ok_or_else(over);
+    }
+    drop(lent);
+    Err(told.unwrap_or_else(|| {
+        let status = cantle_status::from_number(code).unwrap_or(CANTLE_ABORTED);
+        Failure::new(status, format!("the callback of the transaction gave up with status {code}"))
+    }))
+}

@@ -1,0 +1,144 @@
+/* Statistics, the chunk map, backup, verification, damage, repair. */
+#include "check.h"
+#include <dirent.h>
+
+static void fill(cantle_db *db) {
+    char key[16], value[200];
+    memset(value, 'v', sizeof value);
+    for (int i = 0; i < 5000; i++) {
+        int len = snprintf(key, sizeof key, "key%06d", i);
+        OK(cantle_put(db, NULL, key, (size_t)len, value, sizeof value, &error));
+    }
+    OK(cantle_compact_range(db, NULL, NULL, &error));
+}
+
+/* Changes a byte in the midst of the largest file of a directory and its subdirectories. */
+static void damage(const char *directory) {
+    char largest[4096] = "", pending[16][4096];
+    long most = 0;
+    int count = 1;
+    snprintf(pending[0], sizeof pending[0], "%s", directory);
+    while (count > 0) {
+        char current[4096];
+        memcpy(current, pending[--count], sizeof current);
+        DIR *list = opendir(current);
+        if (list == NULL) continue;
+        for (struct dirent *entry; (entry = readdir(list)) != NULL;) {
+            char path[4096];
+            if (entry->d_name[0] == '.') continue;
+            if (snprintf(path, sizeof path, "%s/%s", current, entry->d_name) >= (int)sizeof path) continue;
+            DIR *inner = opendir(path);
+            if (inner != NULL) {
+                closedir(inner);
+                CHECK(count < 16);
+                memcpy(pending[count++], path, sizeof path);
+                continue;
+            }
+            FILE *file = strcmp(entry->d_name, "STAGE") == 0 ? NULL : fopen(path, "rb");
+            if (file == NULL) continue;
+            fseek(file, 0, SEEK_END);
+            if (ftell(file) > most) {
+                most = ftell(file);
+                memcpy(largest, path, sizeof largest);
+            }
+            fclose(file);
+        }
+        closedir(list);
+    }
+    CHECK(most > 100000);
+    FILE *file = fopen(largest, "r+b");
+    CHECK(file != NULL);
+    fseek(file, most / 2, SEEK_SET);
+    int byte = fgetc(file);
+    fseek(file, most / 2, SEEK_SET);
+    fputc(byte ^ 0x55, file);
+    fclose(file);
+}
+
+static uint64_t last_pairs;
+
+static void progress(void *user, uint64_t bytes, uint64_t total_bytes, uint64_t pairs) {
+    (void)bytes, (void)total_bytes;
+    last_pairs = pairs;
+    ++*(int *)user;
+}
+
+int main(int argc, char **argv) {
+    begin(argc);
+    const char *path = below(argv[1], "store"), *copy = below(argv[1], "copy");
+    const char *repaired = below(argv[1], "repaired");
+    cantle_db *db;
+    char *text;
+    uint64_t number;
+    SOME(db, cantle_open(path, NULL, &error));
+    fill(db);
+
+    SOME(text, cantle_stats(db, &error));
+    CHECK(text[0] == '{' && strstr(text, "\"open_time_nanos\":") != NULL && strstr(text, "\"keyspaces\":[{") != NULL);
+    cantle_free(text);
+    OK(cantle_stat(db, "keyspaces.default.writes", &number, &error));
+    CHECK(number == 5000);
+    OK(cantle_stat(db, "disk_bytes", &number, &error));
+    CHECK(number > 500000);
+    OK(cantle_stat(db, "open_time_nanos", &number, &error));
+    CHECK(number > 0);
+    SOME(text, cantle_chunks(db, NULL, &error));
+    CHECK(strncmp(text, "[{", 2) == 0 && strstr(text, "\"start_hex\":\"\"") != NULL && strstr(text, "\"table_bytes\":") != NULL);
+    cantle_free(text);
+    cantle_error *first = (cantle_error *)1;
+    OK(cantle_verify(db, &number, &first, &text, &error));
+    CHECK(first == NULL);
+    CHECK(number == 0 && strstr(text, "\"ok\":true") != NULL && strstr(text, "\"damage\":[]") != NULL);
+    cantle_free(text);
+    OK(cantle_verify(db, NULL, NULL, NULL, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_verify(NULL, &number, &first, &text, &error));
+    CHECK(number == 0 && first == NULL && text == NULL);
+    OK(cantle_backup(db, copy, &error));
+    FAILS(CANTLE_ALREADY_EXISTS, cantle_backup(db, copy, &error));
+    FAILS(CANTLE_LOCKED, cantle_repair(path, repaired, NULL, NULL, NULL, NULL, NULL, &error));
+    OK(cantle_close(db, &error));
+
+    bool complete = false;
+    int steps = 0;
+    OK(cantle_repair(path, repaired, NULL, progress, &steps, &complete, &text, &error));
+    CHECK(complete && steps > 0 && last_pairs <= 5000 && strstr(text, "\"pairs\":5000") != NULL);
+    cantle_free(text);
+    FAILS(CANTLE_ALREADY_EXISTS, cantle_repair(path, repaired, NULL, NULL, NULL, NULL, NULL, &error));
+
+    /* The backup's tables are links to the store's own: the copy that the repair wrote is damaged. */
+    damage(repaired);
+    SOME(db, cantle_open(repaired, NULL, &error));
+    OK(cantle_verify(db, &number, &first, &text, &error));
+    CHECK(cantle_error_status(first) == CANTLE_CORRUPTION && cantle_error_offset(first) > 0);
+    CHECK(strncmp(cantle_error_path(first), repaired, strlen(repaired)) == 0);
+    CHECK(cantle_error_free(first) == CANTLE_OK);
+    CHECK(number > 0 && strstr(text, "\"ok\":false") != NULL && strstr(text, "\"offset\":") != NULL);
+    cantle_free(text);
+    cantle_iterator *it;
+    cantle_error *error = NULL;
+    SOME(it, cantle_iterator_new(db, NULL, NULL, &error));
+    while (cantle_iterator_next(it, NULL, NULL, &error)) {}
+    CHECK(cantle_error_status(error) == CANTLE_CORRUPTION && cantle_iterator_status(it) == CANTLE_CORRUPTION);
+    CHECK(strncmp(cantle_error_path(error), repaired, strlen(repaired)) == 0 && cantle_error_offset(error) > 0);
+    CHECK(cantle_error_free(error) == CANTLE_OK && cantle_iterator_free(it) == CANTLE_OK);
+    OK(cantle_close(db, &error));
+    OK(cantle_repair(repaired, below(argv[1], "again"), NULL, NULL, NULL, &complete, &text, &error));
+    CHECK(!complete && strstr(text, "\"uncertain\":[{") != NULL);
+    cantle_free(text);
+
+    SOME(db, cantle_open(copy, NULL, &error));
+    OK(cantle_stat(db, "epoch", &number, &error));
+    bool found;
+    OK(cantle_contains(db, NULL, "key004999", 9, &found, &error));
+    CHECK(found);
+    FAILS(CANTLE_LOCKED, cantle_destroy(copy, &error));
+    OK(cantle_close(db, &error));
+    OK(cantle_destroy(copy, &error));
+    OK(cantle_destroy(copy, &error));
+    SOME(db, cantle_open(copy, NULL, &error));
+    OK(cantle_contains(db, NULL, "key004999", 9, &found, &error));
+    CHECK(!found);
+    OK(cantle_close(db, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_destroy(NULL, &error));
+    return 0;
+}

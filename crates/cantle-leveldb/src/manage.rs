@@ -1,0 +1,71 @@
+//! What is done to databases that are not open: destroying and repairing them.
+//!
+//! What a repair does by which names is told in [`RepairInPlace`]. Interrupted at any point, the next repair starts over.
+
+use crate::bytes::{check_parent, path};
+use crate::call::with_error;
+use crate::options::{Options, leveldb_options_t, options};
+use crate::status::{Result, Status};
+use cantle::Error;
+use cantle_bindings::{Failure, RepairInPlace};
+use std::ffi::c_char;
+use std::fs;
+use std::path::Path;
+
+/// Removes a database's files, and its directory unless there is something else in it. No error if there is no database.
+///
+/// # Safety
+///
+/// Nobody destroys `options` meanwhile; `name` is a C string; `errptr` points to null or to a text from `malloc`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_destroy_db(
+    options_handle: *const leveldb_options_t,
+    name: *const c_char,
+    errptr: *mut *mut c_char,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with_error(errptr, (), || {
+            options(options_handle)?;
+            destroy(path(name)?)
+        });
+    }
+}
+
+/// Saves what is left of a damaged database. What could not be saved stays beside it, in `NAME.lost`.
+///
+/// # Safety
+///
+/// As for [`leveldb_destroy_db`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_repair_db(
+    options_handle: *const leveldb_options_t,
+    name: *const c_char,
+    errptr: *mut *mut c_char,
+) {
+    // SAFETY: as the caller promises.
+    unsafe { with_error(errptr, (), || repair(&options(options_handle)?, path(name)?)) };
+}
+
+fn destroy(path: &Path) -> Result<()> {
+    match cantle::Options::new().destroy(path) {
+        Err(Error::NotAStore { path, what, .. }) if what.contains("LevelDB") => {
+            let import = "`cantle import --leveldb DIR DB` copies a LevelDB directory into a database";
+            return Err(Status::invalid(format!("{}: {what}; {import}", path.display())));
+        }
+        done => done?,
+    }
+    // Fails where other files are: they are not ours.
+    let _ = fs::remove_dir(path);
+    Ok(())
+}
+
+fn repair(options: &Options, path: &Path) -> Result<()> {
+    let (cantle, _comparator) = options.to_cantle()?;
+    check_parent(path)?;
+    let repair = RepairInPlace { options: &cantle, kept_suffix: ".lost", starts_over: true };
+    repair.repair(path).map_err(|failure| match failure {
+        Failure::Store(error) => error.into(),
+        Failure::System(what, path, error) => Status::io(format!("{what} {}: {error}", path.display())),
+    })
+}

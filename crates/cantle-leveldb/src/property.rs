@@ -1,0 +1,211 @@
+//! What a database says of itself.
+
+use crate::bytes::{copy_text, lent};
+use crate::call::quietly;
+use crate::database::{Database, database, leveldb_t};
+use cantle::{ChunkInfo, KeyspaceStats};
+use std::cmp::Ordering;
+use std::ffi::{CStr, c_char, c_int};
+use std::fmt::Write;
+use std::ops::Bound;
+use std::ptr::null_mut;
+
+/// LevelDB has seven levels. Here logs are level 0 and sorted tables level 1.
+const LEVELS: u64 = 7;
+
+/// The property's text; `None` if there is none of this name.
+fn property(database: &Database, name: &str) -> Option<String> {
+    let name = name.strip_prefix("leveldb.")?;
+    if let Some(level) = name.strip_prefix("num-files-at-level") {
+        let is_number = !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit());
+        let level = level.parse().ok().filter(|&level: &u64| is_number && level < LEVELS)?;
+        return Some(files_at_level(&database.db.chunks().ok()?, level).to_string());
+    }
+    match name {
+        "stats" => stats(database),
+        "sstables" => Some(tables(&database.db.chunks().ok()?)),
+        "approximate-memory-usage" => Some(database.db.stats().memory_used.to_string()),
+        _ => None,
+    }
+}
+
+fn files_at_level(chunks: &[ChunkInfo], level: u64) -> u64 {
+    let count = |of: fn(&ChunkInfo) -> u32| chunks.iter().map(|chunk| u64::from(of(chunk))).sum();
+    match level {
+        0 => count(|chunk| chunk.segments),
+        1 => count(|chunk| chunk.tables),
+        _ => 0,
+    }
+}
+
+/// The table that LevelDB prints, so that what reads it finds its columns; and what else is of interest.
+fn stats(database: &Database) -> Option<String> {
+    let chunks = database.db.chunks().ok()?;
+    let stats = database.db.stats();
+    let KeyspaceStats {
+        table_bytes,
+        log_bytes,
+        log_bytes_written,
+        table_bytes_written,
+        user_bytes_written,
+        munks,
+        munk_bytes,
+        rebalances,
+        splits,
+        merges,
+        gets,
+        scans,
+        writes,
+        ..
+    } = *stats.keyspaces.iter().find(|keyspace| keyspace.name == "default")?;
+    let mut text = String::from(
+        "                               Compactions\n\
+         Level  Files Size(MB) Time(sec) Read(MB) Write(MB)\n\
+         --------------------------------------------------\n",
+    );
+    let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
+    for (level, bytes, written) in [(0, log_bytes, log_bytes_written), (1, table_bytes, table_bytes_written)]
+    {
+        let files = files_at_level(&chunks, level);
+        if files > 0 {
+            // Neither the time nor what was read is counted.
+            let (size, written) = (mib(bytes), mib(written));
+            let _ = writeln!(text, "{level:3} {files:8} {size:8.0} {:9.0} {:8.0} {written:9.0}", 0.0, 0.0);
+        }
+    }
+    let _ = write!(
+        text,
+        "\nCantle: level 0 is logs, level 1 sorted tables; time and bytes read are not counted\n\
+         chunks: {}, in memory: {munks} ({:.1} MB)\n\
+         memory: {:.1} MB of {:.1} MB\n\
+         on disk: {:.1} MB; written by the user: {:.1} MB\n\
+         rebalances: {rebalances}, splits: {splits}, merges: {merges}, checkpoints: {}\n\
+         writes: {writes}, gets: {gets}, iterators: {scans}\n",
+        chunks.len(),
+        mib(munk_bytes),
+        mib(stats.memory_used),
+        mib(stats.memory_budget),
+        mib(stats.disk_bytes),
+        mib(user_bytes_written),
+        stats.checkpoints,
+    );
+    if let Some(reason) = &stats.read_only {
+        let _ = writeln!(text, "read-only: {reason}");
+    }
+    Some(text)
+}
+
+/// The chunks in the order of their keys.
+fn tables(chunks: &[ChunkInfo]) -> String {
+    let mut text = String::new();
+    for (number, chunk) in chunks.iter().enumerate() {
+        let start = chunk.start.escape_ascii();
+        let ChunkInfo { tables, table_bytes, segments, log_bytes, .. } = chunk;
+        let _ = writeln!(
+            text,
+            "--- chunk {number} from '{start}' ---\n tables: {tables}, {table_bytes} bytes; logs: {segments}, {log_bytes} bytes"
+        );
+    }
+    text
+}
+
+/// A property by its name, to be freed; null if there is none of this name.
+///
+/// # Safety
+///
+/// `name` is null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_property_value(handle: *mut leveldb_t, name: *const c_char) -> *mut c_char {
+    quietly(null_mut(), || {
+        let Ok(database) = database(handle) else { return null_mut() };
+        if name.is_null() {
+            return null_mut();
+        }
+        // SAFETY: as the caller promises.
+        let name = unsafe { CStr::from_ptr(name) };
+        let text = name.to_str().ok().and_then(|name| property(&database, name));
+        text.map_or(null_mut(), |text| copy_text(&text))
+    })
+}
+
+/// About how many bytes on disk the keys from `start` to `limit` take.
+fn size(database: &Database, start: &[u8], limit: &[u8]) -> u64 {
+    let order = match &database.comparator {
+        Some(comparator) => comparator.compare(start, limit),
+        None => start.cmp(limit),
+    };
+    if order != Ordering::Less {
+        return 0;
+    }
+    database.db.approximate_bytes(start..limit).unwrap_or(0)
+}
+
+/// For each range about how many bytes on disk its keys take; 0 if that cannot be found out.
+///
+/// # Safety
+///
+/// The arrays have `ranges` elements, and the keys as many bytes as they say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_approximate_sizes(
+    handle: *mut leveldb_t,
+    ranges: c_int,
+    starts: *const *const c_char,
+    start_bytes: *const usize,
+    limits: *const *const c_char,
+    limit_bytes: *const usize,
+    sizes: *mut u64,
+) {
+    quietly((), || {
+        let database = database(handle).ok();
+        if sizes.is_null() {
+            return;
+        }
+        let has_keys =
+            !starts.is_null() && !start_bytes.is_null() && !limits.is_null() && !limit_bytes.is_null();
+        for range in 0..usize::try_from(ranges).unwrap_or(0) {
+            // SAFETY: as the caller promises.
+            unsafe {
+                *sizes.add(range) = 0;
+                if !has_keys {
+                    continue;
+                }
+                let start = lent(*starts.add(range), *start_bytes.add(range), "key");
+                let limit = lent(*limits.add(range), *limit_bytes.add(range), "key");
+                if let (Some(database), Ok(start), Ok(limit)) = (&database, start, limit) {
+                    *sizes.add(range) = size(database, start, limit);
+                }
+            }
+        }
+    });
+}
+
+/// Sorts and cleans what lies between two keys, now. A null key is an end that is open.
+///
+/// # Safety
+///
+/// The keys are null or have as many bytes as is said.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_compact_range(
+    handle: *mut leveldb_t,
+    start: *const c_char,
+    start_bytes: usize,
+    limit: *const c_char,
+    limit_bytes: usize,
+) {
+    quietly((), || {
+        let Ok(database) = database(handle) else { return };
+        let bound = |key: *const c_char, length| {
+            if key.is_null() {
+                return Some(Bound::Unbounded);
+            }
+            // SAFETY: as the caller promises.
+            unsafe { lent(key, length, "key") }.ok().map(Bound::Included)
+        };
+        let (Some(start), Some(limit)) = (bound(start, start_bytes), bound(limit, limit_bytes)) else {
+            return;
+        };
+        if let Err(error) = database.db.compact_range((start, limit)) {
+            tracing::warn!(%error, "compacting a range failed");
+        }
+    });
+}
