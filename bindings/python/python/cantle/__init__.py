@@ -1,0 +1,215 @@
+"""Cantle: an embedded, ordered, persistent key-value store for data that has neighbours.
+
+>>> import cantle, tempfile
+>>> db = cantle.open(tempfile.mkdtemp() + "/flights")
+>>> db["UA", "EWR", 1545] = b"delayed"
+>>> db["UA", "LGA", 1714] = b"on time"
+>>> for key, value in db.prefix(("UA",), reverse=True).tuples():
+...     print(key, value)
+('UA', 'LGA', 1714) b'on time'
+('UA', 'EWR', 1545) b'delayed'
+>>> db.close()
+
+A store is a directory. It holds keyspaces: ordered maps from bytes to bytes; a DB is its own keyspace "default". Handles may
+be used from any thread; the interpreter lock is let go while the store works. cantle.plyvel has the interface of plyvel.
+"""
+
+from __future__ import annotations
+
+import atexit as _atexit
+import os as _os
+from collections.abc import Callable, Mapping
+from typing import Any, Optional, Union
+
+from . import _cantle
+from ._cantle import (
+    DB,
+    Cursor,
+    Keyspace,
+    Range,
+    Resources,
+    Snapshot,
+    Transaction,
+    WriteBatch,
+    decode_key,
+    encode_key,
+)
+from ._errors import (
+    AlreadyExistsError,
+    ClosedError,
+    ConflictError,
+    CorruptionError,
+    Error,
+    ForkedError,
+    InvalidArgumentError,
+    IoError,
+    LockedError,
+    NoKeyspaceError,
+    NoSpaceError,
+    NotAStoreError,
+    NotFoundError,
+    OptionMismatchError,
+    ReadOnlyError,
+    UnsupportedFormatError,
+)
+from ._reports import ImportDamage, ImportReport, LeftOut, RepairedKeyspace, RepairReport, UncertainKeys, VerifyReport
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DB",
+    "AlreadyExistsError",
+    "ClosedError",
+    "ConflictError",
+    "CorruptionError",
+    "Cursor",
+    "Error",
+    "ForkedError",
+    "ImportDamage",
+    "ImportReport",
+    "InvalidArgumentError",
+    "IoError",
+    "Keyspace",
+    "LeftOut",
+    "LockedError",
+    "NoKeyspaceError",
+    "NoSpaceError",
+    "NotAStoreError",
+    "NotFoundError",
+    "OptionMismatchError",
+    "Range",
+    "ReadOnlyError",
+    "RepairReport",
+    "RepairedKeyspace",
+    "Resources",
+    "Snapshot",
+    "Transaction",
+    "UncertainKeys",
+    "UnsupportedFormatError",
+    "VerifyReport",
+    "WriteBatch",
+    "decode_key",
+    "destroy",
+    "encode_key",
+    "import_leveldb",
+    "open",
+    "repair",
+]
+
+# Threads of a store may call comparators, which have to be there.
+_atexit.register(_cantle.close_all)
+
+
+def open(
+    path: Union[str, _os.PathLike[str]],
+    *,
+    memory_budget: Optional[int] = None,
+    layout: Optional[str] = None,
+    durability: Optional[str] = None,
+    create_if_missing: Optional[bool] = None,
+    error_if_exists: Optional[bool] = None,
+    beside_other_files: Optional[bool] = None,
+    read_only: Optional[bool] = None,
+    background_threads: Optional[int] = None,
+    checkpoint_interval: Optional[float] = None,
+    resources: Optional[Resources] = None,
+    comparators: Optional[Mapping[str, Callable[[bytes, bytes], int]]] = None,
+    comparator: Optional[str] = None,
+    compression: Optional[str] = None,
+    compression_level: Optional[int] = None,
+    chunk_bytes: Optional[int] = None,
+    space_amplification: Optional[float] = None,
+    log_bytes: Optional[int] = None,
+    munk_log_bytes: Optional[int] = None,
+    munk_rebalance_bytes: Optional[int] = None,
+    filter_partitions: Optional[int] = None,
+    munks: Optional[bool] = None,
+    munk_policy: Optional[str] = None,
+    row_cache: Optional[bool] = None,
+    log_index: Optional[bool] = None,
+    stage: Optional[bool] = None,
+    recent_appends: Optional[bool] = None,
+    as_published: Optional[bool] = None,
+) -> DB:
+    """Opens the store in a directory, which is created if there is none. What is None keeps its default.
+
+    Of the store:
+
+    memory_budget: bytes for everything that the store caches and buffers. Default: a quarter of the machine's (or control
+        group's) memory, at most 4 GiB.
+    durability: what an acknowledged write survives: "buffered" (nothing until the next checkpoint), "process" (the end of the
+        process; default) or "sync" (a loss of power).
+    create_if_missing: default True. error_if_exists, read_only: default False.
+    beside_other_files: whether a store may be created in a directory that holds other files. Default False, since most often the
+        path is a mistake; a directory of another kind of store is always refused.
+    background_threads: default half of the cores, one to four.
+    checkpoint_interval: the longest time between checkpoints, in seconds; default 5.
+    resources: memory and threads that several stores share; then memory_budget and background_threads have no effect.
+    comparators: orders that keyspaces may have, by name: functions of two keys that return a negative number, 0 or a positive
+        one. An order must be total, never change, and not use the store.
+
+    Of its keyspace "default"; DB.keyspace() takes the same for another one:
+
+    layout: "chunk", the only one so far.
+    comparator: one of comparators, fixed when the keyspace is created. Default: bytewise, or what an existing one has.
+    compression: "none" (default), "lz4" or "zstd"; compression_level: of Zstandard, 1 to 22, default 3.
+    chunk_bytes: at which size a chunk splits; default 8 MiB.
+    space_amplification: bytes on disk per live byte, above 1.1; default 1.5, or more for what is small beside the budget.
+    munks, row_cache, log_index, stage, recent_appends: False switches off chunks in memory, cached rows, the index of logs, staged
+        appends, the last appends in memory.
+    munk_policy: "frequency" (default) or "recency".
+    log_bytes, munk_log_bytes, munk_rebalance_bytes, filter_partitions, as_published: for experiments; see the Rust library.
+    """
+    given = {name: value for name, value in locals().items() if name != "path" and value is not None}
+    if comparators is not None:
+        given["comparators"] = dict(comparators)
+    return _cantle.open(path, **given)
+
+
+def repair(
+    source: Union[str, _os.PathLike[str]],
+    target: Union[str, _os.PathLike[str]],
+    *,
+    progress: Optional[Callable[[int, int, int], object]] = None,
+    **options: Any,
+) -> RepairReport:
+    """Saves what is left of the damaged store in source into a new store in target, which must not exist. source is not
+    changed. Options are those of open(); comparators of keyspaces must be among them.
+
+    progress is called now and then with the bytes read, the bytes of all files, and the pairs saved.
+
+    The report has every damaged place, every file left out, and the keys of which the newest version may be lost.
+    """
+    return _cantle.repair(source, target, progress, **options)
+
+
+def destroy(path: Union[str, _os.PathLike[str]]) -> None:
+    """Removes the store in a directory, damaged or not, with everything in it. Files that are not the store's stay, and so does
+    the directory. No error if there is no store; LockedError if it is open, NotAStoreError for another kind of store.
+    """
+    _cantle.destroy(path)
+
+
+def import_leveldb(
+    src: Union[str, _os.PathLike[str]],
+    dst: Union[str, _os.PathLike[str]],
+    *,
+    progress: Optional[Callable[[int, Optional[int], int], object]] = None,
+    skip_damaged: bool = False,
+    log_memory: Optional[int] = None,
+    keyspace: Optional[str] = None,
+    **options: Any,
+) -> ImportReport:
+    """Copies the store that LevelDB wrote to directory src into a new store in directory dst, where there must be nothing, or an
+    empty directory. Of each key the newest value is copied. src is not changed, and LevelDB cannot open it meanwhile. Options
+    are those of open(). keyspace: where the pairs go instead of to "default"; options of a keyspace are then its own.
+
+    progress is called now and then with the bytes read, the bytes of the source, and the pairs written; what it raises ends
+    the import. skip_damaged leaves out what is damaged, and tells it in the report's lost, instead of raising CorruptionError.
+    log_memory: in how many bytes of memory writes are sorted that are not in tables yet; default 64 MiB, at least 1 MiB.
+
+    After an error there is no dst.
+    """
+    if keyspace is not None:
+        options["keyspace"] = keyspace
+    return _cantle.import_leveldb(src, dst, progress, skip_damaged, log_memory, **options)

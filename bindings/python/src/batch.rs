@@ -1,0 +1,157 @@
+//! Several writes as one.
+
+use crate::bounds::between;
+use crate::bytes_like::{Key, Value};
+use crate::keyspace::{Keyspace, Space};
+use crate::store::Store;
+use cantle::{Durability, WriteOptions};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use std::sync::Arc;
+
+/// Writes that take effect together, or not at all: at the end of a with statement, or by write().
+///
+/// An exception within the with statement discards them. Writes go to the keyspace that the batch was made with unless
+/// another one is given.
+#[pyclass(frozen, module = "cantle")]
+pub struct WriteBatch {
+    store: Arc<Store>,
+    own: Space,
+    durability: Option<Durability>,
+    batch: Mutex<cantle::WriteBatch>,
+}
+
+impl WriteBatch {
+    pub fn new(store: Arc<Store>, own: Space, durability: Option<Durability>) -> Self {
+        Self { store, own, durability, batch: Mutex::default() }
+    }
+
+    fn add(
+        &self,
+        keyspace: Option<&Bound<'_, Keyspace>>,
+        add: impl FnOnce(&mut cantle::WriteBatch, &cantle::Keyspace),
+    ) -> PyResult<()> {
+        let space = Space::of(keyspace, &self.own);
+        space.part.peek(|keyspace| add(&mut self.batch.lock(), keyspace))
+    }
+
+    /// Whether operations go to the default keyspace of the batch's own store, which needs no word of where they go.
+    #[inline]
+    fn is_default(&self, space: &Space) -> bool {
+        space.is_default && Arc::ptr_eq(space.store(), &self.store)
+    }
+
+    /// Writes what there is; afterwards the batch is empty, if it succeeded.
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        let batch = std::mem::take(&mut *self.batch.lock());
+        // Its keys and values are shared, not copied.
+        let again = batch.clone();
+        let options = write_options(self.durability);
+        self.store.with(py, |db| db.write_with(batch, options)).inspect_err(|_| {
+            let mut batch = self.batch.lock();
+            if batch.is_empty() {
+                *batch = again;
+            }
+        })
+    }
+}
+
+/// Options with or without a wish.
+pub fn write_options(durability: Option<Durability>) -> WriteOptions {
+    durability.map_or_else(WriteOptions::new, |durability| WriteOptions::new().durability(durability))
+}
+
+#[pymethods]
+impl WriteBatch {
+    /// Stores a pair.
+    #[pyo3(signature = (key, value, *, keyspace=None))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: Key<'_>,
+        value: Value<'_>,
+        keyspace: Option<&Bound<'_, Keyspace>>,
+    ) -> PyResult<()> {
+        let space = Space::of(keyspace, &self.own);
+        space.admit(py, key.as_ref())?;
+        if self.is_default(space) {
+            self.store.check()?;
+            self.batch.lock().put(key, value);
+            return Ok(());
+        }
+        self.add(keyspace, |batch, keyspace| {
+            batch.put_in(keyspace, key, value);
+        })
+    }
+
+    /// Removes a key.
+    #[pyo3(signature = (key, *, keyspace=None))]
+    fn delete(&self, py: Python<'_>, key: Key<'_>, keyspace: Option<&Bound<'_, Keyspace>>) -> PyResult<()> {
+        let space = Space::of(keyspace, &self.own);
+        space.admit(py, key.as_ref())?;
+        if self.is_default(space) {
+            self.store.check()?;
+            self.batch.lock().delete(key);
+            return Ok(());
+        }
+        self.add(keyspace, |batch, keyspace| {
+            batch.delete_in(keyspace, key);
+        })
+    }
+
+    /// Removes every key from start to stop, which is not included; without one, to that end.
+    #[pyo3(signature = (start=None, stop=None, *, keyspace=None))]
+    fn delete_range(
+        &self,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        keyspace: Option<&Bound<'_, Keyspace>>,
+    ) -> PyResult<()> {
+        let keys = between(Space::of(keyspace, &self.own).order.as_ref(), start, stop, true, false)?;
+        self.add(keyspace, |batch, keyspace| {
+            batch.delete_range_in(keyspace, keys);
+        })
+    }
+
+    fn __setitem__(&self, py: Python<'_>, key: Key<'_>, value: Value<'_>) -> PyResult<()> {
+        self.put(py, key, value, None)
+    }
+
+    fn __delitem__(&self, py: Python<'_>, key: Key<'_>) -> PyResult<()> {
+        self.delete(py, key, None)
+    }
+
+    fn __len__(&self) -> usize {
+        self.batch.lock().len()
+    }
+
+    /// A batch is a thing even while it is empty.
+    fn __bool__(&self) -> bool {
+        true
+    }
+
+    /// Forgets the writes.
+    fn clear(&self) {
+        self.batch.lock().clear();
+    }
+
+    /// Makes the writes take effect, and empties the batch.
+    fn write(&self, py: Python<'_>) -> PyResult<()> {
+        self.commit(py)
+    }
+
+    fn __enter__(self_: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
+        self_.store.check()?;
+        Ok(self_)
+    }
+
+    #[pyo3(signature = (*exception))]
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        if exception.get_item(0).is_ok_and(|raised| !raised.is_none()) {
+            self.clear();
+            return Ok(());
+        }
+        self.commit(py)
+    }
+}

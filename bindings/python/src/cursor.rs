@@ -1,0 +1,127 @@
+//! A movable position in a range.
+
+use crate::bytes_like::{Key, bytes};
+use crate::comparator::PythonOrder;
+use crate::errors;
+use crate::keyspace::Space;
+use crate::store::Part;
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use std::sync::Arc;
+
+/// The pair under the cursor.
+#[derive(Default)]
+struct Under {
+    is_valid: bool,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// A position among the pairs of a range, as of one moment. Every movement says whether there is a pair under it.
+#[pyclass(frozen, module = "cantle")]
+pub struct Cursor {
+    part: Part<Mutex<cantle::Cursor>>,
+    order: Option<Arc<PythonOrder>>,
+    /// Locked for moments, and never waited under.
+    under: Mutex<Under>,
+}
+
+impl Cursor {
+    pub fn new(space: &Space, cursor: cantle::Cursor) -> Self {
+        let part = Part::new(space.store(), "cursor", Mutex::new(cursor));
+        Self { part, order: space.order.clone(), under: Mutex::default() }
+    }
+
+    fn go(
+        &self,
+        py: Python<'_>,
+        step: impl FnOnce(&mut cantle::Cursor) -> cantle::Result<bool> + Send,
+    ) -> PyResult<bool> {
+        let under = &self.under;
+        under.lock().is_valid = false;
+        self.part.with(py, |cursor| {
+            let mut cursor = cursor.lock();
+            let found = step(&mut cursor)?;
+            let pair = cursor.key().zip(cursor.value());
+            if let Some((key, value)) = pair.filter(|_| found) {
+                let mut under = under.lock();
+                under.key.clear();
+                under.key.extend_from_slice(key);
+                under.value.clear();
+                under.value.extend_from_slice(value);
+                under.is_valid = true;
+            }
+            Ok(found)
+        })
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&Under) -> T) -> PyResult<Option<T>> {
+        self.part.store.check()?;
+        if self.part.is_released() {
+            return Err(errors::closed("cursor"));
+        }
+        let under = self.under.lock();
+        Ok(under.is_valid.then(|| read(&under)))
+    }
+}
+
+#[pymethods]
+impl Cursor {
+    /// To the first pair at or after key.
+    #[pyo3(signature = (key, /))]
+    fn seek(&self, py: Python<'_>, key: Key<'_>) -> PyResult<bool> {
+        let key = key.as_ref();
+        self.order.as_ref().map_or(Ok(()), |order| order.admit(py, key))?;
+        self.go(py, |cursor| cursor.seek(key))
+    }
+
+    /// To the first pair.
+    fn seek_to_first(&self, py: Python<'_>) -> PyResult<bool> {
+        self.go(py, cantle::Cursor::seek_to_first)
+    }
+
+    /// To the last pair.
+    fn seek_to_last(&self, py: Python<'_>) -> PyResult<bool> {
+        self.go(py, cantle::Cursor::seek_to_last)
+    }
+
+    /// To the next pair. From nowhere (a new cursor, or one past an end) it goes nowhere.
+    fn next(&self, py: Python<'_>) -> PyResult<bool> {
+        self.go(py, cantle::Cursor::next)
+    }
+
+    /// To the previous pair.
+    fn prev(&self, py: Python<'_>) -> PyResult<bool> {
+        self.go(py, cantle::Cursor::prev)
+    }
+
+    /// The key under the cursor, or None.
+    fn key(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.read(|under| bytes(py, &under.key))
+    }
+
+    /// The value under the cursor, or None.
+    fn value(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.read(|under| bytes(py, &under.value))
+    }
+
+    /// The key and the value under the cursor, or None.
+    fn item<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        self.read(|under| PyTuple::new(py, [bytes(py, &under.key), bytes(py, &under.value)]))?.transpose()
+    }
+
+    /// Lets go of the cursor's snapshot. What follows gives ClosedError.
+    fn close(&self, py: Python<'_>) {
+        self.part.release(py);
+    }
+
+    fn __enter__(self_: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        self_
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
+        self.close(py);
+    }
+}

@@ -1,0 +1,180 @@
+//! An open store: its default keyspace, and what concerns all of it.
+
+use crate::comparator;
+use crate::errors;
+use crate::keyspace::Keyspace;
+use crate::options::{Given, Orders};
+use crate::store::Store;
+use crate::to_python::{plain, repair_report, verify_report};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use std::path::PathBuf;
+
+/// The keyspace that a store's own operations work on.
+pub const DEFAULT_KEYSPACE: &str = "default";
+
+/// An open store. As a mapping it is its keyspace "default". Made by open(); as a context manager it closes the store at the end.
+#[pyclass(frozen, extends = Keyspace, weakref, module = "cantle")]
+pub struct DB {
+    orders: Orders,
+}
+
+/// Opens a store: cantle.open() has the options.
+#[pyfunction]
+#[pyo3(signature = (path, **options))]
+pub fn open<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, DB>> {
+    let given = Given::new(options)?;
+    let orders = given.orders()?;
+    let (options, _) = given.store(&orders)?;
+    given.finish()?;
+    let scope = comparator::Scope::enter(!orders.is_empty());
+    let opened = py.detach(|| options.open(&path));
+    drop(scope);
+    let store = opened.map(|db| Store::new(db, !orders.is_empty()));
+    if let Some(raised) = comparator::take_raised() {
+        return Err(raised);
+    }
+    let store = store.map_err(|error| errors::raise(py, &error))?;
+    let keyspace = keyspace(py, &store, DEFAULT_KEYSPACE, cantle::KeyspaceOptions::new(), &orders)?;
+    Bound::new(py, PyClassInitializer::from(keyspace).add_subclass(DB { orders }))
+}
+
+/// A keyspace, with its order if that is one of Python's.
+fn keyspace(
+    py: Python<'_>,
+    store: &std::sync::Arc<Store>,
+    name: &str,
+    options: cantle::KeyspaceOptions,
+    orders: &Orders,
+) -> PyResult<Keyspace> {
+    store.with(py, |db| {
+        let keyspace = db.keyspace(name, options)?;
+        let order = orders.get(keyspace.comparator_name()).cloned();
+        Ok(Keyspace::new(store, keyspace, order))
+    })
+}
+
+/// Removes a store: see cantle.destroy().
+#[pyfunction]
+pub fn destroy(py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    py.detach(|| cantle::Options::new().destroy(path)).map_err(|error| errors::raise(py, &error))
+}
+
+/// Saves what is left of a damaged store: cantle.repair() has the options.
+#[pyfunction]
+#[pyo3(signature = (source, target, progress=None, **options))]
+pub fn repair<'py>(
+    py: Python<'py>,
+    source: PathBuf,
+    target: PathBuf,
+    progress: Option<Py<PyAny>>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let given = Given::new(options)?;
+    let orders = given.orders()?;
+    let (options, _) = given.store(&orders)?;
+    given.finish()?;
+    let mut raised = None;
+    let _scope = comparator::Scope::enter(!orders.is_empty());
+    let report = py.detach(|| {
+        options.repair_with(source, target, |at| {
+            let (Some(progress), None) = (&progress, &raised) else { return };
+            let told = Python::try_attach(|py| progress.call1(py, (at.bytes, at.total_bytes, at.pairs)));
+            if let Some(Err(error)) = told {
+                raised = Some(error);
+            }
+        })
+    });
+    match (report, raised.or_else(comparator::take_raised)) {
+        (_, Some(raised)) => Err(raised),
+        (Ok(report), None) => repair_report(py, &report),
+        (Err(error), None) => Err(errors::raise(py, &error)),
+    }
+}
+
+#[pymethods]
+impl DB {
+    /// The store's directory.
+    #[getter]
+    fn path(self_: PyRef<'_, Self>) -> PathBuf {
+        self_.as_super().space.store().path.clone()
+    }
+
+    /// Whether the store was closed.
+    #[getter]
+    fn closed(self_: PyRef<'_, Self>) -> bool {
+        self_.as_super().space.store().is_closed()
+    }
+
+    /// Makes everything durable and closes the store. Its snapshots, ranges and so on give ClosedError from then on. The
+    /// second time it does nothing.
+    fn close(self_: PyRef<'_, Self>, py: Python<'_>) -> PyResult<()> {
+        self_.as_super().space.store().clone().close(py)
+    }
+
+    fn __enter__(self_: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
+        self_.as_super().space.store().check()?;
+        Ok(self_)
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(self_: PyRef<'_, Self>, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        Self::close(self_, py)
+    }
+
+    /// The keyspace of this name, created if there is none. Options are those of a keyspace, as in open().
+    #[pyo3(signature = (name, **options))]
+    fn keyspace(
+        self_: PyRef<'_, Self>,
+        py: Python<'_>,
+        name: &str,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Keyspace> {
+        let given = Given::new(options)?;
+        let (options, _) = given.keyspace(&self_.orders)?;
+        given.finish()?;
+        keyspace(py, self_.as_super().space.store(), name, options, &self_.orders)
+    }
+
+    /// The names of all keyspaces, in order.
+    fn keyspaces(self_: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Vec<String>> {
+        self_.as_super().space.store().with(py, cantle::Db::keyspaces)
+    }
+
+    /// Drops a keyspace with everything in it. "default" cannot be dropped.
+    #[pyo3(signature = (name, /))]
+    fn drop_keyspace(self_: PyRef<'_, Self>, py: Python<'_>, name: &str) -> PyResult<()> {
+        self_.as_super().space.store().with(py, |db| db.drop_keyspace(name))
+    }
+
+    /// Makes everything that was written before durable.
+    fn sync(self_: PyRef<'_, Self>, py: Python<'_>) -> PyResult<()> {
+        self_.as_super().space.store().with(py, cantle::Db::sync)
+    }
+
+    /// Writes a consistent copy of the store into a new or empty directory: a store that opens.
+    #[pyo3(signature = (directory, /))]
+    fn backup(self_: PyRef<'_, Self>, py: Python<'_>, directory: PathBuf) -> PyResult<()> {
+        self_.as_super().space.store().with(py, |db| db.backup(&directory))
+    }
+
+    /// Reads and checks every file. Damage is in the report, not raised.
+    fn verify<'py>(self_: PyRef<'_, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        verify_report(py, &self_.as_super().space.store().with(py, cantle::Db::verify)?)
+    }
+
+    /// Counters and sizes of the store and, under "keyspaces", of each keyspace, as a dict. Times are in seconds.
+    fn stats(self_: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        plain(py, &self_.as_super().space.store().with(py, |db| Ok(db.stats()))?)
+    }
+
+    fn __repr__(self_: PyRef<'_, Self>) -> String {
+        let store = self_.as_super().space.store();
+        let closed = if store.is_closed() { " (closed)" } else { "" };
+        format!("<cantle.DB {:?}{closed}>", store.path)
+    }
+}

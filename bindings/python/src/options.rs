@@ -1,0 +1,249 @@
+//! Options by name. `cantle/__init__.py` and the stubs have them with their types; the library's `Options` and `KeyspaceOptions`
+//! say what each does.
+
+use crate::comparator::PythonOrder;
+use crate::errors;
+use cantle::{Compression, Durability, KeyspaceOptions, Layout, MunkPolicy, Options};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The orders that a store was opened with, by name.
+pub type Orders = HashMap<String, Arc<PythonOrder>>;
+
+/// Memory and background threads that several stores share: pass it to open as `resources`.
+#[pyclass(frozen, module = "cantle")]
+pub struct Resources(cantle::Resources);
+
+#[pymethods]
+impl Resources {
+    #[new]
+    #[pyo3(signature = (memory_budget, background_threads))]
+    fn new(memory_budget: &Bound<'_, PyAny>, background_threads: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let threads = whole("background_threads", background_threads, 1)? as usize;
+        Ok(Self(cantle::Resources::new(whole("memory_budget", memory_budget, 1)?, threads)))
+    }
+}
+
+/// Options of a store as they were given.
+pub struct Given<'py> {
+    options: Option<Bound<'py, PyDict>>,
+}
+
+impl<'py> Given<'py> {
+    pub fn new(options: Option<&Bound<'py, PyDict>>) -> PyResult<Self> {
+        // Taken out one by one, so that what is left is what nobody knows.
+        Ok(Self { options: options.map(|options| options.copy()).transpose()? })
+    }
+
+    /// The option of this name, unless it is `None`.
+    fn take(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(options) = &self.options else { return Ok(None) };
+        let Some(value) = options.get_item(name)? else { return Ok(None) };
+        options.del_item(name)?;
+        Ok((!value.is_none()).then_some(value))
+    }
+
+    fn number(&self, name: &str) -> PyResult<Option<u64>> {
+        self.take(name)?.map(|value| whole(name, &value, 0)).transpose()
+    }
+
+    fn flag(&self, name: &str) -> PyResult<Option<bool>> {
+        let Some(value) = self.take(name)? else { return Ok(None) };
+        match value.cast::<PyBool>() {
+            Ok(flag) => Ok(Some(flag.is_true())),
+            Err(_) => Err(wrong_type(name, "a bool", &value)),
+        }
+    }
+
+    pub fn text(&self, name: &str) -> PyResult<Option<String>> {
+        let Some(value) = self.take(name)? else { return Ok(None) };
+        value.extract().map(Some).map_err(|_| wrong_type(name, "a str", &value))
+    }
+
+    fn real(&self, name: &str) -> PyResult<Option<f64>> {
+        let Some(value) = self.take(name)? else { return Ok(None) };
+        if value.is_instance_of::<PyFloat>() || value.is_instance_of::<PyInt>() {
+            value.extract().map(Some)
+        } else {
+            Err(wrong_type(name, "a number", &value))
+        }
+    }
+
+    /// Refuses what was not asked for.
+    pub fn finish(&self) -> PyResult<()> {
+        match self.options.as_ref().and_then(|options| options.keys().iter().next()) {
+            Some(name) => Err(PyTypeError::new_err(format!("there is no option {name}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// `comparators`: a dict from names to functions.
+    pub fn orders(&self) -> PyResult<Orders> {
+        let Some(given) = self.take("comparators")? else { return Ok(Orders::new()) };
+        let Ok(given) = given.cast::<PyDict>() else {
+            return Err(wrong_type("comparators", "a dict from names to functions", &given));
+        };
+        let order = |(name, function): (Bound<'py, PyAny>, Bound<'py, PyAny>)| {
+            let name: String = name.extract()?;
+            Ok((name.clone(), PythonOrder::new(name, &function)?))
+        };
+        given.iter().map(order).collect()
+    }
+
+    /// Those of the store, and the order of its default keyspace.
+    pub fn store(&self, orders: &Orders) -> PyResult<(Options, Option<Arc<PythonOrder>>)> {
+        let options = self.store_alone(orders)?;
+        let (keyspace, order) = self.keyspace(orders)?;
+        Ok((options.default_keyspace(keyspace), order))
+    }
+
+    /// Those of the store, and those of a keyspace other than the default one.
+    pub fn split(&self, orders: &Orders) -> PyResult<(Options, KeyspaceOptions)> {
+        Ok((self.store_alone(orders)?, self.keyspace(orders)?.0))
+    }
+
+    fn store_alone(&self, orders: &Orders) -> PyResult<Options> {
+        let mut options = Options::new();
+        if let Some(bytes) = self.number("memory_budget")? {
+            options = options.memory_budget(bytes);
+        }
+        if let Some(durability) = self.text("durability")? {
+            options = options.durability(self::durability(&durability)?);
+        }
+        if let Some(on) = self.flag("create_if_missing")? {
+            options = options.create_if_missing(on);
+        }
+        if let Some(on) = self.flag("error_if_exists")? {
+            options = options.error_if_exists(on);
+        }
+        if let Some(on) = self.flag("beside_other_files")? {
+            options = options.beside_other_files(on);
+        }
+        if let Some(on) = self.flag("read_only")? {
+            options = options.read_only(on);
+        }
+        if let Some(threads) = self.take("background_threads")? {
+            options = options.background_threads(whole("background_threads", &threads, 1)? as usize);
+        }
+        if let Some(seconds) = self.real("checkpoint_interval")? {
+            let interval = Duration::try_from_secs_f64(seconds).map_err(|_| {
+                errors::invalid(&format!("checkpoint_interval is in seconds: {seconds} is no such time"))
+            })?;
+            options = options.checkpoint_interval(interval);
+        }
+        if let Some(resources) = self.take("resources")? {
+            let Ok(resources) = resources.cast::<Resources>() else {
+                return Err(wrong_type("resources", "cantle.Resources", &resources));
+            };
+            options = options.resources(resources.get().0.clone());
+        }
+        for order in orders.values() {
+            options = options.comparator(order.clone());
+        }
+        Ok(options)
+    }
+
+    /// Those of a keyspace, and its order if one is named.
+    pub fn keyspace(&self, orders: &Orders) -> PyResult<(KeyspaceOptions, Option<Arc<PythonOrder>>)> {
+        let published = self.flag("as_published")?.unwrap_or(false);
+        let mut options = if published { KeyspaceOptions::as_published() } else { KeyspaceOptions::new() };
+        if let Some(layout) = self.text("layout")? {
+            options = options.layout(one_of("layout", &layout, &[("chunk", Layout::Chunk)])?);
+        }
+        let level = self.take("compression_level")?;
+        match (self.text("compression")?.as_deref(), level) {
+            (None, None) => {}
+            (Some("zstd"), level) => {
+                let level = level.map_or(Ok(3), |level| whole("compression_level", &level, 1))?;
+                options = options.compression(Compression::Zstd(level.try_into().unwrap_or(i32::MAX)));
+            }
+            (_, Some(_)) => return Err(errors::invalid("compression_level goes with compression=\"zstd\"")),
+            (Some(other), None) => {
+                let known =
+                    [("none", Compression::None), ("lz4", Compression::Lz4), ("zstd", Compression::Zstd(3))];
+                options = options.compression(one_of("compression", other, &known)?);
+            }
+        }
+        if let Some(policy) = self.text("munk_policy")? {
+            let known = [("frequency", MunkPolicy::Frequency), ("recency", MunkPolicy::Recency)];
+            options = options.munk_policy(one_of("munk_policy", &policy, &known)?);
+        }
+        if let Some(bytes) = self.number("chunk_bytes")? {
+            options = options.chunk_bytes(bytes);
+        }
+        if let Some(bound) = self.real("space_amplification")? {
+            options = options.space_amplification(bound);
+        }
+        if let Some(bytes) = self.number("log_bytes")? {
+            options = options.log_bytes(bytes);
+        }
+        if let Some(bytes) = self.number("munk_log_bytes")? {
+            options = options.munk_log_bytes(bytes);
+        }
+        if let Some(bytes) = self.number("munk_rebalance_bytes")? {
+            options = options.munk_rebalance_bytes(bytes);
+        }
+        if let Some(partitions) = self.number("filter_partitions")? {
+            options = options.filter_partitions(partitions.try_into().unwrap_or(u32::MAX));
+        }
+        if let Some(on) = self.flag("munks")? {
+            options = options.munks(on);
+        }
+        if let Some(on) = self.flag("row_cache")? {
+            options = options.row_cache(on);
+        }
+        if let Some(on) = self.flag("log_index")? {
+            options = options.log_index(on);
+        }
+        if let Some(on) = self.flag("stage")? {
+            options = options.stage(on);
+        }
+        if let Some(on) = self.flag("recent_appends")? {
+            options = options.recent_appends(on);
+        }
+        let Some(name) = self.text("comparator")? else { return Ok((options, None)) };
+        let Some(order) = orders.get(&name) else {
+            return Err(errors::invalid(&format!(
+                "no comparator {name:?} was given: open the store with comparators={{{name:?}: function}}"
+            )));
+        };
+        Ok((options.comparator(order.clone()), Some(order.clone())))
+    }
+}
+
+/// A durability by its name.
+pub fn durability(name: &str) -> PyResult<Durability> {
+    let known =
+        [("buffered", Durability::Buffered), ("process", Durability::Process), ("sync", Durability::Sync)];
+    one_of("durability", name, &known)
+}
+
+fn one_of<T: Copy>(option: &str, given: &str, known: &[(&str, T)]) -> PyResult<T> {
+    let found = known.iter().find(|(name, _)| *name == given);
+    found.map(|&(_, value)| value).ok_or_else(|| {
+        let names: Vec<_> = known.iter().map(|(name, _)| format!("{name:?}")).collect();
+        errors::invalid(&format!("{option} is {}, not {given:?}", names.join(" or ")))
+    })
+}
+
+/// A whole number from `least` on.
+pub fn whole(name: &str, value: &Bound<'_, PyAny>, least: u64) -> PyResult<u64> {
+    if !value.is_instance_of::<PyInt>() || value.is_instance_of::<PyBool>() {
+        return Err(wrong_type(name, "an int", value));
+    }
+    match value.extract::<u64>() {
+        Ok(number) if number >= least => Ok(number),
+        _ => Err(errors::invalid(&format!("{name} is a number from {least} to 2**64 - 1, not {value}"))),
+    }
+}
+
+fn wrong_type(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
+    match value.get_type().name() {
+        Ok(given) => PyTypeError::new_err(format!("{name} is {wanted}, not {given}")),
+        Err(error) => error,
+    }
+}

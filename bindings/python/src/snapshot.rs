@@ -1,0 +1,156 @@
+//! The store at one moment.
+
+use crate::bounds::{Asked, Keys};
+use crate::bytes_like::{Key, bytes};
+use crate::cursor::Cursor;
+use crate::keyspace::{Keyspace, Space, missing};
+use crate::range::{Listing, Range};
+use crate::store::{Part, Store};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use std::sync::Arc;
+
+/// The store as it was when the snapshot was taken, over all keyspaces. Reads go to the keyspace that it was taken from
+/// unless another one is given. close(), or the end of a with statement, lets go of it.
+#[pyclass(frozen, module = "cantle")]
+pub struct Snapshot {
+    pub part: Part<cantle::Snapshot>,
+    own: Space,
+}
+
+impl Snapshot {
+    pub fn new(store: &Arc<Store>, own: Space, snapshot: cantle::Snapshot) -> Self {
+        Self { part: Part::new(store, "snapshot", snapshot), own }
+    }
+
+    fn read(
+        &self,
+        py: Python<'_>,
+        key: &[u8],
+        keyspace: Option<&Bound<'_, Keyspace>>,
+    ) -> PyResult<Option<cantle::Value>> {
+        let space = Space::of(keyspace, &self.own);
+        space.admit(py, key)?;
+        self.part.with_in(py, &space.part, |snapshot, keyspace| snapshot.get_in(keyspace, key))
+    }
+
+    fn list(
+        &self,
+        py: Python<'_>,
+        asked: &Asked<'_>,
+        listing: &Listing,
+        keyspace: Option<&Bound<'_, Keyspace>>,
+    ) -> PyResult<Range> {
+        let space = Space::of(keyspace, &self.own);
+        let keys = asked.keys(space.order.as_ref())?;
+        self.part.with_in(py, &space.part, |snapshot, keyspace| {
+            let range = match keys {
+                Keys::Between(bounds) => snapshot.range_in(keyspace, bounds),
+                Keys::Prefix(prefix) => snapshot.prefix_in(keyspace, prefix),
+            };
+            Ok(Range::new(&self.part.store, range, listing))
+        })
+    }
+}
+
+#[pymethods]
+impl Snapshot {
+    /// The key's value at that moment, or default.
+    #[pyo3(signature = (key, default=None, *, keyspace=None))]
+    fn get(
+        &self,
+        py: Python<'_>,
+        key: Key<'_>,
+        default: Option<Py<PyAny>>,
+        keyspace: Option<&Bound<'_, Keyspace>>,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        Ok(self.read(py, key.as_ref(), keyspace)?.map(|value| bytes(py, &value)).or(default))
+    }
+
+    fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let value = self.read(py, key.extract::<Key<'_>>()?.as_ref(), None)?;
+        value.map(|value| bytes(py, &value)).ok_or_else(|| missing(key))
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: Key<'_>) -> PyResult<bool> {
+        Ok(self.read(py, key.as_ref(), None)?.is_some())
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let range = self.list(py, &Asked::default(), &Listing::new(false, None)?, None)?;
+        Bound::new(py, range)?.call_method0("only_keys").map(Bound::unbind)
+    }
+
+    /// The pairs from start to stop, as Keyspace.range.
+    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false, limit=None,
+        include_start=true, include_stop=false, keyspace=None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn range<'py>(
+        &self,
+        py: Python<'py>,
+        start: Option<Bound<'py, PyAny>>,
+        stop: Option<Bound<'py, PyAny>>,
+        prefix: Option<Bound<'py, PyAny>>,
+        reverse: bool,
+        limit: Option<&Bound<'py, PyAny>>,
+        include_start: bool,
+        include_stop: bool,
+        keyspace: Option<&Bound<'py, Keyspace>>,
+    ) -> PyResult<Range> {
+        let asked = Asked { start, stop, include_start, include_stop, prefix };
+        self.list(py, &asked, &Listing::new(reverse, limit)?, keyspace)
+    }
+
+    /// The pairs whose keys begin with prefix.
+    #[pyo3(signature = (prefix, *, reverse=false, limit=None, keyspace=None))]
+    fn prefix<'py>(
+        &self,
+        py: Python<'py>,
+        prefix: Bound<'py, PyAny>,
+        reverse: bool,
+        limit: Option<&Bound<'py, PyAny>>,
+        keyspace: Option<&Bound<'py, Keyspace>>,
+    ) -> PyResult<Range> {
+        let asked = Asked { prefix: Some(prefix), ..Asked::default() };
+        self.list(py, &asked, &Listing::new(reverse, limit)?, keyspace)
+    }
+
+    /// A cursor over the keys from start to stop.
+    #[pyo3(signature = (start=None, stop=None, *, include_start=true, include_stop=false, keyspace=None))]
+    fn cursor(
+        &self,
+        py: Python<'_>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        include_start: bool,
+        include_stop: bool,
+        keyspace: Option<&Bound<'_, Keyspace>>,
+    ) -> PyResult<Cursor> {
+        let space = Space::of(keyspace, &self.own);
+        let keys = crate::bounds::between(space.order.as_ref(), start, stop, include_start, include_stop)?;
+        self.part.with_in(py, &space.part, |snapshot, keyspace| {
+            Ok(Cursor::new(space, snapshot.cursor_in(keyspace, keys)))
+        })
+    }
+
+    /// Lets go of the snapshot. What follows gives ClosedError; ranges that were made of it go on.
+    fn close(&self, py: Python<'_>) {
+        self.part.release(py);
+    }
+
+    /// Whether it was let go of, or its store closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.part.is_released()
+    }
+
+    fn __enter__(self_: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
+        self_.part.store.check()?;
+        Ok(self_)
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
+        self.close(py);
+    }
+}

@@ -1,0 +1,234 @@
+//! Reads and writes that take effect together.
+
+use crate::batch::write_options;
+use crate::bounds::{Asked, Keys, between};
+use crate::bytes_like::{Key, Value, bytes};
+use crate::keyspace::{Keyspace, Space, missing};
+use crate::range::{Listing, Range};
+use crate::store::{Part, Store};
+use cantle::Durability;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use std::sync::Arc;
+
+/// Reads of one moment and writes that take effect together at commit(), or at the end of a with statement, provided that
+/// nobody has changed what was read: else ConflictError is raised, and nothing was written. DB.transact runs it again then.
+///
+/// An exception within the with statement rolls it back. Its own writes show in its reads. Reads and writes go to the
+/// keyspace that it was begun with unless another one is given.
+#[pyclass(frozen, module = "cantle")]
+pub struct Transaction {
+    part: Part<cantle::Transaction>,
+    own: Space,
+    durability: Option<Durability>,
+}
+
+impl Transaction {
+    pub fn begin(
+        py: Python<'_>,
+        store: &Arc<Store>,
+        own: Space,
+        durability: Option<Durability>,
+    ) -> PyResult<Self> {
+        store.with(py, |db| {
+            Ok(Self { part: Part::new(store, "transaction", db.transaction()), own, durability })
+        })
+    }
+
+    pub fn read(
+        &self,
+        py: Python<'_>,
+        key: &[u8],
+        keyspace: Option<&Bound<'_, Keyspace>>,
+    ) -> PyResult<Option<cantle::Value>> {
+        let space = Space::of(keyspace, &self.own);
+        space.admit(py, key)?;
+        self.part.with_in(py, &space.part, |transaction, keyspace| transaction.get_in(keyspace, key))
+    }
+
+    /// Writes a value, or deletes the key.
+    pub fn write(
+        &self,
+        py: Python<'_>,
+        key: &[u8],
+        value: Option<&[u8]>,
+        keyspace: Option<&Bound<'_, Keyspace>>,
+    ) -> PyResult<()> {
+        let space = Space::of(keyspace, &self.own);
+        space.admit(py, key)?;
+        self.part.with_mut_in(py, &space.part, |transaction, keyspace| match value {
+            Some(value) => transaction.put_in(keyspace, key, value),
+            None => transaction.delete_in(keyspace, key),
+        })
+    }
+
+    /// Commits; whether there was no conflict.
+    pub fn try_commit(&self, py: Python<'_>) -> PyResult<bool> {
+        let options = write_options(self.durability);
+        self.part.consume(py, |transaction| match transaction.commit_with(options) {
+            Err(error) if error.is_conflict() => Ok(false),
+            done => done.map(|()| true),
+        })
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.part.is_released()
+    }
+
+    fn list(
+        &self,
+        py: Python<'_>,
+        asked: &Asked<'_>,
+        listing: &Listing,
+        keyspace: Option<&Bound<'_, Keyspace>>,
+    ) -> PyResult<Range> {
+        let space = Space::of(keyspace, &self.own);
+        let keys = asked.keys(space.order.as_ref())?;
+        self.part.with_in(py, &space.part, |transaction, keyspace| {
+            let range = match keys {
+                Keys::Between(bounds) => transaction.range_in(keyspace, bounds),
+                Keys::Prefix(prefix) => transaction.prefix_in(keyspace, prefix),
+            };
+            Ok(Range::one_by_one(&self.part.store, range, listing))
+        })
+    }
+}
+
+#[pymethods]
+impl Transaction {
+    /// The key's value as the transaction sees it, or default.
+    #[pyo3(signature = (key, default=None, *, keyspace=None))]
+    fn get(
+        &self,
+        py: Python<'_>,
+        key: Key<'_>,
+        default: Option<Py<PyAny>>,
+        keyspace: Option<&Bound<'_, Keyspace>>,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        Ok(self.read(py, key.as_ref(), keyspace)?.map(|value| bytes(py, &value)).or(default))
+    }
+
+    fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let value = self.read(py, key.extract::<Key<'_>>()?.as_ref(), None)?;
+        value.map(|value| bytes(py, &value)).ok_or_else(|| missing(key))
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: Key<'_>) -> PyResult<bool> {
+        Ok(self.read(py, key.as_ref(), None)?.is_some())
+    }
+
+    /// Stores a pair when the transaction is committed.
+    #[pyo3(signature = (key, value, *, keyspace=None))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: Key<'_>,
+        value: Value<'_>,
+        keyspace: Option<&Bound<'_, Keyspace>>,
+    ) -> PyResult<()> {
+        self.write(py, key.as_ref(), Some(value.as_ref()), keyspace)
+    }
+
+    /// Removes a key, if it is there, when the transaction is committed.
+    #[pyo3(signature = (key, *, keyspace=None))]
+    fn delete(&self, py: Python<'_>, key: Key<'_>, keyspace: Option<&Bound<'_, Keyspace>>) -> PyResult<()> {
+        self.write(py, key.as_ref(), None, keyspace)
+    }
+
+    /// Removes every key from start to stop, which is not included, when the transaction is committed.
+    #[pyo3(signature = (start=None, stop=None, *, keyspace=None))]
+    fn delete_range(
+        &self,
+        py: Python<'_>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        keyspace: Option<&Bound<'_, Keyspace>>,
+    ) -> PyResult<()> {
+        let space = Space::of(keyspace, &self.own);
+        let keys = between(space.order.as_ref(), start, stop, true, false)?;
+        self.part
+            .with_mut_in(py, &space.part, |transaction, keyspace| transaction.delete_range_in(keyspace, keys))
+    }
+
+    fn __setitem__(&self, py: Python<'_>, key: Key<'_>, value: Value<'_>) -> PyResult<()> {
+        self.write(py, key.as_ref(), Some(value.as_ref()), None)
+    }
+
+    /// As of a dict: KeyError if the transaction does not see the key.
+    fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        let bytes = key.extract::<Key<'_>>()?;
+        if self.read(py, bytes.as_ref(), None)?.is_none() {
+            return Err(missing(key));
+        }
+        self.write(py, bytes.as_ref(), None, None)
+    }
+
+    /// The pairs from start to stop, as Keyspace.range, with the writes made up to now. As far as they are walked over, they
+    /// count as read.
+    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false, limit=None,
+        include_start=true, include_stop=false, keyspace=None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn range<'py>(
+        &self,
+        py: Python<'py>,
+        start: Option<Bound<'py, PyAny>>,
+        stop: Option<Bound<'py, PyAny>>,
+        prefix: Option<Bound<'py, PyAny>>,
+        reverse: bool,
+        limit: Option<&Bound<'py, PyAny>>,
+        include_start: bool,
+        include_stop: bool,
+        keyspace: Option<&Bound<'py, Keyspace>>,
+    ) -> PyResult<Range> {
+        let asked = Asked { start, stop, include_start, include_stop, prefix };
+        self.list(py, &asked, &Listing::new(reverse, limit)?, keyspace)
+    }
+
+    /// The pairs whose keys begin with prefix.
+    #[pyo3(signature = (prefix, *, reverse=false, limit=None, keyspace=None))]
+    fn prefix<'py>(
+        &self,
+        py: Python<'py>,
+        prefix: Bound<'py, PyAny>,
+        reverse: bool,
+        limit: Option<&Bound<'py, PyAny>>,
+        keyspace: Option<&Bound<'py, Keyspace>>,
+    ) -> PyResult<Range> {
+        let asked = Asked { prefix: Some(prefix), ..Asked::default() };
+        self.list(py, &asked, &Listing::new(reverse, limit)?, keyspace)
+    }
+
+    /// Makes the writes take effect, as of now. Raises ConflictError, and writes nothing, if what was read has changed. The
+    /// transaction is over either way.
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        let options = write_options(self.durability);
+        self.part.consume(py, |transaction| transaction.commit_with(options))
+    }
+
+    /// Forgets the writes. The transaction is over.
+    pub fn rollback(&self, py: Python<'_>) {
+        self.part.release(py);
+    }
+
+    /// Whether it was committed or rolled back, or its store closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.is_over()
+    }
+
+    fn __enter__(self_: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
+        self_.part.peek(|_| ())?;
+        Ok(self_)
+    }
+
+    #[pyo3(signature = (*exception))]
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        if exception.get_item(0).is_ok_and(|raised| !raised.is_none()) {
+            self.rollback(py);
+            return Ok(());
+        }
+        // It may have been committed or rolled back within the statement.
+        self.part.store.check()?;
+        if self.is_over() { Ok(()) } else { self.commit(py) }
+    }
+}
