@@ -58,6 +58,7 @@ fn refine(keyspace: KeyspaceOptions, name: &str, value: &str) -> Result<Keyspace
         "row_cache" => keyspace.row_cache(on()?),
         "log_index" => keyspace.log_index(on()?),
         "stage" => keyspace.stage(on()?),
+        "recent_appends" => keyspace.recent_appends(on()?),
         "log_bytes" => keyspace.log_bytes(bytes()?),
         "munk_log_bytes" => keyspace.munk_log_bytes(bytes()?),
         "munk_rebalance_bytes" => keyspace.munk_rebalance_bytes(bytes()?),

@@ -19,6 +19,7 @@ pub fn add(builder: &mut Builder) {
         ("all on", plain()),
         ("no index of logs", plain().with("log_index", "off")),
         ("no stage", plain().with("stage", "off")),
+        ("last appends not kept", plain().with("recent_appends", "off")),
         ("munks by recency", plain().with("munk_policy", "recency")),
         ("logs of 2 MB, not adapted", plain().with("log_bytes", "2000000")),
         ("no row cache", plain().with("row_cache", "off")),
