@@ -324,9 +324,10 @@ mod tests {
         }
     }
 
-    /// Munks come and go as the test says.
+    /// Munks come and go as the test says: the background neither loads and evicts, nor sorts a log, which would hold a
+    /// munk twice for a while.
     fn open(budget_bytes: u64, munks: u64) -> (Db, Arc<Chunks>) {
-        let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(1 << 20);
+        let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(1 << 20).log_bytes(u64::MAX);
         let options = Options::new().memory_budget(budget_bytes).default_keyspace(keyspace);
         let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
         let chunks = db.chunks_for_test();
