@@ -14,6 +14,7 @@ use crate::format::codec::{Decoder, Malformed};
 use crate::format::header::HEADER_BYTES;
 use crate::log::{RecordFile, Salvage, Salvaged};
 use std::collections::HashSet;
+use std::ops::Range;
 
 /// How far a log counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,10 +57,11 @@ pub enum LogFound<'a> {
 /// An operation of a write whose end has not been seen yet.
 type Pending = (u64, Vec<u8>);
 
-/// Reads a log from its first record to its end. `visit` says whether what it is shown counts.
+/// Reads a log from its first record to its end, but for the bytes in `gap`. `visit` says whether what it is shown counts.
 pub fn salvage_log(
     records: &RecordFile,
     extent: Extent,
+    gap: Range<u64>,
     visit: &mut dyn FnMut(LogFound<'_>) -> Result<bool>,
 ) -> Result<()> {
     let file_bytes = records.file.len().map_err(|e| Error::io("measure", &records.path, e))?;
@@ -70,7 +72,7 @@ pub fn salvage_log(
     };
     let mut reading =
         Reading { records, range_deletes: HashSet::new(), told: Vec::new(), gaps: Vec::new(), visit };
-    let mut salvage = Salvage::new(records, end.min(file_bytes), may_begin);
+    let mut salvage = Salvage::new(records, end.min(file_bytes), may_begin).across(gap);
     let mut write: Vec<Pending> = Vec::new();
     while let Some(found) = salvage.next()? {
         match found {

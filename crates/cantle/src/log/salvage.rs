@@ -7,6 +7,7 @@
 use super::record::{FRAME_BYTES_MAX, Framed, PAYLOAD_BYTES_MAX, RecordFile, Scan, parse};
 use crate::error::{Error, Result};
 use crate::format::codec::Decoder;
+use std::ops::Range;
 
 /// So much of a payload's beginning is shown to whoever says whether it may be one.
 const PEEK_BYTES: usize = 32;
@@ -32,6 +33,8 @@ pub struct Salvage<'a> {
     records: &'a RecordFile,
     scan: Scan<'a>,
     end: u64,
+    /// A stretch that is known to be lost, where this part ends, and where the part behind it does.
+    gap: Option<(Range<u64>, u64)>,
     may_begin: MayBegin,
     checks_left: u64,
     window: Vec<u8>,
@@ -45,6 +48,7 @@ impl<'a> Salvage<'a> {
             records,
             scan: records.scan(0, end),
             end,
+            gap: None,
             may_begin,
             checks_left: end.saturating_mul(CHECKED_FACTOR).saturating_add(CHECKED_BYTES_MIN),
             window: Vec::new(),
@@ -52,11 +56,36 @@ impl<'a> Salvage<'a> {
         }
     }
 
+    /// Of the bytes in `gap`, which records stand behind, nothing is left: nobody looks there, however long it is.
+    pub fn across(mut self, gap: Range<u64>) -> Self {
+        if !gap.is_empty() && gap.end < self.end {
+            let there = self.end - (gap.end - gap.start);
+            self.checks_left = there.saturating_mul(CHECKED_FACTOR).saturating_add(CHECKED_BYTES_MIN);
+            let end = std::mem::replace(&mut self.end, gap.start);
+            self.scan = self.records.scan(0, self.end);
+            self.gap = Some((gap, end));
+        }
+        self
+    }
+
+    /// Goes on behind the gap, if there is one; says where.
+    fn cross(&mut self) -> Option<u64> {
+        let (gap, end) = self.gap.take()?;
+        self.end = end;
+        Some(gap.end)
+    }
+
     /// What stands next; `None` at the end.
     pub fn next(&mut self) -> Result<Option<Salvaged>> {
         let offset = self.scan.offset();
         let error = match self.scan.next() {
-            Ok(None) => return Ok(None),
+            Ok(None) => {
+                let Some(behind) = self.cross() else { return Ok(None) };
+                self.scan = self.records.scan(behind, self.end);
+                let what = format!("{} bytes are gone", behind - offset);
+                let error = Error::corruption(&self.records.path, offset, what);
+                return Ok(Some(Salvaged::Hole { offset, resumed: true, error }));
+            }
             Ok(Some(record)) => {
                 let (len, payload) = (record.len, record.payload.to_vec());
                 return Ok(Some(Salvaged::Record { offset, len, payload }));
@@ -64,7 +93,10 @@ impl<'a> Salvage<'a> {
             Err(error) if error.is_corruption() => error,
             Err(error) => return Err(error),
         };
-        let found = self.find(offset + 1)?;
+        let found = match self.find(offset + 1)? {
+            None => self.cross(),
+            found => found,
+        };
         let end = found.unwrap_or(self.end);
         self.scan = self.records.scan(end, self.end);
         Ok(Some(Salvaged::Hole { offset, resumed: found.is_some(), error }))

@@ -133,11 +133,10 @@ fn made_up(shape: &Shape, name: &str, pairs: &Pairs, wrong: &mut Vec<String>) {
     }
 }
 
-/// Whether a pair waits in a stage that is hit, or for a log that is cut or gone: it goes to its place in that log, or nowhere.
+/// Whether a pair waits in a stage that is hit.
 fn is_staged(shape: &Shape, harm: &Harm, name: &str, key: &[u8]) -> bool {
     let homes = shape.homes.get(&(name.to_owned(), key.to_vec()));
-    let is_cut = harm.hits(Kind::Log) && !matches!(harm, Harm::Flip { .. } | Harm::Zero { .. });
-    (is_cut || harm.hits(Kind::Stage))
+    harm.hits(Kind::Stage)
         && homes.is_some_and(|homes| homes.iter().any(|home| Kind::of(&home.file) == Kind::Stage))
 }
 

@@ -3,10 +3,12 @@
 use super::merge::{Merge, Newness, RangeDelete, Source};
 use super::report::Findings;
 use super::sorter::{Entry, Sorter};
+use super::survey::Piece;
+use super::torn_log::TornLog;
 use crate::chunk::salvage::{Extent, LogFound, salvage_log};
 use crate::entry::Kind;
 use crate::error::{Error, Result};
-use crate::format::header::{FileHeader, FileKind};
+use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::RecordFile;
 use crate::order::KeyOrder;
 use crate::span::Span;
@@ -31,6 +33,16 @@ pub(super) struct AreaFile {
     pub span: Span,
     /// How far a log counts.
     pub extent: Extent,
+    /// What was staged for a log, behind a stretch of it that is lost.
+    pub staged: Option<Piece>,
+}
+
+impl AreaFile {
+    /// Of a log that has nothing of its own.
+    pub fn of_staged(path: PathBuf, piece: &Piece) -> Self {
+        let (header, staged) = (piece.header, Some(piece.clone()));
+        Self { header, path, bytes: 0, span: Span::default(), extent: Extent::Unknown, staged }
+    }
 }
 
 /// Files that may hold keys of a span.
@@ -157,17 +169,18 @@ impl Reader<'_> {
         sorter: &mut Sorter<'_>,
         deletes: &mut Vec<RangeDelete>,
     ) -> Result<()> {
-        let handle = match self.vfs.open(&file.path, OpenMode::Read) {
-            Ok(handle) => handle,
-            Err(error) => {
+        let there = match (file.bytes >= HEADER_BYTES).then(|| self.vfs.open(&file.path, OpenMode::Read)) {
+            Some(Err(error)) => {
                 let error = Error::io("open", &file.path, error);
                 self.findings.borrow_mut().lost(error, name, bounds_of(&file.span));
                 return Ok(());
             }
+            there => there.transpose().ok().flatten(),
         };
+        let Some((handle, gap)) = TornLog::join(there, file) else { return Ok(()) };
         let records = RecordFile { file: handle, path: file.path.clone(), header: file.header };
         let epoch = file.header.epoch;
-        salvage_log(&records, file.extent, &mut |found| {
+        salvage_log(&records, file.extent, gap, &mut |found| {
             let counts = match &found {
                 LogFound::Op { version, batch, .. } | LogFound::RangeDelete { version, batch, .. } => {
                     self.rules.counts(epoch, *version, *batch)

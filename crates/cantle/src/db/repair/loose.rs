@@ -9,6 +9,7 @@ use super::area::{Area, AreaFile, Rules};
 use super::journal::JournalRemains;
 use super::plan::{Origin, Plan, PlannedKeyspace, is_name};
 use super::report::Findings;
+use super::survey::{Piece, Staged};
 use crate::chunk::salvage::Extent;
 use crate::db::open::{DEFAULT_ID, keyspace_edit, keyspace_order};
 use crate::db::store::DEFAULT_KEYSPACE;
@@ -24,7 +25,7 @@ use crate::substrate::vouch::outlived;
 use crate::table::TableSalvage;
 use crate::vfs::OpenMode;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Stands for the keyspace of files whose header is lost.
 const UNKNOWN: u32 = 0;
@@ -104,7 +105,7 @@ pub(super) fn by_files(
     if only.is_none() {
         plan.staged = recover_stage(origin)?;
     }
-    let mut files = files_by_keyspace(origin, findings);
+    let mut files = files_by_keyspace(origin, &plan.staged.pieces, findings);
     if only.is_none() {
         // Even the default keyspace, which is always there, and those that are empty.
         let known = gleaned.keyspaces.keys().copied().filter(|id| !gleaned.dropped.contains(id));
@@ -191,25 +192,37 @@ fn rules(gleaned: &Gleaned, journals: &JournalRemains) -> Rules {
 }
 
 /// What was staged goes to its logs, if the process of the newest epoch is known to have left it there.
-fn recover_stage(origin: &Origin<'_>) -> Result<(u64, Vec<Error>)> {
+fn recover_stage(origin: &Origin<'_>) -> Result<Staged> {
     let Origin { vfs, dir, survey, .. } = *origin;
     let epochs = survey.of_kind(FileKind::Log).filter_map(|(_, file)| file.header);
-    let Some(epoch) = epochs.map(|header| header.epoch).max() else { return Ok((0, Vec::new())) };
+    let Some(epoch) = epochs.map(|header| header.epoch).max() else { return Ok(Staged::default()) };
     match outlived(vfs, dir, epoch) {
-        Ok(true) => Ok((epoch, survey.recover_stage(vfs, dir, epoch, |_| None)?)),
-        Ok(false) => Ok((epoch, Vec::new())),
+        Ok(true) => survey.recover_stage(vfs, dir, (epoch, 0), |_| None),
+        Ok(false) => Ok(Staged { epoch, ..Staged::default() }),
         // Nobody can find out: what is in the logs is saved all the same.
-        Err(error) => Ok((epoch, vec![error])),
+        Err(error) => Ok(Staged { epoch, damaged: vec![error], ..Staged::default() }),
     }
 }
 
 /// Logs, newest first, then tables, newest first, of each keyspace.
-fn files_by_keyspace(origin: &Origin<'_>, findings: &mut Findings) -> BTreeMap<u32, Vec<AreaFile>> {
+fn files_by_keyspace(
+    origin: &Origin<'_>,
+    pieces: &HashMap<u64, Piece>,
+    findings: &mut Findings,
+) -> BTreeMap<u32, Vec<AreaFile>> {
     let mut keyspaces: BTreeMap<u32, Vec<AreaFile>> = BTreeMap::new();
+    for (&id, piece) in pieces.iter().filter(|(id, _)| origin.survey.get(FileKind::Log, **id).is_none()) {
+        let path = origin.dir.join(crate::files::file_name(FileKind::Log, id));
+        keyspaces.entry(piece.header.keyspace).or_default().push(AreaFile::of_staged(path, piece));
+    }
     for kind in [FileKind::Log, FileKind::Table] {
         for (id, file) in origin.survey.of_kind(kind).rev() {
+            let staged = pieces.get(&id).filter(|_| kind == FileKind::Log);
             if file.bytes < HEADER_BYTES {
                 findings.leave_out(&file.path, "it is shorter than its header", kind == FileKind::Table);
+                let alone = staged
+                    .map(|piece| (piece.header.keyspace, AreaFile::of_staged(file.path.clone(), piece)));
+                alone.into_iter().for_each(|(id, file)| keyspaces.entry(id).or_default().push(file));
                 continue;
             }
             file.tell(findings);
@@ -226,6 +239,7 @@ fn files_by_keyspace(origin: &Origin<'_>, findings: &mut Findings) -> BTreeMap<u
                 bytes: file.bytes,
                 span: Span::default(),
                 extent: Extent::Unknown,
+                staged: staged.cloned(),
             });
         }
     }

@@ -22,6 +22,7 @@ mod report;
 mod sorter;
 mod survey;
 mod target;
+mod torn_log;
 
 pub use report::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 

@@ -3,7 +3,7 @@
 use super::area::{Area, AreaFile, Rules, bounds_of};
 use super::journal::JournalRemains;
 use super::report::Findings;
-use super::survey::Survey;
+use super::survey::{Piece, Staged, Survey};
 use crate::chunk::edit::{ChunkMap, ChunkRecord, FileRecord};
 use crate::chunk::salvage::Extent;
 use crate::db::verdict::{Verdict, judge};
@@ -20,7 +20,7 @@ use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is to be read.
 #[derive(Default)]
@@ -32,14 +32,13 @@ pub(super) struct Plan {
     pub loose_rules: Rules,
     /// Writes of the journal that are to be applied again, once all areas are there.
     pub replay: Vec<JournalRecord>,
-    /// What is damaged of what an epoch staged.
-    pub staged: (u64, Vec<Error>),
+    pub staged: Staged,
 }
 
 impl Plan {
     /// What was staged and is damaged belonged to some log of its epoch.
     pub fn tell_of_stage(&mut self, findings: &mut Findings) {
-        let (epoch, damaged) = std::mem::take(&mut self.staged);
+        let Staged { epoch, damaged, .. } = std::mem::take(&mut self.staged);
         let is_concerned = |file: &AreaFile| file.header.kind == FileKind::Log && file.header.epoch == epoch;
         let concerned: BTreeSet<u32> = self
             .areas
@@ -129,9 +128,9 @@ fn plan(
             let of_log = |(_, files): &(&u32, &Vec<_>)| files.contains(&(FileKind::Log, log, writer_epoch));
             referenced.iter().find(of_log).map(|(&keyspace, _)| keyspace)
         };
-        survey.recover_stage(vfs, dir, writer_epoch, keyspace_of)?
+        survey.recover_stage(vfs, dir, (writer_epoch, state.start.first_version), keyspace_of)?
     } else {
-        Vec::new()
+        Staged { epoch: writer_epoch, ..Staged::default() }
     };
     let first_journal = state.checkpoint.first_journal;
     let remains = {
@@ -159,7 +158,7 @@ fn plan(
         ..Rules::default()
     };
 
-    let mut plan = Plan { rules, replay, staged: (writer_epoch, staged), ..Plan::default() };
+    let mut plan = Plan { rules, replay, staged, ..Plan::default() };
     let State { keyspaces, segments, .. } = state;
     let known: HashSet<u64> = checkpoint_files.iter().map(|&(_, id)| id).collect();
     let all: HashSet<u64> = referenced.values().flatten().map(|&(_, id, _)| id).chain(known).collect();
@@ -217,7 +216,8 @@ fn plan(
             None => (file.kind == FileKind::Table).then_some(Extent::Vouched(0)),
         };
         for (span, record) in chunks {
-            let area = area_of(survey, dir, (id, &name), span, record, &extent, findings);
+            let pieces = &plan.staged.pieces;
+            let area = area_of(survey, dir, (id, &name), span, record, (&extent, pieces), findings);
             plan.areas.push(area);
         }
     }
@@ -274,7 +274,7 @@ fn area_of(
     (keyspace, name): (u32, &str),
     span: Span,
     record: ChunkRecord,
-    extent: &dyn Fn(&FileRecord) -> Option<Extent>,
+    (extent, pieces): (&dyn Fn(&FileRecord) -> Option<Extent>, &HashMap<u64, Piece>),
     findings: &mut Findings,
 ) -> Area {
     let mut area = Area { keyspace, span: span.clone(), ..Area::default() };
@@ -285,8 +285,15 @@ fn area_of(
         }
         let Some(extent) = extent(file) else { continue };
         let own = file.span.clone().unwrap_or_else(|| span.clone());
+        let staged = pieces.get(&file.file).filter(|_| file.kind == FileKind::Log).cloned();
+        // Of a log that has nothing of its own.
+        let staged_alone = |path: PathBuf| {
+            let alone = staged.as_ref().map(|piece| AreaFile::of_staged(path, piece));
+            alone.map(|file| AreaFile { span: own.clone(), extent, ..file })
+        };
         let Some(found) = survey.get(file.kind, file.file) else {
             lose(dir, file, &span, name, findings);
+            area.files.extend(staged_alone(dir.join(crate::files::file_name(file.kind, file.file))));
             continue;
         };
         let durable = match extent {
@@ -298,12 +305,14 @@ fn area_of(
                 let what = format!("the log ends {} bytes too early", durable - found.bytes);
                 findings.lost(Error::corruption(&found.path, found.bytes, what), name, bounds_of(&own));
             }
+            area.files.extend(staged_alone(found.path.clone()));
             continue;
         }
         found.tell(findings);
         let described = (keyspace, file.epoch);
         let header = found.header_or(file.kind, (survey.store, file.file), described);
-        area.files.push(AreaFile { header, path: found.path.clone(), bytes: found.bytes, span: own, extent });
+        let (path, bytes) = (found.path.clone(), found.bytes);
+        area.files.push(AreaFile { header, path, bytes, span: own, extent, staged });
     }
     area
 }

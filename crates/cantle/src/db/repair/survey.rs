@@ -6,6 +6,7 @@ use crate::files::parse_file_name;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::substrate::stage;
 use crate::vfs::{OpenMode, Vfs, VfsFile};
+use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,24 @@ pub(super) struct FoundFile {
     pub header: Option<FileHeader>,
     /// What is wrong with the header. Told only of files that count: a power loss may leave others half made.
     pub damage: Option<Error>,
+}
+
+/// What a dead process had staged.
+#[derive(Default)]
+pub(super) struct Staged {
+    pub epoch: u64,
+    /// What of it is damaged.
+    pub damaged: Vec<Error>,
+    /// What cannot go to its log, as that is gone or ends before its place, by the log's number.
+    pub pieces: HashMap<u64, Piece>,
+}
+
+/// Whole records for a place in a log that is not there.
+#[derive(Debug, Clone)]
+pub(super) struct Piece {
+    pub header: FileHeader,
+    pub base: u64,
+    pub bytes: Bytes,
 }
 
 /// All files of one store.
@@ -107,27 +126,51 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Has what was staged go to the logs of `epoch`; returns what of it is damaged. `described`: the keyspace of a log of that epoch,
+    /// Has what was staged go to the logs of `epoch`, which began with `first_version`. `described`: the keyspace of a log of that epoch,
     /// where it is known, in place of a header that is lost.
     pub fn recover_stage(
         &self,
         vfs: &dyn Vfs,
         dir: &Path,
-        epoch: u64,
+        (epoch, first_version): (u64, u64),
         described: impl Fn(u64) -> Option<u32>,
-    ) -> Result<Vec<Error>> {
-        let header_of = |_: &dyn VfsFile, path: &Path| {
-            let found = self.of_kind(FileKind::Log).find(|(_, file)| file.path == path);
-            let header = found.and_then(|(id, file)| {
-                let by_description =
-                    |keyspace| file.header_or(FileKind::Log, (self.store, id), (keyspace, epoch));
-                file.header.or_else(|| described(id).map(by_description))
-            });
-            header.ok_or_else(|| Error::corruption(path, 0, "the header is lost"))
+    ) -> Result<Staged> {
+        let header_of = |(id, file): (u64, &FoundFile)| {
+            let by_description =
+                |keyspace| file.header_or(FileKind::Log, (self.store, id), (keyspace, epoch));
+            file.header.or_else(|| described(id).map(by_description))
         };
-        let mut damaged = Vec::new();
-        stage::recover(vfs, dir, (self.store, epoch), &header_of, &mut |error| damaged.push(error))?;
-        Ok(damaged)
+        let of_path = |_: &dyn VfsFile, path: &Path| {
+            let found = self.of_kind(FileKind::Log).find(|(_, file)| file.path == path);
+            found.and_then(header_of).ok_or_else(|| Error::corruption(path, 0, "the header is lost"))
+        };
+        let mut staged = Staged { epoch, ..Staged::default() };
+        let Staged { damaged, pieces, .. } = &mut staged;
+        let mut damaged = |error| damaged.push(error);
+        stage::read(vfs, dir, (self.store, epoch), &mut damaged, &mut |slot, damaged| {
+            let found = self.get(FileKind::Log, slot.log);
+            let header = match found {
+                Some(file) if slot.base <= file.bytes => None,
+                Some(file) => header_of((slot.log, file)).filter(|header| header.epoch == epoch),
+                // From which version its versions are counted is lost with it: newer than what was before the epoch they are.
+                None => described(slot.log).map(|keyspace| FileHeader {
+                    kind: FileKind::Log,
+                    keyspace,
+                    store: self.store,
+                    file: slot.log,
+                    epoch,
+                    base_version: first_version,
+                }),
+            };
+            let Some(header) = header else { return slot.put(vfs, dir, &of_path, damaged).map(drop) };
+            let bytes = slot.whole(&header, dir, damaged);
+            if slot.base >= HEADER_BYTES && !bytes.is_empty() {
+                let piece = Piece { header, base: slot.base, bytes: Bytes::copy_from_slice(bytes) };
+                pieces.insert(slot.log, piece);
+            }
+            Ok(())
+        })?;
+        Ok(staged)
     }
 
     pub fn get(&self, kind: FileKind, id: u64) -> Option<&FoundFile> {

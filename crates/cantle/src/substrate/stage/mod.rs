@@ -42,7 +42,7 @@
 mod format;
 mod recover;
 
-pub use recover::recover;
+pub use recover::{read, recover};
 
 use super::reserve::PLENTY_BYTES;
 use crate::cache::budget::Budget;

@@ -22,27 +22,45 @@ pub fn recover(
     header_of: HeaderOf<'_>,
     damaged: &mut dyn FnMut(Error),
 ) -> Result<u64> {
+    let mut recovered = 0;
+    read(vfs, dir, (store, epoch), damaged, &mut |staged, damaged| {
+        recovered += staged.put(vfs, dir, header_of, damaged)?;
+        Ok(())
+    })?;
+    if recovered > 0 {
+        tracing::info!(dir = %dir.display(), bytes = recovered, "recovered what was staged");
+    }
+    Ok(recovered)
+}
+
+/// Reads what the process of `epoch` had staged for the logs of `store`, a slot at a time.
+pub fn read(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    (store, epoch): (u128, u64),
+    damaged: &mut dyn FnMut(Error),
+    visit: &mut dyn FnMut(&Staged<'_>, &mut dyn FnMut(Error)) -> Result<()>,
+) -> Result<()> {
     let path = dir.join(STAGE_FILE);
     let failed = |error| Error::io("read", &path, error);
     if vfs.metadata(&path).map_err(failed)?.is_none() {
-        return Ok(0);
+        return Ok(());
     }
     let file = vfs.open(&path, OpenMode::Read).map_err(failed)?;
     let mut head = vec![0; HEAD_BYTES as usize];
     let read = file.read_at(&mut head, 0).map_err(failed)?;
     let Some(head) = Head::decode(&head[..read]) else {
         damaged(Error::corruption(&path, 0, "the stage is damaged: what was staged in it is lost"));
-        return Ok(0);
+        return Ok(());
     };
     if head.store != store {
         damaged(Error::corruption(&path, 8, "the stage belongs to another store: what was staged is lost"));
-        return Ok(0);
+        return Ok(());
     }
     if head.epoch != epoch {
         tracing::debug!(path = %path.display(), epoch = head.epoch, "the stage is of another epoch");
-        return Ok(0);
+        return Ok(());
     }
-    let mut recovered = 0;
     let mut slot = vec![0; head.slot_bytes as usize];
     for index in 0..u64::from(head.slots) {
         let at = HEAD_BYTES + index * u64::from(head.slot_bytes);
@@ -77,13 +95,9 @@ pub fn recover(
                 "the stage ends within a slot: what it staged there is lost",
             ));
         }
-        let slot = Staged { at, log: (store, epoch, id), base: state.base, bytes: &body[..read] };
-        recovered += recover_slot(vfs, dir, &slot, header_of, damaged)?;
+        visit(&Staged { at, store, epoch, log: id, base: state.base, bytes: &body[..read] }, damaged)?;
     }
-    if recovered > 0 {
-        tracing::info!(path = %path.display(), bytes = recovered, "recovered what was staged");
-    }
-    Ok(recovered)
+    Ok(())
 }
 
 fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
@@ -91,52 +105,65 @@ fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// What a slot holds.
-struct Staged<'a> {
+pub struct Staged<'a> {
     /// Where the slot is.
     at: u64,
-    /// Of this store, epoch and number.
-    log: (u128, u64, u64),
-    base: u64,
+    store: u128,
+    epoch: u64,
+    /// The number of the log that it is for, and its place there.
+    pub log: u64,
+    pub base: u64,
     bytes: &'a [u8],
 }
 
-/// Appends staged bytes to their log; returns how many count.
-fn recover_slot(
-    vfs: &dyn Vfs,
-    dir: &Path,
-    &Staged { at, log: (store, epoch, id), base, bytes: staged }: &Staged<'_>,
-    header_of: HeaderOf<'_>,
-    damaged: &mut dyn FnMut(Error),
-) -> Result<u64> {
-    let path = dir.join(file_name(FileKind::Log, id));
-    if vfs.metadata(&path).map_err(|e| Error::io("look at", &path, e))?.is_none() {
-        // The log was obsolete, and is gone.
-        return Ok(0);
+impl Staged<'_> {
+    /// What of it is whole, written for just that place in the log with this header.
+    pub fn whole(&self, header: &FileHeader, dir: &Path, damaged: &mut dyn FnMut(Error)) -> &[u8] {
+        let whole = valid_prefix(header, self.base, self.bytes);
+        if whole < self.bytes.len() {
+            let path = dir.join(file_name(FileKind::Log, self.log));
+            let what = format!("what was staged for {} is damaged", path.display());
+            let at = self.at + (SLOT_HEAD_BYTES + whole) as u64;
+            damaged(Error::corruption(dir.join(STAGE_FILE), at, what));
+        }
+        &self.bytes[..whole]
     }
-    let mut ignored = |at: u64, what: &str| {
-        damaged(Error::corruption(&path, at, format!("{what}, and what was staged for it is lost")));
-        Ok(0)
-    };
-    let file = vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io("open", &path, e))?;
-    let header = match header_of(&*file, &path) {
-        Ok(header) => header,
-        Err(error) if error.is_corruption() => return ignored(0, "the log's header is damaged"),
-        Err(error) => return Err(error),
-    };
-    if (header.store, header.file, header.epoch) != (store, id, epoch) {
-        return ignored(16, "the log is of another store, number or epoch");
+
+    /// Appends it to its log; returns how many bytes count.
+    pub fn put(
+        &self,
+        vfs: &dyn Vfs,
+        dir: &Path,
+        header_of: HeaderOf<'_>,
+        damaged: &mut dyn FnMut(Error),
+    ) -> Result<u64> {
+        let &Self { store, epoch, log, base, .. } = self;
+        let path = dir.join(file_name(FileKind::Log, log));
+        if vfs.metadata(&path).map_err(|e| Error::io("look at", &path, e))?.is_none() {
+            // The log was obsolete, and is gone.
+            return Ok(0);
+        }
+        let mut ignored = |at: u64, what: &str| {
+            damaged(Error::corruption(&path, at, format!("{what}, and what was staged for it is lost")));
+            Ok(0)
+        };
+        let file = vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io("open", &path, e))?;
+        let header = match header_of(&*file, &path) {
+            Ok(header) => header,
+            Err(error) if error.is_corruption() => return ignored(0, "the log's header is damaged"),
+            Err(error) => return Err(error),
+        };
+        if (header.store, header.file, header.epoch) != (store, log, epoch) {
+            return ignored(16, "the log is of another store, number or epoch");
+        }
+        let file_bytes = file.len().map_err(|e| Error::io("measure", &path, e))?;
+        if base < HEADER_BYTES || base > file_bytes {
+            return ignored(file_bytes.min(base), "the log ends too early");
+        }
+        let whole = self.whole(&header, dir, damaged);
+        append(&*file, whole, base).map_err(|e| Error::io("append to", &path, e))?;
+        Ok(whole.len() as u64)
     }
-    let file_bytes = file.len().map_err(|e| Error::io("measure", &path, e))?;
-    if base < HEADER_BYTES || base > file_bytes {
-        return ignored(file_bytes.min(base), "the log ends too early");
-    }
-    let whole = valid_prefix(&header, base, staged);
-    if whole < staged.len() {
-        let what = format!("what was staged for {} is damaged", path.display());
-        damaged(Error::corruption(dir.join(STAGE_FILE), at + (SLOT_HEAD_BYTES + whole) as u64, what));
-    }
-    append(&*file, &staged[..whole], base).map_err(|e| Error::io("append to", &path, e))?;
-    Ok(whole as u64)
 }
 
 /// Writes `bytes` at `base`, but for what is there already: the process may have died while it drained them.

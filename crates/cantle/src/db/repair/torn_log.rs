@@ -1,0 +1,117 @@
+//! A log of which a stretch is lost, and behind that what was staged for it.
+
+use super::area::AreaFile;
+use crate::format::header::HEADER_BYTES;
+use crate::sync::Arc;
+use crate::vfs::VfsFile;
+use bytes::Bytes;
+use std::io;
+use std::ops::Range;
+
+/// What is left of the log's file, and what was staged at its place; nothing in between is read.
+#[derive(Debug)]
+pub(super) struct TornLog {
+    there: Option<Arc<dyn VfsFile>>,
+    there_bytes: u64,
+    base: u64,
+    staged: Bytes,
+}
+
+impl TornLog {
+    /// The log, and what of it is lost; `None` if nothing is left of either.
+    pub fn join(there: Option<Arc<dyn VfsFile>>, file: &AreaFile) -> Option<(Arc<dyn VfsFile>, Range<u64>)> {
+        let Some(piece) = &file.staged else { return Some((there?, 0..0)) };
+        let gap = file.bytes.max(HEADER_BYTES)..piece.base;
+        let (base, staged) = (piece.base, piece.bytes.clone());
+        Some((Arc::new(Self { there, there_bytes: file.bytes, base, staged }), gap))
+    }
+}
+
+impl VfsFile for TornLog {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        if let Some(there) = self.there.as_ref().filter(|_| offset < self.there_bytes) {
+            let bytes = buffer.len().min((self.there_bytes - offset) as usize);
+            return there.read_at(&mut buffer[..bytes], offset);
+        }
+        let Some(at) = offset.checked_sub(self.base) else { return Ok(0) };
+        let staged = usize::try_from(at).ok().and_then(|at| self.staged.get(at..)).unwrap_or_default();
+        let bytes = buffer.len().min(staged.len());
+        buffer[..bytes].copy_from_slice(&staged[..bytes]);
+        Ok(bytes)
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn set_len(&self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn allocate(&self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.base + self.staged.len() as u64)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::survey::Piece;
+    use super::*;
+    use crate::chunk::salvage::{Extent, LogFound, salvage_log};
+    use crate::entry::Kind;
+    use crate::format::documented::example_header;
+    use crate::format::header::FileKind;
+    use crate::log::{RecordFile, encode_record};
+    use crate::span::Span;
+    use crate::vfs::{MemVfs, OpenMode, Vfs};
+    use std::path::Path;
+
+    /// A put of this key, as a log has it at `offset`.
+    fn put(offset: u64, key: &[u8]) -> Vec<u8> {
+        let header = example_header(FileKind::Log, 3, 8, 0);
+        let mut bytes = Vec::new();
+        // The version counts from the header's.
+        let payload = [&[Kind::Put as u8, 1, key.len() as u8][..], key, b"value"].concat();
+        encode_record(&header, offset, payload.len(), &mut bytes, |out| out.extend_from_slice(&payload));
+        bytes
+    }
+
+    /// Would it be looked through, this test did not end.
+    #[test]
+    fn a_stretch_of_any_length_costs_nothing() {
+        let header = example_header(FileKind::Log, 3, 8, 0);
+        let path = Path::new("log");
+        let file = MemVfs::new().open(path, OpenMode::CreateNew).unwrap();
+        let there = [&header.encode()[..], &put(HEADER_BYTES, b"first"), b"torn"].concat();
+        file.write_at(&there, 0).unwrap();
+        for (there, bytes) in [(Some(file), there.len() as u64), (None, 0)] {
+            let is_there = there.is_some();
+            let base = 1 << 60;
+            let staged = Some(Piece { header, base, bytes: put(base, b"staged").into() });
+            let (span, extent) = (Span::default(), Extent::OpenEnded { durable: 64, gapless: true });
+            let log = AreaFile { header, path: path.into(), bytes, span, extent, staged };
+            let (file, gap) = TornLog::join(there, &log).unwrap();
+            let records = RecordFile { file, path: path.into(), header };
+            let (mut keys, mut damages) = (Vec::new(), 0);
+            salvage_log(&records, extent, gap, &mut |found| {
+                match found {
+                    LogFound::Op { key, .. } => keys.push(key.to_vec()),
+                    LogFound::RangeDelete { .. } => unreachable!(),
+                    LogFound::Damage(_) => damages += 1,
+                }
+                Ok(true)
+            })
+            .unwrap();
+            let expected: &[&[u8]] = if is_there { &[b"first", b"staged"] } else { &[b"staged"] };
+            assert!(keys == expected && damages == 1, "{keys:?}, {damages} damages");
+        }
+    }
+}
