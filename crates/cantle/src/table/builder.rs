@@ -117,9 +117,10 @@ impl TableBuilder {
         }
         debug_assert!(
             self.meta.entries == 0
-                || self.order.failure().is_some()
                 || entry_order(&self.order, &self.last_key, self.last_version, key, version)
-                    != Ordering::Greater,
+                    != Ordering::Greater
+                // Looked at last: it may be this very comparison that fails.
+                || self.order.failure().is_some(),
             "entries are added out of order"
         );
         if value.len() > self.block_bytes {

@@ -48,10 +48,9 @@ impl MunkBuilder {
             }
             last => {
                 debug_assert!(
-                    self.order.failure().is_some()
-                        || last.is_none_or(|last| {
-                            self.order.compare(last.key(), written.key()) == Ordering::Less
-                        }),
+                    last.is_none_or(|last| {
+                        self.order.compare(last.key(), written.key()) == Ordering::Less
+                    }) || self.order.failure().is_some(),
                     "keys in order"
                 );
                 self.newest.push(record);
