@@ -1,8 +1,22 @@
-//! Files of a store in memory, as bytes.
+//! Files of a store in memory, as bytes; and where files of the operating system go.
 
 use crate::setup::STORE;
-use cantle::vfs::{MemVfs, OpenMode, Vfs};
-use std::path::PathBuf;
+use cantle::vfs::{MemVfs, OpenMode, StdVfs, Vfs};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A directory in memory, if the system has a place for that with room enough: what is tested is not the device, and others may use
+/// that too.
+pub fn dir_in_memory() -> std::io::Result<TempDir> {
+    const BYTES_MIN: u64 = 4 << 30;
+    let memory = Path::new("/dev/shm");
+    match StdVfs.available_bytes(memory) {
+        Ok(available) if available >= BYTES_MIN => {
+            tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir())
+        }
+        _ => tempfile::tempdir(),
+    }
+}
 
 /// Names of the store's files, in order.
 pub fn names(vfs: &MemVfs) -> Vec<String> {

@@ -7,11 +7,17 @@
 static cantle_db *shared;
 static pid_t forked;
 
+/* The child is ended, and so the test, if it waits for somebody who is not there. */
+static void fork_for_a_while(void) {
+    forked = fork();
+    CHECK(forked >= 0);
+    if (forked == 0) alarm(120);
+}
+
 /* Both processes return from it; only the parent's value may get into the store. */
 static const char *fork_and_change(void *user, const char *old_value, size_t old_len, size_t *new_len) {
     (void)user, (void)old_value, (void)old_len;
-    forked = fork();
-    CHECK(forked >= 0);
+    fork_for_a_while();
     *new_len = 6;
     return forked == 0 ? "child!" : "parent";
 }
@@ -19,8 +25,7 @@ static const char *fork_and_change(void *user, const char *old_value, size_t old
 static int fork_and_put(void *user, cantle_transaction *tx, cantle_error **error) {
     (void)user, (void)error;
     OK(cantle_transaction_put(tx, NULL, "t", 1, "parent", 6, &error));
-    forked = fork();
-    CHECK(forked >= 0);
+    fork_for_a_while();
     return CANTLE_OK;
 }
 
@@ -68,11 +73,9 @@ static void again_and_again(const char *directory) {
     SOME(shared, cantle_open(below(directory, "parent"), NULL, &error));
     put(shared, NULL, "k", "parent");
     for (int i = 0; i < ROUNDS; i++) {
-        forked = fork();
-        CHECK(forked >= 0);
+        fork_for_a_while();
         if (forked == 0) {
             cantle_db *own;
-            alarm(120); /* which ends it, and so the test, if it waits for somebody who is not there */
             SOME(own, cantle_open(below(directory, "own"), NULL, &error));
             put(own, NULL, "k", "child");
             OK(cantle_sync(own, &error));
@@ -106,9 +109,8 @@ int main(int argc, char **argv) {
     cantle_key *parts = cantle_key_new();
     OK(cantle_batch_put(batch, NULL, "k", 1, "batch", 5, &error));
 
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
+    fork_for_a_while();
+    if (forked == 0) {
         FAILS(CANTLE_FORKED, cantle_get(db, NULL, "k", 1, &value, NULL, &error));
         FAILS(CANTLE_FORKED, cantle_put(db, NULL, "k", 1, "child", 5, &error));
         FAILS(CANTLE_FORKED, cantle_keyspace_set_metadata(keyspace, "m", 1, &error));
@@ -133,8 +135,7 @@ int main(int argc, char **argv) {
         OK(cantle_close(own, &error));
         _exit(0);
     }
-    int status = 0;
-    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    wait_for_child();
 
     CHECK(has(db, NULL, "k", "parent"));
     OK(cantle_write(db, batch, CANTLE_DEFAULT, &error));

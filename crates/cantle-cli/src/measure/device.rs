@@ -73,10 +73,21 @@ mod tests {
     #[test]
     fn the_probe_appends_until_it_is_ended() {
         let dir = tempfile::tempdir().unwrap();
-        let probe = Probe::start(dir.path(), 814).unwrap();
-        std::thread::sleep(PROBE_EVERY * 5);
-        let latencies = probe.finish().unwrap().percentiles().unwrap();
-        assert!((1..=5).contains(&latencies.count) && latencies.max_ns > 0, "{latencies:?}");
+        let probe_for = |periods: u32| {
+            let begun = std::time::Instant::now();
+            let probe = Probe::start(dir.path(), 814).unwrap();
+            std::thread::sleep(PROBE_EVERY * periods);
+            let latencies = probe.finish().unwrap().percentiles();
+            (latencies, begun.elapsed().as_nanos() / PROBE_EVERY.as_nanos())
+        };
+        // A machine with much else to do may have its thread wait for long.
+        let appended =
+            [5, 50, 500].into_iter().map(probe_for).find_map(|(latencies, most)| Some((latencies?, most)));
+        let (latencies, most) = appended.unwrap();
+        assert!(
+            (1..=most).contains(&latencies.count.into()) && latencies.max_ns > 0,
+            "{latencies:?}, {most} periods"
+        );
         assert!(Probe::start(&dir.path().join("none"), 814).is_err());
     }
 

@@ -418,6 +418,7 @@ static void forks(const char* path) {
   CHECK(child >= 0);
   if (child == 0) {
     char* error = NULL;
+    alarm(120); /* which ends the test, should the child wait for a thread that it has not */
     check_none(db, "IO error: ");
     leveldb_iter_next(it);
     CHECK(!leveldb_iter_valid(it));
@@ -526,9 +527,9 @@ static void caches_after_forks(const char* path, const char* dir) {
   leveldb_t* db = open_and_fill(mine, path, 1);
   CHECK(used_bytes(db) > 1 << 20);
   put_text(db, wo, "k", "v");
+  /* The cache stays. A database that is open has threads, which may be at work when the process forks; then a child may be ended by a signal. */
+  leveldb_close(db);
   char* of_child = path_in(dir, "of_child");
-  /* Where the parent has databases open, the queues of its locks name threads that the child has not, so a child may be ended by a signal; in
-   * one run of a dozen each of them is. Those that are not must find that what they share is theirs. */
   int status = -1;
   for (int attempt = 0; attempt < 2 && status != 0; attempt++) {
     usleep(200000);
@@ -546,6 +547,8 @@ static void caches_after_forks(const char* path, const char* dir) {
     leveldb_destroy_db(mine, of_child, &error);
     CHECK_OK(error);
   }
+  db = leveldb_open(mine, path, &error);
+  CHECK_OK(error);
   CHECK_VALUE(db, ro, "k", "v");
   leveldb_close(db);
   leveldb_cache_destroy(cache);

@@ -682,6 +682,7 @@ static void processes(const char* path) {
   CHECK(child >= 0);
   if (child == 0) {
     char* error = NULL;
+    alarm(120);
     CHECK(read(to_child[0], &byte, 1) == 1);
     CHECK(leveldb_open(options, path, &error) == NULL);
     CHECK_ERROR(error, "IO error: lock ", "/LOCK: ");

@@ -1,5 +1,6 @@
 //! What the histories share: options for tiny chunks, and threads that keep maintenance busy.
 
+use crate::files::dir_in_memory;
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, KeyspaceOptions, Options, WriteBatch};
@@ -27,9 +28,8 @@ impl Course {
     }
 }
 
-/// In memory, if the system has such a place: what is tested is not the device, and others may use that too.
 pub fn dir() -> TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    dir_in_memory().unwrap()
 }
 
 /// Chunks of 64 KiB in the layout under test.

@@ -1,5 +1,6 @@
 //! File systems on images in memory or in files, taken away at the end whatever happens.
 
+use crate::files::dir_in_memory;
 use crate::visit::Visit;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -145,13 +146,7 @@ impl Image {
     }
 
     fn make(kind: Kind, bytes: u64, room_bytes: Option<u64>) -> Result<Self, String> {
-        // In memory, where that is a place for files.
-        let dirs = if Path::new("/dev/shm").is_dir() {
-            tempfile::tempdir_in("/dev/shm")
-        } else {
-            tempfile::tempdir()
-        };
-        let dirs = dirs.map_err(|error| error.to_string())?;
+        let dirs = dir_in_memory().map_err(|error| error.to_string())?;
         let (below, above) = (dirs.path().join("below"), dirs.path().join("above"));
         for dir in [&below, &above] {
             std::fs::create_dir(dir).map_err(|error| error.to_string())?;
