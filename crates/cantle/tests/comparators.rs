@@ -1,5 +1,6 @@
 //! Comparators that fail: what was acknowledged before is there after the next opening, whoever was asking.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
+#![expect(clippy::disallowed_methods, reason = "waits for background threads")]
 
 use cantle::vfs::MemVfs;
 use cantle::{Comparator, Db, Error, KeyspaceOptions, Options};

@@ -268,13 +268,16 @@ fn lose(dir: &Path, file: &FileRecord, chunk: &Span, name: &str, findings: &mut 
     findings.lost(Error::corruption(path, 0, "the file is missing"), name, keys);
 }
 
+/// How far a file counts; `None` if it does not at all.
+type ExtentOf<'a> = &'a dyn Fn(&FileRecord) -> Option<Extent>;
+
 fn area_of(
     survey: &Survey,
     dir: &Path,
     (keyspace, name): (u32, &str),
     span: Span,
     record: ChunkRecord,
-    (extent, pieces): (&dyn Fn(&FileRecord) -> Option<Extent>, &HashMap<u64, Piece>),
+    (extent, pieces): (ExtentOf<'_>, &HashMap<u64, Piece>),
     findings: &mut Findings,
 ) -> Area {
     let mut area = Area { keyspace, span: span.clone(), ..Area::default() };

@@ -9,6 +9,9 @@ use crate::log::valid_prefix;
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::path::Path;
 
+/// Is shown what a slot holds, and whom to tell of damage.
+pub type Visit<'a> = &'a mut dyn FnMut(&Staged<'_>, &mut dyn FnMut(Error)) -> Result<()>;
+
 /// The header of the log in a file.
 pub type HeaderOf<'a> = &'a dyn Fn(&dyn VfsFile, &Path) -> Result<FileHeader>;
 
@@ -39,7 +42,7 @@ pub fn read(
     dir: &Path,
     (store, epoch): (u128, u64),
     damaged: &mut dyn FnMut(Error),
-    visit: &mut dyn FnMut(&Staged<'_>, &mut dyn FnMut(Error)) -> Result<()>,
+    visit: Visit<'_>,
 ) -> Result<()> {
     let path = dir.join(STAGE_FILE);
     let failed = |error| Error::io("read", &path, error);
