@@ -88,14 +88,14 @@ fn fill_memory(db: &Db) -> Vec<u64> {
         get(db, number, 400);
         let before = stats(db).munk_loads;
         let begun = Instant::now();
-        // Where there is room, it will be loaded some time; else perhaps not.
+        // Where there is room, it will be loaded, at the latest when a load that was put off is due again; else perhaps not.
         let has_room = || {
             let memory = db.stats().memory;
             memory.munks + (300 << 10) < memory.munk_limit
         };
         while stats(db).munk_loads == before
             && (begun.elapsed() < Duration::from_millis(500)
-                || has_room() && begun.elapsed() < Duration::from_secs(30))
+                || has_room() && begun.elapsed() < Duration::from_secs(3))
         {
             std::thread::sleep(Duration::from_millis(10));
         }
