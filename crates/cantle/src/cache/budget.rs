@@ -26,6 +26,8 @@ const LOG_INDEX_PERCENT: u64 = 8;
 const LOG_VIEW_PERCENT: u64 = 2;
 /// Of the budget, what logs that are being merged may take: of what logs do not use of theirs, else of nobody's.
 const MERGE_FRACTION: u64 = 16;
+/// As much of it is not lent to munks that are loaded: two logs of chunks of the usual size.
+const MERGE_SPARED_BYTES: u64 = 16 << 20;
 /// Of the budget, what was appended to logs last may take, of what logs do not use of theirs.
 const RECENT_FRACTION: u64 = 16;
 /// Of the budget, what the stages of all its stores may take: of the two percent that are nobody's.
@@ -174,8 +176,19 @@ impl Budget {
 
     /// What munks may take: their share, and what logs do not use of theirs.
     pub(crate) fn munk_limit_bytes(&self) -> u64 {
+        self.munk_limit_while_logs_use(self.log_memory_bytes())
+    }
+
+    /// What munks may take once another is loaded. Logs are merged now and then, to load a munk for one: what that takes is
+    /// no munk's, or each would drive out another, which is loaded again as soon as it is over.
+    pub(crate) fn munk_load_limit_bytes(&self) -> u64 {
+        let merging = self.merge_bytes.load(Relaxed);
+        let kept = self.log_memory_bytes().saturating_sub(merging);
+        self.munk_limit_while_logs_use(kept + merging.max(self.merge_limit_bytes().min(MERGE_SPARED_BYTES)))
+    }
+
+    fn munk_limit_while_logs_use(&self, used: u64) -> u64 {
         let of_logs = self.log_index_limit_bytes() + self.log_view_limit_bytes();
-        let used = self.log_memory_bytes();
         // In steps, as a chunk should not go for what a log needs for a moment.
         let step = (of_logs / 8).max(1);
         self.munk_limit_bytes.load(Relaxed) + of_logs.saturating_sub(used.div_ceil(step) * step)
@@ -219,6 +232,11 @@ impl Budget {
         of_logs.saturating_sub(used).min(self.total_bytes / RECENT_FRACTION)
     }
 
+    /// What logs that are being merged may take.
+    fn merge_limit_bytes(&self) -> u64 {
+        self.total_bytes / MERGE_FRACTION
+    }
+
     /// Memory of logs, in all its forms.
     fn log_memory_bytes(&self) -> u64 {
         self.log_index_bytes.load(Relaxed)
@@ -230,7 +248,7 @@ impl Budget {
     /// Takes so many bytes for a log that is merged, for as long as what is returned is held; nothing if others have
     /// taken too much.
     pub(crate) fn take_merge_bytes(&self, wanted: u64) -> Option<MergeBytes> {
-        let limit = self.total_bytes / MERGE_FRACTION;
+        let limit = self.merge_limit_bytes();
         let take = |taken: u64| taken.checked_add(wanted).filter(|taken| *taken <= limit);
         self.merge_bytes.fetch_update(Relaxed, Relaxed, take).ok()?;
         Some(MergeBytes { bytes: wanted, counted: self.merge_bytes.clone() })
@@ -551,6 +569,22 @@ mod tests {
         small.let_climb(1 << 30);
         small.tick();
         assert_eq!(small.munk_limit_bytes(), before, "a small budget has none to spare beside its blocks");
+    }
+
+    #[test]
+    fn what_may_be_loaded_does_not_depend_on_what_is_merged() {
+        for total_bytes in [24 << 20, 192 << 20, 1 << 30] {
+            let budget = Budget::new(total_bytes);
+            let loadable = budget.munk_load_limit_bytes();
+            assert!(loadable > total_bytes / 100 * 40 && loadable < budget.munk_limit_bytes());
+            let merging =
+                budget.take_merge_bytes((total_bytes / MERGE_FRACTION).min(MERGE_SPARED_BYTES)).unwrap();
+            assert_eq!(budget.munk_load_limit_bytes(), loadable);
+            assert!(budget.munk_limit_bytes() >= loadable);
+            drop(merging);
+            budget.log_index_bytes.store(budget.log_index_limit_bytes() * 2, Relaxed);
+            assert_eq!(budget.munk_load_limit_bytes(), budget.munk_limit_bytes(), "nothing is lent");
+        }
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Chunks {
     /// Whether so many bytes fit into the budget, once chunks are evicted that a chunk with this score displaces.
     fn make_way(&self, needed: u64, score: u64) -> bool {
         let budget = &self.context.budget;
-        let limit = budget.munk_limit_bytes();
+        let limit = budget.munk_load_limit_bytes();
         if needed > limit / 2 {
             return false;
         }
@@ -353,6 +353,25 @@ mod tests {
         assert!(budget.munk_bytes.load(Relaxed) <= budget.munk_limit_bytes());
         assert_eq!(chunks.context.counters.munk_evictions.get(), 0);
         assert!(chunks.index.view().iter().all(|(_, chunk)| chunk.munk.load().is_some()));
+    }
+
+    #[test]
+    fn a_log_that_is_merged_drives_no_chunk_out() {
+        let (_db, chunks) = open(24 << 20, 24);
+        let budget = &chunks.context.budget;
+        let view = chunks.index.view();
+        // One after the other as long as there is room, as maintenance does.
+        let loaded = |chunk: &&Arc<Chunk>| {
+            let needed = munk_bytes(chunk);
+            chunks.make_way(needed, 0) && chunks.load_munk(chunk).unwrap()
+        };
+        let resident = view.iter().map(|(_, chunk)| chunk).filter(loaded).count();
+        assert!((8..24).contains(&resident), "{resident}");
+        let before = budget.munk_limit_bytes();
+        let _merging = budget.take_merge_bytes(budget.total_bytes / 16).unwrap();
+        assert!(budget.munk_limit_bytes() < before, "it was lent to munks");
+        chunks.evict_least_popular();
+        assert_eq!(chunks.context.counters.munk_evictions.get(), 0);
     }
 
     #[test]
