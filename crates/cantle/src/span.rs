@@ -15,8 +15,12 @@ pub struct Span {
 
 impl Span {
     pub fn contains(&self, order: &KeyOrder, key: &[u8]) -> bool {
-        self.start.as_ref().is_none_or(|start| order.compare(key, start) != Ordering::Less)
-            && !self.ends_before(order, key)
+        !self.starts_behind(order, key) && !self.ends_before(order, key)
+    }
+
+    /// Whether the span starts behind `key`.
+    pub fn starts_behind(&self, order: &KeyOrder, key: &[u8]) -> bool {
+        self.start.as_ref().is_some_and(|start| order.compare(key, start) == Ordering::Less)
     }
 
     /// Whether the span ends at or before `key`.

@@ -22,7 +22,9 @@ use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
 use crate::format::header::FileHeader;
 use crate::log::encode_record;
 use crate::order::KeyOrder;
+use crate::span::Span;
 use crate::table::block::BlockBuilder;
+use bytes::Bytes;
 
 /// Index blocks are about this long.
 const BLOCK_BYTES: usize = 4 << 10;
@@ -45,6 +47,8 @@ pub struct IndexedPart {
     pub at: Place,
     /// The part end before this one; length 0 if this is the first.
     pub previous: Place,
+    /// Its least and its greatest key; `None` in a part of an earlier epoch, where its index would have to be read.
+    pub keys: Option<(Bytes, Bytes)>,
 }
 
 /// A place as the value of an index entry.
@@ -75,6 +79,17 @@ impl IndexedPart {
         }
     }
 
+    /// Whether something of it lies within `span`; `None` where it would have to be read for that.
+    pub fn concerns(&self, order: &KeyOrder, span: &Span) -> Option<bool> {
+        let (first, last) = self.keys.as_ref().filter(|_| self.tombstones.is_empty())?;
+        Some(!span.starts_behind(order, last) && !span.ends_before(order, first))
+    }
+
+    /// Its operations and its index.
+    pub fn bytes(&self) -> u64 {
+        (self.at.offset + u64::from(self.at.len)).saturating_sub(self.start)
+    }
+
     /// Decodes a part end that stands at `at`. Everything it points to lies before it.
     pub fn decode(payload: &[u8], at: Place) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(payload);
@@ -87,6 +102,7 @@ impl IndexedPart {
             previous: decode_place(&mut decoder)?,
             tombstones: Vec::new(),
             at,
+            keys: None,
         };
         for _ in 0..decoder.varint()? {
             let version = decoder.varint()?;
@@ -128,6 +144,7 @@ pub fn build_index(request: &IndexRequest<'_>, part: &MemoryPart) -> (Vec<u8>, I
     };
     let mut filter = BloomBuilder::new(FILTER_BITS_PER_KEY);
     let mut newest: Option<(Vec<u8>, u64)> = None;
+    let mut first: Option<Bytes> = None;
     let mut entries = 0;
     let mut value = Vec::with_capacity(16);
     part.for_each(|key, hit| {
@@ -139,6 +156,7 @@ pub fn build_index(request: &IndexRequest<'_>, part: &MemoryPart) -> (Vec<u8>, I
         if !same_key {
             filter.add(bloom::hash(key));
         }
+        first.get_or_insert_with(|| Bytes::copy_from_slice(key));
         newest = Some((key.to_vec(), hit.version));
         entries += 1;
         if request.with_index {
@@ -153,7 +171,8 @@ pub fn build_index(request: &IndexRequest<'_>, part: &MemoryPart) -> (Vec<u8>, I
     let tombstones = part.tombstones().iter().map(|t| RangeTombstone { cell: None, ..t.clone() }).collect();
     let IndexRequest { start, end, previous, .. } = *request;
     let at = Place { offset: end + builder.out.len() as u64, len: 0 };
-    let mut indexed = IndexedPart { start, end, entries, root, filter, tombstones, at, previous };
+    let keys = first.zip(newest.map(|(last, _)| Bytes::from(last)));
+    let mut indexed = IndexedPart { start, end, entries, root, filter, tombstones, at, previous, keys };
     let mut payload = Vec::new();
     let mut encoded = Vec::new();
     indexed.encode(&mut encoded);

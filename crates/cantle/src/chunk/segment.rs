@@ -29,6 +29,7 @@ use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::{RecordFile, record_payload};
 use crate::manifest::SegmentEdit;
 use crate::order::KeyOrder;
+use crate::span::Span;
 use crate::substrate::{DirtyLog, Promise};
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -175,6 +176,27 @@ impl Segment {
         let parts = Arc::new(self.load(context)?);
         self.parts.store(Arc::new(Some(parts.clone())));
         Ok(parts)
+    }
+
+    /// About how many bytes of it lie within each of `spans`, of which each has a weight; `None` where it would have to be
+    /// read for that.
+    pub fn bytes_within(&self, spans: &[(Span, u64)]) -> Option<Vec<u64>> {
+        let parts =
+            self.loaded().filter(|parts| parts.memory.as_ref().is_none_or(|memory| memory.is_empty()))?;
+        let mut bytes = vec![0; spans.len()];
+        for part in &parts.indexed {
+            let concerned = spans.iter().map(|(span, _)| part.concerns(&self.order, span));
+            let concerned = concerned.collect::<Option<Vec<_>>>()?;
+            let weight =
+                |(&concerned, (_, weight)): (&bool, &(Span, u64))| if concerned { *weight } else { 0 };
+            let weights: Vec<u64> = concerned.iter().zip(spans).map(weight).collect();
+            let all = weights.iter().sum::<u64>().max(1);
+            for ((bytes, weight), concerned) in bytes.iter_mut().zip(weights).zip(concerned) {
+                let share = (part.bytes() as f64 * weight as f64 / all as f64) as u64;
+                *bytes += share.max(u64::from(concerned));
+            }
+        }
+        Some(bytes)
     }
 
     /// Lets go of what can be loaded again. Only for segments of earlier epochs.

@@ -11,7 +11,7 @@
 use super::Chunks;
 use super::chunk::{Chunk, ChunkWriter};
 use super::context::Context;
-use super::cut::Cutter;
+use super::cut::{Cutter, Part};
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk, FunkSizes, Source};
 use super::munk::room_for;
@@ -19,6 +19,7 @@ use super::output::Piece;
 use super::policy;
 use super::rebalance::{Effort, Input, newer_files, table_ref};
 use crate::error::Result;
+use crate::order::KeyOrder;
 use crate::span::Span;
 use crate::sync::Arc;
 use std::collections::HashMap;
@@ -103,20 +104,18 @@ impl Chunks {
         }
         self.index_part(&mut writer)?;
         writer.end_log();
-        let mut children = Vec::with_capacity(parts.len());
-        for (index, cut) in parts.iter().enumerate() {
+        let share = |(index, cut): (usize, &Part)| {
             let start = if index == 0 { parent.span.start.clone() } else { Some(cut.start.clone()) };
             let next = parts.get(index + 1);
             let end = next.map_or_else(|| parent.span.end.clone(), |next| Some(next.start.clone()));
-            let span = Span { start, end };
             let own_bytes = next.map_or(live_bytes, |next| next.from_bytes).saturating_sub(cut.from_bytes);
-            // What is not live is taken to be spread as what is.
-            let part = |file: &FileRef| {
-                let span = file.span.intersect(order, &span)?;
-                let share = file.bytes() as f64 * own_bytes as f64 / live_bytes as f64;
-                Some(FileRef { span, share_bytes: Some((share as u64).max(1)), ..file.clone() })
-            };
-            let files = before.files.iter().filter_map(part).collect();
+            (Span { start, end }, own_bytes)
+        };
+        let shares: Vec<_> = parts.iter().enumerate().map(share).collect();
+        let mut files = vec![Vec::new(); shares.len()];
+        before.files.iter().for_each(|file| divide_file(order, file, &shares, &mut files));
+        let mut children = Vec::with_capacity(parts.len());
+        for ((span, _), files) in shares.into_iter().zip(files) {
             let child = Chunk::new(self.next_id(), span, Funk { files });
             child.inherit(parent, parts.len() as u64);
             child.note_version(parent.newest_version());
@@ -171,6 +170,25 @@ impl Chunks {
         writer.retired = true;
         self.context.counters.splits.add(1);
         Ok(())
+    }
+}
+
+/// Gives a file to those of the new chunks whom it concerns. Inserts in order fill one log after the other, and each chunk
+/// would go on referring to all that came before it. `shares` are their ranges and live bytes: where it is not known what
+/// the file holds for whom, it is taken to be spread as these.
+fn divide_file(order: &KeyOrder, file: &FileRef, shares: &[(Span, u64)], files: &mut [Vec<FileRef>]) {
+    let known = match &file.source {
+        Source::Log(segment) => segment.bytes_within(shares),
+        Source::Table(_) => None,
+    };
+    let known = known.unwrap_or_else(|| shares.iter().map(|(_, bytes)| (*bytes).max(1)).collect());
+    // A part of the log may be shared with chunks that are not among these.
+    let all = known.iter().sum::<u64>().max(1) as f64;
+    let scale = file.bytes() as f64 / all;
+    for (((span, _), part_bytes), files) in shares.iter().zip(known).zip(files) {
+        let share_bytes = if part_bytes == 0 { 0 } else { ((part_bytes as f64 * scale) as u64).max(1) };
+        let span = file.span.intersect(order, span).filter(|_| share_bytes > 0);
+        files.extend(span.map(|span| FileRef { span, share_bytes: Some(share_bytes), ..file.clone() }));
     }
 }
 

@@ -283,3 +283,50 @@ fn a_large_munk_is_split_while_all_workers_rebalance() {
     drop(end);
     assert_holds(&db, &pairs, "after the split");
 }
+
+/// Inserts in order until there are so many chunks.
+fn grow_in_order(db: &Db, chunks: &Chunks, pairs: &mut Pairs, count: usize) {
+    assert!(chunks.load_munk(&chunks.index.find(b"")).unwrap());
+    let mut next = 0;
+    while chunks.index.view().iter().count() < count {
+        put(db, pairs, next..next + 50, 1).unwrap();
+        next += 50;
+        chunks.divide(&chunks.index.find(format!("{next:06}").as_bytes())).unwrap();
+    }
+}
+
+#[test]
+fn a_chunk_refers_to_no_log_that_has_nothing_for_it() {
+    let memory = MemVfs::new();
+    let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10);
+    let (db, chunks) = open(Arc::new(memory.clone()), keyspace.clone());
+    let mut pairs = Pairs::new();
+    grow_in_order(&db, &chunks, &mut pairs, 12);
+    for (_, chunk) in chunks.index.view().iter() {
+        let funk = chunk.funk.load();
+        // A split parts a log that has something for both, and begins another.
+        assert!(funk.files.len() <= 3, "{} files", funk.files.len());
+        let own =
+            pairs.keys().filter(|key| chunk.span.contains(&chunks.context.order, key.as_bytes())).count();
+        let (own_bytes, taken_for) = (own as u64 * VALUE_BYTES, funk.sizes().log_bytes);
+        assert!((own_bytes / 2..own_bytes * 2).contains(&taken_for), "{taken_for} for {own_bytes}");
+    }
+    assert_holds(&db, &pairs, "after the splits");
+    let (db, _) = open(Arc::new(memory.kill()), keyspace);
+    assert_holds(&db, &pairs, "when opened again");
+}
+
+#[test]
+fn a_log_with_a_range_delete_concerns_every_chunk() {
+    let memory = MemVfs::new();
+    let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10);
+    let (db, chunks) = open(Arc::new(memory.clone()), keyspace.clone());
+    let mut pairs = Pairs::new();
+    put(&db, &mut pairs, 0..20, 1).unwrap();
+    db.delete_range("000005".."000900").unwrap();
+    pairs.retain(|key, _| key.as_str() < "000005");
+    grow_in_order(&db, &chunks, &mut pairs, 6);
+    assert_holds(&db, &pairs, "after the splits");
+    let (db, _) = open(Arc::new(memory.kill()), keyspace);
+    assert_holds(&db, &pairs, "when opened again");
+}
