@@ -132,6 +132,8 @@ struct Jobs {
     /// Chunks that are being loaded, and the memory that they will take.
     loading: AtomicUsize,
     loading_bytes: AtomicU64,
+    /// The chunk that was evicted last.
+    evicted: Mutex<Option<popularity::Evicted>>,
     /// Held by a writer who evicts.
     evicting: Mutex<()>,
 }

@@ -34,6 +34,9 @@ const CHUNKS_PER_TURN: usize = 1024;
 /// Munks copied in one turn for the sake of their garbage: some milliseconds, and what waiting for a writer at the end
 /// of each takes.
 const CLEANED_PER_TURN: usize = 8;
+/// What an evicted chunk leaves is no room for others of about its popularity for so long, some two seconds: munks that are
+/// written to have grown, and will grow into it.
+const CROWDED_TICKS: u64 = 100;
 /// Where nothing is displaced, so much must be left: a munk that is written to grows until it is cleaned.
 const ROOM_PERCENT: u64 = 4;
 
@@ -132,7 +135,7 @@ impl Chunks {
         }
         let taken = || budget.munk_bytes.load(Relaxed) + self.jobs.loading_bytes.load(Relaxed);
         if taken() + needed <= limit / 100 * (100 - ROOM_PERCENT) {
-            return true;
+            return self.replaces_evicted(score, needed);
         }
         // What is being loaded counts twice for now: nobody is evicted for that.
         if self.jobs.loading.load(Relaxed) > 0 {
@@ -158,6 +161,16 @@ impl Chunks {
         }
         gone.iter().for_each(|chunk| self.try_evict_munk(chunk));
         true
+    }
+
+    /// Whether a chunk with this score would have displaced the one that was evicted last to make room for what others grew by,
+    /// or that is a while ago.
+    fn replaces_evicted(&self, score: u64, bytes: u64) -> bool {
+        let evicted = self.jobs.evicted.lock();
+        evicted.as_ref().is_none_or(|evicted| {
+            let is_over = self.jobs.ticks.load(Relaxed) > evicted.tick + CROWDED_TICKS;
+            is_over || displaces(self.context.options().munk_policy, score, bytes, evicted.score)
+        })
     }
 
     /// Evicts a chunk that one of another keyspace, or of another store with the same budget, displaces.
@@ -199,10 +212,11 @@ impl Chunks {
     }
 
     fn evict_while_over(&self, residents: Vec<(u64, Arc<Chunk>)>) {
-        for (_, chunk) in residents {
+        for (score, chunk) in residents {
             if self.context.budget.munk_excess_bytes() == 0 {
                 return;
             }
+            *self.jobs.evicted.lock() = Some(Evicted { score, tick: self.jobs.ticks.load(Relaxed) });
             self.try_evict_munk(&chunk);
         }
     }
@@ -261,6 +275,13 @@ impl Chunks {
             }
         });
     }
+}
+
+/// A chunk that had to go as munks took more than they may.
+#[derive(Debug)]
+pub(super) struct Evicted {
+    score: u64,
+    tick: u64,
 }
 
 /// A load under way; no longer, however it ended, when this is dropped.
@@ -355,23 +376,47 @@ mod tests {
         assert!(chunks.index.view().iter().all(|(_, chunk)| chunk.munk.load().is_some()));
     }
 
+    /// Loads one chunk after the other as long as there is room, as maintenance does; says how many.
+    fn load_all_that_fit(chunks: &Chunks) -> usize {
+        let view = chunks.index.view();
+        let loaded =
+            |chunk: &&Arc<Chunk>| chunks.make_way(munk_bytes(chunk), 0) && chunks.load_munk(chunk).unwrap();
+        view.iter().map(|(_, chunk)| chunk).filter(loaded).count()
+    }
+
     #[test]
     fn a_log_that_is_merged_drives_no_chunk_out() {
         let (_db, chunks) = open(24 << 20, 24);
         let budget = &chunks.context.budget;
-        let view = chunks.index.view();
-        // One after the other as long as there is room, as maintenance does.
-        let loaded = |chunk: &&Arc<Chunk>| {
-            let needed = munk_bytes(chunk);
-            chunks.make_way(needed, 0) && chunks.load_munk(chunk).unwrap()
-        };
-        let resident = view.iter().map(|(_, chunk)| chunk).filter(loaded).count();
+        let resident = load_all_that_fit(&chunks);
         assert!((8..24).contains(&resident), "{resident}");
         let before = budget.munk_limit_bytes();
         let _merging = budget.take_merge_bytes(budget.total_bytes / 16).unwrap();
         assert!(budget.munk_limit_bytes() < before, "it was lent to munks");
         chunks.evict_least_popular();
         assert_eq!(chunks.context.counters.munk_evictions.get(), 0);
+    }
+
+    #[test]
+    fn what_an_evicted_chunk_leaves_is_no_room_for_one_like_it_until_later() {
+        let (_db, chunks) = open(24 << 20, 24);
+        let budget = &chunks.context.budget;
+        load_all_that_fit(&chunks);
+        // Munks have less for a moment, as if they had grown.
+        budget.log_index_bytes.fetch_add(budget.log_index_limit_bytes() * 2, Relaxed);
+        chunks.evict_least_popular();
+        budget.log_index_bytes.fetch_sub(budget.log_index_limit_bytes() * 2, Relaxed);
+        assert!(chunks.context.counters.munk_evictions.get() > 0);
+        let evicted_at = |tick| {
+            chunks.jobs.evicted.lock().as_mut().unwrap().tick = tick;
+        };
+        let needed = 100 << 10;
+        evicted_at(u64::MAX - CROWDED_TICKS);
+        assert!(!chunks.make_way(needed, SCORE_MARGIN));
+        assert!(chunks.make_way(needed, 1000), "one that is more popular");
+        evicted_at(0);
+        chunks.jobs.ticks.fetch_max(CROWDED_TICKS + 1, Relaxed);
+        assert!(chunks.make_way(needed, SCORE_MARGIN));
     }
 
     #[test]
