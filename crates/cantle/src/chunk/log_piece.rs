@@ -23,6 +23,35 @@ use bytes::Bytes;
 const AHEAD_BYTES: [u64; 2] = [4 << 10, 128 << 10];
 /// Records that are left out in between are no longer than this.
 const GAP_BYTES: u64 = 16 << 10;
+/// A run of records begins with as much as this fraction of what runs lately came to.
+const FIRST_FRACTION: u64 = 2;
+/// The average of runs moves by this fraction of the difference.
+const RUN_FRACTION: u64 = 8;
+/// What is read of a device is whole pages.
+const PAGE_BYTES: u64 = 4 << 10;
+
+/// How long runs were lately in which scans read a log: records that lie behind one another. A device takes about as long
+/// for ten records as for one, so that it pays to begin with more than one where runs are long.
+#[derive(Debug, Default)]
+pub struct Runs(AtomicU64);
+
+impl Runs {
+    fn note(&self, bytes: u64) {
+        let (average, bytes) = (self.0.load(Relaxed), bytes.min(2 * AHEAD_BYTES[1]));
+        // Runs that end at once may be many: what others have noted meanwhile may be lost.
+        self.0.store(average - average.div_ceil(RUN_FRACTION) + bytes / RUN_FRACTION, Relaxed);
+    }
+
+    /// How much a run that begins at `place` reads first: up to the end of a page; 0 if no more than its record.
+    fn first_bytes(&self, place: Place) -> u64 {
+        let bytes = self.0.load(Relaxed) / FIRST_FRACTION;
+        if bytes <= u64::from(place.len) {
+            return 0;
+        }
+        let end = place.offset.saturating_add(bytes.max(AHEAD_BYTES[0]));
+        end.checked_next_multiple_of(PAGE_BYTES).map_or(0, |end| (end - place.offset).min(AHEAD_BYTES[1]))
+    }
+}
 
 /// Memory that counts as a merge's for as long as anybody holds some of it.
 struct Counted {
@@ -106,11 +135,13 @@ pub struct Ahead {
     expected: Option<u64>,
     /// How much was read at once last; 0 if it was one record.
     window: u64,
+    /// Where the run began that is being read, and where it is noted when it is over.
+    run: Option<(u64, Arc<Runs>)>,
 }
 
 impl Ahead {
     pub fn new(reads: Reads) -> Self {
-        Self { reads, ..Self::default() }
+        Self { reads, piece: Piece::default(), expected: None, window: 0, run: None }
     }
 
     /// As [`Segment::read_value`], of a record that is indexed. Shares no memory with what is read ahead.
@@ -120,12 +151,18 @@ impl Ahead {
         }
         let [first, most] = AHEAD_BYTES;
         let gap = self.expected.and_then(|expected| place.offset.checked_sub(expected));
+        let follows = gap.is_some_and(|gap| gap < GAP_BYTES);
+        if !follows {
+            self.end_run();
+            self.run = Some((place.offset, segment.runs.clone()));
+        }
         self.expected = place.offset.checked_add(u64::from(place.len));
         if !self.piece.contains(place) {
             self.reads.fetch_add(1, Relaxed);
             let room = indexed_end(parts).saturating_sub(place.offset);
-            let follows = gap.is_some_and(|gap| gap < GAP_BYTES);
-            self.window = if follows { (2 * self.window).clamp(first, most).min(room) } else { 0 };
+            let window =
+                if follows { (2 * self.window).clamp(first, most) } else { segment.runs.first_bytes(place) };
+            self.window = window.min(room);
             if self.window < u64::from(place.len) {
                 return segment.read_value(&parts.header, place);
             }
@@ -136,6 +173,18 @@ impl Ahead {
             }
         }
         self.piece.value(segment, &parts.header, place).map(|value| Bytes::copy_from_slice(&value))
+    }
+
+    fn end_run(&mut self) {
+        if let Some(((begun, runs), end)) = self.run.take().zip(self.expected) {
+            runs.note(end.saturating_sub(begun));
+        }
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.end_run();
     }
 }
 
@@ -206,6 +255,22 @@ mod tests {
         };
         assert!(reads_of(&mut places.iter()) < places.len() / 20);
         assert_eq!(reads_of(&mut places.iter().rev()), places.len());
+    }
+
+    #[test]
+    fn a_scan_begins_with_about_as_much_as_the_last_ones_read() {
+        let (_db, segment, parts, places) = log(1000);
+        let scan = |records: usize, number: usize| {
+            let reads = Reads::default();
+            let mut ahead = Ahead::new(reads.clone());
+            let places = places.iter().skip(number * 37 % 900).take(records);
+            places.for_each(|place| drop(ahead.value(&segment, &parts, *place).unwrap()));
+            (reads.load(Relaxed), ahead.piece.bytes.len())
+        };
+        let [first, later] = [0, 40].map(|from| (from..from + 20).map(|number| scan(40, number).0).max());
+        assert!(first >= Some(5) && later <= Some(3), "{first:?}, {later:?}");
+        assert!((0..60).all(|number| scan(1, number).0 == 1));
+        assert_eq!(scan(1, 7), (1, 0), "where runs are of one record, one is read");
     }
 
     #[test]

@@ -13,6 +13,7 @@
 
 use super::context::Context;
 use super::indexed_part::{IndexRequest, IndexedPart, build_index};
+use super::log_piece::Runs;
 use super::log_record::LogRecord;
 use super::log_view::LogView;
 use super::memory_part::{MemoryHit, MemoryPart, Place};
@@ -77,6 +78,8 @@ pub struct Segment {
     dirty: AtomicBool,
     tail: Tail,
     staged: Staged,
+    /// What scans found.
+    pub runs: Arc<Runs>,
 }
 
 /// Records that are not in the file yet (`Durability::Buffered`).
@@ -147,6 +150,7 @@ impl Segment {
             dirty: AtomicBool::new(false),
             tail: Tail { flushed: AtomicU64::new(u64::MAX), ..Tail::default() },
             staged: Staged::default(),
+            runs: Arc::default(),
         }
     }
 
