@@ -1,7 +1,7 @@
 //! Indexed records of a log that are read together, instead of each by a call of its own.
 //!
 //! Who merges a log reads all of it at once: in key order its records lie anywhere. A scan reads ahead where it finds that
-//! records lie behind one another, as after a load in key order.
+//! records lie behind one another, as after a load in key order, and from its first record on where the last ones did.
 //!
 //! Everything that is indexed is in the file: a part is written out before it is indexed.
 

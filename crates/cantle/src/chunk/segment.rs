@@ -78,7 +78,7 @@ pub struct Segment {
     dirty: AtomicBool,
     tail: Tail,
     staged: Staged,
-    /// What scans found.
+    /// How long runs of its records were that scans read.
     pub runs: Arc<Runs>,
 }
 
@@ -182,22 +182,23 @@ impl Segment {
         Ok(parts)
     }
 
-    /// About how many bytes of it lie within each of `spans`, of which each has a weight; `None` where it would have to be
-    /// read for that.
+    /// About how many bytes of it lie within each of `spans`, of which each has a weight: a part that concerns several is
+    /// taken to be spread as these. `None` where it would have to be read for that.
     pub fn bytes_within(&self, spans: &[(Span, u64)]) -> Option<Vec<u64>> {
         let parts =
             self.loaded().filter(|parts| parts.memory.as_ref().is_none_or(|memory| memory.is_empty()))?;
         let mut bytes = vec![0; spans.len()];
         for part in &parts.indexed {
-            let concerned = spans.iter().map(|(span, _)| part.concerns(&self.order, span));
-            let concerned = concerned.collect::<Option<Vec<_>>>()?;
-            let weight =
-                |(&concerned, (_, weight)): (&bool, &(Span, u64))| if concerned { *weight } else { 0 };
-            let weights: Vec<u64> = concerned.iter().zip(spans).map(weight).collect();
-            let all = weights.iter().sum::<u64>().max(1);
-            for ((bytes, weight), concerned) in bytes.iter_mut().zip(weights).zip(concerned) {
-                let share = (part.bytes() as f64 * weight as f64 / all as f64) as u64;
-                *bytes += share.max(u64::from(concerned));
+            let mut concerned = Vec::with_capacity(spans.len());
+            for (index, (span, weight)) in spans.iter().enumerate() {
+                if part.concerns(&self.order, span)? {
+                    concerned.push((index, *weight));
+                }
+            }
+            let all = concerned.iter().map(|(_, weight)| weight).sum::<u64>().max(1) as f64;
+            for (index, weight) in concerned {
+                let share = part.bytes() as f64 * weight as f64 / all;
+                bytes[index] += (share as u64).max(1);
             }
         }
         Some(bytes)

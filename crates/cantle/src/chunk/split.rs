@@ -175,7 +175,8 @@ impl Chunks {
 
 /// Gives a file to those of the new chunks whom it concerns. Inserts in order fill one log after the other, and each chunk
 /// would go on referring to all that came before it. `shares` are their ranges and live bytes: where it is not known what
-/// the file holds for whom, it is taken to be spread as these.
+/// the file holds for whom, it is taken to be spread as these. [`Shares`] counts more exactly, but reads the log's index for it:
+/// this is done under the chunk's lock.
 fn divide_file(order: &KeyOrder, file: &FileRef, shares: &[(Span, u64)], files: &mut [Vec<FileRef>]) {
     let known = match &file.source {
         Source::Log(segment) => segment.bytes_within(shares),
