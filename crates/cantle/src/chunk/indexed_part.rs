@@ -22,7 +22,6 @@ use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
 use crate::format::header::FileHeader;
 use crate::log::encode_record;
 use crate::order::KeyOrder;
-use crate::span::Span;
 use crate::table::block::BlockBuilder;
 use bytes::Bytes;
 
@@ -79,10 +78,9 @@ impl IndexedPart {
         }
     }
 
-    /// Whether something of it lies within `span`; `None` where it would have to be read for that.
-    pub fn concerns(&self, order: &KeyOrder, span: &Span) -> Option<bool> {
-        let (first, last) = self.keys.as_ref().filter(|_| self.tombstones.is_empty())?;
-        Some(!span.starts_behind(order, last) && !span.ends_before(order, first))
+    /// Its least and its greatest key, if it has nothing outside these and they are known.
+    pub fn known_keys(&self) -> Option<(&Bytes, &Bytes)> {
+        self.keys.as_ref().filter(|_| self.tombstones.is_empty()).map(|(first, last)| (first, last))
     }
 
     /// Its operations and its index.

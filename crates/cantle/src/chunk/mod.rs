@@ -36,6 +36,7 @@ mod cut;
 mod documented;
 pub mod edit;
 pub mod funk;
+mod histogram;
 pub mod index;
 #[cfg(test)]
 mod index_tests;

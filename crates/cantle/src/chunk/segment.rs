@@ -30,7 +30,6 @@ use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::{RecordFile, record_payload};
 use crate::manifest::SegmentEdit;
 use crate::order::KeyOrder;
-use crate::span::Span;
 use crate::substrate::{DirtyLog, Promise};
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -182,26 +181,9 @@ impl Segment {
         Ok(parts)
     }
 
-    /// About how many bytes of it lie within each of `spans`, of which each has a weight: a part that concerns several is
-    /// taken to be spread as these. `None` where it would have to be read for that.
-    pub fn bytes_within(&self, spans: &[(Span, u64)]) -> Option<Vec<u64>> {
-        let parts =
-            self.loaded().filter(|parts| parts.memory.as_ref().is_none_or(|memory| memory.is_empty()))?;
-        let mut bytes = vec![0; spans.len()];
-        for part in &parts.indexed {
-            let mut concerned = Vec::with_capacity(spans.len());
-            for (index, (span, weight)) in spans.iter().enumerate() {
-                if part.concerns(&self.order, span)? {
-                    concerned.push((index, *weight));
-                }
-            }
-            let all = concerned.iter().map(|(_, weight)| weight).sum::<u64>().max(1) as f64;
-            for (index, weight) in concerned {
-                let share = part.bytes() as f64 * weight as f64 / all;
-                bytes[index] += (share as u64).max(1);
-            }
-        }
-        Some(bytes)
+    /// The parts, if they are in memory and every operation is in an indexed one.
+    pub fn all_indexed(&self) -> Option<Arc<Parts>> {
+        self.loaded().filter(|parts| parts.memory.as_ref().is_none_or(|memory| memory.is_empty()))
     }
 
     /// Lets go of what can be loaded again. Only for segments of earlier epochs.

@@ -14,15 +14,18 @@ use super::context::Context;
 use super::cut::{Cutter, Part};
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk, FunkSizes, Source};
+use super::histogram::Histogram;
 use super::munk::room_for;
 use super::output::Piece;
 use super::policy;
 use super::rebalance::{Effort, Input, newer_files, table_ref};
+use super::segment::Segment;
 use crate::error::Result;
 use crate::order::KeyOrder;
 use crate::span::Span;
 use crate::sync::Arc;
 use std::collections::HashMap;
+use std::ops::Range;
 
 impl Chunks {
     pub(super) fn split(&self, parent: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<bool> {
@@ -96,28 +99,32 @@ impl Chunks {
         let live_bytes = munk.live_bytes();
         let target_bytes = live_bytes / policy::munk_split_count(live_bytes, &limits);
         let mut cutter = Cutter::new(order, live_bytes, target_bytes, limits.extensions);
-        munk.for_each_key(|key, bytes| cutter.tell(key, bytes));
-        let parts = cutter.finish();
+        let mut live = Histogram::new(order, live_bytes);
+        munk.for_each_key(|key, bytes| {
+            cutter.tell(key, bytes);
+            live.tell(key, bytes);
+        });
+        let cuts = cutter.finish();
         let before = parent.funk.load_full();
-        if parts.len() < 2 || before.files.iter().any(|file| file.dropped.is_some()) {
+        if cuts.len() < 2 || before.files.iter().any(|file| file.dropped.is_some()) {
             return Ok(None);
         }
         self.index_part(&mut writer)?;
         writer.end_log();
-        let share = |(index, cut): (usize, &Part)| {
+        let part = |(index, cut): (usize, &Part)| {
             let start = if index == 0 { parent.span.start.clone() } else { Some(cut.start.clone()) };
-            let next = parts.get(index + 1);
+            let next = cuts.get(index + 1);
             let end = next.map_or_else(|| parent.span.end.clone(), |next| Some(next.start.clone()));
-            let own_bytes = next.map_or(live_bytes, |next| next.from_bytes).saturating_sub(cut.from_bytes);
-            (Span { start, end }, own_bytes)
+            let live = cut.from_bytes..next.map_or(live_bytes, |next| next.from_bytes);
+            SplitPart { span: Span { start, end }, live }
         };
-        let shares: Vec<_> = parts.iter().enumerate().map(share).collect();
-        let mut files = vec![Vec::new(); shares.len()];
-        before.files.iter().for_each(|file| divide_file(order, file, &shares, &mut files));
+        let parts: Vec<SplitPart> = cuts.iter().enumerate().map(part).collect();
+        let mut files = vec![Vec::new(); parts.len()];
+        before.files.iter().for_each(|file| divide_file(order, file, &parts, &live, &mut files));
         let mut children = Vec::with_capacity(parts.len());
-        for ((span, _), files) in shares.into_iter().zip(files) {
-            let child = Chunk::new(self.next_id(), span, Funk { files });
-            child.inherit(parent, parts.len() as u64);
+        for (part, files) in parts.into_iter().zip(files) {
+            let child = Chunk::new(self.next_id(), part.span, Funk { files });
+            child.inherit(parent, cuts.len() as u64);
             child.note_version(parent.newest_version());
             children.push(Arc::new(child));
         }
@@ -173,24 +180,63 @@ impl Chunks {
     }
 }
 
+/// What becomes a chunk of its own: its keys, and where its live bytes lie among those of the parent, laid end to end.
+struct SplitPart {
+    span: Span,
+    live: Range<u64>,
+}
+
 /// Gives a file to those of the new chunks whom it concerns. Inserts in order fill one log after the other, and each chunk
-/// would go on referring to all that came before it. `shares` are their ranges and live bytes: where it is not known what
-/// the file holds for whom, it is taken to be spread as these. [`Shares`] counts more exactly, but reads the log's index for it:
-/// this is done under the chunk's lock.
-fn divide_file(order: &KeyOrder, file: &FileRef, shares: &[(Span, u64)], files: &mut [Vec<FileRef>]) {
+/// would go on referring to all that came before it. Where it is not known what the file holds for whom, it is taken to be
+/// spread as the live bytes.
+fn divide_file(
+    order: &KeyOrder,
+    file: &FileRef,
+    parts: &[SplitPart],
+    live: &Histogram<'_>,
+    files: &mut [Vec<FileRef>],
+) {
     let known = match &file.source {
-        Source::Log(segment) => segment.bytes_within(shares),
+        Source::Log(segment) => log_bytes_for(order, segment, parts, live),
         Source::Table(_) => None,
     };
-    let known = known.unwrap_or_else(|| shares.iter().map(|(_, bytes)| (*bytes).max(1)).collect());
+    let as_live = || parts.iter().map(|part| part.live.end.saturating_sub(part.live.start).max(1)).collect();
+    let known: Vec<u64> = known.unwrap_or_else(as_live);
     // A part of the log may be shared with chunks that are not among these.
     let all = known.iter().sum::<u64>().max(1) as f64;
     let scale = file.bytes() as f64 / all;
-    for (((span, _), part_bytes), files) in shares.iter().zip(known).zip(files) {
+    for ((part, part_bytes), files) in parts.iter().zip(known).zip(files) {
         let share_bytes = if part_bytes == 0 { 0 } else { ((part_bytes as f64 * scale) as u64).max(1) };
-        let span = file.span.intersect(order, span).filter(|_| share_bytes > 0);
+        let span = file.span.intersect(order, &part.span).filter(|_| share_bytes > 0);
         files.extend(span.map(|span| FileRef { span, share_bytes: Some(share_bytes), ..file.clone() }));
     }
+}
+
+/// About how many bytes of a log are for whom: those of an indexed part are taken to be spread as the live bytes between its
+/// least and its greatest key. `None` where the log would have to be read for that, as [`Shares`] does: this is done under
+/// the chunk's lock.
+fn log_bytes_for(
+    order: &KeyOrder,
+    segment: &Segment,
+    parts: &[SplitPart],
+    live: &Histogram<'_>,
+) -> Option<Vec<u64>> {
+    let mut bytes = vec![0; parts.len()];
+    for indexed in &segment.all_indexed()?.indexed {
+        let (first, last) = indexed.known_keys()?;
+        let within = live.bytes_from_to(first, last);
+        let common = |part: &SplitPart| {
+            let concerned = !part.span.starts_behind(order, last) && !part.span.ends_before(order, first);
+            let common = within.end.min(part.live.end).saturating_sub(within.start.max(part.live.start));
+            if concerned { common.max(1) } else { 0 }
+        };
+        let common: Vec<u64> = parts.iter().map(common).collect();
+        let all = common.iter().sum::<u64>().max(1) as f64;
+        for (bytes, common) in bytes.iter_mut().zip(common) {
+            *bytes += (indexed.bytes() as f64 * common as f64 / all).ceil() as u64;
+        }
+    }
+    Some(bytes)
 }
 
 /// The ranges of the new chunks.

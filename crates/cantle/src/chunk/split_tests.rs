@@ -285,23 +285,30 @@ fn a_large_munk_is_split_while_all_workers_rebalance() {
 }
 
 /// Inserts in order until there are so many chunks.
-fn grow_in_order(db: &Db, chunks: &Chunks, pairs: &mut Pairs, count: usize) {
+fn grow_in_order(db: &Db, chunks: &Chunks, pairs: &mut Pairs, count: usize, step: u64) {
     assert!(chunks.load_munk(&chunks.index.find(b"")).unwrap());
     let mut next = 0;
     while chunks.index.view().iter().count() < count {
-        put(db, pairs, next..next + 50, 1).unwrap();
-        next += 50;
+        put(db, pairs, next..next + step, 1).unwrap();
+        next += step;
         chunks.divide(&chunks.index.find(format!("{next:06}").as_bytes())).unwrap();
     }
 }
 
 #[test]
 fn a_chunk_refers_to_no_log_that_has_nothing_for_it() {
+    // How many keys come between two attempts to split: the background tries, too, whenever it gets to it.
+    for step in [5, 20, 50, 120] {
+        refers_to_no_log_that_has_nothing_for_it(step);
+    }
+}
+
+fn refers_to_no_log_that_has_nothing_for_it(step: u64) {
     let memory = MemVfs::new();
     let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10);
     let (db, chunks) = open(Arc::new(memory.clone()), keyspace.clone());
     let mut pairs = Pairs::new();
-    grow_in_order(&db, &chunks, &mut pairs, 12);
+    grow_in_order(&db, &chunks, &mut pairs, 12, step);
     for (_, chunk) in chunks.index.view().iter() {
         let funk = chunk.funk.load();
         // A split parts a log that has something for both, and begins another.
@@ -325,7 +332,7 @@ fn a_log_with_a_range_delete_concerns_every_chunk() {
     put(&db, &mut pairs, 0..20, 1).unwrap();
     db.delete_range("000005".."000900").unwrap();
     pairs.retain(|key, _| key.as_str() < "000005");
-    grow_in_order(&db, &chunks, &mut pairs, 6);
+    grow_in_order(&db, &chunks, &mut pairs, 6, 50);
     assert_holds(&db, &pairs, "after the splits");
     let (db, _) = open(Arc::new(memory.kill()), keyspace);
     assert_holds(&db, &pairs, "when opened again");
