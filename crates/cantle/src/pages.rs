@@ -2,9 +2,9 @@
 //! soon as they are free, whatever the process's allocator keeps for itself; the largest are made of huge pages where the
 //! system has them, as a search touches a few lines far apart.
 //!
-//! A few that were freed last are kept for the next that are wanted: while munks are copied to be rid of garbage, as
-//! much is freed as allocated, and to fill new pages with zeros costs as much as the copy. Segments come and go as
-//! often.
+//! A few that were freed last are kept for the next that are wanted: while munks are copied to be rid of garbage, or evicted for
+//! others that grow, as much is freed as allocated, and to fill new pages with zeros costs as much as the copy. Segments
+//! come and go as often. What nobody wanted for a second or two goes back, but for a little.
 //!
 //! Under Miri nothing is mapped, so it checks the users of this memory; what maps and unmaps is run with AddressSanitizer
 //! (`.ci/run`).
@@ -20,12 +20,81 @@ const CAN_MAP: bool = cfg!(all(unix, not(miri)));
 const MAPPED_BYTES_MIN: usize = 64 << 10;
 /// A huge page.
 pub const HUGE_BYTES: usize = 2 << 20;
-/// So much freed memory is kept, in the whole process.
-const KEPT_BYTES_MAX: usize = 8 << 20;
+/// So much freed memory is kept, in the whole process, in any case and at most.
+const KEPT_BYTES_MIN: usize = 8 << 20;
+const KEPT_BYTES_MAX: usize = 32 << 20;
 
-/// What was freed last, the newest at the end. Nobody waits for it: in a child that was forked while another thread had the lock it
-/// stays locked for ever, and who cannot have it maps and unmaps.
-static KEPT: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
+/// What was freed last. Nobody waits for it: in a child that was forked while another thread had the lock it stays locked for ever, and
+/// who cannot have it maps and unmaps.
+static KEPT: Mutex<Kept> = Mutex::new(Kept::new());
+
+/// Memory that was freed and may be wanted again.
+struct Kept {
+    /// The newest at the end.
+    mappings: Vec<Mapping>,
+    bytes: usize,
+    bytes_max: usize,
+    /// The least there was since the last look: so much nobody wanted.
+    idle_bytes: usize,
+}
+
+impl Kept {
+    const fn new() -> Self {
+        Self { mappings: Vec::new(), bytes: 0, bytes_max: KEPT_BYTES_MIN, idle_bytes: 0 }
+    }
+
+    /// One of that length.
+    fn take(&mut self, bytes: usize) -> Option<Mapping> {
+        let index = self.mappings.iter().rposition(|mapping| mapping.bytes == bytes)?;
+        self.bytes -= bytes;
+        self.idle_bytes = self.idle_bytes.min(self.bytes);
+        Some(self.mappings.remove(index))
+    }
+
+    /// Keeps it in the place of those that were freed first, which are returned, unless it is too large to be wanted again
+    /// soon.
+    fn keep(&mut self, mapping: Mapping) -> Vec<Mapping> {
+        if mapping.bytes > HUGE_BYTES {
+            return vec![mapping];
+        }
+        self.bytes += mapping.bytes;
+        self.mappings.push(mapping);
+        self.give_up(self.bytes.saturating_sub(self.bytes_max))
+    }
+
+    /// Those of which nobody wanted any since the last look.
+    fn give_up_idle(&mut self) -> Vec<Mapping> {
+        let gone = self.give_up(self.idle_bytes.min(self.bytes.saturating_sub(KEPT_BYTES_MIN)));
+        self.idle_bytes = self.bytes;
+        gone
+    }
+
+    /// Those that were freed first, with at least so many bytes.
+    fn give_up(&mut self, bytes: usize) -> Vec<Mapping> {
+        let mut given = 0;
+        let first = self.mappings.iter().take_while(|mapping| {
+            let goes = given < bytes;
+            given += if goes { mapping.bytes } else { 0 };
+            goes
+        });
+        let count = first.count();
+        self.bytes -= given;
+        self.idle_bytes = self.idle_bytes.min(self.bytes);
+        self.mappings.drain(..count).collect()
+    }
+}
+
+/// Has so much freed memory be kept, within bounds.
+pub fn keep_up_to(bytes: u64) {
+    let mut kept = KEPT.lock();
+    kept.bytes_max = kept.bytes_max.max((bytes as usize).min(KEPT_BYTES_MAX));
+}
+
+/// Gives back what nobody wanted since this was called last.
+pub fn give_up_idle() {
+    let gone = KEPT.try_lock().map(|mut kept| kept.give_up_idle());
+    gone.into_iter().flatten().for_each(unmap_kept);
+}
 
 /// A mapping that nobody uses.
 struct Mapping {
@@ -122,31 +191,21 @@ impl AsMut<[u8]> for Buffer {
     }
 }
 
-/// One of that size that was freed.
+/// One of that length that was freed.
 fn take_kept(bytes: usize) -> Option<NonNull<u8>> {
-    let mut kept = KEPT.try_lock()?;
-    let index = kept.iter().rposition(|mapping| mapping.bytes == bytes)?;
-    Some(kept.remove(index).start)
+    KEPT.try_lock()?.take(bytes).map(|mapping| mapping.start)
 }
 
-/// Keeps it in the place of those that were freed first, unless it is too large to be wanted again soon.
 fn keep(mapping: Mapping) {
-    let mut gone = Vec::new();
-    match KEPT.try_lock() {
-        Some(mut kept) if mapping.bytes <= HUGE_BYTES => {
-            kept.push(mapping);
-            let mut bytes: usize = kept.iter().map(|mapping| mapping.bytes).sum();
-            let too_many = kept.iter().take_while(|mapping| {
-                let is_too_many = bytes > KEPT_BYTES_MAX;
-                bytes -= mapping.bytes;
-                is_too_many
-            });
-            let too_many = too_many.count();
-            gone.extend(kept.drain(..too_many));
-        }
-        _ => gone.push(mapping),
-    }
-    gone.iter().for_each(|mapping| unmap(mapping.start, mapping.bytes));
+    let gone = match KEPT.try_lock() {
+        Some(mut kept) => kept.keep(mapping),
+        None => vec![mapping],
+    };
+    gone.into_iter().for_each(unmap_kept);
+}
+
+fn unmap_kept(mapping: Mapping) {
+    unmap(mapping.start, mapping.bytes);
 }
 
 #[cfg(all(unix, not(miri)))]
@@ -241,12 +300,33 @@ mod tests {
             assert!(begun.elapsed() < std::time::Duration::from_secs(30));
             std::thread::yield_now();
         }
-        let kept = || KEPT.lock().iter().map(|mapping| mapping.bytes).sum::<usize>();
         drop(
-            (0..12).map(|_| Pages::new(Layout::from_size_align(HUGE_BYTES, 8).unwrap())).collect::<Vec<_>>(),
+            (0..24).map(|_| Pages::new(Layout::from_size_align(HUGE_BYTES, 8).unwrap())).collect::<Vec<_>>(),
         );
-        assert!((1..=KEPT_BYTES_MAX).contains(&kept()));
+        assert!((1..=KEPT_BYTES_MAX).contains(&KEPT.lock().bytes));
         drop(Pages::new(Layout::from_size_align(2 * KEPT_BYTES_MAX, 8).unwrap()));
-        assert!(kept() <= KEPT_BYTES_MAX);
+        assert!(KEPT.lock().bytes <= KEPT_BYTES_MAX);
+    }
+
+    #[test]
+    fn what_nobody_wants_goes_and_what_is_wanted_again_and_again_stays() {
+        let mut kept = Kept::new();
+        kept.bytes_max = 6 * KEPT_BYTES_MIN;
+        let mapping = |bytes| Mapping { start: NonNull::dangling(), bytes };
+        let count = KEPT_BYTES_MIN / HUGE_BYTES;
+        assert!((0..4 * count).all(|_| kept.keep(mapping(HUGE_BYTES)).is_empty()));
+        assert!(kept.give_up_idle().is_empty(), "they have just come");
+        for _ in 0..3 {
+            // All but as much as stays in any case is wanted in between.
+            let taken: Vec<_> = (0..3 * count).map(|_| kept.take(HUGE_BYTES).unwrap()).collect();
+            assert!(taken.into_iter().all(|mapping| kept.keep(mapping).is_empty()));
+        }
+        assert_eq!(kept.give_up_idle().len(), count, "so much was never wanted");
+        assert_eq!(kept.give_up_idle().len(), 2 * count, "nobody wanted any since");
+        assert_eq!((kept.bytes, kept.mappings.len()), (KEPT_BYTES_MIN, count));
+        assert!(kept.give_up_idle().is_empty());
+        let gone: usize = (0..9 * count).map(|_| kept.keep(mapping(HUGE_BYTES)).len()).sum();
+        assert_eq!((gone, kept.bytes), (4 * count, kept.bytes_max), "no more than may be");
+        assert_eq!(kept.keep(mapping(2 * HUGE_BYTES)).len(), 1, "too large to be wanted again soon");
     }
 }

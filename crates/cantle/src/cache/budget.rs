@@ -10,6 +10,7 @@
 //! Thread safety: everything may be called from any thread.
 
 use super::{BlockCache, recent::Recent, rows::RowCache};
+use crate::pages;
 use crate::stats::MemoryStats;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::counter::Counter;
@@ -32,6 +33,8 @@ const MERGE_SPARED_BYTES: u64 = 16 << 20;
 const RECENT_FRACTION: u64 = 16;
 /// Of the budget, what the stages of all its stores may take: of the two percent that are nobody's.
 const STAGE_FRACTION: u64 = 64;
+/// Of the budget, freed memory that is kept for a moment to be used again. It is beside the budget.
+const FREED_FRACTION: u64 = 12;
 /// Nobody is left with less than this share: rows and munks must be able to show what they are worth, and blocks
 /// hold the filters and indexes.
 const SHARE_MIN: f64 = 0.03;
@@ -140,6 +143,7 @@ struct Trial {
 
 impl Budget {
     pub(crate) fn new(total_bytes: u64) -> Self {
+        pages::keep_up_to(total_bytes / FREED_FRACTION);
         let parts = first_parts(total_bytes, 0);
         let [munks, rows, blocks] = parts;
         let first = shares_of(parts);
@@ -325,8 +329,10 @@ impl Budget {
         self.live_bytes.fetch_max(live_bytes, Relaxed);
     }
 
-    /// To be called now and then: judges the division that is being tried, and tries another.
+    /// To be called every second or two: judges the division that is being tried, and tries another; and gives back memory
+    /// that was freed.
     pub(crate) fn tick(&self) {
+        pages::give_up_idle();
         if !self.climbs.swap(false, Relaxed) {
             return;
         }
