@@ -24,6 +24,7 @@ mod munk {
     mod rebalance;
     mod record;
     mod search;
+    mod towers;
     mod versions;
     mod write;
 
@@ -31,6 +32,7 @@ mod munk {
     pub use munk::Munk;
     use munk::{Counts, Writer};
     pub use record::{Content, Record};
+    pub use towers::Towers;
 }
 #[path = "../src/order.rs"]
 mod order;
@@ -187,6 +189,11 @@ fn scans_beside_inserts_into_a_bypass() {
 #[test]
 fn scans_beside_inserts_behind_all_others() {
     check(2, || models::inserts_and_scans(&[b"e"]));
+}
+
+#[test]
+fn searches_beside_towers_that_are_built() {
+    check(3, models::searches_beside_towers);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! this file supplies `crate::munk` and what that needs, built on its own threads and atomics.
 
 use crate::entry::Kind;
-use crate::munk::{Content, Munk, MunkBuilder};
+use crate::munk::{Content, Munk, MunkBuilder, Towers};
 use crate::mvcc::CommitCell;
 use crate::order::KeyOrder;
 use crate::pages::Seen;
@@ -94,6 +94,36 @@ pub fn inserts_and_scans(keys: &'static [&'static [u8]]) {
     }
     assert!(forward.iter().all(|key| back.contains(key)), "went away");
     join(writing);
+}
+
+/// One thread builds towers for slots whose keys are numbers, another searches: it sees the key of each slot that it comes to,
+/// and what was found stays found.
+pub fn searches_beside_towers() {
+    let towers = Arc::new(Towers::new(16));
+    let keys: Arc<Vec<AtomicU64>> = Arc::new((0..3).map(|_| AtomicU64::new(0)).collect());
+    let building = {
+        let (towers, keys) = (towers.clone(), keys.clone());
+        spawn(move || {
+            for (slot, key, height) in [(1, 20, 1), (2, 10, 2)] {
+                keys[slot as usize].store(key, Relaxed);
+                towers.build(slot, height, |other| keys[other as usize].load(Relaxed) < key);
+            }
+        })
+    };
+    let last_before = |key: u64| {
+        let slot = towers.last_slot_of(|slot| {
+            let of_slot = keys[slot as usize].load(Relaxed);
+            assert!(of_slot > 0, "a tower without its slot");
+            of_slot < key
+        });
+        keys[slot as usize].load(Relaxed)
+    };
+    let (first, near, second) = (last_before(30), last_before(15), last_before(30));
+    assert!(first == 0 || first == 20, "a tower is linked before those behind it");
+    assert!(near == 0 || second == 20, "a tower was overtaken by one behind it");
+    assert!(second >= first, "a tower went away");
+    join(building);
+    assert_eq!([10, 15, 30].map(last_before), [0, 10, 20]);
 }
 
 /// One thread overwrites a key at versions 2 and 3; a snapshot at version 1 sees the value at 1, a get never an

@@ -128,13 +128,18 @@ impl Slots {
         unsafe { self.slots[slot as usize].newest.set(Some(record)) };
     }
 
-    /// Inserts a key behind that of slot `before`; false if there is no room. By the writer only.
+    /// How many keys are in bypasses.
+    pub fn bypasses(&self) -> u32 {
+        self.bypasses.load(Relaxed)
+    }
+
+    /// Inserts a key behind that of slot `before`, and says at which slot; `None` if there is no room. By the writer only.
     ///
     /// # Safety
     /// As of [`new`](Self::new).
-    pub unsafe fn insert(&self, before: u32, prefix: u64, record: RecordPtr) -> bool {
+    pub unsafe fn insert(&self, before: u32, prefix: u64, record: RecordPtr) -> Option<u32> {
         if self.room() == 0 {
-            return false;
+            return None;
         }
         let (sorted, bypasses) = (self.sorted.load(Relaxed), self.bypasses.load(Relaxed));
         let after = self.next(before);
@@ -151,6 +156,6 @@ impl Slots {
         } else {
             self.bypasses.store(bypasses + 1, Relaxed);
         }
-        true
+        Some(slot)
     }
 }

@@ -5,6 +5,7 @@ use super::arena::Arena;
 use super::array::Slots;
 use super::prefix::PrefixOf;
 use super::record::{Content, RecordPtr, layout};
+use super::towers::Towers;
 use super::{Counts, Munk, Writer};
 use crate::order::KeyOrder;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -79,7 +80,8 @@ pub fn record_bytes_of(bytes: u64, pairs: u64) -> u64 {
 
 /// What a munk of these takes, with the usual room.
 pub fn bytes_of(bytes: u64, pairs: u64) -> u64 {
-    record_bytes_of(bytes, pairs) + Slots::bytes_of(pairs as usize + room_for(pairs as usize))
+    let room = room_for(pairs as usize);
+    record_bytes_of(bytes, pairs) + Slots::bytes_of(pairs as usize + room) + Towers::bytes_of(room)
 }
 
 /// Room for half as many keys as there are, so that bypasses stay short, and for some more.
@@ -114,6 +116,7 @@ impl Munk {
             prefix,
             total_bytes: arena.total_bytes().clone(),
             slots,
+            towers: Towers::new(room),
             counts,
             writer: Mutex::new(Writer {
                 arena,

@@ -2,7 +2,7 @@
 //!
 //! An array of entries, one for each key, that is also a linked list in key order. A prefix of the array is
 //! sorted, so that it can be searched by halving; what is inserted between two sorted entries is a *bypass* that
-//! the search walks.
+//! the search walks, with leaps where it is long ([`towers`]).
 //!
 //! ```text
 //!             1      2      3      4                          8
@@ -63,6 +63,7 @@ mod prefix;
 mod rebalance;
 mod record;
 mod search;
+mod towers;
 mod versions;
 mod write;
 

@@ -6,6 +6,7 @@ use super::chain::visible;
 use super::prefix::PrefixOf;
 use super::record::{Record, RecordPtr};
 use super::search::Place;
+use super::towers::Towers;
 use crate::entry::Kind;
 use crate::mvcc::CommitCell;
 use crate::order::KeyOrder;
@@ -22,6 +23,7 @@ pub struct Munk {
 
     // Atomic: written under `writer`, read by anyone.
     pub(super) slots: Slots,
+    pub(super) towers: Towers,
     pub(super) counts: Counts,
 
     pub(super) writer: Mutex<Writer>,
@@ -52,8 +54,10 @@ pub struct Counts {
     pub(super) steps: AtomicU64,
 }
 
-/// A walk of one insert that is too long, though it is the only one.
-const STEPS_MAX: u64 = 128;
+/// Sorting takes as long for a key as so many steps of a walk: it looks for the key's record in memory.
+const STEPS_PER_KEY: u64 = 8;
+/// So few steps are never worth it.
+const STEPS_MIN: u64 = 1024;
 
 impl Munk {
     /// The newest visible version of `key` at or below `at`, if that is a value; `u64::MAX` for the newest of all.
@@ -99,12 +103,12 @@ impl Munk {
 
     /// Whether sorting the munk anew pays: inserts walked as many steps as that takes, or there is no room.
     pub fn is_tangled(&self) -> bool {
-        self.room() == 0 || self.counts.steps.load(Relaxed) > self.len() as u64 + STEPS_MAX
+        self.room() == 0 || self.counts.steps.load(Relaxed) > self.len() as u64 * STEPS_PER_KEY + STEPS_MIN
     }
 
     /// What counts in the total beside the blocks, which count themselves.
     pub fn own_bytes(&self) -> u64 {
-        size_of::<Self>() as u64 + self.prefix.bytes() + self.slots.bytes()
+        size_of::<Self>() as u64 + self.prefix.bytes() + self.slots.bytes() + self.towers.bytes()
     }
 }
 

@@ -23,6 +23,9 @@ pub enum Place {
     },
 }
 
+/// Most bypasses are shorter.
+const STEPS_BEFORE_LEAP: u64 = 8;
+
 impl Munk {
     /// Where `key` is or would be.
     #[inline]
@@ -71,32 +74,51 @@ impl Munk {
                 Ordering::Greater => return Place::Gap { before, behind: slot, steps },
             }
             steps += 1;
+            if steps == STEPS_BEFORE_LEAP {
+                before = self.leap(before, key, prefix, &mut steps);
+            }
         }
     }
 
+    /// From a slot before `key`, in a bypass, to the last one before it that has a tower, if that is further on.
+    fn leap(&self, before: u32, key: &[u8], prefix: u64, steps: &mut u64) -> u32 {
+        let near = self.towers.last_slot_of(|slot| {
+            *steps += 1;
+            self.compare(slot, key, prefix) == Ordering::Less
+        });
+        let is_further =
+            || self.compare(near, self.slots.key(before), self.slots.prefix(before)) == Ordering::Greater;
+        if near != 0 && is_further() { near } else { before }
+    }
+
     #[inline]
-    fn compare(&self, slot: u32, key: &[u8], prefix: u64) -> Ordering {
+    pub(super) fn compare(&self, slot: u32, key: &[u8], prefix: u64) -> Ordering {
         self.slots.prefix(slot).cmp(&prefix).then_with(|| self.order.compare(self.slots.key(slot), key))
     }
 
     /// The slot before a linked one; 0 if it is the first.
     pub(super) fn slot_before(&self, slot: u32) -> u32 {
+        let (key, prefix) = (self.slots.key(slot), self.slots.prefix(slot));
         let mut before = if slot <= self.slots.sorted() {
             slot - 1
         } else {
-            let key = self.slots.key(slot);
-            match self.search_sorted(key, self.slots.prefix(slot)) {
+            match self.search_sorted(key, prefix) {
                 // It has become sorted since.
                 Ok(sorted) => sorted - 1,
                 Err(before) => before,
             }
         };
+        let mut steps = 0;
         loop {
             let next = self.slots.next(before);
             if next == slot || next == 0 {
                 return before;
             }
             before = next;
+            steps += 1;
+            if steps == STEPS_BEFORE_LEAP {
+                before = self.leap(before, key, prefix, &mut steps);
+            }
         }
     }
 

@@ -97,12 +97,48 @@ fn a_munk_whose_inserts_walk_far_asks_to_be_sorted() {
         if munk.is_tangled() {
             let sorted = munk.resort(1000, nobody);
             assert!(!sorted.is_tangled());
-            assert!(number < 100);
+            assert!(number > 50, "after {number}");
             assert_eq!(sorted.slots.sorted(), number + 3);
             return;
         }
     }
     panic!("never asked");
+}
+
+/// Numbers below `count`, in an order of the given kind.
+fn numbers(count: u32, kind: &str) -> Vec<u32> {
+    match kind {
+        "ascending" => (0..count).collect(),
+        "descending" => (0..count).rev().collect(),
+        "under eight prefixes in turn" => (0..count).map(|nth| nth % 8 * (count / 8) + nth / 8).collect(),
+        "shuffled" => (0..count).map(|nth| (u64::from(nth) * 7919 % u64::from(count)) as u32).collect(),
+        _ => unreachable!(),
+    }
+}
+
+/// As of an app's events in a chunk of several apps.
+#[test]
+fn however_many_keys_are_inserted_in_one_place_a_search_walks_few_steps() {
+    let count = if cfg!(miri) { 200 } else { 8_000 };
+    let name = |number: u32| format!("app-5/{number:06}");
+    for kind in ["ascending", "descending", "under eight prefixes in turn", "shuffled"] {
+        let munk = munk(&["app-1/000000", "app-9/000000"], count as usize);
+        for number in numbers(count, kind) {
+            munk.insert(put(name(number).as_bytes(), 2, b""), None, nobody).unwrap();
+        }
+        assert_eq!(keys(&munk, u64::MAX).len(), count as usize + 2, "{kind}");
+        let (mut sum, mut most) = (0, 0);
+        for number in 0..count {
+            let Place::Found { steps, .. } = munk.locate(name(number).as_bytes()) else {
+                panic!("{number} is lost, {kind}");
+            };
+            (sum, most) = (sum + steps, most.max(steps));
+        }
+        let mean = sum / u64::from(count);
+        println!("{kind}: {mean} steps, at most {most}");
+        assert!(mean < 48 && most < 240, "{kind}: {mean} steps, at most {most}");
+        assert_eq!(munk.get(b"app-5/0000000", u64::MAX), None);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::arena::Arena;
 use super::chain::{Above, sift, visible, without_last_deletes};
 use super::record::{Content, Record, RecordPtr};
 use super::search::Place;
+use super::towers::Towers;
 use super::{Munk, Writer};
 use crate::entry::Kind;
 use crate::mvcc::CommitCell;
@@ -53,8 +54,13 @@ impl Munk {
         }
         let record = self.write(&mut writer, content, cell);
         let prefix = self.prefix.of(&self.order, content.key);
+        let nth = self.slots.bypasses();
         // SAFETY: the record is in the munk's arena, its cell among the munk's.
-        unsafe { self.slots.insert(before, prefix, record) };
+        let slot = unsafe { self.slots.insert(before, prefix, record) };
+        if let Some(slot) = slot.filter(|_| self.slots.bypasses() > nth) {
+            let is_before = |other| self.compare(other, content.key, prefix) == Ordering::Less;
+            self.towers.build(slot, Towers::height_of(nth), is_before);
+        }
         Ok(0)
     }
 
