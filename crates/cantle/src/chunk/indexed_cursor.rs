@@ -2,19 +2,37 @@
 
 use super::context::Context;
 use super::indexed_part::decode_place;
+use super::log_batch::{BATCH_BYTES, Batch, Wanted};
 use super::log_piece::{Ahead, Piece, Reads};
 use super::memory_part::Place;
 use super::segment::{Parts, Segment};
 use crate::entry::{EntryCursor, EntryRef, Kind};
 use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Malformed};
+use crate::span::Span;
 use crate::sync::Arc;
 use crate::table::block::{Block, BlockCursor};
 use bytes::Bytes;
 use std::sync::OnceLock;
 
-/// A log that is read at once when it is first needed, if there is memory for it then.
-pub type AtOnce = Arc<OnceLock<Option<Piece>>>;
+/// A job that passes once over a log's parts.
+pub struct OnePass {
+    /// The keys that it is for.
+    span: Span,
+    /// The log in memory, when it is first needed; `None` if it is too long, or there is no memory for it then.
+    whole: OnceLock<Option<Piece>>,
+}
+
+impl OnePass {
+    /// `at_once`: whether the log is worth having in memory whole.
+    pub fn new(span: Span, at_once: bool) -> Self {
+        let whole = OnceLock::new();
+        if !at_once {
+            whole.get_or_init(|| None);
+        }
+        Self { span, whole }
+    }
+}
 
 pub struct IndexedCursor {
     context: Arc<Context>,
@@ -26,23 +44,24 @@ pub struct IndexedCursor {
     block: Option<(Place, BlockCursor)>,
     /// Whether values are places, as they stand in the index, instead of what stands there.
     places: bool,
-    /// The log, if it is to be read at once when the first value is asked for; else it is read as it is needed, and the
-    /// index through the cache.
-    at_once: Option<AtOnce>,
+    /// If all values are wanted, one after the other.
+    once: Option<Arc<OnePass>>,
+    batch: Batch,
     ahead: Ahead,
+    reads: Reads,
 }
 
 impl IndexedCursor {
-    /// `at_once`: if the log is to be read at once, for all cursors in its parts. Else `reads` counts.
+    /// `once`: for who passes once over all parts of the log. `reads` counts reads, but for that of the log as a whole.
     pub fn new(
         context: Arc<Context>,
         segment: Arc<Segment>,
         parts: Arc<Parts>,
         root: Place,
-        at_once: Option<AtOnce>,
+        once: Option<Arc<OnePass>>,
         reads: Reads,
     ) -> Result<Self> {
-        let block = block_at(&context, &segment, &parts, root, at_once.as_ref())?;
+        let block = block_at(&context, &segment, &parts, root, once.as_deref())?;
         let roots = BlockCursor::new(block, context.order.clone());
         Ok(Self {
             context,
@@ -52,8 +71,10 @@ impl IndexedCursor {
             root,
             block: None,
             places: false,
-            at_once,
-            ahead: Ahead::new(reads),
+            once,
+            batch: Batch::default(),
+            ahead: Ahead::new(reads.clone()),
+            reads,
         })
     }
 
@@ -80,7 +101,7 @@ impl IndexedCursor {
         }
         let place =
             decode_place(&mut Decoder::new(&self.roots.value())).map_err(self.malformed(self.root))?;
-        let block = block_at(&self.context, &self.segment, &self.parts, place, self.at_once.as_ref())?;
+        let block = block_at(&self.context, &self.segment, &self.parts, place, self.once.as_deref())?;
         self.block = Some((place, BlockCursor::new(block, self.context.order.clone())));
         Ok(true)
     }
@@ -109,17 +130,53 @@ impl IndexedCursor {
         Ok(())
     }
 
-    /// The log in memory, if it is to be there.
-    fn whole(&self) -> Result<Option<&Piece>> {
-        let Some(at_once) = &self.at_once else { return Ok(None) };
-        let whole = match at_once.get() {
+    /// The value at this place, of the log in memory, or with those that are wanted next.
+    fn value_once(&mut self, once: &OnePass, place: Place) -> Result<Bytes> {
+        let whole = match once.whole.get() {
             Some(whole) => whole,
             None => {
                 let read = Piece::of_indexed(&self.context, &self.segment, &self.parts)?;
-                at_once.get_or_init(|| read)
+                once.whole.get_or_init(|| read)
             }
         };
-        Ok(whole.as_ref())
+        if let Some(whole) = whole {
+            return whole.value(&self.segment, &self.parts.header, place);
+        }
+        if let Some(value) = self.segment.read_recent_value(&self.parts.header, place)? {
+            return Ok(value);
+        }
+        let key = self.entry().map(|entry| Bytes::copy_from_slice(entry.key)).unwrap_or_default();
+        if !self.batch.reaches(&self.context.order, &key) {
+            self.batch = Batch::default();
+            let wanted = self.wanted_from(&key, once)?;
+            self.batch = Batch::read(&self.context, &self.segment, &self.parts, wanted, &self.reads)?;
+        }
+        match self.batch.take(place) {
+            Some(value) => Ok(value),
+            None => self.ahead.value(&self.segment, &self.parts, place),
+        }
+    }
+
+    /// The newest records of keys from this one on, about a batch of them: the older ones are hardly ever wanted.
+    fn wanted_from(&self, key: &[u8], once: &OnePass) -> Result<Vec<Wanted>> {
+        let (context, segment) = (self.context.clone(), self.segment.clone());
+        let mut cursor = Self::of_places(context, segment, self.parts.clone(), self.root)?;
+        let (mut wanted, mut bytes) = (Vec::<Wanted>::new(), 0);
+        cursor.seek(key)?;
+        while let Some(entry) = cursor.entry().filter(|_| bytes < BATCH_BYTES) {
+            if once.span.ends_before(&self.context.order, entry.key) {
+                break;
+            }
+            let is_older = wanted.last().is_some_and(|last| last.key == entry.key);
+            if entry.kind == Kind::Put && !is_older {
+                let key = Bytes::copy_from_slice(entry.key);
+                let Some(place) = cursor.place()? else { break };
+                bytes += u64::from(place.len);
+                wanted.push(Wanted { key, place });
+            }
+            cursor.next()?;
+        }
+        Ok(wanted)
     }
 
     fn place(&self) -> Result<Option<Place>> {
@@ -136,9 +193,9 @@ fn block_at(
     segment: &Segment,
     parts: &Parts,
     place: Place,
-    at_once: Option<&AtOnce>,
+    once: Option<&OnePass>,
 ) -> Result<Arc<Block>> {
-    match at_once.and_then(|at_once| at_once.get()) {
+    match once.and_then(|once| once.whole.get()) {
         Some(Some(whole)) => whole.block(segment, &parts.header, place),
         _ => segment.index_block(context, &parts.header, place),
     }
@@ -196,8 +253,8 @@ impl EntryCursor for IndexedCursor {
         }
         match self.place()? {
             Some(place) if self.entry().is_some_and(|entry| entry.kind == Kind::Put) => {
-                match self.whole()? {
-                    Some(whole) => whole.value(&self.segment, &self.parts.header, place),
+                match self.once.clone() {
+                    Some(once) => self.value_once(&once, place),
                     None => self.ahead.value(&self.segment, &self.parts, place),
                 }
             }

@@ -3,8 +3,11 @@
 
 use super::Chunks;
 use super::chunk::{Change, Chunk};
+use super::funk::Funk;
 use super::load::CHUNKS_MAX;
+use super::merged::Merged;
 use crate::options::{KeyspaceOptions, Options};
+use crate::span::Span;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::vfs::{Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs};
@@ -375,7 +378,7 @@ fn who_merges_a_log_once_reads_it_at_once() {
 }
 
 #[test]
-fn who_merges_a_log_while_others_have_the_memory_reads_its_records() {
+fn who_merges_a_log_while_others_have_the_memory_reads_its_records_in_batches() {
     let disk = FaultVfs::over_memory(MemVfs::new());
     let (db, chunks) = with_a_log(&disk, 4000);
     let budget = &chunks.context.budget;
@@ -386,12 +389,44 @@ fn who_merges_a_log_while_others_have_the_memory_reads_its_records() {
     let munks = budget.munk_limit_bytes();
     let before = disk.count(Operation::ReadAt);
     db.compact_range(..).unwrap();
-    assert!(disk.count(Operation::ReadAt) - before > 1000);
+    let reads = disk.count(Operation::ReadAt) - before;
+    assert!((20..1000).contains(&reads), "{reads} reads for 4,000 records");
     drop(taken);
     assert_eq!(budget.stats().merges, 0);
     assert!(budget.munk_limit_bytes() > munks, "it is lent to munks");
     assert_eq!(db.range(..).count(), 4000);
     assert!(db.range(..).enumerate().all(|(number, pair)| pair.unwrap().1 == [number as u8; 200][..]));
+}
+
+/// As of chunks that share the logs of the chunk that they were one time: each reads what is its own.
+#[test]
+fn who_merges_a_piece_of_a_log_reads_its_records_in_batches() {
+    let disk = FaultVfs::over_memory(MemVfs::new());
+    let (_db, chunks) = with_a_log(&disk, 4000);
+    let mut funk = Funk::clone(&chunks.index.find(b"").funk.load());
+    let log_bytes = funk.sizes().log_bytes;
+    for file in &mut funk.files {
+        file.span = Span { start: Some(key(1000).into()), end: Some(key(1400).into()) };
+        file.share_bytes = Some(file.bytes() / 10);
+    }
+    let before = disk.count(Operation::ReadAt);
+    let budget = &chunks.context.budget;
+    let mut merged = Merged::new(&chunks.context, &funk, true, |_| true).unwrap();
+    merged.cursor.seek_to_first().unwrap();
+    let (mut found, mut most) = (0, 0);
+    while let Some(entry) = merged.cursor.entry() {
+        let number = 1000 + found;
+        assert_eq!(entry.key, key(number).as_bytes());
+        assert_eq!(merged.cursor.value().unwrap(), [number as u8; 200][..]);
+        found += 1;
+        most = most.max(budget.stats().merges);
+        merged.cursor.advance().unwrap();
+    }
+    assert_eq!(found, 400);
+    let reads = disk.count(Operation::ReadAt) - before;
+    assert!(reads < 200, "{reads} reads for 400 records");
+    assert!(most > 0 && most < log_bytes / 5, "{most} bytes in memory, of a log of {log_bytes}");
+    assert_eq!(budget.stats().merges, 0, "what was taken is given back");
 }
 
 #[test]

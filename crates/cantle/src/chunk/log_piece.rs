@@ -1,6 +1,7 @@
 //! Indexed records of a log that are read together, instead of each by a call of its own.
 //!
-//! Who merges a log reads all of it at once: in key order its records lie anywhere. A scan reads ahead where it finds that
+//! Who merges a log reads all of it at once, if there is memory for it ([`log_batch`](super::log_batch)): in key order its records lie
+//! anywhere. A scan reads ahead where it finds that
 //! records lie behind one another, as after a load in key order, and from its first record on where the last ones did.
 //!
 //! Everything that is indexed is in the file: a part is written out before it is indexed.
@@ -88,7 +89,8 @@ impl Piece {
         Ok(Some(Self { at: 0, bytes: bytes.slice(..read) }))
     }
 
-    fn read(segment: &Segment, at: u64, len: u64) -> Result<Self> {
+    /// So many bytes from there on.
+    pub fn read(segment: &Segment, at: u64, len: u64) -> Result<Self> {
         let mut bytes = vec![0; len as usize];
         let read = read_into(segment, &mut bytes, at)?;
         Ok(Self { at, bytes: Bytes::from(bytes).slice(..read) })

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::funk::{FileRef, Funk, Source};
-use super::indexed_cursor::{AtOnce, IndexedCursor};
+use super::indexed_cursor::{IndexedCursor, OnePass};
 use super::log_piece::Reads;
 use super::log_view::{self, ViewCursor};
 use super::memory_part::{MemoryCursor, MemoryPart, Place};
@@ -18,7 +18,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 
-/// A log of at most so many chunks is read into memory at once by who merges it once.
+/// A log of at most so many chunks is read into memory at once by who merges half of it at least.
 const AT_ONCE_CHUNKS_MAX: u64 = 3;
 
 /// The range deletes of one source.
@@ -87,9 +87,12 @@ impl Merged {
                         );
                         continue;
                     }
-                    // Else every record would be read by itself.
-                    let at_once = once && segment.len() <= AT_ONCE_CHUNKS_MAX * context.options().chunk_bytes;
-                    let at_once = at_once.then(AtOnce::default);
+                    let one_pass = || {
+                        let at_once = segment.len() <= AT_ONCE_CHUNKS_MAX * context.options().chunk_bytes
+                            && 2 * file.bytes() >= segment.len();
+                        Arc::new(OnePass::new(file.span.clone(), at_once))
+                    };
+                    let one_pass = once.then(one_pass);
                     for part in &parts.indexed {
                         if part.root.len > 0 {
                             let cursor = IndexedCursor::new(
@@ -97,7 +100,7 @@ impl Merged {
                                 segment.clone(),
                                 parts.clone(),
                                 part.root,
-                                at_once.clone(),
+                                one_pass.clone(),
                                 reads.clone(),
                             )?;
                             add(Box::new(cursor), &part.tombstones);

@@ -46,6 +46,7 @@ mod join;
 #[cfg(test)]
 mod life_tests;
 mod load;
+mod log_batch;
 mod log_piece;
 mod log_record;
 mod log_view;
