@@ -41,6 +41,18 @@ pub const LEFT_OUT: &str = "left out";
 /// The longest that any child may take, loading included.
 const CHILD_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
 
+/// Takes a directory for one run, for as long as what is returned is held: two would measure one another, and remove each
+/// other's stores.
+fn claim(work: &Path) -> Result<File> {
+    let path = work.join("in-use");
+    let file = OpenOptions::new().create(true).append(true).open(&path).map_err(on("open", &path))?;
+    let claimed = flock(&file, FlockOperation::NonBlockingLockExclusive);
+    claimed.map_err(|_| {
+        Failure(format!("another run has its stores in {}: wait for its end", work.display()))
+    })?;
+    Ok(file)
+}
+
 /// A run under way.
 pub struct Runner<'a> {
     plan: &'a Plan,
@@ -79,6 +91,7 @@ impl<'a> Runner<'a> {
     /// Runs everything that has no result yet. Returns how many trials failed.
     pub fn run(mut self) -> Result<u64> {
         fs::create_dir_all(&self.work).map_err(on("create", &self.work))?;
+        let _claimed = claim(&self.work)?;
         let done: HashSet<(String, String, u64)> = self.results.done();
         let cells: Vec<&Cell> = self.suite.cells.iter().collect();
         let is_left = |cell: &Cell, engine: &Spec, round: u64| {
@@ -257,5 +270,23 @@ fn remove(dir: &Path) -> Result {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(on("remove", dir)(error)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_of_one_run_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let claimed = claim(dir.path()).unwrap();
+        let refused = claim(dir.path()).unwrap_err().0;
+        assert!(
+            refused.contains("another run") && refused.contains(dir.path().to_str().unwrap()),
+            "{refused}"
+        );
+        drop(claimed);
+        claim(dir.path()).unwrap();
     }
 }

@@ -13,6 +13,7 @@
 use parking_lot::Mutex;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Whether memory can be mapped.
 const CAN_MAP: bool = cfg!(all(unix, not(miri)));
@@ -28,19 +29,21 @@ const KEPT_BYTES_MAX: usize = 32 << 20;
 /// who cannot have it maps and unmaps.
 static KEPT: Mutex<Kept> = Mutex::new(Kept::new());
 
+/// How much of it there may be.
+static BYTES_MAX: AtomicUsize = AtomicUsize::new(KEPT_BYTES_MIN);
+
 /// Memory that was freed and may be wanted again.
 struct Kept {
     /// The newest at the end.
     mappings: Vec<Mapping>,
     bytes: usize,
-    bytes_max: usize,
     /// The least there was since the last look: so much nobody wanted.
     idle_bytes: usize,
 }
 
 impl Kept {
     const fn new() -> Self {
-        Self { mappings: Vec::new(), bytes: 0, bytes_max: KEPT_BYTES_MIN, idle_bytes: 0 }
+        Self { mappings: Vec::new(), bytes: 0, idle_bytes: 0 }
     }
 
     /// One of that length.
@@ -51,15 +54,15 @@ impl Kept {
         Some(self.mappings.remove(index))
     }
 
-    /// Keeps it in the place of those that were freed first, which are returned, unless it is too large to be wanted again
-    /// soon.
-    fn keep(&mut self, mapping: Mapping) -> Vec<Mapping> {
+    /// Keeps it, and no more than `bytes_max` in all: those that were freed first are returned; or it is itself, if it is too
+    /// large to be wanted again soon.
+    fn keep(&mut self, mapping: Mapping, bytes_max: usize) -> Vec<Mapping> {
         if mapping.bytes > HUGE_BYTES {
             return vec![mapping];
         }
         self.bytes += mapping.bytes;
         self.mappings.push(mapping);
-        self.give_up(self.bytes.saturating_sub(self.bytes_max))
+        self.give_up(self.bytes.saturating_sub(bytes_max))
     }
 
     /// Those of which nobody wanted any since the last look.
@@ -86,8 +89,7 @@ impl Kept {
 
 /// Has so much freed memory be kept, within bounds.
 pub fn keep_up_to(bytes: u64) {
-    let mut kept = KEPT.lock();
-    kept.bytes_max = kept.bytes_max.max((bytes as usize).min(KEPT_BYTES_MAX));
+    BYTES_MAX.fetch_max((bytes as usize).min(KEPT_BYTES_MAX), Relaxed);
 }
 
 /// Gives back what nobody wanted since this was called last.
@@ -198,7 +200,7 @@ fn take_kept(bytes: usize) -> Option<NonNull<u8>> {
 
 fn keep(mapping: Mapping) {
     let gone = match KEPT.try_lock() {
-        Some(mut kept) => kept.keep(mapping),
+        Some(mut kept) => kept.keep(mapping, BYTES_MAX.load(Relaxed)),
         None => vec![mapping],
     };
     gone.into_iter().for_each(unmap_kept);
@@ -311,22 +313,26 @@ mod tests {
     #[test]
     fn what_nobody_wants_goes_and_what_is_wanted_again_and_again_stays() {
         let mut kept = Kept::new();
-        kept.bytes_max = 6 * KEPT_BYTES_MIN;
+        let bytes_max = 6 * KEPT_BYTES_MIN;
         let mapping = |bytes| Mapping { start: NonNull::dangling(), bytes };
         let count = KEPT_BYTES_MIN / HUGE_BYTES;
-        assert!((0..4 * count).all(|_| kept.keep(mapping(HUGE_BYTES)).is_empty()));
+        assert!((0..4 * count).all(|_| kept.keep(mapping(HUGE_BYTES), bytes_max).is_empty()));
         assert!(kept.give_up_idle().is_empty(), "they have just come");
         for _ in 0..3 {
             // All but as much as stays in any case is wanted in between.
             let taken: Vec<_> = (0..3 * count).map(|_| kept.take(HUGE_BYTES).unwrap()).collect();
-            assert!(taken.into_iter().all(|mapping| kept.keep(mapping).is_empty()));
+            assert!(taken.into_iter().all(|mapping| kept.keep(mapping, bytes_max).is_empty()));
         }
         assert_eq!(kept.give_up_idle().len(), count, "so much was never wanted");
         assert_eq!(kept.give_up_idle().len(), 2 * count, "nobody wanted any since");
         assert_eq!((kept.bytes, kept.mappings.len()), (KEPT_BYTES_MIN, count));
         assert!(kept.give_up_idle().is_empty());
-        let gone: usize = (0..9 * count).map(|_| kept.keep(mapping(HUGE_BYTES)).len()).sum();
-        assert_eq!((gone, kept.bytes), (4 * count, kept.bytes_max), "no more than may be");
-        assert_eq!(kept.keep(mapping(2 * HUGE_BYTES)).len(), 1, "too large to be wanted again soon");
+        let gone: usize = (0..9 * count).map(|_| kept.keep(mapping(HUGE_BYTES), bytes_max).len()).sum();
+        assert_eq!((gone, kept.bytes), (4 * count, bytes_max), "no more than may be");
+        assert_eq!(
+            kept.keep(mapping(2 * HUGE_BYTES), bytes_max).len(),
+            1,
+            "too large to be wanted again soon"
+        );
     }
 }
