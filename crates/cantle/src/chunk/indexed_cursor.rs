@@ -48,11 +48,10 @@ pub struct IndexedCursor {
     once: Option<Arc<OnePass>>,
     batch: Batch,
     ahead: Ahead,
-    reads: Reads,
 }
 
 impl IndexedCursor {
-    /// `once`: for who passes once over all parts of the log. `reads` counts reads, but for that of the log as a whole.
+    /// `once`: for who passes once over all parts of the log. Else `reads` counts.
     pub fn new(
         context: Arc<Context>,
         segment: Arc<Segment>,
@@ -73,8 +72,7 @@ impl IndexedCursor {
             places: false,
             once,
             batch: Batch::default(),
-            ahead: Ahead::new(reads.clone()),
-            reads,
+            ahead: Ahead::new(reads),
         })
     }
 
@@ -149,7 +147,7 @@ impl IndexedCursor {
         if !self.batch.reaches(&self.context.order, &key) {
             self.batch = Batch::default();
             let wanted = self.wanted_from(&key, once)?;
-            self.batch = Batch::read(&self.context, &self.segment, &self.parts, wanted, &self.reads)?;
+            self.batch = Batch::read(&self.context, &self.segment, &self.parts, wanted)?;
         }
         match self.batch.take(place) {
             Some(value) => Ok(value),

@@ -5,23 +5,20 @@
 //! that lie near one another are read by one call, with what lies between.
 
 use super::context::Context;
-use super::log_piece::{Piece, Reads};
+use super::log_piece::{GAP_BYTES, Piece};
 use super::memory_part::Place;
 use super::segment::{Parts, Segment};
 use crate::cache::budget::MergeBytes;
 use crate::error::Result;
 use crate::order::KeyOrder;
-use crate::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// Records of so many bytes are read for one part, if there is memory for them, and else.
+/// Records of so many bytes are read for one part, if the merges' share of the memory has room for them.
 pub const BATCH_BYTES: u64 = 512 << 10;
+/// Else of so many, which nobody counts.
 const BATCH_BYTES_UNCOUNTED: u64 = 64 << 10;
-/// What lies between two records is read with them if it is not longer: about what a device reads while it finds
-/// another place.
-const GAP_BYTES: u64 = 16 << 10;
 /// As much is read by one call.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
@@ -48,7 +45,6 @@ impl Batch {
         segment: &Segment,
         parts: &Parts,
         mut wanted: Vec<Wanted>,
-        reads: &Reads,
     ) -> Result<Self> {
         let bytes = |wanted: &[Wanted]| wanted.iter().map(|wanted| u64::from(wanted.place.len)).sum::<u64>();
         let counted = context.budget.take_merge_bytes(bytes(&wanted));
@@ -80,11 +76,10 @@ impl Batch {
             let (run, others) = rest.split_at(count);
             rest = others;
             // Of a record alone nothing is gained, and what cannot be read is reported when it is asked for.
-            if count > 1 {
-                reads.fetch_add(1, Relaxed);
-                if let Ok(piece) = Piece::read(segment, first.offset, end - first.offset) {
-                    batch.take_from(&piece, segment, parts, run);
-                }
+            if count > 1
+                && let Ok(piece) = Piece::read(segment, first.offset, end - first.offset)
+            {
+                batch.take_from(&piece, segment, parts, run);
             }
         }
         Ok(batch)

@@ -22,8 +22,8 @@ use bytes::Bytes;
 /// A scan reads this much at once where a second record follows the first, and twice as much each time, up to the
 /// latter: a short scan is over soon.
 const AHEAD_BYTES: [u64; 2] = [4 << 10, 128 << 10];
-/// Records that are left out in between are no longer than this.
-const GAP_BYTES: u64 = 16 << 10;
+/// What is left out between two records that are read together is no longer than this.
+pub const GAP_BYTES: u64 = 16 << 10;
 /// A run of records begins with as much as this fraction of what runs lately came to.
 const FIRST_FRACTION: u64 = 2;
 /// The average of runs moves by this fraction of the difference.

@@ -11,7 +11,7 @@
 use super::Chunks;
 use super::chunk::{Chunk, ChunkWriter};
 use super::context::Context;
-use super::cut::{Cutter, Part};
+use super::cut::Cutter;
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk, FunkSizes, Source};
 use super::histogram::Histogram;
@@ -24,6 +24,7 @@ use crate::error::Result;
 use crate::order::KeyOrder;
 use crate::span::Span;
 use crate::sync::Arc;
+use bytes::Bytes;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -31,7 +32,7 @@ impl Chunks {
     pub(super) fn split(&self, parent: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<bool> {
         let _span = tracing::debug_span!("split", chunk = parent.id).entered();
         let order = &self.context.order;
-        let spans = spans(parent, pieces);
+        let spans = spans(parent, pieces.iter().map(|piece| piece.start.clone()).collect());
         // What the diverted log holds for whom is counted before the lock is taken; what comes meanwhile after.
         let mut shares = Shares::new(spans.len());
         shares.count(&self.context, &newer_files(&parent.funk.load_full(), input), &spans)?;
@@ -111,14 +112,12 @@ impl Chunks {
         }
         self.index_part(&mut writer)?;
         writer.end_log();
-        let part = |(index, cut): (usize, &Part)| {
-            let start = if index == 0 { parent.span.start.clone() } else { Some(cut.start.clone()) };
-            let next = cuts.get(index + 1);
-            let end = next.map_or_else(|| parent.span.end.clone(), |next| Some(next.start.clone()));
-            let live = cut.from_bytes..next.map_or(live_bytes, |next| next.from_bytes);
-            SplitPart { span: Span { start, end }, live }
+        let spans = spans(parent, cuts.iter().map(|cut| Some(cut.start.clone())).collect());
+        let part = |(index, span): (usize, Span)| {
+            let end = cuts.get(index + 1).map_or(live_bytes, |next| next.from_bytes);
+            SplitPart { span, live: cuts[index].from_bytes..end }
         };
-        let parts: Vec<SplitPart> = cuts.iter().enumerate().map(part).collect();
+        let parts: Vec<SplitPart> = spans.into_iter().enumerate().map(part).collect();
         let mut files = vec![Vec::new(); parts.len()];
         before.files.iter().for_each(|file| divide_file(order, file, &parts, &live, &mut files));
         let mut children = Vec::with_capacity(parts.len());
@@ -239,13 +238,14 @@ fn log_bytes_for(
     Some(bytes)
 }
 
-/// The ranges of the new chunks.
-fn spans(parent: &Chunk, pieces: &[Piece]) -> Vec<Span> {
-    let span = |(index, piece): (usize, &Piece)| Span {
-        start: if index == 0 { parent.span.start.clone() } else { piece.start.clone() },
-        end: pieces.get(index + 1).map_or_else(|| parent.span.end.clone(), |next| next.start.clone()),
-    };
-    pieces.iter().enumerate().map(span).collect()
+/// The ranges of the new chunks, which begin at these keys, but for the first.
+fn spans(parent: &Chunk, starts: Vec<Option<Bytes>>) -> Vec<Span> {
+    let ends: Vec<_> = starts.iter().skip(1).cloned().chain([parent.span.end.clone()]).collect();
+    let mut spans: Vec<_> = starts.into_iter().zip(ends).map(|(start, end)| Span { start, end }).collect();
+    if let Some(first) = spans.first_mut() {
+        first.start.clone_from(&parent.span.start);
+    }
+    spans
 }
 
 /// How many bytes of each diverted log lie in which of the new chunks: who has none does not refer to it.

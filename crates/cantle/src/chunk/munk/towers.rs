@@ -51,10 +51,10 @@ impl Towers {
         size_of_val(&*self.towers) as u64
     }
 
-    /// How many levels the tower of the `nth` slot has that is inserted; most have none. By chance, but the same each
+    /// How many levels the tower of the `nth` slot in a bypass has, from 1 on; most have none. By chance, but the same each
     /// time: whoever takes turns among several prefixes gives towers to all of them.
     pub fn height_of(nth: u32) -> usize {
-        let mixed = nth.wrapping_add(1).wrapping_mul(0x9E37_79B9);
+        let mixed = nth.wrapping_mul(0x9E37_79B9);
         let mixed = (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA6B);
         ((mixed ^ mixed >> 13).trailing_zeros() / SLOTS_PER_TOWER.trailing_zeros()).min(LEVELS as u32)
             as usize

@@ -54,12 +54,11 @@ impl Munk {
         }
         let record = self.write(&mut writer, content, cell);
         let prefix = self.prefix.of(&self.order, content.key);
-        let nth = self.slots.bypasses();
         // SAFETY: the record is in the munk's arena, its cell among the munk's.
         let slot = unsafe { self.slots.insert(before, prefix, record) };
-        if let Some(slot) = slot.filter(|_| self.slots.bypasses() > nth) {
+        if let Some(slot) = slot.filter(|slot| *slot > self.slots.sorted()) {
             let is_before = |other| self.compare(other, content.key, prefix) == Ordering::Less;
-            self.towers.build(slot, Towers::height_of(nth), is_before);
+            self.towers.build(slot, Towers::height_of(self.slots.bypasses()), is_before);
         }
         Ok(0)
     }
