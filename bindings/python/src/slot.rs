@@ -14,6 +14,7 @@ use crate::comparator;
 use cantle_bindings::Process;
 use parking_lot::RwLock;
 use pyo3::Python;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Why an operation did not happen, or failed.
 pub enum Failure {
@@ -32,12 +33,28 @@ impl From<cantle::Error> for Failure {
 /// Holds a value until it is released, in the process that made it.
 pub struct Slot<T: Send + Sync + 'static> {
     content: RwLock<Option<T>>,
+    /// Whether the content is no longer given out, though it may not have gone yet.
+    is_closed: AtomicBool,
     process: Process,
 }
 
 impl<T: Send + Sync + 'static> Slot<T> {
     pub fn new(content: T) -> Self {
-        Self { content: RwLock::new(Some(content)), process: Process::current() }
+        Self {
+            content: RwLock::new(Some(content)),
+            is_closed: AtomicBool::new(false),
+            process: Process::current(),
+        }
+    }
+
+    /// From here on the slot is as if it were empty, for this thread and whoever hears from it. Waits for nobody: what runs on
+    /// the content goes on, and the content stays until it is released.
+    pub fn close(&self) {
+        self.is_closed.store(true, Relaxed);
+    }
+
+    fn is_open(&self) -> bool {
+        !self.is_closed.load(Relaxed)
     }
 
     /// Runs `read` on the content, detached from the interpreter.
@@ -55,8 +72,8 @@ impl<T: Send + Sync + 'static> Slot<T> {
     #[inline]
     pub fn with_detached<R>(&self, read: impl FnOnce(&T) -> Result<R, Failure>) -> Result<R, Failure> {
         match &*self.content.read() {
-            Some(content) => read(content),
-            None => Err(Failure::Empty),
+            Some(content) if self.is_open() => read(content),
+            _ => Err(Failure::Empty),
         }
     }
 
@@ -67,21 +84,26 @@ impl<T: Send + Sync + 'static> Slot<T> {
         change: impl FnOnce(&mut T) -> Result<R, Failure> + Send,
     ) -> Result<R, Failure> {
         py.detach(|| match &mut *self.content.write() {
-            Some(content) => change(content),
-            None => Err(Failure::Empty),
+            Some(content) if self.is_open() => change(content),
+            _ => Err(Failure::Empty),
         })
     }
 
     /// Runs `read`, which must not wait for anything, on the content, attached or not. `None` if there is none, or it is
     /// about to go.
     pub fn peek<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
-        self.content.try_read_recursive()?.as_ref().map(read)
+        self.content.try_read_recursive()?.as_ref().filter(|_| self.is_open()).map(read)
+    }
+
+    /// Whether the content has gone. `false` in doubt; does not wait.
+    pub fn is_empty(&self) -> bool {
+        self.content.try_read_recursive().is_some_and(|content| content.is_none())
     }
 
     /// Runs `run` on the content, which it uses up. To be called detached.
     pub fn consume<R>(&self, run: impl FnOnce(T) -> Result<R, Failure>) -> Result<R, Failure> {
         let mut content = self.content.write();
-        content.take().map_or(Err(Failure::Empty), run)
+        content.take().filter(|_| self.is_open()).map_or(Err(Failure::Empty), run)
     }
 }
 

@@ -255,7 +255,8 @@ impl<T: Send + Sync + 'static> Part<T> {
         }
         let slot = self.slot.clone();
         if comparator::is_running() {
-            // As when it is dropped.
+            // As when it is dropped. What the comparator's thread does next finds it closed.
+            slot.close();
             std::thread::spawn(move || slot.release());
         } else {
             py.detach(|| slot.release());
@@ -280,7 +281,7 @@ impl<T: Send + Sync + 'static> Drop for Part<T> {
             slot.release();
             store.children.lock().slots.remove(&number);
         };
-        if self.slot.peek(|_| ()).is_none() {
+        if self.slot.is_empty() {
             self.store.children.lock().slots.remove(&self.number);
         } else if comparator::is_running() {
             // The garbage collector came by while the store waits for the comparator: releasing might wait for itself.
