@@ -63,10 +63,15 @@ pub struct KeyspaceStats {
     pub scans_munk: u64,
     /// Chunks that they read from files, a log by a view in the place of its parts' indexes, since opening.
     pub scans_log_view: u64,
+    /// Times that they read a log, since opening. Records that lie behind one another are read together, and what is in memory is not
+    /// read.
+    pub scan_log_reads: u64,
     /// Chunks in memory now.
     pub munks: u64,
     /// Memory of their munks, in bytes; what two of them share since a split counts in both.
     pub munk_bytes: u64,
+    /// Keys inserted into munks since they were sorted that searches go by, to pass over others: towers of skip lists.
+    pub munk_towers: u64,
     /// Munks loaded from files.
     pub munk_loads: u64,
     /// Munks evicted.
@@ -87,6 +92,11 @@ pub struct KeyspaceStats {
     pub splits: u64,
     /// Merges of underflowing neighbours finished.
     pub merges: u64,
+    /// Times that a rebalance, split, merge or load read the records of a log that it wanted next in the order in which they lie
+    /// there: of logs that it did not read whole.
+    pub log_batches: u64,
+    /// How many bytes it read so, with what lay between them.
+    pub log_batch_bytes: u64,
     /// Chunks dropped whole by range deletes.
     pub chunks_dropped: u64,
 }
@@ -171,6 +181,8 @@ pub struct MemoryStats {
     pub merges: u64,
     /// Memory of what is staged.
     pub stage: u64,
+    /// Memory that munks, rows and merges gave back and the next of them will have. Of the whole process, and beside what is used.
+    pub freed: u64,
     /// Memory of what was appended to logs last.
     pub recent: u64,
     /// Records of logs that were read there instead of a file.

@@ -289,6 +289,7 @@ impl Budget {
             log_indexes: self.log_index_bytes.load(Relaxed) + self.log_view_bytes.load(Relaxed),
             merges: self.merge_bytes.load(Relaxed),
             stage: self.stage_bytes.load(Relaxed),
+            freed: pages::kept_bytes(),
             recent: self.recent.bytes(),
             recent_reads: self.recent.reads(),
             moves: self.moves.load(Relaxed),

@@ -46,6 +46,7 @@ pub struct Counters {
     pub scans: Counter,
     pub scans_munk: Counter,
     pub scans_log_view: Counter,
+    pub scan_log_reads: Counter,
     pub munk_loads: Counter,
     pub munk_evictions: Counter,
     pub munk_rebalances: Counter,
@@ -63,6 +64,8 @@ pub struct Counters {
     pub rebalances: Counter,
     pub splits: Counter,
     pub merges: Counter,
+    pub log_batches: Counter,
+    pub log_batch_bytes: Counter,
     pub chunks_dropped: Counter,
 }
 

@@ -10,6 +10,7 @@ use crate::options::{KeyspaceOptions, Options};
 use crate::span::Span;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use crate::sync::counter::Counter;
 use crate::vfs::{Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs};
 use crate::{Db, Snapshot, WriteBatch};
 use std::collections::BTreeMap;
@@ -391,6 +392,12 @@ fn who_merges_a_log_while_others_have_the_memory_reads_its_records_in_batches() 
     db.compact_range(..).unwrap();
     let reads = disk.count(Operation::ReadAt) - before;
     assert!((20..1000).contains(&reads), "{reads} reads for 4,000 records");
+    let counters = &chunks.context.counters;
+    let [batches, bytes] = [&counters.log_batches, &counters.log_batch_bytes].map(Counter::get);
+    assert!(
+        (1..=reads).contains(&batches) && bytes > 3000 * 200,
+        "{batches} batches of {bytes} bytes in {reads} reads"
+    );
     drop(taken);
     assert_eq!(budget.stats().merges, 0);
     assert!(budget.munk_limit_bytes() > munks, "it is lent to munks");
@@ -442,12 +449,14 @@ fn reads_of_a_log_are_debts_of_its_chunk_and_those_of_a_table_are_not() {
     assert_eq!(db.range(..).count(), 2000);
     let of_scan = debt() - of_gets;
     assert!((1000..=2000).contains(&of_scan), "{of_scan}: some happen to lie behind one another");
+    assert_eq!(db.stats().keyspaces[0].scan_log_reads, of_scan);
     drop(alone);
     db.compact_range(..).unwrap();
     assert_eq!(debt(), 0);
     read_all();
     assert_eq!(db.range(..).count(), 2000);
     assert_eq!(debt(), 0);
+    assert_eq!(db.stats().keyspaces[0].scan_log_reads, of_scan);
 }
 
 #[test]

@@ -63,6 +63,7 @@ impl Batch {
         let mut batch = Self { values: HashMap::with_capacity(wanted.len()), last_key, counted };
         let mut places: Vec<Place> = wanted.into_iter().map(|wanted| wanted.place).collect();
         places.sort_unstable_by_key(|place| place.offset);
+        context.counters.log_batches.add(1);
         let mut rest = &places[..];
         while let Some(first) = rest.first() {
             let mut end = end_of(first);
@@ -79,6 +80,7 @@ impl Batch {
             if count > 1
                 && let Ok(piece) = Piece::read(segment, first.offset, end - first.offset)
             {
+                context.counters.log_batch_bytes.add(end - first.offset);
                 batch.take_from(&piece, segment, parts, run);
             }
         }

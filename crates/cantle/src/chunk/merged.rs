@@ -142,10 +142,12 @@ impl Merged {
         self.tombstones.iter().flat_map(|source| source.tombstones.iter().map(|t| (&source.span, t)))
     }
 
-    /// How often logs were read since it was asked last: a table's records are read by the block, those of a log one by
+    /// How often logs were read, which this counts as a scan's: a table's records are read by the block, those of a log one by
     /// one where they do not lie behind one another.
-    pub fn take_log_reads(&self) -> u64 {
-        self.reads.swap(0, Relaxed)
+    pub fn count_log_reads(&self) -> u64 {
+        let reads = self.reads.load(Relaxed);
+        self.context.counters.scan_log_reads.add(reads);
+        reads
     }
 
     pub fn order(&self) -> &KeyOrder {

@@ -312,7 +312,7 @@ impl Layout for Chunks {
         let counters = &self.context.counters;
         let of = Counter::get;
         let total = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
-        let munks = self.resident_bytes();
+        let munks = self.resident_munks();
         KeyspaceStats {
             name: String::new(),
             layout: crate::options::Layout::Chunk,
@@ -338,8 +338,10 @@ impl Layout for Chunks {
             },
             scans_munk: of(&counters.scans_munk),
             scans_log_view: of(&counters.scans_log_view),
+            scan_log_reads: of(&counters.scan_log_reads),
             munks: munks.len() as u64,
-            munk_bytes: munks.iter().sum(),
+            munk_bytes: munks.iter().map(|munk| munk.bytes()).sum(),
+            munk_towers: munks.iter().map(|munk| munk.towers()).sum(),
             munk_loads: of(&counters.munk_loads),
             munk_evictions: of(&counters.munk_evictions),
             munk_rebalances: of(&counters.munk_rebalances),
@@ -350,6 +352,8 @@ impl Layout for Chunks {
             rebalances: of(&counters.rebalances),
             splits: of(&counters.splits),
             merges: of(&counters.merges),
+            log_batches: of(&counters.log_batches),
+            log_batch_bytes: of(&counters.log_batch_bytes),
             chunks_dropped: of(&counters.chunks_dropped),
         }
     }

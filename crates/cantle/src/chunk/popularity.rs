@@ -6,7 +6,8 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
-use super::{munk, policy};
+use super::munk::{self, Munk};
+use super::policy;
 use crate::options::MunkPolicy;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -71,11 +72,10 @@ impl Chunks {
         residents.push(Arc::downgrade(chunk));
     }
 
-    /// The memory of each chunk's munk.
-    pub(super) fn resident_bytes(&self) -> Vec<u64> {
+    /// The munks there are.
+    pub(super) fn resident_munks(&self) -> Vec<Arc<Munk>> {
         let residents = self.jobs.residents.lock();
-        let bytes = residents.iter().filter_map(|chunk| Some(chunk.upgrade()?.munk.load().as_ref()?.bytes()));
-        bytes.collect()
+        residents.iter().filter_map(|chunk| chunk.upgrade()?.munk.load_full()).collect()
     }
 
     /// Has what is popular loaded. Called every few ticks.

@@ -37,13 +37,17 @@ struct Open {
     /// Whether no key of the chunk lies behind the walk's end, or before its start.
     ends_within: bool,
     starts_within: bool,
-    /// What the walk cost beyond one in sorted files; told the chunk at the end.
+    /// How many entries the walk passed over, which sorted files would not have; told the chunk at the end.
     owed: u64,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.chunk.owe_reads(self.owed);
+        let reads = match &self.pairs {
+            Pairs::Munk { .. } => 0,
+            Pairs::Files(merged) => merged.count_log_reads(),
+        };
+        self.chunk.owe_reads(self.owed + reads);
     }
 }
 
@@ -213,7 +217,6 @@ impl Walk {
                     } else {
                         (kind, merged.cursor.value()?)
                     });
-                    *owed += merged.take_log_reads();
                 } else {
                     *owed += 1;
                 }

@@ -101,6 +101,11 @@ impl Munk {
         self.counts.filled_bytes.load(Relaxed).saturating_sub(self.live_bytes())
     }
 
+    /// The towers over its bypasses.
+    pub fn towers(&self) -> u64 {
+        self.towers.len()
+    }
+
     /// Whether sorting the munk anew pays: inserts walked as many steps as that takes, or there is no room.
     pub fn is_tangled(&self) -> bool {
         self.room() == 0 || self.counts.steps.load(Relaxed) > self.len() as u64 * STEPS_PER_KEY + STEPS_MIN

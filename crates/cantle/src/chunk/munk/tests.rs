@@ -138,6 +138,8 @@ fn however_many_keys_are_inserted_in_one_place_a_search_walks_few_steps() {
         println!("{kind}: {mean} steps, at most {most}");
         assert!(mean < 48 && most < 240, "{kind}: {mean} steps, at most {most}");
         assert_eq!(munk.get(b"app-5/0000000", u64::MAX), None);
+        let towers = munk.towers();
+        assert!((u64::from(count) / 16..=u64::from(count) / 4).contains(&towers), "{towers} towers, {kind}");
     }
 }
 

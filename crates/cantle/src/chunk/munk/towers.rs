@@ -47,6 +47,11 @@ impl Towers {
         (Self::count_for(room) * size_of::<Tower>()) as u64
     }
 
+    /// How many are built.
+    pub fn len(&self) -> u64 {
+        self.built.load(Relaxed).into()
+    }
+
     pub fn bytes(&self) -> u64 {
         size_of_val(&*self.towers) as u64
     }
