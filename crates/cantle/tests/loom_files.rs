@@ -35,7 +35,7 @@ mod vfs;
 
 /// What the modules under test use of `cantle::sync`, by loom.
 mod sync {
-    pub use loom::sync::MutexGuard;
+    pub use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
     pub use std::sync::Arc;
 
     pub mod atomic {
@@ -77,6 +77,23 @@ mod sync {
 
         pub fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        }
+    }
+
+    #[derive(Debug)]
+    pub struct RwLock<T>(loom::sync::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        pub fn new(value: T) -> Self {
+            Self(loom::sync::RwLock::new(value))
+        }
+
+        pub fn read(&self) -> RwLockReadGuard<'_, T> {
+            self.0.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+        }
+
+        pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+            self.0.write().unwrap_or_else(|poisoned| poisoned.into_inner())
         }
     }
 }
@@ -131,6 +148,17 @@ fn what_is_pinned_stays_and_goes_afterwards() {
 #[should_panic(expected = "a backup lacks a file")]
 fn a_backup_that_pins_nothing() {
     check(3, || models::a_backup(false));
+}
+
+#[test]
+fn none_goes_once_others_may_open_the_store() {
+    check(4, || models::late_jobs(true));
+}
+
+#[test]
+#[should_panic(expected = "a file went that another opening had found")]
+fn jobs_that_let_go_of_files_of_a_store_that_is_closed() {
+    check(3, || models::late_jobs(false));
 }
 
 #[test]

@@ -180,6 +180,7 @@ impl Store {
 
     /// Lets others open the store. Nothing may touch its files any more.
     pub(super) fn unlock(&self) {
+        self.substrate.files.end();
         self.lock.lock().take();
     }
 
@@ -290,7 +291,7 @@ mod tests {
     use crate::options::Options;
     use crate::substrate::DirtyLog;
     use crate::sync::{Arc, time::now};
-    use crate::vfs::MemVfs;
+    use crate::vfs::{MemVfs, Vfs};
     use std::time::Duration;
 
     /// Writes to the store while a checkpoint syncs its logs.
@@ -302,6 +303,30 @@ mod tests {
         }
         fn is_obsolete(&self) -> bool {
             false
+        }
+    }
+
+    /// As a job that waits for a background thread holds the files of its chunk.
+    #[test]
+    fn who_lets_go_of_a_file_when_the_store_is_closed_removes_nothing() {
+        let disk = MemVfs::new();
+        let open = || Options::new().vfs(Arc::new(disk.clone())).open("store").unwrap();
+        let db = open();
+        db.put("key", "value").unwrap();
+        let late = db.chunks_for_test().index.find(b"").funk.load_full();
+        let log = late.logs().next().unwrap().file.path.clone();
+        db.compact_range(..).unwrap();
+        db.sync().unwrap();
+        let is_there = || disk.metadata(&log).unwrap().is_some();
+        assert!(is_there(), "it is held");
+        drop(db);
+        drop(late);
+        assert!(is_there(), "others may have opened the store by now");
+        let db = open();
+        assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+        let begun = now();
+        while is_there() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "nothing refers to it");
         }
     }
 

@@ -8,7 +8,7 @@ use crate::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, RwLock};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,8 @@ pub struct Files {
     held: Mutex<Vec<Arc<StoreFile>>>,
     held_bytes: AtomicU64,
     pins: Mutex<Pins>,
+    /// Whether no file is removed any more. Held for reading by who removes one.
+    ended: RwLock<bool>,
     /// Files that came to nothing stay: an edit that may or may not be in the manifest may refer to them.
     keeps_discarded: AtomicBool,
     /// Tables that were unlinked, and that caches may still keep open.
@@ -98,6 +100,7 @@ impl Files {
             held: Mutex::new(Vec::new()),
             held_bytes: AtomicU64::new(0),
             pins: Mutex::new(Pins { count: 0, waiting: Vec::new() }),
+            ended: RwLock::new(false),
             keeps_discarded: AtomicBool::new(false),
             gone: Mutex::new(Vec::new()),
         }
@@ -279,10 +282,21 @@ impl Files {
                 return;
             }
         }
+        let ended = self.ended.read();
+        if *ended {
+            return;
+        }
         if let Err(error) = self.vfs.remove(path) {
             // Left behind, it is removed at the next opening, as no manifest names it.
             tracing::warn!(path = %path.display(), %error, "cannot remove an obsolete file");
         }
+    }
+
+    /// No file is removed from here on, by whoever lets go of one late: a job that waits for a background thread, which other stores
+    /// may keep busy, holds the files of its chunk. To be called before others may open the store; what is left behind is
+    /// removed at the next opening.
+    pub fn end(&self) {
+        *self.ended.write() = true;
     }
 
     /// Closes every handle that nobody uses at the moment.

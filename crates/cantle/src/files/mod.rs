@@ -13,6 +13,7 @@
 //! * A name is durable before a checkpoint's record that knows it: it is marked as new before the edit that names it is
 //!   appended, and a checkpoint looks for the mark while it holds the manifest's lock.
 //! * While anybody pins files, none is unlinked; what was to be goes when the last pin ends.
+//! * None is unlinked once others may open the store (`end`).
 //!
 //! Thread safety: everything here may be called from any thread.
 

@@ -212,6 +212,24 @@ pub fn a_backup(pins: bool) {
     assert!(!names.has(id), "a file was left behind");
 }
 
+/// Jobs that waited for their threads let go of files that nobody needs, while their store is closed and opened by others.
+///
+/// Holds: what they find stays until they remove it. With `ends` off the store is closed without a word to its files.
+pub fn late_jobs(ends: bool) {
+    let (names, files) = store();
+    let obsolete = [table(&files, 1), table(&files, 1)];
+    let ids = [obsolete[0].id, obsolete[1].id];
+    obsolete.iter().for_each(|file| assert!(file.release()));
+    checkpoint(&files);
+    let late = obsolete.map(|file| spawn(move || drop(file)));
+    if ends {
+        files.end();
+    }
+    let found = ids.map(|id| names.has(id));
+    assert_eq!(ids.map(|id| names.has(id)), found, "a file went that another opening had found");
+    late.into_iter().for_each(join);
+}
+
 /// A chunk creates a log and tells the manifest, while a checkpoint records what the manifest knows.
 ///
 /// Holds: the names of the files that it knows are durable. With `looks_again` off the directory is synced before the

@@ -1,7 +1,7 @@
 //! What the modules under test use of `cantle::sync`, by shuttle: it takes the place of that module in a test crate
 //! that includes them.
 
-pub use shuttle::sync::{Arc, MutexGuard, atomic};
+pub use shuttle::sync::{Arc, MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
 #[allow(unused_imports, reason = "not every test crate includes who uses them")]
 pub use shuttle::{hint, thread, thread_local};
 
@@ -42,6 +42,23 @@ impl<T> Mutex<T> {
 
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct RwLock<T>(shuttle::sync::RwLock<T>);
+
+impl<T> RwLock<T> {
+    pub fn new(value: T) -> Self {
+        Self(shuttle::sync::RwLock::new(value))
+    }
+
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
