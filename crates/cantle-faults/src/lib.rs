@@ -16,6 +16,7 @@
 //!   files       their files, as bytes
 //!   sealed      checksums of changed files
 //!   memory      how much is asked for at once
+//!   shrink      the fewest operations that still fail
 //!   watchdog    ends what does not end
 //! ```
 #![allow(
@@ -33,6 +34,7 @@ pub mod memory;
 pub mod rng;
 pub mod sealed;
 pub mod setup;
+pub mod shrink;
 pub mod visit;
 pub mod watchdog;
 pub mod workload;

@@ -1,6 +1,7 @@
 //! Is a concurrent history linearizable? The search of Wing and Gong with the memory of Lowe: tries operations in
 //! every order that real time allows, and remembers what it has tried.
 
+use crate::shrink::shrink;
 use std::collections::HashSet;
 
 /// The values of all keys.
@@ -34,31 +35,34 @@ pub struct Operation {
 }
 
 impl Action {
+    /// What its caller was told, by key.
+    fn reads(&self) -> impl Iterator<Item = (usize, Option<u64>)> {
+        let (one, some, all): (_, &[_], &[_]) = match self {
+            Self::Write(_) => (None, &[], &[]),
+            Self::Get(key, value) | Self::Update { key, old: value, .. } => (Some((*key, *value)), &[], &[]),
+            Self::Transaction { reads, .. } => (None, reads, &[]),
+            Self::Snapshot(state) => (None, &[], state),
+        };
+        one.into_iter().chain(some.iter().copied()).chain(all.iter().copied().enumerate())
+    }
+
+    /// What it did, in this order.
+    fn writes(&self) -> impl Iterator<Item = (usize, Option<u64>)> {
+        let (one, some): (_, &[_]) = match self {
+            Self::Get(..) | Self::Snapshot(_) => (None, &[]),
+            Self::Update { key, new, .. } => (Some((*key, *new)), &[]),
+            Self::Write(writes) | Self::Transaction { writes, .. } => (None, writes),
+        };
+        one.into_iter().chain(some.iter().copied())
+    }
+
     /// The state after it, if it can have happened in this state.
     fn apply(&self, state: &State) -> Option<State> {
-        let matches = |key: usize, value: &Option<u64>| state[key] == *value;
-        match self {
-            Self::Write(writes) => {
-                let mut after = state.clone();
-                writes.iter().for_each(|(key, value)| after[*key] = *value);
-                Some(after)
-            }
-            Self::Get(key, value) => matches(*key, value).then(|| state.clone()),
-            Self::Update { key, old, new } => matches(*key, old).then(|| {
-                let mut after = state.clone();
-                after[*key] = *new;
-                after
-            }),
-            Self::Transaction { reads, writes } => {
-                let holds = reads.iter().all(|(key, value)| matches(*key, value));
-                holds.then(|| {
-                    let mut after = state.clone();
-                    writes.iter().for_each(|(key, value)| after[*key] = *value);
-                    after
-                })
-            }
-            Self::Snapshot(seen) => (seen == state).then(|| state.clone()),
-        }
+        self.reads().all(|(key, value)| state[key] == value).then(|| {
+            let mut after = state.clone();
+            self.writes().for_each(|(key, value)| after[key] = value);
+            after
+        })
     }
 }
 
@@ -86,6 +90,42 @@ pub fn linearize(start: &State, threads: &[Vec<Operation>]) -> Option<State> {
         }
     }
     None
+}
+
+/// How often a contradiction is tried to be shrunk.
+const ATTEMPTS: usize = 4000;
+
+/// The fewest operations found that contradict each other by themselves, of a history that is not linearizable.
+///
+/// An operation may be left out if nobody who stays read what it wrote: had what stays an order with it, it had the same without
+/// it.
+pub fn contradiction(start: &State, threads: &[Vec<Operation>]) -> Vec<Vec<Operation>> {
+    let places = threads.iter().enumerate().flat_map(|(thread, operations)| {
+        operations.iter().enumerate().map(move |(place, _)| (thread, place))
+    });
+    let places: Vec<(usize, usize)> = places.collect();
+    let action = |number: u64| {
+        let (thread, place) = places[number as usize];
+        &threads[thread][place].action
+    };
+    let with = |numbers: &[u64]| {
+        let mut some = vec![Vec::new(); threads.len()];
+        for &number in numbers {
+            let (thread, place) = places[number as usize];
+            some[thread].push(threads[thread][place].clone());
+        }
+        some
+    };
+    let all: Vec<u64> = (0..places.len() as u64).collect();
+    let contradicts = |numbers: &[u64]| {
+        let read: HashSet<_> = numbers.iter().flat_map(|&number| action(number).reads()).collect();
+        let stays: HashSet<u64> = numbers.iter().copied().collect();
+        let mut left_out = all.iter().filter(|number| !stays.contains(number));
+        let may_go = left_out.all(|&number| !action(number).writes().any(|written| read.contains(&written)));
+        // None comes after the one at which it fails.
+        (may_go && linearize(start, &with(numbers)).is_none()).then_some(u64::MAX)
+    };
+    with(&shrink(all.clone(), ATTEMPTS, contradicts).unwrap_or(all.clone()))
 }
 
 #[cfg(test)]
@@ -122,6 +162,27 @@ mod tests {
         let slow = at(0, 100, Action::Write(vec![(0, Some(1)), (1, Some(1))]));
         let torn = vec![at(1, 2, Action::Get(0, Some(1))), at(3, 4, Action::Get(1, None))];
         assert!(linearize(&vec![None, None], &[vec![slow], torn]).is_none());
+    }
+
+    /// A get that comes after two writes and sees the first, amid others that read and write what does not matter.
+    #[test]
+    fn of_a_contradiction_only_what_it_needs_is_told() {
+        let put = |at_time: u64, key: usize, value: u64| {
+            at(at_time, at_time + 1, Action::Write(vec![(key, Some(value))]))
+        };
+        let get =
+            |at_time: u64, key: usize, value: u64| at(at_time, at_time + 1, Action::Get(key, Some(value)));
+        let writer = vec![put(0, 0, 1), put(10, 1, 7), put(20, 0, 2), put(30, 1, 8), put(90, 0, 3)];
+        let reader = vec![get(15, 1, 7), get(25, 0, 2), get(35, 1, 8), get(40, 0, 1), get(50, 1, 8)];
+        let other = vec![at(60, 70, Action::Snapshot(vec![Some(2), Some(8)]))];
+        let start = vec![None, None];
+        let found = contradiction(&start, &[writer.clone(), reader.clone(), other]);
+        assert!(linearize(&start, &found).is_none());
+        let told: Vec<&Operation> = found.iter().flatten().collect();
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert!(told.iter().any(|operation| operation.action == reader[3].action), "{told:?}");
+        // Without the write that it read a get would contradict by itself.
+        assert!(told.iter().any(|operation| operation.action == writer[0].action), "{told:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Rounds of concurrent operations on a few keys in different chunks, each checked to be linearizable as a whole:
 //! puts, gets, deletes, updates, batches, range deletes and snapshots.
 
-use super::history::{Action, Operation, State, linearize};
+use super::history::{Action, Operation, State, contradiction, linearize};
 use super::support::{
     Clock, Course, amid_maintenance, assert_moved, dir, fill, has_moved, number, options, value,
 };
@@ -233,7 +233,8 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
             for (what, view) in views_of(&all, &KEYS) {
                 if linearize(&state, &view).is_none() {
                     panic!(
-                        "round {round_count} is not linearizable, {what}; from {state:?}:\n{}",
+                        "round {round_count} is not linearizable, {what}; from {state:?} these contradict each other:\n{}\nof all of it:\n{}",
+                        listing(&contradiction(&state, &view)),
                         listing(&all)
                     );
                 }

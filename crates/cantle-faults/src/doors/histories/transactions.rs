@@ -1,6 +1,6 @@
 //! Transactions beside everything else, amid maintenance: every history must be strictly serializable.
 
-use super::history::{Action, Operation, State, linearize};
+use super::history::{Action, Operation, State, contradiction, linearize};
 use super::linearizability::{listing, views_of};
 use super::support::{
     Clock, Course, amid_maintenance, assert_moved, dir, fill, has_moved, keyspace, number, options, value,
@@ -328,7 +328,8 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
             for (what, view) in views_of(&all, &KEYS) {
                 if linearize(&state, &view).is_none() {
                     panic!(
-                        "round {round_count} is not strictly serializable, {what}; from {state:?}:\n{}",
+                        "round {round_count} is not strictly serializable, {what}; from {state:?} these contradict each other:\n{}\nof all of it:\n{}",
+                        listing(&contradiction(&state, &view)),
                         listing(&all)
                     );
                 }

@@ -9,11 +9,11 @@ mod keys;
 mod order;
 mod random;
 mod readers;
-mod shrink;
 mod state;
 mod totals;
 mod world;
 
+use crate::shrink;
 use crate::visit::{Visit, words_of};
 use case::Case;
 use std::cell::Cell;
@@ -28,15 +28,18 @@ const OPERATIONS: u64 = 3000;
 /// How often a failure is tried to be shrunk.
 const ATTEMPTS: usize = 400;
 
-/// A round of configurations after the other; a case is the seed of one, alone or with the operations to run ([`Case`]).
+/// A round of configurations after the other; a case is the seed of one, alone or with the operations to run ([`Case`]), and run
+/// once a round: what depends on the background may need many.
 pub fn enter(visit: &Visit) {
     let trace = std::env::var_os("CANTLE_TRACE").is_some();
     if let Some(text) = &visit.case {
         let case = Case::parse(text, OPERATIONS)
             .unwrap_or_else(|| panic!("{text:?} is no case, as 7:1-30,55 is one"));
-        match run(visit, &case, trace) {
-            Ok(totals) => totals.count(visit),
-            Err(failure) => panic!("{case}: at operation {}: {}", failure.at, failure.what),
+        for _ in visit.rounds() {
+            match run(visit, &case, trace) {
+                Ok(totals) => totals.count(visit),
+                Err(failure) => panic!("{case}: at operation {}: {}", failure.at, failure.what),
+            }
         }
         return;
     }
@@ -88,7 +91,7 @@ fn explain(visit: &Visit, case: &Case, failure: &Failure) -> String {
     });
     let Some(operations) = operations else {
         return format!(
-            "{}: at operation {}: {}\nit did not fail again; the whole of it: cargo run -p cantle-faults -- --doors model --case {}",
+            "{}: at operation {}: {}\nit did not fail again; the whole of it, 100 times: cargo run -p cantle-faults -- --doors model --rounds 100 --case {}",
             case.seed, failure.at, failure.what, case.seed
         );
     };
