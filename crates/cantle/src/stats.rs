@@ -82,7 +82,7 @@ pub struct KeyspaceStats {
     pub munk_splits: u64,
     /// Flushes of munks to tables: rebalances that read no file.
     pub munk_flushes: u64,
-    /// Log parts that a Bloom filter excluded from a get.
+    /// Log parts and tables that a Bloom filter excluded from a get.
     pub filter_skips: u64,
     /// Log parts and tables that a Bloom filter let pass although the key was not there.
     pub filter_false_positives: u64,
@@ -154,6 +154,8 @@ pub struct Stats {
     pub open_time: Duration,
     /// Jobs that wait for a background thread.
     pub maintenance_queued: u64,
+    /// Jobs that background threads are at. Of all stores that share them, as those that wait.
+    pub maintenance_running: u64,
     /// Why the store is read-only, if it is.
     pub read_only: Option<String>,
 }

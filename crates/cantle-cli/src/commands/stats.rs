@@ -135,7 +135,7 @@ fn text(stats: &Map<String, Value>) -> String {
 }
 
 /// Figures that can go down; all others count up from the opening of the store.
-const GAUGES: [&str; 24] = [
+const GAUGES: [&str; 27] = [
     "version",
     "epoch",
     "open_snapshots",
@@ -143,6 +143,7 @@ const GAUGES: [&str; 24] = [
     "memory_budget",
     "memory_used",
     "maintenance_queued",
+    "maintenance_running",
     "chunks",
     "table_bytes",
     "log_bytes",
@@ -150,6 +151,7 @@ const GAUGES: [&str; 24] = [
     "live_bytes",
     "munks",
     "munk_bytes",
+    "munk_towers",
     "memory_munk_limit",
     "memory_munks",
     "memory_row_limit",
@@ -159,6 +161,7 @@ const GAUGES: [&str; 24] = [
     "memory_log_indexes",
     "memory_merges",
     "memory_stage",
+    "memory_freed",
     "memory_recent",
 ];
 

@@ -101,6 +101,7 @@ impl Store {
             transaction_conflicts: self.transactions.conflicts.load(Relaxed),
             open_time: self.open_time,
             maintenance_queued: substrate.pool.queued() as u64,
+            maintenance_running: substrate.pool.running() as u64,
             read_only: substrate.health.reason(),
             keyspaces,
         }

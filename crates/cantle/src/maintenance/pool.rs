@@ -44,6 +44,8 @@ struct Shared {
 struct State {
     jobs: VecDeque<Job>,
     urgent: VecDeque<Job>,
+    /// How many jobs workers are at.
+    running: usize,
     tickers: Vec<Weak<dyn Ticker>>,
     ended: bool,
 }
@@ -100,7 +102,13 @@ impl Pool {
 
     /// Jobs that no worker has taken yet.
     pub fn queued(&self) -> usize {
-        self.handle.shared.state().jobs.len()
+        let state = self.handle.shared.state();
+        state.jobs.len() + state.urgent.len()
+    }
+
+    /// Jobs that workers are at.
+    pub fn running(&self) -> usize {
+        self.handle.shared.state().running
     }
 }
 
@@ -131,9 +139,11 @@ fn work(shared: &Shared, wake: &Condvar, queue: fn(&mut State) -> &mut VecDeque<
     let mut state = shared.state();
     loop {
         if let Some(job) = queue(&mut state).pop_front() {
+            state.running += 1;
             drop(state);
             survive(job);
             state = shared.state();
+            state.running -= 1;
         } else if state.ended {
             return;
         } else {
@@ -162,6 +172,27 @@ fn tick(shared: &Shared) {
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_job_counts_until_it_is_done() {
+        let pool = Pool::new(1).unwrap();
+        let ((begin, begun), (end, ended)) = (channel(), channel::<()>());
+        for _ in 0..2 {
+            let begin = begin.clone();
+            pool.submit(move || begin.send(()).unwrap());
+        }
+        pool.submit(move || ended.recv().unwrap());
+        pool.submit(|| {});
+        (0..2).for_each(|_| begun.recv().unwrap());
+        while pool.queued() > 1 {
+            std::thread::yield_now();
+        }
+        assert_eq!((pool.queued(), pool.running()), (1, 1));
+        end.send(()).unwrap();
+        while pool.queued() + pool.running() > 0 {
+            std::thread::yield_now();
+        }
+    }
 
     #[test]
     fn a_job_that_panics_takes_no_thread_with_it() {
