@@ -1,7 +1,8 @@
 //! Images of a file system, taken while a store works on it.
 
 use crate::history::{Marks, Progress};
-use cantle::vfs::{Call, FaultVfs, MemVfs, Verdict};
+use cantle::vfs::{Call, FaultVfs, MemVfs, Operation, Verdict};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -9,6 +10,8 @@ use std::sync::{Arc, Mutex};
 pub struct Image {
     pub vfs: MemVfs,
     pub marks: Marks,
+    /// The call, if there was one, and what it was for people.
+    pub call: Option<(Operation, PathBuf)>,
     pub at: String,
 }
 
@@ -37,7 +40,8 @@ pub fn record(
             let mut images = taken.lock().unwrap();
             if images.len() < limit {
                 let at = format!("{:?} {} at {}", call.operation, call.path.display(), call.offset);
-                images.push(Image { vfs, marks, at });
+                let call = Some((call.operation, call.path.to_owned()));
+                images.push(Image { vfs, marks, call, at });
             }
         }
         Verdict::Pass

@@ -241,6 +241,17 @@ pub fn contents(db: &Db, options: &KeyspaceOptions) -> Result<State, Error> {
     Ok(state)
 }
 
+/// Waits until nothing is under way in the background, and nothing about to be.
+pub fn settle(db: &Db) {
+    let is_busy = || {
+        let stats = db.stats();
+        stats.maintenance_queued + stats.maintenance_running > 0
+    };
+    while is_busy() {
+        std::thread::yield_now();
+    }
+}
+
 /// How two states differ, in few words.
 pub fn difference(found: &State, expected: &State) -> String {
     let mut out = String::new();

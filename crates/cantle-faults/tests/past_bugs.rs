@@ -66,7 +66,8 @@ impl Lab {
         let done = act();
         self.fault.clear_rule();
         let mut images = std::mem::take(&mut *images.lock().unwrap());
-        images.push(Image { vfs: self.memory.kill(), marks: self.progress.now(), at: "the end".into() });
+        let (vfs, marks) = (self.memory.kill(), self.progress.now());
+        images.push(Image { vfs, marks, call: None, at: "the end".into() });
         (done, images)
     }
 }

@@ -202,7 +202,8 @@ impl Vouch {
             if !exists {
                 // Allocated and durable, so that a revocation needs no space.
                 file.sync_data()?;
-                vfs.sync_dir(dir)?;
+                // With which the mark of an unfinished repair is durable, too.
+                Canary::UNNAMED_REPAIR.leaves_out(|| vfs.sync_dir(dir))?;
             }
             Ok(file)
         };

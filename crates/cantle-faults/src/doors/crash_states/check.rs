@@ -1,13 +1,14 @@
 //! Opens an image and compares what it holds with what was promised.
 
 use super::enumerate::plans;
+use super::trails::{self, Trails};
 use crate::history::{Death, History, Marks, Progress, try_reopen};
-use crate::images::record;
+use crate::images::{Image, record};
 use crate::rng::Rng;
 use crate::setup::Setup;
 use crate::visit::Visit;
 use crate::workload;
-use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, OpenMode, Vfs};
+use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, OpenMode, Operation, Vfs};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
@@ -20,6 +21,8 @@ pub struct Moment<'a> {
     /// What had happened.
     pub marks: Marks,
     pub memory: &'a MemVfs,
+    /// What recoveries did that failed.
+    pub trails: &'a Trails,
     /// For people: the workload and the call.
     pub context: &'a str,
 }
@@ -33,10 +36,10 @@ pub struct Seen {
     backups: HashSet<u64>,
 }
 
-/// In tests one of so many images is written to after it has recovered, and loses power once more; its recovery fails, too, at one of
-/// so many calls. In a long run each does, at each.
-const AGAIN: u64 = 256;
-const CALLS: u64 = 8;
+/// Beside those that do something rare ([`Trails`]) one of so many recoveries fails, too, at one of so many calls; the latter in a
+/// long run.
+const AGAIN: [u64; 2] = [256, 16];
+const CALLS: [usize; 2] = [8, 1];
 
 impl Moment<'_> {
     /// Checks every image of this moment that was not `seen` yet.
@@ -67,26 +70,54 @@ impl Moment<'_> {
         visit.count("states", 1);
         let context = format!("{}; {what}", self.context);
         self.backups(&vfs, seen).unwrap_or_else(|found| panic!("{context}: {found}"));
-        if !visit.is_long() && rng.below(AGAIN) > 0 {
-            let checked = try_reopen(self.setup, Arc::new(vfs), self.history, self.marks, death);
-            checked.unwrap_or_else(|found| panic!("{context}: {found}"));
-            return;
+        let is_drawn = rng.below(AGAIN[usize::from(visit.is_long())]) == 0;
+        let before = vfs.kill();
+        let fault = FaultVfs::over_memory(vfs);
+        let steps = trails::record(&fault);
+        let checked = try_reopen(self.setup, Arc::new(fault.clone()), self.history, self.marks, death);
+        let (db, _) = checked.unwrap_or_else(|found| panic!("{context}: {found}"));
+        workload::settle(&db);
+        fault.clear_rule();
+        drop(db);
+        let rare = self.trails.take_rare(&steps.lock().unwrap());
+        if is_drawn || !rare.is_empty() {
+            self.recovery(visit, before, death, &context, (is_drawn, &rare), seen);
         }
+    }
+
+    /// Recovers once more, and fails in the course of that.
+    fn recovery(
+        &self,
+        visit: &Visit,
+        vfs: MemVfs,
+        death: Death,
+        context: &str,
+        (is_drawn, rare): (bool, &HashSet<trails::Pair>),
+        seen: &mut Seen,
+    ) {
+        let mut rng = Rng::new(vfs.fingerprint() as u64);
         let fault = FaultVfs::over_memory(vfs.clone());
         let recovering = record(&fault, &vfs, &Progress::at(0, 0), 1, usize::MAX);
         let (db, _) = try_reopen(self.setup, Arc::new(fault.clone()), self.history, self.marks, death)
             .unwrap_or_else(|found| panic!("{context}: {found}"));
+        workload::settle(&db);
         fault.clear_rule();
         let images = std::mem::take(&mut *recovering.lock().unwrap());
-        self.write_on(db, &vfs, &context);
+        self.write_on(db, &vfs, context);
         visit.count("states", 1);
         visit.count("recoveries that failed", 1);
-        let first = if visit.is_long() { 0 } else { rng.below(CALLS) };
-        for image in
-            images.iter().skip(first as usize).step_by(if visit.is_long() { 1 } else { CALLS as usize })
-        {
+        if death == Death::Power {
+            assert_cut_is_durable(&images, context);
+        }
+        let mut places = trails::places(&trails::steps(&images), rare);
+        if is_drawn {
+            let step = CALLS[usize::from(visit.is_long())];
+            places.extend((rng.below(step as u64) as usize..images.len()).step_by(step));
+        }
+        for place in places {
+            let image = &images[place];
             let context = format!("{context}; then, recovering, before {}", image.at);
-            self.again(visit, &image.vfs, death, &context, rng, seen);
+            self.again(visit, &image.vfs, death, &context, &mut rng, seen);
         }
     }
 
@@ -167,6 +198,22 @@ impl Moment<'_> {
             .open_image(Arc::new(lost))
             .unwrap_or_else(|error| panic!("{context}: then power lost: {error}"));
         assert_eq!(db.get("after").unwrap().as_deref(), Some(&b"crash"[..]), "{context}: then power lost");
+    }
+}
+
+/// What is cut off a manifest is gone for good before anything is written behind it. Else the disk may have both: something would come
+/// of that only where a new record ends just where an old one begins, which takes more workloads than anybody has time for.
+fn assert_cut_is_durable(images: &[Image], context: &str) {
+    let mut cut = None;
+    let calls = images.iter().filter_map(|image| image.call.as_ref().zip(Some(&image.at)));
+    for ((operation, path), at) in calls {
+        match (operation, cut) {
+            _ if !path.to_string_lossy().contains("MANIFEST") => {}
+            (Operation::SetLen, _) => cut = Some(at),
+            (Operation::SyncData, _) => cut = None,
+            (Operation::WriteAt, Some(cut)) => panic!("{context}: {at} before {cut} is durable"),
+            _ => {}
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Samples of long random workloads, with munks, rebalances, splits and checkpoints under way.
 
 use super::check::{Moment, Seen};
+use super::trails::Trails;
 use crate::history::{History, Progress};
 use crate::images::record;
 use crate::rng::Rng;
@@ -21,13 +22,13 @@ const OPERATIONS: u64 = 120;
 const MOMENTS: usize = 12;
 
 /// Goes through a sample.
-pub fn some(visit: &Visit, seed: u64) {
+pub fn some(visit: &Visit, trails: &Trails, seed: u64) {
     let seeds: Vec<u64> = (0..WORKLOADS).map(|n| seed.wrapping_add(n)).collect();
-    visit.each(&seeds, |&seed| one(visit, seed));
+    visit.each(&seeds, |&seed| one(visit, trails, seed));
 }
 
 /// Goes through the one of a seed.
-pub fn one(visit: &Visit, seed: u64) {
+pub fn one(visit: &Visit, trails: &Trails, seed: u64) {
     let mut rng = Rng::new(seed);
     let durability = [Durability::Process, Durability::Sync, Durability::Buffered][(seed % 3) as usize];
     let setup = Setup { layout: visit.layout, ..Setup::random(&mut rng, durability) };
@@ -73,6 +74,7 @@ pub fn one(visit: &Visit, seed: u64) {
             history: &history,
             marks: image.marks,
             memory: &image.vfs,
+            trails,
             context: &context,
         };
         moment.check(visit, seed ^ index as u64, &mut seen);

@@ -1,45 +1,52 @@
 //! The power fails at every call that changes something. What it leaves is not drawn but enumerated: none of the unsynced changes,
 //! all, all but each one, each one alone, all up to each one, torn within a write, with tails of nothing, zeros or noise; names and
-//! bytes apart. Each image is opened and must hold what was promised; some fail again while they recover.
+//! bytes apart. Each image is opened and must hold what was promised; a part of them fails again while they recover, above all where
+//! that does what hardly any recovery did before (`trails`).
 //!
-//! Several writers at once are sampled (`threads`), long workloads, too (`long`), repairs and destructions (`upkeep`); all workloads of up to three operations on a fresh
-//! store are gone through (`short`).
+//! All workloads of up to three operations on a fresh store are gone through (`short`); long ones (`long`), several writers at once
+//! (`threads`), repairs and destructions (`upkeep`) are sampled.
 
 mod check;
 mod enumerate;
 mod long;
 mod short;
 mod threads;
+mod trails;
 mod upkeep;
 
 pub use enumerate::plans;
 
 use crate::visit::Visit;
+use trails::Trails;
+
+/// A recovery fails again at two calls one after the other that fewer than so many did before it; the latter in a long run.
+const RARE: [u32; 2] = [16, 256];
 
 pub fn enter(visit: &Visit) {
+    let trails = &Trails::new(RARE[usize::from(visit.is_long())]);
     if let Some(case) = &visit.case {
         match case.split_once(':').map(|(what, seed)| (what, seed.parse())) {
             Some(("threads", Ok(seed))) => threads::one(visit, seed),
-            Some(("long", Ok(seed))) => long::one(visit, seed),
+            Some(("long", Ok(seed))) => long::one(visit, trails, seed),
             Some(("upkeep", Ok(seed))) => upkeep::one(visit, seed),
-            _ => short::one(visit, case),
+            _ => short::one(visit, trails, case),
         }
         return;
     }
     if !visit.is_long() {
         for (round, seed) in visit.rounds().enumerate() {
             threads::some(visit, seed);
-            long::some(visit, seed);
+            long::some(visit, trails, seed);
             upkeep::some(visit, seed);
-            short::all(visit, visit.seed, round);
+            short::all(visit, trails, visit.seed, round);
         }
         return;
     }
     let mut short = short::Shuffled::new(visit.seed);
     for seed in visit.rounds() {
         threads::some(visit, seed);
-        long::some(visit, seed);
+        long::some(visit, trails, seed);
         upkeep::some(visit, seed);
-        short.some(visit, visit.round_seed());
+        short.some(visit, trails, visit.round_seed());
     }
 }

@@ -1,6 +1,7 @@
 //! Every workload of up to three operations on a fresh store, at every call that changes something.
 
 use super::check::{Moment, Seen};
+use super::trails::Trails;
 use crate::history::{History, Marks, Progress};
 use crate::images::record;
 use crate::rng::Rng;
@@ -113,11 +114,11 @@ fn drawn(steps: &[usize], seed: u64, round: usize) -> usize {
 }
 
 /// Goes through all workloads once. The `round`s of one `seed` give each of them one durability after the other.
-pub fn all(visit: &Visit, seed: u64, round: usize) {
+pub fn all(visit: &Visit, trails: &Trails, seed: u64, round: usize) {
     let alphabet = alphabet();
     let cases = cases(&alphabet, |steps| (steps.len() > 1).then(|| drawn(steps, seed, round)));
     let images_seed = visit.round_seed();
-    visit.each(&cases, |case| run(visit, &alphabet, case, images_seed));
+    visit.each(&cases, |case| run(visit, trails, &alphabet, case, images_seed));
     visit.count("times that all short workloads were done", 1);
 }
 
@@ -143,9 +144,9 @@ impl Shuffled {
     }
 
     /// Goes through the next ones. After the last come the first, with other random images.
-    pub fn some(&mut self, visit: &Visit, seed: u64) {
+    pub fn some(&mut self, visit: &Visit, trails: &Trails, seed: u64) {
         let until = self.cases.len().min(self.next + Self::SOME);
-        visit.each(&self.cases[self.next..until], |case| run(visit, &self.alphabet, case, seed));
+        visit.each(&self.cases[self.next..until], |case| run(visit, trails, &self.alphabet, case, seed));
         if visit.is_over() {
             return;
         }
@@ -158,14 +159,14 @@ impl Shuffled {
 }
 
 /// Goes through the one of a name.
-pub fn one(visit: &Visit, name: &str) {
+pub fn one(visit: &Visit, trails: &Trails, name: &str) {
     let case = Case::parse(name)
         .unwrap_or_else(|| panic!("{name:?} is no case, as sync:0.3.8, threads:7 and long:7 are"));
-    run(visit, &alphabet(), &case, visit.round_seed());
+    run(visit, trails, &alphabet(), &case, visit.round_seed());
 }
 
 /// `seed`: that of the random images.
-fn run(visit: &Visit, alphabet: &[Step], case: &Case, seed: u64) {
+fn run(visit: &Visit, trails: &Trails, alphabet: &[Step], case: &Case, seed: u64) {
     let name = case.name();
     let setup = Setup {
         layout: visit.layout,
@@ -225,7 +226,7 @@ fn run(visit: &Visit, alphabet: &[Step], case: &Case, seed: u64) {
     for (index, (memory, marks, at)) in moments.chain([(&end.0, end.1, "nothing more")]).enumerate() {
         let context = format!("CANTLE_TEST_CASE={name}, call {index}, before {at}");
         let marks = Marks { begun: marks.begun.max(marks.acknowledged), ..marks };
-        Moment { setup: &setup, history: &history, marks, memory, context: &context }.check(
+        Moment { setup: &setup, history: &history, marks, memory, trails, context: &context }.check(
             visit,
             seed.wrapping_mul(1 << 20).wrapping_add(index as u64),
             &mut seen,

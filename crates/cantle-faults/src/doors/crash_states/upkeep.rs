@@ -18,9 +18,6 @@ const REPAIRED: &str = "/repaired";
 /// Operations on the store before.
 const OPERATIONS: u64 = 30;
 
-/// One of so many calls, and the end.
-const STEP: u64 = 3;
-
 /// What is done to a store.
 #[derive(Debug, Clone, Copy)]
 enum Task {
@@ -44,7 +41,7 @@ fn run(visit: &Visit, seed: u64, task: Task) {
     let memory = MemVfs::new();
     let state = fill(&setup, &memory, &mut rng);
     let fault = FaultVfs::over_memory(memory.clone());
-    let images = record(&fault, &memory, &Progress::at(0, 0), STEP, usize::MAX);
+    let images = record(&fault, &memory, &Progress::at(0, 0), 1, usize::MAX);
     let options = setup.image_options(Arc::new(fault.clone()));
     let context = format!("CANTLE_TEST_CASE=upkeep:{seed}, {task:?}");
     let done = match task {

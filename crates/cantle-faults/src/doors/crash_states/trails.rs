@@ -1,0 +1,107 @@
+//! Where recoveries differ: which calls they make one after the other.
+//!
+//! Most recoveries are alike, and to fail all of them again takes most of the time for little. One is worth it at the calls that hardly any
+//! other made in this order: there a call is missing, or two are the wrong way round, that nobody looked at yet.
+
+use crate::images::Image;
+use cantle::vfs::{Call, FaultVfs, Operation, Verdict};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// A call that changes something: what it does, and to which kind of file, by its name without the number.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Step(Operation, String);
+
+impl Step {
+    fn of(operation: Operation, path: &Path) -> Self {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Self(operation, name.chars().filter(|char| !char.is_ascii_digit()).collect())
+    }
+}
+
+/// The steps before which these images were taken.
+pub fn steps(images: &[Image]) -> Vec<Step> {
+    images.iter().flat_map(|image| &image.call).map(|(operation, path)| Step::of(*operation, path)).collect()
+}
+
+/// Notes the steps that are done from now on.
+pub fn record(fault: &FaultVfs) -> Arc<Mutex<Vec<Step>>> {
+    let steps: Arc<Mutex<Vec<Step>>> = Arc::default();
+    let noted = steps.clone();
+    fault.set_rule(move |call: &Call<'_>| {
+        if call.operation.changes() {
+            noted.lock().unwrap().push(Step::of(call.operation, call.path));
+        }
+        Verdict::Pass
+    });
+    steps
+}
+
+/// How often recoveries were failed where one step followed another.
+#[derive(Debug)]
+pub struct Trails {
+    /// What was failed so often is not rare any more.
+    often: u32,
+    pairs: Mutex<HashMap<Pair, u32>>,
+}
+
+/// A step that leaves something out shows in what the power leaves of those behind it: so many of them.
+const BEHIND: usize = 2;
+
+/// Two steps, one behind the other; the first has none before it.
+pub type Pair = [Option<Step>; 2];
+
+impl Trails {
+    pub fn new(often: u32) -> Self {
+        Self { often, pairs: Mutex::default() }
+    }
+
+    /// Which steps follow another as they rarely did; counts them.
+    pub fn take_rare(&self, steps: &[Step]) -> HashSet<Pair> {
+        let mut pairs = self.pairs.lock().unwrap();
+        let mut rare = HashSet::new();
+        for pair in pairs_of(steps).collect::<HashSet<_>>() {
+            let count = pairs.entry(pair.clone()).or_default();
+            if *count < self.often {
+                *count += 1;
+                rare.insert(pair);
+            }
+        }
+        rare
+    }
+}
+
+/// The places of the steps before which to fail, as what comes before them is rare.
+pub fn places(steps: &[Step], rare: &HashSet<Pair>) -> BTreeSet<usize> {
+    let places = pairs_of(steps).enumerate().filter(|(_, pair)| rare.contains(pair));
+    places.flat_map(|(place, _)| place..steps.len().min(place + 1 + BEHIND)).collect()
+}
+
+/// Each step with the one before it.
+fn pairs_of(steps: &[Step]) -> impl Iterator<Item = Pair> {
+    let before = std::iter::once(None).chain(steps.iter().cloned().map(Some));
+    before.zip(steps.iter().cloned().map(Some)).map(|(before, step)| [before, step])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_as_it_did_before_is_not_rare() {
+        let steps = |names: &[&str]| -> Vec<Step> {
+            names.iter().map(|name| Step::of(Operation::WriteAt, Path::new(name))).collect()
+        };
+        let trails = Trails::new(2);
+        let rare = |names: &[&str]| places(&steps(names), &trails.take_rare(&steps(names)));
+        let usual = ["1.log", "MANIFEST", "2.log", "3.table"];
+        assert_eq!(rare(&usual), (0..4).collect());
+        assert_eq!(rare(&usual), (0..4).collect());
+        assert!(rare(&usual).is_empty());
+        assert!(rare(&["7.log", "MANIFEST", "8.log"]).is_empty(), "numbers do not count");
+        let more = ["1.log", "MANIFEST", "2.log", "MANIFEST", "2.log", "3.table", "MANIFEST"];
+        assert_eq!(rare(&more), BTreeSet::from([6]));
+        assert_eq!(rare(&["MANIFEST", "1.log", "3.table", "3.table", "3.table"]), (0..5).collect());
+    }
+}
