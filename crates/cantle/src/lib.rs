@@ -113,6 +113,7 @@ mod mvcc;
 mod options;
 mod order;
 mod pages;
+mod read_ahead;
 mod span;
 mod stats;
 mod substrate;

@@ -14,46 +14,14 @@ use crate::error::{Error, Result};
 use crate::format::header::FileHeader;
 use crate::log::record_payload;
 use crate::pages::Buffer;
+use crate::read_ahead::{Run, SCAN_BYTES};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::table::block::Block;
 use bytes::Bytes;
 
-/// A scan reads this much at once where a second record follows the first, and twice as much each time, up to the
-/// latter: a short scan is over soon.
-const AHEAD_BYTES: [u64; 2] = [4 << 10, 128 << 10];
 /// What is left out between two records that are read together is no longer than this.
 pub const GAP_BYTES: u64 = 16 << 10;
-/// A run of records begins with as much as this fraction of what runs lately came to.
-const FIRST_FRACTION: u64 = 2;
-/// The average of runs moves by this fraction of the difference.
-const RUN_FRACTION: u64 = 8;
-/// What is read of a device is whole pages.
-const PAGE_BYTES: u64 = 4 << 10;
-
-/// How long runs were lately in which scans read a log: records that lie behind one another. A device takes about as long
-/// for ten records as for one, so that it pays to begin with more than one where runs are long.
-#[derive(Debug, Default)]
-pub struct Runs(AtomicU64);
-
-impl Runs {
-    fn note(&self, bytes: u64) {
-        let (average, bytes) = (self.0.load(Relaxed), bytes.min(2 * AHEAD_BYTES[1]));
-        // Runs that end at once may be many: what others have noted meanwhile may be lost.
-        self.0.store(average - average.div_ceil(RUN_FRACTION) + bytes / RUN_FRACTION, Relaxed);
-    }
-
-    /// How much a run that begins at `place` reads first: up to the end of a page; 0 if no more than its record.
-    fn first_bytes(&self, place: Place) -> u64 {
-        let bytes = self.0.load(Relaxed) / FIRST_FRACTION;
-        if bytes <= u64::from(place.len) {
-            return 0;
-        }
-        let end = place.offset.saturating_add(bytes.max(AHEAD_BYTES[0]));
-        end.checked_next_multiple_of(PAGE_BYTES).map_or(0, |end| (end - place.offset).min(AHEAD_BYTES[1]))
-    }
-}
-
 /// Memory that counts as a merge's for as long as anybody holds some of it.
 struct Counted {
     buffer: Buffer,
@@ -133,17 +101,12 @@ pub type Reads = Arc<AtomicU64>;
 pub struct Ahead {
     reads: Reads,
     piece: Piece,
-    /// Where the last record ended, if there was one.
-    expected: Option<u64>,
-    /// How much was read at once last; 0 if it was one record.
-    window: u64,
-    /// Where the run began that is being read, and where it is noted when it is over.
-    run: Option<(u64, Arc<Runs>)>,
+    run: Run,
 }
 
 impl Ahead {
     pub fn new(reads: Reads) -> Self {
-        Self { reads, piece: Piece::default(), expected: None, window: 0, run: None }
+        Self { reads, piece: Piece::default(), run: Run::default() }
     }
 
     /// As [`Segment::read_value`], of a record that is indexed. Shares no memory with what is read ahead.
@@ -151,42 +114,22 @@ impl Ahead {
         if let Some(value) = segment.read_recent_value(&parts.header, place)? {
             return Ok(value);
         }
-        let [first, most] = AHEAD_BYTES;
-        let gap = self.expected.and_then(|expected| place.offset.checked_sub(expected));
-        let follows = gap.is_some_and(|gap| gap < GAP_BYTES);
-        if !follows {
-            self.end_run();
-            self.run = Some((place.offset, segment.runs.clone()));
-        }
-        self.expected = place.offset.checked_add(u64::from(place.len));
+        let at = (place.offset, u64::from(place.len));
+        self.run.visit(at, GAP_BYTES, Some(&segment.runs));
         if !self.piece.contains(place) {
             self.reads.fetch_add(1, Relaxed);
             let room = indexed_end(parts).saturating_sub(place.offset);
-            let window =
-                if follows { (2 * self.window).clamp(first, most) } else { segment.runs.first_bytes(place) };
-            self.window = window.min(room);
-            if self.window < u64::from(place.len) {
+            let window = self.run.window(at, SCAN_BYTES).min(room);
+            if window < u64::from(place.len) {
                 return segment.read_value(&parts.header, place);
             }
-            match Piece::read(segment, place.offset, self.window) {
+            match Piece::read(segment, place.offset, window) {
                 Ok(piece) => self.piece = piece,
                 // What lies ahead may never be asked for.
                 Err(_) => return segment.read_value(&parts.header, place),
             }
         }
         self.piece.value(segment, &parts.header, place).map(|value| Bytes::copy_from_slice(&value))
-    }
-
-    fn end_run(&mut self) {
-        if let Some(((begun, runs), end)) = self.run.take().zip(self.expected) {
-            runs.note(end.saturating_sub(begun));
-        }
-    }
-}
-
-impl Drop for Ahead {
-    fn drop(&mut self) {
-        self.end_run();
     }
 }
 
@@ -227,7 +170,7 @@ mod tests {
         let step = |(number, place): (usize, Place)| {
             let was_there = ahead.piece.contains(place);
             assert_eq!(ahead.value(segment, parts, place).unwrap(), [number as u8; 1000][..]);
-            assert!(ahead.piece.bytes.len() as u64 <= AHEAD_BYTES[1]);
+            assert!(ahead.piece.bytes.len() as u64 <= SCAN_BYTES[1]);
             was_there
         };
         places.map(step).collect()

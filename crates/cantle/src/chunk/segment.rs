@@ -13,7 +13,6 @@
 
 use super::context::Context;
 use super::indexed_part::{IndexRequest, IndexedPart, build_index};
-use super::log_piece::Runs;
 use super::log_record::LogRecord;
 use super::log_view::LogView;
 use super::memory_part::{MemoryHit, MemoryPart, Place};
@@ -30,6 +29,7 @@ use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::{RecordFile, record_payload};
 use crate::manifest::SegmentEdit;
 use crate::order::KeyOrder;
+use crate::read_ahead::Runs;
 use crate::substrate::{DirtyLog, Promise};
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,

@@ -5,14 +5,14 @@ use super::frame::{Handle, unframe};
 use super::reader::{Table, read};
 use crate::entry::{EntryCursor, EntryRef};
 use crate::error::Result;
+use crate::read_ahead::{Run, SCAN_BYTES};
 use crate::sync::Arc;
 use bytes::Bytes;
 
 /// A cursor without cache reads this much at once as long as it moves forward.
-const READ_AHEAD_BYTES: u64 = 256 << 10;
-/// One that fills the cache may be at its end soon: it reads this much at once where a second block follows the first,
-/// and twice as much each time, up to the latter.
-const SCAN_AHEAD_BYTES: [u64; 2] = [4 << 10, 128 << 10];
+const ONE_PASS_BYTES: [u64; 2] = [256 << 10; 2];
+/// A block follows another if it begins where that ends.
+const NO_GAP: u64 = 1;
 
 /// Walks the entries of a table. Positioned if and only if `data` is; then `index` stands at the data block's
 /// entry.
@@ -31,18 +31,15 @@ pub(crate) struct TableCursor {
 struct ReadAhead {
     offset: u64,
     bytes: Vec<u8>,
-    /// Where the last block ended: who asks for that offset moves forward.
-    expected: u64,
-    /// How much is read at once when it next moves forward, at first and now and at most.
-    first: u64,
-    next: u64,
-    most: u64,
+    run: Run,
+    /// How much is read at once where it moves forward, at least and at most.
+    limits: [u64; 2],
 }
 
 impl TableCursor {
     pub(super) fn new(table: Arc<Table>, fill_cache: bool) -> Self {
-        let [first, most] = if fill_cache { SCAN_AHEAD_BYTES } else { [READ_AHEAD_BYTES; 2] };
-        let ahead = ReadAhead { offset: 0, bytes: Vec::new(), expected: 0, first, next: first, most };
+        let limits = if fill_cache { SCAN_BYTES } else { ONE_PASS_BYTES };
+        let ahead = ReadAhead { offset: 0, bytes: Vec::new(), run: Run::default(), limits };
         Self { table, fill_cache, index: None, data: None, data_handle: None, ahead }
     }
 
@@ -114,10 +111,11 @@ impl TableCursor {
     }
 
     fn block(&mut self, handle: Handle) -> Result<Arc<Block>> {
+        let runs = self.fill_cache.then_some(&self.table.runs);
+        self.ahead.run.visit((handle.offset, handle.framed_bytes()), NO_GAP, runs);
         let cached =
             if self.fill_cache { self.table.use_cached(handle) } else { self.table.cached_block(handle) };
         if let Some(block) = cached {
-            self.ahead.expected = handle.end();
             return Ok(block);
         }
         let bytes = self.ahead.payload(&self.table, handle)?;
@@ -156,24 +154,22 @@ impl TableCursor {
 impl ReadAhead {
     /// The payload of a data block or the index. What is returned shares no memory with the rest of the piece.
     fn payload(&mut self, table: &Table, handle: Handle) -> Result<Bytes> {
-        let forward = handle.offset == self.expected;
-        self.expected = handle.end();
-        if handle.framed_bytes() >= self.most {
+        let len = handle.framed_bytes();
+        if len >= self.limits[1] {
             return table.read_payload(handle);
         }
         if handle.offset < self.offset || handle.end() > self.offset + self.bytes.len() as u64 {
-            let room = (table.meta().file_bytes).saturating_sub(handle.offset).min(self.next);
-            let bytes = if forward { room.max(handle.framed_bytes()) } else { handle.framed_bytes() };
-            self.next = if forward { (2 * self.next).min(self.most) } else { self.first };
+            let room = table.meta().file_bytes.saturating_sub(handle.offset);
+            let bytes = self.run.window((handle.offset, len), self.limits).min(room).max(len);
             self.bytes = match read(&*table.file, &table.path, handle.offset, bytes) {
                 // What lies ahead may never be asked for.
-                Err(_) if bytes > handle.framed_bytes() => return table.read_payload(handle),
+                Err(_) if bytes > len => return table.read_payload(handle),
                 read => read?,
             };
             self.offset = handle.offset;
         }
         let start = (handle.offset - self.offset) as usize;
-        let framed = &self.bytes[start..start + handle.framed_bytes() as usize];
+        let framed = &self.bytes[start..start + len as usize];
         let block = unframe(&table.header, &table.path, handle.offset, framed)?;
         Ok(block.unwrap_or_else(|| Bytes::copy_from_slice(&framed[..handle.payload_bytes as usize])))
     }

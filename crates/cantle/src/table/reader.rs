@@ -12,6 +12,7 @@ use crate::filter::bloom;
 use crate::format::codec::Malformed;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::order::KeyOrder;
+use crate::read_ahead::Runs;
 use crate::sync::Arc;
 use crate::vfs::VfsFile;
 use bytes::Bytes;
@@ -31,6 +32,8 @@ pub(crate) struct Table {
     pub(super) footer: Footer,
     cache: BlockCache,
     meta: TableMeta,
+    /// How long runs of its blocks were that scans read.
+    pub(super) runs: Arc<Runs>,
 }
 
 /// What a table knows of a key.
@@ -64,7 +67,7 @@ impl Table {
         let header = FileHeader::read(&*file, &path, FileKind::Table)?;
         check_identity(&header, &path, expected)?;
         let (footer, meta) = read_description(&*file, &path, &header)?;
-        Ok(Self { file, path, header, order, footer, cache, meta })
+        Ok(Self { file, path, header, order, footer, cache, meta, runs: Arc::default() })
     }
 
     /// Sizes and bounds.

@@ -221,6 +221,28 @@ fn a_scan_reads_ahead_by_and_by_and_caches_what_it_visits() {
 }
 
 #[test]
+fn a_scan_begins_with_about_as_much_as_the_last_ones_read() {
+    let (file, _) = build(&many(), TableOptions::default());
+    let table = open_with(file.clone(), KeyOrder::Bytewise, BlockCache::new(0)).unwrap();
+    drop(table.index().unwrap());
+    let scan = |entries: usize, number: usize| {
+        file.largest_read.store(0, Ordering::Relaxed);
+        let before = file.reads();
+        let mut cursor = table.cursor();
+        cursor.seek(format!("user/{:08}", number * 37 % 5_000).as_bytes()).unwrap();
+        (1..entries).for_each(|_| cursor.next().unwrap());
+        assert!(cursor.entry().is_some());
+        (file.reads() - before, file.largest_read.load(Ordering::Relaxed))
+    };
+    let reads: Vec<u64> = (0..40).map(|number| scan(2_000, number).0).collect();
+    assert!(reads[..3].iter().min() > reads[37..].iter().max(), "{reads:?}");
+    for number in 0..40 {
+        scan(1, number);
+    }
+    assert!(scan(1, 7).1 < 6 << 10, "where runs are of one block, one is read");
+}
+
+#[test]
 fn the_estimate_is_close_to_the_file() {
     let file = MemFile::new(Vec::new());
     let mut builder =
