@@ -53,7 +53,7 @@ impl Progress {
 }
 
 /// What died.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Death {
     Power,
     Process,

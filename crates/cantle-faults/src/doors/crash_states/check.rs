@@ -79,7 +79,7 @@ impl Moment<'_> {
         workload::settle(&db);
         fault.clear_rule();
         drop(db);
-        let rare = self.trails.take_rare(&steps.lock().unwrap());
+        let rare = self.trails.take_rare(death, &steps.lock().unwrap());
         if is_drawn || !rare.is_empty() {
             self.recovery(visit, before, death, &context, (is_drawn, &rare), seen);
         }

@@ -3,6 +3,7 @@
 //! Most recoveries are alike, and to fail all of them again takes most of the time for little. One is worth it at the calls that hardly any
 //! other made in this order: there a call is missing, or two are the wrong way round, that nobody looked at yet.
 
+use crate::history::Death;
 use crate::images::Image;
 use cantle::vfs::{Call, FaultVfs, Operation, Verdict};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -38,12 +39,13 @@ pub fn record(fault: &FaultVfs) -> Arc<Mutex<Vec<Step>>> {
     steps
 }
 
-/// How often recoveries were failed where one step followed another.
+/// How often recoveries were failed where one step followed another. After the death of a process alone much is still to be made durable
+/// of what the next one finds, and such deaths are few: they count apart.
 #[derive(Debug)]
 pub struct Trails {
     /// What was failed so often is not rare any more.
     often: u32,
-    pairs: Mutex<HashMap<Pair, u32>>,
+    pairs: Mutex<HashMap<(Death, Pair), u32>>,
 }
 
 /// A step that leaves something out shows in what the power leaves of those behind it: so many of them.
@@ -58,11 +60,11 @@ impl Trails {
     }
 
     /// Which steps follow another as they rarely did; counts them.
-    pub fn take_rare(&self, steps: &[Step]) -> HashSet<Pair> {
+    pub fn take_rare(&self, death: Death, steps: &[Step]) -> HashSet<Pair> {
         let mut pairs = self.pairs.lock().unwrap();
         let mut rare = HashSet::new();
         for pair in pairs_of(steps).collect::<HashSet<_>>() {
-            let count = pairs.entry(pair.clone()).or_default();
+            let count = pairs.entry((death, pair.clone())).or_default();
             if *count < self.often {
                 *count += 1;
                 rare.insert(pair);
@@ -94,7 +96,7 @@ mod tests {
             names.iter().map(|name| Step::of(Operation::WriteAt, Path::new(name))).collect()
         };
         let trails = Trails::new(2);
-        let rare = |names: &[&str]| places(&steps(names), &trails.take_rare(&steps(names)));
+        let rare = |names: &[&str]| places(&steps(names), &trails.take_rare(Death::Power, &steps(names)));
         let usual = ["1.log", "MANIFEST", "2.log", "3.table"];
         assert_eq!(rare(&usual), (0..4).collect());
         assert_eq!(rare(&usual), (0..4).collect());
@@ -103,5 +105,6 @@ mod tests {
         let more = ["1.log", "MANIFEST", "2.log", "MANIFEST", "2.log", "3.table", "MANIFEST"];
         assert_eq!(rare(&more), BTreeSet::from([6]));
         assert_eq!(rare(&["MANIFEST", "1.log", "3.table", "3.table", "3.table"]), (0..5).collect());
+        assert!(!trails.take_rare(Death::Process, &steps(&usual)).is_empty(), "another death");
     }
 }
