@@ -112,6 +112,7 @@ mod merge;
 mod mvcc;
 mod options;
 mod order;
+mod paged_vec;
 mod pages;
 mod read_ahead;
 mod span;

@@ -20,6 +20,8 @@ use std::time::Duration;
 const CAN_MAP: bool = cfg!(all(unix, not(miri)));
 /// From here on memory is mapped that was not asked to be.
 const MAPPED_BYTES_MIN: usize = 64 << 10;
+/// Sizes that are few are multiples of this: of a page.
+const SIZES_BYTES_MIN: usize = 4 << 10;
 /// A huge page.
 pub const HUGE_BYTES: usize = 2 << 20;
 /// So much freed memory is kept, in the whole process, in any case and at most.
@@ -89,6 +91,11 @@ impl Kept {
         self.idle_bytes = self.idle_bytes.min(self.bytes);
         self.mappings.drain(..count).collect()
     }
+}
+
+/// At least so many bytes, of few sizes, four to a doubling: what one frees then fits another.
+pub fn of_few_sizes(bytes: usize) -> usize {
+    bytes.next_multiple_of(SIZES_BYTES_MIN.max(bytes.next_power_of_two() / 8))
 }
 
 /// Has so much freed memory be kept, within bounds.
@@ -171,34 +178,40 @@ impl Drop for Pages {
     }
 }
 
-/// Memory to read a file into, with something in each byte.
-pub struct Buffer(Pages);
+/// Memory to read a file into or to collect things in, with something in each byte.
+pub struct Buffer {
+    pages: Pages,
+    len: usize,
+}
 
 impl Buffer {
     /// `None` for no bytes.
     pub fn new(bytes: usize) -> Option<Self> {
-        let layout = Layout::from_size_align(bytes, 1).ok().filter(|layout| layout.size() > 0)?;
+        // Of a mapping's end that nobody writes to there is no memory.
+        let mapped =
+            if (MAPPED_BYTES_MIN..HUGE_BYTES).contains(&bytes) { of_few_sizes(bytes) } else { bytes };
+        let layout = Layout::from_size_align(mapped, 1).ok().filter(|layout| layout.size() > 0)?;
         let pages = Pages::new(layout);
         // What was mapped has what the system or a former holder left there.
         if !pages.is_mapped {
             // SAFETY: it has so many bytes.
-            unsafe { pages.start.write_bytes(0, bytes) };
+            unsafe { pages.start.write_bytes(0, mapped) };
         }
-        Some(Self(pages))
+        Some(Self { pages, len: bytes })
     }
 }
 
 impl AsRef<[u8]> for Buffer {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: so many initialised bytes, which go with `self`.
-        unsafe { std::slice::from_raw_parts(self.0.start.as_ptr(), self.0.len()) }
+        unsafe { std::slice::from_raw_parts(self.pages.start.as_ptr(), self.len) }
     }
 }
 
 impl AsMut<[u8]> for Buffer {
     fn as_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and nobody else has them.
-        unsafe { std::slice::from_raw_parts_mut(self.0.start.as_ptr(), self.0.len()) }
+        unsafe { std::slice::from_raw_parts_mut(self.pages.start.as_ptr(), self.len) }
     }
 }
 

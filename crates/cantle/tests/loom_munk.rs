@@ -36,6 +36,8 @@ mod munk {
 }
 #[path = "../src/order.rs"]
 mod order;
+#[path = "../src/paged_vec.rs"]
+mod paged_vec;
 #[path = "models/lost_pages.rs"]
 mod pages;
 

@@ -5,7 +5,7 @@
 //! that lie near one another are read by one call, with what lies between.
 
 use super::context::Context;
-use super::log_piece::{GAP_BYTES, Piece};
+use super::log_piece::{Counted, GAP_BYTES, Piece};
 use super::memory_part::Place;
 use super::segment::{Parts, Segment};
 use crate::cache::budget::MergeBytes;
@@ -14,6 +14,7 @@ use crate::order::KeyOrder;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Records of so many bytes are read for one part, if the merges' share of the memory has room for them.
 pub const BATCH_BYTES: u64 = 512 << 10;
@@ -35,7 +36,6 @@ pub struct Batch {
     values: HashMap<u64, Bytes>,
     /// The key of the last record that was looked for.
     last_key: Option<Bytes>,
-    counted: Option<MergeBytes>,
 }
 
 impl Batch {
@@ -60,39 +60,26 @@ impl Batch {
             wanted.truncate(count);
         }
         let last_key = wanted.last().map(|last| last.key.clone());
-        let mut batch = Self { values: HashMap::with_capacity(wanted.len()), last_key, counted };
         let mut places: Vec<Place> = wanted.into_iter().map(|wanted| wanted.place).collect();
         places.sort_unstable_by_key(|place| place.offset);
         context.counters.log_batches.add(1);
-        let mut rest = &places[..];
-        while let Some(first) = rest.first() {
-            let mut end = end_of(first);
-            let follows = |place: &&Place| {
-                let follows = place.offset < end.saturating_add(GAP_BYTES)
-                    && end_of(place).saturating_sub(first.offset) <= READ_BYTES_MAX;
-                end = if follows { end_of(place) } else { end };
-                follows
-            };
-            let count = 1 + rest[1..].iter().take_while(follows).count();
-            let (run, others) = rest.split_at(count);
-            rest = others;
-            // Of a record alone nothing is gained, and what cannot be read is reported when it is asked for.
-            if count > 1
-                && let Ok(piece) = Piece::read(segment, first.offset, end - first.offset)
-            {
-                context.counters.log_batch_bytes.add(end - first.offset);
-                batch.take_from(&piece, segment, parts, run);
+        let runs: Vec<&[Place]> = runs(&places).collect();
+        // Lengths may be anything: they are checked when the records are read.
+        let len = |place: &Place| u64::from(place.len).min(READ_BYTES_MAX);
+        let mut values = Values::new(runs.iter().flat_map(|run| *run).map(len).sum(), counted);
+        for run in runs {
+            let (start, end) = (run[0].offset, run.iter().map(end_of).max().unwrap_or_default());
+            // What cannot be read is reported when it is asked for.
+            if let Ok(piece) = Piece::read(segment, start, end - start) {
+                context.counters.log_batch_bytes.add(end - start);
+                for place in run {
+                    if let Ok(value) = piece.value(segment, &parts.header, *place) {
+                        values.add(place.offset, &value);
+                    }
+                }
             }
         }
-        Ok(batch)
-    }
-
-    fn take_from(&mut self, piece: &Piece, segment: &Segment, parts: &Parts, run: &[Place]) {
-        for place in run {
-            if let Ok(value) = piece.value(segment, &parts.header, *place) {
-                self.values.insert(place.offset, Bytes::copy_from_slice(&value));
-            }
-        }
+        Ok(Self { values: values.finish(), last_key })
     }
 
     /// Whether records were looked for up to this key.
@@ -102,11 +89,59 @@ impl Batch {
 
     /// The value of the record at this place, if it was read. What a merge has taken it does not want again.
     pub fn take(&mut self, place: Place) -> Option<Bytes> {
-        let value = self.values.remove(&place.offset);
-        if self.values.is_empty() {
-            self.counted = None;
+        self.values.remove(&place.offset)
+    }
+}
+
+/// Records near one another, of these in the order in which they lie. Of one alone nothing is gained.
+fn runs(places: &[Place]) -> impl Iterator<Item = &[Place]> {
+    let mut rest = places;
+    let next = move || {
+        let first = rest.first()?;
+        let mut end = end_of(first);
+        let follows = |place: &&Place| {
+            let follows = place.offset < end.saturating_add(GAP_BYTES)
+                && end_of(place).saturating_sub(first.offset) <= READ_BYTES_MAX;
+            end = if follows { end_of(place) } else { end };
+            follows
+        };
+        let count = 1 + rest[1..].iter().take_while(follows).count();
+        let (run, others) = rest.split_at(count);
+        rest = others;
+        Some(run)
+    };
+    std::iter::from_fn(next).filter(|run| run.len() > 1)
+}
+
+/// Collects values in one piece of memory, which goes as a whole: thousands that come and go beside what stays leave the allocator with
+/// holes.
+struct Values {
+    memory: Option<Counted>,
+    filled: usize,
+    /// By the offset of the record.
+    places: Vec<(u64, Range<usize>)>,
+}
+
+impl Values {
+    /// For so many bytes at most.
+    fn new(bytes: u64, counted: Option<MergeBytes>) -> Self {
+        Self { memory: Counted::new(bytes as usize, counted), filled: 0, places: Vec::new() }
+    }
+
+    fn add(&mut self, offset: u64, value: &[u8]) {
+        let place = self.filled..self.filled + value.len();
+        if let Some(memory) =
+            self.memory.as_mut().and_then(|memory| memory.buffer.as_mut().get_mut(place.clone()))
+        {
+            memory.copy_from_slice(value);
+            self.filled = place.end;
+            self.places.push((offset, place));
         }
-        value
+    }
+
+    fn finish(self) -> HashMap<u64, Bytes> {
+        let bytes = self.memory.map_or_else(Bytes::new, Bytes::from_owner);
+        self.places.into_iter().map(|(offset, place)| (offset, bytes.slice(place))).collect()
     }
 }
 

@@ -22,10 +22,18 @@ use bytes::Bytes;
 
 /// What is left out between two records that are read together is no longer than this.
 pub const GAP_BYTES: u64 = 16 << 10;
-/// Memory that counts as a merge's for as long as anybody holds some of it.
-struct Counted {
-    buffer: Buffer,
-    _counted: MergeBytes,
+
+/// Memory that counts as a merge's, if it was taken from their share, for as long as anybody holds some of it.
+pub struct Counted {
+    pub buffer: Buffer,
+    _counted: Option<MergeBytes>,
+}
+
+impl Counted {
+    /// `None` for no bytes.
+    pub fn new(bytes: usize, counted: Option<MergeBytes>) -> Option<Self> {
+        Some(Self { buffer: Buffer::new(bytes)?, _counted: counted })
+    }
 }
 
 impl AsRef<[u8]> for Counted {
@@ -51,17 +59,16 @@ impl Piece {
     pub fn of_indexed(context: &Context, segment: &Segment, parts: &Parts) -> Result<Option<Self>> {
         let len = indexed_end(parts);
         let Some(counted) = context.budget.take_merge_bytes(len) else { return Ok(None) };
-        let Some(mut buffer) = Buffer::new(len as usize) else { return Ok(None) };
-        let read = read_into(segment, buffer.as_mut(), 0)?;
-        let bytes = Bytes::from_owner(Counted { buffer, _counted: counted });
-        Ok(Some(Self { at: 0, bytes: bytes.slice(..read) }))
+        let Some(mut memory) = Counted::new(len as usize, Some(counted)) else { return Ok(None) };
+        let read = read_into(segment, memory.buffer.as_mut(), 0)?;
+        Ok(Some(Self { at: 0, bytes: Bytes::from_owner(memory).slice(..read) }))
     }
 
     /// So many bytes from there on.
     pub fn read(segment: &Segment, at: u64, len: u64) -> Result<Self> {
-        let mut bytes = vec![0; len as usize];
-        let read = read_into(segment, &mut bytes, at)?;
-        Ok(Self { at, bytes: Bytes::from(bytes).slice(..read) })
+        let Some(mut buffer) = Buffer::new(len as usize) else { return Ok(Self::default()) };
+        let read = read_into(segment, buffer.as_mut(), at)?;
+        Ok(Self { at, bytes: Bytes::from_owner(buffer).slice(..read) })
     }
 
     fn contains(&self, place: Place) -> bool {

@@ -8,7 +8,7 @@
 
 use super::record::{Content, Record, RecordPtr, layout};
 use crate::mvcc::CommitCell;
-use crate::pages::{HUGE_BYTES, Pages};
+use crate::pages::{HUGE_BYTES, Pages, of_few_sizes};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::alloc::Layout;
@@ -95,9 +95,7 @@ impl Arena {
             let missing = self.expected_bytes.saturating_sub(self.bytes);
             let next = if missing > 0 { missing } else { self.bytes / 4 };
             let next = (next as usize).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
-            // Of few sizes, four to a doubling, so that what one munk frees fits another.
-            let next = next.next_multiple_of(BLOCK_BYTES_MIN.max(next.next_power_of_two() / 8));
-            let block = self.add(next.max(bytes));
+            let block = self.add(of_few_sizes(next).max(bytes));
             self.filling.insert(block).clone()
         };
         let from = block.filled_bytes.load(Relaxed);

@@ -6,6 +6,7 @@
 
 use super::fetch::fetch;
 use super::record::{Link, Record, RecordPtr};
+use crate::paged_vec::PagedVec;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -20,8 +21,8 @@ struct Slot {
 /// See the drawing in `mod.rs`.
 pub struct Slots {
     /// By slot. Slot 0 is before all keys.
-    prefixes: Box<[AtomicU64]>,
-    slots: Box<[Slot]>,
+    prefixes: PagedVec<AtomicU64>,
+    slots: PagedVec<Slot>,
     sorted: AtomicU32,
     bypasses: AtomicU32,
 }
@@ -35,8 +36,8 @@ impl Slots {
         let sorted = keys.len();
         let capacity = sorted + room;
         assert!(capacity < u32::MAX as usize, "a munk holds less than four billion keys");
-        let mut prefixes = Vec::with_capacity(capacity + 1);
-        let mut slots = Vec::with_capacity(capacity + 1);
+        let mut prefixes = PagedVec::with_capacity(capacity + 1);
+        let mut slots = PagedVec::with_capacity(capacity + 1);
         slots.push(Slot { next: AtomicU32::new(u32::from(sorted > 0)), ..Slot::default() });
         prefixes.push(AtomicU64::new(0));
         for (prefix, record) in keys {
@@ -48,14 +49,9 @@ impl Slots {
             slots.push(Slot { newest, next });
             prefixes.push(AtomicU64::new(prefix));
         }
-        slots.resize_with(capacity + 1, Slot::default);
-        prefixes.resize_with(capacity + 1, AtomicU64::default);
-        Self {
-            prefixes: prefixes.into(),
-            slots: slots.into(),
-            sorted: AtomicU32::new(sorted as u32),
-            bypasses: AtomicU32::new(0),
-        }
+        slots.fill_with(Slot::default);
+        prefixes.fill_with(AtomicU64::default);
+        Self { prefixes, slots, sorted: AtomicU32::new(sorted as u32), bypasses: AtomicU32::new(0) }
     }
 
     /// The prefixes of the sorted slots: that of slot `i + 1` at `i`.
