@@ -2,7 +2,7 @@
 //! the allocator's heap when it goes.
 #![expect(unsafe_code, reason = "memory of any length")]
 
-use crate::pages::{Pages, of_few_sizes};
+use crate::pages::{Pages, asked_for};
 use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -19,7 +19,7 @@ pub struct PagedVec<T> {
 impl<T> PagedVec<T> {
     /// For so many.
     pub fn with_capacity(capacity: usize) -> Self {
-        let bytes = capacity.checked_mul(size_of::<T>()).map(of_few_sizes);
+        let bytes = capacity.checked_mul(size_of::<T>()).map(asked_for);
         let layout = bytes.and_then(|bytes| Layout::from_size_align(bytes, align_of::<T>()).ok());
         let layout = layout.unwrap_or_else(|| panic!("{capacity} values do not fit in memory"));
         let pages = (layout.size() > 0).then(|| Pages::new(layout));

@@ -98,6 +98,12 @@ pub fn of_few_sizes(bytes: usize) -> usize {
     bytes.next_multiple_of(SIZES_BYTES_MIN.max(bytes.next_power_of_two() / 8))
 }
 
+/// How much to ask for, for so many bytes: what is mapped and may be kept is of few sizes. Of a mapping's end that nobody writes to
+/// there is no memory.
+pub fn asked_for(bytes: usize) -> usize {
+    if (MAPPED_BYTES_MIN..HUGE_BYTES).contains(&bytes) { of_few_sizes(bytes) } else { bytes }
+}
+
 /// Has so much freed memory be kept, within bounds.
 pub fn keep_up_to(bytes: u64) {
     BYTES_MAX.fetch_max((bytes as usize).min(KEPT_BYTES_MAX), Relaxed);
@@ -187,15 +193,13 @@ pub struct Buffer {
 impl Buffer {
     /// `None` for no bytes.
     pub fn new(bytes: usize) -> Option<Self> {
-        // Of a mapping's end that nobody writes to there is no memory.
-        let mapped =
-            if (MAPPED_BYTES_MIN..HUGE_BYTES).contains(&bytes) { of_few_sizes(bytes) } else { bytes };
-        let layout = Layout::from_size_align(mapped, 1).ok().filter(|layout| layout.size() > 0)?;
+        let asked = asked_for(bytes);
+        let layout = Layout::from_size_align(asked, 1).ok().filter(|layout| layout.size() > 0)?;
         let pages = Pages::new(layout);
         // What was mapped has what the system or a former holder left there.
         if !pages.is_mapped {
             // SAFETY: it has so many bytes.
-            unsafe { pages.start.write_bytes(0, mapped) };
+            unsafe { pages.start.write_bytes(0, asked) };
         }
         Some(Self { pages, len: bytes })
     }

@@ -33,6 +33,10 @@ pub fn of_few_sizes(bytes: usize) -> usize {
     bytes
 }
 
+pub fn asked_for(bytes: usize) -> usize {
+    bytes
+}
+
 pub struct Pages(Option<Piece>);
 
 // SAFETY: it is only memory.
