@@ -121,7 +121,7 @@ fn a_flush_that_finds_no_space_loses_nothing() {
 #[test]
 fn a_sync_store_opens_on_a_full_disk_with_all_that_its_journal_holds() {
     let (mut in_memory, mut on_disk) = (0, 0);
-    for left_bytes in [0, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20] {
+    for left_bytes in [0, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 20] {
         for reserve in [true, false] {
             let memory = MemVfs::new();
             memory.set_capacity_bytes(Some(8 << 20));
