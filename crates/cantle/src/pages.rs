@@ -1,4 +1,4 @@
-//! Memory for the blocks of munks, the segments of rows and logs that are merged: large ones are mapped, so that they go back to the system as
+//! Memory for the blocks and arrays of munks, the segments of rows and what is read of logs at once: large ones are mapped, so that they go back to the system as
 //! soon as they are free, whatever the process's allocator keeps for itself; the largest are made of huge pages where the
 //! system has them, as a search touches a few lines far apart.
 //!
