@@ -81,6 +81,10 @@ struct RunArgs {
     #[arg(long, value_delimiter = ',')]
     sizes: Vec<u64>,
 
+    /// Sizes of the analytics trace, instead of those
+    #[arg(long, value_delimiter = ',')]
+    trace_sizes: Vec<u64>,
+
     /// Of these only cells whose names have one of these in them, as in zipf-composite or E100/
     #[arg(long, value_delimiter = ',')]
     cells: Vec<String>,
@@ -122,6 +126,10 @@ struct Common {
     /// The longest time of a measured step
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     step: Duration,
+
+    /// The same of a step that only writes, unless each write is synced: stores put work off, and short steps do not see it
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
+    writing_step: Duration,
 
     /// Of keys, values and order
     #[arg(long, default_value_t = 1)]
@@ -170,6 +178,7 @@ pub fn run(command: Command) -> Result<bool> {
             let mut plan = plan(&args.suite, args.scale, &args.common)?;
             plan.only = args.only.clone();
             plan.sizes = args.sizes.clone();
+            plan.trace_sizes = args.trace_sizes.clone();
             plan.cells = args.cells.clone();
             let suite = suite_of(&plan)?;
             measure(plan, &suite, &args.common)
@@ -184,16 +193,12 @@ pub fn run(command: Command) -> Result<bool> {
     }
 }
 
-fn parameters(plan: &Plan) -> Parameters {
-    Parameters { scale: plan.scale, sizes: plan.sizes.clone(), threads: plan.threads }
-}
-
 /// The suite that a run had.
 fn suite_of(plan: &Plan) -> Result<Suite> {
     if plan.suite == "replay" {
         return Ok(replay(plan));
     }
-    let mut suite = suite::build(&plan.suite, &parameters(plan), &plan.only)?;
+    let mut suite = suite::build(&plan.suite, &Parameters::from(plan), &plan.only)?;
     let is_wanted =
         |cell: &Cell| plan.cells.is_empty() || plan.cells.iter().any(|part| cell.id.contains(part));
     suite.cells.retain(is_wanted);
@@ -223,6 +228,7 @@ fn plan(suite: &str, scale: f64, common: &Common) -> Result<Plan> {
         only: Vec::new(),
         cells: Vec::new(),
         sizes: Vec::new(),
+        trace_sizes: Vec::new(),
         engines,
         scale,
         memory_bytes,
@@ -232,6 +238,7 @@ fn plan(suite: &str, scale: f64, common: &Common) -> Result<Plan> {
         background_threads: common.background_threads.unwrap_or((cores / 2).clamp(1, 4)),
         rounds: common.rounds,
         seconds_max: common.step.as_secs_f64(),
+        writing_seconds_max: common.writing_step.as_secs_f64(),
         seed: common.seed,
     })
 }

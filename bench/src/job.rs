@@ -1,11 +1,12 @@
 //! What a child process is told to do with one store.
 
-use crate::engine::{Settings, Spec};
+use crate::engine::{Durability, Settings, Spec};
 use cantle_workloads::analytics::Shape;
 use cantle_workloads::generator::Distribution;
 use cantle_workloads::workload::Workload;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A child's whole work: open, take the steps, close.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,10 +21,21 @@ pub struct Job {
     pub threads: u64,
     /// The longest time of a measured step.
     pub seconds_max: f64,
+    /// The same of one that only writes.
+    pub writing_seconds_max: f64,
     /// Of everything random; the same for every engine.
     pub seed: u64,
     /// Wait to be killed instead of closing the store.
     pub hold: bool,
+}
+
+impl Job {
+    /// The longest time of a step.
+    pub fn longest(&self, step: &Step) -> Duration {
+        // Synced writes take what a sync takes, and leave nothing behind that piles up.
+        let piles_up = step.only_writes() && self.settings.durability != Durability::Sync;
+        Duration::from_secs_f64(if piles_up { self.writing_seconds_max } else { self.seconds_max })
+    }
 }
 
 /// One step. Those with a name are measured.
@@ -82,6 +94,15 @@ pub enum Step {
 }
 
 impl Step {
+    /// Whether nothing is read.
+    pub fn only_writes(&self) -> bool {
+        match self {
+            Self::Load { .. } | Self::Ingest { .. } => true,
+            Self::Run { workload, .. } => *workload == Workload::P || workload.is_insert(),
+            Self::Analyse { .. } | Self::Replay { .. } => false,
+        }
+    }
+
     /// The name under which it is reported, if it is.
     pub fn name(&self) -> Option<&str> {
         match self {
@@ -90,6 +111,46 @@ impl Step {
             | Self::Ingest { name, .. }
             | Self::Analyse { name, .. }
             | Self::Replay { name, .. } => Some(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_writes_has_time_for_what_it_puts_off() {
+        let step = |workload| Step::Run {
+            name: "run".into(),
+            workload,
+            distribution: None,
+            theta: 0.0,
+            records: 1,
+            warmup: 0,
+            operations: 1,
+        };
+        let longest = |workload, durability| {
+            let settings =
+                Settings { dir: PathBuf::new(), budget_bytes: 0, durability, background_threads: 1 };
+            let job = Job {
+                engine: Spec::plain("cantle"),
+                settings,
+                steps: Vec::new(),
+                threads: 1,
+                seconds_max: 3.0,
+                writing_seconds_max: 60.0,
+                seed: 1,
+                hold: false,
+            };
+            job.longest(&step(workload)).as_secs()
+        };
+        for workload in [Workload::P, Workload::InsertRandom, Workload::InsertSequential] {
+            assert_eq!(longest(workload, Durability::Process), 60);
+            assert_eq!(longest(workload, Durability::Sync), 3);
+        }
+        for workload in [Workload::A, Workload::C, Workload::E10, Workload::F] {
+            assert_eq!(longest(workload, Durability::Process), 3);
         }
     }
 }

@@ -34,6 +34,8 @@ pub struct Plan {
     pub cells: Vec<String>,
     /// Sizes of data sets, if not the paper's.
     pub sizes: Vec<u64>,
+    /// Sizes of the analytics trace, if not those.
+    pub trace_sizes: Vec<u64>,
     /// Engines, in the order of their turns.
     pub engines: Vec<Spec>,
     /// The share of the paper's data, memory and operations.
@@ -52,6 +54,8 @@ pub struct Plan {
     pub rounds: u64,
     /// The longest time of a measured step.
     pub seconds_max: f64,
+    /// The same of one that only writes: a store can put its sorting off for a while, and is to be seen doing it.
+    pub writing_seconds_max: f64,
     /// Of everything random.
     pub seed: u64,
 }

@@ -33,6 +33,7 @@ pub fn run() -> Result<bool> {
         only: Vec::new(),
         cells: Vec::new(),
         sizes: vec![4],
+        trace_sizes: Vec::new(),
         engines,
         scale: 1.0 / 4096.0,
         memory_bytes: MEMORY_BYTES,
@@ -42,10 +43,10 @@ pub fn run() -> Result<bool> {
         background_threads: 1,
         rounds: 1,
         seconds_max: 5.0,
+        writing_seconds_max: 5.0,
         seed: 1,
     };
-    let parameters = Parameters { scale: plan.scale, sizes: plan.sizes.clone(), threads: plan.threads };
-    let mut suite = suite::build("evendb", &parameters, &[])?;
+    let mut suite = suite::build("evendb", &Parameters::from(&plan), &[])?;
     suite.cells = tiny(&suite)?;
     let file = dir.path().join("trace");
     trace::run(&trace::Args::analytics(&file, 500, 200))?;

@@ -24,7 +24,7 @@ pub use spec::Spec;
 use crate::failure::{Failure, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A key and its value.
 pub type Pair = (Vec<u8>, Vec<u8>);
@@ -104,6 +104,8 @@ type Open = fn(&Spec, &Settings) -> Result<Opened>;
 struct Adapter {
     name: &'static str,
     about: &'static str,
+    /// Extensions of files that it writes once: after it was closed, whoever opens it reads or removes them.
+    written_once: &'static [&'static str],
     /// The feature that compiles it; empty if it always is.
     feature: &'static str,
     /// `None` if it is not compiled.
@@ -121,23 +123,51 @@ macro_rules! peer {
 }
 
 fn adapters() -> [Adapter; 9] {
-    let adapter = |name, about, feature, open| Adapter { name, about, feature, open };
+    let adapter =
+        |name, about, written_once, feature, open| Adapter { name, about, written_once, feature, open };
+    let (cantle, rocksdb) = (&["table", "log"][..], &["sst"][..]);
     [
-        adapter("cantle", "defaults and the memory budget, nothing else", "", Some(cantle::open as Open)),
-        adapter("cantle-published", "the settings of EvenDB §5.1", "", Some(cantle::open_published)),
-        adapter("btree", "a BTreeMap behind a RwLock: the limit, no store", "", Some(btree::open)),
-        adapter("rocksdb-default", "RocksDB as it comes", "rocksdb", peer!("rocksdb", rocksdb::open_default)),
+        adapter(
+            "cantle",
+            "defaults and the memory budget, nothing else",
+            cantle,
+            "",
+            Some(cantle::open as Open),
+        ),
+        adapter("cantle-published", "the settings of EvenDB §5.1", cantle, "", Some(cantle::open_published)),
+        adapter("btree", "a BTreeMap behind a RwLock: the limit, no store", &[], "", Some(btree::open)),
+        adapter(
+            "rocksdb-default",
+            "RocksDB as it comes",
+            rocksdb,
+            "rocksdb",
+            peer!("rocksdb", rocksdb::open_default),
+        ),
         adapter(
             "rocksdb-tuned",
             "RocksDB tuned for the memory",
+            rocksdb,
             "rocksdb",
             peer!("rocksdb", rocksdb::open_tuned),
         ),
-        adapter("leveldb", "a library with LevelDB's C API", "leveldb", peer!("leveldb", leveldb::open)),
-        adapter("fjall", "fjall", "fjall", peer!("fjall", fjall::open)),
-        adapter("redb", "redb", "redb", peer!("redb", redb::open)),
-        adapter("lmdb", "LMDB by way of heed", "lmdb", peer!("lmdb", lmdb::open)),
+        adapter(
+            "leveldb",
+            "a library with LevelDB's C API",
+            &["ldb", "sst"],
+            "leveldb",
+            peer!("leveldb", leveldb::open),
+        ),
+        adapter("fjall", "fjall", &[], "fjall", peer!("fjall", fjall::open)),
+        adapter("redb", "redb", &[], "redb", peer!("redb", redb::open)),
+        adapter("lmdb", "LMDB by way of heed", &[], "lmdb", peer!("lmdb", lmdb::open)),
     ]
+}
+
+/// Whether an engine writes a file of this name once, so that copies of a closed store may share it.
+pub fn is_written_once(spec: &Spec, file: &Path) -> bool {
+    let extension = file.extension().unwrap_or_default();
+    let adapter = adapters().into_iter().find(|adapter| adapter.name == spec.name);
+    adapter.is_some_and(|adapter| adapter.written_once.iter().any(|once| extension == *once))
 }
 
 /// Opens the store that `spec` names.
@@ -160,9 +190,7 @@ fn find(name: &str) -> Result<(Adapter, Open)> {
         Some(Adapter { open: None, feature, .. }) => {
             Err(Failure(format!("{name} is not compiled in: build the lab with --features {feature}")))
         }
-        Some(Adapter { open: Some(open), name, about, feature }) => {
-            Ok((Adapter { name, about, feature, open: Some(open) }, open))
-        }
+        Some(adapter @ Adapter { open: Some(open), .. }) => Ok((adapter, open)),
     }
 }
 

@@ -76,9 +76,10 @@ fn summary(run: &Run) -> String {
             "method",
             format!(
                 "{} rounds, engines in turns; each turn on a fresh copy of the data set, with cold caches, in a process \
-                 of its own; steps of at most {} s",
+                 of its own; steps of at most {} s, of {} s if they only write",
                 plan.rounds,
-                number(plan.seconds_max)
+                number(plan.seconds_max),
+                number(plan.writing_seconds_max)
             ),
         ),
         ("seed", plan.seed.to_string()),

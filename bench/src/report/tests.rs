@@ -17,6 +17,7 @@ fn run() -> Run {
             only: vec!["figure-6d".into(), "figure-3".into()],
             cells: Vec::new(),
             sizes: vec![4],
+            trace_sizes: Vec::new(),
             engines: specs(&["cantle", "rocksdb-default", "rocksdb-tuned", "btree"]),
             scale: 1.0 / 64.0,
             memory_bytes: 256 << 20,
@@ -26,6 +27,7 @@ fn run() -> Run {
             background_threads: 1,
             rounds: 3,
             seconds_max: 60.0,
+            writing_seconds_max: 60.0,
             seed: 1,
         },
         commands: vec!["run --engines <cantle>".into()],
@@ -36,8 +38,7 @@ fn run() -> Run {
 }
 
 fn suite_of(run: &Run) -> Suite {
-    let parameters =
-        Parameters { scale: run.plan.scale, sizes: run.plan.sizes.clone(), threads: run.plan.threads };
+    let parameters = Parameters::from(&run.plan);
     suite::build("evendb", &parameters, &run.plan.only).unwrap()
 }
 

@@ -1,29 +1,59 @@
 //! Copies of data sets, and cold caches.
 
-use crate::failure::{Result, on};
+use crate::failure::{Failure, Result, on};
 use rustix::fs::{Advice, SeekFrom, fadvise, ftruncate, ioctl_ficlone, seek, syncfs};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Bytes that are copied at a time.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// Copies a directory: by reference where the file system can, else byte for byte, holes left out.
-pub fn tree(from: &Path, to: &Path) -> Result {
+/// Files that a copy shares with what it was made of.
+#[derive(Debug, Default)]
+pub struct Shared(Vec<(PathBuf, (u64, SystemTime))>);
+
+impl Shared {
+    /// Fails if one was written to since: then what was copied is not what it was.
+    pub fn check(&self) -> Result {
+        for (path, before) in &self.0 {
+            if stamp(path).map_err(on("look at", path))? != *before {
+                let what =
+                    "was written to through a copy that shares it: its engine does not write such files once";
+                return Err(Failure(format!("{} {what}", path.display())));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn stamp(path: &Path) -> io::Result<(u64, SystemTime)> {
+    let metadata = fs::metadata(path)?;
+    Ok((metadata.len(), metadata.modified()?))
+}
+
+/// Copies a directory: files that are written once by a hard link, others by reference where the file system can, else byte
+/// for byte, holes left out.
+pub fn tree(from: &Path, to: &Path, is_written_once: &dyn Fn(&Path) -> bool) -> Result<Shared> {
+    let mut shared = Shared::default();
     fs::create_dir_all(to).map_err(on("create", to))?;
     for entry in fs::read_dir(from).map_err(on("list", from))? {
         let path = entry?.path();
         let Some(name) = path.file_name() else { continue };
         let target = to.join(name);
         if path.is_dir() {
-            tree(&path, &target)?;
+            shared.0.extend(tree(&path, &target, is_written_once)?.0);
+        } else if is_written_once(&path) {
+            let before = stamp(&path).map_err(on("look at", &path))?;
+            fs::hard_link(&path, &target).map_err(on("link", &path))?;
+            shared.0.push((path, before));
         } else {
             file(&path, &target).map_err(on("copy", &path))?;
         }
     }
-    Ok(())
+    Ok(shared)
 }
 
 fn file(from: &Path, to: &Path) -> io::Result<()> {
@@ -51,13 +81,13 @@ fn file(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes everything below `dir` to the device and forgets it, so that every engine begins with a cold page cache and
-/// none is charged for what another has read.
+/// Writes everything below `dir` to the device and forgets it, so that every engine begins with a cold page cache. What was
+/// copied stays in it: no engine reads that, and the next copy need not.
 pub fn drop_caches(dir: &Path) -> Result {
     syncfs(File::open(dir).map_err(on("open", dir))?)?;
     forget(dir).map_err(on("drop caches of", dir))?;
     // Names and inodes too; only root may.
-    let _ = fs::write("/proc/sys/vm/drop_caches", "3");
+    let _ = fs::write("/proc/sys/vm/drop_caches", "2");
     Ok(())
 }
 
@@ -87,12 +117,41 @@ mod tests {
         sparse.write_all_at(b"here", 8 << 20).unwrap();
         sparse.set_len(64 << 20).unwrap();
         File::create(from.join("empty")).unwrap();
-        tree(&from, &to).unwrap();
+        tree(&from, &to, &|_| false).unwrap();
         drop_caches(dir.path()).unwrap();
         for name in ["inner/plain", "sparse", "empty"] {
             assert!(fs::read(from.join(name)).unwrap() == fs::read(to.join(name)).unwrap(), "{name}");
         }
         let bytes = crate::measure::space::allocated_bytes(&to).unwrap();
         assert!(bytes < 8 << 20, "{bytes}");
+    }
+
+    #[test]
+    fn what_is_written_once_is_shared_and_a_write_to_it_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        fs::create_dir_all(from.join("inner")).unwrap();
+        fs::write(from.join("inner/1.table"), "once").unwrap();
+        fs::write(from.join("MANIFEST"), "often").unwrap();
+        let is_once = |path: &Path| path.extension().is_some_and(|extension| extension == "table");
+        let shared = tree(&from, &to, &is_once).unwrap();
+        fs::write(to.join("MANIFEST"), "again and again").unwrap();
+        shared.check().unwrap();
+        assert_eq!(fs::read(from.join("MANIFEST")).unwrap(), b"often");
+        File::options().write(true).open(to.join("inner/1.table")).unwrap().write_all_at(b"!", 4).unwrap();
+        let noticed = shared.check().unwrap_err().0;
+        assert!(noticed.contains("1.table"), "{noticed}");
+    }
+
+    #[test]
+    fn to_remove_a_copy_leaves_what_it_shares() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        fs::write(from.join("1.table"), "once").unwrap();
+        let shared = tree(&from, &to, &|_| true).unwrap();
+        fs::remove_dir_all(&to).unwrap();
+        shared.check().unwrap();
+        assert_eq!(fs::read(from.join("1.table")).unwrap(), b"once");
     }
 }

@@ -9,7 +9,7 @@ mod results;
 pub use machine::{describe, revision};
 pub use results::{Results, read as read_results};
 
-use crate::engine::{Durability, Settings, Spec};
+use crate::engine::{self, Durability, Settings, Spec};
 use crate::failure::{Failure, Result, on};
 use crate::job::{Job, Step};
 use crate::measure::group;
@@ -174,6 +174,7 @@ impl<'a> Runner<'a> {
             steps,
             threads: cell.threads,
             seconds_max: self.plan.seconds_max,
+            writing_seconds_max: self.plan.writing_seconds_max,
             seed: self.plan.seed,
             hold: false,
         }
@@ -204,17 +205,25 @@ impl<'a> Runner<'a> {
             if cell.records > 0 {
                 steps.insert(0, Step::Load { records: cell.records });
             }
-        } else if cell.records > 0 {
-            let loaded = self.data_set(cell, engine)?;
-            copy::tree(&loaded, &dir)?;
         }
         fs::create_dir_all(&dir).map_err(on("create", &dir))?;
+        let shared = if engine.is_volatile() || cell.records == 0 {
+            copy::Shared::default()
+        } else {
+            let loaded = self.data_set(cell, engine)?;
+            copy::tree(&loaded, &dir, &|file| engine::is_written_once(engine, file))?
+        };
         if !self.is_smoke {
-            copy::drop_caches(&self.work)?;
+            copy::drop_caches(&dir)?;
         }
         let job = self.job(cell, engine, dir.clone(), steps);
         let outcome = if cell.reopen { self.reopen(job, cell) } else { self.child(&job)?.end() };
         remove(&dir)?;
+        if let Err(failure) = shared.check() {
+            // They are loaded anew.
+            remove(&self.data_sets())?;
+            return Err(failure);
+        }
         outcome
     }
 

@@ -3,6 +3,7 @@
 use super::{Cell, Figure, Panel, Point, Series, Suite, View};
 use crate::engine::{Durability, Spec};
 use crate::job::Step;
+use crate::record::Plan;
 use cantle_workloads::analytics::Shape;
 use cantle_workloads::generator::Distribution;
 use cantle_workloads::records::RECORD_BYTES;
@@ -16,13 +17,26 @@ pub struct Parameters {
     pub scale: f64,
     /// Sizes of data sets in the paper's GB, instead of those that it has.
     pub sizes: Vec<u64>,
+    /// Sizes of the analytics trace, instead of those.
+    pub trace_sizes: Vec<u64>,
     /// Threads, where an experiment is not about their number.
     pub threads: u64,
 }
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self { scale: 1.0 / 64.0, sizes: Vec::new(), threads: 2 }
+        Self { scale: 1.0 / 64.0, sizes: Vec::new(), trace_sizes: Vec::new(), threads: 2 }
+    }
+}
+
+impl From<&Plan> for Parameters {
+    fn from(plan: &Plan) -> Self {
+        Self {
+            scale: plan.scale,
+            sizes: plan.sizes.clone(),
+            trace_sizes: plan.trace_sizes.clone(),
+            threads: plan.threads,
+        }
     }
 }
 
@@ -56,6 +70,12 @@ impl Builder {
     /// The sizes of an experiment: those of the run, or `paper`.
     pub fn sizes(&self, paper: &[u64]) -> Vec<u64> {
         if self.parameters.sizes.is_empty() { paper.to_vec() } else { self.parameters.sizes.clone() }
+    }
+
+    /// The sizes of the analytics trace: those of the run for it, or for everything, or `paper`.
+    pub fn trace_sizes(&self, paper: &[u64]) -> Vec<u64> {
+        let asked = &self.parameters.trace_sizes;
+        if asked.is_empty() { self.sizes(paper) } else { asked.clone() }
     }
 
     /// The size of an experiment that has one: the run's largest, or `paper`.

@@ -38,7 +38,7 @@ const STAND_IN: &str = "The production log is not public: a generated trace with
      query's minute holds 10,000 events over all apps instead of 13 million.";
 
 fn production(builder: &mut Builder) {
-    let sizes = builder.sizes(&PRODUCTION);
+    let sizes = builder.trace_sizes(&PRODUCTION);
     let cells: Vec<(u64, String)> = sizes.iter().map(|&size| (size, builder.production(size))).collect();
     let by_size = |measure, step| {
         let points = cells.iter().map(|(size, cell)| point(format!("{size} GB"), cell.clone(), step));

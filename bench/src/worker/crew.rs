@@ -46,6 +46,8 @@ struct Work {
     record_bytes: u64,
     filler: Vec<u8>,
     seed: u64,
+    /// Time after which it ends, whatever is left.
+    longest: Duration,
 }
 
 enum Mix {
@@ -141,6 +143,7 @@ impl Crew<'_> {
             record_bytes,
             filler,
             seed: Random::stream(seed, operations).bits(),
+            longest: self.job.longest(step),
         };
         let event_bytes = (analytics::KEY_BYTES + analytics::VALUE_BYTES) as u64;
         Ok(match step {
@@ -214,7 +217,6 @@ impl Crew<'_> {
         let mut tally = Tally::new()?;
         let mut source = self.source(work, thread, existing)?;
         let mut next = Next::default();
-        let longest = Duration::from_secs_f64(self.job.seconds_max);
         // A thread takes a few operations at a time, so that all end together.
         let take = |left: u64| (left > 0).then(|| left - left.min(LOOK_EVERY));
         'work: while let Ok(before) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
@@ -232,7 +234,7 @@ impl Crew<'_> {
                 }
                 tally.record(kind, ended - begun, ended - start);
             }
-            if tally.took >= longest || failed.load(Ordering::Relaxed) {
+            if tally.took >= work.longest || failed.load(Ordering::Relaxed) {
                 break;
             }
         }
