@@ -45,6 +45,9 @@ enum Action {
         /// Where to write it [default: report.html in the run's directory]
         #[arg(long)]
         html: Option<PathBuf>,
+        /// Print the comparison of every cell as a table in Markdown, too
+        #[arg(long)]
+        markdown: bool,
     },
     /// Write a generated trace as text
     Trace(trace::Args),
@@ -167,11 +170,14 @@ pub fn run(command: Command) -> Result<bool> {
             }
             Ok(true)
         }
-        Action::Report { dir, html } => {
+        Action::Report { dir, html, markdown } => {
             let (run, trials) = runner::read_results(&dir)?;
             let suite = suite_of(&run.plan)?;
             let path = html.unwrap_or_else(|| dir.join("report.html"));
             write_report(&path, &run, &suite, &trials)?;
+            if markdown {
+                report::print_markdown(&run, &suite, &trials);
+            }
             Ok(true)
         }
         Action::Run(args) => {

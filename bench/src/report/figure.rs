@@ -2,7 +2,7 @@
 
 use super::compare::{Middle, Results, baseline};
 use super::svg::{COLOURS, Dot, Line, Plot, escape, number};
-use crate::engine::Spec;
+use crate::engine::{Figures, Spec};
 use crate::suite::measure::Measure;
 use crate::suite::{Figure, Panel, Point, Series, View};
 use std::fmt::Write;
@@ -80,7 +80,8 @@ fn panel_html(panel: &Panel, results: &Results) -> String {
             let samples = outcome.steps.get(step)?.space.samples.iter();
             Some(samples.map(|sample| (sample.at_s, sample.disk_bytes as f64 / 1e6)).collect())
         }),
-        View::GetsServed => gets_served(panel, results),
+        View::GetsServed => by_component(panel, results, &COMPONENTS, "%", share_served),
+        View::GetTimes => by_component(panel, results, &COMPONENTS[2..], "µs", mean_time),
         View::Table(measures) => table(panel, measures, results),
         View::Computed(rows) => computed(rows),
     };
@@ -93,7 +94,8 @@ fn panel_html(panel: &Panel, results: &Results) -> String {
         }
         _ => panel.title.clone(),
     };
-    let wide = if matches!(panel.view, View::Table(_) | View::Computed(_) | View::GetsServed) {
+    let wide = if matches!(panel.view, View::Table(_) | View::Computed(_) | View::GetsServed | View::GetTimes)
+    {
         " wide"
     } else {
         ""
@@ -221,31 +223,58 @@ fn table(panel: &Panel, measures: &[Measure], results: &Results) -> String {
     format!("<table><thead><tr><th></th>{heading}</tr></thead><tbody>{rows}</tbody></table>")
 }
 
-/// Where Cantle's gets come from, by its own count.
-const SERVED: [(&str, &str); 7] = [
-    ("gets_served.munk", "munks"),
-    ("gets_served.row", "row cache"),
-    ("gets_served.log_memory", "logs, by the index in memory"),
-    ("gets_served.log_index", "logs, by their index"),
-    ("gets_served.log_search", "logs, searched"),
-    ("gets_served.table", "tables"),
-    ("gets_served.absent", "nowhere"),
+/// What serves gets: its name in the store's statistics, and for people. The first two are memory.
+const COMPONENTS: [(&str, &str); 7] = [
+    ("munk", "munks"),
+    ("row", "row cache"),
+    ("log_memory", "logs, by the index in memory"),
+    ("log_index", "logs, by their index"),
+    ("log_search", "logs, searched"),
+    ("table", "tables"),
+    ("absent", "nowhere"),
 ];
 
-fn gets_served(panel: &Panel, results: &Results) -> String {
+fn served(figures: &Figures, component: &str) -> f64 {
+    figures.get(&format!("gets_served.{component}")).copied().unwrap_or(0.0)
+}
+
+/// The share of all gets that a component served, in percent.
+fn share_served(figures: &Figures, component: &str) -> Option<f64> {
+    let all: f64 = COMPONENTS.iter().map(|(name, _)| served(figures, name)).sum();
+    (all > 0.0).then(|| served(figures, component) / all * 100.0)
+}
+
+/// How long a get took that a component served, on average, in microseconds.
+fn mean_time(figures: &Figures, component: &str) -> Option<f64> {
+    let part = |unit: &str| figures.get(&format!("get_times.{component}_total.{unit}")).copied();
+    let micros = part("secs")? * 1e6 + part("nanos")? / 1e3;
+    let count = served(figures, component);
+    (count > 0.0).then(|| micros / count)
+}
+
+type OfComponent = fn(&Figures, &str) -> Option<f64>;
+
+/// A row for each point and each of Cantle's variants.
+fn by_component(
+    panel: &Panel,
+    results: &Results,
+    components: &[(&str, &str)],
+    unit: &str,
+    of: OfComponent,
+) -> String {
     let mut rows = String::new();
     for point in panel.series.iter().flat_map(|series| &series.points) {
         for engine in results.engines.iter().filter(|engine| engine.is_cantle()) {
             let Some(outcome) = results.typical(&point.cell, point.step, engine) else { continue };
             let Some(measured) = outcome.steps.get(point.step) else { continue };
-            let count = |name: &str| measured.figures.get(name).copied().unwrap_or(0.0);
-            let all: f64 = SERVED.iter().map(|(name, _)| count(name)).sum();
-            if all == 0.0 {
+            let values: Vec<Option<f64>> =
+                components.iter().map(|(name, _)| of(&measured.figures, name)).collect();
+            if values.iter().all(Option::is_none) {
                 continue;
             }
             let _ = write!(rows, "<tr><th>{}, {engine}</th>", escape(&point.label));
-            for (name, _) in SERVED {
-                let _ = write!(rows, "<td>{:.1}</td>", count(name) / all * 100.0);
+            for value in values {
+                let _ = write!(rows, "<td>{}</td>", value.map_or("–".into(), |value| format!("{value:.1}")));
             }
             rows.push_str("</tr>\n");
         }
@@ -253,7 +282,7 @@ fn gets_served(panel: &Panel, results: &Results) -> String {
     if rows.is_empty() {
         return rows;
     }
-    let heading: String = SERVED.iter().map(|(_, title)| format!("<th>{title}, %</th>")).collect();
+    let heading: String = components.iter().map(|(_, title)| format!("<th>{title}, {unit}</th>")).collect();
     format!("<table><thead><tr><th></th>{heading}</tr></thead><tbody>{rows}</tbody></table>")
 }
 

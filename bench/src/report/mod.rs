@@ -20,10 +20,21 @@ pub fn html(run: &Run, suite: &Suite, trials: &[Trial]) -> String {
     page::render(run, suite, &Results::new(run, trials))
 }
 
-/// The comparison of every cell, for the terminal.
+/// The comparison of every cell, the worst first: for the terminal.
 pub fn print(run: &Run, suite: &Suite, trials: &[Trial]) {
     let results = Results::new(run, trials);
     for line in tables::lines(&compare::comparisons(run, suite, &results)) {
+        println!("{line}");
+    }
+}
+
+/// The same in the order of the suite, as a table in Markdown.
+pub fn print_markdown(run: &Run, suite: &Suite, trials: &[Trial]) {
+    let results = Results::new(run, trials);
+    let mut comparisons = compare::comparisons(run, suite, &results);
+    let place = |cell: &str| suite.cells.iter().position(|other| other.id == cell);
+    comparisons.sort_by_key(|comparison| place(&comparison.cell));
+    for line in tables::markdown(&comparisons) {
         println!("{line}");
     }
 }

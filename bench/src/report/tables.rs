@@ -18,9 +18,9 @@ fn name(comparison: &Comparison) -> String {
     }
 }
 
-/// For the terminal: ratios first, then each engine's thousands of operations per second.
-pub fn lines(comparisons: &[Comparison]) -> Vec<String> {
-    let Some(first) = comparisons.first() else { return vec!["nothing to compare".into()] };
+/// Ratios first, then each engine's thousands of operations per second.
+fn rows(comparisons: &[Comparison]) -> Vec<Vec<String>> {
+    let Some(first) = comparisons.first() else { return Vec::new() };
     let engines = first.all.iter().map(|(engine, _)| engine.to_string());
     let heading: Vec<String> =
         ["cell".into(), "ratio".into(), "goal".into(), "against".into()].into_iter().chain(engines).collect();
@@ -31,15 +31,37 @@ pub fn lines(comparisons: &[Comparison]) -> Vec<String> {
         row.extend(comparison.all.iter().map(|(_, middle)| middle.as_ref().map_or("-".into(), figure)));
         row
     });
-    let rows: Vec<Vec<String>> = std::iter::once(heading).chain(rows).collect();
+    std::iter::once(heading).chain(rows).collect()
+}
+
+/// For the terminal.
+pub fn lines(comparisons: &[Comparison]) -> Vec<String> {
+    let rows = rows(comparisons);
+    let Some(heading) = rows.first() else { return vec!["nothing to compare".into()] };
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+    let widths: Vec<usize> = (0..heading.len()).map(width).collect();
     rows.iter()
         .map(|row| {
             let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
             cells.collect::<Vec<_>>().join("  ").trim_end().to_string()
         })
         .collect()
+}
+
+/// For a document in Markdown; ratios below their goal are bold.
+pub fn markdown(comparisons: &[Comparison]) -> Vec<String> {
+    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
+    let mut rows = rows(comparisons).into_iter();
+    let Some(heading) = rows.next() else { return Vec::new() };
+    let rule: Vec<String> =
+        (0..heading.len()).map(|column| if column == 0 { "---" } else { "---:" }.into()).collect();
+    let body = rows.zip(comparisons).map(|(mut row, comparison)| {
+        if matches!(comparison.standing(), Standing::Lost | Standing::Short) {
+            row[1] = format!("**{}**", row[1]);
+        }
+        line(&row)
+    });
+    [line(&heading), line(&rule)].into_iter().chain(body).collect()
 }
 
 /// For the page, losses first.

@@ -108,6 +108,16 @@ fn losses_come_first_and_the_better_configuration_is_the_rival() {
 }
 
 #[test]
+fn a_table_in_markdown_marks_what_falls_short() {
+    let (run, trials) = (run(), recorded());
+    let lines = super::tables::markdown(&comparisons(&run, &suite_of(&run), &Results::new(&run, &trials)));
+    assert!(lines[0].starts_with("| cell | ratio | goal | against | cantle |"), "{}", lines[0]);
+    assert!(lines[2].starts_with("| C/zipf-simple/4GB | **0.50** | 3.00 | rocksdb-tuned |"), "{}", lines[2]);
+    let columns = |line: &String| line.matches('|').count();
+    assert!(lines.iter().all(|line| columns(line) == columns(&lines[0])), "{lines:?}");
+}
+
+#[test]
 fn the_page_is_whole_and_needs_nothing_from_elsewhere() {
     let (run, trials) = (run(), recorded());
     let page = html(&run, &suite_of(&run), &trials);

@@ -222,21 +222,25 @@ fn latency(builder: &mut Builder) {
         "",
         panels,
     );
-    let served = [ZipfComposite, ZipfSimple].map(|distribution| {
-        let sizes = builder.sizes(&SIZES);
-        let points = sizes
-            .into_iter()
-            .map(|size| point(format!("{size} GB"), builder.ycsb(A, distribution, THETA, size), "run"));
-        let points = points.collect();
-        panel(distribution.name(), "data", View::GetsServed, vec![series("", points)])
-    });
+    let mut panels = Vec::new();
+    for (view, title) in [(View::GetsServed, "a: shares"), (View::GetTimes, "b: times of gets from files")] {
+        for distribution in [ZipfComposite, ZipfSimple] {
+            let sizes = builder.sizes(&SIZES);
+            let points = sizes
+                .into_iter()
+                .map(|size| point(format!("{size} GB"), builder.ycsb(A, distribution, THETA, size), "run"));
+            let points = points.collect();
+            let title = format!("{title}, {}", distribution.name());
+            panels.push(panel(title, "data", view.clone(), vec![series("", points)]));
+        }
+    }
     builder.figure(
         "figure-9",
-        "Figure 9: where gets of workload A are served from",
-        "On 64 GB 3.3 % of gets are served from logs with Zipf-composite keys, 4 % with Zipf-simple ones; the row cache \
-         serves 4.5 % and 32.8 %.",
-        "Figure 9b, latencies by component, is not reproduced: the store does not time its components.",
-        served.into(),
+        "Figure 9: what serves the gets of workload A, and how long that takes",
+        "On 64 GB 3.3 % of gets are served from logs with Zipf-composite keys, in 2.6 ms, and 4 % with Zipf-simple ones, in \
+         4.2 ms; the row cache serves 4.5 % and 32.8 %.",
+        "Times are means of what served the get, the search in what did not have the key included.",
+        panels,
     );
 }
 

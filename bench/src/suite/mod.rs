@@ -87,6 +87,8 @@ pub enum View {
     Space,
     /// Shares of gets by where they were served, per point; Cantle only.
     GetsServed,
+    /// How long a get took on average by what of the files served it, per point; Cantle only.
+    GetTimes,
     /// Rows are engines, columns these measures; one point per series.
     Table(Vec<Measure>),
     /// Rows of text that need no measurement.

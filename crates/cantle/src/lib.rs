@@ -131,6 +131,6 @@ pub use options::{
     Compression, Durability, KeyspaceOptions, Layout, MunkPolicy, Options, Resources, WriteOptions,
 };
 pub use order::Comparator;
-pub use stats::{ChunkInfo, GetsServed, KeyspaceStats, MemoryStats, Report, Stats};
+pub use stats::{ChunkInfo, GetTimes, GetsServed, KeyspaceStats, MemoryStats, Report, Stats};
 pub use table::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use value::{Key, Value};

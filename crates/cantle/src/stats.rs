@@ -26,6 +26,24 @@ pub struct GetsServed {
     pub absent: u64,
 }
 
+/// How long gets took that were served from files, altogether, by what served them (EvenDB, Figure 9b). Divided by the counts of
+/// [`GetsServed`] they are means. The time in which a chunk and its row were looked for is not in them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct GetTimes {
+    /// From the in-memory index of a log's newest part.
+    pub log_memory_total: Duration,
+    /// From an indexed part of a log.
+    pub log_index_total: Duration,
+    /// By searching a part of a log linearly.
+    pub log_search_total: Duration,
+    /// From a table.
+    pub table_total: Duration,
+    /// Not found.
+    pub absent_total: Duration,
+}
+
 /// Counters and sizes of one keyspace.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -59,6 +77,8 @@ pub struct KeyspaceStats {
     pub scans: u64,
     /// Where gets were served from.
     pub gets_served: GetsServed,
+    /// How long those took that were served from files.
+    pub get_times: GetTimes,
     /// Chunks that ranges and cursors read from munks since opening.
     pub scans_munk: u64,
     /// Chunks that they read from files, a log by a view in the place of its parts' indexes, since opening.

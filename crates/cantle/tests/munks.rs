@@ -189,6 +189,25 @@ fn munks_and_rows_can_be_switched_off() {
 }
 
 #[test]
+fn gets_from_files_are_timed_by_what_serves_them() {
+    let db = open(&MemVfs::new(), keyspace().munks(false).row_cache(false));
+    let times = || {
+        let times = stats(&db).get_times;
+        [times.log_memory_total, times.log_index_total, times.table_total, times.absent_total]
+            .map(|total| total > Duration::ZERO)
+    };
+    db.put(key(1), "value").unwrap();
+    assert_eq!(times(), [false; 4]);
+    db.get(key(1)).unwrap().unwrap();
+    assert_eq!(times(), [true, false, false, false]);
+    assert_eq!(db.get(key(2)).unwrap(), None);
+    assert_eq!(times(), [true, false, false, true]);
+    db.compact_range(..).unwrap();
+    db.get(key(1)).unwrap().unwrap();
+    assert_eq!(times(), [true, false, true, true]);
+}
+
+#[test]
 fn a_row_goes_on_with_what_is_put() {
     let db = open(&MemVfs::new(), keyspace().munks(false));
     let put = |value: &str| db.put(key(1), value).unwrap();

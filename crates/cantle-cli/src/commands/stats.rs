@@ -117,6 +117,7 @@ fn text(stats: &Map<String, Value>) -> String {
             let shown = match value {
                 // What has not happened yet needs no line.
                 Number::Count(0) if !GAUGES.contains(&name.as_str()) => continue,
+                Number::Seconds(0.0) if name.ends_with("_total") => continue,
                 Number::Count(bytes) if name.contains("bytes") || is_memory(&name) => human_bytes(bytes),
                 Number::Count(count) => human_count(count),
                 Number::Seconds(seconds) => format!("{:.3} ms", seconds * 1e3),
@@ -214,7 +215,7 @@ mod tests {
 
     fn sample() -> Map<String, Value> {
         let json = r#"{"keyspaces":[
-            {"name":"a\"b","chunks":3,"gets":7,"gets_served":{"table":5}},
+            {"name":"a\"b","chunks":3,"gets":7,"gets_served":{"table":5},"get_times":{"table_total":{"secs":0,"nanos":0}}},
             {"name":"c","chunks":4,"gets":0,"gets_served":{"table":0}}],
             "disk_bytes":1500,"memory":{"munk_limit":2000,"rows":0,"moves":3,"row_hits":0},"checkpoints":2,"write_delay_total":{"secs":1,"nanos":500000000},
             "open_time":{"secs":0,"nanos":2000000},"read_only":null}"#;
@@ -250,6 +251,8 @@ cantle_keyspace_gets_total{keyspace="c"} 0
 # TYPE cantle_keyspace_gets_served_table_total counter
 cantle_keyspace_gets_served_table_total{keyspace="a\"b"} 5
 cantle_keyspace_gets_served_table_total{keyspace="c"} 0
+# TYPE cantle_keyspace_get_times_table_seconds_total counter
+cantle_keyspace_get_times_table_seconds_total{keyspace="a\"b"} 0
 "#
         );
     }
@@ -263,6 +266,8 @@ cantle_keyspace_gets_served_table_total{keyspace="c"} 0
         assert!(line("memory munk limit").is_some_and(|line| line.ends_with(" 2.0 kB")), "{text}");
         assert!(line("memory rows").is_some_and(|line| line.ends_with(" 0 B")), "{text}");
         assert!(line("memory moves").is_some_and(|line| line.ends_with(" 3")), "{text}");
-        assert_eq!(line("memory row hits"), None, "counters at zero are left out");
+        for name in ["memory row hits", "get times table total"] {
+            assert_eq!(line(name), None, "what is counted and is zero is left out");
+        }
     }
 }

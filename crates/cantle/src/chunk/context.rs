@@ -12,9 +12,11 @@ use crate::substrate::stage::Stage;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicI64;
 use crate::sync::counter::Counter;
+use crate::sync::time::Instant;
 use crate::table::TableOptions;
 use arc_swap::{ArcSwap, Guard};
 use std::ops::Deref;
+use std::time::Duration;
 
 /// The options of a keyspace as the layout uses them.
 #[derive(Debug, Clone)]
@@ -54,11 +56,11 @@ pub struct Counters {
     pub munk_flushes: Counter,
     pub gets_munk: Counter,
     pub gets_row: Counter,
-    pub gets_log_memory: Counter,
-    pub gets_log_index: Counter,
-    pub gets_log_search: Counter,
-    pub gets_table: Counter,
-    pub gets_absent: Counter,
+    pub gets_log_memory: Timed,
+    pub gets_log_index: Timed,
+    pub gets_log_search: Timed,
+    pub gets_table: Timed,
+    pub gets_absent: Timed,
     pub filter_skips: Counter,
     pub filter_false_positives: Counter,
     pub rebalances: Counter,
@@ -67,6 +69,26 @@ pub struct Counters {
     pub log_batches: Counter,
     pub log_batch_bytes: Counter,
     pub chunks_dropped: Counter,
+}
+
+/// What is counted and takes its time.
+#[derive(Debug, Default)]
+pub struct Timed {
+    pub count: Counter,
+    nanos: Counter,
+}
+
+impl Timed {
+    /// One that has begun then, and ends now.
+    pub fn add_since(&self, begun: Instant) {
+        self.count.add(1);
+        self.nanos.add(begun.elapsed().as_nanos() as u64);
+    }
+
+    /// How long all of them took together.
+    pub fn total(&self) -> Duration {
+        Duration::from_nanos(self.nanos.get())
+    }
 }
 
 /// Sums over all chunks, kept up to date under the locks of the chunks that change.

@@ -18,6 +18,7 @@ use crate::span::Span;
 use crate::substrate::TableHandle;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::time::now;
 use crate::table::{TableGet, block::BlockCursor};
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -191,6 +192,7 @@ impl Funk {
     /// What there is of `key`, which has this hash, at version `at`, newest source first.
     pub fn get(&self, context: &Context, key: &[u8], hash: u64, at: u64) -> Result<Answer> {
         let counters = &context.counters;
+        let begun = now();
         for file in &self.files {
             if !file.span.contains(&context.order, key) || !file.is_visible(at) {
                 continue;
@@ -213,12 +215,12 @@ impl Funk {
                     (_, Served::LogSearch) => &counters.gets_log_search,
                     (_, Served::Table) => &counters.gets_table,
                 };
-                counter.add(1);
+                counter.add_since(begun);
                 context.budget.charge(if served == Served::Table { Cost::Blocks } else { Cost::File });
                 return Ok(Answer { value, searched_log: served == Served::LogIndex });
             }
         }
-        counters.gets_absent.add(1);
+        counters.gets_absent.add_since(begun);
         Ok(Answer { value: None, searched_log: false })
     }
 

@@ -81,7 +81,7 @@ use crate::error::Result;
 use crate::filter::bloom;
 use crate::layout::{Layout, Op, PairCursor, PreparedWrite, ReadSet};
 use crate::mvcc::SnapshotGuard;
-use crate::stats::{ChunkInfo, GetsServed, KeyspaceStats, Report};
+use crate::stats::{ChunkInfo, GetTimes, GetsServed, KeyspaceStats, Report};
 use crate::sync::Arc;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -330,11 +330,18 @@ impl Layout for Chunks {
             gets_served: GetsServed {
                 munk: of(&counters.gets_munk),
                 row: of(&counters.gets_row),
-                log_memory: of(&counters.gets_log_memory),
-                log_index: of(&counters.gets_log_index),
-                log_search: of(&counters.gets_log_search),
-                table: of(&counters.gets_table),
-                absent: of(&counters.gets_absent),
+                log_memory: of(&counters.gets_log_memory.count),
+                log_index: of(&counters.gets_log_index.count),
+                log_search: of(&counters.gets_log_search.count),
+                table: of(&counters.gets_table.count),
+                absent: of(&counters.gets_absent.count),
+            },
+            get_times: GetTimes {
+                log_memory_total: counters.gets_log_memory.total(),
+                log_index_total: counters.gets_log_index.total(),
+                log_search_total: counters.gets_log_search.total(),
+                table_total: counters.gets_table.total(),
+                absent_total: counters.gets_absent.total(),
             },
             scans_munk: of(&counters.scans_munk),
             scans_log_view: of(&counters.scans_log_view),
