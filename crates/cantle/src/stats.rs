@@ -104,6 +104,8 @@ pub struct KeyspaceStats {
     pub munk_flushes: u64,
     /// Log parts and tables that a Bloom filter excluded from a get.
     pub filter_skips: u64,
+    /// How often gets and scans passed over a part of a log whose least and greatest key leave nothing for them.
+    pub parts_passed_over: u64,
     /// Log parts and tables that a Bloom filter let pass although the key was not there.
     pub filter_false_positives: u64,
     /// Funk rebalances finished.

@@ -62,6 +62,7 @@ pub struct Counters {
     pub gets_table: Timed,
     pub gets_absent: Timed,
     pub filter_skips: Counter,
+    pub parts_passed_over: Counter,
     pub filter_false_positives: Counter,
     pub rebalances: Counter,
     pub splits: Counter,

@@ -291,6 +291,10 @@ fn get_in_log(
         }
     }
     for part in &parts.indexed {
+        if part.lacks(&context.order, key) {
+            context.counters.parts_passed_over.add(1);
+            continue;
+        }
         let deleted = newest_tombstone(context, &part.tombstones, key, at);
         if !segment.may_contain(context, &parts.header, part, hash)? {
             context.counters.filter_skips.add(1);
@@ -300,6 +304,7 @@ fn get_in_log(
             continue;
         }
         let (hit, served) = if part.root.len > 0 {
+            segment.learn_ends(context, &parts, part)?;
             (find_indexed(context, segment, &parts, part.root, key, at)?, Served::LogIndex)
         } else {
             (search_part(context, segment, &parts, part, key, at)?, Served::LogSearch)

@@ -1,7 +1,11 @@
 //! Walks an indexed part of a log through its index: the root, then its blocks.
+//!
+//! A chunk has many parts, of which those of a log that was written in key order hold a stretch of keys each. So a
+//! cursor whose part's ends are known opens no block to stand at the first entry, or past the last: a scan opens the
+//! index of the parts that it reads from, and of no others.
 
 use super::context::Context;
-use super::indexed_part::decode_place;
+use super::indexed_part::{Ends, IndexedPart, decode_place};
 use super::log_batch::{BATCH_BYTES, Batch, Wanted};
 use super::log_piece::{Ahead, Piece, Reads};
 use super::memory_part::Place;
@@ -13,6 +17,7 @@ use crate::span::Span;
 use crate::sync::Arc;
 use crate::table::block::{Block, BlockCursor};
 use bytes::Bytes;
+use std::cmp::Ordering;
 use std::sync::OnceLock;
 
 /// A job that passes once over a log's parts.
@@ -38,10 +43,13 @@ pub struct IndexedCursor {
     context: Arc<Context>,
     segment: Arc<Segment>,
     parts: Arc<Parts>,
-    roots: BlockCursor,
-    root: Place,
-    /// Positioned whenever the cursor is.
+    part: Arc<IndexedPart>,
+    /// Opened when it is first needed.
+    roots: Option<BlockCursor>,
+    /// Positioned whenever the cursor is, unless it stands `at_first`.
     block: Option<(Place, BlockCursor)>,
+    /// At the part's first entry, which its known ends tell, without a block.
+    at_first: bool,
     /// Whether values are places, as they stand in the index, instead of what stands there.
     places: bool,
     /// If all values are wanted, one after the other.
@@ -56,24 +64,23 @@ impl IndexedCursor {
         context: Arc<Context>,
         segment: Arc<Segment>,
         parts: Arc<Parts>,
-        root: Place,
+        part: Arc<IndexedPart>,
         once: Option<Arc<OnePass>>,
         reads: Reads,
-    ) -> Result<Self> {
-        let block = block_at(&context, &segment, &parts, root, once.as_deref())?;
-        let roots = BlockCursor::new(block, context.order.clone());
-        Ok(Self {
+    ) -> Self {
+        Self {
             context,
             segment,
             parts,
-            roots,
-            root,
+            part,
+            roots: None,
             block: None,
+            at_first: false,
             places: false,
             once,
             batch: Batch::default(),
             ahead: Ahead::new(reads),
-        })
+        }
     }
 
     /// The same, with places for values: for who makes another index of them.
@@ -81,27 +88,42 @@ impl IndexedCursor {
         context: Arc<Context>,
         segment: Arc<Segment>,
         parts: Arc<Parts>,
-        root: Place,
-    ) -> Result<Self> {
-        Ok(Self { places: true, ..Self::new(context, segment, parts, root, None, Reads::default())? })
+        part: Arc<IndexedPart>,
+    ) -> Self {
+        Self { places: true, ..Self::new(context, segment, parts, part, None, Reads::default()) }
     }
 
-    fn malformed(&self, place: Place) -> impl Fn(Malformed) -> Error + use<> {
-        let path = self.segment.file.path.clone();
-        move |what| Error::corruption(&path, place.offset, format!("an index block {}", what.0))
+    /// The part's ends, if they are known and of use: places stand in blocks.
+    fn ends(&self) -> Option<&Ends> {
+        self.part.ends.get().filter(|_| !self.places)
     }
 
-    /// Opens the block that the root cursor points to; false if it points nowhere.
-    fn open_block(&mut self) -> Result<bool> {
+    /// Nowhere, or at the first entry, with no block open.
+    fn stand(&mut self, at_first: bool) {
         self.block = None;
-        if self.roots.entry().is_none() {
-            return Ok(false);
+        self.at_first = at_first;
+    }
+
+    /// Moves the cursor of the root, then opens the block that it points to.
+    fn open_by(&mut self, position: impl FnOnce(&mut BlockCursor) -> Result<(), Malformed>) -> Result<()> {
+        self.stand(false);
+        let root = self.part.root;
+        let roots = match &mut self.roots {
+            Some(roots) => roots,
+            empty => {
+                let block = block_at(&self.context, &self.segment, &self.parts, root, self.once.as_deref())?;
+                empty.insert(BlockCursor::new(block, self.context.order.clone()))
+            }
+        };
+        position(roots).map_err(malformed(&self.segment, root))?;
+        if roots.entry().is_none() {
+            return Ok(());
         }
         let place =
-            decode_place(&mut Decoder::new(&self.roots.value())).map_err(self.malformed(self.root))?;
+            decode_place(&mut Decoder::new(&roots.value())).map_err(malformed(&self.segment, root))?;
         let block = block_at(&self.context, &self.segment, &self.parts, place, self.once.as_deref())?;
         self.block = Some((place, BlockCursor::new(block, self.context.order.clone())));
-        Ok(true)
+        Ok(())
     }
 
     /// Does `position` in the present block; where that leaves it, goes on with the next block in a direction.
@@ -111,21 +133,21 @@ impl IndexedCursor {
         position: impl FnOnce(&mut BlockCursor) -> Result<(), Malformed>,
     ) -> Result<()> {
         let Some((place, block)) = &mut self.block else { return Ok(()) };
-        let place = *place;
-        let moved = position(block);
-        moved.map_err(self.malformed(place))?;
+        position(block).map_err(malformed(&self.segment, *place))?;
         while self.block.as_ref().is_some_and(|(_, block)| block.entry().is_none()) {
-            let moved = if forward { self.roots.next() } else { self.roots.prev() };
-            moved.map_err(self.malformed(self.root))?;
-            if self.open_block()?
-                && let Some((place, block)) = &mut self.block
-            {
-                let place = *place;
+            self.open_by(if forward { BlockCursor::next } else { BlockCursor::prev })?;
+            if let Some((place, block)) = &mut self.block {
                 let moved = if forward { block.seek_to_first() } else { block.seek_to_last() };
-                moved.map_err(self.malformed(place))?;
+                moved.map_err(malformed(&self.segment, *place))?;
             }
         }
         Ok(())
+    }
+
+    /// As [`EntryCursor::seek_to_first`], with its block open.
+    fn open_first(&mut self) -> Result<()> {
+        self.open_by(BlockCursor::seek_to_first)?;
+        self.move_by(true, BlockCursor::seek_to_first)
     }
 
     /// The value at this place, of the log in memory, or with those that are wanted next.
@@ -158,7 +180,7 @@ impl IndexedCursor {
     /// The newest records of keys from this one on, about a batch of them: the older ones are hardly ever wanted.
     fn wanted_from(&self, key: &[u8], once: &OnePass) -> Result<Vec<Wanted>> {
         let (context, segment) = (self.context.clone(), self.segment.clone());
-        let mut cursor = Self::of_places(context, segment, self.parts.clone(), self.root)?;
+        let mut cursor = Self::of_places(context, segment, self.parts.clone(), self.part.clone());
         let (mut wanted, mut bytes) = (Vec::<Wanted>::new(), 0);
         cursor.seek(key)?;
         while let Some(entry) = cursor.entry().filter(|_| bytes < BATCH_BYTES) {
@@ -178,12 +200,19 @@ impl IndexedCursor {
     }
 
     fn place(&self) -> Result<Option<Place>> {
+        if self.at_first {
+            return Ok(self.ends().map(|ends| ends.first.place));
+        }
         let Some((at, block)) = &self.block else { return Ok(None) };
         if block.entry().is_none() {
             return Ok(None);
         }
-        decode_place(&mut Decoder::new(&block.value())).map(Some).map_err(self.malformed(*at))
+        decode_place(&mut Decoder::new(&block.value())).map(Some).map_err(malformed(&self.segment, *at))
     }
+}
+
+fn malformed(segment: &Segment, place: Place) -> impl Fn(Malformed) -> Error {
+    move |what| Error::corruption(&segment.file.path, place.offset, format!("an index block {}", what.0))
 }
 
 fn block_at(
@@ -201,42 +230,63 @@ fn block_at(
 
 impl EntryCursor for IndexedCursor {
     fn seek_to_first(&mut self) -> Result<()> {
-        self.roots.seek_to_first().map_err(self.malformed(self.root))?;
-        self.open_block()?;
-        self.move_by(true, BlockCursor::seek_to_first)
+        if self.ends().is_some() {
+            self.stand(true);
+            return Ok(());
+        }
+        self.open_first()
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.roots.seek_to_last().map_err(self.malformed(self.root))?;
-        self.open_block()?;
+        self.open_by(BlockCursor::seek_to_last)?;
         self.move_by(false, BlockCursor::seek_to_last)
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<()> {
+        let order = &self.context.order;
+        if let Some(ends) = self.ends() {
+            let is_behind = order.compare(&ends.last_key, key) == Ordering::Less;
+            if is_behind || order.compare(key, &ends.first_key) != Ordering::Greater {
+                self.stand(!is_behind);
+                return Ok(());
+            }
+        }
         // Blocks are filed under their last keys: the first at or behind the key is where it would be.
-        self.roots.seek(key).map_err(self.malformed(self.root))?;
-        self.open_block()?;
+        self.open_by(|roots| roots.seek(key))?;
         self.move_by(true, |block| block.seek(key))
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.roots.seek(key).map_err(self.malformed(self.root))?;
-        if self.roots.entry().is_none() {
-            self.roots.seek_to_last().map_err(self.malformed(self.root))?;
+        let order = &self.context.order;
+        if self.ends().is_some_and(|ends| order.compare(key, &ends.first_key) != Ordering::Greater) {
+            self.stand(false);
+            return Ok(());
         }
-        self.open_block()?;
+        self.open_by(|roots| {
+            roots.seek(key)?;
+            if roots.entry().is_some() { Ok(()) } else { roots.seek_to_last() }
+        })?;
         self.move_by(false, |block| block.seek_before(key))
     }
 
     fn next(&mut self) -> Result<()> {
+        if self.at_first {
+            self.open_first()?;
+        }
         self.move_by(true, BlockCursor::next)
     }
 
     fn prev(&mut self) -> Result<()> {
+        if self.at_first {
+            self.stand(false);
+        }
         self.move_by(false, BlockCursor::prev)
     }
 
     fn entry(&self) -> Option<EntryRef<'_>> {
+        if self.at_first {
+            return self.ends().map(Ends::first_entry);
+        }
         self.block.as_ref().and_then(|(_, block)| block.entry())
     }
 

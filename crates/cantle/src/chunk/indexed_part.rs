@@ -13,17 +13,20 @@
 //! published.
 
 use super::log_record::LogRecord;
-use super::memory_part::{MemoryPart, Place};
+use super::memory_part::{MemoryHit, MemoryPart, Place};
 use super::tombstone::RangeTombstone;
 use crate::bounds::{decode_bounds, encode_bounds};
-use crate::entry::Kind;
+use crate::entry::{EntryRef, Kind};
 use crate::filter::bloom::{self, BloomBuilder};
 use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
 use crate::format::header::FileHeader;
 use crate::log::encode_record;
 use crate::order::KeyOrder;
+use crate::span::Span;
 use crate::table::block::BlockBuilder;
 use bytes::Bytes;
+use std::cmp::Ordering;
+use std::sync::OnceLock;
 
 /// Index blocks are about this long.
 const BLOCK_BYTES: usize = 4 << 10;
@@ -46,8 +49,23 @@ pub struct IndexedPart {
     pub at: Place,
     /// The part end before this one; length 0 if this is the first.
     pub previous: Place,
-    /// Its least and its greatest key; `None` in a part of an earlier epoch, where its index would have to be read.
-    pub keys: Option<(Bytes, Bytes)>,
+    /// Where its keys begin and end; unknown in a part of an earlier epoch until its index was read for it
+    /// (`Segment::learn_ends`).
+    pub ends: OnceLock<Ends>,
+}
+
+/// The first entry of a part's index, and its last key.
+#[derive(Debug, Clone)]
+pub struct Ends {
+    pub first_key: Bytes,
+    pub first: MemoryHit,
+    pub last_key: Bytes,
+}
+
+impl Ends {
+    pub fn first_entry(&self) -> EntryRef<'_> {
+        EntryRef { key: &self.first_key, version: self.first.version, kind: self.first.kind }
+    }
 }
 
 /// A place as the value of an index entry.
@@ -80,7 +98,20 @@ impl IndexedPart {
 
     /// Its least and its greatest key, if it has nothing outside these and they are known.
     pub fn known_keys(&self) -> Option<(&Bytes, &Bytes)> {
-        self.keys.as_ref().filter(|_| self.tombstones.is_empty()).map(|(first, last)| (first, last))
+        self.ends.get().filter(|_| self.tombstones.is_empty()).map(|ends| (&ends.first_key, &ends.last_key))
+    }
+
+    /// Whether it is known to have nothing for a key.
+    pub fn lacks(&self, order: &KeyOrder, key: &[u8]) -> bool {
+        self.known_keys().is_some_and(|(first, last)| {
+            order.compare(key, first) == Ordering::Less || order.compare(last, key) == Ordering::Less
+        })
+    }
+
+    /// Whether it is known to have nothing for a span.
+    pub fn is_outside(&self, order: &KeyOrder, span: &Span) -> bool {
+        self.known_keys()
+            .is_some_and(|(first, last)| span.starts_behind(order, last) || span.ends_before(order, first))
     }
 
     /// Its operations and its index.
@@ -100,7 +131,7 @@ impl IndexedPart {
             previous: decode_place(&mut decoder)?,
             tombstones: Vec::new(),
             at,
-            keys: None,
+            ends: OnceLock::new(),
         };
         for _ in 0..decoder.varint()? {
             let version = decoder.varint()?;
@@ -142,7 +173,7 @@ pub fn build_index(request: &IndexRequest<'_>, part: &MemoryPart) -> (Vec<u8>, I
     };
     let mut filter = BloomBuilder::new(FILTER_BITS_PER_KEY);
     let mut newest: Option<(Vec<u8>, u64)> = None;
-    let mut first: Option<Bytes> = None;
+    let mut first: Option<(Bytes, MemoryHit)> = None;
     let mut entries = 0;
     let mut value = Vec::with_capacity(16);
     part.for_each(|key, hit| {
@@ -154,7 +185,7 @@ pub fn build_index(request: &IndexRequest<'_>, part: &MemoryPart) -> (Vec<u8>, I
         if !same_key {
             filter.add(bloom::hash(key));
         }
-        first.get_or_insert_with(|| Bytes::copy_from_slice(key));
+        first.get_or_insert_with(|| (Bytes::copy_from_slice(key), hit));
         newest = Some((key.to_vec(), hit.version));
         entries += 1;
         if request.with_index {
@@ -169,8 +200,13 @@ pub fn build_index(request: &IndexRequest<'_>, part: &MemoryPart) -> (Vec<u8>, I
     let tombstones = part.tombstones().iter().map(|t| RangeTombstone { cell: None, ..t.clone() }).collect();
     let IndexRequest { start, end, previous, .. } = *request;
     let at = Place { offset: end + builder.out.len() as u64, len: 0 };
-    let keys = first.zip(newest.map(|(last, _)| Bytes::from(last)));
-    let mut indexed = IndexedPart { start, end, entries, root, filter, tombstones, at, previous, keys };
+    let ends = first.zip(newest).map(|((first_key, first), (last, _))| Ends {
+        first_key,
+        first,
+        last_key: Bytes::from(last),
+    });
+    let ends = ends.map_or_else(OnceLock::new, OnceLock::from);
+    let mut indexed = IndexedPart { start, end, entries, root, filter, tombstones, at, previous, ends };
     let mut payload = Vec::new();
     let mut encoded = Vec::new();
     indexed.encode(&mut encoded);

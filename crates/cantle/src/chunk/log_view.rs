@@ -93,7 +93,7 @@ fn merge(context: &Arc<Context>, segment: &Arc<Segment>, parts: &Arc<Parts>) -> 
     let mut sources: Vec<Box<dyn EntryCursor>> = Vec::with_capacity(parts.indexed.len());
     for part in parts.indexed.iter().filter(|part| part.root.len > 0) {
         let (context, segment, parts) = (context.clone(), segment.clone(), parts.clone());
-        sources.push(Box::new(IndexedCursor::of_places(context, segment, parts, part.root)?));
+        sources.push(Box::new(IndexedCursor::of_places(context, segment, parts, part.clone())));
     }
     let mut merged = MergeCursor::new(context.order.clone(), sources);
     let mut builder = BlockBuilder::new(parts.header.base_version);

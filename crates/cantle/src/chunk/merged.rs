@@ -94,15 +94,23 @@ impl Merged {
                     };
                     let one_pass = once.then(one_pass);
                     for part in &parts.indexed {
+                        // Who passes once reads the log and not its index.
+                        if !once {
+                            segment.learn_ends(context, &parts, part)?;
+                        }
+                        if part.is_outside(&context.order, &file.span) {
+                            context.counters.parts_passed_over.add(1);
+                            continue;
+                        }
                         if part.root.len > 0 {
                             let cursor = IndexedCursor::new(
                                 context.clone(),
                                 segment.clone(),
                                 parts.clone(),
-                                part.root,
+                                part.clone(),
                                 one_pass.clone(),
                                 reads.clone(),
-                            )?;
+                            );
                             add(Box::new(cursor), &part.tombstones);
                         } else if part.entries > 0 || !part.tombstones.is_empty() {
                             // Without an index the part is sorted here and now.

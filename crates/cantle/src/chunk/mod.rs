@@ -35,6 +35,8 @@ mod cut;
 #[cfg(test)]
 mod documented;
 pub mod edit;
+#[cfg(test)]
+mod ends_tests;
 pub mod funk;
 mod histogram;
 pub mod index;
@@ -355,6 +357,7 @@ impl Layout for Chunks {
             munk_splits: of(&counters.munk_splits),
             munk_flushes: of(&counters.munk_flushes),
             filter_skips: of(&counters.filter_skips),
+            parts_passed_over: of(&counters.parts_passed_over),
             filter_false_positives: of(&counters.filter_false_positives),
             rebalances: of(&counters.rebalances),
             splits: of(&counters.splits),

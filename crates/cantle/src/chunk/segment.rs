@@ -12,7 +12,7 @@
 //! Thread safety: reads never wait for writes, but the first read of an old segment loads it under a lock.
 
 use super::context::Context;
-use super::indexed_part::{IndexRequest, IndexedPart, build_index};
+use super::indexed_part::{Ends, IndexRequest, IndexedPart, build_index, decode_place};
 use super::log_record::LogRecord;
 use super::log_view::LogView;
 use super::memory_part::{MemoryHit, MemoryPart, Place};
@@ -36,7 +36,7 @@ use crate::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::{Arc, Mutex};
-use crate::table::block::Block;
+use crate::table::block::{Block, BlockCursor};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use crossbeam_skiplist::SkipMap;
@@ -318,6 +318,39 @@ impl Segment {
         Block::parse(payload.slice(1..), header.base_version).map_err(|what| {
             Error::corruption(&self.file.path, place.offset, format!("an index block {}", what.0))
         })
+    }
+
+    /// Reads where the keys of an indexed part begin and end, if that is not known yet and it has an index.
+    pub fn learn_ends(&self, context: &Context, parts: &Parts, part: &IndexedPart) -> Result<()> {
+        if part.ends.get().is_some() || part.root.len == 0 {
+            return Ok(());
+        }
+        let cursor = |place| -> Result<BlockCursor> {
+            let block = self.index_block(context, &parts.header, place)?;
+            Ok(BlockCursor::new(block, context.order.clone()))
+        };
+        let malformed = |place: Place| {
+            move |what: crate::format::codec::Malformed| {
+                Error::corruption(&self.file.path, place.offset, format!("an index block {}", what.0))
+            }
+        };
+        let mut roots = cursor(part.root)?;
+        roots.seek_to_last().map_err(malformed(part.root))?;
+        let Some(last_key) = roots.entry().map(|entry| Bytes::copy_from_slice(entry.key)) else {
+            return Ok(());
+        };
+        roots.seek_to_first().map_err(malformed(part.root))?;
+        let place = decode_place(&mut Decoder::new(&roots.value())).map_err(malformed(part.root))?;
+        let mut block = cursor(place)?;
+        block.seek_to_first().map_err(malformed(place))?;
+        let Some(entry) = block.entry() else { return Ok(()) };
+        let (kind, version) = (entry.kind, entry.version);
+        let at = decode_place(&mut Decoder::new(&block.value())).map_err(malformed(place))?;
+        let first = MemoryHit { kind, version, place: at };
+        let ends = Ends { first_key: Bytes::copy_from_slice(entry.key), first, last_key };
+        // Whoever was first read the same.
+        let _ = part.ends.set(ends);
+        Ok(())
     }
 
     /// Whether the part's filter lets a key of this hash pass.
