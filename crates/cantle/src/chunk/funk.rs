@@ -5,12 +5,14 @@
 //! Order is recency: what an earlier source says of a key hides what later ones say.
 
 use super::context::Context;
+use super::ends;
+use super::indexed_part::{IndexedPart, decode_place};
 use super::memory_part::{MemoryHit, MemoryPart, Place};
 use super::segment::{Parts, Segment};
 use super::tombstone::RangeTombstone;
 use crate::cache::budget::Cost;
 use crate::entry::Kind;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::filter::bloom;
 use crate::format::codec::Decoder;
 use crate::mvcc::CommitCell;
@@ -304,7 +306,7 @@ fn get_in_log(
             continue;
         }
         let (hit, served) = if part.root.len > 0 {
-            segment.learn_ends(context, &parts, part)?;
+            ends::learn(context, segment, &parts, part)?;
             (find_indexed(context, segment, &parts, part.root, key, at)?, Served::LogIndex)
         } else {
             (search_part(context, segment, &parts, part, key, at)?, Served::LogSearch)
@@ -365,18 +367,12 @@ pub fn find_indexed(
     key: &[u8],
     at: u64,
 ) -> Result<Option<MemoryHit>> {
-    let path = &segment.file.path;
-    let malformed = |place: Place| {
-        move |what: crate::format::codec::Malformed| {
-            Error::corruption(path, place.offset, format!("an index block {}", what.0))
-        }
-    };
+    let malformed = |place| segment.malformed_block(place);
     let mut roots =
         BlockCursor::new(segment.index_block(context, &parts.header, root)?, context.order.clone());
     roots.seek(key).map_err(malformed(root))?;
     while roots.entry().is_some() {
-        let place =
-            super::indexed_part::decode_place(&mut Decoder::new(&roots.value())).map_err(malformed(root))?;
+        let place = decode_place(&mut Decoder::new(&roots.value())).map_err(malformed(root))?;
         let mut block =
             BlockCursor::new(segment.index_block(context, &parts.header, place)?, context.order.clone());
         block.seek_version(key, at).map_err(malformed(place))?;
@@ -386,8 +382,7 @@ pub fn find_indexed(
             }
             if context.recovery.is_alive(entry.version) {
                 let (kind, version) = (entry.kind, entry.version);
-                let place = super::indexed_part::decode_place(&mut Decoder::new(&block.value()))
-                    .map_err(malformed(place))?;
+                let place = decode_place(&mut Decoder::new(&block.value())).map_err(malformed(place))?;
                 return Ok(Some(MemoryHit { kind, version, place }));
             }
             block.next().map_err(malformed(place))?;
@@ -402,7 +397,7 @@ pub fn search_part(
     context: &Context,
     segment: &Segment,
     parts: &Parts,
-    part: &super::indexed_part::IndexedPart,
+    part: &IndexedPart,
     key: &[u8],
     at: u64,
 ) -> Result<Option<MemoryHit>> {

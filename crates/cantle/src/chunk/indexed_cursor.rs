@@ -5,13 +5,14 @@
 //! index of the parts that it reads from, and of no others.
 
 use super::context::Context;
-use super::indexed_part::{Ends, IndexedPart, decode_place};
+use super::ends::Ends;
+use super::indexed_part::{IndexedPart, decode_place};
 use super::log_batch::{BATCH_BYTES, Batch, Wanted};
 use super::log_piece::{Ahead, Piece, Reads};
 use super::memory_part::Place;
 use super::segment::{Parts, Segment};
 use crate::entry::{EntryCursor, EntryRef, Kind};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::codec::{Decoder, Malformed};
 use crate::span::Span;
 use crate::sync::Arc;
@@ -115,12 +116,12 @@ impl IndexedCursor {
                 empty.insert(BlockCursor::new(block, self.context.order.clone()))
             }
         };
-        position(roots).map_err(malformed(&self.segment, root))?;
+        position(roots).map_err(self.segment.malformed_block(root))?;
         if roots.entry().is_none() {
             return Ok(());
         }
         let place =
-            decode_place(&mut Decoder::new(&roots.value())).map_err(malformed(&self.segment, root))?;
+            decode_place(&mut Decoder::new(&roots.value())).map_err(self.segment.malformed_block(root))?;
         let block = block_at(&self.context, &self.segment, &self.parts, place, self.once.as_deref())?;
         self.block = Some((place, BlockCursor::new(block, self.context.order.clone())));
         Ok(())
@@ -133,12 +134,12 @@ impl IndexedCursor {
         position: impl FnOnce(&mut BlockCursor) -> Result<(), Malformed>,
     ) -> Result<()> {
         let Some((place, block)) = &mut self.block else { return Ok(()) };
-        position(block).map_err(malformed(&self.segment, *place))?;
+        position(block).map_err(self.segment.malformed_block(*place))?;
         while self.block.as_ref().is_some_and(|(_, block)| block.entry().is_none()) {
             self.open_by(if forward { BlockCursor::next } else { BlockCursor::prev })?;
             if let Some((place, block)) = &mut self.block {
                 let moved = if forward { block.seek_to_first() } else { block.seek_to_last() };
-                moved.map_err(malformed(&self.segment, *place))?;
+                moved.map_err(self.segment.malformed_block(*place))?;
             }
         }
         Ok(())
@@ -207,12 +208,8 @@ impl IndexedCursor {
         if block.entry().is_none() {
             return Ok(None);
         }
-        decode_place(&mut Decoder::new(&block.value())).map(Some).map_err(malformed(&self.segment, *at))
+        decode_place(&mut Decoder::new(&block.value())).map(Some).map_err(self.segment.malformed_block(*at))
     }
-}
-
-fn malformed(segment: &Segment, place: Place) -> impl Fn(Malformed) -> Error {
-    move |what| Error::corruption(&segment.file.path, place.offset, format!("an index block {}", what.0))
 }
 
 fn block_at(

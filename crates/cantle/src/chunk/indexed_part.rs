@@ -12,11 +12,12 @@
 //! Without an index (`log_index(false)`) root and blocks are missing, and the part is searched linearly, as
 //! published.
 
+use super::ends::Ends;
 use super::log_record::LogRecord;
 use super::memory_part::{MemoryHit, MemoryPart, Place};
 use super::tombstone::RangeTombstone;
 use crate::bounds::{decode_bounds, encode_bounds};
-use crate::entry::{EntryRef, Kind};
+use crate::entry::Kind;
 use crate::filter::bloom::{self, BloomBuilder};
 use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
 use crate::format::header::FileHeader;
@@ -50,22 +51,8 @@ pub struct IndexedPart {
     /// The part end before this one; length 0 if this is the first.
     pub previous: Place,
     /// Where its keys begin and end; unknown in a part of an earlier epoch until its index was read for it
-    /// (`Segment::learn_ends`).
+    /// (`ends::learn`).
     pub ends: OnceLock<Ends>,
-}
-
-/// The first entry of a part's index, and its last key.
-#[derive(Debug, Clone)]
-pub struct Ends {
-    pub first_key: Bytes,
-    pub first: MemoryHit,
-    pub last_key: Bytes,
-}
-
-impl Ends {
-    pub fn first_entry(&self) -> EntryRef<'_> {
-        EntryRef { key: &self.first_key, version: self.first.version, kind: self.first.kind }
-    }
 }
 
 /// A place as the value of an index entry.

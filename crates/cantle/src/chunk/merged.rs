@@ -1,6 +1,7 @@
 //! The entries of a funk as one merged walk, and what range deletes say of them.
 
 use super::context::Context;
+use super::ends;
 use super::funk::{FileRef, Funk, Source};
 use super::indexed_cursor::{IndexedCursor, OnePass};
 use super::log_piece::Reads;
@@ -96,7 +97,7 @@ impl Merged {
                     for part in &parts.indexed {
                         // Who passes once reads the log and not its index.
                         if !once {
-                            segment.learn_ends(context, &parts, part)?;
+                            ends::learn(context, segment, &parts, part)?;
                         }
                         if part.is_outside(&context.order, &file.span) {
                             context.counters.parts_passed_over.add(1);

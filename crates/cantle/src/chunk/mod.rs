@@ -35,6 +35,7 @@ mod cut;
 #[cfg(test)]
 mod documented;
 pub mod edit;
+mod ends;
 #[cfg(test)]
 mod ends_tests;
 pub mod funk;

@@ -12,7 +12,7 @@
 //! Thread safety: reads never wait for writes, but the first read of an old segment loads it under a lock.
 
 use super::context::Context;
-use super::indexed_part::{Ends, IndexRequest, IndexedPart, build_index, decode_place};
+use super::indexed_part::{IndexRequest, IndexedPart, build_index};
 use super::log_record::LogRecord;
 use super::log_view::LogView;
 use super::memory_part::{MemoryHit, MemoryPart, Place};
@@ -24,7 +24,7 @@ use crate::canary::Canary;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::files::StoreFile;
-use crate::format::codec::Decoder;
+use crate::format::codec::{Decoder, Malformed};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::{RecordFile, record_payload};
 use crate::manifest::SegmentEdit;
@@ -36,7 +36,7 @@ use crate::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::{Arc, Mutex};
-use crate::table::block::{Block, BlockCursor};
+use crate::table::block::Block;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use crossbeam_skiplist::SkipMap;
@@ -315,42 +315,12 @@ impl Segment {
                 "an index points to what is no block",
             ));
         };
-        Block::parse(payload.slice(1..), header.base_version).map_err(|what| {
-            Error::corruption(&self.file.path, place.offset, format!("an index block {}", what.0))
-        })
+        Block::parse(payload.slice(1..), header.base_version).map_err(self.malformed_block(place))
     }
 
-    /// Reads where the keys of an indexed part begin and end, if that is not known yet and it has an index.
-    pub fn learn_ends(&self, context: &Context, parts: &Parts, part: &IndexedPart) -> Result<()> {
-        if part.ends.get().is_some() || part.root.len == 0 {
-            return Ok(());
-        }
-        let cursor = |place| -> Result<BlockCursor> {
-            let block = self.index_block(context, &parts.header, place)?;
-            Ok(BlockCursor::new(block, context.order.clone()))
-        };
-        let malformed = |place: Place| {
-            move |what: crate::format::codec::Malformed| {
-                Error::corruption(&self.file.path, place.offset, format!("an index block {}", what.0))
-            }
-        };
-        let mut roots = cursor(part.root)?;
-        roots.seek_to_last().map_err(malformed(part.root))?;
-        let Some(last_key) = roots.entry().map(|entry| Bytes::copy_from_slice(entry.key)) else {
-            return Ok(());
-        };
-        roots.seek_to_first().map_err(malformed(part.root))?;
-        let place = decode_place(&mut Decoder::new(&roots.value())).map_err(malformed(part.root))?;
-        let mut block = cursor(place)?;
-        block.seek_to_first().map_err(malformed(place))?;
-        let Some(entry) = block.entry() else { return Ok(()) };
-        let (kind, version) = (entry.kind, entry.version);
-        let at = decode_place(&mut Decoder::new(&block.value())).map_err(malformed(place))?;
-        let first = MemoryHit { kind, version, place: at };
-        let ends = Ends { first_key: Bytes::copy_from_slice(entry.key), first, last_key };
-        // Whoever was first read the same.
-        let _ = part.ends.set(ends);
-        Ok(())
+    /// The error of an index block that is not what it should be.
+    pub(super) fn malformed_block(&self, place: Place) -> impl Fn(Malformed) -> Error {
+        move |what| Error::corruption(&self.file.path, place.offset, format!("an index block {}", what.0))
     }
 
     /// Whether the part's filter lets a key of this hash pass.
@@ -710,7 +680,7 @@ impl<'a> Loader<'a> {
                 Ok(Some(record)) => {
                     let place = Place { offset, len: record.len as u32 };
                     let record_end = offset + record.len as u64;
-                    let malformed = |what: crate::format::codec::Malformed| {
+                    let malformed = |what: Malformed| {
                         Error::corruption(&records.path, offset, format!("a log record {}", what.0))
                     };
                     match LogRecord::decode(record.payload, self.header.base_version).map_err(malformed)? {
@@ -751,7 +721,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn take(&self, place: Place, payload: &[u8]) -> std::result::Result<(), crate::format::codec::Malformed> {
+    fn take(&self, place: Place, payload: &[u8]) -> std::result::Result<(), Malformed> {
         let LogRecord::Op(op) = LogRecord::decode(payload, self.header.base_version)? else { return Ok(()) };
         if !self.context.recovery.counts(self.header.epoch, op.version, op.batch) {
             return Ok(());
