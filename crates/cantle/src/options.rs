@@ -217,9 +217,9 @@ impl KeyspaceOptions {
     /// Bytes on disk per live byte over the keyspace, kept by sorting logs in time and exceeded only for moments; above
     /// 1.1. Less space costs more writing: about 3.5, 2.2 and 1.6 bytes written per byte overwritten at 1.25, 1.5 and 2.0.
     ///
-    /// Default: 1.5. While half of the memory budget is more than half of the live bytes, so much space is taken instead,
-    /// up to three bytes per live byte: with a budget of 1 GiB, 256 MiB of data take up to 768 MiB, and 1 GiB of data or
-    /// more no more than one and a half times as much. Overwrites then write about 1.3 bytes per byte.
+    /// Default: 1.5. While the memory budget is more than half of the live bytes, as much space is taken beside these
+    /// instead, up to three bytes per live byte in all: with a budget of 1 GiB, 256 MiB of data take up to 768 MiB, 1 GiB
+    /// of data 2, and 2 GiB of data or more no more than one and a half times as much.
     pub fn space_amplification(mut self, bound: f64) -> Self {
         self.space_amplification = Some(bound);
         self

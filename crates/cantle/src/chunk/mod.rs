@@ -167,7 +167,7 @@ impl Chunks {
         Limits {
             chunk_bytes: options.chunk_bytes,
             space_amplification: options.space_amplification,
-            spare_bytes: self.context.budget.total_bytes / 2,
+            spare_bytes: self.context.budget.total_bytes,
             log_bytes: options.log_bytes,
             munk_log_bytes: options.munk_log_bytes,
             extensions: options.extensions,
