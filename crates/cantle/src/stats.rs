@@ -199,7 +199,7 @@ pub struct MemoryStats {
     pub block_limit: u64,
     /// Memory of cached blocks, filters and table indexes.
     pub blocks: u64,
-    /// Memory of logs' indexes, and of views of several as one.
+    /// Memory of logs' indexes, of views of several as one, and of the keys that parts of logs begin and end with.
     pub log_indexes: u64,
     /// Memory of logs that are being merged.
     pub merges: u64,

@@ -9,6 +9,7 @@
 //!
 //! Thread safety: everything may be called from any thread.
 
+use super::taken::Taken;
 use super::{BlockCache, recent::Recent, rows::RowCache};
 use crate::pages;
 use crate::stats::MemoryStats;
@@ -23,8 +24,12 @@ const SHARED_PERCENT: u64 = 88;
 const FIRST_PERCENTS: [u64; 3] = [80, 3, 5];
 /// Of the budget, what the in-memory indexes of logs may take.
 const LOG_INDEX_PERCENT: u64 = 8;
-/// Of the budget, what views of logs may take.
+/// Of the budget, what views of logs may take, and the ends of their parts.
 const LOG_VIEW_PERCENT: u64 = 2;
+/// What views leave of that to the ends, which are small and spare more.
+const LOG_ENDS_FRACTION: u64 = 4;
+/// What the ends of a part with short keys take.
+const LOG_ENDS_BYTES: u64 = 256;
 /// Of the budget, what logs that are being merged may take: of what logs do not use of theirs, else of nobody's.
 const MERGE_FRACTION: u64 = 16;
 /// As much of it is not lent to munks that are loaded: two logs of chunks of the usual size.
@@ -108,7 +113,7 @@ pub(crate) struct Budget {
     munk_demand: AtomicU64,
     /// Memory of the in-memory indexes of logs.
     pub(crate) log_index_bytes: Arc<AtomicU64>,
-    /// Memory of views of logs.
+    /// Memory of views of logs and of the ends of their parts.
     pub(crate) log_view_bytes: Arc<AtomicU64>,
     /// Memory of logs that are read at once, to be merged.
     merge_bytes: Arc<AtomicU64>,
@@ -224,9 +229,25 @@ impl Budget {
         self.total_bytes / 100 * LOG_INDEX_PERCENT
     }
 
-    /// What views of logs may take.
+    /// What views of logs and the ends of their parts may take.
     pub(crate) fn log_view_limit_bytes(&self) -> u64 {
         self.total_bytes / 100 * LOG_VIEW_PERCENT
+    }
+
+    /// Takes so many bytes for a view of a log; nothing if there is no room.
+    pub(crate) fn take_view_bytes(&self, wanted: u64) -> Option<Taken> {
+        let limit = self.log_view_limit_bytes();
+        Taken::of(&self.log_view_bytes, wanted, limit - limit / LOG_ENDS_FRACTION)
+    }
+
+    /// Whether there is room for those of a part, whose keys are not known yet.
+    pub(crate) fn has_room_for_ends(&self) -> bool {
+        self.log_view_bytes.load(Relaxed) + LOG_ENDS_BYTES <= self.log_view_limit_bytes()
+    }
+
+    /// Takes so many bytes for the ends of a log's part; nothing if there is no room.
+    pub(crate) fn take_end_bytes(&self, wanted: u64) -> Option<Taken> {
+        Taken::of(&self.log_view_bytes, wanted, self.log_view_limit_bytes())
     }
 
     /// What may be kept of what was appended last.
@@ -251,11 +272,8 @@ impl Budget {
 
     /// Takes so many bytes for a log that is merged, for as long as what is returned is held; nothing if others have
     /// taken too much.
-    pub(crate) fn take_merge_bytes(&self, wanted: u64) -> Option<MergeBytes> {
-        let limit = self.merge_limit_bytes();
-        let take = |taken: u64| taken.checked_add(wanted).filter(|taken| *taken <= limit);
-        self.merge_bytes.fetch_update(Relaxed, Relaxed, take).ok()?;
-        Some(MergeBytes { bytes: wanted, counted: self.merge_bytes.clone() })
+    pub(crate) fn take_merge_bytes(&self, wanted: u64) -> Option<Taken> {
+        Taken::of(&self.merge_bytes, wanted, self.merge_limit_bytes())
     }
 
     /// Takes up to `wanted` bytes for a stage; says how many.
@@ -382,18 +400,6 @@ impl Budget {
 
     fn total_costs(&self) -> u64 {
         self.costs.get() + self.blocks.misses() * Cost::File as u64
-    }
-}
-
-/// Memory taken for a merge; given back when this is dropped.
-pub(crate) struct MergeBytes {
-    bytes: u64,
-    counted: Arc<AtomicU64>,
-}
-
-impl Drop for MergeBytes {
-    fn drop(&mut self) {
-        self.counted.fetch_sub(self.bytes, Relaxed);
     }
 }
 

@@ -13,6 +13,7 @@
 pub(crate) mod budget;
 pub(crate) mod recent;
 pub(crate) mod rows;
+pub(crate) mod taken;
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};

@@ -5,6 +5,7 @@ use super::log_record::LogOp;
 use super::memory_part::{MemoryPart, Place};
 use super::tombstone::RangeTombstone;
 use crate::bounds::{Bounds, encode_bounds};
+use crate::cache::budget::Budget;
 use crate::entry::Kind;
 use crate::format::documented::{assert_documented, example_header};
 use crate::format::header::{FileKind, HEADER_BYTES};
@@ -47,6 +48,7 @@ fn the_documented_log_is_what_is_written() {
     let request = IndexRequest {
         header: &header,
         order: &KeyOrder::Bytewise,
+        budget: &Budget::new(1 << 20),
         start: HEADER_BYTES,
         end,
         previous: Place { offset: 0, len: 0 },

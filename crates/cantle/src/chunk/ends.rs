@@ -1,35 +1,58 @@
 //! Where the keys of a log's part begin and end.
 //!
 //! What writes a part knows them. Of a part of an earlier epoch they are learnt when its index is read first, so that
-//! gets and scans pass over the parts that have nothing for them.
+//! gets and scans pass over the parts that have nothing for them. Parts do without where the budget has no more room
+//! for them: then filters and indexes are asked.
 
 use super::context::Context;
 use super::indexed_part::{IndexedPart, decode_place};
 use super::memory_part::MemoryHit;
 use super::segment::{Parts, Segment};
+use crate::cache::budget::Budget;
+use crate::cache::taken::Taken;
 use crate::entry::EntryRef;
 use crate::error::Result;
 use crate::format::codec::Decoder;
 use crate::table::block::BlockCursor;
-use bytes::Bytes;
+
+/// What the allocator takes for the keys beside them.
+const ALLOCATION_BYTES: usize = 16;
 
 /// The first entry of a part's index, and its last key.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Ends {
-    pub first_key: Bytes,
+    /// The first and the last, one behind the other.
+    keys: Box<[u8]>,
+    first_key_len: usize,
     pub first: MemoryHit,
-    pub last_key: Bytes,
+    _taken: Taken,
 }
 
 impl Ends {
+    /// `None` where memory does not suffice.
+    pub fn new(budget: &Budget, first_key: &[u8], first: MemoryHit, last_key: &[u8]) -> Option<Self> {
+        let bytes = first_key.len() + last_key.len() + size_of::<Self>() + ALLOCATION_BYTES;
+        let taken = budget.take_end_bytes(bytes as u64)?;
+        let keys = [first_key, last_key].concat().into_boxed_slice();
+        Some(Self { keys, first_key_len: first_key.len(), first, _taken: taken })
+    }
+
+    pub fn first_key(&self) -> &[u8] {
+        &self.keys[..self.first_key_len]
+    }
+
+    pub fn last_key(&self) -> &[u8] {
+        &self.keys[self.first_key_len..]
+    }
+
     pub fn first_entry(&self) -> EntryRef<'_> {
-        EntryRef { key: &self.first_key, version: self.first.version, kind: self.first.kind }
+        EntryRef { key: self.first_key(), version: self.first.version, kind: self.first.kind }
     }
 }
 
 /// Reads the ends of an indexed part, if they are not known yet and it has an index: its root and its first block.
 pub fn learn(context: &Context, segment: &Segment, parts: &Parts, part: &IndexedPart) -> Result<()> {
-    if part.ends.get().is_some() || part.root.len == 0 {
+    if part.ends.get().is_some() || part.root.len == 0 || !context.budget.has_room_for_ends() {
         return Ok(());
     }
     let cursor = |place| -> Result<BlockCursor> {
@@ -39,9 +62,7 @@ pub fn learn(context: &Context, segment: &Segment, parts: &Parts, part: &Indexed
     let malformed = |place| segment.malformed_block(place);
     let mut roots = cursor(part.root)?;
     roots.seek_to_last().map_err(malformed(part.root))?;
-    let Some(last_key) = roots.entry().map(|entry| Bytes::copy_from_slice(entry.key)) else {
-        return Ok(());
-    };
+    let Some(last_key) = roots.entry().map(|entry| entry.key.to_vec()) else { return Ok(()) };
     roots.seek_to_first().map_err(malformed(part.root))?;
     let place = decode_place(&mut Decoder::new(roots.value_bytes())).map_err(malformed(part.root))?;
     let mut block = cursor(place)?;
@@ -49,8 +70,9 @@ pub fn learn(context: &Context, segment: &Segment, parts: &Parts, part: &Indexed
     let Some(entry) = block.entry() else { return Ok(()) };
     let at = decode_place(&mut Decoder::new(block.value_bytes())).map_err(malformed(place))?;
     let first = MemoryHit { kind: entry.kind, version: entry.version, place: at };
-    let ends = Ends { first_key: Bytes::copy_from_slice(entry.key), first, last_key };
-    // Whoever was first read the same.
-    let _ = part.ends.set(ends);
+    if let Some(ends) = Ends::new(&context.budget, entry.key, first, &last_key) {
+        // Whoever was first read the same.
+        let _ = part.ends.set(ends);
+    }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::Chunks;
 use crate::options::{KeyspaceOptions, Options};
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::vfs::MemVfs;
 use crate::{Db, Stats};
 
@@ -109,6 +110,34 @@ fn a_get_passes_over_parts_whose_ends_are_known() {
     assert!(passed_over > gets * parts / 3, "{passed_over} of {gets} gets, {parts} parts");
     // A filter, and for what is there a root and a block.
     assert!(lookups <= gets * 4, "{lookups} for {gets} gets");
+}
+
+#[test]
+fn ends_are_counted_and_parts_do_without_where_there_is_no_room() {
+    let disk = MemVfs::new();
+    let (db, chunks) = loaded(&disk);
+    // Others each time, as rows are cached.
+    let get_from = |first: u64| {
+        (first..KEYS).step_by(50).for_each(|number| {
+            assert_eq!(db.get(key(number)).unwrap().as_deref(), Some(&value(number)[..]));
+        })
+    };
+    let budget = &chunks.context.budget;
+    let taken = budget.take_end_bytes(budget.log_view_limit_bytes()).unwrap();
+    get_from(0);
+    let (_, passed_over) = added(&db, || get_from(2));
+    assert_eq!(passed_over, 0, "without ends");
+    let counted = budget.log_view_bytes.clone();
+    assert_eq!(counted.load(Relaxed), budget.log_view_limit_bytes());
+    drop(taken);
+    get_from(4);
+    let (_, passed_over) = added(&db, || get_from(6));
+    assert!(passed_over > 0);
+    let (parts, bytes) = (parts(&chunks), counted.load(Relaxed));
+    assert!((64 * parts..256 * parts).contains(&bytes), "{bytes} for the ends of {parts} parts");
+    db.close().unwrap();
+    drop((db, chunks));
+    assert_eq!(counted.load(Relaxed), 0, "what is gone is counted");
 }
 
 #[test]

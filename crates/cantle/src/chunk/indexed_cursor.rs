@@ -242,8 +242,8 @@ impl EntryCursor for IndexedCursor {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         let order = &self.context.order;
         if let Some(ends) = self.ends() {
-            let is_behind = order.compare(&ends.last_key, key) == Ordering::Less;
-            if is_behind || order.compare(key, &ends.first_key) != Ordering::Greater {
+            let is_behind = order.compare(ends.last_key(), key) == Ordering::Less;
+            if is_behind || order.compare(key, ends.first_key()) != Ordering::Greater {
                 self.stand(!is_behind);
                 return Ok(());
             }
@@ -255,7 +255,7 @@ impl EntryCursor for IndexedCursor {
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         let order = &self.context.order;
-        if self.ends().is_some_and(|ends| order.compare(key, &ends.first_key) != Ordering::Greater) {
+        if self.ends().is_some_and(|ends| order.compare(key, ends.first_key()) != Ordering::Greater) {
             self.stand(false);
             return Ok(());
         }

@@ -17,6 +17,7 @@ use super::log_record::LogRecord;
 use super::memory_part::{MemoryHit, MemoryPart, Place};
 use super::tombstone::RangeTombstone;
 use crate::bounds::{decode_bounds, encode_bounds};
+use crate::cache::budget::Budget;
 use crate::entry::Kind;
 use crate::filter::bloom::{self, BloomBuilder};
 use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
@@ -25,7 +26,6 @@ use crate::log::encode_record;
 use crate::order::KeyOrder;
 use crate::span::Span;
 use crate::table::block::BlockBuilder;
-use bytes::Bytes;
 use std::cmp::Ordering;
 use std::sync::OnceLock;
 
@@ -34,7 +34,7 @@ const BLOCK_BYTES: usize = 4 << 10;
 const FILTER_BITS_PER_KEY: u32 = 10;
 
 /// Where an indexed part and its index are.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct IndexedPart {
     /// The part's first operation.
     pub start: u64,
@@ -50,8 +50,8 @@ pub struct IndexedPart {
     pub at: Place,
     /// The part end before this one; length 0 if this is the first.
     pub previous: Place,
-    /// Where its keys begin and end; unknown in a part of an earlier epoch until its index was read for it
-    /// (`ends::learn`).
+    /// Where its keys begin and end, if there is memory for that; unknown in a part of an earlier epoch until its index
+    /// was read for it (`ends::learn`).
     pub ends: OnceLock<Ends>,
 }
 
@@ -84,8 +84,8 @@ impl IndexedPart {
     }
 
     /// Its least and its greatest key, if it has nothing outside these and they are known.
-    pub fn known_keys(&self) -> Option<(&Bytes, &Bytes)> {
-        self.ends.get().filter(|_| self.tombstones.is_empty()).map(|ends| (&ends.first_key, &ends.last_key))
+    pub fn known_keys(&self) -> Option<(&[u8], &[u8])> {
+        self.ends.get().filter(|_| self.tombstones.is_empty()).map(|ends| (ends.first_key(), ends.last_key()))
     }
 
     /// Whether it is known to have nothing for a key.
@@ -142,6 +142,8 @@ impl IndexedPart {
 pub struct IndexRequest<'a> {
     pub header: &'a FileHeader,
     pub order: &'a KeyOrder,
+    /// For the memory of its ends.
+    pub budget: &'a Budget,
     /// The part's first operation, and where its index goes: right behind its last.
     pub start: u64,
     pub end: u64,
@@ -160,7 +162,7 @@ pub fn build_index(request: &IndexRequest<'_>, part: &MemoryPart) -> (Vec<u8>, I
     };
     let mut filter = BloomBuilder::new(FILTER_BITS_PER_KEY);
     let mut newest: Option<(Vec<u8>, u64)> = None;
-    let mut first: Option<(Bytes, MemoryHit)> = None;
+    let mut first: Option<(Vec<u8>, MemoryHit)> = None;
     let mut entries = 0;
     let mut value = Vec::with_capacity(16);
     part.for_each(|key, hit| {
@@ -172,7 +174,7 @@ pub fn build_index(request: &IndexRequest<'_>, part: &MemoryPart) -> (Vec<u8>, I
         if !same_key {
             filter.add(bloom::hash(key));
         }
-        first.get_or_insert_with(|| (Bytes::copy_from_slice(key), hit));
+        first.get_or_insert_with(|| (key.to_vec(), hit));
         newest = Some((key.to_vec(), hit.version));
         entries += 1;
         if request.with_index {
@@ -187,11 +189,8 @@ pub fn build_index(request: &IndexRequest<'_>, part: &MemoryPart) -> (Vec<u8>, I
     let tombstones = part.tombstones().iter().map(|t| RangeTombstone { cell: None, ..t.clone() }).collect();
     let IndexRequest { start, end, previous, .. } = *request;
     let at = Place { offset: end + builder.out.len() as u64, len: 0 };
-    let ends = first.zip(newest).map(|((first_key, first), (last, _))| Ends {
-        first_key,
-        first,
-        last_key: Bytes::from(last),
-    });
+    let ends = first.zip(newest);
+    let ends = ends.and_then(|((key, hit), (last, _))| Ends::new(request.budget, &key, hit, &last));
     let ends = ends.map_or_else(OnceLock::new, OnceLock::from);
     let mut indexed = IndexedPart { start, end, entries, root, filter, tombstones, at, previous, ends };
     let mut payload = Vec::new();

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::log_piece::{Counted, GAP_BYTES, Piece};
 use super::memory_part::Place;
 use super::segment::{Parts, Segment};
-use crate::cache::budget::MergeBytes;
+use crate::cache::taken::Taken;
 use crate::error::Result;
 use crate::order::KeyOrder;
 use bytes::Bytes;
@@ -124,7 +124,7 @@ struct Values {
 
 impl Values {
     /// For so many bytes at most.
-    fn new(bytes: u64, counted: Option<MergeBytes>) -> Self {
+    fn new(bytes: u64, counted: Option<Taken>) -> Self {
         Self { memory: Counted::new(bytes as usize, counted), filled: 0, places: Vec::new() }
     }
 

@@ -9,7 +9,7 @@
 use super::context::Context;
 use super::memory_part::Place;
 use super::segment::{Parts, Segment};
-use crate::cache::budget::MergeBytes;
+use crate::cache::taken::Taken;
 use crate::error::{Error, Result};
 use crate::format::header::FileHeader;
 use crate::log::record_payload;
@@ -26,13 +26,13 @@ pub const GAP_BYTES: u64 = 16 << 10;
 /// Memory that counts as a merge's, if it was taken from their share, for as long as anybody holds some of it.
 pub struct Counted {
     pub buffer: Buffer,
-    _counted: Option<MergeBytes>,
+    _taken: Option<Taken>,
 }
 
 impl Counted {
     /// `None` for no bytes.
-    pub fn new(bytes: usize, counted: Option<MergeBytes>) -> Option<Self> {
-        Some(Self { buffer: Buffer::new(bytes)?, _counted: counted })
+    pub fn new(bytes: usize, taken: Option<Taken>) -> Option<Self> {
+        Some(Self { buffer: Buffer::new(bytes)?, _taken: taken })
     }
 }
 

@@ -22,6 +22,7 @@ use super::indexed_part::decode_place;
 use super::log_piece::{Ahead, Reads};
 use super::memory_part::Place;
 use super::segment::{Parts, Segment};
+use crate::cache::taken::Taken;
 use crate::entry::{EntryCursor, EntryRef, Kind};
 use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Malformed};
@@ -46,15 +47,7 @@ pub struct LogView {
 
 struct View {
     block: Arc<Block>,
-    bytes: u64,
-    /// The budget's count of views.
-    counted: Arc<AtomicU64>,
-}
-
-impl Drop for View {
-    fn drop(&mut self) {
-        self.counted.fetch_sub(self.bytes, Relaxed);
-    }
+    _taken: Taken,
 }
 
 /// The view of a segment's indexed parts, if there is one or if it is time to make it.
@@ -75,17 +68,14 @@ pub fn of(context: &Arc<Context>, segment: &Arc<Segment>, parts: &Arc<Parts>) ->
     parts.view.merges.store(0, Relaxed);
     // Of indexes and filters together it takes less.
     let bytes: u64 = parts.indexed.iter().map(|part| part.at.offset - part.end).sum();
-    let counted = &context.budget.log_view_bytes;
     let is_indexed = |part: &Arc<super::indexed_part::IndexedPart>| part.root.len > 0 || part.entries == 0;
-    let has_room = counted.load(Relaxed) + bytes <= context.budget.log_view_limit_bytes();
-    if !has_room || !parts.indexed.iter().all(is_indexed) {
+    if !parts.indexed.iter().all(is_indexed) {
         return Ok(None);
     }
+    let Some(mut taken) = context.budget.take_view_bytes(bytes) else { return Ok(None) };
     let block = Arc::new(merge(context, segment, parts)?);
-    let bytes = block.heap_bytes() as u64;
-    counted.fetch_add(bytes, Relaxed);
-    let view = View { block: block.clone(), bytes, counted: counted.clone() };
-    parts.view.view.store(Some(Arc::new(view)));
+    taken.shrink_to(block.heap_bytes() as u64);
+    parts.view.view.store(Some(Arc::new(View { block: block.clone(), _taken: taken })));
     Ok(Some(block))
 }
 

@@ -527,6 +527,7 @@ impl Segment {
         let request = IndexRequest {
             header: &parts.header,
             order: &self.order,
+            budget: &context.budget,
             start: part_start,
             end,
             previous: parts.indexed.first().map_or(Place { offset: 0, len: 0 }, |part| part.at),
