@@ -59,6 +59,8 @@ pub struct KeyspaceStats {
     pub table_bytes: u64,
     /// Bytes of log segments.
     pub log_bytes: u64,
+    /// Bytes of shared files that are in no chunk's share any more: freed when the last that shares the file is sorted.
+    pub unclaimed_bytes: u64,
     /// Bytes of files that a checkpoint or a reader still holds.
     pub held_bytes: u64,
     /// Estimated bytes of keys and values that a scan would return.

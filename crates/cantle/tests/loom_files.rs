@@ -14,6 +14,7 @@ mod canary;
 mod error;
 #[path = "../src/files"]
 mod files {
+    mod claims;
     #[expect(clippy::module_inception, reason = "as in the library")]
     mod files;
     #[path = "../../tests/models/no_handles.rs"]
@@ -39,10 +40,16 @@ mod sync {
     pub use std::sync::Arc;
 
     pub mod atomic {
-        pub use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+        pub use loom::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
         #[derive(Debug)]
         pub struct AtomicBool(loom::sync::Mutex<bool>);
+
+        impl Default for AtomicBool {
+            fn default() -> Self {
+                Self::new(false)
+            }
+        }
 
         impl AtomicBool {
             pub fn new(value: bool) -> Self {
@@ -137,6 +144,17 @@ fn a_file_of_two_chunks_goes_with_the_second() {
 #[should_panic(expected = "the last checkpoint lacks a file")]
 fn a_checkpoint_that_lets_go_before_it_is_durable() {
     check(3, || models::two_references(false));
+}
+
+#[test]
+fn shares_of_a_file_are_nobodys_until_the_last_lets_go() {
+    check(3, || models::shares(true));
+}
+
+#[test]
+#[should_panic(expected = "what is gone counts")]
+fn a_share_that_is_given_up_too_late() {
+    check(3, || models::shares(false));
 }
 
 #[test]

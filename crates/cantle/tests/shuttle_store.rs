@@ -13,6 +13,7 @@ mod canary;
 mod error;
 #[path = "../src/files"]
 mod files {
+    mod claims;
     #[expect(clippy::module_inception, reason = "as in the library")]
     mod files;
     #[path = "../../tests/models/no_handles.rs"]

@@ -136,7 +136,7 @@ fn text(stats: &Map<String, Value>) -> String {
 }
 
 /// Figures that can go down; all others count up from the opening of the store.
-const GAUGES: [&str; 27] = [
+const GAUGES: [&str; 28] = [
     "version",
     "epoch",
     "open_snapshots",
@@ -148,6 +148,7 @@ const GAUGES: [&str; 27] = [
     "chunks",
     "table_bytes",
     "log_bytes",
+    "unclaimed_bytes",
     "held_bytes",
     "live_bytes",
     "munks",

@@ -101,6 +101,8 @@ pub struct Totals {
     pub garbage_bytes: AtomicI64,
     /// Tables that are being written.
     pub growing_bytes: AtomicI64,
+    /// Of files that chunks share, what is in nobody's share any more.
+    pub unclaimed_bytes: AtomicI64,
 }
 
 /// The substrate, and what is the keyspace's own.

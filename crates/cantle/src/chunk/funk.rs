@@ -4,7 +4,7 @@
 //! sees everything that the chunk held when it was current, and its active segment goes on growing under him.
 //! Order is recency: what an earlier source says of a key hides what later ones say.
 
-use super::context::Context;
+use super::context::{Context, Totals};
 use super::ends;
 use super::indexed_part::{IndexedPart, decode_place};
 use super::memory_part::{MemoryHit, MemoryPart, Place};
@@ -81,6 +81,35 @@ impl FileRef {
         })
     }
 
+    /// A chunk refers to the file from now on.
+    pub fn retain(&self, totals: &Totals) {
+        self.file().retain();
+        if let Some(share_bytes) = self.share_bytes {
+            let change = self.file().claims.claim(share_bytes, self.file().bytes());
+            totals.unclaimed_bytes.fetch_add(change, Relaxed);
+        }
+    }
+
+    /// A chunk no longer refers to the file; true when that made it obsolete.
+    pub fn release(&self, totals: &Totals) -> bool {
+        let claims = &self.file().claims;
+        let mut change = claims.unclaim(self.share_bytes.unwrap_or(0));
+        let last = self.file().release();
+        if last {
+            change += claims.end();
+        }
+        totals.unclaimed_bytes.fetch_add(change, Relaxed);
+        last
+    }
+
+    /// Of what nobody claims of the file, as much as this chunk's share is of all shares: it keeps that on disk.
+    fn unclaimed_bytes(&self) -> u64 {
+        let unclaimed = self.file().claims.unclaimed_bytes();
+        let claimed = self.file().bytes().saturating_sub(unclaimed).max(1);
+        self.share_bytes
+            .map_or(0, |share| (unclaimed as f64 * (share as f64 / claimed as f64).min(1.0)) as u64)
+    }
+
     /// Whether one of these snapshots reads from it: always, if it was not dropped.
     pub fn is_needed(&self, open_versions: &[u64]) -> bool {
         let Some(dropped) = &self.dropped else { return true };
@@ -116,6 +145,8 @@ pub struct FunkSizes {
     pub garbage_bytes: u64,
     /// Files that were dropped whole.
     pub dropped_bytes: u64,
+    /// What nobody has of shared files, divided among those who keep them.
+    pub unclaimed_bytes: u64,
     /// Puts, about.
     pub entries: u64,
 }
@@ -128,6 +159,7 @@ impl FunkSizes {
         self.user_bytes += other.user_bytes;
         self.garbage_bytes += other.garbage_bytes;
         self.dropped_bytes += other.dropped_bytes;
+        self.unclaimed_bytes += other.unclaimed_bytes;
         self.entries += other.entries;
     }
 }
@@ -159,6 +191,7 @@ impl Funk {
         let mut sizes = FunkSizes::default();
         for file in &self.files {
             let bytes = file.bytes();
+            sizes.unclaimed_bytes += file.unclaimed_bytes();
             match &file.source {
                 Source::Log(segment) => {
                     sizes.log_bytes += bytes;

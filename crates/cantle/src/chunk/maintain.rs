@@ -56,6 +56,7 @@ impl Chunks {
             table_bytes: sizes.table_bytes,
             log_bytes: sizes.log_bytes,
             garbage_bytes: sizes.garbage_bytes + sizes.dropped_bytes,
+            unclaimed_bytes: sizes.unclaimed_bytes,
             files: funk.files.len(),
             entries: sizes.entries,
             read_debt: chunk.read_debt(),

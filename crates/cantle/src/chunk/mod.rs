@@ -180,7 +180,7 @@ impl Chunks {
         let of = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
         let totals = &self.context.totals;
         KeyspaceSizes {
-            file_bytes: of(&totals.log_bytes) + of(&totals.table_bytes),
+            file_bytes: of(&totals.log_bytes) + of(&totals.table_bytes) + of(&totals.unclaimed_bytes),
             held_bytes: self.context.files.held_bytes(),
             growing_bytes: of(&totals.growing_bytes),
             freeing_bytes: of(&self.jobs.freeing_bytes),
@@ -322,6 +322,7 @@ impl Layout for Chunks {
             chunks: self.index.load().len() as u64,
             table_bytes: total(&self.context.totals.table_bytes),
             log_bytes: total(&self.context.totals.log_bytes),
+            unclaimed_bytes: total(&self.context.totals.unclaimed_bytes),
             held_bytes: self.context.files.held_bytes(),
             live_bytes: self.sizes().live_bytes,
             user_bytes_written: of(&counters.user_bytes_written),

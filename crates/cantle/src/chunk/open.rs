@@ -132,7 +132,7 @@ impl Opener<'_> {
                 share_bytes: file.share_bytes,
                 source,
             };
-            file.file().retain();
+            file.retain(&self.context.totals);
             files.push(file);
         }
         Arc::new(Chunk::new(record.id, span, Funk { files }))

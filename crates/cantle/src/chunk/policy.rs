@@ -7,6 +7,8 @@ pub struct ChunkSizes {
     pub log_bytes: u64,
     /// Estimated bytes of both that a rebalance would free.
     pub garbage_bytes: u64,
+    /// What nobody has of the files that it shares, its part of that: rebalances of all who share them free it.
+    pub unclaimed_bytes: u64,
     pub files: usize,
     /// Puts in its files; 0 if not known.
     pub entries: u64,
@@ -21,7 +23,7 @@ pub struct ChunkSizes {
 /// What it knows of the keyspace.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct KeyspaceSizes {
-    /// Bytes of logs and tables that chunks refer to.
+    /// Bytes of the logs and tables that chunks refer to.
     pub file_bytes: u64,
     /// Bytes of obsolete files that wait for a checkpoint.
     pub held_bytes: u64,
@@ -184,7 +186,7 @@ pub const GAIN_MIN: f64 = 0.02;
 pub fn gain(chunk: &ChunkSizes) -> f64 {
     let total = (chunk.table_bytes + chunk.log_bytes) as f64;
     let garbage = (chunk.garbage_bytes as f64).min(total);
-    garbage / (total - garbage + 4096.0)
+    (garbage + chunk.unclaimed_bytes as f64) / (total - garbage + 4096.0)
 }
 
 /// About how much a rebalance of the chunk writes: what is live, an eighth for filter, index and headers, and the

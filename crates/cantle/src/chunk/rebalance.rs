@@ -303,8 +303,8 @@ impl Chunks {
             ChunkEdit::Replace { removed: vec![chunk.id], added: vec![ChunkRecord::of(chunk, &files)] };
         let told = || self.context.publish(&edit);
         Canary::REBALANCE_UNTOLD.leaves_out(told)?;
-        for piece in pieces {
-            piece.table.file.retain();
+        for table in &files[newer..newer + pieces.len()] {
+            table.retain(&self.context.totals);
         }
         let after = Funk { files };
         self.account(&before.sizes(), &after.sizes());
@@ -321,7 +321,7 @@ impl Chunks {
         let kept: HashSet<_> = kept.iter().map(name).collect();
         for file in files {
             if !kept.contains(&name(file))
-                && file.file().release()
+                && file.release(&self.context.totals)
                 && let Source::Table(table) = &file.source
             {
                 // An open table would keep the file's blocks allocated after it is unlinked.
@@ -345,12 +345,10 @@ pub fn table_ref(piece: &Piece, chunk: &Chunk, now: &Funk, newer: usize) -> File
         .max_by_key(|dropped| dropped.version);
     // Files that were dropped before the rebalance began are not in the table.
     let dropped = dropped.filter(|_| now.files[newer..].iter().all(|file| file.dropped.is_some()));
-    FileRef {
-        source: Source::Table(piece.table.clone()),
-        span: chunk.span.clone(),
-        dropped,
-        share_bytes: None,
-    }
+    // One that is used again may be shared still.
+    let file = &piece.table.file;
+    let share_bytes = file.claims.is_shared().then(|| file.bytes());
+    FileRef { source: Source::Table(piece.table.clone()), span: chunk.span.clone(), dropped, share_bytes }
 }
 
 /// Reads all entries of `key` off the cursor; returns those that are kept of the versions up to `upto`, newest first.

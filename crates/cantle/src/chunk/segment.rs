@@ -237,7 +237,13 @@ impl Segment {
         let grown = len as i64 - self.len() as i64;
         self.user_bytes.fetch_add((grown.max(0) as u64) / 100 * 97, Relaxed);
         context.totals.user_bytes.fetch_add(grown.max(0) / 100 * 97, Relaxed);
-        context.totals.log_bytes.fetch_add(grown, Relaxed);
+        // Shares stay what they are.
+        let claims = &self.file.claims;
+        let (total, grown) = match claims.is_shared() {
+            true => (&context.totals.unclaimed_bytes, claims.grow(grown)),
+            false => (&context.totals.log_bytes, grown),
+        };
+        total.fetch_add(grown, Relaxed);
         self.set_len(len);
         let entries =
             loader.indexed.iter().map(|part| part.entries).sum::<u64>() + loader.memory.len() as u64;

@@ -157,7 +157,7 @@ impl Chunks {
             self.context.counters.munk_splits.add(1);
         }
         for child in children {
-            child.funk.load().files.iter().for_each(|file| file.file().retain());
+            child.funk.load().files.iter().for_each(|file| file.retain(&self.context.totals));
         }
         let mut after = FunkSizes::default();
         for child in children {

@@ -1,7 +1,9 @@
 //! Splits whose edit of the manifest fails, and splits as published.
 
 use super::Chunks;
+use super::context::ChunkOptions;
 use super::funk::{FileRef, Source};
+use super::policy;
 use super::rebalance::Effort;
 use crate::Db;
 use crate::error::{Error, Result};
@@ -9,8 +11,9 @@ use crate::options::{KeyspaceOptions, Options};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use crate::sync::thread::sleep;
-use crate::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs};
+use crate::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 type Pairs = BTreeMap<String, Vec<u8>>;
@@ -224,6 +227,62 @@ fn until(what: &str, done: impl Fn() -> bool) {
         sleep(Duration::from_millis(5));
     }
     panic!("never came about: {what}");
+}
+
+/// What the files of the store take.
+fn file_bytes(disk: &MemVfs) -> u64 {
+    let paths = disk.list(Path::new("store")).unwrap();
+    let is_of_chunk = |name: &str| name.ends_with(".log") || name.ends_with(".table");
+    let of_chunks = paths.iter().filter(|name| is_of_chunk(name));
+    of_chunks
+        .map(|name| disk.open(&Path::new("store").join(name), OpenMode::Read).unwrap().len().unwrap())
+        .sum()
+}
+
+#[test]
+fn what_is_sorted_of_a_shared_log_counts_until_all_of_it_is() {
+    let disk = MemVfs::new();
+    let (db, chunks) = open(Arc::new(disk.clone()), KeyspaceOptions::new().chunk_bytes(1 << 20));
+    let mut pairs = Pairs::new();
+    put(&db, &mut pairs, 0..4 * KEYS, 1).unwrap();
+    assert!(chunks.load_munk(&chunks.first()).unwrap());
+    let smaller =
+        ChunkOptions { chunk_bytes: KEYS * VALUE_BYTES, ..ChunkOptions::clone(&chunks.context.options()) };
+    chunks.context.set_options(smaller);
+    // Unless the background is faster.
+    let _ = chunks.divide(&chunks.first()).unwrap();
+    until("chunks that share a log", || chunks.index.view().iter().count() >= 4);
+    let all: Vec<_> = chunks.index.view().iter().map(|(_, chunk)| chunk.clone()).collect();
+    let assert_counted = |what: &str, db: &Db| {
+        // Frees what is obsolete.
+        db.chunks_for_test().context.substrate.checkpoint().unwrap();
+        let stats = &db.stats().keyspaces[0];
+        let counted = stats.log_bytes + stats.table_bytes + stats.unclaimed_bytes;
+        let there = file_bytes(&disk);
+        assert!(there.abs_diff(counted) < 4096, "{what}: {counted} counted, {there} there");
+        stats.unclaimed_bytes
+    };
+    assert!(assert_counted("after the split", &db) < 64, "shares are rounded");
+    let (last, first) = all.split_last().unwrap();
+    for (sorted, chunk) in first.iter().enumerate() {
+        assert!(chunks.rebalance(chunk, Effort::Asked).unwrap());
+        let unclaimed = assert_counted("some are sorted", &db);
+        assert!(unclaimed > sorted as u64 * KEYS / 2 * VALUE_BYTES, "{unclaimed} once {sorted} are sorted");
+    }
+    // It has no garbage, but keeps what is.
+    assert!(policy::gain(&chunks.chunk_sizes(last)) > 1.0);
+    assert!(policy::gain(&chunks.chunk_sizes(&first[0])) < policy::GAIN_MIN);
+    db.close().unwrap();
+    drop((db, chunks, all));
+
+    let (db, chunks) = open(Arc::new(disk.clone()), KeyspaceOptions::new().chunk_bytes(1 << 20));
+    assert!(assert_counted("once reopened", &db) > KEYS * VALUE_BYTES);
+    assert_holds(&db, &pairs, "once reopened");
+    for (_, chunk) in chunks.index.view().iter() {
+        chunks.rebalance(chunk, Effort::Asked).unwrap();
+    }
+    assert_eq!(assert_counted("all are sorted", &db), 0);
+    assert_holds(&db, &pairs, "all are sorted");
 }
 
 #[test]

@@ -72,7 +72,10 @@ impl Store {
             self.all_keyspaces().iter().map(|keyspace| keyspace.stats()).collect();
         let stage = substrate.stage.as_ref();
         let drained = stage.map(|stage| stage.drained()).unwrap_or_default();
-        let files: u64 = keyspaces.iter().map(|keyspace| keyspace.log_bytes + keyspace.table_bytes).sum();
+        let files: u64 = keyspaces
+            .iter()
+            .map(|keyspace| keyspace.log_bytes + keyspace.table_bytes + keyspace.unclaimed_bytes)
+            .sum();
         Stats {
             version: substrate.mvcc.current(),
             epoch: substrate.recovery.epoch,

@@ -1,5 +1,6 @@
 //! The files of one store, and a file of it. See the module for a file's life.
 
+use super::claims::Claims;
 use super::handles::Handles;
 use crate::canary::Canary;
 use crate::error::{Error, Result};
@@ -56,6 +57,8 @@ pub struct StoreFile {
     bytes: AtomicU64,
     references: AtomicUsize,
     doomed: AtomicBool,
+    /// Of those who share it.
+    pub claims: Claims,
     files: Arc<Files>,
 }
 
@@ -166,6 +169,7 @@ impl Files {
             bytes: AtomicU64::new(bytes),
             references: AtomicUsize::new(0),
             doomed: AtomicBool::new(false),
+            claims: Claims::default(),
             files: self.clone(),
         })
     }

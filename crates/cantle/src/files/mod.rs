@@ -17,6 +17,9 @@
 //!
 //! Thread safety: everything here may be called from any thread.
 
+mod claims;
+#[cfg(test)]
+mod claims_tests;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the file")]
 mod files;
 mod handles;

@@ -122,6 +122,34 @@ pub fn a_reader_and_a_checkpoint(holds: bool) {
     assert_eq!(files.held_bytes(), 0);
 }
 
+/// Three chunks let go of their shares of a file at once.
+///
+/// Holds: in the end nothing of it counts as nobody's. With `before` off, a share is given up once the file is let go of, and
+/// the last may not know of another's.
+pub fn shares(before: bool) {
+    let (_, files) = store();
+    let file = table(&files, 3);
+    let claimed = [60, 30, 10].map(|share_bytes| file.claims.claim(share_bytes, 100)).iter().sum::<i64>();
+    assert_eq!((claimed, file.claims.unclaimed_bytes()), (0, 0));
+    let letting_go = |share_bytes: u64| {
+        let file = file.clone();
+        move || {
+            let unclaim = || file.claims.unclaim(share_bytes);
+            let mut change = if before { unclaim() } else { 0 };
+            if file.release() {
+                change += file.claims.end();
+            }
+            if !before {
+                change += unclaim();
+            }
+            change
+        }
+    };
+    let others = [60, 30].map(|share_bytes| spawn(letting_go(share_bytes)));
+    let change = letting_go(10)() + others.map(join).iter().sum::<i64>();
+    assert_eq!((change, file.claims.unclaimed_bytes()), (0, 0), "what is gone counts");
+}
+
 /// Two chunks that share a file let go of it at once, after the manifest was told of each; a checkpoint lets go of what
 /// is held once its record is durable.
 ///
