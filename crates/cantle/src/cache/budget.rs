@@ -240,7 +240,7 @@ impl Budget {
         Taken::of(&self.log_view_bytes, wanted, limit - limit / LOG_ENDS_FRACTION)
     }
 
-    /// Whether there is room for those of a part, whose keys are not known yet.
+    /// Whether there is room for the ends of a part whose keys are not known yet, if they are short.
     pub(crate) fn has_room_for_ends(&self) -> bool {
         self.log_view_bytes.load(Relaxed) + LOG_ENDS_BYTES <= self.log_view_limit_bytes()
     }

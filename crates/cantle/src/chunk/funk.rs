@@ -104,10 +104,10 @@ impl FileRef {
 
     /// Of what nobody claims of the file, as much as this chunk's share is of all shares: it keeps that on disk.
     fn unclaimed_bytes(&self) -> u64 {
+        let Some(share_bytes) = self.share_bytes else { return 0 };
         let unclaimed = self.file().claims.unclaimed_bytes();
         let claimed = self.file().bytes().saturating_sub(unclaimed).max(1);
-        self.share_bytes
-            .map_or(0, |share| (unclaimed as f64 * (share as f64 / claimed as f64).min(1.0)) as u64)
+        (unclaimed as f64 * (share_bytes as f64 / claimed as f64).min(1.0)) as u64
     }
 
     /// Whether one of these snapshots reads from it: always, if it was not dropped.

@@ -14,6 +14,7 @@
 //!   appended, and a checkpoint looks for the mark while it holds the manifest's lock.
 //! * While anybody pins files, none is unlinked; what was to be goes when the last pin ends.
 //! * None is unlinked once others may open the store (`end`).
+//! * What is in nobody's share of a file (`claims`) counts for as long as somebody refers to the file, and no longer.
 //!
 //! Thread safety: everything here may be called from any thread.
 
