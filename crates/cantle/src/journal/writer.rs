@@ -8,9 +8,11 @@ use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::{RecordFile, encode_record, record_bytes_max};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::time::now;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::vfs::{OpenMode, VfsFile};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A position in the order of journal records, within one opening of the store.
 pub type Lsn = u64;
@@ -20,11 +22,19 @@ const STEP_BYTES: u64 = 1 << 20;
 /// But by no more than this part of what is free, or this many bytes.
 const STEP_FRACTION: u64 = 64;
 const STEP_BYTES_MIN: u64 = 16 << 10;
+/// A group waits for those who will come again for no longer than this part of what the last sync took,
+const PATIENCE_FRACTION: u32 = 4;
+/// and not at all where that is less than a thread can sleep for (the timer's slack is 50 µs),
+const PATIENCE_MIN: Duration = Duration::from_micros(20);
+/// or longer than this.
+const PATIENCE_MAX: Duration = Duration::from_millis(5);
 
 pub struct Journal {
     files: Arc<Files>,
     inner: Mutex<Inner>,
     synced: Condvar,
+    /// As many are enqueued as the next group waits for.
+    gathered: Condvar,
     pub syncs: AtomicU64,
     pub writes: AtomicU64,
 }
@@ -95,8 +105,12 @@ struct Inner {
     reserved_bytes: u64,
     enqueued: Lsn,
     durable: Lsn,
-    /// Somebody writes or syncs at the moment, outside the lock.
+    /// Somebody gathers a group, or writes or syncs one, outside the lock.
     busy: bool,
+    /// How many wrote or waited when the last group was synced: as many are likely to come until the next.
+    writers: u64,
+    /// How long that sync took.
+    sync_time: Duration,
     failed: Option<Error>,
 }
 
@@ -116,6 +130,7 @@ impl Journal {
             files,
             inner: Mutex::new(Inner { old, ..Inner::default() }),
             synced: Condvar::new(),
+            gathered: Condvar::new(),
             syncs: AtomicU64::new(0),
             writes: AtomicU64::new(0),
         }
@@ -233,7 +248,7 @@ impl Journal {
         if let Some(error) = &inner.failed {
             return Err(error.clone());
         }
-        let Inner { active, buffer, enqueued, .. } = &mut *inner;
+        let Inner { active, buffer, enqueued, durable, writers, busy, .. } = &mut *inner;
         let Some(active) = active else { return Err(Error::Closed) };
         let offset = active.len + buffer.len() as u64;
         let mut payload = Vec::new();
@@ -243,10 +258,14 @@ impl Journal {
         active.max_batch = active.max_batch.max(batch);
         *enqueued += 1;
         self.writes.fetch_add(1, Relaxed);
+        if *busy && *enqueued == *durable + *writers {
+            self.gathered.notify_one();
+        }
         Ok(*enqueued)
     }
 
-    /// Waits until the record is durable. Whoever comes first syncs for all that are enqueued by then.
+    /// Waits until the record is durable. Whoever comes first syncs for all that are enqueued by then, those who
+    /// were in the last group and come again at once included.
     pub fn wait(&self, lsn: Lsn) -> Result<()> {
         let mut inner = self.inner.lock();
         loop {
@@ -259,9 +278,25 @@ impl Journal {
             if inner.busy {
                 self.synced.wait(&mut inner);
             } else {
+                inner = self.gather(inner);
                 inner = self.sync_group(inner);
             }
         }
+    }
+
+    /// Waits for as many writers as there were lately. Without it two groups take turns: those whose group was just
+    /// synced come back a moment after the next has begun with the others only, and each sync serves half of them.
+    fn gather<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+        let patience = (inner.sync_time / PATIENCE_FRACTION).min(PATIENCE_MAX);
+        let awaited = inner.durable + inner.writers;
+        if patience < PATIENCE_MIN || inner.enqueued >= awaited {
+            return inner;
+        }
+        let until = now() + patience;
+        inner.busy = true;
+        while inner.enqueued < awaited && !self.gathered.wait_until(&mut inner, until).timed_out() {}
+        inner.busy = false;
+        inner
     }
 
     /// Waits until everything that is enqueued now is durable. Who rewrites records of logs without the numbers
@@ -294,14 +329,18 @@ impl Journal {
         }
         inner.busy = true;
         drop(inner);
+        let begun = now();
         let done =
             file.write_at(&bytes, offset).map_err(|e| Error::io("append to", &path, e)).and_then(|()| {
                 let synced = Canary::UNSYNCED_JOURNAL.leaves_out(|| file.sync_data());
                 synced.map_err(|e| Error::io("sync", &path, e))
             });
+        let sync_time = begun.elapsed();
         self.syncs.fetch_add(1, Relaxed);
         let mut inner = self.inner.lock();
         inner.busy = false;
+        inner.writers = inner.enqueued - inner.durable;
+        inner.sync_time = sync_time;
         match done {
             Ok(()) => {
                 inner.durable = group;
@@ -494,7 +533,8 @@ pub fn read_journals(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vfs::{MemVfs, Vfs};
+    use crate::sync::thread;
+    use crate::vfs::{FaultVfs, MemVfs, Operation, Verdict, Vfs};
 
     fn journal() -> (Arc<Files>, Journal) {
         let vfs = Arc::new(MemVfs::new());
@@ -526,6 +566,36 @@ mod tests {
         assert_eq!(records.iter().map(JournalRecord::version).collect::<Vec<_>>(), [1, 2]);
         journal.retire(1, 1);
         assert!(read_journals(&files, ids, None).is_err());
+    }
+
+    /// Four writers that come again at once, and syncs that take long enough for that on any machine.
+    #[test]
+    fn a_group_waits_for_those_who_were_in_the_last_one() {
+        const WRITERS: u64 = 4;
+        const WRITES: u64 = 20;
+        let fault = FaultVfs::over_memory(MemVfs::new());
+        fault.create_dir_all(Path::new("/store")).unwrap();
+        fault.set_rule(|call| {
+            if call.operation == Operation::SyncData {
+                thread::sleep(Duration::from_millis(20));
+            }
+            Verdict::Pass
+        });
+        let files = Files::new(Arc::new(fault), PathBuf::from("/store"), 1, 1, 1);
+        let journal = Journal::new(Arc::new(files), Vec::new());
+        thread::scope(|scope| {
+            for _ in 0..WRITERS {
+                scope.spawn(|| {
+                    for version in 0..WRITES {
+                        journal.wait(write(&journal, journal.reserve(64).unwrap(), version)).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(journal.writes.load(Relaxed), WRITERS * WRITES);
+        let syncs = journal.syncs.load(Relaxed);
+        // In groups that take turns each sync serves two of the four.
+        assert!(syncs < WRITERS * WRITES / 3, "{syncs} syncs");
     }
 
     /// A batch that began after the checkpoint had looked for the next number, but belongs to its version, is
