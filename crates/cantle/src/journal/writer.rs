@@ -24,7 +24,7 @@ const STEP_FRACTION: u64 = 64;
 const STEP_BYTES_MIN: u64 = 16 << 10;
 /// A group waits for those who will come again for no longer than this part of what the last sync took,
 const PATIENCE_FRACTION: u32 = 4;
-/// and not at all where that is less than a thread can sleep for (the timer's slack is 50 µs),
+/// and not at all where that is less than this, as who sleeps may be woken 50 µs late (the timer's slack),
 const PATIENCE_MIN: Duration = Duration::from_micros(20);
 /// or longer than this.
 const PATIENCE_MAX: Duration = Duration::from_millis(5);
@@ -109,7 +109,7 @@ struct Inner {
     busy: bool,
     /// How many wrote or waited when the last group was synced: as many are likely to come until the next.
     writers: u64,
-    /// How long that sync took.
+    /// How long that took, its write included.
     sync_time: Duration,
     failed: Option<Error>,
 }
