@@ -11,7 +11,7 @@
 
 use super::taken::Taken;
 use super::{BlockCache, recent::Recent, rows::RowCache};
-use crate::pages;
+use crate::pages::{self, Room};
 use crate::stats::MemoryStats;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::counter::Counter;
@@ -38,8 +38,6 @@ const MERGE_SPARED_BYTES: u64 = 16 << 20;
 const RECENT_FRACTION: u64 = 16;
 /// Of the budget, what the stages of all its stores may take: of the two percent that are nobody's.
 const STAGE_FRACTION: u64 = 64;
-/// Of the budget, freed memory that is kept for a moment to be used again. It is beside the budget.
-const FREED_FRACTION: u64 = 12;
 /// Nobody is left with less than this share: rows and munks must be able to show what they are worth, and blocks
 /// hold the filters and indexes.
 const SHARE_MIN: f64 = 0.03;
@@ -104,6 +102,8 @@ fn shares_of(parts: [u64; 3]) -> [f64; 3] {
 /// The memory of one store, or of several that share it.
 pub(crate) struct Budget {
     pub(crate) total_bytes: u64,
+    /// Of it, what is not for what lies in the allocator's heap.
+    room: Room,
     pub(crate) blocks: BlockCache,
     pub(crate) rows: Arc<RowCache>,
     /// Memory of all munks.
@@ -148,12 +148,12 @@ struct Trial {
 
 impl Budget {
     pub(crate) fn new(total_bytes: u64) -> Self {
-        pages::keep_up_to(total_bytes / FREED_FRACTION);
         let parts = first_parts(total_bytes, 0);
         let [munks, rows, blocks] = parts;
         let first = shares_of(parts);
-        Self {
+        let budget = Self {
             total_bytes,
+            room: Room::new(total_bytes),
             blocks: BlockCache::new(blocks),
             rows: Arc::new(RowCache::new(rows)),
             munk_bytes: Arc::default(),
@@ -180,7 +180,9 @@ impl Budget {
             moves: AtomicU64::new(0),
             climbs: AtomicBool::new(false),
             live_bytes: AtomicU64::new(0),
-        }
+        };
+        budget.make_room();
+        budget
     }
 
     /// What munks may take: their share, and what logs do not use of theirs.
@@ -396,6 +398,14 @@ impl Budget {
         self.munk_limit_bytes.store(munks, Relaxed);
         self.rows.set_capacity_bytes(rows);
         self.blocks.set_capacity_bytes(blocks);
+        self.make_room();
+    }
+
+    /// Munks, rows and merges use pages; what they leave of theirs, freed ones may take until they are wanted again.
+    fn make_room(&self) {
+        let of_logs = self.log_index_limit_bytes() + self.log_view_limit_bytes();
+        let in_heap = self.blocks.capacity_bytes() + of_logs + self.total_bytes / STAGE_FRACTION;
+        self.room.set(self.total_bytes.saturating_sub(in_heap));
     }
 
     fn total_costs(&self) -> u64 {

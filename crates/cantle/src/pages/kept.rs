@@ -1,0 +1,284 @@
+//! Memory that was freed and may be wanted again.
+
+use super::{HUGE_BYTES, unmap};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+/// So much is kept, in the whole process, in any case; and at most, where budgets have no room for it.
+const BYTES_MIN: usize = 8 << 20;
+const BYTES_MAX: usize = 32 << 20;
+/// Of a budget, what is kept beside it within these bounds.
+const BESIDE_FRACTION: u64 = 12;
+
+/// Who has what is kept has it for some microseconds, unless the system puts him aside.
+const LOCKED_MAX: Duration = Duration::from_millis(100);
+
+/// What was freed last. Nobody waits for it: in a child that was forked while another thread had the lock it stays locked for ever, and
+/// who cannot have it maps and unmaps.
+static KEPT: Mutex<Kept> = Mutex::new(Kept::new());
+
+/// How much of it there may be beside the budgets.
+static BESIDE_BYTES: AtomicUsize = AtomicUsize::new(BYTES_MIN);
+/// What the budgets have room for of it and of what is in use, and how much is.
+static ROOM_BYTES: AtomicUsize = AtomicUsize::new(0);
+static USED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// What a budget lets [`Pages`](super::Pages) take: what is not in use of it may be kept. It counts until it is dropped.
+pub struct Room(AtomicUsize);
+
+impl Room {
+    /// None yet, of a budget of so many bytes.
+    pub fn new(budget_bytes: u64) -> Self {
+        BESIDE_BYTES.fetch_max(((budget_bytes / BESIDE_FRACTION) as usize).min(BYTES_MAX), Relaxed);
+        Self(AtomicUsize::new(0))
+    }
+
+    pub fn set(&self, bytes: u64) {
+        let before = self.0.swap(bytes as usize, Relaxed);
+        // Wraps where it becomes less.
+        ROOM_BYTES.fetch_add((bytes as usize).wrapping_sub(before), Relaxed);
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+fn bytes_max() -> usize {
+    let free = ROOM_BYTES.load(Relaxed).saturating_sub(USED_BYTES.load(Relaxed));
+    free.max(BESIDE_BYTES.load(Relaxed))
+}
+
+/// So many bytes more are in use.
+pub(super) fn count_used(bytes: usize) {
+    USED_BYTES.fetch_add(bytes, Relaxed);
+}
+
+/// So many bytes less.
+pub(super) fn count_unused(bytes: usize) {
+    USED_BYTES.fetch_sub(bytes, Relaxed);
+}
+
+/// A mapping that nobody uses.
+pub(super) struct Mapping {
+    pub start: NonNull<u8>,
+    pub bytes: usize,
+}
+
+// SAFETY: it is only memory.
+unsafe impl Send for Mapping {}
+
+struct Kept {
+    /// By length, the newest at the end, each with its number in the order of coming.
+    by_len: BTreeMap<usize, VecDeque<(u64, Mapping)>>,
+    next_number: u64,
+    bytes: usize,
+    /// The least there was since the last look: so much nobody wanted.
+    idle_bytes: usize,
+}
+
+impl Kept {
+    const fn new() -> Self {
+        Self { by_len: BTreeMap::new(), next_number: 0, bytes: 0, idle_bytes: 0 }
+    }
+
+    /// One of that length, the newest: what of it is in the processor's caches is used again.
+    fn take(&mut self, bytes: usize) -> Option<Mapping> {
+        self.remove(bytes, VecDeque::pop_back)
+    }
+
+    fn remove(
+        &mut self,
+        len: usize,
+        pop: impl FnOnce(&mut VecDeque<(u64, Mapping)>) -> Option<(u64, Mapping)>,
+    ) -> Option<Mapping> {
+        let of_len = self.by_len.get_mut(&len)?;
+        let (_, mapping) = pop(of_len)?;
+        if of_len.is_empty() {
+            self.by_len.remove(&len);
+        }
+        self.bytes -= len;
+        self.idle_bytes = self.idle_bytes.min(self.bytes);
+        Some(mapping)
+    }
+
+    /// Keeps it, and no more than `bytes_max` in all: those that were freed first are returned; or it is itself, if it is too
+    /// large to be wanted again soon.
+    fn keep(&mut self, mapping: Mapping, bytes_max: usize) -> Vec<Mapping> {
+        if mapping.bytes > HUGE_BYTES {
+            return vec![mapping];
+        }
+        self.bytes += mapping.bytes;
+        let number = self.next_number;
+        self.next_number += 1;
+        self.by_len.entry(mapping.bytes).or_default().push_back((number, mapping));
+        self.give_up_beyond(bytes_max)
+    }
+
+    fn give_up_beyond(&mut self, bytes_max: usize) -> Vec<Mapping> {
+        self.give_up(self.bytes.saturating_sub(bytes_max))
+    }
+
+    /// Those of which nobody wanted any since the last look.
+    fn give_up_idle(&mut self) -> Vec<Mapping> {
+        let gone = self.give_up(self.idle_bytes.min(self.bytes.saturating_sub(BYTES_MIN)));
+        self.idle_bytes = self.bytes;
+        gone
+    }
+
+    /// Those that were freed first, with at least so many bytes.
+    fn give_up(&mut self, bytes: usize) -> Vec<Mapping> {
+        let left_max = self.bytes.saturating_sub(bytes);
+        let first = || {
+            let oldest = |(len, of_len): (&usize, &VecDeque<(u64, Mapping)>)| Some((of_len.front()?.0, *len));
+            let (_, len) = self.by_len.iter().filter_map(oldest).min()?;
+            (self.bytes > left_max).then(|| self.remove(len, VecDeque::pop_front))?
+        };
+        std::iter::from_fn(first).collect()
+    }
+}
+
+/// One of that length that was freed. If there is none, and another will be mapped, others may have to go for it.
+pub(super) fn take(bytes: usize) -> Option<NonNull<u8>> {
+    let (taken, gone) = {
+        let mut kept = KEPT.try_lock()?;
+        let taken = kept.take(bytes);
+        let gone = if taken.is_none() { kept.give_up_beyond(bytes_max()) } else { Vec::new() };
+        (taken, gone)
+    };
+    gone.into_iter().for_each(unmap_mapping);
+    taken.map(|mapping| mapping.start)
+}
+
+pub(super) fn keep(mapping: Mapping) {
+    let gone = match KEPT.try_lock() {
+        Some(mut kept) => kept.keep(mapping, bytes_max()),
+        None => vec![mapping],
+    };
+    gone.into_iter().for_each(unmap_mapping);
+}
+
+/// Gives back what nobody wanted since this was called last.
+pub fn give_up_idle() {
+    let gone = KEPT.try_lock().map(|mut kept| kept.give_up_idle());
+    gone.into_iter().flatten().for_each(unmap_mapping);
+}
+
+/// How much is kept; 0 if others have the lock for so long that it may be for ever.
+pub fn kept_bytes() -> u64 {
+    KEPT.try_lock_for(LOCKED_MAX).map_or(0, |kept| kept.bytes as u64)
+}
+
+fn unmap_mapping(mapping: Mapping) {
+    unmap(mapping.start, mapping.bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{MAPPED_BYTES_MIN, Pages};
+    use super::*;
+    use std::alloc::Layout;
+
+    /// As in a child that was forked while another thread had it.
+    #[test]
+    #[cfg(all(unix, not(miri)))]
+    fn who_wants_memory_or_frees_it_waits_for_no_lock() {
+        let kept = KEPT.lock();
+        drop(Pages::new(Layout::from_size_align(MAPPED_BYTES_MIN, 8).unwrap()));
+        assert_eq!(kept_bytes(), 0, "nobody knows");
+        drop(kept);
+    }
+
+    #[test]
+    #[cfg(all(unix, not(miri)))]
+    fn what_is_freed_is_used_again() {
+        // A length that no other test uses; but they may fill what is kept in between.
+        let layout = Layout::from_size_align(MAPPED_BYTES_MIN + 12_345 * 8, 8).unwrap();
+        let is_used_again = || {
+            let start = Pages::new(layout).start();
+            Pages::new(layout).start() == start
+        };
+        // Who holds the lock meanwhile may have been put aside by the system.
+        let begun = crate::sync::time::now();
+        while !is_used_again() {
+            assert!(begun.elapsed() < Duration::from_secs(30));
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn those_that_were_freed_first_go_first_whatever_their_length() {
+        let mut kept = Kept::new();
+        let lens = [4, 1, 4, 2, 1, 4].map(|units| units << 12);
+        let mapping = |bytes| Mapping { start: NonNull::dangling(), bytes };
+        lens.iter().for_each(|len| assert!(kept.keep(mapping(*len), BYTES_MIN).is_empty()));
+        let gone: Vec<_> = kept.give_up(6 << 12).iter().map(|mapping| mapping.bytes).collect();
+        assert_eq!(gone, lens[..3]);
+        assert!(kept.take(1 << 12).is_some() && kept.take(1 << 12).is_none());
+        assert_eq!(kept.bytes, 6 << 12);
+        assert_eq!(kept.give_up(usize::MAX).len(), 2);
+        assert!(kept.by_len.is_empty() && kept.bytes == 0);
+    }
+
+    /// Other tests of the process have budgets too, and memory; what they have together moves by little beside this.
+    #[test]
+    #[cfg(all(unix, not(miri)))]
+    fn what_a_budget_has_left_is_kept_until_it_is_used() {
+        const ROOM_BYTES: usize = 1 << 40;
+        let room = Room::new(0);
+        let used = USED_BYTES.load(Relaxed);
+        room.set(ROOM_BYTES as u64);
+        let free = bytes_max();
+        assert!(free > ROOM_BYTES / 2, "{free}, {used} in use");
+        count_used(ROOM_BYTES / 2);
+        assert!(bytes_max() < free - ROOM_BYTES / 4, "what is in use is not kept as well");
+        count_unused(ROOM_BYTES / 2);
+        let layout = Layout::from_size_align(HUGE_BYTES, 8).unwrap();
+        let begun = crate::sync::time::now();
+        // Who holds the lock, or looks for what is idle, is another test.
+        let is_kept = || {
+            drop((0..2 * BYTES_MAX / HUGE_BYTES).map(|_| Pages::new(layout)).collect::<Vec<_>>());
+            kept_bytes() > BYTES_MAX as u64
+        };
+        while !is_kept() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{}", kept_bytes());
+        }
+        drop(room);
+        // Another length than any that is kept: room is made for it.
+        while kept_bytes() > BYTES_MAX as u64 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{}", kept_bytes());
+            drop(Pages::new(Layout::from_size_align(MAPPED_BYTES_MIN + 8 * 54_321, 8).unwrap()));
+        }
+    }
+
+    #[test]
+    fn what_nobody_wants_goes_and_what_is_wanted_again_and_again_stays() {
+        let mut kept = Kept::new();
+        let bytes_max = 6 * BYTES_MIN;
+        let mapping = |bytes| Mapping { start: NonNull::dangling(), bytes };
+        let count = BYTES_MIN / HUGE_BYTES;
+        assert!((0..4 * count).all(|_| kept.keep(mapping(HUGE_BYTES), bytes_max).is_empty()));
+        assert!(kept.give_up_idle().is_empty(), "they have just come");
+        for _ in 0..3 {
+            // All but as much as stays in any case is wanted in between.
+            let taken: Vec<_> = (0..3 * count).map(|_| kept.take(HUGE_BYTES).unwrap()).collect();
+            assert!(taken.into_iter().all(|mapping| kept.keep(mapping, bytes_max).is_empty()));
+        }
+        assert_eq!(kept.give_up_idle().len(), count, "so much was never wanted");
+        assert_eq!(kept.give_up_idle().len(), 2 * count, "nobody wanted any since");
+        assert_eq!((kept.bytes, kept.by_len[&HUGE_BYTES].len()), (BYTES_MIN, count));
+        assert!(kept.give_up_idle().is_empty());
+        let gone: usize = (0..9 * count).map(|_| kept.keep(mapping(HUGE_BYTES), bytes_max).len()).sum();
+        assert_eq!((gone, kept.bytes), (4 * count, bytes_max), "no more than may be");
+        assert_eq!(
+            kept.keep(mapping(2 * HUGE_BYTES), bytes_max).len(),
+            1,
+            "too large to be wanted again soon"
+        );
+    }
+}
