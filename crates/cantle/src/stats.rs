@@ -207,7 +207,8 @@ pub struct MemoryStats {
     pub merges: u64,
     /// Memory of what is staged.
     pub stage: u64,
-    /// Memory that munks, rows and merges gave back and the next of them will have. Of the whole process, and beside what is used.
+    /// Memory that munks, rows and merges gave back and the next of them will have. Of the whole process, and not part of what is used:
+    /// as much as the budget has room for, and a little beside it.
     pub freed: u64,
     /// Memory of what was appended to logs last.
     pub recent: u64,

@@ -255,7 +255,9 @@ impl Budget {
     /// What may be kept of what was appended last.
     pub(crate) fn recent_limit_bytes(&self) -> u64 {
         let of_logs = self.log_index_limit_bytes() + self.log_view_limit_bytes();
-        let used = self.log_index_bytes.load(Relaxed) + self.log_view_bytes.load(Relaxed);
+        let used = self.log_index_bytes.load(Relaxed)
+            + self.log_view_bytes.load(Relaxed)
+            + self.merge_bytes.load(Relaxed);
         of_logs.saturating_sub(used).min(self.total_bytes / RECENT_FRACTION)
     }
 
@@ -276,6 +278,11 @@ impl Budget {
     /// taken too much.
     pub(crate) fn take_merge_bytes(&self, wanted: u64) -> Option<Taken> {
         Taken::of(&self.merge_bytes, wanted, self.merge_limit_bytes())
+    }
+
+    /// The same for what a merge cannot do without, however much others have taken: it is little.
+    pub(crate) fn take_merge_bytes_anyway(&self, wanted: u64) -> Option<Taken> {
+        Taken::of(&self.merge_bytes, wanted, u64::MAX)
     }
 
     /// Takes up to `wanted` bytes for a stage; says how many.
@@ -608,6 +615,22 @@ mod tests {
             budget.log_index_bytes.store(budget.log_index_limit_bytes() * 2, Relaxed);
             assert_eq!(budget.munk_load_limit_bytes(), budget.munk_limit_bytes(), "nothing is lent");
         }
+    }
+
+    #[test]
+    fn what_merges_take_is_counted_and_leaves_less_for_what_was_appended_last() {
+        let budget = Budget::new(192 << 20);
+        let limit = budget.merge_limit_bytes();
+        let recent = budget.recent_limit_bytes();
+        let all = budget.take_merge_bytes(limit).unwrap();
+        assert!(budget.take_merge_bytes(64 << 10).is_none(), "others have taken too much");
+        let little = budget.take_merge_bytes_anyway(64 << 10).unwrap();
+        assert_eq!(budget.used_bytes(), limit + (64 << 10));
+        assert!(budget.recent_limit_bytes() <= recent.saturating_sub(limit / 3), "{recent}");
+        let of_logs = budget.log_index_limit_bytes() + budget.log_view_limit_bytes();
+        assert!(budget.recent_limit_bytes() + limit < of_logs, "together they keep to the share of logs");
+        drop((all, little));
+        assert_eq!((budget.used_bytes(), budget.recent_limit_bytes()), (0, recent));
     }
 
     #[test]

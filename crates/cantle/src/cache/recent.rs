@@ -15,6 +15,7 @@
 //! Thread safety: all methods may be called from any thread; those that change one log's end by one thread at once. `Recent::queue`
 //! is locked before the runs of an end, never the other way round.
 
+use crate::pages::Buffer;
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -22,10 +23,13 @@ use crate::sync::atomic::{
 use crate::sync::counter::Counter;
 use crate::sync::{Arc, Mutex, RwLock};
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::sync::Weak;
 
 /// What a run costs beside its bytes: its places in two queues and the allocator's own.
 const RUN_OVERHEAD_BYTES: u64 = 128;
+/// From here on a run is mapped: a page is the least that is.
+const MAPPED_BYTES_MIN: usize = 4 << 10;
 /// A run takes at most this fraction of all, so that one long value does not drive everything out.
 const RUN_FRACTION: u64 = 8;
 
@@ -52,7 +56,7 @@ pub(crate) struct RecentEnd {
 
 struct Run {
     at: u64,
-    bytes: Box<[u8]>,
+    bytes: RunBytes,
     /// How often any run was read.
     reads: Arc<Counter>,
 }
@@ -63,16 +67,54 @@ impl Run {
     }
 }
 
+/// The bytes of a run: longer ones are mapped, as they go in another order than what else is in the allocator's heap, and would leave
+/// it with holes.
+enum RunBytes {
+    Short(Box<[u8]>),
+    Mapped(Buffer),
+}
+
+impl RunBytes {
+    fn of(bytes: &[u8]) -> Self {
+        let mapped = || {
+            let mut buffer = (bytes.len() >= MAPPED_BYTES_MIN).then(|| Buffer::mapped(bytes.len()))??;
+            buffer.as_mut().copy_from_slice(bytes);
+            Some(Self::Mapped(buffer))
+        };
+        mapped().unwrap_or_else(|| Self::Short(bytes.into()))
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Short(bytes) => bytes.len() as u64,
+            Self::Mapped(buffer) => buffer.memory_bytes(),
+        }
+    }
+}
+
+impl Deref for RunBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Short(bytes) => bytes,
+            Self::Mapped(buffer) => buffer.as_ref(),
+        }
+    }
+}
+
 impl Recent {
     /// Keeps what has been written to a log at `at`, and forgets the oldest beyond `limit_bytes`.
     pub fn keep(&self, end: &Arc<RecentEnd>, at: u64, bytes: &[u8], limit_bytes: u64) {
-        let taken = bytes.len() as u64 + RUN_OVERHEAD_BYTES;
-        let fits = taken <= limit_bytes / RUN_FRACTION;
-        if fits {
-            end.push(Run { at, bytes: bytes.into(), reads: self.reads.clone() });
-        }
+        let fits = bytes.len() as u64 + RUN_OVERHEAD_BYTES <= limit_bytes / RUN_FRACTION;
+        let taken = fits.then(|| {
+            let run = Run { at, bytes: RunBytes::of(bytes), reads: self.reads.clone() };
+            let taken = run.bytes.memory_bytes() + RUN_OVERHEAD_BYTES;
+            end.push(run);
+            taken
+        });
         let mut queue = self.queue.lock();
-        if fits {
+        if let Some(taken) = taken {
             queue.push_back(Kept { end: Arc::downgrade(end), at, bytes: taken });
             self.bytes.fetch_add(taken, Relaxed);
         }
@@ -151,6 +193,25 @@ mod tests {
     use proptest::prelude::*;
 
     const RUN: u64 = 100 + RUN_OVERHEAD_BYTES;
+
+    #[test]
+    fn runs_of_any_length_are_read_as_they_were_written_and_counted_by_their_memory() {
+        let (recent, end) = (Recent::default(), Arc::new(RecentEnd::new()));
+        let lens = [1, MAPPED_BYTES_MIN - 1, MAPPED_BYTES_MIN, MAPPED_BYTES_MIN + 1, 70_001];
+        let mut at = 0;
+        for len in lens {
+            let bytes: Vec<u8> = (0..len).map(|place| (place % 251) as u8).collect();
+            let before = recent.bytes();
+            recent.keep(&end, at, &bytes, u64::MAX);
+            let taken = recent.bytes() - before - RUN_OVERHEAD_BYTES;
+            assert!(
+                taken >= len as u64 && taken < (len + len / 4 + MAPPED_BYTES_MIN) as u64,
+                "{len}: {taken}"
+            );
+            assert_eq!(end.read(at, len), Some(bytes));
+            at += len as u64;
+        }
+    }
 
     #[test]
     fn the_oldest_of_all_logs_go_first() {

@@ -18,8 +18,8 @@ use std::ops::Range;
 
 /// Records of so many bytes are read for one part, if the merges' share of the memory has room for them.
 pub const BATCH_BYTES: u64 = 512 << 10;
-/// Else of so many, which nobody counts.
-const BATCH_BYTES_UNCOUNTED: u64 = 64 << 10;
+/// Else of so many.
+const BATCH_BYTES_MIN: u64 = 64 << 10;
 /// As much is read by one call.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
@@ -47,9 +47,9 @@ impl Batch {
         mut wanted: Vec<Wanted>,
     ) -> Result<Self> {
         let bytes = |wanted: &[Wanted]| wanted.iter().map(|wanted| u64::from(wanted.place.len)).sum::<u64>();
-        let counted = context.budget.take_merge_bytes(bytes(&wanted));
+        let mut counted = context.budget.take_merge_bytes(bytes(&wanted));
         if counted.is_none() {
-            let mut left = BATCH_BYTES_UNCOUNTED;
+            let mut left = BATCH_BYTES_MIN;
             let fits = |wanted: &&Wanted| {
                 let fits = left >= u64::from(wanted.place.len);
                 left = left.saturating_sub(u64::from(wanted.place.len));
@@ -58,6 +58,7 @@ impl Batch {
             // One alone is read in any case.
             let count = wanted.iter().take_while(fits).count().max(1);
             wanted.truncate(count);
+            counted = context.budget.take_merge_bytes_anyway(bytes(&wanted));
         }
         let last_key = wanted.last().map(|last| last.key.clone());
         let mut places: Vec<Place> = wanted.into_iter().map(|wanted| wanted.place).collect();

@@ -32,7 +32,7 @@ pub struct Counted {
 impl Counted {
     /// `None` for no bytes.
     pub fn new(bytes: usize, taken: Option<Taken>) -> Option<Self> {
-        Some(Self { buffer: Buffer::new(bytes)?, _taken: taken })
+        Some(Self { buffer: Buffer::mapped(bytes)?, _taken: taken })
     }
 }
 

@@ -39,6 +39,7 @@ mod ends;
 #[cfg(test)]
 mod ends_tests;
 pub mod funk;
+mod held;
 mod histogram;
 pub mod index;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use super::context::Context;
 use super::cut::{BestCut, Cut, least_bytes, most_bytes, separator};
+use super::held::{Held, entry_bytes};
 use super::munk::Content;
 use crate::entry::Kind;
 use crate::error::Result;
@@ -16,32 +17,17 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableBuilder;
 use bytes::Bytes;
 
-/// The versions of one key that are kept, newest first.
-pub struct KeyEntries {
-    pub key: Bytes,
-    pub entries: Vec<KeptEntry>,
-}
-
+/// A version of a key that is kept.
 pub struct KeptEntry {
-    /// Equal to the other entries' keys, though under some comparators not identical.
     pub key: Bytes,
     pub version: u64,
     pub kind: Kind,
     pub value: Bytes,
 }
 
-impl KeyEntries {
-    fn contents(&self) -> impl Iterator<Item = Content<'_>> {
-        self.entries.iter().map(|entry| Content {
-            key: &entry.key,
-            version: entry.version,
-            kind: entry.kind,
-            value: &entry.value,
-        })
-    }
-
-    fn bytes(&self) -> u64 {
-        self.entries.iter().map(|entry| (entry.key.len() + entry.value.len() + 8) as u64).sum()
+impl KeptEntry {
+    pub fn content(&self) -> Content<'_> {
+        Content { key: &self.key, version: self.version, kind: self.kind, value: &self.value }
     }
 }
 
@@ -79,8 +65,7 @@ pub struct Output<'a, 'r> {
     /// Where the next table begins.
     start: Option<Bytes>,
     last_key: Option<Vec<u8>>,
-    held: Vec<KeyEntries>,
-    held_bytes: u64,
+    held: Held,
 }
 
 struct Current {
@@ -103,25 +88,8 @@ impl<'a, 'r> Output<'a, 'r> {
             current: None,
             start: None,
             last_key: None,
-            held: Vec::new(),
-            held_bytes: 0,
+            held: Held::default(),
         }
-    }
-
-    /// Adds the versions of one key, lent: they are copied only if they are held back.
-    pub fn add_lent(&mut self, entries: &[Content<'_>]) -> Result<()> {
-        if self.is_direct() {
-            return self.write(entries.iter().copied());
-        }
-        let Some(newest) = entries.first() else { return Ok(()) };
-        let kept = |entry: &Content<'_>| KeptEntry {
-            key: Bytes::copy_from_slice(entry.key),
-            version: entry.version,
-            kind: entry.kind,
-            value: Bytes::copy_from_slice(entry.value),
-        };
-        let key = Bytes::copy_from_slice(newest.key);
-        self.add(KeyEntries { key, entries: entries.iter().map(kept).collect() })
     }
 
     fn written_bytes(&self) -> u64 {
@@ -133,54 +101,49 @@ impl<'a, 'r> Output<'a, 'r> {
         self.held.is_empty() && self.written_bytes() < least_bytes(self.target_bytes)
     }
 
-    pub fn add(&mut self, entries: KeyEntries) -> Result<()> {
+    /// Adds the versions of one key, newest first, which are copied only if they are held back.
+    pub fn add<'e>(&mut self, entries: impl Iterator<Item = Content<'e>>) -> Result<()> {
         let written = self.written_bytes();
         if self.is_direct() {
-            return self.write(entries.contents());
+            return self.write(entries);
         }
-        self.held_bytes += entries.bytes();
         self.held.push(entries);
-        if written + self.held_bytes >= most_bytes(self.target_bytes) { self.cut(written) } else { Ok(()) }
+        if written + self.held.bytes() >= most_bytes(self.target_bytes) { self.cut(written) } else { Ok(()) }
     }
 
     /// Writes what is held back and ends the last table.
     pub fn finish(mut self) -> Result<Vec<Piece>> {
-        for entries in std::mem::take(&mut self.held) {
-            self.write(entries.contents())?;
-        }
+        let held = std::mem::take(&mut self.held);
+        held.keys().try_for_each(|entries| self.write(entries))?;
         self.end_table()?;
         Ok(std::mem::take(&mut self.pieces))
     }
 
     /// Ends the table at the best place among the keys held back.
     fn cut(&mut self, written: u64) -> Result<()> {
+        let held = std::mem::take(&mut self.held);
         let mut best = BestCut::new(self.target_bytes, self.context.options().extensions);
         let mut bytes = written;
-        for index in 0..self.held.len() {
-            let previous = match index {
-                0 => self.last_key.as_deref(),
-                _ => Some(&self.held[index - 1].key[..]),
-            };
+        let mut previous = self.last_key.as_deref();
+        for (index, entries) in held.keys().enumerate() {
+            let key = entries.clone().next().map_or(&[][..], |newest| newest.key);
             if let Some(previous) = previous {
-                best.consider(&self.context.order, previous, &self.held[index].key, bytes, || index);
+                best.consider(&self.context.order, previous, key, bytes, || index);
             }
-            bytes += self.held[index].bytes();
+            bytes += entries.map(|entry| entry_bytes(&entry)).sum::<u64>();
+            previous = Some(key);
         }
         let Some(Cut { place: index, shared, .. }) = best.take() else {
             // A single key fills the table: it goes on until there is another.
-            let held = std::mem::take(&mut self.held);
-            self.held_bytes = 0;
-            return held.iter().try_for_each(|entries| self.write(entries.contents()));
+            return held.keys().try_for_each(|entries| self.write(entries));
         };
-        let mut held = std::mem::take(&mut self.held);
-        self.held_bytes = 0;
-        let rest = held.split_off(index);
-        for entries in &held {
-            self.write(entries.contents())?;
-        }
+        held.keys().take(index).try_for_each(|entries| self.write(entries))?;
         self.end_table()?;
-        self.start = rest.first().map(|first| separator(&self.context.order, &first.key, shared));
-        rest.into_iter().try_for_each(|entries| self.add(entries))
+        let mut rest = held.keys().skip(index).peekable();
+        let first = rest.peek().and_then(|entries| entries.clone().next());
+        self.start =
+            first.map(|first| separator(&self.context.order, &Bytes::copy_from_slice(first.key), shared));
+        rest.try_for_each(|entries| self.add(entries))
     }
 
     /// Writes the versions of one key, newest first.

@@ -12,7 +12,7 @@ use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk, Source};
 use super::merged::{Covering, Merged};
 use super::munk::{Munk, Record};
-use super::output::{KeptEntry, KeyEntries, Output, Piece};
+use super::output::{KeptEntry, Output, Piece};
 use super::policy;
 use crate::canary::Canary;
 use crate::entry::Kind;
@@ -214,7 +214,7 @@ impl Chunks {
             }
             let entries = keep_versions(context, &mut merged, &key, &input.keep, u64::MAX)?;
             if !entries.is_empty() {
-                output.add(KeyEntries { key, entries })?;
+                output.add(entries.iter().map(KeptEntry::content))?;
             }
         }
         output.finish()
@@ -248,7 +248,7 @@ impl Chunks {
             // Beneath the oldest entry there is nothing left to delete.
             while entries.pop_if(|entry| entry.kind == Kind::Delete).is_some() {}
             if !entries.is_empty() {
-                output.add_lent(&entries)?;
+                output.add(entries.iter().copied())?;
             }
         }
         output.finish()

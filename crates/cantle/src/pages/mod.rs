@@ -105,9 +105,22 @@ pub struct Buffer {
 impl Buffer {
     /// `None` for no bytes.
     pub fn new(bytes: usize) -> Option<Self> {
-        let asked = asked_for(bytes);
+        Self::allocate(bytes, asked_for(bytes), Pages::new)
+    }
+
+    /// Mapped, however little it is, where memory can be: for what stays for a while among much that comes and goes.
+    pub fn mapped(bytes: usize) -> Option<Self> {
+        Self::allocate(bytes, of_few_sizes(bytes), Pages::mapped)
+    }
+
+    /// What it takes, which is more than it holds.
+    pub fn memory_bytes(&self) -> u64 {
+        self.pages.len() as u64
+    }
+
+    fn allocate(bytes: usize, asked: usize, pages: impl FnOnce(Layout) -> Pages) -> Option<Self> {
         let layout = Layout::from_size_align(asked, 1).ok().filter(|layout| layout.size() > 0)?;
-        let pages = Pages::new(layout);
+        let pages = pages(layout);
         // What was mapped has what the system or a former holder left there.
         if !pages.is_mapped {
             // SAFETY: it has so many bytes.
