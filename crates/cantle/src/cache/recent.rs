@@ -3,7 +3,7 @@
 //! What was written last is often read next: the last minute of an app, the newest messages of a user. In a chunk without a
 //! munk such records lie scattered over the ends of logs, so that a scan reads each by a call of its own. Here the last
 //! appends to all logs stay in memory, as an LSM tree has them in its memtable (O'Neil et al., 1996), the oldest go first, and what they take is
-//! what the indexes of logs do not use of theirs.
+//! what the indexes of logs, and logs that are merged, do not use of theirs.
 //!
 //! A [`RecentEnd`] belongs to one log, and has *runs* of its bytes as they stand in the file; [`Recent`] knows the runs of all
 //! logs in the order in which they came.
@@ -76,12 +76,12 @@ enum RunBytes {
 
 impl RunBytes {
     fn of(bytes: &[u8]) -> Self {
-        let mapped = || {
-            let mut buffer = (bytes.len() >= MAPPED_BYTES_MIN).then(|| Buffer::mapped(bytes.len()))??;
-            buffer.as_mut().copy_from_slice(bytes);
-            Some(Self::Mapped(buffer))
+        let mapped_bytes = if bytes.len() < MAPPED_BYTES_MIN { 0 } else { bytes.len() };
+        let Some(mut buffer) = Buffer::mapped(mapped_bytes) else {
+            return Self::Short(bytes.into());
         };
-        mapped().unwrap_or_else(|| Self::Short(bytes.into()))
+        buffer.as_mut().copy_from_slice(bytes);
+        Self::Mapped(buffer)
     }
 
     fn memory_bytes(&self) -> u64 {

@@ -162,11 +162,10 @@ impl<'a, 'r> Output<'a, 'r> {
         for (index, entry) in entries.enumerate() {
             current.builder.add(entry.key, entry.version, entry.kind, entry.value)?;
             current.newest_version = current.newest_version.max(entry.version);
-            let bytes = (entry.key.len() + entry.value.len()) as u64;
             if index > 0 && entry.kind == Kind::Put {
-                current.stale_bytes += bytes;
+                current.stale_bytes += (entry.key.len() + entry.value.len()) as u64;
             }
-            current.bytes += bytes + 8;
+            current.bytes += entry_bytes(&entry);
             if index == 0 {
                 last_key.clear();
                 last_key.extend_from_slice(entry.key);

@@ -110,7 +110,9 @@ impl Buffer {
 
     /// Mapped, however little it is, where memory can be: for what stays for a while among much that comes and goes.
     pub fn mapped(bytes: usize) -> Option<Self> {
-        Self::allocate(bytes, of_few_sizes(bytes), Pages::mapped)
+        // What is too large to be kept is as long as it has to be, and not of huge pages by chance.
+        let asked = if bytes < HUGE_BYTES { of_few_sizes(bytes) } else { bytes };
+        Self::allocate(bytes, asked, Pages::mapped)
     }
 
     /// What it takes, which is more than it holds.
