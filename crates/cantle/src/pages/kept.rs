@@ -1,6 +1,6 @@
 //! Memory that was freed and may be wanted again.
 
-use super::{HUGE_BYTES, unmap};
+use super::{HUGE_BYTES, resize, unmap};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
@@ -87,9 +87,18 @@ impl Kept {
         Self { by_len: BTreeMap::new(), next_number: 0, bytes: 0, idle_bytes: 0 }
     }
 
-    /// One of that length, the newest: what of it is in the processor's caches is used again.
+    /// One of that length, the newest: what of it is in the processor's caches is used again. Of the long ones the shortest that
+    /// has so many bytes, or else the longest: it is made as long as has to be.
     fn take(&mut self, bytes: usize) -> Option<Mapping> {
-        self.remove(bytes, VecDeque::pop_back)
+        let len = if is_long(bytes) {
+            let longer = self.by_len.range(bytes..).map(|(len, _)| *len).find(|len| is_long(*len));
+            let shorter =
+                || self.by_len.range(HUGE_BYTES..bytes).rev().map(|(len, _)| *len).find(|len| is_long(*len));
+            longer.or_else(shorter)?
+        } else {
+            bytes
+        };
+        self.remove(len, VecDeque::pop_back)
     }
 
     fn remove(
@@ -110,7 +119,7 @@ impl Kept {
     /// Keeps it, and no more than `bytes_max` in all: those that were freed first are returned; or it is itself, if it is too
     /// large to be wanted again soon.
     fn keep(&mut self, mapping: Mapping, bytes_max: usize) -> Vec<Mapping> {
-        if mapping.bytes > HUGE_BYTES {
+        if mapping.bytes > HUGE_BYTES && !is_long(mapping.bytes) {
             return vec![mapping];
         }
         self.bytes += mapping.bytes;
@@ -143,7 +152,12 @@ impl Kept {
     }
 }
 
-/// One of that length that was freed. If there is none, and another will be mapped, others may have to go for it.
+/// Longer than a huge page, and not made of such: a whole log that was read to be merged. No two are of one length.
+fn is_long(bytes: usize) -> bool {
+    bytes > HUGE_BYTES && !bytes.is_multiple_of(HUGE_BYTES)
+}
+
+/// One that was freed, of that length. If there is none, and another will be mapped, others may have to go for it.
 pub(super) fn take(bytes: usize) -> Option<NonNull<u8>> {
     let (taken, gone) = {
         let mut kept = KEPT.try_lock()?;
@@ -152,7 +166,15 @@ pub(super) fn take(bytes: usize) -> Option<NonNull<u8>> {
         (taken, gone)
     };
     gone.into_iter().for_each(unmap_mapping);
-    taken.map(|mapping| mapping.start)
+    let taken = taken?;
+    if taken.bytes == bytes {
+        return Some(taken.start);
+    }
+    let resized = resize(taken.start, taken.bytes, bytes);
+    if resized.is_none() {
+        unmap_mapping(taken);
+    }
+    resized
 }
 
 pub(super) fn keep(mapping: Mapping) {
@@ -183,6 +205,43 @@ mod tests {
     use super::super::{MAPPED_BYTES_MIN, Pages};
     use super::*;
     use std::alloc::Layout;
+
+    /// Whole logs that are merged, one after the other: none is as long as another.
+    #[test]
+    fn of_long_ones_the_nearest_length_is_taken() {
+        let mut kept = Kept::new();
+        let mapping = |bytes| Mapping { start: NonNull::dangling(), bytes };
+        let len = |pages: usize| HUGE_BYTES + pages * 4096;
+        let lens = [HUGE_BYTES, 2 * HUGE_BYTES, len(1), len(3), len(600)];
+        let gone: Vec<_> = lens.iter().flat_map(|len| kept.keep(mapping(*len), BYTES_MAX)).collect();
+        assert_eq!(
+            gone.iter().map(|mapping| mapping.bytes).collect::<Vec<_>>(),
+            [2 * HUGE_BYTES],
+            "of huge pages"
+        );
+        let mut taken = |bytes| kept.take(bytes).map(|mapping| mapping.bytes);
+        assert_eq!(taken(2 * HUGE_BYTES), None, "these have to be huge pages");
+        assert_eq!(taken(len(2)), Some(len(3)), "the shortest that is long enough");
+        assert_eq!(taken(len(700)), Some(len(600)), "or the longest");
+        assert_eq!([taken(len(9)), taken(len(9))], [Some(len(1)), None]);
+        assert_eq!(taken(HUGE_BYTES), Some(HUGE_BYTES));
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_long_one_is_made_longer_and_shorter_and_keeps_what_it_has() {
+        let len = |pages: usize| HUGE_BYTES + pages * 4096 + 1;
+        let start = super::super::map(len(1)).unwrap();
+        // SAFETY: within the mapping, which is this test's, as below.
+        unsafe { start.add(len(1) - 1).write(7) };
+        let longer = resize(start, len(1), len(500)).unwrap();
+        // SAFETY: as above.
+        assert_eq!(unsafe { (longer.add(len(1) - 1).read(), longer.add(len(500) - 1).read()) }, (7, 0));
+        let shorter = resize(longer, len(500), len(1)).unwrap();
+        // SAFETY: as above.
+        assert_eq!(unsafe { shorter.add(len(1) - 1).read() }, 7);
+        unmap(shorter, len(1));
+    }
 
     /// As in a child that was forked while another thread had it.
     #[test]

@@ -5,8 +5,8 @@
 //! What was freed last is kept for the next that is wanted ([`kept`]): while munks are copied to be rid of garbage, or evicted for
 //! others that grow, as much is freed as allocated, and to fill new pages with zeros costs as much as the copy; where the
 //! host of a virtual machine has taken them back, many times as much. Segments
-//! come and go as often. As much is kept as budgets have left, and a little beside them; what nobody wanted for a second or two goes
-//! back, but for a little.
+//! come and go as often, and what whole logs were read into, which is made as long as the next one ([`resize`]). As much is kept
+//! as budgets have left, and a little beside them; what nobody wanted for a second or two goes back, but for a little.
 //!
 //! Under Miri nothing is mapped, so it checks the users of this memory; what maps and unmaps is run with AddressSanitizer
 //! (`.ci/run`).
@@ -170,6 +170,21 @@ fn map(bytes: usize) -> Option<NonNull<u8>> {
         let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
     }
     Some(start)
+}
+
+/// Another length of what was mapped, which may lie elsewhere then; what it had is there still. `None` where that is not possible: it
+/// is as it was.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn resize(start: NonNull<u8>, bytes: usize, wanted_bytes: usize) -> Option<NonNull<u8>> {
+    use rustix::mm::{MremapFlags, mremap};
+    // SAFETY: mapped by `map`, and nobody else's.
+    let resized = unsafe { mremap(start.as_ptr().cast(), bytes, wanted_bytes, MremapFlags::MAYMOVE) };
+    NonNull::new(resized.ok()?.cast::<u8>())
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn resize(_: NonNull<u8>, _: usize, _: usize) -> Option<NonNull<u8>> {
+    None
 }
 
 #[cfg(all(unix, not(miri)))]
