@@ -115,8 +115,9 @@ pub(crate) struct Budget {
     pub(crate) log_index_bytes: Arc<AtomicU64>,
     /// Memory of views of logs and of the ends of their parts.
     pub(crate) log_view_bytes: Arc<AtomicU64>,
-    /// Memory of logs that are read at once, to be merged.
+    /// Memory of logs that are read at once, to be merged, and of what merges hold back.
     merge_bytes: Arc<AtomicU64>,
+    held_bytes: Arc<AtomicU64>,
     /// What was appended to logs last.
     pub(crate) recent: Recent,
     /// Memory of what is staged, and what stages may take more.
@@ -162,6 +163,7 @@ impl Budget {
             log_index_bytes: Arc::default(),
             log_view_bytes: Arc::default(),
             merge_bytes: Arc::default(),
+            held_bytes: Arc::default(),
             recent: Recent::default(),
             stage_bytes: AtomicU64::new(0),
             stage_left_bytes: AtomicU64::new(total_bytes / STAGE_FRACTION),
@@ -193,7 +195,7 @@ impl Budget {
     /// What munks may take once another is loaded. Logs are merged now and then, to load a munk for one: what that takes is
     /// no munk's, or each would drive out another, which is loaded again as soon as it is over.
     pub(crate) fn munk_load_limit_bytes(&self) -> u64 {
-        let merging = self.merge_bytes.load(Relaxed);
+        let merging = self.merging_bytes();
         let kept = self.log_memory_bytes().saturating_sub(merging);
         self.munk_limit_while_logs_use(kept + merging.max(self.merge_limit_bytes().min(MERGE_SPARED_BYTES)))
     }
@@ -255,9 +257,8 @@ impl Budget {
     /// What may be kept of what was appended last.
     pub(crate) fn recent_limit_bytes(&self) -> u64 {
         let of_logs = self.log_index_limit_bytes() + self.log_view_limit_bytes();
-        let used = self.log_index_bytes.load(Relaxed)
-            + self.log_view_bytes.load(Relaxed)
-            + self.merge_bytes.load(Relaxed);
+        let used =
+            self.log_index_bytes.load(Relaxed) + self.log_view_bytes.load(Relaxed) + self.merging_bytes();
         of_logs.saturating_sub(used).min(self.total_bytes / RECENT_FRACTION)
     }
 
@@ -270,8 +271,12 @@ impl Budget {
     fn log_memory_bytes(&self) -> u64 {
         self.log_index_bytes.load(Relaxed)
             + self.log_view_bytes.load(Relaxed)
-            + self.merge_bytes.load(Relaxed)
+            + self.merging_bytes()
             + self.recent.bytes()
+    }
+
+    fn merging_bytes(&self) -> u64 {
+        self.merge_bytes.load(Relaxed) + self.held_bytes.load(Relaxed)
     }
 
     /// Takes so many bytes for a log that is merged, for as long as what is returned is held; nothing if others have
@@ -283,6 +288,11 @@ impl Budget {
     /// The same for what a merge cannot do without, however much others have taken: it is little.
     pub(crate) fn take_merge_bytes_anyway(&self, wanted: u64) -> Option<Taken> {
         Taken::of(&self.merge_bytes, wanted, u64::MAX)
+    }
+
+    /// The same for what a merge holds back: logs have as much as without it, munks and what was appended last have less.
+    pub(crate) fn take_held_bytes(&self, wanted: u64) -> Option<Taken> {
+        Taken::of(&self.held_bytes, wanted, u64::MAX)
     }
 
     /// Takes up to `wanted` bytes for a stage; says how many.
@@ -314,7 +324,7 @@ impl Budget {
             block_limit: self.blocks.capacity_bytes(),
             blocks: self.blocks.used_bytes(),
             log_indexes: self.log_index_bytes.load(Relaxed) + self.log_view_bytes.load(Relaxed),
-            merges: self.merge_bytes.load(Relaxed),
+            merges: self.merging_bytes(),
             stage: self.stage_bytes.load(Relaxed),
             freed: pages::kept_bytes(),
             recent: self.recent.bytes(),
@@ -625,11 +635,13 @@ mod tests {
         let all = budget.take_merge_bytes(limit).unwrap();
         assert!(budget.take_merge_bytes(64 << 10).is_none(), "others have taken too much");
         let little = budget.take_merge_bytes_anyway(64 << 10).unwrap();
-        assert_eq!(budget.used_bytes(), limit + (64 << 10));
+        let held = budget.take_held_bytes(2 << 20).unwrap();
+        assert_eq!(budget.used_bytes(), limit + (64 << 10) + (2 << 20));
+        assert_eq!(budget.stats().merges, budget.used_bytes());
         assert!(budget.recent_limit_bytes() <= recent.saturating_sub(limit / 3), "{recent}");
         let of_logs = budget.log_index_limit_bytes() + budget.log_view_limit_bytes();
         assert!(budget.recent_limit_bytes() + limit < of_logs, "together they keep to the share of logs");
-        drop((all, little));
+        drop((all, little, held));
         assert_eq!((budget.used_bytes(), budget.recent_limit_bytes()), (0, recent));
     }
 

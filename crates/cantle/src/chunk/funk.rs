@@ -260,7 +260,7 @@ impl Funk {
     }
 
     /// Whether an older entry of `key` than the newest is likely to be there: whether a put overwrote something.
-    /// Looks only at what is in memory or cached, and takes what it cannot see for absent.
+    /// Asks filters, reads no keys, and takes a log that is not loaded for one without it.
     pub fn overwrites(&self, context: &Context, key: &[u8]) -> Result<bool> {
         let hash = bloom::hash(key);
         for (index, file) in self.files.iter().enumerate() {
@@ -280,7 +280,11 @@ impl Funk {
                         return Ok(true);
                     }
                     for part in &parts.indexed {
-                        if part.filter.len > 0 && segment.may_contain(context, &parts.header, part, hash)? {
+                        // Of hundreds of filters one lets any key pass: those of keys elsewhere are not asked.
+                        if part.filter.len > 0
+                            && !part.lacks(&context.order, key)
+                            && segment.may_contain(context, &parts.header, part, hash)?
+                        {
                             return Ok(true);
                         }
                     }

@@ -1,18 +1,19 @@
 //! Keys with their values that are held back until it is known to which table they go: copies in mapped memory, which goes as a
 //! whole. Values by the thousand that come and go beside what stays would leave the allocator with holes, and slices of what
-//! was read would keep all of it.
+//! was read would keep all of it. They count as a merge's.
 
+use super::log_piece::Counted;
 use super::munk::Content;
+use crate::cache::budget::Budget;
 use crate::entry::Kind;
-use crate::pages::Buffer;
 use std::ops::Range;
 
 /// Copies lie in pieces of so many bytes; a longer one has a piece of its own.
 const PIECE_BYTES: usize = 512 << 10;
 
-#[derive(Default)]
-pub struct Held {
-    pieces: Vec<Buffer>,
+pub struct Held<'a> {
+    budget: &'a Budget,
+    pieces: Vec<Counted>,
     /// Of the last piece.
     filled: usize,
     entries: Vec<Entry>,
@@ -35,7 +36,16 @@ pub fn entry_bytes(entry: &Content<'_>) -> u64 {
     (entry.key.len() + entry.value.len() + 8) as u64
 }
 
-impl Held {
+impl<'a> Held<'a> {
+    pub fn new(budget: &'a Budget) -> Self {
+        Self { budget, pieces: Vec::new(), filled: 0, entries: Vec::new(), bytes: 0 }
+    }
+
+    /// All of it, and nothing is left.
+    pub fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::new(self.budget))
+    }
+
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -63,7 +73,7 @@ impl Held {
     }
 
     fn content(&self, entry: &Entry) -> Content<'_> {
-        let piece = self.pieces.get(entry.piece).map_or(&[][..], Buffer::as_ref);
+        let piece = self.pieces.get(entry.piece).map_or(&[][..], Counted::as_ref);
         let (key, value) = piece[entry.key.start..entry.key.end + entry.value_len].split_at(entry.key.len());
         Content { key, version: entry.version, kind: entry.kind, value }
     }
@@ -73,12 +83,13 @@ impl Held {
         let len = key.len() + value.len();
         let room = self.pieces.last().map_or(0, |piece| piece.as_ref().len() - self.filled);
         if room < len {
-            self.pieces.extend(Buffer::mapped(len.max(PIECE_BYTES)));
+            let piece_bytes = len.max(PIECE_BYTES);
+            self.pieces.extend(Counted::new(piece_bytes, self.budget.take_held_bytes(piece_bytes as u64)));
             self.filled = 0;
         }
         let start = self.filled;
         if let Some(piece) = self.pieces.last_mut() {
-            let (to_key, to_value) = piece.as_mut()[start..start + len].split_at_mut(key.len());
+            let (to_key, to_value) = piece.buffer.as_mut()[start..start + len].split_at_mut(key.len());
             to_key.copy_from_slice(key);
             to_value.copy_from_slice(value);
             self.filled += len;
@@ -109,7 +120,8 @@ mod tests {
             &[(6, "b"), (7, "b")],
             &[(8, "c")],
         ];
-        let mut held = Held::default();
+        let budget = Budget::new(1 << 20);
+        let mut held = Held::new(&budget);
         assert!(held.is_empty() && held.keys().next().is_none());
         for versions in keys {
             held.push(versions.iter().map(|(index, key)| content(*index, key)));
@@ -129,5 +141,10 @@ mod tests {
         let lens: Vec<_> = held.pieces.iter().map(|piece| piece.as_ref().len()).collect();
         let own = [PIECE_BYTES + 2, PIECE_BYTES + 1];
         assert_eq!(lens, [PIECE_BYTES, PIECE_BYTES, own[0], PIECE_BYTES, own[1], PIECE_BYTES]);
+        assert_eq!(budget.stats().merges, lens.iter().sum::<usize>() as u64);
+        let taken = held.take();
+        assert!(held.is_empty() && !taken.is_empty());
+        drop(taken);
+        assert_eq!(budget.stats().merges, 0);
     }
 }

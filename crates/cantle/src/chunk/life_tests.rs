@@ -459,6 +459,20 @@ fn reads_of_a_log_are_debts_of_its_chunk_and_those_of_a_table_are_not() {
     assert_eq!(db.stats().keyspaces[0].scan_log_reads, of_scan);
 }
 
+/// Whose log has many parts: of their filters one lets any key pass.
+#[test]
+fn inserts_in_order_are_not_taken_for_overwrites() {
+    let (db, chunks) = open(&MemVfs::new(), 64 << 20, u64::MAX);
+    let put = |number: u64| db.put(number.to_be_bytes(), [1; 1000]).unwrap();
+    (0..40_000).for_each(put);
+    let garbage_bytes = || chunks.chunk_sizes(&chunks.index.find(b"")).garbage_bytes;
+    // A put that was the last of its part is found there itself.
+    assert!(garbage_bytes() < 20_000, "{}", garbage_bytes());
+    (0..8_000).for_each(put);
+    // Sampled.
+    assert!(garbage_bytes() > 4_000_000, "{}", garbage_bytes());
+}
+
 #[test]
 fn a_bad_sector_ahead_of_a_scan_harms_nobody_before_it() {
     const PAIRS: u64 = 2000;

@@ -38,7 +38,7 @@ pub(super) const LAST_BYTES_MAX: u64 = 256 << 10;
 pub(super) const CHUNKS_MAX: u64 = 4;
 
 /// What is live is estimated: a little too much wastes little, a little too little a whole block.
-const LOADED_PERCENT: u64 = 103;
+const LOADED_PERCENT: u64 = 101;
 
 /// A log, and from where its operations are not in the munk yet.
 struct Behind {

@@ -65,7 +65,7 @@ pub struct Output<'a, 'r> {
     /// Where the next table begins.
     start: Option<Bytes>,
     last_key: Option<Vec<u8>>,
-    held: Held,
+    held: Held<'a>,
 }
 
 struct Current {
@@ -88,7 +88,7 @@ impl<'a, 'r> Output<'a, 'r> {
             current: None,
             start: None,
             last_key: None,
-            held: Held::default(),
+            held: Held::new(&context.budget),
         }
     }
 
@@ -113,7 +113,7 @@ impl<'a, 'r> Output<'a, 'r> {
 
     /// Writes what is held back and ends the last table.
     pub fn finish(mut self) -> Result<Vec<Piece>> {
-        let held = std::mem::take(&mut self.held);
+        let held = self.held.take();
         held.keys().try_for_each(|entries| self.write(entries))?;
         self.end_table()?;
         Ok(std::mem::take(&mut self.pieces))
@@ -121,7 +121,7 @@ impl<'a, 'r> Output<'a, 'r> {
 
     /// Ends the table at the best place among the keys held back.
     fn cut(&mut self, written: u64) -> Result<()> {
-        let held = std::mem::take(&mut self.held);
+        let held = self.held.take();
         let mut best = BestCut::new(self.target_bytes, self.context.options().extensions);
         let mut bytes = written;
         let mut previous = self.last_key.as_deref();

@@ -23,8 +23,9 @@ const SCORE_MARGIN: u64 = 16;
 const BYTES_PER_SCORE: u64 = 16 << 10;
 /// By recency, a chunk takes another's place if that was accessed so many ticks earlier: about a third of a second.
 const TICKS_MARGIN: u64 = 16;
-/// A chunk that was accessed so many ticks ago is being accessed.
-const BUSY_TICKS: u64 = 2;
+/// A chunk that was accessed so many ticks ago is being accessed: about a third of a second, as who writes to it may have been put
+/// aside for others' work.
+const BUSY_TICKS: u64 = 16;
 /// Chunks loaded at a time.
 const LOADS_MAX: usize = 2;
 /// A chunk that could not be loaded is not tried again for about a second: it may be written to faster than it can be
@@ -445,6 +446,29 @@ mod tests {
         assert!(chunk.may_be_loaded(tick));
         chunks.submit_load(&chunk, 1 << 20);
         assert!(!chunk.may_be_loaded(tick));
+    }
+
+    /// Inserts in order go to a new chunk, of which less is known than of any other.
+    #[test]
+    fn a_chunk_whose_writer_was_put_aside_for_a_moment_is_evicted_last() {
+        let (_db, chunks) = open(256 << 20, 32);
+        chunks.index.view().iter().for_each(|(_, chunk)| assert!(chunks.load_munk(chunk).unwrap()));
+        let (begun, aside) = (1000, 10);
+        let tick = crate::sync::atomic::AtomicU64::new(begun);
+        let written = chunks.index.find(b"9");
+        chunks.index.view().iter().filter(|(_, chunk)| chunk.id != written.id).for_each(|(_, chunk)| {
+            chunk.touch_write(1000, &crate::sync::atomic::AtomicU64::new(begun - aside));
+        });
+        written.touch_write(1, &tick);
+        // Maintenance goes on, and may have been put aside itself.
+        loop {
+            chunks.jobs.ticks.store(begun + aside, Relaxed);
+            let residents = chunks.residents();
+            if chunks.jobs.ticks.load(Relaxed) <= begun + aside + 3 {
+                assert!(residents.len() > 20 && residents.last().unwrap().1.id == written.id);
+                return;
+            }
+        }
     }
 
     #[test]
