@@ -115,8 +115,9 @@ pub(crate) struct Budget {
     pub(crate) log_index_bytes: Arc<AtomicU64>,
     /// Memory of views of logs and of the ends of their parts.
     pub(crate) log_view_bytes: Arc<AtomicU64>,
-    /// Memory of logs that are read at once, to be merged, and of what merges hold back.
+    /// Memory of logs that are read at once, to be merged.
     merge_bytes: Arc<AtomicU64>,
+    /// And of what merges hold back.
     held_bytes: Arc<AtomicU64>,
     /// What was appended to logs last.
     pub(crate) recent: Recent,
@@ -275,6 +276,7 @@ impl Budget {
             + self.recent.bytes()
     }
 
+    /// Memory of merges: what they read, and what they hold back.
     fn merging_bytes(&self) -> u64 {
         self.merge_bytes.load(Relaxed) + self.held_bytes.load(Relaxed)
     }

@@ -224,8 +224,10 @@ impl Chunk {
         }
     }
 
-    /// A part of the heat of the chunk that this one came from.
+    /// A part of the heat of the chunk that this one came from, and when that was accessed last: the next that is inserted in order
+    /// comes here.
     pub fn inherit(&self, parent: &Self, share: u64) {
+        self.last_access.store(parent.last_access(), Relaxed);
         self.reads.store(parent.reads.load(Relaxed) / share.max(1), Relaxed);
         self.writes.store(parent.writes.load(Relaxed) / share.max(1), Relaxed);
     }
@@ -239,5 +241,19 @@ pub struct Change {
 impl Drop for Change {
     fn drop(&mut self) {
         self.chunk.changing.store(false, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else the one that the next inserts in order will go to would be evicted first, as one that was never accessed.
+    #[test]
+    fn who_succeeds_an_accessed_chunk_was_accessed_as_lately() {
+        let [parent, child] = [1, 2].map(|id| Chunk::new(id, Span::default(), Funk { files: Vec::new() }));
+        parent.touch_write(100, &AtomicU64::new(1000));
+        child.inherit(&parent, 4);
+        assert_eq!((child.last_access(), child.score()), (1000, parent.score() / 4));
     }
 }

@@ -280,7 +280,7 @@ impl Funk {
                         return Ok(true);
                     }
                     for part in &parts.indexed {
-                        // Of hundreds of filters one lets any key pass: those of keys elsewhere are not asked.
+                        // Filters let some keys pass that are not there, the more filters the more: those of keys elsewhere are not asked.
                         if part.filter.len > 0
                             && !part.lacks(&context.order, key)
                             && segment.may_contain(context, &parts.header, part, hash)?

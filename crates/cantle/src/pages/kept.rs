@@ -91,10 +91,10 @@ impl Kept {
     /// has so many bytes, or else the longest: it is made as long as has to be.
     fn take(&mut self, bytes: usize) -> Option<Mapping> {
         let len = if is_long(bytes) {
-            let longer = self.by_len.range(bytes..).map(|(len, _)| *len).find(|len| is_long(*len));
-            let shorter =
-                || self.by_len.range(HUGE_BYTES..bytes).rev().map(|(len, _)| *len).find(|len| is_long(*len));
-            longer.or_else(shorter)?
+            // None but long ones are kept that are longer than a huge page.
+            let longer = self.by_len.range(bytes..).next();
+            let (len, _) = longer.or_else(|| self.by_len.range(HUGE_BYTES + 1..bytes).next_back())?;
+            *len
         } else {
             bytes
         };
@@ -152,7 +152,7 @@ impl Kept {
     }
 }
 
-/// Longer than a huge page, and not made of such: a whole log that was read to be merged. No two are of one length.
+/// Longer than a huge page, and not made of such: a whole log that was read to be merged. Hardly two are of one length.
 fn is_long(bytes: usize) -> bool {
     bytes > HUGE_BYTES && !bytes.is_multiple_of(HUGE_BYTES)
 }
