@@ -114,6 +114,8 @@ pub struct KeyspaceStats {
     pub rebalances: u64,
     /// Splits finished, and the chunks they made.
     pub splits: u64,
+    /// Those of them that gave what is inserted next, in the order of its keys, a chunk of its own in memory.
+    pub end_splits: u64,
     /// Merges of underflowing neighbours finished.
     pub merges: u64,
     /// Times that a rebalance, split, merge or load read the records of a log that it wanted next in the order in which they lie

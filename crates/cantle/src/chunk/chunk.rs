@@ -224,6 +224,11 @@ impl Chunk {
         }
     }
 
+    /// Others go elsewhere from now on.
+    pub fn forget_writes(&self) {
+        self.writes.store(0, Relaxed);
+    }
+
     /// A part of the heat of the chunk that this one came from, and when that was accessed last: the next that is inserted in order
     /// comes here.
     pub fn inherit(&self, parent: &Self, share: u64) {

@@ -66,6 +66,7 @@ pub struct Counters {
     pub filter_false_positives: Counter,
     pub rebalances: Counter,
     pub splits: Counter,
+    pub end_splits: Counter,
     pub merges: Counter,
     pub log_batches: Counter,
     pub log_batch_bytes: Counter,

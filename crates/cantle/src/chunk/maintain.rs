@@ -4,7 +4,7 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use super::funk::Source;
-use super::policy::{self, ChunkSizes};
+use super::policy::{self, ChunkSizes, Why};
 use super::rebalance::Effort;
 use super::write::SAMPLE;
 use crate::bounds::Bounds;
@@ -154,25 +154,47 @@ impl Chunks {
             return;
         }
         let sizes = self.chunk_sizes(chunk);
-        if policy::due(&sizes, &self.limits(), &self.sizes()) != Some(policy::Why::MunkLarge) {
-            return self.submit_rebalance(chunk, sizes);
+        match policy::due(&sizes, &self.limits(), &self.sizes()) {
+            // A munk of few, large pairs cannot be split, however large it is; it may be wanted for space still.
+            Some(Why::MunkLarge) => {
+                self.submit_split(chunk, Self::divide, sizes, policy::gain(&sizes) >= policy::GAIN_MIN);
+            }
+            Some(Why::LogFull) if self.is_inserted_in_order(chunk) => {
+                self.submit_split(chunk, Self::split_end, sizes, true);
+            }
+            _ => self.submit_rebalance(chunk, sizes),
         }
-        // A matter of milliseconds. Behind rebalances it would wait while the munk grows, and then the munk would go as a whole,
-        // with what is hot in it, to make room for itself.
+    }
+
+    /// Has a chunk that is marked as queued split; if that cannot be done, perhaps rebalanced. A matter of milliseconds. Behind
+    /// rebalances it would wait while the munk grows, and then the munk would go as a whole, with what is hot in it, to make
+    /// room for itself; or while the log grows.
+    fn submit_split(
+        &self,
+        chunk: &Arc<Chunk>,
+        split: fn(&Self, &Arc<Chunk>) -> Result<bool>,
+        sizes: ChunkSizes,
+        else_rebalance: bool,
+    ) {
         let (this, chunk) = (self.this.clone(), chunk.clone());
         self.context.pool.submit_urgent(move || {
             let Some(chunks) = this.upgrade() else { return };
             let Some(_work) = chunks.begin_job(&chunk) else { return };
-            let divided = chunks.divide(&chunk).unwrap_or_else(|error| {
-                tracing::warn!(%error, chunk = chunk.id, "cannot split a chunk in memory");
+            let is_split = split(&chunks, &chunk).unwrap_or_else(|error| {
+                tracing::warn!(%error, chunk = chunk.id, "cannot split a chunk");
                 false
             });
-            // A munk of few, large pairs cannot be split, however large it is; it may be wanted for space still.
-            let is_wanted = !divided && policy::gain(&sizes) >= policy::GAIN_MIN;
-            if is_wanted && !chunk.queued.swap(true, AcqRel) {
+            if !is_split && else_rebalance && !chunk.queued.swap(true, AcqRel) {
                 chunks.submit_rebalance(&chunk, sizes);
             }
         });
+    }
+
+    /// The same, now, for one that is inserted into in order, whatever else it is due for.
+    pub(super) fn submit_end_split(&self, chunk: &Arc<Chunk>) {
+        if !self.context.read_only && !self.released.load(Acquire) && !chunk.queued.swap(true, AcqRel) {
+            self.submit_split(chunk, Self::split_end, self.chunk_sizes(chunk), false);
+        }
     }
 
     /// The same for a chunk that is marked as queued.

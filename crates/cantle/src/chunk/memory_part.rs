@@ -227,6 +227,17 @@ impl MemoryPart {
         None
     }
 
+    /// The greatest key. Of what was noted it knows nothing.
+    pub fn last_key(&self) -> Option<Bytes> {
+        self.map.back().map(|entry| Bytes::copy_from_slice(&entry.key().key))
+    }
+
+    /// Whether more than so many of its entries have keys up to this one. Of what was noted it knows nothing.
+    pub fn has_more_up_to(&self, key: &[u8], count: usize) -> bool {
+        let beyond = self.map.iter().nth(count);
+        beyond.is_some_and(|entry| self.order.compare(&entry.key().key, key) != Ordering::Greater)
+    }
+
     /// How many entries `key` has, counted up to two: whether a put overwrote something.
     pub fn has_older(&self, key: &[u8]) -> bool {
         let probe = Probe { order: &self.order, key, version: u64::MAX, offset: u64::MAX };

@@ -68,6 +68,9 @@ mod rebalance;
 pub mod salvage;
 pub mod segment;
 mod split;
+mod split_end;
+#[cfg(test)]
+mod split_end_tests;
 #[cfg(test)]
 mod split_tests;
 mod staged;
@@ -364,6 +367,7 @@ impl Layout for Chunks {
             filter_false_positives: of(&counters.filter_false_positives),
             rebalances: of(&counters.rebalances),
             splits: of(&counters.splits),
+            end_splits: of(&counters.end_splits),
             merges: of(&counters.merges),
             log_batches: of(&counters.log_batches),
             log_batch_bytes: of(&counters.log_batch_bytes),

@@ -91,6 +91,11 @@ impl Chunks {
             if self.jobs.loading.load(Relaxed) >= LOADS_MAX {
                 return;
             }
+            if self.is_inserted_in_order(&chunk) {
+                // It grows faster than it could be loaded.
+                self.submit_end_split(&chunk);
+                continue;
+            }
             let needed = munk_bytes(&chunk);
             if self.is_oversized(&chunk) {
                 // It is split first, if that is worth writing it anew: what was sorted before was not split then.

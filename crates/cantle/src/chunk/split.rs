@@ -135,7 +135,7 @@ impl Chunks {
     }
 
     /// Puts the children in the parent's place: in the manifest, the totals and the index.
-    fn succeed(
+    pub(super) fn succeed(
         &self,
         parent: &Chunk,
         writer: &mut ChunkWriter,

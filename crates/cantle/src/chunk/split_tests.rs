@@ -16,21 +16,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-type Pairs = BTreeMap<String, Vec<u8>>;
+pub(super) type Pairs = BTreeMap<String, Vec<u8>>;
 
 const VALUE_BYTES: u64 = 1000;
 const KEYS: u64 = 250;
 
-fn open(vfs: Arc<dyn Vfs>, keyspace: KeyspaceOptions) -> (Db, Arc<Chunks>) {
-    // Munks come as the test says; logs are as long as they like.
-    let keyspace = keyspace.munks(false).log_bytes(1 << 30).munk_log_bytes(1 << 30);
+pub(super) fn open(vfs: Arc<dyn Vfs>, keyspace: KeyspaceOptions) -> (Db, Arc<Chunks>) {
+    // Munks come as the test says; logs are as long as they like, of parts of 128 KiB.
+    let keyspace = keyspace.munks(false).log_bytes(8 << 20).filter_partitions(64).munk_log_bytes(1 << 30);
     let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace);
     let db = options.checkpoint_interval(Duration::from_secs(3600)).vfs(vfs).open("store").unwrap();
     let chunks = db.chunks_for_test();
     (db, chunks)
 }
 
-fn put(db: &Db, pairs: &mut Pairs, numbers: impl Iterator<Item = u64>, with: u8) -> Result<()> {
+pub(super) fn put(db: &Db, pairs: &mut Pairs, numbers: impl Iterator<Item = u64>, with: u8) -> Result<()> {
     for number in numbers {
         let (key, value) = (format!("{number:06}"), vec![with; VALUE_BYTES as usize]);
         db.put(&key, &value)?;
@@ -40,7 +40,7 @@ fn put(db: &Db, pairs: &mut Pairs, numbers: impl Iterator<Item = u64>, with: u8)
 }
 
 #[track_caller]
-fn assert_holds(db: &Db, pairs: &Pairs, what: &str) {
+pub(super) fn assert_holds(db: &Db, pairs: &Pairs, what: &str) {
     let found: Pairs = db
         .range(..)
         .map(|pair| pair.unwrap())
@@ -61,6 +61,8 @@ enum Way {
     Flush,
     /// Its log is sorted into several tables.
     Sort,
+    /// It is inserted into in order, and its end is split off.
+    End,
 }
 
 impl Way {
@@ -69,7 +71,12 @@ impl Way {
         match self {
             Self::InMemory => KEYS * VALUE_BYTES / 3,
             Self::Flush | Self::Sort => KEYS * VALUE_BYTES * 2 / 3,
+            Self::End => KEYS * VALUE_BYTES * 2,
         }
+    }
+
+    fn has_munk(self) -> bool {
+        matches!(self, Self::InMemory | Self::Flush)
     }
 
     fn split(self, chunks: &Chunks) -> Result<bool> {
@@ -77,11 +84,12 @@ impl Way {
         match self {
             Self::InMemory => chunks.divide(&chunk),
             Self::Flush | Self::Sort => chunks.rebalance(&chunk, Effort::Asked),
+            Self::End => chunks.split_end(&chunk),
         }
     }
 }
 
-const WAYS: [Way; 3] = [Way::InMemory, Way::Flush, Way::Sort];
+const WAYS: [Way; 4] = [Way::InMemory, Way::Flush, Way::Sort, Way::End];
 
 const FAILURES: [Verdict; 4] = [
     Verdict::Fail(Failure::EIO),
@@ -107,7 +115,7 @@ impl Failing {
         let (db, chunks) = open(Arc::new(fault.clone()), KeyspaceOptions::new().chunk_bytes(1 << 20));
         let mut pairs = Pairs::new();
         put(&db, &mut pairs, 0..KEYS, 1).unwrap();
-        if way != Way::Sort {
+        if way.has_munk() {
             assert!(chunks.load_munk(&chunks.index.find(b"")).unwrap());
         }
         assert_eq!(chunks.index.view().iter().count(), 1);
@@ -152,7 +160,7 @@ fn a_split_whose_edit_fails_leaves_everything_readable_and_writable() {
             let has_munk = |store: &Failing| {
                 store.chunks.index.view().iter().all(|(_, chunk)| chunk.munk.load().is_some())
             };
-            assert_eq!(has_munk(&store), way != Way::Sort, "{what}");
+            assert_eq!(has_munk(&store), way.has_munk(), "{what}");
             store.assert_holds(what);
             let (snapshot, before) = (store.db.snapshot(), store.pairs.clone());
             put(&store.db, &mut store.pairs, (0..KEYS).step_by(3), 2).unwrap();
@@ -162,23 +170,27 @@ fn a_split_whose_edit_fails_leaves_everything_readable_and_writable() {
                 store.db.delete(&key).unwrap();
                 store.pairs.remove(&key);
             }
-            assert_eq!(has_munk(&store), way != Way::Sort, "{what}");
+            assert_eq!(has_munk(&store), way.has_munk(), "{what}");
             store.assert_holds(what);
             for (key, value) in &before {
                 assert_eq!(snapshot.get(key).unwrap().as_deref(), Some(&value[..]), "{what}");
             }
             drop(snapshot);
             assert_eq!(store.db.stats().read_only, None, "{what}");
-            let reopened = |vfs: MemVfs, when: &str| {
+            let reopened = |vfs: MemVfs, pairs: &Pairs, when: &str| {
                 let (db, _) = open(Arc::new(vfs), KeyspaceOptions::new().chunk_bytes(way.chunk_bytes()));
-                assert_holds(&db, &store.pairs, &format!("{what}, {when}"));
+                assert_holds(&db, pairs, &format!("{what}, {when}"));
                 assert!(db.verify().unwrap().is_ok(), "{what}, {when}");
             };
-            reopened(store.memory.kill(), "killed");
+            reopened(store.memory.kill(), &store.pairs, "killed");
             store.db.sync().unwrap();
-            reopened(store.memory.crash(&CrashPlan::LOSE_UNSYNCED), "power lost");
+            reopened(store.memory.crash(&CrashPlan::LOSE_UNSYNCED), &store.pairs, "power lost");
             // The next attempt succeeds, be it the background's.
-            for _ in 0..2000 {
+            for round in 0..2000 {
+                if way == Way::End {
+                    let next = KEYS + 20 + round * 40;
+                    put(&store.db, &mut store.pairs, next..next + 40, 4).unwrap();
+                }
                 way.split(&store.chunks).unwrap();
                 if store.chunks.index.view().iter().count() > 1 {
                     break;
@@ -187,9 +199,9 @@ fn a_split_whose_edit_fails_leaves_everything_readable_and_writable() {
             }
             assert!(store.chunks.index.view().iter().count() > 1, "{what}");
             store.assert_holds(what);
-            reopened(store.memory.kill(), "split and killed");
+            reopened(store.memory.kill(), &store.pairs, "split and killed");
             store.db.close().unwrap();
-            reopened(store.memory.kill(), "closed");
+            reopened(store.memory.kill(), &store.pairs, "closed");
         }
     }
 }
@@ -219,7 +231,7 @@ fn a_split_whose_edit_cannot_be_undone_leaves_everything_readable() {
 }
 
 /// Waits until what the background is to do is done.
-fn until(what: &str, done: impl Fn() -> bool) {
+pub(super) fn until(what: &str, done: impl Fn() -> bool) {
     for _ in 0..2000 {
         if done() {
             return;

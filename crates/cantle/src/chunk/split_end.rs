@@ -1,0 +1,139 @@
+//! Split of a chunk where keys are inserted in order: what comes next goes to a chunk of its own, which begins in memory.
+//!
+//! A chunk that is inserted into in order keeps its munk ([`super::popularity`]), and what is in memory is logged once and sorted
+//! never. But where there is no munk, as after opening, or where it had to go, inserts come faster than a load of the whole chunk
+//! reads, and than a rebalance sorts: neither would end but with another chunk that is behind as far. So the chunk is cut at the
+//! greatest key that was inserted lately. What is behind that is little or nothing, and is loaded at once; the rest
+//! keeps the files and is left alone by writers.
+
+use super::Chunks;
+use super::chunk::Chunk;
+use super::ends;
+use super::funk::{FileRef, Funk, Source};
+use super::indexed_part::IndexedPart;
+use super::popularity::live;
+use super::segment::Segment;
+use crate::error::Result;
+use crate::order::KeyOrder;
+use crate::span::Span;
+use crate::sync::Arc;
+use bytes::Bytes;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+/// With fewer keys the newest part of a log does not say whether they come in order.
+const KEYS_MIN: usize = 16;
+/// Of them one in so many may have come late: threads that take turns are put aside for a moment.
+const LATE_FRACTION: usize = 8;
+
+impl Chunks {
+    /// Whether it is worth splitting so: it has no munk, is as large as chunks are, and is inserted into in order.
+    pub(super) fn is_inserted_in_order(&self, chunk: &Chunk) -> bool {
+        let limits = self.limits();
+        limits.extensions
+            && self.context.options().munks
+            && chunk.munk.load().is_none()
+            && live(chunk).0 >= limits.chunk_bytes
+            && self.inserted_up_to(chunk).is_some()
+    }
+
+    /// The greatest key of the part of the log that is being written, if nearly all it has is behind what the part before has.
+    fn inserted_up_to(&self, chunk: &Chunk) -> Option<Bytes> {
+        let funk = chunk.funk.load();
+        let Source::Log(segment) = &funk.files.first()?.source else { return None };
+        let parts = segment.loaded()?;
+        let (memory, (_, before)) = (parts.memory.as_ref()?, parts.indexed.first()?.known_keys()?);
+        let late_max = memory.len() / LATE_FRACTION;
+        let last = memory.last_key()?;
+        let in_order = memory.len() >= KEYS_MIN && !memory.has_more_up_to(before, late_max);
+        (in_order && self.context.order.compare(before, &last) == Ordering::Less).then_some(last)
+    }
+
+    /// Gives what is inserted next a chunk with a munk; false if that cannot be done now.
+    pub(super) fn split_end(&self, parent: &Arc<Chunk>) -> Result<bool> {
+        let Some(_change) = parent.begin_change() else { return Ok(false) };
+        let _span = tracing::debug_span!("split", chunk = parent.id).entered();
+        let context = &self.context;
+        let Some(about) = self.inserted_up_to(parent) else { return Ok(false) };
+        let behind = self.bytes_behind(&parent.funk.load_full(), &about)?;
+        let mut writer = parent.writer.lock();
+        let Some(at) = self.inserted_up_to(parent).filter(|_| !writer.retired) else { return Ok(false) };
+        let before = parent.funk.load_full();
+        let starts_before = |at: &Bytes| {
+            parent.span.start.as_ref().is_none_or(|start| context.order.compare(start, at) == Ordering::Less)
+        };
+        if !starts_before(&at)
+            || parent.munk.load().is_some()
+            || before.files.iter().any(|file| file.dropped.is_some())
+        {
+            return Ok(false);
+        }
+        self.index_part(&mut writer)?;
+        writer.end_log();
+        let child = |span: Span, share_bytes: &dyn Fn(&FileRef) -> u64| {
+            let part = |file: &FileRef| {
+                let span = file.span.intersect(&context.order, &span)?;
+                let share_bytes = share_bytes(file);
+                (share_bytes > 0).then(|| FileRef { span, share_bytes: Some(share_bytes), ..file.clone() })
+            };
+            let files = before.files.iter().filter_map(part).collect();
+            let child = Chunk::new(self.next_id(), span, Funk { files });
+            child.inherit(parent, 1);
+            child.note_version(parent.newest_version());
+            Arc::new(child)
+        };
+        // One that began meanwhile has the key it is cut at.
+        let behind = |file: &FileRef| behind.get(&file.file().id).copied().unwrap_or(1);
+        let (start, end) = (parent.span.start.clone(), parent.span.end.clone());
+        let rest = Span { start, end: Some(at.clone()) };
+        let rest = child(rest, &|file| file.bytes().saturating_sub(behind(file)).max(1));
+        let end = child(Span { start: Some(at), end }, &behind);
+        rest.forget_writes();
+        self.succeed(parent, &mut writer, &before, &[rest, end.clone()])?;
+        context.counters.end_splits.add(1);
+        drop(writer);
+        self.release(&before.files, &[]);
+        tracing::debug!(chunk = parent.id, end = end.id, "split off the end");
+        self.load_munk(&end)?;
+        Ok(true)
+    }
+
+    /// About how many bytes of each file concern the keys from this one on: none, where it is known to have none.
+    fn bytes_behind(&self, funk: &Funk, key: &[u8]) -> Result<HashMap<u64, u64>> {
+        let context = &self.context;
+        let mut behind = HashMap::new();
+        for file in &funk.files {
+            let all = match &file.source {
+                Source::Log(segment) => self.log_bytes_behind(segment, key)?,
+                Source::Table(table) => {
+                    let open = table.open(&context.tables, &context.files, &context.order, &context.cache)?;
+                    // The block that would have the key may have others behind it.
+                    table.file.bytes().saturating_sub(open.offset_of(key)?).max(1)
+                }
+            };
+            behind.insert(file.file().id, all.min(file.bytes()));
+        }
+        Ok(behind)
+    }
+
+    fn log_bytes_behind(&self, segment: &Segment, key: &[u8]) -> Result<u64> {
+        let parts = segment.parts(&self.context)?;
+        let mut bytes = 0;
+        for part in &parts.indexed {
+            ends::learn(&self.context, segment, &parts, part)?;
+            bytes += part_bytes_behind(&self.context.order, part, key);
+        }
+        // Of what is not indexed on disk yet it is the last key, or about that.
+        Ok(bytes + u64::from(parts.memory.is_some()))
+    }
+}
+
+fn part_bytes_behind(order: &KeyOrder, part: &IndexedPart, key: &[u8]) -> u64 {
+    let Some((first, last)) = part.known_keys() else { return 1 };
+    match (order.compare(key, first), order.compare(key, last)) {
+        (_, Ordering::Greater) => 0,
+        (_, Ordering::Equal) => 1,
+        (Ordering::Greater, _) => part.bytes() / 2 + 1,
+        (_, Ordering::Less) => part.bytes(),
+    }
+}
