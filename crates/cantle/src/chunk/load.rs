@@ -68,7 +68,7 @@ impl Chunks {
                 .active
                 .as_ref()
                 .map(|active| Behind { segment: active.segment.clone(), from: active.end });
-            (funk, behind, context.mvcc.snapshot(KeySpan::EMPTY))
+            (funk, behind, context.mvcc.own_snapshot(KeySpan::EMPTY))
         };
         let keep = Keep::new(context.mvcc.open_versions());
         let mut merged = Merged::new(context, &funk, true, |_| true)?;

@@ -116,7 +116,8 @@ impl Chunks {
             }
             writer.active = None;
             // While the lock is held no write to the chunk is announced: later ones have greater versions.
-            let munk = chunk.munk.load_full().map(|munk| (munk, self.context.mvcc.snapshot(KeySpan::EMPTY)));
+            let munk =
+                chunk.munk.load_full().map(|munk| (munk, self.context.mvcc.own_snapshot(KeySpan::EMPTY)));
             (chunk.funk.load_full(), munk)
         };
         self.context.journal.settle().map_err(|error| self.context.sync_failed(error))?;

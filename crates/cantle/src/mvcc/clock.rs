@@ -17,7 +17,30 @@ pub struct Mvcc {
     clock: CachePadded<Clock>,
     pending: Pending,
     /// Open snapshots: their versions, and how many have each. Held while GV is raised.
-    open: Mutex<BTreeMap<u64, usize>>,
+    open: Mutex<BTreeMap<u64, Readers>>,
+}
+
+/// How many read at a version.
+#[derive(Debug, Default)]
+struct Readers {
+    users: usize,
+    /// The store itself, as it loads, flushes or records.
+    own: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Reader {
+    User,
+    Own,
+}
+
+impl Readers {
+    fn of(&mut self, reader: Reader) -> &mut usize {
+        match reader {
+            Reader::User => &mut self.users,
+            Reader::Own => &mut self.own,
+        }
+    }
 }
 
 struct Clock {
@@ -75,6 +98,15 @@ impl Mvcc {
     ///
     /// The calling thread must hold no announcement.
     pub fn snapshot(self: &Arc<Self>, span: KeySpan) -> SnapshotGuard {
+        self.register(span, Reader::User)
+    }
+
+    /// The same for work of the store's own, which is no snapshot that anybody has open.
+    pub fn own_snapshot(self: &Arc<Self>, span: KeySpan) -> SnapshotGuard {
+        self.register(span, Reader::Own)
+    }
+
+    fn register(self: &Arc<Self>, span: KeySpan, reader: Reader) -> SnapshotGuard {
         let version = {
             let mut open = self.open.lock();
             let current = self.clock.current.load(Acquire);
@@ -83,12 +115,13 @@ impl Mvcc {
             } else {
                 self.clock.current.fetch_add(1, AcqRel)
             };
-            *open.entry(version).or_insert(0) += 1;
+            *open.entry(version).or_default().of(reader) += 1;
             version
         };
         // Either this finds a writer's announcement, or that writer reads the raised version.
         fence(SeqCst);
-        let guard = SnapshotGuard { registration: Arc::new(Registration { mvcc: self.clone(), version }) };
+        let guard =
+            SnapshotGuard { registration: Arc::new(Registration { mvcc: self.clone(), version, reader }) };
         guard.wait_for(span);
         guard
     }
@@ -105,9 +138,9 @@ impl Mvcc {
         older < newer && self.open.lock().range(older..newer).next().is_some()
     }
 
-    /// How many snapshots are open. Clones of one count once.
+    /// How many snapshots are open, but for the store's own. Clones of one count once.
     pub fn open_count(&self) -> usize {
-        self.open.lock().values().sum()
+        self.open.lock().values().map(|readers| readers.users).sum()
     }
 }
 
@@ -161,14 +194,15 @@ impl fmt::Debug for SnapshotGuard {
 struct Registration {
     mvcc: Arc<Mvcc>,
     version: u64,
+    reader: Reader,
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut open = self.mvcc.open.lock();
-        if let Some(count) = open.get_mut(&self.version) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(readers) = open.get_mut(&self.version) {
+            *readers.of(self.reader) -= 1;
+            if readers.users + readers.own == 0 {
                 open.remove(&self.version);
             }
         }

@@ -57,7 +57,8 @@ fn open_versions_ascend_without_repetition_and_end_with_the_last_clone() {
     put(&mvcc);
     let second = mvcc.snapshot(KeySpan::ALL);
     assert_eq!(mvcc.open_versions(), [100, 101]);
-    assert_eq!(mvcc.open_count(), 3);
+    let own = mvcc.own_snapshot(KeySpan::ALL);
+    assert_eq!(mvcc.open_count(), 3, "but for the store's own");
     drop(first);
     assert_eq!(mvcc.open_versions(), [100, 101]);
     drop(clone);
@@ -66,6 +67,9 @@ fn open_versions_ascend_without_repetition_and_end_with_the_last_clone() {
     assert_eq!(mvcc.open_versions(), [101]);
     drop(second);
     assert_eq!(mvcc.open_count(), 0);
+    assert_eq!(mvcc.open_versions(), [101]);
+    drop(own);
+    assert!(mvcc.open_versions().is_empty());
 }
 
 #[test]

@@ -170,7 +170,7 @@ impl Substrate {
         // checkpoint settles them. Of others that it covers, the journal goes on telling that they committed.
         let next_batch = self.next_batch.load(Acquire);
         // Registered as a snapshot, for the reason given above; waits for the pending writers.
-        let snapshot = self.mvcc.snapshot(KeySpan::ALL);
+        let snapshot = self.mvcc.own_snapshot(KeySpan::ALL);
         let version = snapshot.version();
         // A batch that was waited for may have failed, and be there in part: it must not be settled.
         self.health.check_sound()?;

@@ -204,13 +204,13 @@ impl Store {
     }
 
     fn load(&self) {
-        let earlier = self.mvcc.snapshot(KeySpan::EMPTY);
+        let earlier = self.mvcc.own_snapshot(KeySpan::EMPTY);
         let writer = self.writer.lock();
         let funk = self.funk.load_full();
         let behind = writer.as_ref().map(|log| (log.clone(), log.found.lock().len()));
         let snapshot = match self.fault {
             Fault::LoadsAtAnEarlierSnapshot => earlier,
-            _ => self.mvcc.snapshot(KeySpan::EMPTY),
+            _ => self.mvcc.own_snapshot(KeySpan::EMPTY),
         };
         drop(writer);
         let open = self.mvcc.open_versions();
@@ -260,7 +260,7 @@ impl Store {
             *writer = None;
             let munk = self.munk.load_full();
             let before = Option::as_ref(&munk).map(|munk| munk.lock().clone());
-            (self.funk.load_full(), munk, before, self.mvcc.snapshot(KeySpan::EMPTY))
+            (self.funk.load_full(), munk, before, self.mvcc.own_snapshot(KeySpan::EMPTY))
         };
         let upto = snapshot.version();
         let snapshot = (self.fault != Fault::FlushesWithoutSnapshot).then_some(snapshot);

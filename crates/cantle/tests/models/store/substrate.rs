@@ -58,9 +58,9 @@ pub struct CheckpointSnapshot {
 }
 
 impl Versions {
-    pub fn snapshot(&self, span: KeySpan) -> CheckpointSnapshot {
+    pub fn own_snapshot(&self, span: KeySpan) -> CheckpointSnapshot {
         let span = if self.fault == Fault::RecordsBeforeWaiting { KeySpan::EMPTY } else { span };
-        let guard = self.mvcc.snapshot(span);
+        let guard = self.mvcc.own_snapshot(span);
         let version = guard.version();
         let guard = Some(guard).filter(|_| self.fault != Fault::CheckpointIsNoSnapshot);
         CheckpointSnapshot { version, _guard: guard }
