@@ -16,12 +16,12 @@
 //! Entries are those of the parts. Of several at one version of a key only the latest is kept: the others are hidden
 //! wherever it counts, and versions live and die as a whole.
 
-use super::context::Context;
 use super::indexed_cursor::IndexedCursor;
 use super::indexed_part::decode_place;
-use super::log_piece::{Ahead, Reads};
+use super::log_piece::Ahead;
+use super::log_walk::LogWalk;
 use super::memory_part::Place;
-use super::segment::{Parts, Segment};
+use super::segment::Segment;
 use crate::cache::taken::Taken;
 use crate::entry::{EntryCursor, EntryRef, Kind};
 use crate::error::{Error, Result};
@@ -50,8 +50,9 @@ struct View {
     _taken: Taken,
 }
 
-/// The view of a segment's indexed parts, if there is one or if it is time to make it.
-pub fn of(context: &Arc<Context>, segment: &Arc<Segment>, parts: &Arc<Parts>) -> Result<Option<Arc<Block>>> {
+/// The view of a log's indexed parts, if there is one or if it is time to make it.
+pub fn of(log: &Arc<LogWalk>) -> Result<Option<Arc<Block>>> {
+    let LogWalk { context, parts, .. } = &**log;
     if parts.indexed.len() < PARTS_MIN {
         return Ok(None);
     }
@@ -73,20 +74,20 @@ pub fn of(context: &Arc<Context>, segment: &Arc<Segment>, parts: &Arc<Parts>) ->
         return Ok(None);
     }
     let Some(mut taken) = context.budget.take_view_bytes(bytes) else { return Ok(None) };
-    let block = Arc::new(merge(context, segment, parts)?);
+    let block = Arc::new(merge(log)?);
     taken.shrink_to(block.heap_bytes() as u64);
     parts.view.view.store(Some(Arc::new(View { block: block.clone(), _taken: taken })));
     Ok(Some(block))
 }
 
-fn merge(context: &Arc<Context>, segment: &Arc<Segment>, parts: &Arc<Parts>) -> Result<Block> {
-    let mut sources: Vec<Box<dyn EntryCursor>> = Vec::with_capacity(parts.indexed.len());
-    for part in parts.indexed.iter().filter(|part| part.root.len > 0) {
-        let (context, segment, parts) = (context.clone(), segment.clone(), parts.clone());
-        sources.push(Box::new(IndexedCursor::of_places(context, segment, parts, part.clone())));
+fn merge(log: &Arc<LogWalk>) -> Result<Block> {
+    let base_version = log.parts.header.base_version;
+    let mut sources: Vec<Box<dyn EntryCursor>> = Vec::with_capacity(log.parts.indexed.len());
+    for (number, _) in log.parts.indexed.iter().enumerate().filter(|(_, part)| part.root.len > 0) {
+        sources.push(Box::new(IndexedCursor::of_places(log.clone(), number)));
     }
-    let mut merged = MergeCursor::new(context.order.clone(), sources);
-    let mut builder = BlockBuilder::new(parts.header.base_version);
+    let mut merged = MergeCursor::new(log.context.order.clone(), sources);
+    let mut builder = BlockBuilder::new(base_version);
     let mut last: Option<(Vec<u8>, u64)> = None;
     merged.seek_to_first()?;
     while let Some(entry) = merged.entry() {
@@ -101,7 +102,7 @@ fn merge(context: &Arc<Context>, segment: &Arc<Segment>, parts: &Arc<Parts>) -> 
         }
         merged.advance()?;
     }
-    Block::parse(Bytes::from(builder.finish()), parts.header.base_version).map_err(malformed(segment))
+    Block::parse(Bytes::from(builder.finish()), base_version).map_err(malformed(&log.segment))
 }
 
 fn malformed(segment: &Segment) -> impl Fn(Malformed) -> Error {
@@ -110,52 +111,46 @@ fn malformed(segment: &Segment) -> impl Fn(Malformed) -> Error {
 
 /// Walks a view.
 pub struct ViewCursor {
-    segment: Arc<Segment>,
-    parts: Arc<Parts>,
+    log: Arc<LogWalk>,
     entries: BlockCursor,
     ahead: Ahead,
 }
 
 impl ViewCursor {
-    pub fn new(
-        context: &Context,
-        segment: &Arc<Segment>,
-        parts: &Arc<Parts>,
-        view: Arc<Block>,
-        reads: Reads,
-    ) -> Self {
-        let entries = BlockCursor::new(view, context.order.clone());
-        Self { segment: segment.clone(), parts: parts.clone(), entries, ahead: Ahead::new(reads) }
+    pub fn new(log: Arc<LogWalk>, view: Arc<Block>) -> Self {
+        let entries = BlockCursor::new(view, log.context.order.clone());
+        let ahead = Ahead::new(log.reads.clone());
+        Self { log, entries, ahead }
     }
 
     fn place(&self) -> Result<Place> {
-        decode_place(&mut Decoder::new(self.entries.value_bytes())).map_err(malformed(&self.segment))
+        decode_place(&mut Decoder::new(self.entries.value_bytes())).map_err(malformed(&self.log.segment))
     }
 }
 
 impl EntryCursor for ViewCursor {
     fn seek_to_first(&mut self) -> Result<()> {
-        self.entries.seek_to_first().map_err(malformed(&self.segment))
+        self.entries.seek_to_first().map_err(malformed(&self.log.segment))
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.entries.seek_to_last().map_err(malformed(&self.segment))
+        self.entries.seek_to_last().map_err(malformed(&self.log.segment))
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.entries.seek(key).map_err(malformed(&self.segment))
+        self.entries.seek(key).map_err(malformed(&self.log.segment))
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.entries.seek_before(key).map_err(malformed(&self.segment))
+        self.entries.seek_before(key).map_err(malformed(&self.log.segment))
     }
 
     fn next(&mut self) -> Result<()> {
-        self.entries.next().map_err(malformed(&self.segment))
+        self.entries.next().map_err(malformed(&self.log.segment))
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.entries.prev().map_err(malformed(&self.segment))
+        self.entries.prev().map_err(malformed(&self.log.segment))
     }
 
     #[inline]
@@ -172,7 +167,7 @@ impl EntryCursor for ViewCursor {
         match self.entry() {
             Some(entry) if entry.kind == Kind::Put => {
                 let place = self.place()?;
-                self.ahead.value(&self.segment, &self.parts, place)
+                self.ahead.value(&self.log.segment, &self.log.parts, place)
             }
             _ => Ok(Bytes::new()),
         }

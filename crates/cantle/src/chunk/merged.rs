@@ -3,11 +3,11 @@
 use super::context::Context;
 use super::ends;
 use super::funk::{FileRef, Funk, Source};
-use super::indexed_cursor::{IndexedCursor, OnePass};
+use super::indexed_cursor::IndexedCursor;
 use super::log_piece::Reads;
 use super::log_view::{self, ViewCursor};
+use super::log_walk::{LogWalk, OnePass};
 use super::memory_part::{MemoryCursor, MemoryPart, Place};
-use super::segment::{Parts, Segment};
 use super::tombstone::RangeTombstone;
 use crate::canary::Canary;
 use crate::entry::{EntryCursor, Kind};
@@ -25,7 +25,7 @@ const AT_ONCE_CHUNKS_MAX: u64 = 3;
 /// The range deletes of one source.
 struct SourceTombstones {
     source: usize,
-    span: Span,
+    span: Arc<Span>,
     tombstones: Vec<RangeTombstone>,
 }
 
@@ -55,100 +55,47 @@ impl Merged {
         once: bool,
         take: impl Fn(&FileRef) -> bool,
     ) -> Result<Self> {
-        let mut sources: Vec<Box<dyn EntryCursor>> = Vec::new();
-        let (mut tombstones, reads) = (Vec::new(), Reads::default());
+        let mut sources =
+            Sources { order: context.order.clone(), cursors: Vec::new(), tombstones: Vec::new() };
+        let reads = Reads::default();
         for file in funk.files.iter().filter(|file| take(file)) {
-            let mut add = |cursor: Box<dyn EntryCursor>, deletes: &[RangeTombstone]| {
-                if !deletes.is_empty() {
-                    tombstones.push(SourceTombstones {
-                        source: sources.len(),
-                        span: file.span.clone(),
-                        tombstones: deletes.to_vec(),
-                    });
-                }
-                sources.push(Box::new(SpannedCursor::new(cursor, file.span.clone(), context.order.clone())));
-            };
+            let span = Arc::new(file.span.clone());
             match &file.source {
                 Source::Log(segment) => {
                     let parts = segment.parts(context)?;
-                    if let Some(memory) = &parts.memory {
-                        add(
-                            Box::new(memory_cursor(segment, &parts, memory.clone(), &reads)),
-                            &memory.tombstones(),
-                        );
-                    }
-                    // Who passes once gains nothing by it.
-                    let view = if once { None } else { log_view::of(context, segment, &parts)? };
-                    if let Some(view) = view {
-                        let deletes: Vec<_> =
-                            parts.indexed.iter().flat_map(|part| part.tombstones.iter().cloned()).collect();
-                        add(
-                            Box::new(ViewCursor::new(context, segment, &parts, view, reads.clone())),
-                            &deletes,
-                        );
-                        continue;
-                    }
                     let one_pass = || {
                         let at_once = segment.len() <= AT_ONCE_CHUNKS_MAX * context.options().chunk_bytes
                             && 2 * file.bytes() >= segment.len();
-                        Arc::new(OnePass::new(file.span.clone(), at_once))
+                        OnePass::new(file.span.clone(), at_once)
                     };
-                    let one_pass = once.then(one_pass);
-                    for part in &parts.indexed {
-                        // Who passes once reads the log and not its index.
-                        if !once {
-                            ends::learn(context, segment, &parts, part)?;
-                        }
-                        if part.is_outside(&context.order, &file.span) {
-                            context.counters.parts_passed_over.add(1);
-                            continue;
-                        }
-                        if part.root.len > 0 {
-                            let cursor = IndexedCursor::new(
-                                context.clone(),
-                                segment.clone(),
-                                parts.clone(),
-                                part.clone(),
-                                one_pass.clone(),
-                                reads.clone(),
-                            );
-                            add(Box::new(cursor), &part.tombstones);
-                        } else if part.entries > 0 || !part.tombstones.is_empty() {
-                            // Without an index the part is sorted here and now.
-                            let sorted = context.memory_part();
-                            segment.scan_part(&parts.header, part, |place, op| {
-                                if op.kind != Kind::DeleteRange
-                                    && context.recovery.counts(parts.header.epoch, op.version, op.batch)
-                                {
-                                    sorted.insert(op.key, op.version, op.kind, place, None);
-                                }
-                                Ok(())
-                            })?;
-                            add(
-                                Box::new(memory_cursor(segment, &parts, Arc::new(sorted), &reads)),
-                                &part.tombstones,
-                            );
-                        }
-                    }
+                    let log = Arc::new(LogWalk {
+                        context: context.clone(),
+                        segment: segment.clone(),
+                        parts,
+                        once: once.then(one_pass),
+                        reads: reads.clone(),
+                    });
+                    sources.add_log(&log, &span)?;
                 }
                 Source::Table(table) => {
                     let table =
                         table.open(&context.tables, &context.files, &context.order, &context.cache)?;
-                    add(Box::new(if once { table.cursor_without_cache() } else { table.cursor() }), &[]);
+                    let cursor = if once { table.cursor_without_cache() } else { table.cursor() };
+                    sources.add(cursor, &span, &[]);
                 }
             }
         }
         Ok(Self {
-            cursor: MergeCursor::new(context.order.clone(), sources),
+            cursor: MergeCursor::new(sources.order, sources.cursors),
             context: context.clone(),
-            tombstones,
+            tombstones: sources.tombstones,
             reads,
         })
     }
 
     /// All range deletes, each with the span of the file that it stands in.
     pub fn range_deletes(&self) -> impl Iterator<Item = (&Span, &RangeTombstone)> {
-        self.tombstones.iter().flat_map(|source| source.tombstones.iter().map(|t| (&source.span, t)))
+        self.tombstones.iter().flat_map(|source| source.tombstones.iter().map(|t| (&*source.span, t)))
     }
 
     /// How often logs were read, which this counts as a scan's: a table's records are read by the block, those of a log one by
@@ -196,15 +143,71 @@ impl Merged {
     }
 }
 
+/// The sources of a merge, newest first.
+struct Sources {
+    order: KeyOrder,
+    cursors: Vec<Box<dyn EntryCursor>>,
+    tombstones: Vec<SourceTombstones>,
+}
+
+impl Sources {
+    fn add(&mut self, cursor: impl EntryCursor + 'static, span: &Arc<Span>, deletes: &[RangeTombstone]) {
+        if !deletes.is_empty() {
+            let (source, tombstones) = (self.cursors.len(), deletes.to_vec());
+            self.tombstones.push(SourceTombstones { source, span: span.clone(), tombstones });
+        }
+        self.cursors.push(Box::new(SpannedCursor::new(cursor, span.clone(), self.order.clone())));
+    }
+
+    fn add_log(&mut self, log: &Arc<LogWalk>, span: &Arc<Span>) -> Result<()> {
+        let LogWalk { context, segment, parts, once, .. } = &**log;
+        if let Some(memory) = &parts.memory {
+            self.add(memory_cursor(log, memory.clone()), span, &memory.tombstones());
+        }
+        // Who passes once gains nothing by it.
+        let view = if once.is_some() { None } else { log_view::of(log)? };
+        if let Some(view) = view {
+            let deletes: Vec<_> =
+                parts.indexed.iter().flat_map(|part| part.tombstones.iter().cloned()).collect();
+            self.add(ViewCursor::new(log.clone(), view), span, &deletes);
+            return Ok(());
+        }
+        for (number, part) in parts.indexed.iter().enumerate() {
+            // Who passes once reads the log and not its index.
+            if once.is_none() {
+                ends::learn(context, segment, parts, part)?;
+            }
+            if part.is_outside(&context.order, span) {
+                context.counters.parts_passed_over.add(1);
+                continue;
+            }
+            if part.root.len > 0 {
+                self.add(IndexedCursor::new(log.clone(), number), span, &part.tombstones);
+            } else if part.entries > 0 || !part.tombstones.is_empty() {
+                // Without an index the part is sorted here and now.
+                let sorted = context.memory_part();
+                segment.scan_part(&parts.header, part, |place, op| {
+                    if op.kind != Kind::DeleteRange
+                        && context.recovery.counts(parts.header.epoch, op.version, op.batch)
+                    {
+                        sorted.insert(op.key, op.version, op.kind, place, None);
+                    }
+                    Ok(())
+                })?;
+                self.add(memory_cursor(log, Arc::new(sorted)), span, &part.tombstones);
+            }
+        }
+        Ok(())
+    }
+}
+
 fn memory_cursor(
-    segment: &Arc<Segment>,
-    parts: &Arc<Parts>,
+    log: &Arc<LogWalk>,
     memory: Arc<MemoryPart>,
-    reads: &Reads,
 ) -> MemoryCursor<impl FnMut(Place) -> Result<Bytes> + Send + use<>> {
-    let (segment, parts, reads) = (segment.clone(), parts.clone(), reads.clone());
+    let log = log.clone();
     MemoryCursor::new(memory, move |place| {
-        reads.fetch_add(1, Relaxed);
-        segment.read_value(&parts.header, place)
+        log.reads.fetch_add(1, Relaxed);
+        log.segment.read_value(&log.parts.header, place)
     })
 }

@@ -56,6 +56,7 @@ mod log_record;
 mod log_view;
 #[cfg(test)]
 mod log_view_tests;
+mod log_walk;
 mod maintain;
 mod memory_part;
 mod merged;

@@ -84,8 +84,9 @@ impl MergeCursor {
         mut seek: impl FnMut(&mut dyn EntryCursor) -> Result<()>,
     ) -> Result<()> {
         self.forward = forward;
-        self.heap.clear();
-        let mut positioned = Vec::with_capacity(self.sources.len());
+        // Empty until all are positioned.
+        let mut positioned = std::mem::take(&mut self.heap);
+        positioned.clear();
         for (index, source) in self.sources.iter_mut().enumerate() {
             seek(&mut **source)?;
             if source.entry().is_some() {

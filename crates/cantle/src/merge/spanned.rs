@@ -4,36 +4,34 @@ use crate::entry::{EntryCursor, EntryRef};
 use crate::error::Result;
 use crate::order::KeyOrder;
 use crate::span::Span;
+use crate::sync::Arc;
 use bytes::Bytes;
 use std::cmp::Ordering;
 
 /// Confines a cursor to a span.
-pub struct SpannedCursor {
-    inner: Box<dyn EntryCursor>,
-    span: Span,
+pub struct SpannedCursor<C> {
+    inner: C,
+    span: Arc<Span>,
     order: KeyOrder,
     /// Whether there is an entry, and within the span: looked at once for each entry, though asked for often.
     within: bool,
 }
 
-impl SpannedCursor {
-    pub fn new(inner: Box<dyn EntryCursor>, span: Span, order: KeyOrder) -> Self {
+impl<C: EntryCursor> SpannedCursor<C> {
+    pub fn new(inner: C, span: Arc<Span>, order: KeyOrder) -> Self {
         Self { inner, span, order, within: false }
     }
 
     /// Does a step and looks where it led. After an error the cursor is not positioned.
-    fn step(
-        &mut self,
-        step: impl FnOnce(&mut dyn EntryCursor, &Span, &KeyOrder) -> Result<()>,
-    ) -> Result<()> {
+    fn step(&mut self, step: impl FnOnce(&mut C, &Span, &KeyOrder) -> Result<()>) -> Result<()> {
         self.within = false;
-        step(&mut *self.inner, &self.span, &self.order)?;
+        step(&mut self.inner, &self.span, &self.order)?;
         self.within = self.inner.entry().is_some_and(|entry| self.span.contains(&self.order, entry.key));
         Ok(())
     }
 }
 
-impl EntryCursor for SpannedCursor {
+impl<C: EntryCursor> EntryCursor for SpannedCursor<C> {
     fn seek_to_first(&mut self) -> Result<()> {
         self.step(|inner, span, _| match &span.start {
             Some(start) => inner.seek(start),

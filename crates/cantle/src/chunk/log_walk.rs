@@ -1,0 +1,54 @@
+//! What the cursors of one merge share of a log: it has a cursor for each of its parts, dozens of them, of which a short
+//! scan comes to few.
+
+use super::context::Context;
+use super::log_piece::{Piece, Reads};
+use super::memory_part::Place;
+use super::segment::{Parts, Segment};
+use crate::error::Result;
+use crate::span::Span;
+use crate::sync::Arc;
+use crate::table::block::BlockCursor;
+use std::sync::OnceLock;
+
+/// A log while it is merged.
+pub struct LogWalk {
+    pub context: Arc<Context>,
+    pub segment: Arc<Segment>,
+    pub parts: Arc<Parts>,
+    /// For who passes once over all parts, and wants all values, one after the other.
+    pub once: Option<OnePass>,
+    /// Counts how often the log is read, unless it is read at once.
+    pub reads: Reads,
+}
+
+/// A job that passes once over a log's parts.
+pub struct OnePass {
+    /// The keys that it is for.
+    pub span: Span,
+    /// The log in memory, when it is first needed; `None` if it is too long, or there is no memory for it then.
+    pub whole: OnceLock<Option<Piece>>,
+}
+
+impl OnePass {
+    /// `at_once`: whether the log is worth having in memory whole.
+    pub fn new(span: Span, at_once: bool) -> Self {
+        let whole = OnceLock::new();
+        if !at_once {
+            whole.get_or_init(|| None);
+        }
+        Self { span, whole }
+    }
+}
+
+impl LogWalk {
+    /// A cursor over the block of an index at this place, of the log in memory if it is there.
+    pub fn index_block(&self, place: Place) -> Result<BlockCursor> {
+        let header = &self.parts.header;
+        let block = match self.once.as_ref().and_then(|once| once.whole.get()) {
+            Some(Some(whole)) => whole.block(&self.segment, header, place)?,
+            _ => self.segment.index_block(&self.context, header, place)?,
+        };
+        Ok(BlockCursor::new(block, self.context.order.clone()))
+    }
+}
