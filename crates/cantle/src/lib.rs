@@ -114,6 +114,7 @@ mod options;
 mod order;
 mod paged_vec;
 mod pages;
+mod prefix;
 mod read_ahead;
 mod span;
 mod stats;

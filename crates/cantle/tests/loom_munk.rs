@@ -20,7 +20,6 @@ mod munk {
     mod fetch;
     #[expect(clippy::module_inception, reason = "as in the library")]
     mod munk;
-    mod prefix;
     mod rebalance;
     mod record;
     mod search;
@@ -40,6 +39,8 @@ mod order;
 mod paged_vec;
 #[path = "models/lost_pages.rs"]
 mod pages;
+#[path = "../src/prefix.rs"]
+mod prefix;
 
 /// What entries return.
 mod error {

@@ -95,7 +95,7 @@ impl FileRecord {
             user_bytes,
             stale_bytes,
             entries,
-            span: (file.span != *chunk).then(|| file.span.clone()),
+            span: (**file.span.keys() != *chunk).then(|| Span::clone(&file.span)),
             share_bytes: file.share_bytes,
             dropped: file.dropped.as_ref().map(|dropped| (dropped.version, dropped.batch)),
         }

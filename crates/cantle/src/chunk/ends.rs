@@ -72,7 +72,9 @@ pub fn learn(context: &Context, segment: &Segment, parts: &Parts, part: &Indexed
     let first = MemoryHit { kind: entry.kind, version: entry.version, place: at };
     if let Some(ends) = Ends::new(&context.budget, entry.key, first, &last_key) {
         // Whoever was first read the same.
-        let _ = part.ends.set(ends);
+        if part.ends.set(ends).is_ok() {
+            parts.note_ends();
+        }
     }
     Ok(())
 }

@@ -1,7 +1,10 @@
 //! Gets and scans pass over the parts of a log that have nothing for them, of earlier epochs too.
 
 use super::Chunks;
+use super::file_span::FileSpan;
+use super::segment::{Parts, Segment};
 use crate::options::{KeyspaceOptions, Options};
+use crate::span::Span;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vfs::MemVfs;
@@ -157,4 +160,57 @@ fn a_part_that_deletes_a_range_is_not_passed_over() {
         assert_eq!(db.range(key(98)..key(202)).count(), 2);
         assert_eq!(db.range(key(98)..key(202)).rev().count(), 2);
     }
+}
+
+/// Of the parts those that are not known to have nothing for the span.
+fn not_outside(chunks: &Chunks, parts: &Parts, span: &Span) -> Vec<usize> {
+    let order = &chunks.context.order;
+    (0..parts.indexed.len()).filter(|number| !parts.indexed[*number].is_outside(order, span)).collect()
+}
+
+fn first_log(chunks: &Chunks) -> Arc<Segment> {
+    chunks.first().funk.load().logs().next().unwrap().clone()
+}
+
+#[test]
+fn what_a_span_needs_of_a_log_is_found_once_and_again_when_more_is_known() {
+    let disk = MemVfs::new();
+    let (db, chunks) = loaded(&disk);
+    let order = &chunks.context.order;
+    let parts = first_log(&chunks).parts(&chunks.context).unwrap();
+    let all: Vec<_> = (0..parts.indexed.len()).collect();
+    let span = FileSpan::from(Span { start: Some(key(1000).into()), end: Some(key(2000).into()) });
+    let numbers = || span.parts_within(order, &parts).numbers().collect::<Vec<_>>();
+    assert_eq!(numbers(), all, "nothing is known yet");
+    assert_scans_from(&db, 1000);
+    let known = numbers();
+    assert_eq!(known, not_outside(&chunks, &parts, &span));
+    assert!(known.len() * 2 < all.len(), "{} of {}", known.len(), all.len());
+    let [within, again] = [(); 2].map(|()| span.parts_within(order, &parts));
+    assert!(within.is(&again), "it is not looked for again");
+    for number in 995..2005 {
+        let key = key(number);
+        let has = |number: &usize| !parts.indexed[*number].lacks(order, key.as_bytes());
+        let needed: Vec<_> = known.iter().copied().filter(has).collect();
+        let numbers: Vec<_> = within.numbers_for(order, key.as_bytes()).collect();
+        // Five bytes tell keys apart.
+        assert_eq!(numbers, needed, "{key}");
+    }
+}
+
+#[test]
+fn what_a_span_needs_of_a_log_grows_with_the_log() {
+    let disk = MemVfs::new();
+    let (db, chunks) = open(&disk);
+    let put = |numbers: std::ops::Range<u64>| {
+        numbers.for_each(|number| db.put(key(number), value(number)).unwrap());
+        chunks.index_all_parts().unwrap();
+        first_log(&chunks).parts(&chunks.context).unwrap()
+    };
+    let span = FileSpan::from(Span { start: Some(key(1000).into()), end: Some(key(1010).into()) });
+    let needed = |parts: &Parts| span.parts_within(&chunks.context.order, parts).numbers().count();
+    assert_eq!(needed(&put(0..1000)), 0);
+    assert_eq!(needed(&put(1000..1100)), 1);
+    assert_eq!(needed(&put(1100..1200)), 1);
+    assert_eq!(needed(&put(1005..1010)), 2);
 }

@@ -6,6 +6,7 @@
 
 use super::context::{Context, Totals};
 use super::ends;
+use super::file_span::FileSpan;
 use super::indexed_part::{IndexedPart, decode_place};
 use super::memory_part::{MemoryHit, MemoryPart, Place};
 use super::segment::{Parts, Segment};
@@ -16,7 +17,6 @@ use crate::error::Result;
 use crate::filter::bloom;
 use crate::format::codec::Decoder;
 use crate::mvcc::CommitCell;
-use crate::span::Span;
 use crate::substrate::TableHandle;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -60,7 +60,7 @@ pub enum Source {
 pub struct FileRef {
     pub source: Source,
     /// Only keys in here count: files may be shared.
-    pub span: Span,
+    pub span: FileSpan,
     pub dropped: Option<Dropped>,
     /// This chunk's share of a shared file in bytes; `None` for all of it.
     pub share_bytes: Option<u64>,
@@ -233,7 +233,7 @@ impl Funk {
                 continue;
             }
             let found = match &file.source {
-                Source::Log(segment) => get_in_log(context, segment, key, hash, at)?,
+                Source::Log(segment) => get_in_log(context, file, segment, key, hash, at)?,
                 Source::Table(table) => {
                     get_in_table(context, table, key, hash, at)?.map(|found| (found, Served::Table))
                 }
@@ -279,7 +279,9 @@ impl Funk {
                     {
                         return Ok(true);
                     }
-                    for part in &parts.indexed {
+                    let within = file.span.parts_within(&context.order, &parts);
+                    for number in within.numbers_for(&context.order, key) {
+                        let part = &parts.indexed[number];
                         // Filters let some keys pass that are not there, the more filters the more: those of keys elsewhere are not asked.
                         if part.filter.len > 0
                             && !part.lacks(&context.order, key)
@@ -317,6 +319,7 @@ pub fn newest_tombstone(
 
 fn get_in_log(
     context: &Context,
+    file: &FileRef,
     segment: &Segment,
     key: &[u8],
     hash: u64,
@@ -329,16 +332,21 @@ fn get_in_log(
             return Ok(Some((found, Served::LogMemory)));
         }
     }
-    for part in &parts.indexed {
+    let within = file.span.parts_within(&context.order, &parts);
+    let (mut asked, mut looked_at) = (0, parts.indexed.len());
+    let mut found = None;
+    for number in within.numbers_for(&context.order, key) {
+        let part = &parts.indexed[number];
         if part.lacks(&context.order, key) {
-            context.counters.parts_passed_over.add(1);
             continue;
         }
+        asked += 1;
         let deleted = newest_tombstone(context, &part.tombstones, key, at);
         if !segment.may_contain(context, &parts.header, part, hash)? {
             context.counters.filter_skips.add(1);
             if deleted.is_some() {
-                return Ok(Some((Found::Deleted, Served::LogIndex)));
+                (found, looked_at) = (Some((Found::Deleted, Served::LogIndex)), number + 1);
+                break;
             }
             continue;
         }
@@ -351,11 +359,13 @@ fn get_in_log(
         if hit.is_none() && part.filter.len > 0 {
             context.counters.filter_false_positives.add(1);
         }
-        if let Some(found) = settle(segment, &parts, hit, deleted)? {
-            return Ok(Some((found, served)));
+        if let Some(settled) = settle(segment, &parts, hit, deleted)? {
+            (found, looked_at) = (Some((settled, served)), number + 1);
+            break;
         }
     }
-    Ok(None)
+    context.counters.parts_passed_over.add((looked_at - asked) as u64);
+    Ok(found)
 }
 
 /// The newest entry and the newest range delete of one moment: a batch may hold both, in either order, and may be

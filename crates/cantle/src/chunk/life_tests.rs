@@ -413,7 +413,7 @@ fn who_merges_a_piece_of_a_log_reads_its_records_in_batches() {
     let mut funk = Funk::clone(&chunks.index.find(b"").funk.load());
     let log_bytes = funk.sizes().log_bytes;
     for file in &mut funk.files {
-        file.span = Span { start: Some(key(1000).into()), end: Some(key(1400).into()) };
+        file.span = Span { start: Some(key(1000).into()), end: Some(key(1400).into()) }.into();
         file.share_bytes = Some(file.bytes() / 10);
     }
     let before = disk.count(Operation::ReadAt);

@@ -39,10 +39,18 @@ const PARTS_MIN: usize = 3;
 const ENTRIES_PER_SEEK: u64 = 8;
 
 /// A place for a view, and how often it was missed.
-#[derive(Default)]
 pub struct LogView {
     view: ArcSwapOption<View>,
     merges: AtomicU64,
+    /// Of all parts together.
+    entries: u64,
+}
+
+impl LogView {
+    /// For parts that have so many entries together.
+    pub fn new(entries: u64) -> Self {
+        Self { view: ArcSwapOption::empty(), merges: AtomicU64::new(0), entries }
+    }
 }
 
 struct View {
@@ -60,9 +68,8 @@ pub fn of(log: &Arc<LogWalk>) -> Result<Option<Arc<Block>>> {
         context.counters.scans_log_view.add(1);
         return Ok(Some(view.block.clone()));
     }
-    let entries: u64 = parts.indexed.iter().map(|part| part.entries).sum();
     let merges = parts.view.merges.fetch_add(1, Relaxed) + 1;
-    if merges * ENTRIES_PER_SEEK * (parts.indexed.len() as u64) < entries {
+    if merges * ENTRIES_PER_SEEK * (parts.indexed.len() as u64) < parts.view.entries {
         return Ok(None);
     }
     // If there is no room, or somebody else comes to the same conclusion, it is for later scans to see.

@@ -25,14 +25,14 @@ pub struct LogWalk {
 /// A job that passes once over a log's parts.
 pub struct OnePass {
     /// The keys that it is for.
-    pub span: Span,
+    pub span: Arc<Span>,
     /// The log in memory, when it is first needed; `None` if it is too long, or there is no memory for it then.
     pub whole: OnceLock<Option<Piece>>,
 }
 
 impl OnePass {
     /// `at_once`: whether the log is worth having in memory whole.
-    pub fn new(span: Span, at_once: bool) -> Self {
+    pub fn new(span: Arc<Span>, at_once: bool) -> Self {
         let whole = OnceLock::new();
         if !at_once {
             whole.get_or_init(|| None);

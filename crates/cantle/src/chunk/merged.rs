@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::ends;
+use super::file_span::FileSpan;
 use super::funk::{FileRef, Funk, Source};
 use super::indexed_cursor::IndexedCursor;
 use super::log_piece::Reads;
@@ -59,14 +60,13 @@ impl Merged {
             Sources { order: context.order.clone(), cursors: Vec::new(), tombstones: Vec::new() };
         let reads = Reads::default();
         for file in funk.files.iter().filter(|file| take(file)) {
-            let span = Arc::new(file.span.clone());
             match &file.source {
                 Source::Log(segment) => {
                     let parts = segment.parts(context)?;
                     let one_pass = || {
                         let at_once = segment.len() <= AT_ONCE_CHUNKS_MAX * context.options().chunk_bytes
                             && 2 * file.bytes() >= segment.len();
-                        OnePass::new(file.span.clone(), at_once)
+                        OnePass::new(file.span.keys().clone(), at_once)
                     };
                     let log = Arc::new(LogWalk {
                         context: context.clone(),
@@ -75,13 +75,13 @@ impl Merged {
                         once: once.then(one_pass),
                         reads: reads.clone(),
                     });
-                    sources.add_log(&log, &span)?;
+                    sources.add_log(&log, &file.span)?;
                 }
                 Source::Table(table) => {
                     let table =
                         table.open(&context.tables, &context.files, &context.order, &context.cache)?;
                     let cursor = if once { table.cursor_without_cache() } else { table.cursor() };
-                    sources.add(cursor, &span, &[]);
+                    sources.add(cursor, file.span.keys(), &[]);
                 }
             }
         }
@@ -159,8 +159,9 @@ impl Sources {
         self.cursors.push(Box::new(SpannedCursor::new(cursor, span.clone(), self.order.clone())));
     }
 
-    fn add_log(&mut self, log: &Arc<LogWalk>, span: &Arc<Span>) -> Result<()> {
+    fn add_log(&mut self, log: &Arc<LogWalk>, file_span: &FileSpan) -> Result<()> {
         let LogWalk { context, segment, parts, once, .. } = &**log;
+        let span = file_span.keys();
         if let Some(memory) = &parts.memory {
             self.add(memory_cursor(log, memory.clone()), span, &memory.tombstones());
         }
@@ -172,15 +173,14 @@ impl Sources {
             self.add(ViewCursor::new(log.clone(), view), span, &deletes);
             return Ok(());
         }
-        for (number, part) in parts.indexed.iter().enumerate() {
-            // Who passes once reads the log and not its index.
-            if once.is_none() {
-                ends::learn(context, segment, parts, part)?;
-            }
-            if part.is_outside(&context.order, span) {
-                context.counters.parts_passed_over.add(1);
-                continue;
-            }
+        // Who passes once reads the log and not its index.
+        if once.is_none() && parts.ends_known() < parts.indexed.len() {
+            parts.indexed.iter().try_for_each(|part| ends::learn(context, segment, parts, part))?;
+        }
+        let within = file_span.parts_within(&context.order, parts);
+        context.counters.parts_passed_over.add(within.passed_over());
+        for number in within.numbers() {
+            let part = &parts.indexed[number];
             if part.root.len > 0 {
                 self.add(IndexedCursor::new(log.clone(), number), span, &part.tombstones);
             } else if part.entries > 0 || !part.tombstones.is_empty() {

@@ -38,7 +38,8 @@ pub mod edit;
 mod ends;
 #[cfg(test)]
 mod ends_tests;
-pub mod funk;
+pub mod file_span;
+mod funk;
 mod held;
 mod histogram;
 pub mod index;

@@ -127,7 +127,7 @@ impl Opener<'_> {
             }
             let source = self.source(&file).clone();
             let file = FileRef {
-                span: file.span.clone().unwrap_or_else(|| span.clone()),
+                span: file.span.clone().unwrap_or_else(|| span.clone()).into(),
                 dropped: file.dropped(),
                 share_bytes: file.share_bytes,
                 source,

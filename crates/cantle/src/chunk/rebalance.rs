@@ -349,7 +349,12 @@ pub fn table_ref(piece: &Piece, chunk: &Chunk, now: &Funk, newer: usize) -> File
     // One that is used again may be shared still.
     let file = &piece.table.file;
     let share_bytes = file.claims.is_shared().then(|| file.bytes());
-    FileRef { source: Source::Table(piece.table.clone()), span: chunk.span.clone(), dropped, share_bytes }
+    FileRef {
+        source: Source::Table(piece.table.clone()),
+        span: chunk.span.clone().into(),
+        dropped,
+        share_bytes,
+    }
 }
 
 /// Reads all entries of `key` off the cursor; returns those that are kept of the versions up to `upto`, newest first.

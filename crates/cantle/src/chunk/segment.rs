@@ -32,7 +32,7 @@ use crate::order::KeyOrder;
 use crate::read_ahead::Runs;
 use crate::substrate::{DirtyLog, Promise};
 use crate::sync::atomic::{
-    AtomicBool, AtomicU64,
+    AtomicBool, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::{Arc, Mutex};
@@ -53,6 +53,25 @@ pub struct Parts {
     pub indexed: Vec<Arc<IndexedPart>>,
     /// Of the indexed parts; as these never change, neither does it.
     pub view: LogView,
+    /// Of how many of the indexed parts the ends are known, or fewer where one was learnt while another part was added.
+    ends_known: AtomicUsize,
+}
+
+impl Parts {
+    pub fn new(header: FileHeader, memory: Option<Arc<MemoryPart>>, indexed: Vec<Arc<IndexedPart>>) -> Self {
+        let view = LogView::new(indexed.iter().map(|part| part.entries).sum());
+        let ends_known = indexed.iter().filter(|part| part.ends.get().is_some()).count();
+        Self { header, memory, indexed, view, ends_known: AtomicUsize::new(ends_known) }
+    }
+
+    pub fn ends_known(&self) -> usize {
+        self.ends_known.load(Relaxed)
+    }
+
+    /// The ends of one more part are known now.
+    pub fn note_ends(&self) {
+        self.ends_known.fetch_add(1, Relaxed);
+    }
 }
 
 pub struct Segment {
@@ -117,12 +136,7 @@ impl Segment {
     /// A new, empty segment.
     pub fn create(file: Arc<StoreFile>, header: FileHeader, context: &Context) -> Self {
         let order = context.order.clone();
-        let parts = Parts {
-            header,
-            memory: Some(Arc::new(context.memory_part())),
-            indexed: Vec::new(),
-            view: LogView::default(),
-        };
+        let parts = Parts::new(header, Some(Arc::new(context.memory_part())), Vec::new());
         let mut segment =
             Self::unloaded(file, order, SegmentEdit { len: HEADER_BYTES, ..SegmentEdit::default() }, false);
         segment.tail.promise = Some(context.reserve.no_promise());
@@ -206,7 +220,7 @@ impl Segment {
         if file_bytes < HEADER_BYTES && self.recorded.len <= HEADER_BYTES {
             // Created, and nothing more, before the power failed.
             let header = context.files.header_of(FileKind::Log, self.file.keyspace, self.file.id);
-            return Ok(Parts { header, memory: None, indexed: Vec::new(), view: LogView::default() });
+            return Ok(Parts::new(header, None, Vec::new()));
         }
         let header = FileHeader::read(&*handle, path, FileKind::Log)?;
         if header.store != context.files.store || header.file != self.file.id {
@@ -553,8 +567,8 @@ impl Segment {
         let mut indexed = Vec::with_capacity(parts.indexed.len() + 1);
         indexed.push(Arc::new(part));
         indexed.extend_from_slice(&parts.indexed);
-        let (memory, view) = (Some(Arc::new(context.memory_part())), LogView::default());
-        self.parts.store(Arc::new(Some(Arc::new(Parts { header: parts.header, memory, indexed, view }))));
+        let memory = Some(Arc::new(context.memory_part()));
+        self.parts.store(Arc::new(Some(Arc::new(Parts::new(parts.header, memory, indexed)))));
         self.set_len(new_end);
         Ok(new_end)
     }
@@ -749,7 +763,7 @@ impl<'a> Loader<'a> {
 
     fn finish(self) -> Parts {
         let memory = (!self.memory.is_empty()).then(|| Arc::new(self.memory));
-        Parts { header: self.header, memory, indexed: self.indexed, view: LogView::default() }
+        Parts::new(self.header, memory, self.indexed)
     }
 }
 

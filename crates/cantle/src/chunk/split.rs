@@ -52,12 +52,16 @@ impl Chunks {
         for (index, (piece, span)) in pieces.iter().zip(spans).enumerate() {
             let part = |file: &FileRef, share_bytes: u64| {
                 let span = file.span.intersect(order, &span)?;
-                (share_bytes > 0).then(|| FileRef { span, share_bytes: Some(share_bytes), ..file.clone() })
+                (share_bytes > 0).then(|| FileRef {
+                    span: span.into(),
+                    share_bytes: Some(share_bytes),
+                    ..file.clone()
+                })
             };
             let mut files: Vec<FileRef> =
                 newer.iter().filter_map(|file| part(file, shares.of(file, index))).collect();
             let table = table_ref(piece, parent, &before, newer.len());
-            files.push(FileRef { span: span.clone(), ..table });
+            files.push(FileRef { span: span.clone().into(), ..table });
             let kept_share = |file: &FileRef| (file.bytes() / pieces.len() as u64).max(1);
             files.extend(input.kept.iter().filter_map(|file| part(file, kept_share(file))));
             let child = Chunk::new(self.next_id(), span, Funk { files });
@@ -207,7 +211,11 @@ fn divide_file(
     for ((part, part_bytes), files) in parts.iter().zip(known).zip(files) {
         let share_bytes = if part_bytes == 0 { 0 } else { ((part_bytes as f64 * scale) as u64).max(1) };
         let span = file.span.intersect(order, &part.span).filter(|_| share_bytes > 0);
-        files.extend(span.map(|span| FileRef { span, share_bytes: Some(share_bytes), ..file.clone() }));
+        files.extend(span.map(|span| FileRef {
+            span: span.into(),
+            share_bytes: Some(share_bytes),
+            ..file.clone()
+        }));
     }
 }
 

@@ -558,7 +558,7 @@ impl Chunks {
         let mut funk = (*before).clone();
         let file = FileRef {
             source: Source::Log(segment.clone()),
-            span: chunk.span.clone(),
+            span: chunk.span.clone().into(),
             dropped: None,
             share_bytes: None,
         };

@@ -3,11 +3,11 @@
 
 use super::arena::Arena;
 use super::array::Slots;
-use super::prefix::PrefixOf;
 use super::record::{Content, RecordPtr, layout};
 use super::towers::Towers;
 use super::{Counts, Munk, Writer};
 use crate::order::KeyOrder;
+use crate::prefix::PrefixOf;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};
 use std::cmp::Ordering;

@@ -59,7 +59,6 @@ mod cursor;
 mod fetch;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the file")]
 mod munk;
-mod prefix;
 mod rebalance;
 mod record;
 mod search;

@@ -3,13 +3,13 @@
 use super::arena::Arena;
 use super::array::Slots;
 use super::chain::visible;
-use super::prefix::PrefixOf;
 use super::record::{Record, RecordPtr};
 use super::search::Place;
 use super::towers::Towers;
 use crate::entry::Kind;
 use crate::mvcc::CommitCell;
 use crate::order::KeyOrder;
+use crate::prefix::PrefixOf;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};
 

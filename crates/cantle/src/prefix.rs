@@ -1,6 +1,6 @@
 //! Eight bytes of each key, by which nearly all comparisons are decided.
 //!
-//! In bytewise order they are taken after what the sorted keys of the munk have in common: composite keys that
+//! In bytewise order they are taken after what the keys that are compared have in common: composite keys that
 //! lie together share more than eight bytes. A key outside what is common is before or behind all that have it.
 
 use crate::order::KeyOrder;
