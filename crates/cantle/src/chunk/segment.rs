@@ -37,7 +37,7 @@ use crate::sync::atomic::{
 };
 use crate::sync::{Arc, Mutex};
 use crate::table::block::Block;
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use crossbeam_skiplist::SkipMap;
 use std::ops::Bound;
@@ -78,7 +78,7 @@ pub struct Segment {
     pub file: Arc<StoreFile>,
     order: KeyOrder,
     /// `None` until an old segment is loaded.
-    parts: ArcSwap<Option<Arc<Parts>>>,
+    parts: ArcSwapOption<Parts>,
     loading: Mutex<()>,
     /// What the manifest says of it.
     recorded: SegmentEdit,
@@ -140,7 +140,7 @@ impl Segment {
         let mut segment =
             Self::unloaded(file, order, SegmentEdit { len: HEADER_BYTES, ..SegmentEdit::default() }, false);
         segment.tail.promise = Some(context.reserve.no_promise());
-        segment.parts.store(Arc::new(Some(Arc::new(parts))));
+        segment.parts.store(Some(Arc::new(parts)));
         segment
     }
 
@@ -150,7 +150,7 @@ impl Segment {
         Self {
             file,
             order,
-            parts: ArcSwap::default(),
+            parts: ArcSwapOption::empty(),
             loading: Mutex::new(()),
             recorded,
             open_ended,
@@ -178,20 +178,20 @@ impl Segment {
 
     /// The parts, if they are in memory.
     pub fn loaded(&self) -> Option<Arc<Parts>> {
-        Option::clone(&self.parts.load())
+        self.parts.load_full()
     }
 
     /// The parts, loaded if need be.
     pub fn parts(&self, context: &Context) -> Result<Arc<Parts>> {
-        if let Some(parts) = &**self.parts.load() {
-            return Ok(parts.clone());
+        if let Some(parts) = self.loaded() {
+            return Ok(parts);
         }
         let _loading = self.loading.lock();
         if let Some(parts) = self.loaded() {
             return Ok(parts);
         }
         let parts = Arc::new(self.load(context)?);
-        self.parts.store(Arc::new(Some(parts.clone())));
+        self.parts.store(Some(parts.clone()));
         Ok(parts)
     }
 
@@ -204,7 +204,7 @@ impl Segment {
     pub fn unload(&self, context: &Context) -> bool {
         let old = self.loaded().is_some_and(|parts| parts.header.epoch < context.epoch());
         if old {
-            self.parts.store(Arc::default());
+            self.parts.store(None);
         }
         old
     }
@@ -568,7 +568,7 @@ impl Segment {
         indexed.push(Arc::new(part));
         indexed.extend_from_slice(&parts.indexed);
         let memory = Some(Arc::new(context.memory_part()));
-        self.parts.store(Arc::new(Some(Arc::new(Parts::new(parts.header, memory, indexed)))));
+        self.parts.store(Some(Arc::new(Parts::new(parts.header, memory, indexed))));
         self.set_len(new_end);
         Ok(new_end)
     }
