@@ -134,6 +134,9 @@ pub struct Outcome {
     pub group_peak_bytes: Option<u64>,
     /// What the control group read from and wrote to devices, from the opening to the end.
     pub group_device_bytes: Option<(u64, u64)>,
+    /// Blocks a second that the device read at random of its files before its turn.
+    #[serde(default)]
+    pub device_reads: Option<f64>,
     /// What was measured of each step, by its name.
     pub steps: BTreeMap<String, Measured>,
 }

@@ -3,6 +3,7 @@
 //! The page is one file without scripts or anything from elsewhere: tables, and plots as inline SVG. Losses come first.
 
 mod compare;
+mod device;
 mod figure;
 mod page;
 mod svg;
@@ -24,6 +25,9 @@ pub fn html(run: &Run, suite: &Suite, trials: &[Trial]) -> String {
 pub fn print(run: &Run, suite: &Suite, trials: &[Trial]) {
     let results = Results::new(run, trials);
     for line in tables::lines(&compare::comparisons(run, suite, &results)) {
+        println!("{line}");
+    }
+    for line in device::uneven(suite, &results) {
         println!("{line}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::compare::{Results, comparisons, steps};
 use super::svg::{escape, number};
-use super::{figure, tables};
+use super::{device, figure, tables};
 use crate::record::Run;
 use crate::suite::Suite;
 use crate::suite::measure::Measure;
@@ -32,7 +32,8 @@ pub fn render(run: &Run, suite: &Suite, results: &Results) -> String {
             and the worst come first: red is lost, yellow short of the goal.</p>\n<div class=\"scroll\">";
     out += &tables::html(&comparisons);
     out += "</div>\n";
-    out += &failures(suite, results);
+    out += &items("What the device did", device::uneven(suite, results));
+    out += &items("What failed or was left out", failures(suite, results));
     out += "<h2>Figures and tables</h2>\n<p class=\"contents\">";
     for (id, title, _) in &figures {
         let _ = write!(out, "<a href=\"#{id}\">{}</a> ", escape(title));
@@ -94,33 +95,35 @@ fn summary(run: &Run) -> String {
 }
 
 /// What did not finish, and reads that were wrong.
-fn failures(suite: &Suite, results: &Results) -> String {
-    let mut items = String::new();
+fn failures(suite: &Suite, results: &Results) -> Vec<String> {
+    let mut items = Vec::new();
     for cell in &suite.cells {
         for engine in cell.engines.as_ref().unwrap_or(&results.engines) {
-            if let Some(why) = results.failure(&cell.id, engine) {
-                let _ = writeln!(items, "<li>{} · {engine}: {}</li>", escape(&cell.id), escape(why));
-            }
-            for measured in
-                results.outcomes(&cell.id, engine).iter().flat_map(|outcome| outcome.steps.values())
-            {
-                if measured.missing + measured.wrong > 0 {
-                    let _ = writeln!(
-                        items,
-                        "<li>{} · {engine}: {} records missing, {} wrong</li>",
-                        escape(&cell.id),
-                        measured.missing,
-                        measured.wrong
-                    );
-                }
-            }
+            let failure = results.failure(&cell.id, engine);
+            items.extend(failure.map(|why| format!("{} · {engine}: {why}", cell.id)));
+            let steps =
+                results.outcomes(&cell.id, engine).into_iter().flat_map(|outcome| outcome.steps.values());
+            let bad = steps.filter(|measured| measured.missing + measured.wrong > 0);
+            items.extend(bad.map(|measured| {
+                let (missing, wrong) = (measured.missing, measured.wrong);
+                format!("{} · {engine}: {missing} records missing, {wrong} wrong", cell.id)
+            }));
         }
     }
-    if items.is_empty() { items } else { format!("<h3>What failed or was left out</h3>\n<ul>{items}</ul>\n") }
+    items
+}
+
+/// A list with a heading; nothing without items.
+fn items(heading: &str, items: Vec<String>) -> String {
+    if items.is_empty() {
+        return String::new();
+    }
+    let items: String = items.iter().map(|item| format!("<li>{}</li>\n", escape(item))).collect();
+    format!("<h3>{heading}</h3>\n<ul>{items}</ul>\n")
 }
 
 /// Columns of the last table.
-const COLUMNS: [Measure; 16] = [
+const COLUMNS: [Measure; 17] = [
     Measure::Throughput,
     Measure::GetP95,
     Measure::PutP95,
@@ -137,6 +140,7 @@ const COLUMNS: [Measure; 16] = [
     Measure::Cycles,
     Measure::Resident,
     Measure::Open,
+    Measure::DeviceReads,
 ];
 
 fn numbers(suite: &Suite, results: &Results) -> String {

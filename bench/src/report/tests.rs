@@ -59,6 +59,7 @@ fn outcome(steps: &[(&str, u64)]) -> Outcome {
         close_ms: 1.0,
         group_peak_bytes: None,
         group_device_bytes: None,
+        device_reads: None,
         steps: steps.iter().map(|(name, operations)| (name.to_string(), measured(*operations))).collect(),
     }
 }
@@ -140,6 +141,23 @@ fn the_page_is_whole_and_needs_nothing_from_elsewhere() {
         let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
         assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
     }
+}
+
+#[test]
+fn what_the_device_gave_to_one_more_than_to_another_is_said() {
+    let (run, mut trials) = (run(), recorded());
+    let uneven = |trials: &[Trial]| device::uneven(&suite_of(&run), &Results::new(&run, trials));
+    assert!(uneven(&trials).is_empty(), "nothing is known");
+    for trial in &mut trials {
+        let faster = trial.cell.starts_with("C/zipf-simple") && trial.engine == Spec::plain("rocksdb-tuned");
+        if let Ok(outcome) = &mut trial.outcome {
+            outcome.device_reads = Some(if faster { 9_000.0 } else { 5_000.0 + 100.0 * trial.round as f64 });
+        }
+    }
+    let lines = uneven(&trials);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("C/zipf-simple") && lines[0].contains("rocksdb-tuned 9"), "{}", lines[0]);
+    assert!(html(&run, &suite_of(&run), &trials).contains(&lines[0]));
 }
 
 #[test]

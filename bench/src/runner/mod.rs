@@ -3,6 +3,7 @@
 
 mod child;
 mod copy;
+mod device;
 mod machine;
 mod results;
 
@@ -213,11 +214,15 @@ impl<'a> Runner<'a> {
             let loaded = self.data_set(cell, engine)?;
             copy::tree(&loaded, &dir, &|file| engine::is_written_once(engine, file))?
         };
+        let mut device_reads = None;
         if !self.is_smoke {
+            copy::drop_caches(&dir)?;
+            device_reads = device::reads_per_second(&dir, self.plan.threads, self.plan.seed)?;
             copy::drop_caches(&dir)?;
         }
         let job = self.job(cell, engine, dir.clone(), steps);
         let outcome = if cell.reopen { self.reopen(job, cell) } else { self.child(&job)?.end() };
+        let outcome = outcome.map(|outcome| Outcome { device_reads, ..outcome });
         remove(&dir)?;
         if let Err(failure) = shared.check() {
             // They are loaded anew.

@@ -51,6 +51,8 @@ pub enum Measure {
     Resident,
     /// Milliseconds until the store is open.
     Open,
+    /// Thousands of blocks a second that the device read at random of the store's files before its turn.
+    DeviceReads,
 }
 
 impl Measure {
@@ -80,6 +82,7 @@ impl Measure {
             Self::Written => "written, MB",
             Self::Resident => "peak resident, MiB",
             Self::Open => "opening, ms",
+            Self::DeviceReads => "blocks/s that the device read before the turn, thousand",
         }
     }
 
@@ -90,8 +93,10 @@ impl Measure {
 
     /// The figure of a step; `None` where there is none.
     pub fn of(self, outcome: &Outcome, step: &str) -> Option<f64> {
-        if self == Self::Open {
-            return Some(outcome.open_ms);
+        match self {
+            Self::Open => return Some(outcome.open_ms),
+            Self::DeviceReads => return outcome.device_reads.map(|reads| reads / 1e3),
+            _ => {}
         }
         let measured = outcome.steps.get(step)?;
         let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
@@ -125,7 +130,7 @@ impl Measure {
             Self::Read => Some(measured.counters.read_bytes as f64 / 1e6),
             Self::Written => Some(measured.counters.written_bytes as f64 / 1e6),
             Self::Resident => Some(measured.peak_resident_bytes? as f64 / f64::from(1 << 20)),
-            Self::Open => None,
+            Self::Open | Self::DeviceReads => None,
         }
     }
 }

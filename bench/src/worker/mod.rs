@@ -88,6 +88,7 @@ pub fn perform(job: &Job) -> Result<(Outcome, Option<Box<dyn Engine>>)> {
         close_ms: begun.elapsed().as_secs_f64() * 1e3,
         group_peak_bytes: None,
         group_device_bytes: None,
+        device_reads: None,
         steps,
     };
     Ok((outcome, held))
