@@ -180,13 +180,13 @@ fn what_a_span_needs_of_a_log_is_found_once_and_again_when_more_is_known() {
     let parts = first_log(&chunks).parts(&chunks.context).unwrap();
     let all: Vec<_> = (0..parts.indexed.len()).collect();
     let span = FileSpan::from(Span { start: Some(key(1000).into()), end: Some(key(2000).into()) });
-    let numbers = || span.parts_within(order, &parts).numbers().collect::<Vec<_>>();
+    let numbers = || span.parts_within(&chunks.context, &parts).numbers().collect::<Vec<_>>();
     assert_eq!(numbers(), all, "nothing is known yet");
     assert_scans_from(&db, 1000);
     let known = numbers();
     assert_eq!(known, not_outside(&chunks, &parts, &span));
     assert!(known.len() * 2 < all.len(), "{} of {}", known.len(), all.len());
-    let [within, again] = [(); 2].map(|()| span.parts_within(order, &parts));
+    let [within, again] = [(); 2].map(|()| span.parts_within(&chunks.context, &parts));
     assert!(within.is(&again), "it is not looked for again");
     for number in 995..2005 {
         let key = key(number);
@@ -196,6 +196,14 @@ fn what_a_span_needs_of_a_log_is_found_once_and_again_when_more_is_known() {
         // Five bytes tell keys apart.
         assert_eq!(numbers, needed, "{key}");
     }
+    let budget = &chunks.context.budget;
+    let room = budget.log_view_limit_bytes() - budget.log_view_bytes.load(Relaxed);
+    let taken = budget.take_end_bytes(room).unwrap();
+    let other = FileSpan::from(Span::clone(&span));
+    let numbers = || other.parts_within(&chunks.context, &parts).numbers().collect::<Vec<_>>();
+    assert_eq!(numbers(), all, "where there is no room to remember");
+    drop(taken);
+    assert_eq!(numbers(), known);
 }
 
 #[test]
@@ -208,7 +216,7 @@ fn what_a_span_needs_of_a_log_grows_with_the_log() {
         first_log(&chunks).parts(&chunks.context).unwrap()
     };
     let span = FileSpan::from(Span { start: Some(key(1000).into()), end: Some(key(1010).into()) });
-    let needed = |parts: &Parts| span.parts_within(&chunks.context.order, parts).numbers().count();
+    let needed = |parts: &Parts| span.parts_within(&chunks.context, parts).numbers().count();
     assert_eq!(needed(&put(0..1000)), 0);
     assert_eq!(needed(&put(1000..1100)), 1);
     assert_eq!(needed(&put(1100..1200)), 1);

@@ -3,16 +3,18 @@
 //! A log that was written in key order, and is shared since its chunk was split, has dozens of parts, of which each chunk
 //! needs a few. To ask all of them where their keys begin and end costs a get or scan about as many reads of memory that is
 //! in no cache of the processor: so the answer is kept with the chunk's reference to the log, and beside it eight bytes of
-//! each end, by which nearly all gets are decided.
+//! each end, by which nearly all gets are decided. It counts as memory for ends; where there is none left, all parts are asked.
 
+use super::context::Context;
 use super::indexed_part::IndexedPart;
 use super::segment::Parts;
+use crate::cache::taken::Taken;
 use crate::order::KeyOrder;
 use crate::prefix::PrefixOf;
 use crate::span::Span;
 use crate::sync::Arc;
 use arc_swap::{ArcSwapOption, Guard};
-use std::ops::{Deref, RangeInclusive};
+use std::ops::Deref;
 
 /// A span of keys of one file. Clones share what is found out.
 #[derive(Clone)]
@@ -28,16 +30,19 @@ struct Within {
     /// Those that may have something for the span, newest first.
     parts: Box<[Candidate]>,
     prefix: PrefixOf,
+    _taken: Taken,
 }
 
 struct Candidate {
     number: u32,
     /// Of its least and its greatest key, as far as these are known.
-    prefixes: RangeInclusive<u64>,
+    prefixes: (u64, u64),
 }
 
 impl Within {
-    fn new(order: &KeyOrder, span: &Span, parts: &Parts, of: (usize, usize)) -> Self {
+    /// `None` where memory does not suffice.
+    fn new(context: &Context, span: &Span, parts: &Parts, of: (usize, usize)) -> Option<Self> {
+        let order = &context.order;
         let candidates: Vec<_> =
             (0..).zip(&parts.indexed).filter(|(_, part)| !part.is_outside(order, span)).collect();
         let known = || candidates.iter().filter_map(|(_, part)| part.known_keys());
@@ -45,45 +50,50 @@ impl Within {
         let last = known().map(|(_, last)| last).max_by(|a, b| order.compare(a, b));
         let prefix = PrefixOf::between(order, first.unwrap_or_default(), last.unwrap_or_default());
         let prefixes = |part: &IndexedPart| match part.known_keys() {
-            Some((first, last)) => prefix.of(order, first)..=prefix.of(order, last),
-            None => 0..=u64::MAX,
+            Some((first, last)) => (prefix.of(order, first), prefix.of(order, last)),
+            None => (0, u64::MAX),
         };
         let candidate = |(number, part): &(u32, &Arc<IndexedPart>)| Candidate {
             number: *number,
             prefixes: prefixes(part),
         };
-        let parts = candidates.iter().map(candidate).collect();
-        Self { of, parts, prefix }
+        let bytes = size_of::<Self>() + candidates.len() * size_of::<Candidate>();
+        let taken = context.budget.take_end_bytes(bytes as u64 + prefix.bytes())?;
+        Some(Self { of, parts: candidates.iter().map(candidate).collect(), prefix, _taken: taken })
     }
 }
 
-/// The parts of a log that may have something for a span.
-pub struct PartsWithin(Guard<Option<Arc<Within>>>);
+/// The parts of a log that may have something for a span: all that there are, if it is not known which.
+pub struct PartsWithin {
+    known: Guard<Option<Arc<Within>>>,
+    all: usize,
+}
 
 impl PartsWithin {
     /// Their numbers, newest first.
     pub fn numbers(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().flat_map(|within| within.parts.iter().map(|part| part.number as usize))
+        let known = self.known.iter().flat_map(|within| &within.parts).map(|part| part.number as usize);
+        known.chain(0..self.all_if_unknown())
     }
 
     /// The numbers of those that may have something for this key, newest first.
     pub fn numbers_for(&self, order: &KeyOrder, key: &[u8]) -> impl Iterator<Item = usize> {
-        self.0.iter().flat_map(move |within| {
+        let known = self.known.iter().flat_map(move |within| {
             let prefix = within.prefix.of(order, key);
-            let has = move |part: &&Candidate| part.prefixes.contains(&prefix);
+            let has = move |part: &&Candidate| part.prefixes.0 <= prefix && prefix <= part.prefixes.1;
             within.parts.iter().filter(has).map(|part| part.number as usize)
-        })
+        });
+        known.chain(0..self.all_if_unknown())
+    }
+
+    fn all_if_unknown(&self) -> usize {
+        if self.known.is_some() { 0 } else { self.all }
     }
 
     /// Whether both are of one look at the parts.
     #[cfg(test)]
     pub fn is(&self, other: &Self) -> bool {
-        self.0.as_ref().zip(other.0.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
-    }
-
-    /// How many of the log's parts are not among them.
-    pub fn passed_over(&self) -> u64 {
-        self.0.as_ref().map_or(0, |within| within.of.0 - within.parts.len()) as u64
+        self.known.as_ref().zip(other.known.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
     }
 }
 
@@ -94,15 +104,20 @@ impl FileSpan {
 
     /// Those of a log's indexed parts that are not known to have nothing for the span. What is known of a part's keys never
     /// changes: an answer from before more was known has too many parts, and none too few.
-    pub fn parts_within(&self, order: &KeyOrder, parts: &Parts) -> PartsWithin {
-        let of = (parts.indexed.len(), parts.ends_known());
+    pub fn parts_within(&self, context: &Context, parts: &Parts) -> PartsWithin {
+        let (all, ends_known) = (parts.indexed.len(), parts.ends_known());
+        let of = (all, ends_known);
         let known = self.within.load();
         if known.as_ref().is_some_and(|within| within.of == of) {
-            return PartsWithin(known);
+            return PartsWithin { known, all };
         }
-        let within = Some(Arc::new(Within::new(order, &self.keys, parts, of)));
-        self.within.store(within.clone());
-        PartsWithin(Guard::from_inner(within))
+        let room = ends_known > 0 && context.budget.has_room_for_ends();
+        let within = if room { Within::new(context, &self.keys, parts, of).map(Arc::new) } else { None };
+        if within.is_some() || known.is_some() {
+            // What was known is of other parts.
+            self.within.store(within.clone());
+        }
+        PartsWithin { known: Guard::from_inner(within), all }
     }
 }
 

@@ -279,7 +279,7 @@ impl Funk {
                     {
                         return Ok(true);
                     }
-                    let within = file.span.parts_within(&context.order, &parts);
+                    let within = file.span.parts_within(context, &parts);
                     for number in within.numbers_for(&context.order, key) {
                         let part = &parts.indexed[number];
                         // Filters let some keys pass that are not there, the more filters the more: those of keys elsewhere are not asked.
@@ -332,7 +332,7 @@ fn get_in_log(
             return Ok(Some((found, Served::LogMemory)));
         }
     }
-    let within = file.span.parts_within(&context.order, &parts);
+    let within = file.span.parts_within(context, &parts);
     let (mut asked, mut looked_at) = (0, parts.indexed.len());
     let mut found = None;
     for number in within.numbers_for(&context.order, key) {

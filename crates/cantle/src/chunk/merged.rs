@@ -177,10 +177,13 @@ impl Sources {
         if once.is_none() && parts.ends_known() < parts.indexed.len() {
             parts.indexed.iter().try_for_each(|part| ends::learn(context, segment, parts, part))?;
         }
-        let within = file_span.parts_within(&context.order, parts);
-        context.counters.parts_passed_over.add(within.passed_over());
-        for number in within.numbers() {
+        let mut read = 0;
+        for number in file_span.parts_within(context, parts).numbers() {
             let part = &parts.indexed[number];
+            if part.is_outside(&context.order, span) {
+                continue;
+            }
+            read += 1;
             if part.root.len > 0 {
                 self.add(IndexedCursor::new(log.clone(), number), span, &part.tombstones);
             } else if part.entries > 0 || !part.tombstones.is_empty() {
@@ -197,6 +200,7 @@ impl Sources {
                 self.add(memory_cursor(log, Arc::new(sorted)), span, &part.tombstones);
             }
         }
+        context.counters.parts_passed_over.add((parts.indexed.len() - read) as u64);
         Ok(())
     }
 }
