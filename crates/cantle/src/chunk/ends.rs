@@ -7,7 +7,8 @@
 use super::context::Context;
 use super::indexed_part::{IndexedPart, decode_place};
 use super::memory_part::MemoryHit;
-use super::segment::{Parts, Segment};
+use super::parts::Parts;
+use super::segment::Segment;
 use crate::cache::budget::Budget;
 use crate::cache::taken::Taken;
 use crate::entry::EntryRef;

@@ -2,7 +2,8 @@
 
 use super::Chunks;
 use super::file_span::FileSpan;
-use super::segment::{Parts, Segment};
+use super::parts::Parts;
+use super::segment::Segment;
 use crate::options::{KeyspaceOptions, Options};
 use crate::span::Span;
 use crate::sync::Arc;

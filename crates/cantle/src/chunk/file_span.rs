@@ -7,7 +7,7 @@
 
 use super::context::Context;
 use super::indexed_part::IndexedPart;
-use super::segment::Parts;
+use super::parts::Parts;
 use crate::cache::taken::Taken;
 use crate::order::KeyOrder;
 use crate::prefix::PrefixOf;

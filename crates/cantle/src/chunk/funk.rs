@@ -9,7 +9,8 @@ use super::ends;
 use super::file_span::FileSpan;
 use super::indexed_part::{IndexedPart, decode_place};
 use super::memory_part::{MemoryHit, MemoryPart, Place};
-use super::segment::{Parts, Segment};
+use super::parts::Parts;
+use super::segment::Segment;
 use super::tombstone::RangeTombstone;
 use crate::cache::budget::Cost;
 use crate::entry::Kind;
@@ -17,6 +18,7 @@ use crate::error::Result;
 use crate::filter::bloom;
 use crate::format::codec::Decoder;
 use crate::mvcc::CommitCell;
+use crate::span::Span;
 use crate::substrate::TableHandle;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -72,6 +74,11 @@ impl FileRef {
             Source::Log(segment) => &segment.file,
             Source::Table(table) => &table.file,
         }
+    }
+
+    /// The same file for a chunk that has fewer of its keys, and so many of its bytes.
+    pub fn part(&self, span: Span, share_bytes: u64) -> Self {
+        Self { span: span.into(), share_bytes: Some(share_bytes), ..self.clone() }
     }
 
     pub fn bytes(&self) -> u64 {

@@ -7,7 +7,8 @@
 use super::context::Context;
 use super::log_piece::{Counted, GAP_BYTES, Piece};
 use super::memory_part::Place;
-use super::segment::{Parts, Segment};
+use super::parts::Parts;
+use super::segment::Segment;
 use crate::cache::taken::Taken;
 use crate::error::Result;
 use crate::order::KeyOrder;

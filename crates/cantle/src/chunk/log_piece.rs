@@ -8,7 +8,8 @@
 
 use super::context::Context;
 use super::memory_part::Place;
-use super::segment::{Parts, Segment};
+use super::parts::Parts;
+use super::segment::Segment;
 use crate::cache::taken::Taken;
 use crate::error::{Error, Result};
 use crate::format::header::FileHeader;

@@ -4,7 +4,8 @@
 use super::context::Context;
 use super::log_piece::{Piece, Reads};
 use super::memory_part::Place;
-use super::segment::{Parts, Segment};
+use super::parts::Parts;
+use super::segment::Segment;
 use crate::error::Result;
 use crate::span::Span;
 use crate::sync::Arc;

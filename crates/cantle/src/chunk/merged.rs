@@ -180,6 +180,7 @@ impl Sources {
         let mut read = 0;
         for number in file_span.parts_within(context, parts).numbers() {
             let part = &parts.indexed[number];
+            // Of which parts are within it may not be known.
             if part.is_outside(&context.order, span) {
                 continue;
             }

@@ -64,6 +64,7 @@ mod merged;
 mod munk;
 mod open;
 mod output;
+mod parts;
 mod policy;
 mod popularity;
 mod rebalance;

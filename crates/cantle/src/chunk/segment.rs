@@ -14,8 +14,8 @@
 use super::context::Context;
 use super::indexed_part::{IndexRequest, IndexedPart, build_index};
 use super::log_record::LogRecord;
-use super::log_view::LogView;
 use super::memory_part::{MemoryHit, MemoryPart, Place};
+use super::parts::Parts;
 use super::staged::{Places, Staged};
 use super::tombstone::RangeTombstone;
 use crate::bounds::decode_bounds;
@@ -32,7 +32,7 @@ use crate::order::KeyOrder;
 use crate::read_ahead::Runs;
 use crate::substrate::{DirtyLog, Promise};
 use crate::sync::atomic::{
-    AtomicBool, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::{Arc, Mutex};
@@ -45,34 +45,6 @@ use std::sync::Weak;
 
 /// What a file takes at least of most file systems.
 const PAGE_BYTES: u64 = 4096;
-
-/// The parts of a segment, newest first.
-pub struct Parts {
-    pub header: FileHeader,
-    pub memory: Option<Arc<MemoryPart>>,
-    pub indexed: Vec<Arc<IndexedPart>>,
-    /// Of the indexed parts; as these never change, neither does it.
-    pub view: LogView,
-    /// Of how many of the indexed parts the ends are known, or fewer where one was learnt while another part was added.
-    ends_known: AtomicUsize,
-}
-
-impl Parts {
-    pub fn new(header: FileHeader, memory: Option<Arc<MemoryPart>>, indexed: Vec<Arc<IndexedPart>>) -> Self {
-        let view = LogView::new(indexed.iter().map(|part| part.entries).sum());
-        let ends_known = indexed.iter().filter(|part| part.ends.get().is_some()).count();
-        Self { header, memory, indexed, view, ends_known: AtomicUsize::new(ends_known) }
-    }
-
-    pub fn ends_known(&self) -> usize {
-        self.ends_known.load(Relaxed)
-    }
-
-    /// The ends of one more part are known now.
-    pub fn note_ends(&self) {
-        self.ends_known.fetch_add(1, Relaxed);
-    }
-}
 
 pub struct Segment {
     pub file: Arc<StoreFile>,

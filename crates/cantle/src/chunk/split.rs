@@ -52,11 +52,7 @@ impl Chunks {
         for (index, (piece, span)) in pieces.iter().zip(spans).enumerate() {
             let part = |file: &FileRef, share_bytes: u64| {
                 let span = file.span.intersect(order, &span)?;
-                (share_bytes > 0).then(|| FileRef {
-                    span: span.into(),
-                    share_bytes: Some(share_bytes),
-                    ..file.clone()
-                })
+                (share_bytes > 0).then(|| file.part(span, share_bytes))
             };
             let mut files: Vec<FileRef> =
                 newer.iter().filter_map(|file| part(file, shares.of(file, index))).collect();
@@ -211,11 +207,7 @@ fn divide_file(
     for ((part, part_bytes), files) in parts.iter().zip(known).zip(files) {
         let share_bytes = if part_bytes == 0 { 0 } else { ((part_bytes as f64 * scale) as u64).max(1) };
         let span = file.span.intersect(order, &part.span).filter(|_| share_bytes > 0);
-        files.extend(span.map(|span| FileRef {
-            span: span.into(),
-            share_bytes: Some(share_bytes),
-            ..file.clone()
-        }));
+        files.extend(span.map(|span| file.part(span, share_bytes)));
     }
 }
 

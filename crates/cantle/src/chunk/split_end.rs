@@ -74,11 +74,7 @@ impl Chunks {
             let part = |file: &FileRef| {
                 let span = file.span.intersect(&context.order, &span)?;
                 let share_bytes = share_bytes(file);
-                (share_bytes > 0).then(|| FileRef {
-                    span: span.into(),
-                    share_bytes: Some(share_bytes),
-                    ..file.clone()
-                })
+                (share_bytes > 0).then(|| file.part(span, share_bytes))
             };
             let files = before.files.iter().filter_map(part).collect();
             let child = Chunk::new(self.next_id(), span, Funk { files });
