@@ -299,8 +299,12 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
         current
     };
     let held = checkpoint_files.iter().filter(|(_, id)| !current.contains(id));
-    let held = held.map(|&(kind, id)| files.adopt(kind, id, 0, 0, 0)).collect();
-    files.hold(held);
+    let adopt = |&(kind, id): &(FileKind, u64)| {
+        // A statistic: where it cannot be found out, nothing is counted.
+        let bytes = vfs.metadata(&files.path(kind, id)).ok().flatten().map_or(0, |metadata| metadata.len);
+        files.adopt(kind, id, 0, 0, bytes)
+    };
+    files.hold(held.map(adopt).collect());
     let recovery =
         Recovery { epoch, first_version, table: start.recovery_table, dead_batches: start.dead_batches };
     Ok(Opened {

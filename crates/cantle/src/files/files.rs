@@ -55,6 +55,8 @@ pub struct StoreFile {
     pub epoch: u64,
     pub path: PathBuf,
     bytes: AtomicU64,
+    /// Its part of `Files::held_bytes` while it is held: its length may become known, or change, meanwhile.
+    counted_bytes: AtomicU64,
     references: AtomicUsize,
     doomed: AtomicBool,
     /// Of those who share it.
@@ -167,6 +169,7 @@ impl Files {
             epoch,
             path: self.path(kind, id),
             bytes: AtomicU64::new(bytes),
+            counted_bytes: AtomicU64::new(0),
             references: AtomicUsize::new(0),
             doomed: AtomicBool::new(false),
             claims: Claims::default(),
@@ -239,8 +242,15 @@ impl Files {
         if Canary::HELD_FILES_GONE.is_planted() {
             return self.doom(files);
         }
-        self.held_bytes.fetch_add(files.iter().map(|file| file.bytes()).sum(), Relaxed);
+        files.iter().for_each(|file| self.count_held(file));
         self.held.lock().extend(files);
+    }
+
+    /// Counts a file as held, with the length that it has now.
+    fn count_held(&self, file: &StoreFile) {
+        let bytes = file.bytes();
+        file.counted_bytes.store(bytes, Relaxed);
+        self.held_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// Puts back files whose checkpoint did not come about.
@@ -251,7 +261,8 @@ impl Files {
     /// Lets go of files that no checkpoint needs any more.
     pub fn doom(&self, files: Vec<Arc<StoreFile>>) {
         for file in files {
-            self.held_bytes.fetch_sub(file.bytes().min(self.held_bytes()), Relaxed);
+            // Exactly what was counted. A file that was never held has counted nothing.
+            self.held_bytes.fetch_sub(file.counted_bytes.swap(0, Relaxed), Relaxed);
             file.doomed.store(true, Release);
         }
     }
@@ -347,7 +358,7 @@ impl StoreFile {
     pub fn release(self: &Arc<Self>) -> bool {
         let last = self.references.fetch_sub(1, AcqRel) == 1;
         if last {
-            self.files.held_bytes.fetch_add(self.bytes(), Relaxed);
+            self.files.count_held(self);
             self.files.held.lock().push(self.clone());
         }
         last

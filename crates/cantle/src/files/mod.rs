@@ -15,6 +15,7 @@
 //! * While anybody pins files, none is unlinked; what was to be goes when the last pin ends.
 //! * None is unlinked once others may open the store (`end`).
 //! * What is in nobody's share of a file (`claims`) counts for as long as somebody refers to the file, and no longer.
+//! * A held file adds as many bytes to the held ones as it takes off when it goes, whatever became of its length (`held_tests`).
 //!
 //! Thread safety: everything here may be called from any thread.
 
@@ -24,5 +25,7 @@ mod claims_tests;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the file")]
 mod files;
 mod handles;
+#[cfg(test)]
+mod held_tests;
 
 pub use files::{Files, StoreFile, file_name, parse_file_name};
