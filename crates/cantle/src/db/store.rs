@@ -166,6 +166,8 @@ impl Store {
             }
             done.inspect(|()| self.note_close())
         };
+        // Whoever still splits a chunk in a thread of the caller's comes too late.
+        self.substrate.manifest.end();
         self.substrate.health.close();
         self.substrate.tables.clear();
         self.substrate.files.close_handles();

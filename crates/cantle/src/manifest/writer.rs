@@ -43,6 +43,8 @@ struct Inner {
     broken: bool,
     /// Whether something was appended since the last checkpoint.
     dirty: bool,
+    /// The store is closed: others may have it.
+    ended: bool,
 }
 
 /// Holds off all other edits, so that a checkpoint's record comes right behind what it covers.
@@ -95,6 +97,7 @@ impl Manifest {
             base_bytes: end,
             broken: false,
             dirty: true,
+            ended: false,
         };
         Ok(Self {
             files,
@@ -158,6 +161,11 @@ impl Manifest {
         })
     }
 
+    /// Takes no edit from here on: each gives [`Error::Closed`].
+    pub fn end(&self) {
+        self.inner.lock().ended = true;
+    }
+
     pub fn lock(&self) -> Locked<'_> {
         Locked { manifest: self, inner: self.inner.lock() }
     }
@@ -187,6 +195,9 @@ impl Locked<'_> {
     /// instead when it has grown.
     pub fn checkpoint(mut self, mut checkpoint: CheckpointEdit) -> Result<()> {
         let inner = &mut *self.inner;
+        if inner.ended {
+            return Err(Error::Closed);
+        }
         if inner.len > REWRITE_BYTES_MIN && inner.len > REWRITE_GROWTH * inner.base_bytes {
             match self.rewrite(checkpoint.clone()) {
                 // On a full disk the present one goes on growing: by less than a second one takes.
@@ -238,6 +249,9 @@ impl Inner {
     }
 
     fn append(&mut self, edits: &[Edit]) -> Result<()> {
+        if self.ended {
+            return Err(Error::Closed);
+        }
         if self.broken {
             return Err(Error::ReadOnly { reason: self.broken_reason() });
         }
@@ -325,6 +339,7 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
             base_bytes: len,
             broken: false,
             dirty: false,
+            ended: false,
         }),
         Err(error) => {
             // Under a temporary name it means nothing; under its own it might be taken for the current one.
