@@ -61,6 +61,7 @@ canaries! {
     TABLE_CHECKSUM_SKIPPED "table-checksum-skipped" "checksums of tables' blocks are not looked at",
     HEADER_CHECKSUM_SKIPPED "header-checksum-skipped" "checksums of headers are not looked at",
     REBALANCE_UNTOLD "rebalance-untold" "the manifest is not told of a rebalance",
+    SPLIT_OUTSIDE "split-outside" "a chunk is split at a key of another one, and nobody asks whether that can be opened again",
     MERGE_UNTOLD "merge-untold" "the manifest is not told of two chunks that became one",
     SNAPSHOT_VERSIONS_DROPPED "snapshot-versions-dropped" "a rebalance keeps only the newest version of a key",
     PENDING_WAIT_SKIPPED "pending-wait-skipped" "a snapshot does not wait for the writes that belong to it",

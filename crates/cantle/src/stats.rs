@@ -118,6 +118,9 @@ pub struct KeyspaceStats {
     pub end_splits: u64,
     /// Merges of underflowing neighbours finished.
     pub merges: u64,
+    /// Splits, merges and rebalances that were not carried out because the store could not have been opened again after them. The
+    /// data is unharmed and stays where it was. Above zero there is a bug in Cantle, or the comparator is not a total order.
+    pub edits_refused: u64,
     /// Times that a rebalance, split, merge or load read the records of a log that it wanted next in the order in which they lie
     /// there: of logs that it did not read whole.
     pub log_batches: u64,

@@ -53,6 +53,8 @@ pub struct Chunk {
     futile_under: AtomicU64,
     /// The tick before which it is not loaded into memory: that was tried just now.
     load_after: AtomicU64,
+    /// The tick before which it is not split: that was refused just now.
+    split_after: AtomicU64,
     /// Somebody copies the munk without its garbage.
     pub cleaning: AtomicBool,
 }
@@ -116,6 +118,7 @@ impl Chunk {
             read_debt: AtomicU64::new(0),
             futile_under: AtomicU64::new(0),
             load_after: AtomicU64::new(0),
+            split_after: AtomicU64::new(0),
             cleaning: AtomicBool::new(false),
         }
     }
@@ -200,6 +203,15 @@ impl Chunk {
 
     pub fn may_be_loaded(&self, tick: u64) -> bool {
         tick >= self.load_after.load(Relaxed)
+    }
+
+    /// A split was refused, and is not to be tried before this tick.
+    pub fn put_off_split(&self, tick: u64) {
+        self.split_after.store(tick, Relaxed);
+    }
+
+    pub fn may_be_split(&self, tick: u64) -> bool {
+        tick >= self.split_after.load(Relaxed)
     }
 
     /// Recent accesses by what they gain from a munk (YoDB weighs them by type): a put gains little.

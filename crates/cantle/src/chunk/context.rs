@@ -1,6 +1,8 @@
 //! What every part of one keyspace in the chunk layout works with.
 
 use super::edit::ChunkEdit;
+#[cfg(debug_assertions)]
+use super::geometry::Model;
 use super::memory_part::MemoryPart;
 use crate::cache::rows::Rows;
 use crate::error::Result;
@@ -68,6 +70,7 @@ pub struct Counters {
     pub splits: Counter,
     pub end_splits: Counter,
     pub merges: Counter,
+    pub edits_refused: Counter,
     pub log_batches: Counter,
     pub log_batch_bytes: Counter,
     pub chunks_dropped: Counter,
@@ -116,6 +119,9 @@ pub struct Context {
     pub counters: Counters,
     /// `None` under a comparator whose equal keys may differ: rows are found by their bytes.
     pub rows: Option<Rows>,
+    /// Held while the manifest is told, so that it has seen the same edits.
+    #[cfg(debug_assertions)]
+    pub model: crate::sync::Mutex<Model>,
 }
 
 impl Context {
@@ -123,7 +129,17 @@ impl Context {
         let options = ArcSwap::from_pointee(options);
         let rows = order.hashable().then(|| Rows::new(substrate.budget.rows.clone()));
         let (totals, counters) = (Totals::default(), Counters::default());
-        Self { substrate, keyspace, order, options, totals, counters, rows }
+        Self {
+            substrate,
+            keyspace,
+            order,
+            options,
+            totals,
+            counters,
+            rows,
+            #[cfg(debug_assertions)]
+            model: crate::sync::Mutex::default(),
+        }
     }
 
     pub fn options(&self) -> Guard<Arc<ChunkOptions>> {
@@ -153,7 +169,16 @@ impl Context {
 
     /// The same for what takes something back.
     pub fn tell(&self, edit: &ChunkEdit) -> Result<()> {
-        self.manifest.append(&[Edit::Layout { keyspace: self.keyspace, payload: edit.encode() }])
+        #[cfg(debug_assertions)]
+        let mut model = self.model.lock();
+        #[cfg(debug_assertions)]
+        let after = model.after(&self.order, edit);
+        self.manifest.append(&[Edit::Layout { keyspace: self.keyspace, payload: edit.encode() }])?;
+        #[cfg(debug_assertions)]
+        {
+            *model = after;
+        }
+        Ok(())
     }
 
     pub fn epoch(&self) -> u64 {

@@ -59,13 +59,37 @@ impl<T> ChunkIndex<T> {
         self.current.load().find(key).clone()
     }
 
+    /// Whether `replace` will find these neighbours, and have chunks that begin with `keys` fit in their place and end where these
+    /// end; else why not. It stays so for as long as nobody else may replace these chunks.
+    pub(crate) fn check_replace(
+        &self,
+        removed: &[&Arc<T>],
+        keys: &[Bytes],
+        end: Option<&Bytes>,
+    ) -> Result<(), &'static str> {
+        let view = self.current.load();
+        let first_key = keys.first().ok_or("nothing takes the place of what is removed")?;
+        let place = view.place_for(first_key, removed.len(), keys.iter())?;
+        let mut next = Some(place.from);
+        for chunk in removed {
+            if !next.is_some_and(|position| Arc::ptr_eq(view.chunk(position), chunk)) {
+                return Err("a chunk that is to be removed is not there");
+            }
+            next = next.and_then(|position| view.after(position));
+        }
+        if place.limit.map(|limit| view.key(limit)) != end {
+            return Err("the next chunk begins elsewhere");
+        }
+        Ok(())
+    }
+
     /// Replaces `remove_count` neighbouring chunks, from the one with the minimal key `remove_first_key` on, by
     /// `add` in one flip. The first added key is the first removed. Returns how many entries it copied.
     ///
     /// # Panics
     ///
     /// If there are no such chunks, or `add` does not fit in their place: the caller, who alone may replace
-    /// these chunks, has lost track of them. Nothing is changed then.
+    /// these chunks, has lost track of them, and has not asked `check_replace` before. Nothing is changed then.
     pub(crate) fn replace(
         &self,
         remove_first_key: &[u8],
@@ -189,37 +213,50 @@ impl<T> View<T> {
         None
     }
 
-    /// The view after a change, and how many entries (of blocks and of the list of blocks) were copied.
-    fn replaced(&self, first_key: &[u8], remove_count: usize, add: Vec<(Bytes, Arc<T>)>) -> (Self, usize) {
-        let from = self.position_of(first_key);
-        let from = from.unwrap_or_else(|| panic!("no chunk begins with the first key to remove"));
-        assert!(
-            add.first().is_some_and(|(key, _)| key == first_key),
-            "the first added key is the first removed"
-        );
-        assert!(remove_count > 0, "a chunk that is added takes the place of another one");
-
+    /// Where `remove_count` neighbours stand of which the first begins with this key, or why `keys` cannot take their place.
+    fn place_for<'k>(
+        &self,
+        first_key: &[u8],
+        remove_count: usize,
+        keys: impl Iterator<Item = &'k Bytes> + Clone,
+    ) -> Result<Place, &'static str> {
+        let from = self.position_of(first_key).ok_or("no chunk begins with the first key to remove")?;
+        if keys.clone().next().is_none_or(|key| key != first_key) {
+            return Err("the first added key is not the first removed");
+        }
+        if remove_count == 0 {
+            return Err("a chunk that is added takes the place of none");
+        }
         // The last block touched, and how many of its entries go.
         let (mut last, mut remove_upto) = (from.block, from.entry + remove_count);
         while remove_upto > self.blocks[last].chunks.len() {
             remove_upto -= self.blocks[last].chunks.len();
             last += 1;
-            assert!(last < self.blocks.len(), "more chunks to remove than there are");
+            if last == self.blocks.len() {
+                return Err("more chunks are to be removed than there are");
+            }
         }
-        let end = Position { block: last, entry: remove_upto };
         let limit = self.after(Position { block: last, entry: remove_upto - 1 });
-        let fit = add.iter().skip(1).all(|(key, _)| !self.is_lowest(key))
-            && add.windows(2).enumerate().all(|(index, pair)| {
-                (from == Position::FIRST && index == 0) || self.order.compare(&pair[0].0, &pair[1].0).is_lt()
-            })
-            && limit.is_none_or(|limit| {
-                add.len() == 1 || self.order.compare(&add[add.len() - 1].0, self.key(limit)).is_lt()
-            });
-        assert!(
-            fit || self.order.failure().is_some(),
-            "the added keys ascend and stay below the next chunk's"
-        );
+        let ascends = keys.clone().zip(keys.clone().skip(1)).enumerate().all(|(index, (key, next))| {
+            !self.is_lowest(next)
+                && ((from == Position::FIRST && index == 0) || self.order.compare(key, next).is_lt())
+        });
+        let is_below = |limit| {
+            // What replaces several by one begins where the first of them did.
+            keys.clone().skip(1).last().is_none_or(|key| self.order.compare(key, self.key(limit)).is_lt())
+        };
+        // A comparator that has failed says anything. What is on disk was replaced already, so it is here, too.
+        if !(ascends && limit.is_none_or(is_below)) && self.order.failure().is_none() {
+            return Err("the added keys do not ascend, or reach the next chunk's");
+        }
+        Ok(Place { from, end: Position { block: last, entry: remove_upto }, limit })
+    }
 
+    /// The view after a change, and how many entries (of blocks and of the list of blocks) were copied.
+    fn replaced(&self, first_key: &[u8], remove_count: usize, add: Vec<(Bytes, Arc<T>)>) -> (Self, usize) {
+        let place = self.place_for(first_key, remove_count, add.iter().map(|(key, _)| key));
+        let Place { from, end, .. } = place.unwrap_or_else(|why| panic!("{why}"));
+        let last = end.block;
         let len = self.len - remove_count + add.len();
         let target = target_len(len);
         let head = self.blocks[from.block].entries(0..from.entry);
@@ -281,6 +318,15 @@ struct Position {
 
 impl Position {
     const FIRST: Self = Self { block: 0, entry: 0 };
+}
+
+/// Chunks that are to be replaced.
+struct Place {
+    from: Position,
+    /// In the last block that has some of them: behind the last of them there.
+    end: Position,
+    /// The next chunk, if there is one.
+    limit: Option<Position>,
 }
 
 #[derive(Clone, Copy)]

@@ -9,8 +9,8 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
-use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk};
+use super::geometry::first_key;
 use super::munk::{Munk, room_for};
 use super::policy;
 use crate::canary::Canary;
@@ -79,11 +79,13 @@ impl Chunks {
             let room = room_for(left.len() + right.len());
             joined.munk.store(Some(Arc::new(Munk::join(&[&left, &right], room, self.is_needed()))));
         }
-        let record = ChunkRecord::of(&joined, &joined.funk.load().files);
-        let edit = ChunkEdit::Replace { removed: vec![left.id, right.id], added: vec![record] };
+        let files = joined.funk.load_full();
+        let Some(edit) = self.replacement(&[left, right], &[(&joined, &files.files)])? else {
+            return Ok(false);
+        };
         let told = || self.context.publish(&edit);
         Canary::MERGE_UNTOLD.leaves_out(told)?;
-        let start = joined.span.start.clone().unwrap_or_default();
+        let start = first_key(&joined);
         self.index.replace(&start, 2, vec![(start.clone(), joined.clone())]);
         // From here on others find it.
         if joined.munk.load().is_some() {

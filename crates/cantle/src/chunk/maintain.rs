@@ -156,14 +156,21 @@ impl Chunks {
         let sizes = self.chunk_sizes(chunk);
         match policy::due(&sizes, &self.limits(), &self.sizes()) {
             // A munk of few, large pairs cannot be split, however large it is; it may be wanted for space still.
+            // As long as a split is put off, the munk grows.
+            Some(Why::MunkLarge) if !self.may_be_split(chunk) => chunk.queued.store(false, Relaxed),
             Some(Why::MunkLarge) => {
                 self.submit_split(chunk, Self::divide, sizes, policy::gain(&sizes) >= policy::GAIN_MIN);
             }
-            Some(Why::LogFull) if self.is_inserted_in_order(chunk) => {
+            Some(Why::LogFull) if self.may_be_split(chunk) && self.is_inserted_in_order(chunk) => {
                 self.submit_split(chunk, Self::split_end, sizes, true);
             }
             _ => self.submit_rebalance(chunk, sizes),
         }
+    }
+
+    /// Whether a split of the chunk was not refused just now.
+    fn may_be_split(&self, chunk: &Chunk) -> bool {
+        chunk.may_be_split(self.jobs.ticks.load(Relaxed))
     }
 
     /// Has a chunk that is marked as queued split; if that cannot be done, perhaps rebalanced. A matter of milliseconds. Behind
@@ -440,6 +447,8 @@ impl Chunks {
             Bound::Included(key) | Bound::Excluded(key) => Some(Bytes::copy_from_slice(key)),
         };
         loop {
+            // Closing the store waits for one chunk, and is not overtaken by the next.
+            let Some(_work) = self.context.begin_work() else { return Err(Error::Closed) };
             let chunk = match &at {
                 Some(key) => self.index.find(key),
                 None => self.first(),
@@ -462,6 +471,7 @@ impl Chunks {
             at = Some(end);
         }
         for chunk in self.overlapping(bounds) {
+            let Some(_work) = self.context.begin_work() else { return Err(Error::Closed) };
             while self.join_if_small(&self.index.find(chunk.span.start.as_deref().unwrap_or_default()))? {}
         }
         Ok(())

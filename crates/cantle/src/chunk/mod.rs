@@ -20,7 +20,8 @@
 //! beside the log → `munk`. A get's: `index` → `munk`, or `cache::rows` → `funk`. A scan's: `walk` → `munk` or
 //! `merged` → `log_view` → `log_piece`. Who has a munk: `popularity`; how it comes and goes: `load`; how it is rid
 //! of garbage: `clean`. A rebalance's way: `policy` →
-//! `rebalance` → `output`; what it means for the index: `split`, `join`. What the manifest keeps of it all: `edit`.
+//! `rebalance` → `output`; what it means for the index: `split`, `join`. What the manifest keeps of it all: `edit`;
+//! which changes of it are refused: `geometry`.
 //! Whether a transaction may commit: `validate`.
 //!
 //! Locks, in this order: a chunk's right to change (`Chunk::begin_change`) → the locks of chunks in key order
@@ -40,6 +41,9 @@ mod ends;
 mod ends_tests;
 pub mod file_span;
 mod funk;
+mod geometry;
+#[cfg(test)]
+mod geometry_tests;
 mod held;
 mod histogram;
 pub mod index;
@@ -372,6 +376,7 @@ impl Layout for Chunks {
             splits: of(&counters.splits),
             end_splits: of(&counters.end_splits),
             merges: of(&counters.merges),
+            edits_refused: of(&counters.edits_refused),
             log_batches: of(&counters.log_batches),
             log_batch_bytes: of(&counters.log_batch_bytes),
             chunks_dropped: of(&counters.chunks_dropped),

@@ -4,6 +4,7 @@ use super::chunk::Chunk;
 use super::context::{ChunkOptions, Context};
 use super::edit::{ChunkEdit, ChunkMap, ChunkRecord};
 use super::funk::{FileRef, Funk, FunkSizes, Source};
+use super::geometry::{Misfit, check_starts};
 use super::index::ChunkIndex;
 use super::segment::{OpenEnded, Segment};
 use super::{Chunks, Jobs};
@@ -17,7 +18,6 @@ use crate::substrate::{Substrate, TableHandle};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use bytes::Bytes;
-use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// What a chunk's record in the manifest becomes.
@@ -50,21 +50,15 @@ impl Chunks {
             (Some(a), Some(b)) => order.compare(a, b),
             (a, b) => a.is_some().cmp(&b.is_some()),
         });
-        let damaged = |what: &str| {
-            Error::corruption(context.manifest.path(), 0, format!("keyspace {keyspace}: {what}"))
-        };
-        if records.first().is_none_or(|first| first.start.is_some()) {
-            return Err(damaged("its first chunk is missing"));
-        }
-        let out_of_order = |pair: &[ChunkRecord]| match (&pair[0].start, &pair[1].start) {
-            (Some(a), Some(b)) => order.compare(a, b) != Ordering::Less,
-            (None, Some(b)) => b.is_empty(),
-            (_, None) => true,
-        };
-        let is_out_of_order = records.windows(2).any(out_of_order);
+        let opens = check_starts(&order, records.iter().map(|record| record.start.as_ref()));
         order.check()?;
-        if is_out_of_order {
-            return Err(damaged("two chunks begin at the same key"));
+        if let Err(Misfit(why)) = opens {
+            let what = format!("keyspace {keyspace}: {why}");
+            return Err(Error::corruption(context.manifest.path(), 0, what));
+        }
+        #[cfg(debug_assertions)]
+        {
+            *context.model.lock() = super::geometry::Model::new(&records);
         }
         let next_chunk = records.iter().map(|record| record.id).max().unwrap_or(0) + 1;
         let ends: Vec<Option<Bytes>> =

@@ -8,7 +8,6 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use super::cut::separate;
-use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk, Source};
 use super::merged::{Covering, Merged};
 use super::munk::{Munk, Record};
@@ -93,7 +92,7 @@ impl Chunks {
         Ok(true)
     }
 
-    fn room_for(&self, chunk: &Chunk, effort: Effort) -> Result<Grant<'_>> {
+    pub(super) fn room_for(&self, chunk: &Chunk, effort: Effort) -> Result<Grant<'_>> {
         let sizes = self.chunk_sizes(chunk);
         let may_use_reserve = effort == Effort::Asked
             || policy::gain(&sizes) >= policy::GAIN_MIN
@@ -108,7 +107,7 @@ impl Chunks {
     }
 
     /// Diverts puts to a new segment and takes stock of everything before.
-    fn seal(&self, chunk: &Arc<Chunk>) -> Result<Option<Input>> {
+    pub(super) fn seal(&self, chunk: &Arc<Chunk>) -> Result<Option<Input>> {
         let (funk, munk) = {
             let mut writer = chunk.writer.lock();
             if writer.retired {
@@ -133,7 +132,7 @@ impl Chunks {
         Ok(Some(Input { funk, kept, purges, keep: Keep::new(open), munk }))
     }
 
-    fn merge_files(&self, input: &Input, grant: &mut Grant<'_>) -> Result<Vec<Piece>> {
+    pub(super) fn merge_files(&self, input: &Input, grant: &mut Grant<'_>) -> Result<Vec<Piece>> {
         let Some(apart) = self.table_apart(input)? else {
             return match &input.munk {
                 Some((munk, snapshot)) => self.flush(input, grant, munk, snapshot.version()),
@@ -289,8 +288,8 @@ impl Chunks {
         Ok(Some(Output::new(context, base_version, target_bytes, grant)))
     }
 
-    /// Puts the new table in the place of what was merged; false if the keyspace was dropped meanwhile.
-    fn flip(&self, chunk: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<bool> {
+    /// Puts the new tables in the place of what was merged; false if the keyspace was dropped meanwhile.
+    pub(super) fn flip(&self, chunk: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<bool> {
         let writer = chunk.writer.lock();
         if writer.retired {
             return Ok(false);
@@ -300,8 +299,7 @@ impl Chunks {
         let newer = files.len();
         files.extend(pieces.iter().map(|piece| table_ref(piece, chunk, &before, newer)));
         files.extend(input.kept.iter().cloned());
-        let edit =
-            ChunkEdit::Replace { removed: vec![chunk.id], added: vec![ChunkRecord::of(chunk, &files)] };
+        let Some(edit) = self.replacement(&[chunk], &[(chunk, &files)])? else { return Ok(false) };
         let told = || self.context.publish(&edit);
         Canary::REBALANCE_UNTOLD.leaves_out(told)?;
         for table in &files[newer..newer + pieces.len()] {

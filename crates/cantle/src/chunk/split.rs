@@ -12,8 +12,8 @@ use super::Chunks;
 use super::chunk::{Chunk, ChunkWriter};
 use super::context::Context;
 use super::cut::Cutter;
-use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk, FunkSizes, Source};
+use super::geometry::first_key;
 use super::histogram::Histogram;
 use super::munk::room_for;
 use super::output::Piece;
@@ -24,9 +24,14 @@ use crate::error::Result;
 use crate::order::KeyOrder;
 use crate::span::Span;
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::ops::Range;
+
+/// A chunk whose split was refused is not split before so many ticks have passed, about a second: it would be refused again,
+/// and to find out where to cut takes milliseconds.
+const SPLIT_PAUSE_TICKS: u64 = 48;
 
 impl Chunks {
     pub(super) fn split(&self, parent: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<bool> {
@@ -65,8 +70,12 @@ impl Chunks {
             child.note_version(parent.newest_version());
             children.push(Arc::new(child));
         }
-        self.succeed(parent, &mut writer, &before, &children)?;
+        let is_split = self.succeed(parent, &mut writer, &before, &children)?;
         drop(writer);
+        if !is_split {
+            // What was sorted is not lost: the chunk takes it as it is.
+            return self.flip(parent, input, pieces);
+        }
         self.release(&before.files, &[]);
         tracing::debug!(chunk = parent.id, count = children.len(), "split");
         Ok(true)
@@ -127,29 +136,36 @@ impl Chunks {
             child.note_version(parent.newest_version());
             children.push(Arc::new(child));
         }
-        self.succeed(parent, &mut writer, &before, &children)?;
+        if !self.succeed(parent, &mut writer, &before, &children)? {
+            return Ok(None);
+        }
         drop(writer);
         self.release(&before.files, &[]);
         tracing::debug!(chunk = parent.id, count = children.len(), "split in memory");
         Ok(Some(children))
     }
 
-    /// Puts the children in the parent's place: in the manifest, the totals and the index.
+    /// Puts the children in the parent's place: in the manifest, the totals and the index. False, and nothing is changed, if they
+    /// do not fit there: then the parent is not split again for a while.
     pub(super) fn succeed(
         &self,
-        parent: &Chunk,
+        parent: &Arc<Chunk>,
         writer: &mut ChunkWriter,
         before: &Funk,
         children: &[Arc<Chunk>],
-    ) -> Result<()> {
-        let records = children.iter().map(|child| ChunkRecord::of(child, &child.funk.load().files)).collect();
-        let edit = ChunkEdit::Replace { removed: vec![parent.id], added: records };
+    ) -> Result<bool> {
+        let funks: Vec<_> = children.iter().map(|child| child.funk.load_full()).collect();
+        let added: Vec<_> =
+            children.iter().zip(&funks).map(|(child, funk)| (&**child, &funk.files[..])).collect();
+        let Some(edit) = self.replacement(&[parent], &added)? else {
+            parent.put_off_split(self.jobs.ticks.load(Relaxed) + SPLIT_PAUSE_TICKS);
+            return Ok(false);
+        };
         self.context.publish(&edit)?;
         // Only now, as a munk that was split is not written any more. The first phase of the paper's munk split: the
         // children share the parent's blocks.
         if let Some(munk) = parent.munk.load_full() {
-            let boundaries: Vec<_> =
-                children[1..].iter().map(|child| child.span.start.clone().unwrap_or_default()).collect();
+            let boundaries: Vec<_> = children[1..].iter().map(|child| first_key(child)).collect();
             let munks = munk.split(&boundaries, room_for, self.is_needed());
             for (child, munk) in children.iter().zip(munks) {
                 child.munk.store(Some(Arc::new(munk)));
@@ -164,9 +180,8 @@ impl Chunks {
             after.add(&child.funk.load().sizes());
         }
         self.account(&before.sizes(), &after);
-        let key = |chunk: &Chunk| chunk.span.start.clone().unwrap_or_default();
-        let added = children.iter().map(|child| (key(child), child.clone())).collect();
-        self.index.replace(&key(parent), 1, added);
+        let added = children.iter().map(|child| (first_key(child), child.clone())).collect();
+        self.index.replace(&first_key(parent), 1, added);
         // From here on others find them.
         self.purge_later(children);
         for child in children.iter().filter(|child| child.munk.load().is_some()) {
@@ -175,7 +190,7 @@ impl Chunks {
         // After the flip: who finds the chunk retired finds its successors.
         writer.retired = true;
         self.context.counters.splits.add(1);
-        Ok(())
+        Ok(true)
     }
 }
 

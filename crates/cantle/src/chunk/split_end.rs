@@ -5,6 +5,9 @@
 //! reads, and than a rebalance sorts: neither would end but with another chunk that is behind as far. So the chunk is cut at the
 //! greatest key that was inserted lately. What is behind that is little or nothing, and is loaded at once; the rest
 //! keeps the files and is left alone by writers.
+//!
+//! "Lately" is what the log says that the chunk is writing to. It belongs to no other chunk; a log of an earlier epoch, or one that
+//! is shared since a split, has keys of other chunks, and nobody inserts into it any more.
 
 use super::Chunks;
 use super::chunk::Chunk;
@@ -13,6 +16,7 @@ use super::funk::{FileRef, Funk, Source};
 use super::indexed_part::IndexedPart;
 use super::popularity::live;
 use super::segment::Segment;
+use crate::canary::Canary;
 use crate::error::Result;
 use crate::order::KeyOrder;
 use crate::span::Span;
@@ -37,16 +41,30 @@ impl Chunks {
             && self.inserted_up_to(chunk).is_some()
     }
 
-    /// The greatest key of the part of the log that is being written, if nearly all it has is behind what the part before has.
+    /// The greatest key of the part of the log that is being written, if nearly all it has is behind what the part before has, and
+    /// the chunk can be cut there.
     fn inserted_up_to(&self, chunk: &Chunk) -> Option<Bytes> {
         let funk = chunk.funk.load();
-        let Source::Log(segment) = &funk.files.first()?.source else { return None };
+        let newest = funk.files.first()?;
+        let Source::Log(segment) = &newest.source else { return None };
+        if !self.is_own_log(chunk, newest) {
+            return None;
+        }
         let parts = segment.loaded()?;
         let (memory, (_, before)) = (parts.memory.as_ref()?, parts.indexed.first()?.known_keys()?);
         let late_max = memory.len() / LATE_FRACTION;
         let last = memory.last_key()?;
         let in_order = memory.len() >= KEYS_MIN && !memory.has_more_up_to(before, late_max);
-        (in_order && self.context.order.compare(before, &last) == Ordering::Less).then_some(last)
+        let order = &self.context.order;
+        let may_begin = is_strictly_within(order, &chunk.span, &last) || Canary::SPLIT_OUTSIDE.is_planted();
+        (in_order && may_begin && order.compare(before, &last) == Ordering::Less).then_some(last)
+    }
+
+    /// Whether this chunk alone writes to the log, or did so last.
+    fn is_own_log(&self, chunk: &Chunk, log: &FileRef) -> bool {
+        let is_new = log.file().epoch == self.context.epoch();
+        (is_new && log.share_bytes.is_none() && **log.span.keys() == chunk.span)
+            || Canary::SPLIT_OUTSIDE.is_planted()
     }
 
     /// Gives what is inserted next a chunk with a munk; false if that cannot be done now.
@@ -59,10 +77,8 @@ impl Chunks {
         let mut writer = parent.writer.lock();
         let Some(at) = self.inserted_up_to(parent).filter(|_| !writer.retired) else { return Ok(false) };
         let before = parent.funk.load_full();
-        let starts_before = |at: &Bytes| {
-            parent.span.start.as_ref().is_none_or(|start| context.order.compare(start, at) == Ordering::Less)
-        };
-        if !starts_before(&at)
+        // Files were asked for keys from there on: of those before they may have more.
+        if context.order.compare(&at, &about) == Ordering::Less
             || parent.munk.load().is_some()
             || before.files.iter().any(|file| file.dropped.is_some())
         {
@@ -88,8 +104,10 @@ impl Chunks {
         let rest = Span { start, end: Some(at.clone()) };
         let rest = child(rest, &|file| file.bytes().saturating_sub(behind(file)).max(1));
         let end = child(Span { start: Some(at), end }, &behind);
+        if !self.succeed(parent, &mut writer, &before, &[rest.clone(), end.clone()])? {
+            return Ok(false);
+        }
         rest.forget_writes();
-        self.succeed(parent, &mut writer, &before, &[rest, end.clone()])?;
         context.counters.end_splits.add(1);
         drop(writer);
         self.release(&before.files, &[]);
@@ -126,6 +144,12 @@ impl Chunks {
         // Of what is not indexed on disk yet it is the last key, or about that.
         Ok(bytes + u64::from(parts.memory.is_some()))
     }
+}
+
+/// Whether a chunk of this span can be cut at `key`. At an empty one none is cut (`geometry`).
+fn is_strictly_within(order: &KeyOrder, span: &Span, key: &[u8]) -> bool {
+    let is_behind_start = span.start.as_ref().is_none_or(|start| order.compare(start, key) == Ordering::Less);
+    !key.is_empty() && is_behind_start && !span.ends_before(order, key)
 }
 
 fn part_bytes_behind(order: &KeyOrder, part: &IndexedPart, key: &[u8]) -> u64 {

@@ -1,0 +1,232 @@
+//! Whether a change of the set of chunks leaves one that can be opened again.
+//!
+//! The manifest keeps of a chunk where it begins; it ends where the next one does. So an edit that puts a chunk in a
+//! wrong place makes the store unreadable at the next opening, and nothing can take it back. Therefore each edit that
+//! replaces chunks is made here, and comes to be only if it fits; only then is the manifest told, and only then the index
+//! is flipped, which by then cannot refuse.
+//!
+//! ```text
+//!   removed   ├──────── a ────────┼──── b ────┤        neighbours
+//!   added     ├── c ──┼───── d ─────┼── e ────┤        begin and end where these do, without gap or overlap
+//!   files       ├─────┼─────────┤   ├─────────┤        of d: within d
+//! ```
+//!
+//! *Invariants*, of the spans of all chunks in the keyspace's order: the first begins at no key, and ends at no empty
+//! one; the others' first keys ascend strictly, and none of them is empty; a file's span lies within its chunk's, and a
+//! chunk that refers to one file twice does so by disjoint spans. An empty key is no boundary under any order: in the
+//! index, and where rounds over all chunks begin, it stands for the beginning.
+//!
+//! Builds with debug assertions replay each edit on a [`Model`] of what the manifest would say.
+
+use super::Chunks;
+use super::chunk::Chunk;
+use super::edit::{ChunkEdit, ChunkRecord};
+use super::funk::FileRef;
+use crate::canary::Canary;
+use crate::error::Result;
+use crate::order::KeyOrder;
+use crate::span::Span;
+use crate::sync::Arc;
+use bytes::Bytes;
+use std::cmp::Ordering;
+
+/// Why an edit does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Misfit(pub &'static str);
+
+/// A chunk as an edit adds it: its keys, and the files that it refers to, by number, with the keys that count of each.
+pub struct Tile<'a> {
+    pub span: &'a Span,
+    pub files: Vec<(u64, &'a Span)>,
+}
+
+impl<'a> Tile<'a> {
+    fn of(chunk: &'a Chunk, files: &'a [FileRef]) -> Self {
+        Self {
+            span: &chunk.span,
+            files: files.iter().map(|file| (file.file().id, &**file.span.keys())).collect(),
+        }
+    }
+}
+
+/// Checks that the tiles cover what is removed, and nothing else, each key once.
+pub fn check_replacement(
+    order: &KeyOrder,
+    removed: &[&Span],
+    added: &[Tile<'_>],
+) -> std::result::Result<(), Misfit> {
+    let ensure = |fits: bool, else_why| if fits { Ok(()) } else { Err(Misfit(else_why)) };
+    let ((Some(from), Some(to)), (Some(first), Some(last))) =
+        ((removed.first(), removed.last()), (added.first(), added.last()))
+    else {
+        return Err(Misfit("nothing is replaced, or by nothing"));
+    };
+    let adjoins = |left: &Span, right: &Span| left.end.is_some() && left.end == right.start;
+    ensure(
+        removed.windows(2).all(|pair| adjoins(pair[0], pair[1])),
+        "the replaced chunks are no neighbours",
+    )?;
+    ensure(first.span.start == from.start, "the first new chunk begins elsewhere")?;
+    ensure(last.span.end == to.end, "the last new chunk ends elsewhere")?;
+    ensure(
+        added.windows(2).all(|pair| adjoins(pair[0].span, pair[1].span)),
+        "new chunks leave a gap or overlap",
+    )?;
+    for Tile { span, files } in added {
+        ensure(has_keys(order, span), "a new chunk has no keys")?;
+        let fits = |file: &Span| has_keys(order, file) && is_within(order, file, span);
+        ensure(files.iter().all(|(_, file)| fits(file)), "a file counts for keys outside of its chunk")?;
+        let again = |(index, (id, file)): (usize, &(u64, &Span))| {
+            files[..index].iter().any(|(other, span)| other == id && span.intersect(order, file).is_some())
+        };
+        ensure(!files.iter().enumerate().any(again), "a file counts twice for a key")?;
+    }
+    Ok(())
+}
+
+/// Whether a chunk may have this span: one that is not empty, between keys that may be boundaries.
+fn has_keys(order: &KeyOrder, span: &Span) -> bool {
+    let is_boundary = |key: &Option<Bytes>| key.as_ref().is_none_or(|key| !key.is_empty());
+    let ascends = match (&span.start, &span.end) {
+        (Some(start), Some(end)) => order.compare(start, end) == Ordering::Less,
+        _ => true,
+    };
+    is_boundary(&span.start) && is_boundary(&span.end) && ascends
+}
+
+fn is_within(order: &KeyOrder, inner: &Span, outer: &Span) -> bool {
+    let starts_within = match (&outer.start, &inner.start) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(outer), Some(inner)) => order.compare(outer, inner) != Ordering::Greater,
+    };
+    let ends_within = match (&outer.end, &inner.end) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(outer), Some(inner)) => order.compare(inner, outer) != Ordering::Greater,
+    };
+    starts_within && ends_within
+}
+
+/// Checks that chunks that begin at these keys, in order, can be opened.
+pub fn check_starts<'a>(
+    order: &KeyOrder,
+    starts: impl IntoIterator<Item = Option<&'a Bytes>>,
+) -> std::result::Result<(), Misfit> {
+    let mut starts = starts.into_iter();
+    let Some(None) = starts.next() else { return Err(Misfit("its first chunk is missing")) };
+    let mut before: Option<&Bytes> = None;
+    for start in starts {
+        let follows = start.is_some_and(|start| {
+            !start.is_empty() && before.is_none_or(|before| order.compare(before, start) == Ordering::Less)
+        });
+        if !follows {
+            return Err(Misfit("two chunks begin at the same key"));
+        }
+        before = start;
+    }
+    Ok(())
+}
+
+impl Chunks {
+    /// The edit by which `added`, with these files, take the place of `removed`, all in key order. `None`, and nothing is to be
+    /// changed, if it does not fit: the caller has lost track of the chunks, or the order of keys is none. For who holds the locks
+    /// of `removed`: the index cannot refuse what fits until these are released.
+    pub(super) fn replacement(
+        &self,
+        removed: &[&Arc<Chunk>],
+        added: &[(&Chunk, &[FileRef])],
+    ) -> Result<Option<ChunkEdit>> {
+        let order = &self.context.order;
+        let spans: Vec<&Span> = removed.iter().map(|chunk| &chunk.span).collect();
+        let tiles: Vec<Tile<'_>> = added.iter().map(|(chunk, files)| Tile::of(chunk, files)).collect();
+        let fits = check_replacement(order, &spans, &tiles).and_then(|()| {
+            let keys: Vec<Bytes> = added.iter().map(|(chunk, _)| first_key(chunk)).collect();
+            let end = added.last().and_then(|(chunk, _)| chunk.span.end.as_ref());
+            self.index.check_replace(removed, &keys, end).map_err(Misfit)
+        });
+        if let Err(Misfit(why)) = fits
+            && !Canary::SPLIT_OUTSIDE.is_planted()
+        {
+            // Of an order that has failed nobody expects that it fits.
+            order.check()?;
+            let chunks: Vec<u64> = removed.iter().map(|chunk| chunk.id).collect();
+            tracing::warn!(
+                why,
+                ?chunks,
+                "refuses a change of chunks that could not be opened again: report it"
+            );
+            self.context.counters.edits_refused.add(1);
+            return Ok(None);
+        }
+        let records = added.iter().map(|(chunk, files)| ChunkRecord::of(chunk, files)).collect();
+        let removed = removed.iter().map(|chunk| chunk.id).collect();
+        Ok(Some(ChunkEdit::Replace { removed, added: records }))
+    }
+}
+
+/// By which the index knows a chunk: of the first one it is empty.
+pub fn first_key(chunk: &Chunk) -> Bytes {
+    chunk.span.start.clone().unwrap_or_default()
+}
+
+/// Where the chunks of a keyspace begin, by what the manifest was told: what the next opening would find.
+#[cfg(debug_assertions)]
+#[derive(Debug, Clone, Default)]
+pub struct Model {
+    /// In order, each with its chunk.
+    starts: Vec<(Option<Bytes>, u64)>,
+}
+
+#[cfg(debug_assertions)]
+impl Model {
+    /// Of records in key order.
+    pub fn new(records: &[ChunkRecord]) -> Self {
+        Self { starts: records.iter().map(|record| (record.start.clone(), record.id)).collect() }
+    }
+
+    /// What it would be after the edit.
+    ///
+    /// # Panics
+    ///
+    /// If the edit could not be replayed, or what it leaves could not be opened.
+    pub fn after(&self, order: &KeyOrder, edit: &ChunkEdit) -> Self {
+        let is_known = |id: &u64| self.starts.iter().any(|(_, chunk)| chunk == id);
+        let (removed, added) = match edit {
+            ChunkEdit::Replace { removed, added } => (removed, added),
+            ChunkEdit::Log { chunk, .. } => {
+                assert!(is_known(chunk), "a log of chunk {chunk}, which the manifest does not know");
+                return self.clone();
+            }
+            ChunkEdit::Drop { chunks, .. } => {
+                assert!(chunks.iter().all(is_known), "of {chunks:?} the manifest does not know all");
+                return self.clone();
+            }
+        };
+        assert!(removed.iter().all(is_known), "of {removed:?} the manifest does not know all");
+        let mut starts = self.starts.clone();
+        starts.retain(|(_, id)| !removed.contains(id));
+        for record in added {
+            assert!(starts.iter().all(|(_, id)| *id != record.id), "chunk {} is there twice", record.id);
+            let is_before = |(start, _): &(Option<Bytes>, u64)| match (start, &record.start) {
+                (Some(start), Some(key)) => order.compare(start, key) == Ordering::Less,
+                (start, key) => start.is_some() < key.is_some(),
+            };
+            let at = starts.partition_point(is_before);
+            starts.insert(at, (record.start.clone(), record.id));
+            // The one before, this one and the next; in front of these the first, which is lowest.
+            let near =
+                starts[at.saturating_sub(1).max(1).min(starts.len())..(at + 2).min(starts.len())].iter();
+            let near = starts.first().into_iter().chain(near).map(|(start, _)| start.as_ref());
+            let opens = check_starts(order, near);
+            assert!(
+                opens.is_ok() || order.failure().is_some(),
+                "{opens:?}: {edit:?} among {:?}",
+                self.starts
+            );
+        }
+        let opens = check_starts(order, starts.first().map(|(start, _)| start.as_ref()));
+        assert!(opens.is_ok() || order.failure().is_some(), "{opens:?}: {edit:?} among {:?}", self.starts);
+        Self { starts }
+    }
+}

@@ -1,0 +1,409 @@
+//! What edits fit, by itself; and each step of maintenance, twice, on every chunk of stores that were killed, cut back or closed:
+//! chunks with logs of their own, with logs of an earlier epoch whose end has no index, and with logs that several share.
+
+use super::Chunks;
+use super::chunk::Chunk;
+use super::context::ChunkOptions;
+use super::funk::Funk;
+use super::geometry::{Misfit, Tile, check_replacement, check_starts};
+use super::rebalance::Effort;
+use super::split_tests::{Pairs, assert_holds, open, put};
+use crate::Db;
+use crate::error::Error;
+use crate::options::KeyspaceOptions;
+use crate::order::KeyOrder;
+use crate::span::Span;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use crate::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict};
+use bytes::Bytes;
+
+fn span(start: &'static str, end: &'static str) -> Span {
+    // "-" is no key.
+    let key = |name: &'static str| (name != "-").then(|| Bytes::from_static(name.as_bytes()));
+    Span { start: key(start), end: key(end) }
+}
+
+fn checked(removed: &[Span], added: &[(Span, Vec<(u64, Span)>)]) -> std::result::Result<(), Misfit> {
+    let removed: Vec<&Span> = removed.iter().collect();
+    let mut tiles = Vec::new();
+    for (span, files) in added {
+        tiles.push(Tile { span, files: files.iter().map(|(id, span)| (*id, span)).collect() });
+    }
+    check_replacement(&KeyOrder::Bytewise, &removed, &tiles)
+}
+
+#[test]
+fn what_tiles_the_replaced_chunks_fits_and_nothing_else() {
+    let alone = |spans: &[(&'static str, &'static str)]| -> Vec<(Span, Vec<(u64, Span)>)> {
+        spans.iter().map(|(start, end)| (span(start, end), Vec::new())).collect()
+    };
+    let whole = [span("b", "k")];
+    for fit in [&[("b", "k")][..], &[("b", "c"), ("c", "k")], &[("b", "c"), ("c", "d"), ("d", "k")]] {
+        assert_eq!(checked(&whole, &alone(fit)), Ok(()), "{fit:?}");
+    }
+    assert_eq!(checked(&[span("-", "-")], &alone(&[("-", "a"), ("a", "-")])), Ok(()));
+    assert_eq!(checked(&[span("-", "b"), span("b", "-")], &alone(&[("-", "-")])), Ok(()));
+    assert_eq!(checked(&[span("-", "b"), span("b", "d")], &alone(&[("-", "a"), ("a", "d")])), Ok(()));
+    for unfit in [
+        &[][..],
+        &[("b", "j")],
+        &[("c", "k")],
+        &[("-", "k")],
+        &[("b", "-")],
+        &[("b", "c"), ("d", "k")],
+        &[("b", "d"), ("c", "k")],
+        // At a key of another chunk, before it or behind it, and at its own ends.
+        &[("b", "z"), ("z", "k")],
+        &[("b", "a"), ("a", "k")],
+        &[("b", "k"), ("k", "k")],
+        &[("b", "b"), ("b", "k")],
+        &[("b", "d"), ("d", "c"), ("c", "k")],
+        &[("b", "c"), ("c", "c"), ("c", "k")],
+        &[("b", "-"), ("-", "k")],
+    ] {
+        assert!(checked(&whole, &alone(unfit)).is_err(), "{unfit:?}");
+    }
+    assert!(checked(&[], &alone(&[("-", "-")])).is_err());
+    assert!(
+        checked(&[span("-", "-")], &alone(&[("-", ""), ("", "-")])).is_err(),
+        "an empty key is no boundary"
+    );
+    assert!(checked(&[span("-", "b"), span("c", "-")], &alone(&[("-", "-")])).is_err(), "no neighbours");
+    assert!(checked(&[span("b", "-"), span("-", "b")], &alone(&[("b", "b")])).is_err(), "no neighbours");
+}
+
+#[test]
+fn a_file_counts_within_its_chunk_and_once_for_a_key() {
+    let with = |files: &[(u64, &'static str, &'static str)]| {
+        let files = files.iter().map(|(id, start, end)| (*id, span(start, end))).collect();
+        checked(&[span("b", "k")], &[(span("b", "k"), files)])
+    };
+    assert_eq!(with(&[(1, "b", "k"), (2, "b", "k"), (3, "c", "d")]), Ok(()));
+    assert_eq!(with(&[(1, "b", "d"), (1, "d", "k")]), Ok(()), "as after a merge");
+    for files in [
+        &[(1, "a", "k")][..],
+        &[(1, "-", "k")],
+        &[(1, "b", "l")],
+        &[(1, "b", "-")],
+        &[(1, "d", "c")],
+        &[(1, "c", "c")],
+        &[(1, "", "c")],
+        &[(1, "b", "e"), (2, "b", "k"), (1, "d", "k")],
+    ] {
+        assert!(with(files).is_err(), "{files:?}");
+    }
+}
+
+#[test]
+fn what_an_opening_asks_of_the_chunks() {
+    let check = |starts: &[&'static str]| {
+        let starts: Vec<Option<Bytes>> = starts.iter().map(|start| span(start, "-").start).collect();
+        check_starts(&KeyOrder::Bytewise, starts.iter().map(Option::as_ref))
+    };
+    assert!(
+        [&["-"][..], &["-", "a"], &["-", "a", "aa", "b"]].into_iter().all(|starts| check(starts).is_ok())
+    );
+    for starts in
+        [&[][..], &["a"], &["-", "-"], &["-", ""], &["-", "a", "a"], &["-", "b", "a"], &["-", "a", "-"]]
+    {
+        assert!(check(starts).is_err(), "{starts:?}");
+    }
+}
+
+fn all(chunks: &Chunks) -> Vec<Arc<Chunk>> {
+    chunks.index.view().iter().map(|(_, chunk)| chunk.clone()).collect()
+}
+
+fn chunk_bytes(chunks: &Chunks, chunk_bytes: u64) {
+    let options = ChunkOptions { chunk_bytes, ..ChunkOptions::clone(&chunks.context.options()) };
+    chunks.context.set_options(options);
+}
+
+/// Never due by itself.
+const LARGE: u64 = 64 << 20;
+const KEYS: u64 = 500;
+
+fn large() -> KeyspaceOptions {
+    KeyspaceOptions::new().chunk_bytes(LARGE)
+}
+
+/// What maintenance may do with a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    SplitEnd,
+    Divide,
+    Rebalance,
+    Join,
+    /// Not maintenance: inserts behind what the chunk has, and before.
+    Insert,
+}
+
+const STEPS: [Step; 5] = [Step::SplitEnd, Step::Divide, Step::Rebalance, Step::Join, Step::Insert];
+
+impl Step {
+    /// On every chunk there is; how often it did something.
+    fn take(self, db: &Db, chunks: &Chunks, pairs: &mut Pairs) -> usize {
+        let mut done = 0;
+        for chunk in all(chunks) {
+            let is_done = match self {
+                Self::SplitEnd => {
+                    chunks.evict_munk(&chunk);
+                    chunks.split_end(&chunk).unwrap()
+                }
+                Self::Divide => {
+                    let _ = chunks.load_munk(&chunk).unwrap();
+                    chunk_bytes(chunks, 60_000);
+                    chunks.divide(&chunk).unwrap()
+                }
+                Self::Rebalance => {
+                    chunk_bytes(chunks, 150_000);
+                    chunks.rebalance(&chunk, Effort::Asked).unwrap()
+                }
+                Self::Join => chunks.join_if_small(&chunk).unwrap(),
+                Self::Insert => {
+                    // Boundaries may be shorter than keys.
+                    let number =
+                        |key: &Bytes| format!("{:0<6}", String::from_utf8_lossy(key)).parse().unwrap();
+                    let from = chunk.span.start.as_ref().map_or(0, number);
+                    let end = chunk.span.end.as_ref().map_or(from + 2 * KEYS, number);
+                    let middle = from + (end - from) / 2;
+                    put(db, pairs, middle..end.min(middle + 160), 2).unwrap();
+                    put(db, pairs, from..end.min(from + 2), 3).unwrap();
+                    true
+                }
+            };
+            chunk_bytes(chunks, LARGE);
+            done += usize::from(is_done);
+        }
+        done
+    }
+}
+
+/// How a store comes to be whose chunks the steps are taken on.
+#[derive(Debug, Clone, Copy)]
+enum Beginning {
+    /// One chunk, with the log that is being written.
+    Active,
+    /// One chunk with a log of a killed process.
+    Killed,
+    /// Chunks that share such a log, or several.
+    SharedAndKilled,
+    /// Chunks that share a log whose end has no index, as that could not be written.
+    SharedWithoutIndex,
+    /// One chunk, after a loss of power undid a split.
+    CutBack,
+    /// Chunks that share a log which came out of a close.
+    Closed,
+}
+
+const BEGINNINGS: [Beginning; 6] = [
+    Beginning::Active,
+    Beginning::Killed,
+    Beginning::SharedAndKilled,
+    Beginning::SharedWithoutIndex,
+    Beginning::CutBack,
+    Beginning::Closed,
+];
+
+impl Beginning {
+    /// The store's disk beneath one that fails where a log's index is written as long as the switch is on.
+    fn make(self, pairs: &mut Pairs) -> (MemVfs, FaultVfs, Db) {
+        let disk = MemVfs::new();
+        let (fault, fails) = failing(&disk);
+        let (db, chunks) = open(Arc::new(fault.clone()), large());
+        put(&db, pairs, 0..KEYS, 1).unwrap();
+        match self {
+            Self::Active => return (disk, fault, db),
+            Self::Killed => {}
+            Self::SharedAndKilled => assert!(Step::Divide.take(&db, &chunks, pairs) > 0),
+            Self::SharedWithoutIndex => {
+                assert!(Step::SplitEnd.take(&db, &chunks, pairs) > 0);
+                put(&db, pairs, (0..2).chain(KEYS..KEYS + 50), 1).unwrap();
+                fails.store(true, SeqCst);
+                assert!(Step::Join.take(&db, &chunks, pairs) > 0);
+                fails.store(false, SeqCst);
+                assert!(Step::Divide.take(&db, &chunks, pairs) > 0);
+                let has_no_index =
+                    |chunk: &Arc<Chunk>| chunk.funk.load().logs().any(|log| log.all_indexed().is_none());
+                assert!(all(&chunks).iter().any(has_no_index));
+                return (disk, fault, db);
+            }
+            Self::CutBack => {
+                db.sync().unwrap();
+                assert!(Step::SplitEnd.take(&db, &chunks, pairs) > 0);
+                let disk = disk.crash(&CrashPlan::LOSE_UNSYNCED);
+                let (fault, _) = failing(&disk);
+                let (db, _) = open(Arc::new(fault.clone()), large());
+                return (disk, fault, db);
+            }
+            Self::Closed => {
+                assert!(Step::Divide.take(&db, &chunks, pairs) > 0);
+                db.close().unwrap();
+            }
+        }
+        let disk = disk.kill();
+        let (fault, _) = failing(&disk);
+        let (db, _) = open(Arc::new(fault.clone()), large());
+        (disk, fault, db)
+    }
+}
+
+/// A disk that takes no write to a log as long as the switch is on.
+fn failing(disk: &MemVfs) -> (FaultVfs, Arc<AtomicBool>) {
+    let (fault, fails) = (FaultVfs::over_memory(disk.clone()), Arc::new(AtomicBool::new(false)));
+    let switch = fails.clone();
+    fault.set_rule(move |call| {
+        let is_log = call.path.extension().is_some_and(|kind| kind == "log");
+        match call.operation {
+            Operation::WriteAt if is_log && switch.load(SeqCst) => Verdict::Fail(Failure::ENOSPC),
+            _ => Verdict::Pass,
+        }
+    });
+    (fault, fails)
+}
+
+#[test]
+fn each_step_may_be_taken_twice_on_every_chunk_whatever_came_before() {
+    let mut done = [0; STEPS.len()];
+    for beginning in BEGINNINGS {
+        for first in STEPS {
+            for then in STEPS {
+                let mut pairs = Pairs::new();
+                let (disk, _fault, db) = beginning.make(&mut pairs);
+                let chunks = db.chunks_for_test();
+                let what = &format!("{beginning:?}, {first:?}, {then:?}");
+                // Logs of an earlier epoch are read before, as gets do.
+                assert_holds(&db, &pairs, what);
+                for step in [first, first, then, then] {
+                    done[STEPS.iter().position(|other| *other == step).unwrap()] +=
+                        step.take(&db, &chunks, &mut pairs);
+                    assert_eq!(db.stats().read_only, None, "{what}");
+                }
+                assert_eq!(db.stats().keyspaces[0].edits_refused, 0, "{what}");
+                assert_holds(&db, &pairs, what);
+                let (reopened, _) = open(Arc::new(disk.kill()), large());
+                assert_holds(&reopened, &pairs, &format!("{what}, killed"));
+                assert!(reopened.verify().unwrap().is_ok(), "{what}");
+            }
+        }
+    }
+    assert!(done.iter().all(|count| *count > 0), "{STEPS:?}: {done:?}");
+}
+
+/// Children that do not tile their parent, in every way of which the caller may lose track.
+#[test]
+fn a_split_that_does_not_fit_is_refused_and_the_store_goes_on() {
+    let disk = MemVfs::new();
+    let (db, chunks) = open(Arc::new(disk.clone()), large());
+    let mut pairs = Pairs::new();
+    put(&db, &mut pairs, 0..KEYS, 1).unwrap();
+    assert!(Step::SplitEnd.take(&db, &chunks, &mut pairs) > 0);
+    let manifest_bytes = || chunks.context.manifest.bytes();
+    let before = manifest_bytes();
+    let [low, high] = <[_; 2]>::try_from(all(&chunks)).ok().unwrap();
+    let boundary = high.span.start.clone();
+    let key = |name: &'static str| Some(Bytes::from_static(name.as_bytes()));
+    let outside = [
+        // At a key of the other chunk, at the boundary, and at an empty key.
+        (&low, [(None, key("9")), (key("9"), boundary.clone())]),
+        (&high, [(boundary.clone(), key("0")), (key("0"), None)]),
+        (&low, [(None, boundary.clone()), (boundary.clone(), boundary.clone())]),
+        (&low, [(None, key("")), (key(""), boundary.clone())]),
+        // With a gap, and beyond the chunk's end.
+        (&low, [(None, key("0001")), (key("0002"), boundary.clone())]),
+        (&low, [(None, key("0001")), (key("0001"), None)]),
+    ];
+    for (refused, (parent, spans)) in outside.into_iter().enumerate() {
+        let mut writer = parent.writer.lock();
+        let children = spans.map(|(start, end)| {
+            Arc::new(Chunk::new(chunks.next_id(), Span { start, end }, Funk { files: Vec::new() }))
+        });
+        let funk = parent.funk.load_full();
+        assert!(!chunks.succeed(parent, &mut writer, &funk, &children).unwrap());
+        assert_eq!(db.stats().keyspaces[0].edits_refused, refused as u64 + 1);
+        assert!(!writer.retired && !parent.may_be_split(0), "it is left alone for a while");
+    }
+    // What has the right place, and takes that of chunks which are not in the index any more.
+    let stranger = Arc::new(Chunk::new(low.id, low.span.clone(), Funk { files: Vec::new() }));
+    assert!(chunks.replacement(&[&stranger], &[(&stranger, &[])]).unwrap().is_none());
+    assert_eq!(manifest_bytes(), before, "the manifest was told");
+    put(&db, &mut pairs, 0..KEYS + 100, 2).unwrap();
+    assert_holds(&db, &pairs, "after all that was refused");
+    let (reopened, _) = open(Arc::new(disk.kill()), large());
+    assert_holds(&reopened, &pairs, "killed");
+}
+
+/// What it sorted is not thrown away.
+#[test]
+fn a_rebalance_whose_split_is_refused_keeps_its_tables_in_one_chunk() {
+    let disk = MemVfs::new();
+    let (db, chunks) = open(Arc::new(disk.clone()), large());
+    let mut pairs = Pairs::new();
+    put(&db, &mut pairs, 0..KEYS, 1).unwrap();
+    assert!(Step::SplitEnd.take(&db, &chunks, &mut pairs) > 0);
+    let low = chunks.first();
+    chunk_bytes(&chunks, 150_000);
+    {
+        let _change = low.begin_change().unwrap();
+        let mut grant = chunks.room_for(&low, Effort::Asked).unwrap();
+        let input = chunks.seal(&low).unwrap().unwrap();
+        let mut pieces = chunks.merge_files(&input, &mut grant).unwrap();
+        assert!(pieces.len() > 2);
+        // A boundary that is a key of the other chunk.
+        pieces[1].start = Some(Bytes::from_static(b"9"));
+        put(&db, &mut pairs, (0..KEYS - 1).step_by(50), 2).unwrap();
+        assert!(chunks.split(&low, &input, &pieces).unwrap());
+        assert_eq!(low.funk.load().sizes().tables as usize, pieces.len());
+    }
+    chunk_bytes(&chunks, LARGE);
+    assert_eq!(db.stats().keyspaces[0].edits_refused, 1);
+    assert!(Arc::ptr_eq(&low, &chunks.first()) && !low.writer.lock().retired);
+    assert_holds(&db, &pairs, "after the refusal");
+    let (reopened, _) = open(Arc::new(disk.kill()), large());
+    assert_holds(&reopened, &pairs, "killed");
+    reopened.compact_range(..).unwrap();
+    assert_holds(&reopened, &pairs, "sorted");
+    assert!(reopened.verify().unwrap().is_ok());
+}
+
+/// Others may have the store by then.
+#[test]
+fn whoever_changes_chunks_while_the_store_is_closed_comes_too_late() {
+    for step in STEPS.into_iter().filter(|step| *step != Step::Insert) {
+        let disk = MemVfs::new();
+        let (db, chunks) = open(Arc::new(disk.clone()), large());
+        let mut pairs = Pairs::new();
+        put(&db, &mut pairs, 0..KEYS, 1).unwrap();
+        // Both are ready: a munk to be divided, and two chunks to be joined.
+        assert!(chunks.split_end(&chunks.first()).unwrap());
+        put(&db, &mut pairs, KEYS..KEYS + 300, 1).unwrap();
+        for chunk in all(&chunks) {
+            let _ = chunks.load_munk(&chunk).unwrap();
+        }
+        if step == Step::SplitEnd {
+            chunks.evict_munk(&all(&chunks)[1]);
+        }
+        let chunk = if step == Step::SplitEnd { all(&chunks)[1].clone() } else { chunks.first() };
+        chunk_bytes(&chunks, if step == Step::Join { LARGE } else { 60_000 });
+        db.close().unwrap();
+        let bytes = chunks.context.manifest.bytes();
+        let late = match step {
+            Step::SplitEnd => chunks.split_end(&chunk),
+            Step::Divide => chunks.divide(&chunk),
+            Step::Rebalance => chunks.rebalance(&chunk, Effort::Asked),
+            Step::Join | Step::Insert => chunks.join_if_small(&chunk),
+        };
+        assert!(!matches!(late, Ok(true)), "{step:?}: {late:?}");
+        assert!(matches!(db.compact_range(..), Err(Error::Closed)));
+        assert!(
+            matches!(chunks.context.substrate.checkpoint(), Err(Error::Closed)) || late.is_ok(),
+            "{step:?}"
+        );
+        assert_eq!(chunks.context.manifest.bytes(), bytes, "{step:?}");
+        assert_eq!(all(&chunks).len(), 2);
+        drop((db, chunks, chunk));
+        let (reopened, _) = open(Arc::new(disk), large());
+        assert_holds(&reopened, &pairs, &format!("{step:?}"));
+    }
+}
