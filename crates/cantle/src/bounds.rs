@@ -52,6 +52,14 @@ impl Bounds {
         Self { start: start.map(<[u8]>::to_vec), end: end.map(<[u8]>::to_vec) }
     }
 
+    /// The keys that bound it.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        [&self.start, &self.end].into_iter().filter_map(|bound| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => Some(&key[..]),
+            Bound::Unbounded => None,
+        })
+    }
+
     /// Every key that starts with `prefix`.
     pub(crate) fn prefix(prefix: &[u8]) -> Self {
         let start = Bound::Included(prefix.to_vec());

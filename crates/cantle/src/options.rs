@@ -2,6 +2,7 @@
 
 use crate::db::{Db, RepairProgress, RepairReport, Runtime, default_budget_bytes, default_threads};
 use crate::error::{Error, Result};
+use crate::format::limits::Limits;
 use crate::order::{Comparator, KeyOrder};
 use crate::sync::Mutex;
 use crate::vfs::Vfs;
@@ -355,6 +356,7 @@ pub struct Options {
     pub(crate) default_keyspace: KeyspaceOptions,
     pub(crate) comparators: Vec<Arc<dyn Comparator>>,
     pub(crate) vfs: Option<Arc<dyn Vfs>>,
+    pub(crate) limits: Limits,
 }
 
 impl Default for Options {
@@ -373,6 +375,7 @@ impl Default for Options {
             default_keyspace: KeyspaceOptions::default(),
             comparators: Vec::new(),
             vfs: None,
+            limits: Limits::default(),
         }
     }
 }
@@ -525,6 +528,14 @@ impl Options {
     /// Registers a comparator, so that keyspaces that were created with one of its name can be opened.
     pub fn comparator(mut self, comparator: Arc<dyn Comparator>) -> Self {
         self.comparators.push(comparator);
+        self
+    }
+
+    /// The longest batch or transaction, at most [`BATCH_BYTES_MAX`](crate::BATCH_BYTES_MAX), which is the default: for
+    /// tests of the limit, which need no GiB then.
+    #[doc(hidden)]
+    pub fn batch_bytes_max(mut self, bytes: usize) -> Self {
+        self.limits.batch_bytes = bytes.min(crate::BATCH_BYTES_MAX);
         self
     }
 

@@ -9,6 +9,7 @@ use crate::cache::budget::Budget;
 use crate::entry::Kind;
 use crate::format::documented::{assert_documented, example_header};
 use crate::format::header::{FileKind, HEADER_BYTES};
+use crate::format::limits::RECORD_BYTES_MAX;
 use crate::log::encode_record;
 use crate::order::KeyOrder;
 
@@ -53,8 +54,9 @@ fn the_documented_log_is_what_is_written() {
         end,
         previous: Place { offset: 0, len: 0 },
         with_index: true,
+        record_bytes_max: RECORD_BYTES_MAX,
     };
-    let (index, _) = build_index(&request, &part);
+    let (index, _) = build_index(&request, &part).unwrap();
     file.extend_from_slice(&index);
     // A part of the spanning batch 7.
     append(&mut file, None, &LogOp { batch: 7, ..op(Kind::Delete, 1301, b"app/1", b"") }, None);

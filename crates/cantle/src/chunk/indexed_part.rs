@@ -22,6 +22,7 @@ use crate::entry::Kind;
 use crate::filter::bloom::{self, BloomBuilder};
 use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
 use crate::format::header::FileHeader;
+use crate::format::limits::check_record;
 use crate::log::encode_record;
 use crate::order::KeyOrder;
 use crate::span::Span;
@@ -149,10 +150,20 @@ pub struct IndexRequest<'a> {
     pub end: u64,
     pub previous: Place,
     pub with_index: bool,
+    /// The longest payload of a record. A root or a filter that would exceed it is left out, and the part is searched
+    /// without it.
+    pub record_bytes_max: u64,
 }
 
 /// Makes the bytes that go behind a part: its index, filter and end.
-pub fn build_index(request: &IndexRequest<'_>, part: &MemoryPart) -> (Vec<u8>, IndexedPart) {
+///
+/// # Errors
+///
+/// `InvalidArgument` if the part has more range deletes than its end can hold.
+pub fn build_index(
+    request: &IndexRequest<'_>,
+    part: &MemoryPart,
+) -> crate::error::Result<(Vec<u8>, IndexedPart)> {
     let mut builder = IndexBuilder {
         request,
         out: Vec::new(),
@@ -184,8 +195,12 @@ pub fn build_index(request: &IndexRequest<'_>, part: &MemoryPart) -> (Vec<u8>, I
         }
     });
     let root = builder.finish_root();
-    let filter =
-        if request.order.hashable() { builder.record(&filter.finish()) } else { Place { offset: 0, len: 0 } };
+    let filter = if request.order.hashable() { filter.finish() } else { Vec::new() };
+    let filter = if filter.is_empty() || !builder.fits(filter.len()) {
+        Place { offset: 0, len: 0 }
+    } else {
+        builder.record(&filter)
+    };
     let tombstones = part.tombstones().iter().map(|t| RangeTombstone { cell: None, ..t.clone() }).collect();
     let IndexRequest { start, end, previous, .. } = *request;
     let at = Place { offset: end + builder.out.len() as u64, len: 0 };
@@ -197,12 +212,13 @@ pub fn build_index(request: &IndexRequest<'_>, part: &MemoryPart) -> (Vec<u8>, I
     let mut encoded = Vec::new();
     indexed.encode(&mut encoded);
     LogRecord::encode_part_end(&encoded, &mut payload);
+    check_record("the end of a log's part", payload.len(), request.record_bytes_max)?;
     let before = builder.out.len();
     encode_record(request.header, at.offset, payload.len(), &mut builder.out, |out| {
         out.extend_from_slice(&payload)
     });
     indexed.at.len = (builder.out.len() - before) as u32;
-    (builder.out, indexed)
+    Ok((builder.out, indexed))
 }
 
 struct IndexBuilder<'a> {
@@ -240,7 +256,12 @@ impl IndexBuilder<'_> {
             return Place { offset: 0, len: 0 };
         }
         let root = self.root.finish();
-        self.record(&root)
+        if self.fits(root.len()) { self.record(&root) } else { Place { offset: 0, len: 0 } }
+    }
+
+    /// Whether a record can hold a block of this length.
+    fn fits(&self, block_bytes: usize) -> bool {
+        block_bytes as u64 + 1 <= self.request.record_bytes_max
     }
 
     /// Appends a record that holds `block`.

@@ -26,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::files::StoreFile;
 use crate::format::codec::{Decoder, Malformed};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::format::limits::RECORD_BYTES_MAX;
 use crate::log::{RecordFile, record_payload};
 use crate::manifest::SegmentEdit;
 use crate::order::KeyOrder;
@@ -524,8 +525,9 @@ impl Segment {
             end,
             previous: parts.indexed.first().map_or(Place { offset: 0, len: 0 }, |part| part.at),
             with_index: context.options().log_index,
+            record_bytes_max: RECORD_BYTES_MAX,
         };
-        let (bytes, part) = build_index(&request, memory);
+        let (bytes, part) = build_index(&request, memory)?;
         // By memory that may have been arranged by an order that failed.
         self.order.check()?;
         let handle = self.file.handle()?;

@@ -10,6 +10,10 @@ use bytes::Bytes;
 use std::collections::HashSet;
 
 /// Operations to be applied by [`Db::write`](crate::Db::write) as one: all or nothing, in their order.
+///
+/// A batch holds at most [`BATCH_BYTES_MAX`](crate::BATCH_BYTES_MAX) bytes, a little over 1 GiB: keys, values, bounds of range
+/// deletes, and 32 bytes for each operation; of several operations on one key only the last counts. `Db::write` refuses
+/// a longer one with [`InvalidArgument`](crate::Error::InvalidArgument) before anything is written: divide it.
 #[derive(Clone, Default)]
 pub struct WriteBatch {
     /// `None` is the store's default keyspace.

@@ -6,10 +6,11 @@
 use super::batch::{WriteBatch, keep_last, range_op};
 use super::keyspace::KeyspaceInner;
 use super::store::Store;
-use crate::bounds::Bounds;
+use crate::bounds::{Bounds, encode_bounds};
 use crate::canary::Canary;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
+use crate::format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, RECORD_BYTES_MAX};
 use crate::journal::{JournalOp, JournalRecord, Lsn, Reservation, Uncommitted};
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
 use crate::mvcc::{CommitCell, KeySpan};
@@ -18,7 +19,6 @@ use crate::span::is_empty_range;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
-use crate::table::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::value::Value;
 use bytes::Bytes;
 use std::time::Duration;
@@ -27,6 +27,10 @@ use std::time::Duration;
 const JOURNAL_OP_BYTES: usize = 5 + 1 + 10 + 10;
 /// A commit record, or the head of a write's.
 const JOURNAL_HEAD_BYTES: usize = 1 + 4 * 10;
+
+/// So the journal has room in one record for whatever `Limits::check_batch` lets pass.
+const _: () = assert!(JOURNAL_OP_BYTES <= BATCH_OP_BYTES);
+const _: () = assert!((BATCH_BYTES_MAX + JOURNAL_HEAD_BYTES) as u64 <= RECORD_BYTES_MAX);
 
 /// A write that takes longer is reported.
 const STALL: Duration = Duration::from_millis(100);
@@ -175,6 +179,9 @@ impl Store {
         if parts.is_empty() {
             return self.acknowledge(None, durability);
         }
+        // Before anything is announced: a `Sync` store has it in one record of the journal.
+        let ops = || parts.iter().flat_map(|part| &part.ops);
+        self.options.limits.check_batch(ops().map(op_bytes).sum(), ops().count())?;
         for part in parts.iter().filter(|part| !part.ops.is_empty()) {
             self.brake(&part.ops)?;
         }
@@ -431,18 +438,12 @@ impl Store {
     pub(super) fn check_ops(&self, keyspace: &KeyspaceInner, ops: &[Op]) -> Result<()> {
         self.check_writable()?;
         keyspace.check()?;
+        let limits = &self.options.limits;
         for op in ops {
-            if op.key.len() > KEY_BYTES_MAX {
-                return Err(Error::InvalidArgument(format!(
-                    "a key of {} bytes exceeds 64 KiB",
-                    op.key.len()
-                )));
-            }
-            if op.value.len() > VALUE_BYTES_MAX {
-                return Err(Error::InvalidArgument(format!(
-                    "a value of {} bytes exceeds 1 GiB",
-                    op.value.len()
-                )));
+            limits.check_key(&op.key)?;
+            limits.check_value(&op.value)?;
+            for bound in op.bounds.iter().flat_map(Bounds::keys) {
+                limits.check_bound(bound)?;
             }
         }
         Ok(())
@@ -472,7 +473,7 @@ type Announceable<'a, 'b> = (&'a mut (dyn PreparedWrite + 'b), u32, &'b [Op]);
 
 fn journal_value(op: &Op) -> Bytes {
     match &op.bounds {
-        Some(bounds) => Bytes::from(crate::bounds::encode_bounds(bounds)),
+        Some(bounds) => Bytes::from(encode_bounds(bounds)),
         None => op.value.clone(),
     }
 }
@@ -482,12 +483,13 @@ fn decode_journal_bounds(value: &[u8]) -> Result<Bounds> {
         .map_err(|what| Error::corruption("journal", 0, format!("a range delete {}", what.0)))
 }
 
+/// Bytes of an operation's key, value and bounds.
+fn op_bytes(op: &Op) -> usize {
+    let bounds = op.bounds.as_ref().map_or(0, |bounds| encode_bounds(bounds).len());
+    op.key.len() + op.value.len() + bounds
+}
+
 fn journal_bytes(writes: &[Announceable<'_, '_>]) -> usize {
-    let of = |op: &Op| {
-        JOURNAL_OP_BYTES
-            + op.key.len()
-            + op.value.len()
-            + op.bounds.as_ref().map_or(0, |b| crate::bounds::encode_bounds(b).len())
-    };
-    JOURNAL_HEAD_BYTES + writes.iter().flat_map(|(_, _, ops)| ops.iter()).map(of).sum::<usize>()
+    let ops = writes.iter().flat_map(|(_, _, ops)| ops.iter());
+    JOURNAL_HEAD_BYTES + ops.map(|op| JOURNAL_OP_BYTES + op_bytes(op)).sum::<usize>()
 }

@@ -4,3 +4,4 @@ pub mod codec;
 #[cfg(test)]
 pub(crate) mod documented;
 pub mod header;
+pub mod limits;

@@ -6,6 +6,7 @@ use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::format::limits::{RECORD_BYTES_MAX, check_record};
 use crate::log::{RecordFile, encode_record, record_bytes_max};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::time::now;
@@ -37,6 +38,8 @@ pub struct Journal {
     gathered: Condvar,
     pub syncs: AtomicU64,
     pub writes: AtomicU64,
+    /// The longest payload: what readers take for a record.
+    record_bytes_max: u64,
 }
 
 /// A journal file that is not written any more.
@@ -133,12 +136,15 @@ impl Journal {
             gathered: Condvar::new(),
             syncs: AtomicU64::new(0),
             writes: AtomicU64::new(0),
+            record_bytes_max: RECORD_BYTES_MAX,
         }
     }
 
     /// Makes sure that a record of `payload_bytes` will find space. Every reservation is used by exactly one
-    /// `commit` or `enqueue`, or given back by `release`.
+    /// `commit` or `enqueue`, or given back when it is dropped. Refuses a record that no reader would take.
     pub fn reserve(&self, payload_bytes: usize) -> Result<Reservation<'_>> {
+        let limit = self.record_bytes_max;
+        check_record("a write", payload_bytes, limit)?;
         let bytes = record_bytes_max(payload_bytes) as u64;
         let mut inner = self.inner.lock();
         if let Some(error) = &inner.failed {
@@ -596,6 +602,17 @@ mod tests {
         let syncs = journal.syncs.load(Relaxed);
         // In groups that take turns each sync serves two of the four.
         assert!(syncs < WRITERS * WRITES / 3, "{syncs} syncs");
+    }
+
+    #[test]
+    fn a_record_that_no_reader_takes_is_refused_before_anything_is_written() {
+        let (files, mut journal) = journal();
+        journal.record_bytes_max = 100;
+        let refused = journal.reserve(101).map(drop).unwrap_err();
+        assert!(matches!(&refused, Error::InvalidArgument(text) if text.contains("100")), "{refused}");
+        assert!(files.vfs.list(&files.dir).unwrap().is_empty(), "no file was created for it");
+        let lsn = write(&journal, journal.reserve(100).unwrap(), 1);
+        journal.wait(lsn).unwrap();
     }
 
     /// A batch that began after the checkpoint had looked for the next number, but belongs to its version, is

@@ -6,6 +6,7 @@ use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::format::limits::{RECORD_BYTES_MAX, check_record};
 use crate::log::encode_record;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -45,6 +46,8 @@ struct Inner {
     dirty: bool,
     /// The store is closed: others may have it.
     ended: bool,
+    /// The longest payload: what readers take for a record.
+    record_bytes_max: u64,
 }
 
 /// Holds off all other edits, so that a checkpoint's record comes right behind what it covers.
@@ -98,6 +101,7 @@ impl Manifest {
             broken: false,
             dirty: true,
             ended: false,
+            record_bytes_max: RECORD_BYTES_MAX,
         };
         Ok(Self {
             files,
@@ -259,6 +263,7 @@ impl Inner {
             [edit] => edit.encode(),
             edits => Edit::Group(edits.to_vec()).encode(),
         };
+        check_record("an edit of the manifest", payload.len(), self.record_bytes_max)?;
         let mut bytes = Vec::new();
         encode_record(&self.header, self.len, payload.len(), &mut bytes, |out| {
             out.extend_from_slice(&payload)
@@ -340,11 +345,35 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
             broken: false,
             dirty: false,
             ended: false,
+            record_bytes_max: RECORD_BYTES_MAX,
         }),
         Err(error) => {
             // Under a temporary name it means nothing; under its own it might be taken for the current one.
             files.abandon(&temporary, &path);
             Err(error)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vfs::{MemVfs, Vfs};
+    use std::path::Path;
+
+    #[test]
+    fn an_edit_that_no_reader_takes_is_refused_and_harms_nothing() {
+        let vfs = Arc::new(MemVfs::new());
+        vfs.create_dir_all(Path::new("/store")).unwrap();
+        let files = Arc::new(Files::new(vfs.clone(), PathBuf::from("/store"), 1, 1, 1));
+        let edits = [Edit::Checkpoint(CheckpointEdit::default())];
+        let manifest = Manifest::create(files, |_| None, &edits).unwrap();
+        manifest.inner.lock().record_bytes_max = 100;
+        let edit = |bytes| [Edit::Layout { keyspace: 1, payload: vec![7; bytes] }];
+        let before = manifest.bytes();
+        let refused = manifest.append(&edit(99)).unwrap_err();
+        assert!(matches!(&refused, Error::InvalidArgument(text) if text.contains("100")), "{refused}");
+        assert_eq!(vfs.metadata(&manifest.path()).unwrap().unwrap().len, before);
+        manifest.append(&edit(98)).unwrap();
     }
 }

@@ -40,9 +40,4 @@ pub(crate) use salvage::{TableLoss, TableSalvage};
 #[cfg(test)]
 mod tests;
 
-/// The longest key, in bytes: 64 KiB.
-pub const KEY_BYTES_MAX: usize = 64 << 10;
-/// The longest value, in bytes: 1 GiB.
-pub const VALUE_BYTES_MAX: usize = 1 << 30;
-/// The longest block before compression: the longest value and key, and ample room for what surrounds them.
-pub(crate) const BLOCK_BYTES_MAX: usize = VALUE_BYTES_MAX + 2 * KEY_BYTES_MAX;
+use crate::format::limits::{BLOCK_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};

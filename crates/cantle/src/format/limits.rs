@@ -1,0 +1,83 @@
+//! The limits of what is written, in one place. Whatever a writer accepts every reader must read: `const` assertions
+//! below derive the readers' limits from the writers'.
+
+use crate::error::{Error, Result};
+
+/// The longest key, in bytes: 64 KiB.
+pub const KEY_BYTES_MAX: usize = 64 << 10;
+/// The longest value, in bytes: 1 GiB.
+pub const VALUE_BYTES_MAX: usize = 1 << 30;
+/// The longest write, in bytes: a batch or a transaction, over all keyspaces. The sum of its keys, values, and bounds
+/// of range deletes, and of [`BATCH_OP_BYTES`] for each operation. One operation with the longest key and the
+/// longest value fits.
+pub const BATCH_BYTES_MAX: usize = VALUE_BYTES_MAX + 4 * KEY_BYTES_MAX;
+/// Bytes that one operation of a batch counts beside its key and value: no record needs more for one.
+pub const BATCH_OP_BYTES: usize = 32;
+/// The longest payload of a record, in bytes: a batch, in the journal of a `Sync` store, and its head.
+pub(crate) const RECORD_BYTES_MAX: u64 = BATCH_BYTES_MAX as u64 + 4096;
+/// The longest block of a table before compression, in bytes: a value, a key, and room for the entries before.
+pub(crate) const BLOCK_BYTES_MAX: usize = VALUE_BYTES_MAX + 2 * KEY_BYTES_MAX;
+
+/// A range delete has two keys, each with one byte behind it at most, and counts as an operation.
+const _: () = assert!(VALUE_BYTES_MAX + KEY_BYTES_MAX + BATCH_OP_BYTES <= BATCH_BYTES_MAX);
+/// Lengths of records, frame included, are 32 bits in memory and in indexes.
+const _: () = assert!(RECORD_BYTES_MAX + 64 < u32::MAX as u64);
+
+/// What a store accepts. Smaller in tests, which need no GiB then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    pub key_bytes: usize,
+    pub value_bytes: usize,
+    pub batch_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { key_bytes: KEY_BYTES_MAX, value_bytes: VALUE_BYTES_MAX, batch_bytes: BATCH_BYTES_MAX }
+    }
+}
+
+fn exceeds(what: &str, bytes: usize, limit: usize) -> Error {
+    Error::InvalidArgument(format!("{what} of {bytes} bytes exceeds the limit of {limit} bytes"))
+}
+
+impl Limits {
+    pub fn check_key(&self, key: &[u8]) -> Result<()> {
+        let within = key.len() <= self.key_bytes;
+        if within { Ok(()) } else { Err(exceeds("a key", key.len(), self.key_bytes)) }
+    }
+
+    /// The bound of a range may be a key with one byte behind it.
+    pub fn check_bound(&self, key: &[u8]) -> Result<()> {
+        let within = key.len() <= self.key_bytes + 1;
+        if within { Ok(()) } else { Err(exceeds("the bound of a range", key.len(), self.key_bytes + 1)) }
+    }
+
+    pub fn check_value(&self, value: &[u8]) -> Result<()> {
+        let within = value.len() <= self.value_bytes;
+        if within { Ok(()) } else { Err(exceeds("a value", value.len(), self.value_bytes)) }
+    }
+
+    /// `bytes` of keys, values and bounds in so many operations.
+    pub fn check_batch(&self, bytes: usize, operations: usize) -> Result<()> {
+        let counted = bytes.saturating_add(operations.saturating_mul(BATCH_OP_BYTES));
+        if counted <= self.batch_bytes {
+            return Ok(());
+        }
+        Err(Error::InvalidArgument(format!(
+            "a write of {operations} operations counts {counted} bytes, which exceeds the limit of {} bytes for one batch or \
+             transaction: divide it",
+            self.batch_bytes
+        )))
+    }
+}
+
+/// Whether a record can hold this payload.
+pub(crate) fn check_record(what: &str, payload_bytes: usize, limit: u64) -> Result<()> {
+    if payload_bytes as u64 <= limit {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument(format!(
+        "{what} of {payload_bytes} bytes exceeds the limit of {limit} bytes for one record"
+    )))
+}
