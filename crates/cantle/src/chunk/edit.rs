@@ -275,7 +275,11 @@ impl LayoutState for ChunkMap {
                 for id in removed {
                     self.chunks.remove(&id).ok_or(unknown)?;
                 }
-                self.chunks.extend(added.into_iter().map(|chunk| (chunk.id, chunk)));
+                for chunk in added {
+                    if self.chunks.insert(chunk.id, chunk).is_some() {
+                        return Err(Malformed("adds a chunk that is there"));
+                    }
+                }
             }
             ChunkEdit::Log { chunk, file, epoch } => {
                 let record = FileRecord {

@@ -8,7 +8,6 @@ use super::funk::Funk;
 use super::geometry::{Misfit, Tile, check_replacement, check_starts};
 use super::rebalance::Effort;
 use super::split_tests::{Pairs, assert_holds, open, put};
-use crate::Db;
 use crate::error::Error;
 use crate::options::KeyspaceOptions;
 use crate::order::KeyOrder;
@@ -16,6 +15,7 @@ use crate::span::Span;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use crate::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict};
+use crate::Db;
 use bytes::Bytes;
 
 fn span(start: &'static str, end: &'static str) -> Span {
@@ -180,6 +180,11 @@ impl Step {
     }
 }
 
+/// Whether some log of the chunk has an end that is indexed in memory only.
+fn has_no_index(chunk: &Arc<Chunk>) -> bool {
+    chunk.funk.load().logs().any(|log| log.all_indexed().is_none())
+}
+
 /// How a store comes to be whose chunks the steps are taken on.
 #[derive(Debug, Clone, Copy)]
 enum Beginning {
@@ -191,17 +196,20 @@ enum Beginning {
     SharedAndKilled,
     /// Chunks that share a log whose end has no index, as that could not be written.
     SharedWithoutIndex,
+    /// Chunks that share a log which was written while they were sorted, and whose end has no index either.
+    SharedWhileSorted,
     /// One chunk, after a loss of power undid a split.
     CutBack,
     /// Chunks that share a log which came out of a close.
     Closed,
 }
 
-const BEGINNINGS: [Beginning; 6] = [
+const BEGINNINGS: [Beginning; 7] = [
     Beginning::Active,
     Beginning::Killed,
     Beginning::SharedAndKilled,
     Beginning::SharedWithoutIndex,
+    Beginning::SharedWhileSorted,
     Beginning::CutBack,
     Beginning::Closed,
 ];
@@ -224,9 +232,22 @@ impl Beginning {
                 assert!(Step::Join.take(&db, &chunks, pairs) > 0);
                 fails.store(false, SeqCst);
                 assert!(Step::Divide.take(&db, &chunks, pairs) > 0);
-                let has_no_index =
-                    |chunk: &Arc<Chunk>| chunk.funk.load().logs().any(|log| log.all_indexed().is_none());
                 assert!(all(&chunks).iter().any(has_no_index));
+                return (disk, fault, db);
+            }
+            Self::SharedWhileSorted => {
+                let chunk = chunks.first();
+                let _change = chunk.begin_change().unwrap();
+                chunk_bytes(&chunks, 150_000);
+                let mut grant = chunks.room_for(&chunk, Effort::Asked).unwrap();
+                let input = chunks.seal(&chunk).unwrap().unwrap();
+                let pieces = chunks.merge_files(&input, &mut grant).unwrap();
+                put(&db, pairs, (0..KEYS).step_by(20), 2).unwrap();
+                fails.store(true, SeqCst);
+                assert!(chunks.split(&chunk, &input, &pieces).unwrap());
+                fails.store(false, SeqCst);
+                chunk_bytes(&chunks, LARGE);
+                assert!(all(&chunks).iter().all(has_no_index));
                 return (disk, fault, db);
             }
             Self::CutBack => {
