@@ -8,15 +8,17 @@ use super::funk::Funk;
 use super::geometry::{Misfit, Tile, check_replacement, check_starts};
 use super::rebalance::Effort;
 use super::split_tests::{Pairs, assert_holds, open, put};
+use crate::bounds::Bounds;
 use crate::error::Error;
 use crate::options::KeyspaceOptions;
-use crate::order::KeyOrder;
+use crate::order::{Comparator, KeyOrder};
 use crate::span::Span;
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use crate::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use crate::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict};
 use crate::Db;
 use bytes::Bytes;
+use std::cmp::Ordering;
 
 fn span(start: &'static str, end: &'static str) -> Span {
     // "-" is no key.
@@ -426,5 +428,39 @@ fn whoever_changes_chunks_while_the_store_is_closed_comes_too_late() {
         drop((db, chunks, chunk));
         let (reopened, _) = open(Arc::new(disk), large());
         assert_holds(&reopened, &pairs, &format!("{step:?}"));
+    }
+}
+
+/// An order that counts how often it is asked, and has no answer any more after so many times: so that an endless loop ends.
+struct Counting(AtomicI64);
+
+impl Comparator for Counting {
+    fn name(&self) -> &str {
+        "counting"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        a.cmp(b)
+    }
+    fn try_compare(&self, a: &[u8], b: &[u8]) -> std::result::Result<Ordering, String> {
+        if self.0.fetch_sub(1, SeqCst) > 0 { Ok(a.cmp(b)) } else { Err("it was asked too often".into()) }
+    }
+}
+
+#[test]
+fn a_compaction_ends_when_its_keyspace_is_dropped() {
+    for from in ["000001", "000499"] {
+        let order = Arc::new(Counting(AtomicI64::new(i64::MAX)));
+        let (db, chunks) = open(Arc::new(MemVfs::new()), large().comparator(order.clone()));
+        let mut pairs = Pairs::new();
+        put(&db, &mut pairs, 0..KEYS, 1).unwrap();
+        assert!(chunks.split_end(&chunks.first()).unwrap());
+        put(&db, &mut pairs, 0..KEYS, 1).unwrap();
+        // As when a keyspace is dropped while a call is under way, and nobody needs it any more.
+        chunks.retire_chunks();
+        order.0.store(1_000_000, SeqCst);
+        let bounds = Bounds::of(&(from..));
+        let compacted = chunks.compact_chunks(&bounds);
+        assert!(matches!(compacted, Err(Error::NoKeyspace(_))), "{compacted:?}");
+        assert!(order.0.load(SeqCst) > 0);
     }
 }

@@ -464,6 +464,10 @@ impl Chunks {
                     && funk.files.iter().all(|file| file.dropped.is_none())
             };
             if !sorted && !self.rebalance_freeing(&chunk)? && chunk.writer.lock().retired {
+                // The keyspace was dropped, and nothing takes the chunk's place.
+                if self.released.load(Acquire) {
+                    return Err(Error::NoKeyspace("(dropped)".into()));
+                }
                 // Somebody else has split or merged it: those that took its place are looked at.
                 continue;
             }

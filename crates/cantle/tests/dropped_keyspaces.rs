@@ -1,0 +1,96 @@
+//! What runs beside the end of a keyspace ends, and says so.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+use cantle::vfs::MemVfs;
+use cantle::{Comparator, Db, Error, Keyspace, KeyspaceOptions, Options};
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// An order that has no answer any more after so many comparisons: what would go on for ever fails instead.
+struct Counting(AtomicU64);
+
+const COMPARISONS_MAX: u64 = 100_000_000;
+
+impl Comparator for Counting {
+    fn name(&self) -> &str {
+        "counting"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        a.cmp(b)
+    }
+
+    fn try_compare(&self, a: &[u8], b: &[u8]) -> Result<Ordering, String> {
+        if self.0.fetch_add(1, SeqCst) < COMPARISONS_MAX {
+            Ok(a.cmp(b))
+        } else {
+            Err("it was asked too often".into())
+        }
+    }
+}
+
+/// More than any of them gets to before the keyspace is gone.
+const CALLS_MAX: u64 = 10_000_000;
+
+type Call = fn(&Db, &Keyspace) -> Result<(), Error>;
+
+const CALLS: [(&str, Call); 7] = [
+    ("compact", |_, keyspace| keyspace.compact_range(..)),
+    ("compact a part", |_, keyspace| keyspace.compact_range("001000".."002500")),
+    ("verify", |db, keyspace| {
+        let report = db.verify()?;
+        assert!(report.is_ok(), "{:?}", report.damage);
+        keyspace.get("").map(|_| ())
+    }),
+    ("approximate bytes", |_, keyspace| {
+        keyspace.approximate_bytes("0005".."0025").map(|bytes| assert!(bytes < 1 << 30))
+    }),
+    ("a range", |_, keyspace| keyspace.range("001500"..).take(400).try_for_each(|pair| pair.map(|_| ()))),
+    ("a range backwards", |_, keyspace| {
+        keyspace.range(..).rev().take(400).try_for_each(|pair| pair.map(|_| ()))
+    }),
+    ("put", |_, keyspace| keyspace.put("001234", [3; 300])),
+];
+
+#[test]
+fn whatever_runs_beside_the_end_of_a_keyspace_ends() {
+    let disk = MemVfs::new();
+    let counting = || Arc::new(Counting(AtomicU64::new(0)));
+    // The last keyspace may not be forgotten yet when the store is closed.
+    let open = || Options::new().comparator(counting()).vfs(Arc::new(disk.clone())).open("store").unwrap();
+    let db = open();
+    for round in 0..8 {
+        let options = KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10).comparator(counting());
+        let keyspace = db.keyspace("dropped", options).unwrap();
+        for number in 0..3000 {
+            keyspace.put(format!("{number:06}"), [round; 300]).unwrap();
+        }
+        let begun = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for (what, call) in CALLS {
+                let (db, keyspace, begun) = (&db, &keyspace, &begun);
+                scope.spawn(move || {
+                    for number in 0..CALLS_MAX {
+                        begun.fetch_add(u64::from(number == 0), SeqCst);
+                        match call(db, keyspace) {
+                            Ok(()) => {}
+                            Err(Error::NoKeyspace(_)) => return,
+                            Err(error) => panic!("{what}: {error}"),
+                        }
+                    }
+                    panic!("{what}: the keyspace is never gone");
+                });
+            }
+            while begun.load(SeqCst) < CALLS.len() as u64 {
+                std::thread::yield_now();
+            }
+            db.drop_keyspace("dropped").unwrap();
+        });
+        assert_eq!(db.stats().read_only, None);
+    }
+    db.put("key", "value").unwrap();
+    db.close().unwrap();
+    drop(db);
+    assert_eq!(open().get("key").unwrap().as_deref(), Some(&b"value"[..]));
+}
