@@ -16,7 +16,7 @@ use crate::span::Span;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use crate::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict};
-use crate::Db;
+use crate::{Db, WriteBatch};
 use bytes::Bytes;
 use std::cmp::Ordering;
 
@@ -463,4 +463,67 @@ fn a_compaction_ends_when_its_keyspace_is_dropped() {
         assert!(matches!(compacted, Err(Error::NoKeyspace(_))), "{compacted:?}");
         assert!(order.0.load(SeqCst) > 0);
     }
+}
+
+/// Under which the empty key is the greatest.
+struct Backwards;
+
+impl Comparator for Backwards {
+    fn name(&self) -> &str {
+        "backwards"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        b.cmp(a)
+    }
+}
+
+#[test]
+fn no_chunk_is_cut_at_an_empty_key() {
+    let disk = MemVfs::new();
+    let keyspace = || large().comparator(Arc::new(Backwards));
+    let (db, chunks) = open(Arc::new(disk.clone()), keyspace());
+    let number = |number: u64| format!("{number:06}");
+    for key in (0..KEYS).rev() {
+        db.put(number(key), [1; 1000]).unwrap();
+    }
+    let reopened = |disk: MemVfs, keys: u64, what: &str| {
+        let (db, _) = open(Arc::new(disk), keyspace());
+        assert_eq!(db.range(..).map(|pair| pair.unwrap()).count() as u64, keys, "{what}");
+        assert!(db.get("").unwrap().is_some() && db.get(number(7)).unwrap().is_some(), "{what}");
+        assert!(db.verify().unwrap().is_ok(), "{what}");
+    };
+    // The last of what is inserted in order.
+    db.put("", "end").unwrap();
+    assert!(!chunks.split_end(&chunks.first()).unwrap());
+    reopened(disk.kill(), KEYS + 1, "as the end of a log");
+    // Apart from the table, behind it.
+    chunk_bytes(&chunks, 400_000);
+    let mut batch = WriteBatch::new();
+    batch.delete("");
+    db.write(batch).unwrap();
+    db.compact_range(..).unwrap();
+    chunk_bytes(&chunks, LARGE);
+    while all(&chunks).len() > 1 {
+        assert!(Step::Join.take(&db, &chunks, &mut Pairs::new()) > 0);
+    }
+    db.compact_range(..).unwrap();
+    chunk_bytes(&chunks, 500_000);
+    (0..4).for_each(|round| db.put("", vec![round; 100_000]).unwrap());
+    assert!(chunks.rebalance(&chunks.first(), Effort::Asked).unwrap());
+    assert_eq!(db.stats().keyspaces[0].edits_refused, 0);
+    reopened(disk.kill(), KEYS + 1, "as the end of a chunk");
+    // A table of it alone, and all others before it.
+    db.delete_range(..).unwrap();
+    db.put("", vec![9; 400_000]).unwrap();
+    db.compact_range(..).unwrap();
+    for key in (0..KEYS).rev() {
+        db.put(number(key), [2; 1000]).unwrap();
+    }
+    for chunk in all(&chunks) {
+        let _ = chunks.rebalance(&chunk, Effort::Asked).unwrap();
+    }
+    assert_eq!(db.stats().keyspaces[0].edits_refused, 0);
+    reopened(disk.kill(), KEYS + 1, "as the only key of a table");
+    db.compact_range(..).unwrap();
+    reopened(disk.kill(), KEYS + 1, "sorted");
 }

@@ -449,10 +449,7 @@ impl Chunks {
         loop {
             // Closing the store waits for one chunk, and is not overtaken by the next.
             let Some(_work) = self.context.begin_work() else { return Err(Error::Closed) };
-            let chunk = match &at {
-                Some(key) => self.index.find(key),
-                None => self.first(),
-            };
+            let chunk = self.chunk_at(at.as_deref());
             self.context.order.check()?;
             if !chunk.span.overlaps(&self.context.order, bounds) {
                 return Ok(());
@@ -476,9 +473,14 @@ impl Chunks {
         }
         for chunk in self.overlapping(bounds) {
             let Some(_work) = self.context.begin_work() else { return Err(Error::Closed) };
-            while self.join_if_small(&self.index.find(chunk.span.start.as_deref().unwrap_or_default()))? {}
+            while self.join_if_small(&self.chunk_at(chunk.span.start.as_deref()))? {}
         }
         Ok(())
+    }
+
+    /// The chunk that has a key, or the first one.
+    fn chunk_at(&self, key: Option<&[u8]>) -> Arc<Chunk> {
+        key.map_or_else(|| self.first(), |key| self.index.find(key))
     }
 
     /// Rebalances a chunk; where there is no room, frees what a checkpoint can free and tries again. False if there was

@@ -187,7 +187,7 @@ impl Chunks {
         merged.cursor.seek_to_last()?;
         let (Some(first), Some(last)) = (first, key(&merged)) else { return Ok(None) };
         let less = |a: &[u8], b: &[u8]| context.order.compare(a, b) == Ordering::Less;
-        Ok(if less(largest, &first) {
+        let apart = if less(largest, &first) {
             let boundary = separate(&context.order, largest, &first);
             Some(Apart { table: handle.clone(), before: true, boundary })
         } else if less(&last, smallest) {
@@ -195,7 +195,9 @@ impl Chunks {
             Some(Apart { table: handle.clone(), before: false, boundary })
         } else {
             None
-        })
+        };
+        // Under some comparators an empty key is not the least. It is no boundary (`geometry`).
+        Ok(apart.filter(|apart| !apart.boundary.is_empty()))
     }
 
     fn merge_into_tables(
