@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const DOOR_SECONDS_MAX: u64 = 240;
 
 /// Where to look first.
-const FIRST: [(&str, &[&str]); 5] = [
+const FIRST: [(&str, &[&str]); 6] = [
     (
         "crash-states",
         &[
@@ -29,6 +29,7 @@ const FIRST: [(&str, &[&str]); 5] = [
         ],
     ),
     ("failing-calls", &["not-revoked", "not-read-only", "append-not-undone"]),
+    ("pressure", &["brake-of-the-last"]),
     ("damage", &["log-checksum-skipped", "table-checksum-skipped", "header-checksum-skipped"]),
     (
         "model",

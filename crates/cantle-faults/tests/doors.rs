@@ -26,6 +26,12 @@ fn crash_states() {
 }
 
 #[test]
+fn pressure() {
+    let tally = enter("pressure").tally();
+    assert_eq!(tally["keyspaces that fell behind"], 2 * factor(), "{tally:?}");
+}
+
+#[test]
 fn failing_calls() {
     let visit = enter("failing-calls");
     if visit.case.is_some() {

@@ -72,6 +72,7 @@ canaries! {
     RANGE_DELETE_MISSED "range-delete-missed" "a scan of files does not heed deleted ranges",
     CONFLICT_IGNORED "conflict-ignored" "a transaction commits whatever happened to what it read",
     UPDATE_LOST "update-lost" "an update does not look whether its key was written meanwhile",
+    BRAKE_OF_THE_LAST "brake-of-the-last" "writers are braked by the last keyspace's backlog, whatever the others' is",
     BATCH_SEEN_IN_HALF "batch-seen-in-half" "the writes of a batch show one by one",
 }
 

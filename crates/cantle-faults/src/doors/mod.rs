@@ -7,6 +7,7 @@ pub mod fuzz;
 mod histories;
 pub mod machinery;
 mod model;
+mod pressure;
 
 use crate::visit::Visit;
 
@@ -47,6 +48,11 @@ pub const DOORS: &[Door] = &[
         name: "histories",
         about: "many threads at once, and what each was told must fit together",
         enter: histories::enter,
+    },
+    Door {
+        name: "pressure",
+        about: "one keyspace falls behind while others are idle: all writers are slowed by it, and no longer than it is behind",
+        enter: pressure::enter,
     },
     machinery::KILL,
     machinery::KILL_AT_CALLS,

@@ -128,9 +128,35 @@ pub(crate) struct Budget {
     reads: Counter,
     trial: Mutex<Trial>,
     moves: AtomicU64,
-    /// Somebody wants the division to climb, and so much data there is.
+    /// Somebody wants the division to climb.
     climbs: AtomicBool,
-    live_bytes: AtomicU64,
+    /// Bytes of data of all stores that have a `DataShare`.
+    data_bytes: AtomicU64,
+}
+
+/// How much data one store has: its part of the sum over all stores of a budget, until it is dropped.
+pub(crate) struct DataShare {
+    budget: Arc<Budget>,
+    bytes: AtomicU64,
+}
+
+impl DataShare {
+    pub(crate) fn new(budget: Arc<Budget>) -> Self {
+        Self { budget, bytes: AtomicU64::new(0) }
+    }
+
+    /// The store has so much now.
+    pub(crate) fn set(&self, bytes: u64) {
+        // The sum wraps around, and so do differences.
+        let more = bytes.wrapping_sub(self.bytes.swap(bytes, Relaxed));
+        self.budget.data_bytes.fetch_add(more, Relaxed);
+    }
+}
+
+impl Drop for DataShare {
+    fn drop(&mut self) {
+        self.set(0);
+    }
 }
 
 struct Trial {
@@ -182,7 +208,7 @@ impl Budget {
             }),
             moves: AtomicU64::new(0),
             climbs: AtomicBool::new(false),
-            live_bytes: AtomicU64::new(0),
+            data_bytes: AtomicU64::new(0),
         };
         budget.make_room();
         budget
@@ -362,11 +388,14 @@ impl Budget {
         used >= limit / 100 * FILLED_PERCENT
     }
 
-    /// A keyspace profits if memory moves to where it pays; a store that opens it has so much data. If none says so
-    /// before the next tick, the division stays.
-    pub(crate) fn let_climb(&self, live_bytes: u64) {
+    /// A keyspace profits if memory moves to where it pays. If none says so before the next tick, the division stays.
+    pub(crate) fn let_climb(&self) {
         self.climbs.store(true, Relaxed);
-        self.live_bytes.fetch_max(live_bytes, Relaxed);
+    }
+
+    /// Bytes of data of all stores that share the budget.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        self.data_bytes.load(Relaxed)
     }
 
     /// To be called every second or two: judges the division that is being tried, and tries another; and gives back memory
@@ -388,10 +417,9 @@ impl Budget {
         }
         let costs = self.total_costs();
         let reads = self.reads.get();
-        let live_bytes = self.live_bytes.swap(0, Relaxed);
         if !std::mem::replace(&mut trial.knows_data, true) {
             // Nothing is known of the reads yet, but how much data was there at the opening.
-            let parts = first_parts(self.total_bytes, live_bytes);
+            let parts = first_parts(self.total_bytes, self.data_bytes());
             trial.climber = Climber::new(shares_of(parts));
             self.divide(parts);
             return;
@@ -593,24 +621,38 @@ mod tests {
         assert_eq!(idle, [0.75, 0.1, 0.15], "without a cost there is nothing to gain");
     }
 
+    /// What munks may take of a budget whose stores have so much data.
+    fn munks_of(total_bytes: u64, stores: &[u64]) -> u64 {
+        let budget = Arc::new(Budget::new(total_bytes));
+        let shares: Vec<_> = stores.iter().map(|_| DataShare::new(budget.clone())).collect();
+        for (share, live_bytes) in shares.iter().zip(stores) {
+            share.set(1 << 40);
+            share.set(*live_bytes);
+        }
+        budget.let_climb();
+        budget.tick();
+        budget.munk_limit_bytes()
+    }
+
     #[test]
     fn the_more_data_there_is_the_less_munks_begin_with() {
-        let begin = |live_bytes: u64| {
-            let budget = Budget::new(1 << 30);
-            budget.let_climb(live_bytes);
-            budget.tick();
-            budget.munk_limit_bytes() * 100 / (1 << 30)
-        };
+        let begin = |live_bytes: u64| munks_of(1 << 30, &[live_bytes]) * 100 / (1 << 30);
         assert_eq!([0, 1 << 30, 2 << 30, 4 << 30].map(begin), [89, 89, 73, 39]);
-        let little = Budget::new(128 << 20);
-        little.let_climb(4 << 30);
-        little.tick();
-        assert!(little.munk_limit_bytes() < (128 << 20) / 100 * 41, "with 128 MiB as with more");
-        let small = Budget::new(1 << 20);
-        let before = small.munk_limit_bytes();
-        small.let_climb(1 << 30);
-        small.tick();
-        assert_eq!(small.munk_limit_bytes(), before, "a small budget has none to spare beside its blocks");
+        let little = munks_of(128 << 20, &[4 << 30]);
+        assert!(little < (128 << 20) / 100 * 41, "with 128 MiB as with more");
+        let before = Budget::new(1 << 20).munk_limit_bytes();
+        let small = munks_of(1 << 20, &[1 << 30]);
+        assert_eq!(small, before, "a small budget has none to spare beside its blocks");
+    }
+
+    #[test]
+    fn the_data_of_stores_that_share_a_budget_is_added_up() {
+        assert_eq!(munks_of(1 << 30, &[1 << 30; 4]), munks_of(1 << 30, &[4 << 30]));
+        let budget = Arc::new(Budget::new(1 << 30));
+        let share = DataShare::new(budget.clone());
+        share.set(4 << 30);
+        drop(share);
+        assert_eq!(budget.data_bytes(), 0, "a store that is closed has none");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::order::KeyOrder;
 use crate::substrate::Substrate;
 use crate::substrate::stage::Stage;
 use crate::sync::Arc;
-use crate::sync::atomic::AtomicI64;
+use crate::sync::atomic::{AtomicI64, AtomicU64};
 use crate::sync::counter::Counter;
 use crate::sync::time::Instant;
 use crate::table::TableOptions;
@@ -107,6 +107,8 @@ pub struct Totals {
     pub growing_bytes: AtomicI64,
     /// Of files that chunks share, what is in nobody's share any more.
     pub unclaimed_bytes: AtomicI64,
+    /// Obsolete files that wait for a checkpoint; counted by `Files`.
+    pub held_bytes: Arc<AtomicU64>,
 }
 
 /// The substrate, and what is the keyspace's own.
@@ -128,7 +130,8 @@ impl Context {
     pub fn new(substrate: Arc<Substrate>, keyspace: u32, order: KeyOrder, options: ChunkOptions) -> Self {
         let options = ArcSwap::from_pointee(options);
         let rows = order.hashable().then(|| Rows::new(substrate.budget.rows.clone()));
-        let (totals, counters) = (Totals::default(), Counters::default());
+        let totals = Totals { held_bytes: substrate.files.held_bytes_of(keyspace), ..Totals::default() };
+        let counters = Counters::default();
         Self {
             substrate,
             keyspace,

@@ -10,7 +10,7 @@ use super::write::SAMPLE;
 use crate::bounds::Bounds;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
-use crate::layout::Op;
+use crate::layout::{Op, Pressure};
 use crate::substrate::Work;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -37,10 +37,19 @@ struct Job<'a> {
 
 impl Drop for Job<'_> {
     fn drop(&mut self) {
-        if self.chunks.jobs.active.fetch_sub(1, Relaxed) == 1 {
-            self.chunks.context.reserve.unjam();
-        }
+        self.chunks.jobs.active.fetch_sub(1, Relaxed);
         self.chunks.jobs.freeing_bytes.fetch_sub(self.freeing_bytes, Relaxed);
+        self.chunks.end_relief();
+    }
+}
+
+/// Something that ends the keyspace's jam, unless more of it is under way: a rebalance, a split, or who submits them. Over,
+/// however it ended, when this is dropped.
+pub(super) struct Relief<'a>(&'a Chunks);
+
+impl Drop for Relief<'_> {
+    fn drop(&mut self) {
+        self.0.end_relief();
     }
 }
 
@@ -100,9 +109,28 @@ impl Chunks {
             if limits.log_bytes.is_none() {
                 self.context.throttle.owe(policy::long_log_delay_nanos(log_bytes, limit_bytes));
             }
-            // Before it is submitted: whose rebalance ends, ends the jam.
-            self.context.reserve.jam_if_tight(policy::output_bytes(&self.chunk_sizes(chunk)));
+            // Until it is submitted: if nothing comes of that, nothing else would end the jam.
+            let _relief = self.begin_relief();
+            let jam = self.context.reserve.jam_if_tight(policy::output_bytes(&self.chunk_sizes(chunk)));
+            self.jobs.relief.lock().jam = jam;
             self.submit(chunk);
+        }
+    }
+
+    pub(super) fn begin_relief(&self) -> Relief<'_> {
+        self.count_relief();
+        Relief(self)
+    }
+
+    fn count_relief(&self) {
+        self.jobs.relief.lock().running += 1;
+    }
+
+    fn end_relief(&self) {
+        let mut relief = self.jobs.relief.lock();
+        relief.running -= 1;
+        if relief.running == 0 {
+            relief.jam = None;
         }
     }
 
@@ -184,8 +212,10 @@ impl Chunks {
         else_rebalance: bool,
     ) {
         let (this, chunk) = (self.this.clone(), chunk.clone());
+        self.count_relief();
         self.context.pool.submit_urgent(move || {
             let Some(chunks) = this.upgrade() else { return };
+            let _relief = Relief(&chunks);
             let Some(_work) = chunks.begin_job(&chunk) else { return };
             let is_split = split(&chunks, &chunk).unwrap_or_else(|error| {
                 tracing::warn!(%error, chunk = chunk.id, "cannot split a chunk");
@@ -206,6 +236,7 @@ impl Chunks {
 
     /// The same for a chunk that is marked as queued.
     fn submit_rebalance(&self, chunk: &Arc<Chunk>, sizes: ChunkSizes) {
+        self.count_relief();
         self.jobs.active.fetch_add(1, Relaxed);
         self.jobs.freeing_bytes.fetch_add(sizes.garbage_bytes as i64, Relaxed);
         let (this, chunk) = (self.this.clone(), chunk.clone());
@@ -245,7 +276,10 @@ impl Chunks {
             // An open snapshot keeps it: another rebalance under the same snapshot would free as little.
             chunk.set_futile(self.context.mvcc.open_versions().first().copied());
         }
-        if self.context.files.held_bytes() > policy::held_limit_bytes(&self.limits(), &self.sizes()) {
+        let sizes = self.sizes();
+        if sizes.held_bytes > policy::held_limit_bytes(&self.limits(), &sizes)
+            || self.context.files.held_bytes() > policy::HELD_BYTES_MAX
+        {
             self.context.checkpoints.want();
             self.context.pool.wake();
         }
@@ -324,9 +358,6 @@ impl Chunks {
             return;
         }
         let ticks = self.jobs.ticks.fetch_add(1, Relaxed);
-        if self.context.options().extensions {
-            self.context.budget.let_climb(self.sizes().live_bytes);
-        }
         if self.context.options().munks {
             self.evict_least_popular();
             if ticks.is_multiple_of(MUNK_TICKS) {
@@ -336,7 +367,6 @@ impl Chunks {
         if self.context.read_only {
             return;
         }
-        self.brake();
         self.rebalance_for_space();
         self.purge_waiting();
         if self.context.reserve.is_full() {
@@ -370,15 +400,19 @@ impl Chunks {
         }
     }
 
-    /// Slows writers in proportion to how far the space bound is exceeded.
-    fn brake(&self) {
+    /// Writers are to be slowed in proportion to how far the space bound is exceeded.
+    pub(super) fn measure_pressure(&self) -> Pressure {
         /// Exceeding the bound by this fraction makes writers as slow as maintenance.
         const FULL: f64 = 0.05;
-        let limits = self.limits();
-        let sizes = self.sizes();
-        let overload = policy::excess(&limits, &sizes) / FULL;
-        // A rebalance moves some 100 MB a second; of that a part is garbage that it frees.
-        self.context.throttle.set(overload, 100e6 * (policy::bound(&limits, &sizes) - 1.0).clamp(0.1, 1.0));
+        let (limits, sizes) = (self.limits(), self.sizes());
+        let frees_space = !self.context.read_only && !self.released.load(Acquire);
+        Pressure {
+            overload: if frees_space { policy::excess(&limits, &sizes) / FULL } else { 0.0 },
+            // A rebalance moves some 100 MB a second; of that a part is garbage that it frees.
+            freed_bytes_per_second: 100e6 * (policy::bound(&limits, &sizes) - 1.0).clamp(0.1, 1.0),
+            live_bytes: sizes.live_bytes,
+            moves_memory: limits.extensions,
+        }
     }
 
     /// Has those of new chunks purged that took over dropped files.

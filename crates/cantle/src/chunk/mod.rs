@@ -71,6 +71,8 @@ mod output;
 mod parts;
 mod policy;
 mod popularity;
+#[cfg(test)]
+mod pressure_tests;
 mod rebalance;
 pub mod salvage;
 pub mod segment;
@@ -93,9 +95,10 @@ use crate::bounds::Bounds;
 use crate::cache::rows::LentRow;
 use crate::error::Result;
 use crate::filter::bloom;
-use crate::layout::{Layout, Op, PairCursor, PreparedWrite, ReadSet};
+use crate::layout::{Layout, Op, PairCursor, PreparedWrite, Pressure, ReadSet};
 use crate::mvcc::SnapshotGuard;
 use crate::stats::{ChunkInfo, GetTimes, GetsServed, KeyspaceStats, Report};
+use crate::substrate::Jam;
 use crate::sync::Arc;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -128,7 +131,9 @@ pub struct Chunks {
 struct Jobs {
     /// Submitted and not finished.
     active: AtomicUsize,
-    /// Garbage that they are expected to free.
+    /// The same and splits, and what ends with the last of them.
+    relief: Mutex<Relieving>,
+    /// Garbage that rebalances under way are expected to free.
     freeing_bytes: AtomicI64,
     /// Chunks by how much a rebalance gains, the best last; consumed by the space bound.
     candidates: Mutex<Vec<Weak<Chunk>>>,
@@ -152,6 +157,15 @@ struct Jobs {
     evicted: Mutex<Option<popularity::Evicted>>,
     /// Held by a writer who evicts.
     evicting: Mutex<()>,
+}
+
+/// What puts wait for on a disk that is nearly full.
+#[derive(Default)]
+struct Relieving {
+    /// Rebalances and splits under way, and writers that are about to submit some.
+    running: usize,
+    /// Over when none is under way.
+    jam: Option<Jam>,
 }
 
 /// A value where it was found.
@@ -192,7 +206,7 @@ impl Chunks {
         let totals = &self.context.totals;
         KeyspaceSizes {
             file_bytes: of(&totals.log_bytes) + of(&totals.table_bytes) + of(&totals.unclaimed_bytes),
-            held_bytes: self.context.files.held_bytes(),
+            held_bytes: totals.held_bytes.load(Relaxed),
             growing_bytes: of(&totals.growing_bytes),
             freeing_bytes: of(&self.jobs.freeing_bytes),
             live_bytes: of(&totals.user_bytes).saturating_sub(of(&totals.garbage_bytes)),
@@ -334,7 +348,7 @@ impl Layout for Chunks {
             table_bytes: total(&self.context.totals.table_bytes),
             log_bytes: total(&self.context.totals.log_bytes),
             unclaimed_bytes: total(&self.context.totals.unclaimed_bytes),
-            held_bytes: self.context.files.held_bytes(),
+            held_bytes: self.context.totals.held_bytes.load(Relaxed),
             live_bytes: self.sizes().live_bytes,
             user_bytes_written: of(&counters.user_bytes_written),
             log_bytes_written: of(&counters.log_bytes_written),
@@ -409,6 +423,10 @@ impl Layout for Chunks {
 
     fn tick(&self) {
         self.maintain();
+    }
+
+    fn pressure(&self) -> Pressure {
+        self.measure_pressure()
     }
 
     fn settle(&self) -> Result<()> {

@@ -83,6 +83,9 @@ const SPARED_BOUND_MAX: f64 = 3.0;
 /// So much a keyspace may take whatever is in it: below this, headers and half-filled files dominate.
 const BOUNDED_BYTES_MIN: u64 = 4 << 20;
 
+/// Obsolete files of one keyspace, or of all of a store, never wait longer for a checkpoint than until there are so many bytes.
+pub const HELD_BYTES_MAX: u64 = 256 << 20;
+
 /// How long a chunk's log may become, where space does not bound it before. It grows with the keyspace, so that
 /// a small one soon has several chunks, and a large one writes inserts little more than twice.
 ///
@@ -199,7 +202,7 @@ pub fn output_bytes(chunk: &ChunkSizes) -> u64 {
 /// Bytes of obsolete files beyond which the next checkpoint is brought forward.
 pub fn held_limit_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
     let slack = keyspace.live_bytes as f64 * (bound(limits, keyspace) - 1.0);
-    ((slack / 16.0) as u64).clamp(2 << 20, 256 << 20)
+    ((slack / 16.0) as u64).clamp(2 << 20, HELD_BYTES_MAX)
 }
 
 /// Into how many chunks `bytes` are split: none is over the limit, and each has room to grow.

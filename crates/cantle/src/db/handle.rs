@@ -70,6 +70,11 @@ impl Db {
         self.own().chunks.clone()
     }
 
+    #[cfg(test)]
+    pub(crate) fn tick_for_test(&self) {
+        crate::maintenance::Ticker::tick(&*self.handle.store);
+    }
+
     /// The keyspace that the operations work on.
     pub(super) fn own(&self) -> &Arc<KeyspaceInner> {
         &self.handle.store.default

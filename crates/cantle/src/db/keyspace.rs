@@ -99,6 +99,11 @@ impl Keyspace {
         &self.inner
     }
 
+    #[cfg(test)]
+    pub(crate) fn chunks_for_test(&self) -> Arc<crate::chunk::Chunks> {
+        self.inner.chunks.clone()
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.inner.name

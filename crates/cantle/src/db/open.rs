@@ -15,6 +15,7 @@ use super::keyspace::KeyspaceInner;
 use super::runtime::Runtime;
 use super::store::{DEFAULT_KEYSPACE, Store, TransactionCounters};
 use super::verdict::{Verdict, judge};
+use crate::cache::budget::DataShare;
 use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::OpenState;
@@ -445,6 +446,7 @@ fn assemble(
         throttle: Throttle::default(),
         durability: options.durability,
         read_only: options.read_only,
+        data: DataShare::new(runtime.budget.clone()),
         budget: runtime.budget.clone(),
         next_batch: AtomicU64::new(next_batch),
         files,

@@ -1,8 +1,10 @@
 //! What stands behind every handle of an open store.
 
 use super::keyspace::KeyspaceInner;
+use crate::canary::Canary;
 use crate::error::{Error, Result};
-use crate::maintenance::Ticker;
+use crate::layout::Pressure;
+use crate::maintenance::{Ticker, nanos_per_kib};
 use crate::manifest::Edit;
 use crate::options::{Durability, Options};
 use crate::stats::{KeyspaceStats, Stats};
@@ -169,6 +171,7 @@ impl Store {
         // Whoever still splits a chunk in a thread of the caller's comes too late.
         self.substrate.manifest.end();
         self.substrate.health.close();
+        self.substrate.data.set(0);
         self.substrate.tables.clear();
         self.substrate.files.close_handles();
         done
@@ -218,6 +221,23 @@ impl Store {
         });
     }
 
+    /// Brakes writers by the keyspace that is most behind: its rebalances take threads and disk from all others. Tells the
+    /// budget how much data there is.
+    fn heed_pressure(&self, pressures: impl Iterator<Item = Pressure>) {
+        let (mut brake, mut live_bytes, mut moves_memory) = (0, 0u64, false);
+        for pressure in pressures {
+            let nanos = nanos_per_kib(pressure.overload, pressure.freed_bytes_per_second);
+            brake = if Canary::BRAKE_OF_THE_LAST.is_planted() { nanos } else { nanos.max(brake) };
+            live_bytes = live_bytes.saturating_add(pressure.live_bytes);
+            moves_memory |= pressure.moves_memory;
+        }
+        self.substrate.throttle.set(brake);
+        self.substrate.data.set(live_bytes);
+        if moves_memory {
+            self.substrate.budget.let_climb();
+        }
+    }
+
     /// Lets go of dropped keyspaces that no snapshot can see any more: later checkpoints are of later versions.
     fn forget_dropped(&self) {
         let mut dropped = self.dropped.lock();
@@ -261,9 +281,9 @@ impl Ticker for Store {
         if may_write && self.substrate.health.check_writable().is_err() {
             return;
         }
-        for keyspace in self.all_keyspaces() {
-            keyspace.layout.tick();
-        }
+        let keyspaces = self.all_keyspaces();
+        keyspaces.iter().for_each(|keyspace| keyspace.layout.tick());
+        self.heed_pressure(keyspaces.iter().map(|keyspace| keyspace.layout.pressure()));
         if !may_write {
             return;
         }

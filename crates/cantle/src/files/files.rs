@@ -11,6 +11,7 @@ use crate::sync::atomic::{
 };
 use crate::sync::{Arc, Mutex, RwLock};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,8 @@ pub struct Files {
     next: AtomicU64,
     /// Whether a name was added or removed since the directory was last synced.
     dir_dirty: AtomicBool,
-    held: Mutex<Vec<Arc<StoreFile>>>,
+    held: Mutex<Held>,
+    /// Of all keyspaces: the sum of what `held` counts.
     held_bytes: AtomicU64,
     pins: Mutex<Pins>,
     /// Whether no file is removed any more. Held for reading by who removes one.
@@ -35,6 +37,20 @@ pub struct Files {
     keeps_discarded: AtomicBool,
     /// Tables that were unlinked, and that caches may still keep open.
     gone: Mutex<Vec<u64>>,
+}
+
+/// Obsolete files that wait for a checkpoint.
+#[derive(Debug, Default)]
+struct Held {
+    files: Vec<Arc<StoreFile>>,
+    /// Their bytes, by keyspace.
+    bytes: HashMap<u32, Arc<AtomicU64>>,
+}
+
+impl Held {
+    fn bytes_of(&mut self, keyspace: u32) -> &Arc<AtomicU64> {
+        self.bytes.entry(keyspace).or_insert_with(|| Arc::new(AtomicU64::new(0)))
+    }
 }
 
 /// Files are unlinked only while nobody pins them. One lock for both, as who finds a pin and leaves a file to its end
@@ -55,8 +71,8 @@ pub struct StoreFile {
     pub epoch: u64,
     pub path: PathBuf,
     bytes: AtomicU64,
-    /// Its part of `Files::held_bytes` while it is held: its length may become known, or change, meanwhile.
-    counted_bytes: AtomicU64,
+    /// Bytes of it that count as held: what is taken back later, however long the file is by then.
+    held_bytes: AtomicU64,
     references: AtomicUsize,
     doomed: AtomicBool,
     /// Of those who share it.
@@ -102,7 +118,7 @@ impl Files {
             next: AtomicU64::new(next),
             // Who had the store before may have died before he synced it.
             dir_dirty: AtomicBool::new(true),
-            held: Mutex::new(Vec::new()),
+            held: Mutex::new(Held::default()),
             held_bytes: AtomicU64::new(0),
             pins: Mutex::new(Pins { count: 0, waiting: Vec::new() }),
             ended: RwLock::new(false),
@@ -169,7 +185,7 @@ impl Files {
             epoch,
             path: self.path(kind, id),
             bytes: AtomicU64::new(bytes),
-            counted_bytes: AtomicU64::new(0),
+            held_bytes: AtomicU64::new(0),
             references: AtomicUsize::new(0),
             doomed: AtomicBool::new(false),
             claims: Claims::default(),
@@ -226,15 +242,20 @@ impl Files {
         self.dir_dirty.load(Acquire)
     }
 
-    /// Bytes of obsolete files that wait for a checkpoint.
+    /// Bytes of obsolete files of all keyspaces that wait for a checkpoint.
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Relaxed)
+    }
+
+    /// Counts those bytes for one keyspace; each file counts for one keyspace only.
+    pub fn held_bytes_of(&self, keyspace: u32) -> Arc<AtomicU64> {
+        self.held.lock().bytes_of(keyspace).clone()
     }
 
     /// The files that became obsolete so far. Their removal is part of the next checkpoint record: once that
     /// is durable, they may go.
     pub fn take_held(&self) -> Vec<Arc<StoreFile>> {
-        std::mem::take(&mut *self.held.lock())
+        std::mem::take(&mut self.held.lock().files)
     }
 
     /// Holds files of the last checkpoint that nothing current refers to.
@@ -242,29 +263,39 @@ impl Files {
         if Canary::HELD_FILES_GONE.is_planted() {
             return self.doom(files);
         }
-        files.iter().for_each(|file| self.count_held(file));
-        self.held.lock().extend(files);
-    }
-
-    /// Counts a file as held, with the length that it has now.
-    fn count_held(&self, file: &StoreFile) {
-        let bytes = file.bytes();
-        file.counted_bytes.store(bytes, Relaxed);
-        self.held_bytes.fetch_add(bytes, Relaxed);
+        let mut held = self.held.lock();
+        files.iter().for_each(|file| self.count_held(&mut held, file, file.bytes()));
+        held.files.extend(files);
     }
 
     /// Puts back files whose checkpoint did not come about.
     pub fn hold_again(&self, files: Vec<Arc<StoreFile>>) {
-        self.held.lock().extend(files);
+        self.held.lock().files.extend(files);
     }
 
     /// Lets go of files that no checkpoint needs any more.
     pub fn doom(&self, files: Vec<Arc<StoreFile>>) {
-        for file in files {
-            // Exactly what was counted. A file that was never held has counted nothing.
-            self.held_bytes.fetch_sub(file.counted_bytes.swap(0, Relaxed), Relaxed);
+        if files.is_empty() {
+            return;
+        }
+        let mut held = self.held.lock();
+        for file in &files {
+            self.count_held(&mut held, file, 0);
             file.doomed.store(true, Release);
         }
+        // Of keyspaces that are gone.
+        held.bytes.retain(|_, bytes| Arc::strong_count(bytes) > 1 || bytes.load(Relaxed) > 0);
+        // Removing a file takes locks of its own.
+        drop(held);
+        drop(files);
+    }
+
+    /// So much of a file counts as held from now on.
+    fn count_held(&self, held: &mut Held, file: &StoreFile, bytes: u64) {
+        // The counters wrap around, and so do differences.
+        let more = bytes.wrapping_sub(file.held_bytes.swap(bytes, Relaxed));
+        self.held_bytes.fetch_add(more, Relaxed);
+        held.bytes_of(file.keyspace).fetch_add(more, Relaxed);
     }
 
     /// Tables that were unlinked since the last call. Whoever keeps them open keeps their space from being freed.
@@ -358,8 +389,9 @@ impl StoreFile {
     pub fn release(self: &Arc<Self>) -> bool {
         let last = self.references.fetch_sub(1, AcqRel) == 1;
         if last {
-            self.files.count_held(self);
-            self.files.held.lock().push(self.clone());
+            let mut held = self.files.held.lock();
+            self.files.count_held(&mut held, self, self.bytes());
+            held.files.push(self.clone());
         }
         last
     }

@@ -114,6 +114,20 @@ pub trait PairCursor: Send {
     }
 }
 
+/// How far background work of a keyspace is behind its writers, and how much data there is. The store brakes by the greatest
+/// pressure of its keyspaces, and divides memory by the sum of their data.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Pressure {
+    /// 0 where maintenance keeps up, 1 where writers must be as slow as it is.
+    pub overload: f64,
+    /// Bytes of disk space that maintenance frees in a second.
+    pub freed_bytes_per_second: f64,
+    /// Estimated bytes of what a scan would return.
+    pub live_bytes: u64,
+    /// Whether the keyspace profits if memory moves to where it pays.
+    pub moves_memory: bool,
+}
+
 /// A keyspace in one of the designs.
 pub trait Layout: Send + Sync {
     /// The newest value of `key` at or below version `at`.
@@ -139,6 +153,8 @@ pub trait Layout: Send + Sync {
     fn verify(&self, report: &mut Report);
     /// Called every few milliseconds: starts what is due.
     fn tick(&self);
+    /// As of now. Asked after each tick.
+    fn pressure(&self) -> Pressure;
     /// Before closing: writes what would otherwise be found out again.
     fn settle(&self) -> Result<()>;
     /// The keyspace was dropped for good: nothing is written and the manifest is told nothing from here on. Waits for

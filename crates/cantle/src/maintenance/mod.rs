@@ -7,4 +7,4 @@ mod throttle;
 
 pub use gate::{Gate, Pass};
 pub use pool::{Pool, Ticker};
-pub use throttle::Throttle;
+pub use throttle::{Throttle, nanos_per_kib};

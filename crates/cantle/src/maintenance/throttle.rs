@@ -3,6 +3,11 @@
 //!
 //! Delays are taken before a write holds any lock or is announced. Each is short; what bounds a writer is their
 //! sum.
+//!
+//! Invariant: every nanosecond that a write owes is slept once, by one thread, or is still owed. A write adds to the
+//! debt and claims its part of it in one step, so two threads never sleep the same part and the debt never falls below 0.
+//!
+//! Thread safety: every method may be called from any thread. `tests/loom_throttle.rs` is the model.
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::thread;
@@ -13,7 +18,6 @@ const DELAY_NANOS_MAX: u64 = 20_000_000;
 /// Delays shorter than this are saved up, as a thread cannot sleep for less than the timer's slack (50 µs).
 const SLEEP_NANOS_MIN: u64 = 200_000;
 
-#[derive(Default)]
 pub struct Throttle {
     /// Nanoseconds that a write of a KiB owes.
     nanos_per_kib: AtomicU64,
@@ -22,16 +26,28 @@ pub struct Throttle {
     pub delayed_nanos: AtomicU64,
 }
 
+impl Default for Throttle {
+    fn default() -> Self {
+        Self {
+            nanos_per_kib: AtomicU64::new(0),
+            owed_nanos: AtomicU64::new(0),
+            delays: AtomicU64::new(0),
+            delayed_nanos: AtomicU64::new(0),
+        }
+    }
+}
+
+/// How long a write of a KiB is to be delayed, in nanoseconds. `overload`: 0 where maintenance keeps up, 1 where writers
+/// must be as slow as it.
+pub fn nanos_per_kib(overload: f64, maintenance_bytes_per_second: f64) -> u64 {
+    let overload = overload.clamp(0.0, 8.0);
+    (overload * 1024.0 * 1e9 / maintenance_bytes_per_second.max(1e6)) as u64
+}
+
 impl Throttle {
-    /// `overload`: 0 where maintenance keeps up, 1 where writers must be as slow as it.
-    pub fn set(&self, overload: f64, maintenance_bytes_per_second: f64) {
-        let overload = overload.clamp(0.0, 8.0);
-        let nanos = if overload <= 0.0 {
-            0.0
-        } else {
-            overload * 1024.0 * 1e9 / maintenance_bytes_per_second.max(1e6)
-        };
-        self.nanos_per_kib.store(nanos as u64, Relaxed);
+    /// Delays writes by so much for each KiB from now on.
+    pub fn set(&self, nanos_per_kib: u64) {
+        self.nanos_per_kib.store(nanos_per_kib, Relaxed);
     }
 
     /// Delays a write of `bytes`, if need be.
@@ -39,21 +55,32 @@ impl Throttle {
     pub fn delay(&self, bytes: usize) {
         let nanos_per_kib = self.nanos_per_kib.load(Relaxed);
         if nanos_per_kib > 0 {
-            self.owe(nanos_per_kib * (bytes as u64).div_ceil(64) / 16);
+            self.owe(nanos_per_kib.saturating_mul((bytes as u64).div_ceil(64)) / 16);
         }
     }
 
     /// Delays a write by so much, for reasons of its own.
     #[cold]
     pub fn owe(&self, nanos: u64) {
-        let owed = self.owed_nanos.fetch_add(nanos, Relaxed) + nanos;
-        if owed < SLEEP_NANOS_MIN {
+        let delay = self.claim(nanos);
+        if delay == 0 {
             return;
         }
-        let delay = owed.min(DELAY_NANOS_MAX);
-        self.owed_nanos.fetch_sub(delay.min(self.owed_nanos.load(Relaxed)), Relaxed);
         self.delays.fetch_add(1, Relaxed);
         self.delayed_nanos.fetch_add(delay, Relaxed);
         thread::sleep(Duration::from_nanos(delay));
+    }
+
+    /// Adds to the debt and takes from it what this thread is to sleep: 0 while the debt is too small for a sleep.
+    fn claim(&self, nanos: u64) -> u64 {
+        let mut owed = self.owed_nanos.load(Relaxed);
+        loop {
+            let total = owed.saturating_add(nanos);
+            let delay = if total < SLEEP_NANOS_MIN { 0 } else { total.min(DELAY_NANOS_MAX) };
+            match self.owed_nanos.compare_exchange_weak(owed, total - delay, Relaxed, Relaxed) {
+                Ok(_) => return delay,
+                Err(now) => owed = now,
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod health;
+mod jam;
 mod recovery;
 mod reserve;
 pub mod stage;
@@ -10,11 +11,15 @@ pub mod vouch;
 
 pub use checkpoint::{Checkpoints, DirtyLog, DirtySet, VERSIONS_PER_CHECKPOINT};
 pub use health::Health;
+pub use jam::Jam;
 pub use recovery::Recovery;
 pub use reserve::{Grant, Promise, REBALANCE_RESERVE_FILE, RESERVE_FILE, Reserve};
 pub use tables::{TableHandle, Tables};
 
-use crate::cache::{BlockCache, budget::Budget};
+use crate::cache::{
+    BlockCache,
+    budget::{Budget, DataShare},
+};
 use crate::error::Result;
 use crate::files::Files;
 use crate::journal::Journal;
@@ -49,6 +54,8 @@ pub struct Substrate {
     pub read_only: bool,
     /// Shared by the stores of one budget, as what `cache` is a handle to.
     pub budget: Arc<Budget>,
+    /// How much data the store has, of what the budget is divided by.
+    pub data: DataShare,
     /// The number of the next spanning batch.
     pub next_batch: AtomicU64,
     /// The first version of the present epoch.

@@ -12,6 +12,7 @@
 //! Bytes that were accepted but are not in a file yet (the buffered records of a `Buffered` store, the output of
 //! rebalances) are *promised*: their sum stays below what is free.
 
+use super::jam::{Jam, Jams};
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::sync::atomic::{
@@ -53,7 +54,7 @@ pub struct Reserve {
     /// There is little left, or a write found nothing: what can free space is to do so.
     full: AtomicBool,
     /// Puts wait for rebalances: with the space that is left, these might not find room later.
-    jammed: AtomicBool,
+    jams: Arc<Jams>,
     /// Bytes that the longest rebalance to be expected may write.
     longest_bytes: AtomicU64,
     /// How much is to be kept aside for rebalances; 0 while that is not known.
@@ -106,7 +107,7 @@ impl Reserve {
             files: None,
             spent: AtomicBool::new(false),
             full: AtomicBool::new(false),
-            jammed: AtomicBool::new(false),
+            jams: Jams::new(),
             longest_bytes: AtomicU64::new(0),
             rebalance_bytes: AtomicU64::new(0),
             parts: Mutex::default(),
@@ -154,29 +155,31 @@ impl Reserve {
     }
 
     /// A log has become due, and sorting its chunk takes `output_bytes`: has puts wait until rebalances are done, if
-    /// space is so short that they would not find room for that later.
-    pub fn jam_if_tight(&self, output_bytes: u64) {
+    /// space is so short that they would not find room for that later. The keyspace holds the jam until its rebalances
+    /// are done, or cannot be.
+    pub fn jam_if_tight(&self, output_bytes: u64) -> Option<Jam> {
         let rebalance_bytes = self.rebalance_bytes_max();
         if rebalance_bytes == u64::MAX {
-            return;
+            return None;
         }
         let promised = self.space.promised_bytes.load(Relaxed);
         let room = self.look().saturating_sub(promised).saturating_add(rebalance_bytes);
         let tight = output_bytes > room / 2 || room < TIGHT_FACTOR * rebalance_bytes;
-        self.jammed.store(tight, Relaxed);
+        tight.then(|| self.jams.begin())
     }
 
-    /// The rebalances that puts wait for are done, or cannot be.
-    pub fn unjam(&self) {
-        self.jammed.store(false, Relaxed);
+    /// Whether puts wait for rebalances.
+    pub fn is_jammed(&self) -> bool {
+        self.jams.newest().is_some()
     }
 
     /// For who is about to put, and holds no lock.
     pub fn wait_while_jammed(&self) {
+        let Some(first) = self.jams.newest() else { return };
         let started = now();
-        while self.jammed.load(Relaxed) {
+        while self.is_jammed() {
             if started.elapsed() > JAM_MAX {
-                return self.unjam();
+                return self.jams.waive(first);
             }
             thread::sleep(JAM_STEP);
         }

@@ -1,0 +1,129 @@
+//! One keyspace falls behind, as no table can be made, while others are idle: every writer is slowed by the keyspace that is most
+//! behind, whatever its name and whoever writes, no more than one keyspace that is behind asks for, and nobody once it has caught
+//! up. What a store does is counted by its statistics; no time is asserted.
+
+use crate::rng::Rng;
+use crate::visit::Visit;
+use cantle::vfs::{FaultVfs, MemVfs, Operation, Verdict};
+use cantle::{Db, Keyspace, KeyspaceOptions, Options};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// Long enough for a busy machine; what comes sooner or later comes within it.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Between looks, at first and at most: few enough looks that who is idle does not fall behind by what they write.
+const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
+/// Puts of a KiB whose delays are counted.
+const PUTS: u64 = 20;
+/// Delays of `PUTS` where a keyspace is as far behind as counts: eight times what maintenance takes, for a bound of 1.5
+/// 164 µs a KiB. Sleeps take 200 µs at least, so every second put is delayed.
+const DELAYS: std::ops::RangeInclusive<u64> = 8..=12;
+
+/// Where tables are made, or wait.
+#[derive(Default)]
+struct Gate {
+    closed: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let mut closed = self.closed.lock().unwrap();
+        while *closed {
+            closed = self.opened.wait(closed).unwrap();
+        }
+    }
+
+    fn set(&self, closed: bool) {
+        *self.closed.lock().unwrap() = closed;
+        self.opened.notify_all();
+    }
+}
+
+/// However the round ends, no thread is left at the gate.
+struct OpenOnDrop(Arc<Gate>);
+
+impl Drop for OpenOnDrop {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+pub fn enter(visit: &Visit) {
+    for seed in visit.rounds() {
+        let mut rng = Rng::new(seed);
+        for names in [["a", "z"], ["z", "a"]] {
+            one(visit, names, &mut rng);
+            visit.count("keyspaces that fell behind", 1);
+        }
+    }
+}
+
+fn one(visit: &Visit, [behind, idle]: [&str; 2], rng: &mut Rng) {
+    let gate = Arc::new(Gate::default());
+    let _open = OpenOnDrop(gate.clone());
+    let vfs = FaultVfs::over_memory(MemVfs::new());
+    let at = gate.clone();
+    vfs.set_rule(move |call| {
+        if call.operation == Operation::Create && call.path.extension().is_some_and(|name| name == "table") {
+            at.pass();
+        }
+        Verdict::Pass
+    });
+    let keyspace = KeyspaceOptions::new().layout(visit.layout).munks(false).space_amplification(1.5);
+    let options = Options::new().vfs(Arc::new(vfs)).background_threads(1 + rng.below(2) as usize);
+    let options = options.memory_budget(64 << 20).default_keyspace(keyspace.clone());
+    let db = options.open("store").unwrap();
+    let [behind, idle] = [behind, idle].map(|name| db.keyspace(name, keyspace.clone()).unwrap());
+    (0..rng.below(3)).for_each(|more| drop(db.keyspace(&format!("m{more}"), keyspace.clone()).unwrap()));
+    let mut round = 0;
+    let mut until = |writer: &Keyspace, what: &str, is_so: &dyn Fn(u64) -> bool| {
+        let (begun, mut pause) = (Instant::now(), PAUSES[0]);
+        loop {
+            round += 1;
+            let delays = delays_of(&db, writer, round);
+            if is_so(delays) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{what}: {delays} delays of {PUTS} puts, {:?}", sizes(&db));
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(PAUSES[1]);
+        }
+    };
+    until(&idle, "nobody is behind, and a writer is braked", &|delays| delays == 0);
+    gate.set(true);
+    // A MiB that is overwritten some ten times: more than twice the 4 MiB that any keyspace may take.
+    for overwrite in 0..10 + rng.below(3) {
+        for key in 0..1024u64 {
+            behind.put(key.to_be_bytes(), vec![overwrite as u8; 1016]).unwrap();
+        }
+    }
+    let writers: &[&Keyspace] = if rng.below(2) == 0 { &[&behind, &idle] } else { &[&idle, &behind] };
+    for writer in writers {
+        let what = format!("{} is behind, and who writes to {} is not braked", behind.name(), writer.name());
+        until(writer, &what, &|delays| DELAYS.contains(&delays));
+    }
+    gate.set(false);
+    behind.compact_range(..).unwrap();
+    db.sync().unwrap();
+    until(&idle, "all have caught up, and a writer is braked", &|delays| delays == 0);
+    db.close().unwrap();
+}
+
+/// How many delays some puts take.
+fn delays_of(db: &Db, writer: &Keyspace, round: u64) -> u64 {
+    let before = db.stats().write_delays;
+    for put in 0..PUTS {
+        // Few keys, so that the keyspace stays small.
+        writer.put((put % 16).to_be_bytes(), vec![round as u8; 1016]).unwrap();
+    }
+    db.stats().write_delays - before
+}
+
+/// What the keyspaces take, for who looks for the reason.
+fn sizes(db: &Db) -> Vec<(String, u64, u64, u64)> {
+    let of = |keyspace: cantle::KeyspaceStats| {
+        (keyspace.name, keyspace.log_bytes + keyspace.table_bytes, keyspace.held_bytes, keyspace.live_bytes)
+    };
+    db.stats().keyspaces.into_iter().map(of).collect()
+}
