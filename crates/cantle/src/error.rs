@@ -181,12 +181,17 @@ impl Error {
     /// Whether a sync failed: what it should have made durable may be lost, whatever a later one says. A directory that
     /// could not even be opened was not synced, but nothing of it was given up either.
     pub(crate) fn is_sync(&self) -> bool {
-        matches!(self, Self::Io { operation, .. } if operation.starts_with("sync")) && !self.is_out_of_files()
+        matches!(self, Self::Io { operation, .. } if operation.starts_with("sync")) && !self.is_unopened()
     }
 
-    /// Whether the process, or the machine, has too many files open.
-    pub(crate) fn is_out_of_files(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if is_out_of_files(source))
+    /// Whether a name could not be opened or made: for want of descriptors or of permission, or as a directory is not there.
+    /// No sync of something that is open fails like that, so nothing that was written is concerned.
+    pub(crate) fn is_unopened(&self) -> bool {
+        use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+        let unopened = |source: &io::Error| {
+            is_out_of_files(source) || matches!(source.kind(), NotADirectory | NotFound | PermissionDenied)
+        };
+        matches!(self, Self::Io { source, .. } if unopened(source))
     }
 
     /// Whether freeing space on the file system and retrying can help.

@@ -1,6 +1,7 @@
 //! Backups and verification.
 
 use super::foreign::{Found, look};
+use super::open::bind;
 use super::store::Store;
 use crate::canary::Canary;
 use crate::error::{Error, Result};
@@ -26,9 +27,9 @@ impl Drop for Pin<'_> {
 
 impl Store {
     pub(super) fn backup(&self, dir: &Path) -> Result<()> {
-        self.check_open()?;
+        let _call = self.begin_call()?;
         let files = &self.substrate.files;
-        // A store that is opened for reading keeps its own changes in memory; the backup goes to the disk.
+        // Not as seen from the store's directory, as `dir` is the caller's path.
         let base = self.options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
         let vfs = &*base;
         if let Found::Store { .. } = look(vfs, dir)? {
@@ -42,12 +43,17 @@ impl Store {
         }
         files.pin();
         let _pin = Pin(files);
-        if !self.options.read_only {
+        // In memory where the store is opened for reading: what was recovered, and lies in memory as well, belongs to the
+        // backup.
+        if !Canary::RECOVERED_NOT_BACKED_UP.is_planted() || !self.options.read_only {
             self.substrate.checkpoint()?;
         }
         // What the manifest says as of its last checkpoint; later edits do not count here.
-        let state = self.read_manifest(self.options.read_only)?.state;
+        let state = self.read_manifest(false)?.state;
         super::open::create_directories(vfs, dir)?;
+        let target = bind(&base, dir)?;
+        // In the view of the store's directory a path that looks as if it lay within the store's directory would.
+        let links = !dir.starts_with(&files.dir);
         let mut wanted = Vec::new();
         for keyspace in state.keyspaces.values() {
             keyspace.layout.files(&mut |kind, id, _| wanted.push((kind, id)));
@@ -56,7 +62,7 @@ impl Store {
         wanted.dedup();
         for (kind, id) in wanted {
             let (from, to) = (files.path(kind, id), dir.join(file_name(kind, id)));
-            let linked = kind == FileKind::Table && vfs.hard_link(&from, &to).is_ok();
+            let linked = links && kind == FileKind::Table && self.disk.hard_link(&from, &to).is_ok();
             if linked {
                 continue;
             }
@@ -66,13 +72,13 @@ impl Store {
                 (FileKind::Log, None) => continue,
                 _ => None,
             };
-            copy(vfs, &from, &to, len)?;
+            copy((&*files.vfs, &from), (&*target, &to), len)?;
         }
         // A manifest whose name is durable, and those of its files not, would be a store that lacks them.
         Canary::UNNAMED_BACKUP
-            .leaves_out(|| vfs.sync_dir(dir))
+            .leaves_out(|| target.sync_dir(dir))
             .map_err(|e| Error::io("sync directory", dir, e))?;
-        self.write_manifest(base, dir, &state)
+        self.write_manifest(target, dir, &state)
     }
 
     /// Reads the manifest of the open store, which may be rewritten under another name meanwhile.
@@ -103,7 +109,7 @@ impl Store {
     }
 
     pub(super) fn verify(&self) -> Result<Report> {
-        self.check_open()?;
+        let _call = self.begin_call()?;
         let files = &self.substrate.files;
         let mut report = Report { damage: self.opening_damage.clone(), ..Report::default() };
         files.pin();
@@ -128,13 +134,13 @@ impl Store {
     }
 }
 
-fn copy(vfs: &dyn Vfs, from: &Path, to: &Path, len: Option<u64>) -> Result<()> {
+fn copy((vfs, from): (&dyn Vfs, &Path), (target, to): (&dyn Vfs, &Path), len: Option<u64>) -> Result<()> {
     let source = vfs.open(from, OpenMode::Read).map_err(|e| Error::io("open", from, e))?;
     let len = match len {
         Some(len) => len,
         None => source.len().map_err(|e| Error::io("measure", from, e))?,
     };
-    let target = vfs.open(to, OpenMode::CreateNew).map_err(|e| Error::io("create", to, e))?;
+    let target = target.open(to, OpenMode::CreateNew).map_err(|e| Error::io("create", to, e))?;
     let mut buffer = vec![0; COPY_BYTES];
     let mut offset = 0;
     while offset < len {

@@ -1,7 +1,7 @@
 //! Removing a store, and nothing else.
 
 use super::foreign::{LOCK_FILE, foreign_store, is_of_store, is_temporary};
-use super::open::take_lock;
+use super::open::{bind, lock_store};
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::files::parse_file_name;
@@ -9,17 +9,16 @@ use crate::format::header::FileKind;
 use crate::options::Options;
 use crate::substrate::{REBALANCE_RESERVE_FILE, RESERVE_FILE, stage::STAGE_FILE};
 use crate::sync::Arc;
-use crate::vfs::{StdVfs, Vfs};
+use crate::vfs::{LockMode, StdVfs, Vfs};
 use std::path::Path;
 
 /// Removes the files of the store in `dir`; the directory and what is not the store's stay.
 pub(crate) fn destroy(options: &Options, dir: &Path) -> Result<()> {
     let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
-    let vfs = &*vfs;
     let mut names = match vfs.metadata(dir).map_err(|e| Error::io("look at", dir, e))? {
         None => return Ok(()),
         Some(found) if !found.is_dir => return Err(not_a_store(dir, "it is a file".into())),
-        Some(_) => list(vfs, dir)?,
+        Some(_) => list(&*vfs, dir)?,
     };
     if !names.iter().any(|name| is_of_store(name)) {
         return match foreign_store(&names) {
@@ -27,7 +26,8 @@ pub(crate) fn destroy(options: &Options, dir: &Path) -> Result<()> {
             None => Ok(()),
         };
     }
-    let _lock = take_lock(vfs, dir, options)?;
+    let vfs = &*bind(&vfs, dir)?;
+    let _lock = lock_store(vfs, dir, LockMode::Exclusive)?;
     names = list(vfs, dir)?;
     // Without its newest manifest nothing opens what an interruption leaves, and a second attempt removes the rest.
     names.sort_by_key(|name| (rank(name), std::cmp::Reverse(name.clone())));

@@ -11,7 +11,7 @@ use crate::stats::{Report, Stats};
 use crate::sync::Arc;
 use std::path::Path;
 
-/// Closes the store when the last of `Db`, `Keyspace`, `Snapshot`, `Transaction`, `Range` and `Cursor` is gone.
+/// Closes the store, unless that was done, when the last of `Db`, `Keyspace`, `Snapshot`, `Transaction`, `Range` and `Cursor` is gone.
 pub(crate) struct Handle {
     pub(super) store: Arc<Store>,
 }
@@ -21,8 +21,6 @@ impl Drop for Handle {
         if let Err(error) = self.store.close() {
             tracing::error!(%error, "closing the store failed");
         }
-        // Here, as a background thread may hold the store for a moment longer.
-        self.store.unlock();
     }
 }
 
@@ -132,12 +130,15 @@ impl Db {
     /// [`Error::NoSpace`] leaves the store as it was. A sync that fails turns it read-only: see
     /// [`Error::ReadOnly`].
     pub fn sync(&self) -> Result<()> {
+        let _call = self.handle.store.begin_call()?;
         self.handle.store.check_writable()?;
         self.handle.store.substrate.checkpoint()
     }
 
     /// Writes a consistent copy of the store into a new or empty directory: a store that opens. Tables are shared
-    /// by hard links where both are on one file system. The store may be used meanwhile.
+    /// by hard links where both are on one file system. The store may be used meanwhile. Of a store that is opened for
+    /// reading the backup holds all that reads see, also what was recovered in memory; nothing is written to the
+    /// store's own directory, which may lie on a read-only file system.
     ///
     /// # Errors
     ///
@@ -156,8 +157,11 @@ impl Db {
         self.handle.store.verify()
     }
 
-    /// Makes everything durable and closes the store. Other handles give [`Error::Closed`] from now on; the lock
-    /// goes with the last of them.
+    /// Makes everything durable, closes the store and releases its lock: it may be opened again at once, in this process
+    /// or another. Calls of other threads that write come to their end first. Other handles (clones, keyspaces,
+    /// snapshots, ranges, cursors, transactions) may be left; they give [`Error::Closed`] from now on, while values
+    /// that they have returned stay valid. In a process that was forked from the one that opened the store this gives
+    /// [`Error::Closed`] and leaves the store as it is.
     ///
     /// It is closed even if this fails: then what was written since the last checkpoint may be lost. [`Error::ReadOnly`] says
     /// that the store had turned read-only before that, be it in the background, and why.

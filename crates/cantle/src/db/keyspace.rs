@@ -127,6 +127,7 @@ impl Keyspace {
             return Err(Error::InvalidArgument(format!("metadata of {} bytes exceeds 64 KiB", bytes.len())));
         }
         let store = &self.handle.store;
+        let _call = store.begin_call()?;
         store.check_writable()?;
         // Else a checkpoint that has begun could take it up without what was written meanwhile.
         store.substrate.checkpoint()?;

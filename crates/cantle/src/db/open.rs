@@ -26,7 +26,7 @@ use crate::files::{Files, parse_file_name};
 use crate::format::header::{FileHeader, FileKind};
 use crate::journal::{Journal, JournalRecord, OldJournal, read_journals};
 use crate::layout::Layout as LayoutTrait;
-use crate::maintenance::{Gate, Throttle, Ticker};
+use crate::maintenance::{Calls, Gate, Throttle, Ticker};
 use crate::manifest::{
     CheckpointEdit, Edit, KeyspaceEdit, LayoutState, Manifest, Replayed, StartEdit, State, replay,
 };
@@ -43,12 +43,15 @@ use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::time::now;
 use crate::sync::{Arc, Mutex, RwLock, random};
 use crate::table::TableOptions;
-use crate::vfs::{LockError, LockMode, OpenMode, OverlayVfs, StdVfs, Vfs, VfsFile, VfsLock};
+use crate::vfs::{LockError, LockMode, OpenMode, OverlayVfs, StdVfs, Vfs, VfsFile, VfsLock, rooted};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Weak;
 
 const CHUNK_LAYOUT: u8 = 1;
+/// How often a lock is taken anew because its file was removed meanwhile. Each time somebody has destroyed the store in the
+/// microseconds between two calls: as often as this is no accident, and the store is in use.
+const LOCK_ATTEMPTS_MAX: usize = 100;
 pub(super) const DEFAULT_ID: u32 = 1;
 
 pub(super) fn new_layout(layout: u8) -> Option<Box<dyn LayoutState>> {
@@ -60,28 +63,25 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     check_options(&options)?;
     let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
     let found = look_at(&*vfs, path, Allowed::by(&options))?;
-    match &found {
-        Found::Nothing if !options.create_if_missing || options.read_only => {
-            return Err(Error::NotFound { path: path.to_path_buf() });
-        }
-        Found::Store { .. } if options.error_if_exists => {
-            return Err(Error::AlreadyExists { path: path.to_path_buf() });
-        }
-        _ => {}
-    }
+    check_wanted(&found, path, &options)?;
     if matches!(found, Found::Nothing) {
         create_directories(&*vfs, path)?;
     }
+    let vfs = bind(&vfs, path)?;
     let lock = take_lock(&*vfs, path, &options)?;
+    // Another process may have created or destroyed the store before the lock was ours.
+    if !Canary::ASKED_BEFORE_THE_LOCK.is_planted() {
+        check_wanted(&look_at(&*vfs, path, Allowed::by(&options))?, path, &options)?;
+    }
     // Nothing on disk changes in a store that is opened for reading: recovery happens in memory.
     let in_memory = |vfs: &Arc<dyn Vfs>| -> Arc<dyn Vfs> { Arc::new(OverlayVfs::new(vfs.clone())) };
     let store = if options.read_only {
-        open_locked(path, &options, in_memory(&vfs), started)
+        open_locked(path, &options, in_memory(&vfs), &vfs, started)
     } else {
-        match open_locked(path, &options, vfs.clone(), started) {
+        match open_locked(path, &options, vfs.clone(), &vfs, started) {
             Err(error) if error.is_no_space() && give_back_reserve(&*vfs, path) => {
                 tracing::warn!(%error, "the disk is full: opening with the space set aside");
-                open_locked(path, &options, vfs.clone(), started)
+                open_locked(path, &options, vfs.clone(), &vfs, started)
             }
             done => done,
         }
@@ -91,7 +91,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
             }
             // What failed left the last checkpoint and the journal as they were, as a power failure would have.
             let reading = Options { read_only: true, ..options.clone() };
-            let store = open_locked(path, &reading, in_memory(&vfs), started)?;
+            let store = open_locked(path, &reading, in_memory(&vfs), &vfs, started)?;
             store.substrate.health.fail(format!(
                 "{error}; what the last process left could be recovered in memory only: free space, then reopen the store"
             ));
@@ -102,19 +102,42 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     Ok(store)
 }
 
-/// Opens or creates the store at `path`, which nobody else uses.
+/// Whether the options allow an opening, given what is there.
+fn check_wanted(found: &Found, path: &Path, options: &Options) -> Result<()> {
+    match found {
+        Found::Nothing if !options.create_if_missing || options.read_only => {
+            Err(Error::NotFound { path: path.to_path_buf() })
+        }
+        Found::Store { .. } if options.error_if_exists => {
+            Err(Error::AlreadyExists { path: path.to_path_buf() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The file system as seen from the directory that is at `path` now: what the path means later is of no concern to
+/// who uses the view.
+pub(super) fn bind(vfs: &Arc<dyn Vfs>, path: &Path) -> Result<Arc<dyn Vfs>> {
+    if Canary::PATH_RESOLVED_ANEW.is_planted() {
+        return Ok(vfs.clone());
+    }
+    rooted(vfs, path).map_err(|e| Error::io("open directory", path, e))
+}
+
+/// Opens or creates the store at `path`, which nobody else uses. `disk` is the file system without the changes that
+/// `vfs` may keep in memory.
 fn open_locked(
     path: &Path,
     options: &Options,
     vfs: Arc<dyn Vfs>,
+    disk: &Arc<dyn Vfs>,
     started: crate::sync::time::Instant,
 ) -> Result<Arc<Store>> {
-    // Somebody may have created or changed the store before the lock was ours.
     let opened = match look_at(&*vfs, path, Allowed::by(options))? {
         Found::Nothing => create(vfs, path, options)?,
         Found::Store { manifest } => recover(vfs, path, manifest, options)?,
     };
-    assemble(path, options.clone(), opened, started)
+    assemble(path, options.clone(), opened, disk.clone(), started)
 }
 
 /// Gives the file system what an earlier opening kept aside; false if there was nothing.
@@ -137,14 +160,34 @@ pub(super) fn create_directories(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Takes the lock of the store in `path`: for one user, or for many that only read.
 pub(super) fn take_lock(vfs: &dyn Vfs, path: &Path, options: &Options) -> Result<Option<Box<dyn VfsLock>>> {
-    let file = path.join(LOCK_FILE);
     let mode = if options.read_only { LockMode::Shared } else { LockMode::Exclusive };
-    match vfs.lock(&file, mode) {
-        Ok(lock) => Ok(Some(lock)),
-        Err(LockError::Held(pid)) => Err(Error::Locked { path: path.to_path_buf(), pid }),
-        Err(LockError::Io(error)) => Err(Error::io("lock", file, error)),
+    lock_store(vfs, path, mode)
+}
+
+/// The same; `None` where the lock file is missing and cannot be made, as nobody can write to the file system.
+pub(super) fn lock_store(vfs: &dyn Vfs, path: &Path, mode: LockMode) -> Result<Option<Box<dyn VfsLock>>> {
+    let file = path.join(LOCK_FILE);
+    for _ in 0..LOCK_ATTEMPTS_MAX {
+        let lock = match vfs.lock(&file, mode) {
+            Ok(lock) => lock,
+            Err(LockError::Held(pid)) => return Err(Error::Locked { path: path.to_path_buf(), pid }),
+            Err(LockError::Io(error))
+                if mode == LockMode::Shared && error.kind() == std::io::ErrorKind::ReadOnlyFilesystem =>
+            {
+                return Ok(None);
+            }
+            Err(LockError::Io(error)) => return Err(Error::io("lock", file, error)),
+        };
+        // Who destroys a store removes the lock file before he releases it. By then others may have opened it, and
+        // wait for nothing: they would hold what nobody else finds.
+        let current = lock.is_current().map_err(|e| Error::io("lock", &file, e))?;
+        if current || Canary::LOCK_INODE_IGNORED.is_planted() {
+            return Ok(Some(lock));
+        }
     }
+    Err(Error::Locked { path: path.to_path_buf(), pid: None })
 }
 
 /// What creation and recovery both lead to.
@@ -407,6 +450,7 @@ fn assemble(
     path: &Path,
     options: Options,
     opened: Opened,
+    disk: Arc<dyn Vfs>,
     started: crate::sync::time::Instant,
 ) -> Result<Arc<Store>> {
     let runtime = Runtime::of(&options)?;
@@ -443,6 +487,7 @@ fn assemble(
         reserve: if options.read_only { Reserve::none() } else { Reserve::new(files.clone()) },
         pool: runtime.pool.clone(),
         gate: Gate::default(),
+        calls: Calls::default(),
         throttle: Throttle::default(),
         durability: options.durability,
         read_only: options.read_only,
@@ -484,6 +529,7 @@ fn assemble(
     let default = default.ok_or_else(|| Error::corruption(path, 0, "the default keyspace is missing"))?;
     let store = Arc::new_cyclic(|this: &Weak<Store>| Store {
         path: path.to_path_buf(),
+        disk,
         default,
         keyspaces: RwLock::new(keyspaces),
         dropped: Mutex::new(dropped),
@@ -499,6 +545,7 @@ fn assemble(
         substrate,
         closing: Mutex::new(()),
         lock: Mutex::default(),
+        process: std::process::id(),
     });
     let replayed = !replay.is_empty();
     let mut orphans = orphans;
@@ -510,6 +557,7 @@ fn assemble(
         // Nothing may touch the files any more: they are to be opened again.
         store.substrate.health.begin_close();
         store.substrate.gate.close();
+        store.substrate.files.end();
         return Err(error);
     }
     if !store.options.read_only {
@@ -665,7 +713,7 @@ fn keyspace_inner(edit: &KeyspaceEdit, order: KeyOrder, chunks: Arc<Chunks>, set
 
 impl Store {
     pub(super) fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceInner>> {
-        self.check_open()?;
+        let _call = self.begin_call()?;
         check_keyspace_options(&options)?;
         let Layout::Chunk = options.layout.unwrap_or_default();
         if name.is_empty() || name.len() > 255 {
@@ -711,6 +759,7 @@ impl Store {
     }
 
     pub(super) fn drop_keyspace(&self, name: &str) -> Result<()> {
+        let _call = self.begin_call()?;
         self.check_writable()?;
         if name == DEFAULT_KEYSPACE {
             return Err(Error::InvalidArgument(

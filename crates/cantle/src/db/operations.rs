@@ -124,6 +124,7 @@ macro_rules! operations {
             /// Sorts and cleans everything within the range, now, in this thread. Never needed; it makes the
             /// store as small as it gets (EvenDB §3.4, funk rebalance). Fails as `put` does.
             pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
+                let _call = self.handle.store.begin_call()?;
                 self.handle.store.check_writable()?;
                 self.own().check()?;
                 self.own().layout.compact(&Bounds::of(&range))?;

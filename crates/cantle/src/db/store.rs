@@ -14,7 +14,7 @@ use crate::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::{Arc, Mutex, RwLock};
-use crate::vfs::VfsLock;
+use crate::vfs::{Vfs, VfsLock};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Weak;
@@ -30,7 +30,11 @@ const DIRTY_BYTES_MAX: u64 = 1 << 30;
 pub(super) const DEFAULT_KEYSPACE: &str = "default";
 
 pub(crate) struct Store {
+    /// As it was given, for messages: it may mean another directory by now.
     pub(super) path: PathBuf,
+    /// The file system as seen from the store's directory, without what a store that is opened for reading changes in
+    /// memory.
+    pub(super) disk: Arc<dyn Vfs>,
     pub(super) options: Options,
     pub(super) substrate: Arc<Substrate>,
     pub(super) default: Arc<KeyspaceInner>,
@@ -49,8 +53,10 @@ pub(crate) struct Store {
     pub(super) this: Weak<Store>,
     /// Held by who closes the store.
     pub(super) closing: Mutex<()>,
-    /// Held until the last handle is gone.
+    /// Held until the store is closed.
     pub(super) lock: Mutex<Option<Box<dyn VfsLock>>>,
+    /// The process that opened the store.
+    pub(super) process: u32,
 }
 
 /// How transactions ended since opening.
@@ -145,14 +151,20 @@ impl Store {
         Ok(())
     }
 
-    /// Closes the store: what was acknowledged is durable when this returns.
+    /// Closes the store: what was acknowledged is durable when this returns, and others may open the store.
     pub(super) fn close(&self) -> Result<()> {
+        if self.process != std::process::id() {
+            // The parent's. Threads that are not here may hold any lock.
+            self.substrate.health.close();
+            return Ok(());
+        }
         let _closing = self.closing.lock();
         if self.substrate.health.is_closed() {
             return Ok(());
         }
-        // A write that is announced after this is turned away; the checkpoint waits for those before.
+        // A write that is announced after this is turned away; those before are waited for.
         self.substrate.health.begin_close();
+        self.substrate.calls.close();
         self.substrate.gate.close();
         let done = if self.options.read_only {
             Ok(())
@@ -172,8 +184,7 @@ impl Store {
         self.substrate.manifest.end();
         self.substrate.health.close();
         self.substrate.data.set(0);
-        self.substrate.tables.clear();
-        self.substrate.files.close_handles();
+        self.unlock();
         done
     }
 
@@ -187,9 +198,14 @@ impl Store {
         }
     }
 
-    /// Lets others open the store. Nothing may touch its files any more.
-    pub(super) fn unlock(&self) {
-        self.substrate.files.end();
+    /// Lets others open the store. Nothing writes to its files any more. Reads that are under way may go on reading files
+    /// that are open.
+    fn unlock(&self) {
+        if !Canary::FILES_USED_AFTER_CLOSE.is_planted() {
+            self.substrate.files.end();
+        }
+        self.substrate.tables.clear();
+        self.substrate.files.close_handles();
         self.lock.lock().take();
     }
 

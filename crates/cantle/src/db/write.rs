@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, RECORD_BYTES_MAX};
 use crate::journal::{JournalOp, JournalRecord, Lsn, Reservation, Uncommitted};
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
+use crate::maintenance::Call;
 use crate::mvcc::{CommitCell, KeySpan};
 use crate::options::Durability;
 use crate::span::is_empty_range;
@@ -51,6 +52,12 @@ pub(super) struct Part {
 }
 
 impl Store {
+    /// Begins a call that may write to the store's files, or that takes long. Closing waits for it.
+    #[inline]
+    pub(super) fn begin_call(&self) -> Result<Call<'_>> {
+        self.substrate.calls.begin().ok_or(Error::Closed)
+    }
+
     pub(super) fn check_open(&self) -> Result<()> {
         self.substrate.health.check_open()
     }
@@ -99,6 +106,7 @@ impl Store {
 
     pub(super) fn write_one(&self, keyspace: &Arc<KeyspaceInner>, op: Op) -> Result<()> {
         let ops = [op];
+        let _call = self.begin_call()?;
         self.check_ops(keyspace, &ops)?;
         let started = now();
         self.brake(&ops)?;
@@ -171,6 +179,7 @@ impl Store {
         durability: Option<Durability>,
     ) -> Result<()> {
         let started = now();
+        let _call = self.begin_call()?;
         // Locks are taken in this order by everybody.
         parts.sort_by_key(|part| part.keyspace.id);
         for part in &parts {
@@ -223,6 +232,8 @@ impl Store {
                 None => (Kind::Delete, Bytes::new()),
             };
             let ops = [Op { kind, key: Bytes::copy_from_slice(key), value, bounds: None }];
+            // Not while `change` runs, which may take as long as it likes.
+            let _call = self.begin_call()?;
             self.check_ops(keyspace, &ops)?;
             self.brake(&ops)?;
             let done = self.with_reserve(kind != Kind::Put, || {

@@ -31,8 +31,10 @@ pub struct Files {
     /// Of all keyspaces: the sum of what `held` counts.
     held_bytes: AtomicU64,
     pins: Mutex<Pins>,
-    /// Whether no file is removed any more. Held for reading by who removes one.
+    /// Whether no file is opened or removed any more. Held for reading by who does so.
     ended: RwLock<bool>,
+    /// The process that opened the store: one that was forked from it removes nothing.
+    process: u32,
     /// Files that came to nothing stay: an edit that may or may not be in the manifest may refer to them.
     keeps_discarded: AtomicBool,
     /// Tables that were unlinked, and that caches may still keep open.
@@ -122,6 +124,7 @@ impl Files {
             held_bytes: AtomicU64::new(0),
             pins: Mutex::new(Pins { count: 0, waiting: Vec::new() }),
             ended: RwLock::new(false),
+            process: std::process::id(),
             keeps_discarded: AtomicBool::new(false),
             gone: Mutex::new(Vec::new()),
         }
@@ -321,6 +324,9 @@ impl Files {
 
     /// Removes a file that nobody refers to, or leaves it to the last `unpin`.
     pub fn unlink(&self, path: &Path) {
+        if self.process != std::process::id() {
+            return;
+        }
         {
             let mut pins = self.pins.lock();
             if pins.count > 0 {
@@ -338,9 +344,9 @@ impl Files {
         }
     }
 
-    /// No file is removed from here on, by whoever lets go of one late: a job that waits for a background thread, which other stores
-    /// may keep busy, holds the files of its chunk. To be called before others may open the store; what is left behind is
-    /// removed at the next opening.
+    /// No file is opened by its name or removed from here on, by whoever reads or lets go of one late: handles may be left,
+    /// and a job that waits for a background thread, which other stores may keep busy, holds the files of its chunk. To be
+    /// called before others may open the store; what is left behind is removed at the next opening.
     pub fn end(&self) {
         *self.ended.write() = true;
     }
@@ -357,10 +363,15 @@ impl StoreFile {
         self.files
             .handles
             .get_or_open(self.id, || {
+                let ended = self.files.ended.read();
+                if *ended {
+                    return Err(io::ErrorKind::NotFound.into());
+                }
                 let mode = if self.kind == FileKind::Log { OpenMode::ReadWrite } else { OpenMode::Read };
                 self.files.vfs.open(&self.path, mode)
             })
             .map_err(|e| match e.kind() {
+                _ if *self.files.ended.read() => Error::Closed,
                 std::io::ErrorKind::NotFound => Error::corruption(&self.path, 0, "the file is missing"),
                 _ => Error::io("open", &self.path, e),
             })

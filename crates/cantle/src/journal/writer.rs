@@ -393,7 +393,7 @@ impl Journal {
             }
         });
         let (next, mut inner) = match next {
-            Err(error) if error.is_no_space() || error.is_out_of_files() => return Ok(()),
+            Err(error) if error.is_no_space() || error.is_unopened() => return Ok(()),
             next => next?,
         };
         if inner.buffer.is_empty() {

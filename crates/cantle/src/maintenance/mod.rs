@@ -1,10 +1,12 @@
 //! Work in the background: a pool of threads that stores may share, and the brake on writers when that work
 //! falls behind.
 
+mod calls;
 mod gate;
 mod pool;
 mod throttle;
 
+pub use calls::{Call, Calls};
 pub use gate::{Gate, Pass};
 pub use pool::{Pool, Ticker};
 pub use throttle::{Throttle, nanos_per_kib};

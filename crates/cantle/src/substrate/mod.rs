@@ -23,7 +23,7 @@ use crate::cache::{
 use crate::error::Result;
 use crate::files::Files;
 use crate::journal::Journal;
-use crate::maintenance::{Gate, Pass, Pool, Throttle};
+use crate::maintenance::{Calls, Gate, Pass, Pool, Throttle};
 use crate::manifest::Manifest;
 use crate::mvcc::Mvcc;
 use crate::options::Durability;
@@ -49,6 +49,8 @@ pub struct Substrate {
     pub pool: Pool,
     /// What runs in the pool for this store.
     pub gate: Gate,
+    /// What may write to the store's files on behalf of callers.
+    pub calls: Calls,
     pub throttle: Throttle,
     pub durability: Durability,
     pub read_only: bool,

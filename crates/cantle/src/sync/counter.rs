@@ -14,6 +14,12 @@ thread_local! {
     static TICKS: Cell<u64> = const { Cell::new(0) };
 }
 
+/// A small number that a thread keeps: threads that have different ones do not meet in one cell.
+#[inline]
+pub fn cell_of_thread() -> usize {
+    CELL.with(|cell| *cell)
+}
+
 /// A sum, spread over cells so that threads which count at once do not wait for one cache line. 1 KiB.
 #[derive(Debug, Default)]
 pub struct Counter([CachePadded<AtomicU64>; CELLS]);
@@ -22,7 +28,7 @@ impl Counter {
     /// Counts.
     #[inline]
     pub fn add(&self, count: u64) {
-        self.0[CELL.with(|cell| *cell)].fetch_add(count, Relaxed);
+        self.0[cell_of_thread()].fetch_add(count, Relaxed);
     }
 
     /// The sum; of what is counted meanwhile, all or a part.

@@ -155,16 +155,17 @@ pub enum Verdict {
 
 type Rule = Arc<dyn Fn(&Call<'_>) -> Verdict + Send + Sync>;
 
-/// A file system that passes calls to another, or fails them, as a rule says. Clones are the same.
+/// A file system that passes calls to another, or fails them, as a rule says. Clones are the same, and views share
+/// the rule and the counts.
 #[derive(Clone)]
 pub struct FaultVfs {
+    inner: Arc<dyn Vfs>,
+    /// `inner`, if it can lose what it was to sync.
+    memory: Option<MemVfs>,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    inner: Arc<dyn Vfs>,
-    /// `inner`, if it can lose what it was to sync.
-    memory: Option<MemVfs>,
     rule: RwLock<Rule>,
     calls: AtomicU64,
     calls_of_kind: [AtomicU64; Operation::ALL.len()],
@@ -183,9 +184,9 @@ impl FaultVfs {
 
     fn build(inner: Arc<dyn Vfs>, memory: Option<MemVfs>) -> Self {
         Self {
+            inner,
+            memory,
             shared: Arc::new(Shared {
-                inner,
-                memory,
                 rule: RwLock::new(Arc::new(|_| Verdict::Pass)),
                 calls: AtomicU64::new(0),
                 calls_of_kind: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -256,12 +257,12 @@ impl Vfs for FaultVfs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
         let operation = if mode == OpenMode::CreateNew { Operation::Create } else { Operation::Open };
         self.shared.run((operation, path, 0, 0), || {
-            let (inner, memory): (Arc<dyn VfsFile>, _) = match &self.shared.memory {
+            let (inner, memory): (Arc<dyn VfsFile>, _) = match &self.memory {
                 Some(memory) => {
                     let file = memory.open_file(path, mode)?;
                     (Arc::clone(&file) as Arc<dyn VfsFile>, Some(file))
                 }
-                None => (self.shared.inner.open(path, mode)?, None),
+                None => (self.inner.open(path, mode)?, None),
             };
             let shared = Arc::clone(&self.shared);
             let file: Arc<dyn VfsFile> =
@@ -271,35 +272,35 @@ impl Vfs for FaultVfs {
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
-        self.shared.run((Operation::Metadata, path, 0, 0), || self.shared.inner.metadata(path))
+        self.shared.run((Operation::Metadata, path, 0, 0), || self.inner.metadata(path))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.shared.run((Operation::List, dir, 0, 0), || self.shared.inner.list(dir))
+        self.shared.run((Operation::List, dir, 0, 0), || self.inner.list(dir))
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.shared.run((Operation::CreateDirAll, dir, 0, 0), || self.shared.inner.create_dir_all(dir))
+        self.shared.run((Operation::CreateDirAll, dir, 0, 0), || self.inner.create_dir_all(dir))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.shared.run((Operation::Rename, from, 0, 0), || self.shared.inner.rename(from, to))
+        self.shared.run((Operation::Rename, from, 0, 0), || self.inner.rename(from, to))
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.shared.run((Operation::HardLink, from, 0, 0), || self.shared.inner.hard_link(from, to))
+        self.shared.run((Operation::HardLink, from, 0, 0), || self.inner.hard_link(from, to))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.shared.run((Operation::Remove, path, 0, 0), || self.shared.inner.remove(path))
+        self.shared.run((Operation::Remove, path, 0, 0), || self.inner.remove(path))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         match self.shared.judge(Operation::SyncDir, dir, 0, 0) {
-            Verdict::Pass => self.shared.inner.sync_dir(dir),
-            Verdict::FailDone(failure) => self.shared.inner.sync_dir(dir).and(Err(failure.error())),
+            Verdict::Pass => self.inner.sync_dir(dir),
+            Verdict::FailDone(failure) => self.inner.sync_dir(dir).and(Err(failure.error())),
             Verdict::FailLost(failure) => {
-                if let Some(memory) = &self.shared.memory {
+                if let Some(memory) = &self.memory {
                     memory.lose_unsynced_names(dir);
                 }
                 Err(failure.error())
@@ -308,24 +309,45 @@ impl Vfs for FaultVfs {
         }
     }
 
+    /// Over a [`MemVfs`] the rule runs between the opening of the lock file and the lock, as others may there.
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn VfsLock>, LockError> {
+        let opened = self.memory.as_ref().and_then(|memory| memory.open_lock(path));
         self.shared.run((Operation::Lock, path, 0, 0), || Ok(())).map_err(LockError::Io)?;
-        self.shared.inner.lock(path, mode)
+        match &self.memory {
+            Some(memory) => memory.lock_opened(opened, path, mode),
+            None => self.inner.lock(path, mode),
+        }
     }
 
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
-        self.shared.run((Operation::AvailableBytes, dir, 0, 0), || self.shared.inner.available_bytes(dir))
+        self.shared.run((Operation::AvailableBytes, dir, 0, 0), || self.inner.available_bytes(dir))
     }
 
     fn page_cache_identity(&self, dir: &Path) -> io::Result<Option<Vec<u8>>> {
         let call = (Operation::PageCacheIdentity, dir, 0, 0);
-        self.shared.run(call, || self.shared.inner.page_cache_identity(dir))
+        self.shared.run(call, || self.inner.page_cache_identity(dir))
+    }
+
+    /// No call of its own, as it does nothing but open the directory.
+    fn rooted(&self, dir: &Path) -> io::Result<Option<Arc<dyn Vfs>>> {
+        let shared = Arc::clone(&self.shared);
+        let bound: Self = match &self.memory {
+            Some(memory) => {
+                let memory = memory.rooted_at(dir)?;
+                Self { inner: Arc::new(memory.clone()), memory: Some(memory), shared }
+            }
+            None => match self.inner.rooted(dir)? {
+                Some(inner) => Self { inner, memory: None, shared },
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(Arc::new(bound)))
     }
 }
 
 impl fmt::Debug for FaultVfs {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("FaultVfs").field("inner", &self.shared.inner).finish_non_exhaustive()
+        formatter.debug_struct("FaultVfs").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 
@@ -395,18 +417,17 @@ impl VfsFile for FaultFile {
         let range = (offset, (piece_bytes * count) as u64);
         let pieces = self.run(Operation::Map, range, || self.inner.map(offset, piece_bytes, count))?;
         let wrap = |(index, inner)| {
-            let (file, path) = (FaultVfs { shared: Arc::clone(&self.shared) }, self.path.clone());
+            let (shared, path) = (Arc::clone(&self.shared), self.path.clone());
             let offset = offset + (index * piece_bytes) as u64;
-            Box::new(FaultPiece { file, path, offset, inner }) as Box<dyn MappedPiece>
+            Box::new(FaultPiece { shared, path, offset, inner }) as Box<dyn MappedPiece>
         };
         Ok(pieces.into_iter().enumerate().map(wrap).collect())
     }
 }
 
 /// A mapped piece whose stores a rule sees.
-#[derive(Debug)]
 struct FaultPiece {
-    file: FaultVfs,
+    shared: Arc<Shared>,
     path: PathBuf,
     offset: u64,
     inner: Box<dyn MappedPiece>,
@@ -414,7 +435,7 @@ struct FaultPiece {
 
 impl FaultPiece {
     fn tell(&self, at: usize, len: usize) {
-        self.file.shared.judge(Operation::Store, &self.path, self.offset + at as u64, len as u64);
+        self.shared.judge(Operation::Store, &self.path, self.offset + at as u64, len as u64);
     }
 }
 
@@ -435,6 +456,12 @@ impl MappedPiece for FaultPiece {
 
     fn backing(&self) -> Backing {
         self.inner.backing()
+    }
+}
+
+impl fmt::Debug for FaultPiece {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("FaultPiece").field("path", &self.path).finish_non_exhaustive()
     }
 }
 

@@ -88,6 +88,11 @@ impl Vfs for LossyVfs {
     fn page_cache_identity(&self, dir: &Path) -> io::Result<Option<Vec<u8>>> {
         self.inner.page_cache_identity(dir)
     }
+
+    fn rooted(&self, dir: &Path) -> io::Result<Option<Arc<dyn Vfs>>> {
+        let bound = |inner| Arc::new(Self { inner, notes: self.notes.clone() }) as Arc<dyn Vfs>;
+        Ok(self.inner.rooted(dir)?.map(bound))
+    }
 }
 
 #[derive(Debug)]

@@ -29,6 +29,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Weak;
 
 /// A file system in memory. Clones are handles to the same one; [`crash`](Self::crash) and
 /// [`kill`](Self::kill) make others.
@@ -37,6 +38,17 @@ use std::path::{Path, PathBuf};
 #[derive(Clone)]
 pub struct MemVfs {
     shared: Arc<Shared>,
+    /// Of a view that is bound to a directory.
+    root: Option<Arc<MemRoot>>,
+}
+
+/// A directory that a view is bound to.
+#[derive(Debug)]
+struct MemRoot {
+    /// The path by which the view knows it.
+    given: PathBuf,
+    /// The path that it has, which [`MemVfs::move_directory`] changes. Read under `names`.
+    current: Mutex<PathBuf>,
 }
 
 /// What the handles of one file system share.
@@ -51,7 +63,10 @@ struct Shared {
     /// Numbers the changes of files and names.
     next_change: AtomicU64,
     names: RwLock<Names>,
-    locks: Mutex<HashMap<PathBuf, Holders>>,
+    /// By the number of the locked file: a lock is the file's, whatever its name.
+    locks: Mutex<HashMap<u64, Holders>>,
+    /// Directories that views are bound to.
+    roots: Mutex<Vec<Weak<MemRoot>>>,
 }
 
 /// Who holds a lock.
@@ -130,18 +145,108 @@ impl MemVfs {
     /// Forgets the unsynced name changes of a directory, as a failed sync of it may: programs go on seeing
     /// them, and no later sync makes them durable.
     pub fn lose_unsynced_names(&self, dir: &Path) {
-        let dir = clean(dir);
-        self.shared.names.write().unsynced.retain(|change| change.directory != dir);
+        let names = &mut *self.shared.names.write();
+        let dir = self.clean(names, dir);
+        names.unsynced.retain(|change| change.directory != dir);
+    }
+
+    /// Gives a directory another path, as a user may while a store in it is open: durable at once, with everything in
+    /// it as durable as before. Views that are bound to it go with it. Fails with `AlreadyExists` if there is something
+    /// at `to`, and with `InvalidInput` for a directory that would be moved into itself.
+    pub fn move_directory(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let names = &mut *self.shared.names.write();
+        let (from, to) = (self.place(names, from)?, self.place(names, to)?);
+        names.move_directory(&from, &to)?;
+        for root in self.shared.roots.lock().iter().filter_map(Weak::upgrade) {
+            let mut current = root.current.lock();
+            if let Some(moved) = names::moved(&current, &from.path(), &to.path()) {
+                *current = moved;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same file system, bound to the directory that is at `dir` now: see [`Vfs::rooted`].
+    pub fn rooted_at(&self, dir: &Path) -> io::Result<Self> {
+        let names = self.shared.names.read();
+        let current = self.clean(&names, dir);
+        if !names.live.contains_key(&current) {
+            return Err(names.why_missing(&current));
+        }
+        let root = Arc::new(MemRoot { given: clean(dir), current: Mutex::new(current) });
+        let mut roots = self.shared.roots.lock();
+        roots.retain(|root| root.strong_count() > 0);
+        roots.push(Arc::downgrade(&root));
+        Ok(Self { shared: Arc::clone(&self.shared), root: Some(root) })
+    }
+
+    /// A path from the root of the file system.
+    fn clean(&self, _names: &Names, path: &Path) -> PathBuf {
+        let path = clean(path);
+        let Some(root) = &self.root else { return path };
+        let inside = path.strip_prefix(&root.given).map(|inside| root.current.lock().join(inside));
+        // Joining an empty path would add a separator.
+        inside.map(|path| clean(&path)).unwrap_or(path)
+    }
+
+    fn place(&self, names: &Names, path: &Path) -> io::Result<Place> {
+        Place::of(&self.clean(names, path))
     }
 
     /// Opens a file as [`Vfs::open`] does, as what it is.
     pub fn open_file(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<MemFile>> {
-        let place = Place::of(path)?;
         let file = match mode {
-            OpenMode::Read | OpenMode::ReadWrite => Arc::clone(self.shared.names.read().file(&place)?),
-            OpenMode::CreateNew => self.shared.create(&mut self.shared.names.write(), &place)?,
+            OpenMode::Read | OpenMode::ReadWrite => {
+                let names = self.shared.names.read();
+                Arc::clone(names.file(&self.place(&names, path)?)?)
+            }
+            OpenMode::CreateNew => {
+                let names = &mut *self.shared.names.write();
+                let place = self.place(names, path)?;
+                self.shared.create(names, &place)?
+            }
         };
         Ok(Arc::new(MemFile::new(Arc::clone(&self.shared), file, mode != OpenMode::Read)))
+    }
+
+    /// The file that [`lock`](Vfs::lock) would lock now, if there is one. Together with `lock_opened` the two halves of
+    /// a lock, between which others may remove the file's name.
+    pub(super) fn open_lock(&self, path: &Path) -> Option<LockFile> {
+        let names = self.shared.names.read();
+        let place = self.place(&names, path).ok()?;
+        names.file(&place).ok().map(|file| LockFile(Arc::clone(file)))
+    }
+
+    /// Takes the lock that `opened` stands for; without it, the one of the file at `path`, which is created if missing.
+    pub(super) fn lock_opened(
+        &self,
+        opened: Option<LockFile>,
+        path: &Path,
+        mode: LockMode,
+    ) -> Result<Box<dyn VfsLock>, LockError> {
+        let file = match opened {
+            Some(LockFile(file)) => file,
+            None => {
+                let names = &mut *self.shared.names.write();
+                let place = self.place(names, path).map_err(LockError::Io)?;
+                match names.find(&place) {
+                    None => self.shared.create(names, &place),
+                    Some(_) => names.file(&place).cloned(),
+                }
+                .map_err(LockError::Io)?
+            }
+        };
+        let id = file.data.id;
+        let written = MemFile::new(Arc::clone(&self.shared), file, true);
+        if !self.shared.acquire(id, mode) {
+            let exclusive = self.shared.locks.lock().get(&id) == Some(&Holders::Exclusive);
+            return Err(LockError::Held(if exclusive { lock_file::pid_in(&written) } else { None }));
+        }
+        let lock = MemLock { vfs: self.clone(), path: path.to_path_buf(), id };
+        if mode == LockMode::Exclusive {
+            lock_file::write_pid(&written).map_err(LockError::Io)?;
+        }
+        Ok(Box::new(lock))
     }
 
     fn empty(instance: u64, history: bool, capacity_bytes: u64, next_file: u64) -> Self {
@@ -154,7 +259,9 @@ impl MemVfs {
                 next_change: AtomicU64::new(0),
                 names: RwLock::new(Names::new()),
                 locks: Mutex::new(HashMap::new()),
+                roots: Mutex::default(),
             }),
+            root: None,
         }
     }
 
@@ -252,22 +359,22 @@ impl Shared {
         Ok(())
     }
 
-    fn acquire(&self, path: PathBuf, mode: LockMode) -> bool {
+    fn acquire(&self, file: u64, mode: LockMode) -> bool {
         let mut locks = self.locks.lock();
-        match (mode, locks.get_mut(&path)) {
-            (LockMode::Exclusive, None) => drop(locks.insert(path, Holders::Exclusive)),
-            (LockMode::Shared, None) => drop(locks.insert(path, Holders::Shared(1))),
+        match (mode, locks.get_mut(&file)) {
+            (LockMode::Exclusive, None) => drop(locks.insert(file, Holders::Exclusive)),
+            (LockMode::Shared, None) => drop(locks.insert(file, Holders::Shared(1))),
             (LockMode::Shared, Some(Holders::Shared(count))) => *count += 1,
             _ => return false,
         }
         true
     }
 
-    fn release(&self, path: &Path) {
+    fn release(&self, file: u64) {
         let mut locks = self.locks.lock();
-        match locks.get_mut(path) {
+        match locks.get_mut(&file) {
             Some(Holders::Shared(count)) if *count > 1 => *count -= 1,
-            _ => drop(locks.remove(path)),
+            _ => drop(locks.remove(&file)),
         }
     }
 }
@@ -280,7 +387,7 @@ impl Vfs for MemVfs {
 
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
         let names = self.shared.names.read();
-        let path = clean(path);
+        let path = self.clean(&names, path);
         if names.live.contains_key(&path) {
             return Ok(Some(Metadata { len: 0, is_dir: true }));
         }
@@ -295,7 +402,7 @@ impl Vfs for MemVfs {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let names = self.shared.names.read();
-        let dir = clean(dir);
+        let dir = self.clean(&names, dir);
         if let Ok(place) = Place::of(&dir)
             && let Some(Entry::File(_)) = names.find(&place)
         {
@@ -307,7 +414,7 @@ impl Vfs for MemVfs {
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         let names = &mut *self.shared.names.write();
-        let dir = clean(dir);
+        let dir = self.clean(names, dir);
         let mut above = PathBuf::new();
         for name in dir.iter() {
             let place = Place { directory: above.clone(), name: name.to_os_string() };
@@ -335,8 +442,8 @@ impl Vfs for MemVfs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (from, to) = (Place::of(from)?, Place::of(to)?);
         let names = &mut *self.shared.names.write();
+        let (from, to) = (self.place(names, from)?, self.place(names, to)?);
         let file = Arc::clone(names.file(&from)?);
         match names.find(&to) {
             Some(Entry::Directory) => return Err(io::ErrorKind::IsADirectory.into()),
@@ -365,8 +472,8 @@ impl Vfs for MemVfs {
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (from, to) = (Place::of(from)?, Place::of(to)?);
         let names = &mut *self.shared.names.write();
+        let (from, to) = (self.place(names, from)?, self.place(names, to)?);
         let file = Arc::clone(names.file(&from)?);
         if names.find(&to).is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -375,8 +482,8 @@ impl Vfs for MemVfs {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let place = Place::of(path)?;
         let names = &mut *self.shared.names.write();
+        let place = self.place(names, path)?;
         names.file(&place)?;
         names.entries(&place.directory)?.remove(&place.name);
         if self.shared.history {
@@ -386,8 +493,8 @@ impl Vfs for MemVfs {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let dir = clean(dir);
         let names = &mut *self.shared.names.write();
+        let dir = self.clean(names, dir);
         if !names.live.contains_key(&dir) {
             return Err(names.why_missing(&dir));
         }
@@ -396,26 +503,7 @@ impl Vfs for MemVfs {
     }
 
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn VfsLock>, LockError> {
-        let place = Place::of(path).map_err(LockError::Io)?;
-        let file = {
-            let names = &mut *self.shared.names.write();
-            match names.find(&place) {
-                None => self.shared.create(names, &place),
-                Some(_) => names.file(&place).cloned(),
-            }
-            .map_err(LockError::Io)?
-        };
-        let file = MemFile::new(Arc::clone(&self.shared), file, true);
-        let path = clean(path);
-        if !self.shared.acquire(path.clone(), mode) {
-            let exclusive = self.shared.locks.lock().get(&path) == Some(&Holders::Exclusive);
-            return Err(LockError::Held(if exclusive { lock_file::pid_in(&file) } else { None }));
-        }
-        let lock = MemLock { shared: Arc::clone(&self.shared), path };
-        if mode == LockMode::Exclusive {
-            lock_file::write_pid(&file).map_err(LockError::Io)?;
-        }
-        Ok(Box::new(lock))
+        self.lock_opened(None, path, mode)
     }
 
     fn available_bytes(&self, _dir: &Path) -> io::Result<u64> {
@@ -424,6 +512,10 @@ impl Vfs for MemVfs {
 
     fn page_cache_identity(&self, _dir: &Path) -> io::Result<Option<Vec<u8>>> {
         Ok(Some(format!("memory {}", self.shared.instance).into_bytes()))
+    }
+
+    fn rooted(&self, dir: &Path) -> io::Result<Option<Arc<dyn Vfs>>> {
+        Ok(Some(Arc::new(self.rooted_at(dir)?)))
     }
 }
 
@@ -439,17 +531,29 @@ impl fmt::Debug for MemVfs {
     }
 }
 
+/// A file that is about to be locked.
+pub(super) struct LockFile(Arc<LiveFile>);
+
 /// A lock, until dropped.
 struct MemLock {
-    shared: Arc<Shared>,
+    /// As the lock was taken by it.
+    vfs: MemVfs,
     path: PathBuf,
+    /// The number of the locked file.
+    id: u64,
 }
 
-impl VfsLock for MemLock {}
+impl VfsLock for MemLock {
+    fn is_current(&self) -> io::Result<bool> {
+        let names = self.vfs.shared.names.read();
+        let named = names.find(&self.vfs.place(&names, &self.path)?);
+        Ok(matches!(named, Some(Entry::File(file)) if file.data.id == self.id))
+    }
+}
 
 impl Drop for MemLock {
     fn drop(&mut self) {
-        self.shared.release(&self.path);
+        self.vfs.shared.release(self.id);
     }
 }
 

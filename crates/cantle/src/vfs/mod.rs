@@ -9,7 +9,9 @@
 //! Names and bytes become durable apart from each other: `sync_data` of a file covers its bytes and length,
 //! `sync_dir` of the directory covers its name, and a new directory needs `sync_dir` of its parent. Whoever
 //! omits one may lose the file to a power loss although the other succeeded. Directories are created, never
-//! renamed or removed. Relative paths begin where the implementation says; `""` is a directory like `"."`.
+//! renamed or removed by a store; others may do so at any time, and change the working directory. An open store
+//! therefore reaches its files through a view that is bound to its directory ([`Vfs::rooted`]). Relative paths
+//! begin where the implementation says; `""` is a directory like `"."`.
 //!
 //! Thread safety: every method may be called from any thread. Files are written at explicit offsets; callers
 //! serialise writers of one file. Nothing here panics; every operation returns a `Result`.
@@ -26,6 +28,7 @@ mod mapped;
 mod mem;
 mod overlay;
 mod page_cache;
+mod rooted_fs;
 mod std_fs;
 
 pub use fault::{Call, Failure, FaultVfs, Operation, Verdict};
@@ -80,7 +83,14 @@ pub enum LockError {
 }
 
 /// A lock, held until dropped.
-pub trait VfsLock: Send + Sync + Debug {}
+pub trait VfsLock: Send + Sync + Debug {
+    /// Whether the file that is locked still has the name by which it was locked. A holder may have removed the
+    /// name just before it released the lock: then others lock another file of that name, and this lock protects
+    /// nothing. Implementations whose files do not work like that return `true`.
+    fn is_current(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+}
 
 /// A file system.
 pub trait Vfs: Send + Sync + Debug + 'static {
@@ -112,6 +122,20 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     /// as it stays the same, unsynced writes of a process that died are still there. `None` when the file
     /// system cannot vouch for that. Compare it for equality; its bytes have no other meaning.
     fn page_cache_identity(&self, dir: &Path) -> io::Result<Option<Vec<u8>>>;
+    /// A view of this file system in which `dir` and paths below it mean the directory that is at `dir` now, wherever
+    /// it is moved later and whatever takes its place, and whatever becomes of the working directory. Other paths
+    /// mean what they mean without the view. `None` where directories are never moved and relative paths always
+    /// begin at the same place: then this file system serves as its own view. A file system that wraps another wraps
+    /// the view of the other.
+    fn rooted(&self, dir: &Path) -> io::Result<Option<Arc<dyn Vfs>>> {
+        let _ = dir;
+        Ok(None)
+    }
+}
+
+/// The view of `vfs` that is bound to the directory which is at `dir` now (see [`Vfs::rooted`]).
+pub(crate) fn rooted(vfs: &Arc<dyn Vfs>, dir: &Path) -> io::Result<Arc<dyn Vfs>> {
+    Ok(vfs.rooted(dir)?.unwrap_or_else(|| vfs.clone()))
 }
 
 /// An open file.

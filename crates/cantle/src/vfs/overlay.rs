@@ -279,6 +279,12 @@ impl Vfs for OverlayVfs {
     fn page_cache_identity(&self, dir: &Path) -> io::Result<Option<Vec<u8>>> {
         self.lower.page_cache_identity(dir)
     }
+
+    /// The names and files that are here belong to paths, and so to every view alike.
+    fn rooted(&self, dir: &Path) -> io::Result<Option<Arc<dyn Vfs>>> {
+        let bound = |lower| Arc::new(Self { lower, ..self.clone() }) as Arc<dyn Vfs>;
+        Ok(self.lower.rooted(dir)?.map(bound))
+    }
 }
 
 #[derive(Debug)]

@@ -4,14 +4,16 @@
 //! cost of every point read; large reads are issued whole all the same.
 #![expect(clippy::disallowed_methods, reason = "this is the one way to the operating system's files")]
 
+use super::rooted_fs::RootedVfs;
 use super::{LockError, LockMode, Metadata, OpenMode, Vfs, VfsFile, VfsLock, lock_file, page_cache};
 use crate::sync::Arc;
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, StatVfs};
 use rustix::io::Errno;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The operating system's file system. Stateless: all instances are the same.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,36 +21,15 @@ pub struct StdVfs;
 
 impl Vfs for StdVfs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
-        let mut options = OpenOptions::new();
-        options.read(true);
-        match mode {
-            OpenMode::Read => {}
-            OpenMode::ReadWrite => drop(options.write(true)),
-            OpenMode::CreateNew => drop(options.write(true).create_new(true)),
-        }
-        let file = options.open(path)?;
-        advise_random(&file);
-        Ok(Arc::new(StdFile { file }))
+        open((CWD, path), mode)
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
-        match fs::metadata(path) {
-            Ok(metadata) => {
-                let is_dir = metadata.is_dir();
-                Ok(Some(Metadata { len: if is_dir { 0 } else { metadata.len() }, is_dir }))
-            }
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+        metadata((CWD, path))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        // A foreign name that is not Unicode is no reason to fail, and not one of ours however it is spelt.
-        fs::read_dir(directory(dir))?
-            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-            .collect()
+        list((CWD, directory(dir)))
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
@@ -56,58 +37,140 @@ impl Vfs for StdVfs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+        rename((CWD, from), (CWD, to))
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        match fs::hard_link(from, to) {
-            // FAT and others that know no links answer EPERM.
-            Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
-                Err(io::Error::new(io::ErrorKind::Unsupported, error))
-            }
-            outcome => outcome,
-        }
+        hard_link((CWD, from), (CWD, to))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        remove((CWD, path))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        // O_DIRECTORY by way of the trailing dot: syncing a file here would hide a mistake.
-        File::open(dir.join("."))?.sync_all()
+        open_directory((CWD, directory(dir)))?.sync_all()
     }
 
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn VfsLock>, LockError> {
-        let file = open_lock_file(path, mode).map_err(LockError::Io)?;
-        let wanted = match mode {
-            LockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
-            LockMode::Shared => FlockOperation::NonBlockingLockShared,
-        };
-        match try_flock(&file, wanted) {
-            Ok(true) => {}
-            Ok(false) => return Err(LockError::Held(holder(file, mode))),
-            Err(error) => return Err(LockError::Io(error)),
-        }
-        let file = StdFile { file };
-        if mode == LockMode::Exclusive {
-            lock_file::write_pid(&file).map_err(LockError::Io)?;
-        }
-        Ok(Box::new(StdLock { file, process: std::process::id() }))
+        lock(None, path, mode)
     }
 
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
         let space = retry(|| rustix::fs::statvfs(directory(dir)))?;
-        Ok(space.f_bavail.saturating_mul(space.f_frsize))
+        Ok(free_bytes(&space))
     }
 
     fn page_cache_identity(&self, dir: &Path) -> io::Result<Option<Vec<u8>>> {
         page_cache::identity(fs::metadata(directory(dir))?.dev())
     }
+
+    fn rooted(&self, dir: &Path) -> io::Result<Option<Arc<dyn Vfs>>> {
+        Ok(Some(Arc::new(RootedVfs::open(dir)?)))
+    }
 }
 
-/// The parent of a path of one name is the empty path, which means the working directory.
-fn directory(path: &Path) -> &Path {
+/// A path, and the directory at which it begins if it is relative.
+pub(super) type At<'a> = (BorrowedFd<'a>, &'a Path);
+
+pub(super) fn open((dir, path): At<'_>, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
+    let flags = match mode {
+        OpenMode::Read => OFlags::RDONLY,
+        OpenMode::ReadWrite => OFlags::RDWR,
+        OpenMode::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+    };
+    let file = open_with((dir, path), flags)?;
+    advise_random(&file);
+    Ok(Arc::new(StdFile { file }))
+}
+
+fn open_with((dir, path): At<'_>, flags: OFlags) -> io::Result<File> {
+    // As the standard library creates files: the process's mask takes away what is not to be.
+    let mode = Mode::from_raw_mode(0o666);
+    retry(|| rustix::fs::openat(dir, path, flags | OFlags::CLOEXEC, mode)).map(File::from)
+}
+
+/// A directory, to be listed, synced, or begun at. Anything else is refused: syncing a file here would hide a mistake.
+pub(super) fn open_directory(at: At<'_>) -> io::Result<File> {
+    open_with(at, OFlags::RDONLY | OFlags::DIRECTORY)
+}
+
+pub(super) fn metadata((dir, path): At<'_>) -> io::Result<Option<Metadata>> {
+    match retry(|| rustix::fs::statat(dir, path, AtFlags::empty())) {
+        Ok(stat) => {
+            let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            let len = if is_dir { 0 } else { u64::try_from(stat.st_size).unwrap_or(0) };
+            Ok(Some(Metadata { len, is_dir }))
+        }
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn list(at: At<'_>) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in Dir::new(open_directory(at)?)? {
+        let entry = entry?;
+        // A foreign name that is not Unicode is no reason to fail, and not one of ours however it is spelt.
+        let name = entry.file_name().to_string_lossy();
+        if !matches!(&*name, "." | "..") {
+            names.push(name.into_owned());
+        }
+    }
+    Ok(names)
+}
+
+pub(super) fn rename((from_dir, from): At<'_>, (to_dir, to): At<'_>) -> io::Result<()> {
+    retry(|| rustix::fs::renameat(from_dir, from, to_dir, to))
+}
+
+pub(super) fn hard_link((from_dir, from): At<'_>, (to_dir, to): At<'_>) -> io::Result<()> {
+    match retry(|| rustix::fs::linkat(from_dir, from, to_dir, to, AtFlags::empty())) {
+        // FAT and others that know no links answer EPERM.
+        Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
+            Err(io::Error::new(io::ErrorKind::Unsupported, error))
+        }
+        outcome => outcome,
+    }
+}
+
+pub(super) fn remove((dir, path): At<'_>) -> io::Result<()> {
+    retry(|| rustix::fs::unlinkat(dir, path, AtFlags::empty()))
+}
+
+pub(super) fn free_bytes(space: &StatVfs) -> u64 {
+    space.f_bavail.saturating_mul(space.f_frsize)
+}
+
+/// Locks the file at `path`, which begins at `root` if that is given.
+pub(super) fn lock(
+    root: Option<&Arc<File>>,
+    path: &Path,
+    mode: LockMode,
+) -> Result<Box<dyn VfsLock>, LockError> {
+    let at = (root.map_or(CWD, |root| root.as_fd()), path);
+    let file = open_lock_file(at, mode).map_err(LockError::Io)?;
+    let wanted = match mode {
+        LockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
+        LockMode::Shared => FlockOperation::NonBlockingLockShared,
+    };
+    match try_flock(&file, wanted) {
+        Ok(true) => {}
+        Ok(false) => return Err(LockError::Held(holder(file, mode))),
+        Err(error) => return Err(LockError::Io(error)),
+    }
+    let file = StdFile { file };
+    if mode == LockMode::Exclusive {
+        lock_file::write_pid(&file).map_err(LockError::Io)?;
+    }
+    let process = std::process::id();
+    Ok(Box::new(StdLock { file, root: root.cloned(), path: path.to_path_buf(), process }))
+}
+
+/// The parent of a path of one name is the empty path, which means the directory at which relative paths begin.
+pub(super) fn directory(path: &Path) -> &Path {
     if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }
 
@@ -181,7 +244,7 @@ fn advise_random(file: &File) {
 #[cfg(not(target_os = "linux"))]
 fn advise_random(_file: &File) {}
 
-fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+pub(super) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(Errno::INTR) => {}
@@ -192,14 +255,14 @@ fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
 
 /// A shared lock needs no permission to write, so that a store on a read-only medium can be read; for that the
 /// lock file must exist.
-fn open_lock_file(path: &Path, mode: LockMode) -> io::Result<File> {
+fn open_lock_file(at: At<'_>, mode: LockMode) -> io::Result<File> {
     if mode == LockMode::Shared {
-        match File::open(path) {
+        match open_with(at, OFlags::RDONLY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             outcome => return outcome,
         }
     }
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+    open_with(at, OFlags::RDWR | OFlags::CREATE)
 }
 
 /// Whether the lock was granted. Locks belong to the open file, so two openings in one process conflict, too.
@@ -226,11 +289,24 @@ fn holder(file: File, denied: LockMode) -> Option<u32> {
 #[derive(Debug)]
 struct StdLock {
     file: StdFile,
+    /// Where `path` begins, if not at the working directory.
+    root: Option<Arc<File>>,
+    path: PathBuf,
     /// Who took it: a forked process that drops its copy has nothing to release.
     process: u32,
 }
 
-impl VfsLock for StdLock {}
+impl VfsLock for StdLock {
+    fn is_current(&self) -> io::Result<bool> {
+        let locked = self.file.file.metadata()?;
+        let dir = self.root.as_ref().map_or(CWD, |root| root.as_fd());
+        match retry(|| rustix::fs::statat(dir, &self.path, AtFlags::empty())) {
+            Ok(named) => Ok((named.st_dev, named.st_ino) == (locked.dev(), locked.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
 
 impl Drop for StdLock {
     fn drop(&mut self) {
@@ -253,12 +329,15 @@ mod tests {
     fn a_lock_is_released_by_who_took_it_though_a_forked_process_has_its_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("LOCK");
-        let file = open_lock_file(&path, LockMode::Exclusive).unwrap();
+        let file = open_lock_file((CWD, &path), LockMode::Exclusive).unwrap();
         assert!(try_flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap());
         // What a fork leaves in the child: the same opening of the file.
         let _of_the_child = file.try_clone().unwrap();
-        let lock = |process| StdLock { file: StdFile { file: file.try_clone().unwrap() }, process };
-        let other = open_lock_file(&path, LockMode::Exclusive).unwrap();
+        let lock = |process| {
+            let file = StdFile { file: file.try_clone().unwrap() };
+            StdLock { file, root: None, path: path.clone(), process }
+        };
+        let other = open_lock_file((CWD, &path), LockMode::Exclusive).unwrap();
         drop(lock(std::process::id() + 1));
         assert!(
             !try_flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap(),
@@ -309,6 +388,19 @@ mod tests {
         permissions.set_readonly(true);
         fs::set_permissions(&path, permissions).unwrap();
         StdVfs.lock(&path, LockMode::Shared).unwrap();
+    }
+
+    #[test]
+    fn a_lock_whose_file_has_lost_its_name_is_not_current() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("LOCK");
+        let lock = StdVfs.lock(&path, LockMode::Exclusive).unwrap();
+        assert!(lock.is_current().unwrap());
+        StdVfs.remove(&path).unwrap();
+        assert!(!lock.is_current().unwrap());
+        let other = StdVfs.lock(&path, LockMode::Exclusive).unwrap();
+        assert!(!lock.is_current().unwrap(), "another file has the name");
+        assert!(other.is_current().unwrap());
     }
 
     #[test]

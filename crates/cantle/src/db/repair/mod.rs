@@ -27,12 +27,13 @@ mod torn_log;
 pub use report::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 
 use super::check_options::check_options;
-use super::foreign::{Found, LOCK_FILE, foreign_store, is_ours, look};
+use super::foreign::{Found, foreign_store, is_ours, look};
+use super::open::{bind, lock_store};
 use crate::error::{Error, Result};
 use crate::files::parse_file_name;
 use crate::options::Options;
 use crate::sync::Arc;
-use crate::vfs::{LockError, LockMode, LossyVfs, OverlayVfs, StdVfs, Vfs, VfsLock};
+use crate::vfs::{LockMode, LossyVfs, OverlayVfs, StdVfs, Vfs};
 use area::Reader;
 use plan::{Origin, Plan};
 use report::Findings;
@@ -58,8 +59,9 @@ pub(crate) fn repair(
     check_options(&options)?;
     let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
     check_paths(&*vfs, source, target, &options)?;
-    let _lock = lock(&*vfs, source)?;
-    let lossy = LossyVfs::new(vfs.clone());
+    let damaged = bind(&vfs, source)?;
+    let _lock = lock_store(&*damaged, source, LockMode::Shared)?;
+    let lossy = LossyVfs::new(damaged.clone());
     // What was staged goes to its logs in memory.
     let reading: Arc<dyn Vfs> = Arc::new(OverlayVfs::new(Arc::new(lossy.clone())));
     let mut findings = Findings::default();
@@ -72,6 +74,7 @@ pub(crate) fn repair(
     let findings = Rc::new(RefCell::new(findings));
     let read_bytes = Rc::new(Cell::new(0));
     let mut filled = Target::create(target, &options, &plan.keyspaces)?;
+    let target_vfs = filled.vfs.clone();
     let Plan { keyspaces, areas, rules, loose_rules, .. } = plan;
     let mut files = std::collections::HashMap::new();
     let total_bytes = areas.iter().flat_map(|area| &area.files).map(|file| file.bytes).sum();
@@ -83,7 +86,7 @@ pub(crate) fn repair(
             rules: if area.by_version { &loose_rules } else { &rules },
             findings: findings.clone(),
             read_bytes: read_bytes.clone(),
-            scratch: (&vfs, target),
+            scratch: (&target_vfs, target),
             memory_bytes: (budget / SORT_FRACTION).min(SORT_BYTES_MAX) as usize,
         };
         let keyspace = area.keyspace;
@@ -108,7 +111,7 @@ pub(crate) fn repair(
     }
     findings.unreadable(lossy.unreadable());
     let mut report = findings.report;
-    let names = vfs.list(source).map_err(|e| Error::io("list", source, e))?;
+    let names = damaged.list(source).map_err(|e| Error::io("list", source, e))?;
     report.other_files =
         names.into_iter().filter(|name| !is_ours(name)).map(|name| source.join(name)).collect();
     report.files = files.len() as u64;
@@ -175,14 +178,5 @@ fn check_paths(vfs: &dyn Vfs, source: &Path, target: &Path, options: &Options) -
                 "there is something already, and a repair makes its directory itself: give another path";
             Err(Error::NotAStore { path: target.to_path_buf(), what: what.into() })
         }
-    }
-}
-
-fn lock(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Box<dyn VfsLock>>> {
-    let file = dir.join(LOCK_FILE);
-    match vfs.lock(&file, LockMode::Shared) {
-        Ok(lock) => Ok(Some(lock)),
-        Err(LockError::Held(pid)) => Err(Error::Locked { path: dir.to_path_buf(), pid }),
-        Err(LockError::Io(error)) => Err(Error::io("lock", file, error)),
     }
 }

@@ -7,7 +7,7 @@ use crate::db::batch::WriteBatch;
 use crate::db::foreign::UNFINISHED_FILE;
 use crate::db::handle::Db;
 use crate::db::keyspace::{Keyspace, METADATA_BYTES_MAX};
-use crate::db::open::create_directories;
+use crate::db::open::{bind, create_directories};
 use crate::db::store::DEFAULT_KEYSPACE;
 use crate::error::{Error, Result};
 use crate::options::{KeyspaceOptions, Options};
@@ -21,7 +21,8 @@ const BATCH_PAIRS: usize = 512;
 const BATCH_BYTES: usize = 1 << 20;
 
 pub(super) struct Target {
-    vfs: Arc<dyn Vfs>,
+    /// As seen from the new store's directory.
+    pub vfs: Arc<dyn Vfs>,
     /// Until this is gone the directory is no store: whoever dies must not leave one that lacks the rest.
     marker: PathBuf,
     db: Db,
@@ -35,6 +36,7 @@ impl Target {
     pub fn create(path: &Path, options: &Options, planned: &BTreeMap<u32, PlannedKeyspace>) -> Result<Self> {
         let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
         create_directories(&*vfs, path)?;
+        let vfs = bind(&vfs, path)?;
         let marker = path.join(UNFINISHED_FILE);
         vfs.open(&marker, OpenMode::CreateNew).map_err(|e| Error::io("create", &marker, e))?;
         let synced = Canary::UNNAMED_REPAIR.leaves_out(|| vfs.sync_dir(path));

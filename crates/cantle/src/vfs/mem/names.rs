@@ -1,7 +1,7 @@
 //! The directories of a [`MemVfs`](super::MemVfs): the names as programs see them, as the disk has them, and
 //! the changes in between.
 //!
-//! Directories are known by their path from the root, which is the empty path. They are never removed.
+//! Directories are known by their path from the root, which is the empty path. They are never removed, but may be moved.
 
 use super::file::{FileData, LiveFile};
 use crate::sync::Arc;
@@ -114,6 +114,41 @@ impl Names {
         number
     }
 
+    /// Gives a directory another place. The move is durable, and nothing else by it.
+    pub(super) fn move_directory(&mut self, from: &Place, to: &Place) -> io::Result<()> {
+        match self.find(from) {
+            Some(Entry::Directory) => {}
+            Some(Entry::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
+            None => return Err(self.why_missing(&from.directory)),
+        }
+        if self.find(to).is_some() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let (old, new) = (from.path(), to.path());
+        if new.starts_with(&old) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        self.entries(&to.directory)?.insert(to.name.clone(), Entry::Directory);
+        self.entries(&from.directory)?.remove(&from.name);
+        // A name that is not durable yet is not made so.
+        if self.durable.get_mut(&from.directory).and_then(|names| names.remove(&from.name)).is_some() {
+            self.durable.entry(to.directory.clone()).or_default().insert(to.name.clone(), Entry::Directory);
+        }
+        move_tree(&mut self.live, &old, &new);
+        move_tree(&mut self.durable, &old, &new);
+        for change in &mut self.unsynced {
+            if let Some(moved) = moved(&change.directory, &old, &new) {
+                change.directory = moved;
+            } else if change.directory == from.directory
+                && let Some((name, Entry::Directory)) = &mut change.set
+                && *name == from.name
+            {
+                (change.directory, *name) = (to.directory.clone(), to.name.clone());
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the changes of a directory durable, and those of others without which they must not be.
     pub(super) fn sync(&mut self, directory: &Path) {
         let mut due: HashMap<PathBuf, u64> = HashMap::from([(directory.to_path_buf(), u64::MAX)]);
@@ -138,6 +173,20 @@ impl Names {
     }
 }
 
+fn move_tree<F>(tree: &mut Tree<F>, old: &Path, new: &Path) {
+    let paths: Vec<_> = tree.keys().filter_map(|path| Some((path.clone(), moved(path, old, new)?))).collect();
+    for (path, to) in paths {
+        if let Some(entries) = tree.remove(&path) {
+            tree.insert(to, entries);
+        }
+    }
+}
+
+/// Where something is after a directory was moved, if it lies in it.
+pub(super) fn moved(path: &Path, old: &Path, new: &Path) -> Option<PathBuf> {
+    path.strip_prefix(old).ok().map(|inside| new.iter().chain(inside).collect())
+}
+
 /// Where a name stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
@@ -149,6 +198,10 @@ impl Place {
     /// Fails for the root, which has no name.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         Self::of_clean(&clean(path)).ok_or_else(|| io::ErrorKind::IsADirectory.into())
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.directory.join(&self.name)
     }
 
     fn of_clean(path: &Path) -> Option<Self> {

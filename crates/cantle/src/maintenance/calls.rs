@@ -1,0 +1,100 @@
+//! Lets closing wait for the calls that may write to a store's files.
+//!
+//! A store that is closed releases its lock while handles to it are left. A write that is still under way could
+//! then change the files of whoever opens the store next. Reads are not counted: they find what they need in
+//! memory or in files that are open, and no file is opened by its name after `Files::end`.
+//!
+//! Thread safety: everything may be called from any thread, `close` not from within a call. Calls are counted in
+//! cells, so that threads do not wait for one cache line. A call adds to its cell and then looks whether the door
+//! is closed; `close` closes the door and then looks at the cells. All four are sequentially consistent, so either
+//! the call is turned away or `close` waits for it.
+
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use crate::sync::counter::cell_of_thread;
+use crate::sync::{Condvar, Mutex};
+use crossbeam_utils::CachePadded;
+
+/// Threads beyond this number share cells.
+const CELLS: usize = 8;
+
+/// Counts calls under way; once closed, lets none begin.
+#[derive(Default)]
+pub struct Calls {
+    cells: [CachePadded<AtomicUsize>; CELLS],
+    closed: AtomicBool,
+    /// Held by who waits, and by who wakes him.
+    waiting: Mutex<()>,
+    over: Condvar,
+}
+
+/// A call under way, until it is dropped.
+#[must_use]
+pub struct Call<'a> {
+    calls: &'a Calls,
+    cell: usize,
+}
+
+impl Calls {
+    /// Begins a call; `None` once the calls are closed.
+    #[inline]
+    pub fn begin(&self) -> Option<Call<'_>> {
+        let cell = cell_of_thread() % CELLS;
+        self.cells[cell].fetch_add(1, SeqCst);
+        let call = Call { calls: self, cell };
+        // Dropped, it wakes who may have seen it.
+        (!self.closed.load(SeqCst)).then_some(call)
+    }
+
+    /// Lets none begin from here on, and waits until all are over.
+    pub fn close(&self) {
+        self.closed.store(true, SeqCst);
+        let mut waiting = self.waiting.lock();
+        while self.cells.iter().any(|cell| cell.load(SeqCst) > 0) {
+            self.over.wait(&mut waiting);
+        }
+    }
+}
+
+impl Drop for Call<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.calls.cells[self.cell].fetch_sub(1, SeqCst);
+        if self.calls.closed.load(SeqCst) {
+            // Who waits has either not looked at the cells yet, or is asleep once the lock is ours.
+            drop(self.calls.waiting.lock());
+            self.calls.over.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::Arc;
+    use crate::sync::atomic::AtomicU64;
+    use std::time::Duration;
+
+    #[test]
+    fn closing_waits_for_calls_under_way_and_lets_none_begin() {
+        for _ in 0..200 {
+            let calls = Arc::new(Calls::default());
+            let (under_way, closed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        while let Some(_call) = calls.begin() {
+                            under_way.fetch_add(1, SeqCst);
+                            assert!(!closed.load(SeqCst), "a call is under way in a closed store");
+                            under_way.fetch_sub(1, SeqCst);
+                        }
+                    });
+                }
+                std::thread::sleep(Duration::from_micros(100));
+                calls.close();
+                closed.store(true, SeqCst);
+                assert_eq!(under_way.load(SeqCst), 0);
+                assert!(calls.begin().is_none());
+            });
+        }
+    }
+}
