@@ -30,7 +30,16 @@ const FIRST: [(&str, &[&str]); 6] = [
     ),
     ("failing-calls", &["not-revoked", "not-read-only", "append-not-undone"]),
     ("pressure", &["brake-of-the-last"]),
-    ("damage", &["log-checksum-skipped", "table-checksum-skipped", "header-checksum-skipped"]),
+    (
+        "damage",
+        &[
+            "log-checksum-skipped",
+            "table-checksum-skipped",
+            "header-checksum-skipped",
+            "look-ahead-short",
+            "holes-forgotten",
+        ],
+    ),
     (
         "model",
         &[

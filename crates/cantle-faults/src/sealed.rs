@@ -29,30 +29,102 @@ fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// The length of the frame and of all of the record at `at`, if it lies within the file.
-fn record(bytes: &[u8], at: usize) -> Option<usize> {
-    let (len, taken) = varint(bytes.get(at + 4..)?)?;
-    let total = usize::try_from(len).ok()?.checked_add(4 + taken)?;
-    (len > 0 && at.checked_add(total)? <= bytes.len()).then_some(total)
+/// A record, if it lies within the file.
+#[derive(Debug, Clone, Copy)]
+pub struct Record {
+    pub start: usize,
+    /// Where its payload begins, and where what the first checksum covers ends.
+    pub payload: usize,
+    pub head_end: usize,
+    pub end: usize,
+    /// Where the checksum of its body stands, if it has one.
+    body_crc: Option<usize>,
 }
 
-fn record_checksum(bytes: &[u8], at: usize, total: usize) -> Option<u32> {
-    let salt = salt(bytes, at as u64)?;
-    Some(crc32c::crc32c_append(crc32c::crc32c(&salt), &bytes[at + 4..at + total]))
-}
-
-/// Where the records of a log, journal or manifest begin, up to the first that is not intact; and where they end.
-pub fn records(bytes: &[u8]) -> Vec<usize> {
-    let mut starts = vec![HEADER_BYTES];
-    let mut at = HEADER_BYTES;
-    while let Some(total) = record(bytes, at) {
-        if record_checksum(bytes, at, total).map(u32::to_le_bytes) != number(bytes, at) {
-            break;
-        }
-        at += total;
-        starts.push(at);
+fn record(bytes: &[u8], start: usize) -> Option<Record> {
+    let (len, taken) = varint(bytes.get(start + 4..)?)?;
+    let mut at = start + 4 + taken;
+    let payload_bytes = usize::try_from(len >> 1).ok()?;
+    let (mut head, mut body_crc) = (payload_bytes, None);
+    if len & 1 == 1 {
+        let (head_bytes, taken) = varint(bytes.get(at..)?)?;
+        at += taken;
+        head = usize::try_from(head_bytes).ok()?.min(payload_bytes);
+        body_crc = Some(at);
+        at = at.checked_add(4)?;
     }
-    starts
+    let end = at.checked_add(payload_bytes)?;
+    (len > 1 && end <= bytes.len()).then_some(Record {
+        start,
+        payload: at,
+        head_end: at + head,
+        end,
+        body_crc,
+    })
+}
+
+impl Record {
+    fn body_checksum(&self, bytes: &[u8]) -> Option<u32> {
+        self.body_crc.map(|_| crc32c::crc32c(&bytes[self.head_end..self.end]))
+    }
+
+    fn head_checksum(&self, bytes: &[u8]) -> Option<u32> {
+        let salt = salt(bytes, self.start as u64)?;
+        Some(crc32c::crc32c_append(crc32c::crc32c(&salt), &bytes[self.start + 4..self.head_end]))
+    }
+
+    fn is_intact(&self, bytes: &[u8]) -> bool {
+        let body = self.body_crc.and_then(|at| number(bytes, at)).map(u32::from_le_bytes);
+        self.body_checksum(bytes) == body
+            && self.head_checksum(bytes).map(u32::to_le_bytes) == number(bytes, self.start)
+    }
+
+    fn seal(&self, bytes: &mut [u8]) {
+        if let (Some(at), Some(crc)) = (self.body_crc, self.body_checksum(bytes)) {
+            bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+        }
+        if let Some(crc) = self.head_checksum(bytes) {
+            bytes[self.start..self.start + 4].copy_from_slice(&crc.to_le_bytes());
+        }
+    }
+}
+
+/// The records of a log, journal or manifest, up to the first that is not intact.
+pub fn whole_records(bytes: &[u8]) -> Vec<Record> {
+    let mut at = HEADER_BYTES;
+    let next = || {
+        let record = record(bytes, at).filter(|record| record.is_intact(bytes))?;
+        at = record.end;
+        Some(record)
+    };
+    std::iter::from_fn(next).collect()
+}
+
+/// The key of the operation in a log's record; `None` of what is none, or a range delete.
+pub fn operation(payload: &[u8]) -> Option<&[u8]> {
+    let (&tag, mut rest) = payload.split_first()?;
+    if !matches!(tag & 0x0f, 0 | 1) {
+        return None;
+    }
+    let number = |rest: &mut &[u8]| {
+        let (number, taken) = varint(rest)?;
+        *rest = &rest[taken..];
+        Some(number)
+    };
+    // Version, batch, ordinal, digest.
+    number(&mut rest)?;
+    if tag & 0x80 != 0 {
+        number(&mut rest)?;
+    }
+    number(&mut rest)?;
+    rest = rest.get(3..)?;
+    let len = usize::try_from(number(&mut rest)?).ok()?;
+    rest.get(..len)
+}
+
+/// Where they begin; and where they end.
+pub fn records(bytes: &[u8]) -> Vec<usize> {
+    std::iter::once(HEADER_BYTES).chain(whole_records(bytes).iter().map(|record| record.end)).collect()
 }
 
 /// Gives the header its checksum.
@@ -68,10 +140,9 @@ pub fn seal_header(bytes: &mut [u8]) {
 pub fn seal_records(bytes: &mut [u8]) {
     seal_header(bytes);
     let mut at = HEADER_BYTES;
-    while let Some(total) = record(bytes, at) {
-        let Some(crc) = record_checksum(bytes, at, total) else { return };
-        bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
-        at += total;
+    while let Some(record) = record(bytes, at) {
+        record.seal(bytes);
+        at = record.end;
     }
 }
 

@@ -58,6 +58,8 @@ canaries! {
     COMMIT_LEFT_OUT "commit-left-out" "the commit record of a batch over several logs is not written",
     APPEND_NOT_UNDONE "append-not-undone" "a failed append is not taken back",
     LOG_CHECKSUM_SKIPPED "log-checksum-skipped" "checksums of records are not looked at",
+    LOOK_AHEAD_SHORT "look-ahead-short" "what follows 64 KiB behind damage is taken for the torn end of a file",
+    HOLES_FORGOTTEN "holes-forgotten" "a damaged record of a log is read as if it had never been written",
     TABLE_CHECKSUM_SKIPPED "table-checksum-skipped" "checksums of tables' blocks are not looked at",
     HEADER_CHECKSUM_SKIPPED "header-checksum-skipped" "checksums of headers are not looked at",
     REBALANCE_UNTOLD "rebalance-untold" "the manifest is not told of a rebalance",

@@ -92,14 +92,14 @@ pub enum Error {
         path: PathBuf,
     },
     /// The file was written in a format version that this library does not read.
-    #[error("{} has format version {found}; this library reads up to {supported}: use a newer library", path.display())]
+    #[error("{} has format version {found}; this library reads version {supported}: use the library that wrote it", path.display())]
     #[non_exhaustive]
     UnsupportedFormat {
         /// The file.
         path: PathBuf,
         /// The version it carries.
         found: u32,
-        /// The newest version that this library reads.
+        /// The version that this library reads.
         supported: u32,
     },
     /// A keyspace was opened with an option that contradicts how it was created (layout or comparator).

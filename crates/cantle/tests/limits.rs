@@ -33,8 +33,8 @@ fn a_batch_over_the_limit_is_refused_before_anything_happens() {
         assert!(is_refused(db.write(batch_of(&db, LIMIT + 1, 2))));
         // Those of a transaction count together, too.
         let mut transaction = db.transaction();
-        transaction.put("a", vec![3; LIMIT / 2]);
-        transaction.put("c", vec![3; LIMIT / 2]);
+        transaction.put("a", vec![3; LIMIT / 2]).unwrap();
+        transaction.put("c", vec![3; LIMIT / 2]).unwrap();
         assert!(is_refused(transaction.commit()));
         // Of several operations on one key one counts.
         let mut batch = WriteBatch::new();

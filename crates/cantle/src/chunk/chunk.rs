@@ -1,6 +1,7 @@
 //! A chunk: a key range, its lock, and its files (EvenDB §2.2).
 
 use super::funk::Funk;
+use super::log_record::Link;
 use super::munk::Munk;
 use super::segment::Segment;
 use crate::span::Span;
@@ -99,6 +100,8 @@ pub struct Active {
     pub end: u64,
     /// Where the part that is indexed in memory starts.
     pub part_start: u64,
+    /// What the next operation says of those before it.
+    pub link: Link,
 }
 
 impl Chunk {

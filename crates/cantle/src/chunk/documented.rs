@@ -1,7 +1,7 @@
 //! The example of `docs/format/log.md`, made again.
 
 use super::indexed_part::{IndexRequest, build_index};
-use super::log_record::LogOp;
+use super::log_record::{Link, LogOp};
 use super::memory_part::{MemoryPart, Place};
 use super::tombstone::RangeTombstone;
 use crate::bounds::{Bounds, encode_bounds};
@@ -36,7 +36,12 @@ fn the_documented_log_is_what_is_written() {
     let header = example_header(FileKind::Log, 3, 8, 1000);
     let part = MemoryPart::new(KeyOrder::Bytewise, Default::default());
     let mut file = header.encode().to_vec();
-    let op = |kind, version, key, value| LogOp { kind, version, batch: 0, more: false, key, value };
+    let mut link = Link::default();
+    let mut op = |kind, version, key: &'static [u8], value| {
+        let op = LogOp { kind, version, batch: 0, more: false, link, key, value };
+        link = link.next(kind, key);
+        op
+    };
 
     append(&mut file, Some(&part), &op(Kind::Put, 1001, b"app/1", b"one"), None);
     // One batch of this chunk alone: a range delete and a put.
@@ -52,6 +57,7 @@ fn the_documented_log_is_what_is_written() {
         budget: &Budget::new(1 << 20),
         start: HEADER_BYTES,
         end,
+        operations: 3,
         previous: Place { offset: 0, len: 0 },
         with_index: true,
         record_bytes_max: RECORD_BYTES_MAX,

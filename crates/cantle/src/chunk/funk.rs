@@ -333,8 +333,15 @@ fn get_in_log(
     at: u64,
 ) -> Result<Option<(Found, Served)>> {
     let parts = segment.parts(context)?;
-    if let Some(memory) = &parts.memory {
-        let (hit, deleted) = get_in_memory(context, memory, key, at);
+    let found = parts.memory.as_ref().map(|memory| get_in_memory(context, memory, key, at));
+    if let Some(hole) = parts.hole_of(key) {
+        // What is lost there hides everything older.
+        let newest = found.and_then(|(hit, deleted)| hit.map(|hit| hit.place.offset).max(deleted));
+        if newest.is_none_or(|offset| offset < hole.offset) {
+            return Err(hole.error.clone());
+        }
+    }
+    if let Some((hit, deleted)) = found {
         if let Some(found) = settle(segment, &parts, hit, deleted)? {
             return Ok(Some((found, Served::LogMemory)));
         }

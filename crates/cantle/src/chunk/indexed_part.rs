@@ -42,6 +42,8 @@ pub struct IndexedPart {
     /// Behind its last operation.
     pub end: u64,
     pub entries: u64,
+    /// How many operations the log has up to its end.
+    pub operations: u64,
     /// Of the root block; length 0 without an index.
     pub root: Place,
     /// Of the filter; length 0 where the order forbids hashing.
@@ -73,6 +75,7 @@ impl IndexedPart {
         put_varint(out, self.start);
         put_varint(out, self.end);
         put_varint(out, self.entries);
+        put_varint(out, self.operations);
         encode_place(self.root, out);
         encode_place(self.filter, out);
         encode_place(self.previous, out);
@@ -114,6 +117,7 @@ impl IndexedPart {
             start: decoder.varint()?,
             end: decoder.varint()?,
             entries: decoder.varint()?,
+            operations: decoder.varint()?,
             root: decode_place(&mut decoder)?,
             filter: decode_place(&mut decoder)?,
             previous: decode_place(&mut decoder)?,
@@ -148,6 +152,8 @@ pub struct IndexRequest<'a> {
     /// The part's first operation, and where its index goes: right behind its last.
     pub start: u64,
     pub end: u64,
+    /// How many operations the log has up to `end`.
+    pub operations: u64,
     pub previous: Place,
     pub with_index: bool,
     /// The longest payload of a record. A root or a filter that would exceed it is left out, and the part is searched
@@ -202,19 +208,20 @@ pub fn build_index(
         builder.record(&filter)
     };
     let tombstones = part.tombstones().iter().map(|t| RangeTombstone { cell: None, ..t.clone() }).collect();
-    let IndexRequest { start, end, previous, .. } = *request;
+    let IndexRequest { start, end, operations, previous, .. } = *request;
     let at = Place { offset: end + builder.out.len() as u64, len: 0 };
     let ends = first.zip(newest);
     let ends = ends.and_then(|((key, hit), (last, _))| Ends::new(request.budget, &key, hit, &last));
     let ends = ends.map_or_else(OnceLock::new, OnceLock::from);
-    let mut indexed = IndexedPart { start, end, entries, root, filter, tombstones, at, previous, ends };
+    let mut indexed =
+        IndexedPart { start, end, entries, operations, root, filter, tombstones, at, previous, ends };
     let mut payload = Vec::new();
     let mut encoded = Vec::new();
     indexed.encode(&mut encoded);
     LogRecord::encode_part_end(&encoded, &mut payload);
     check_record("the end of a log's part", payload.len(), request.record_bytes_max)?;
     let before = builder.out.len();
-    encode_record(request.header, at.offset, payload.len(), &mut builder.out, |out| {
+    encode_record(request.header, at.offset, (0, payload.len()), &mut builder.out, |out| {
         out.extend_from_slice(&payload)
     });
     indexed.at.len = (builder.out.len() - before) as u32;
@@ -268,7 +275,7 @@ impl IndexBuilder<'_> {
     fn record(&mut self, block: &[u8]) -> Place {
         let offset = self.request.end + self.out.len() as u64;
         let before = self.out.len();
-        encode_record(self.request.header, offset, block.len() + 1, &mut self.out, |out| {
+        encode_record(self.request.header, offset, (0, block.len() + 1), &mut self.out, |out| {
             LogRecord::encode_block(block, out);
         });
         Place { offset, len: (self.out.len() - before) as u32 }

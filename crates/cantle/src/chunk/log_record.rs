@@ -1,15 +1,20 @@
 //! What a chunk's log is made of: operations, and behind every part of the log its index.
 //!
 //! ```text
-//!   payload of an operation:  tag (1) │ version − base (varint) │ [batch (varint)] │ key length (varint) │ key │ value
+//!   payload of an operation:  tag (1) │ version − base (varint) │ [batch (varint)] │ ordinal (varint) │ digest (3)
+//!                             │ key length (varint) │ key │ value
 //!   payload of a block:       tag (1) │ the bytes of an index block or of a filter
 //! ```
 //!
 //! An operation's *counter*, which orders it among those of its version (EvenDB §3.3), is its place in the log:
 //! appends to a log are serialised, so positions are the monotonic counter, and need no bytes of their own.
+//!
+//! The head of an operation's record (`log`) is all before the value. Where a head is damaged, the next operation tells by its
+//! *link* how many operations are lost, and if it is one, by a digest whose: no other key is harmed.
 
 use crate::entry::Kind;
 use crate::format::codec::{Decoder, Malformed, put_varint};
+use crate::log::HEAD_BYTES_MAX;
 
 /// The low bits of the tag are the kind.
 const KIND_MASK: u8 = 0x0f;
@@ -17,6 +22,8 @@ const KIND_MASK: u8 = 0x0f;
 const MORE: u8 = 0x40;
 /// The operation counts only if its spanning batch was committed; its number follows the version.
 const CONDITIONAL: u8 = 0x80;
+/// Bytes of a digest in a link.
+const DIGEST_BYTES: usize = 3;
 /// Tags of what is no operation.
 const BLOCK: u8 = 0x08;
 const PART_END: u8 = 0x09;
@@ -29,8 +36,39 @@ pub struct LogOp<'a> {
     /// The spanning batch, or 0.
     pub batch: u64,
     pub more: bool,
+    pub link: Link,
     pub key: &'a [u8],
     pub value: &'a [u8],
+}
+
+/// What an operation tells of those before it in its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Link {
+    /// How many there are.
+    pub ordinal: u64,
+    /// The digest of the last one, 0 if there is none.
+    pub digest: u32,
+}
+
+/// Of a range delete, which may concern any key.
+const RANGE_DIGEST: u32 = 0xff_ffff;
+
+/// Of a key, in three bytes.
+pub fn key_digest(key: &[u8]) -> u32 {
+    (crc32c::crc32c(key) & 0xff_ffff).min(RANGE_DIGEST - 1)
+}
+
+impl Link {
+    /// What the next operation says if this link's was one of this kind on this key.
+    pub fn next(self, kind: Kind, key: &[u8]) -> Self {
+        let digest = if kind == Kind::DeleteRange { RANGE_DIGEST } else { key_digest(key) };
+        Self { ordinal: self.ordinal.saturating_add(1), digest }
+    }
+
+    /// The digest of the key that the operation before was for; `None` of a range delete.
+    pub fn previous_key(self) -> Option<u32> {
+        (self.digest != RANGE_DIGEST).then_some(self.digest)
+    }
 }
 
 /// What a record holds.
@@ -43,19 +81,46 @@ pub enum LogRecord<'a> {
     PartEnd(&'a [u8]),
 }
 
+/// Whether a record of a log may begin so: [`MayBegin`](crate::log::MayBegin).
+pub fn may_begin(beginning: &[u8], bytes: u64) -> bool {
+    let Some((&tag, rest)) = beginning.split_first() else { return false };
+    if tag == BLOCK || tag == PART_END {
+        return true;
+    }
+    // Of a head without the key something more may be missing.
+    let least = || -> Result<u64, Malformed> {
+        let mut decoder = Decoder::new(rest);
+        decoder.varint()?;
+        if tag & CONDITIONAL != 0 {
+            decoder.varint()?;
+        }
+        decoder.varint()?;
+        decoder.take(DIGEST_BYTES)?;
+        let key_bytes = decoder.varint()?;
+        Ok(key_bytes.saturating_add((beginning.len() - decoder.rest().len()) as u64))
+    };
+    let unknown = !(KIND_MASK | MORE | CONDITIONAL);
+    tag & unknown == 0
+        && Kind::from_u8(tag & KIND_MASK).is_some()
+        && least().is_ok_and(|least| least <= bytes)
+}
+
 fn varint_bytes(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
 impl LogOp<'_> {
-    /// Length of the payload.
-    pub fn payload_bytes(&self, base_version: u64) -> usize {
+    /// Lengths of the head and of all of the payload. A key that no head has room for is no part of it.
+    pub fn payload_bytes(&self, base_version: u64) -> (usize, usize) {
         let batch = if self.batch == 0 { 0 } else { varint_bytes(self.batch) };
-        1 + varint_bytes(self.version - base_version)
+        let before = 1
+            + varint_bytes(self.version - base_version)
             + batch
-            + varint_bytes(self.key.len() as u64)
-            + self.key.len()
-            + self.value.len()
+            + varint_bytes(self.link.ordinal)
+            + DIGEST_BYTES
+            + varint_bytes(self.key.len() as u64);
+        let head = before + self.key.len();
+        (if head <= HEAD_BYTES_MAX { head } else { before }, head + self.value.len())
     }
 
     pub fn encode(&self, base_version: u64, out: &mut Vec<u8>) {
@@ -66,6 +131,8 @@ impl LogOp<'_> {
         if self.batch != 0 {
             put_varint(out, self.batch);
         }
+        put_varint(out, self.link.ordinal);
+        out.extend_from_slice(&self.link.digest.to_le_bytes()[..DIGEST_BYTES]);
         put_varint(out, self.key.len() as u64);
         out.extend_from_slice(self.key);
         out.extend_from_slice(self.value);
@@ -73,6 +140,7 @@ impl LogOp<'_> {
 }
 
 impl<'a> LogRecord<'a> {
+    /// Of a payload, or of the head of an operation's: then the value is not all there.
     pub fn decode(payload: &'a [u8], base_version: u64) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(payload);
         let tag = decoder.u8()?;
@@ -85,8 +153,11 @@ impl<'a> LogRecord<'a> {
         let version =
             base_version.checked_add(decoder.varint()?).ok_or(Malformed("has an impossible version"))?;
         let batch = if tag & CONDITIONAL == 0 { 0 } else { decoder.varint()? };
+        let ordinal = decoder.varint()?;
+        let [low, middle, high] = decoder.array::<DIGEST_BYTES>()?;
+        let link = Link { ordinal, digest: u32::from_le_bytes([low, middle, high, 0]) };
         let key = decoder.bytes()?;
-        Ok(Self::Op(LogOp { kind, version, batch, more: tag & MORE != 0, key, value: decoder.rest() }))
+        Ok(Self::Op(LogOp { kind, version, batch, more: tag & MORE != 0, link, key, value: decoder.rest() }))
     }
 
     /// The payload of a block.
@@ -109,10 +180,16 @@ mod tests {
     #[test]
     fn operations_round_trip_at_their_announced_length() {
         for (batch, more, version) in [(0, false, 100), (7, true, 100_000), (u64::MAX, true, u64::MAX)] {
-            let op = LogOp { kind: Kind::Put, version, batch, more, key: b"key", value: b"value" };
+            let link = Link { ordinal: batch, digest: 0xab_cdef };
+            let op = LogOp { kind: Kind::Put, version, batch, more, link, key: b"key", value: b"value" };
             let mut out = Vec::new();
             op.encode(100, &mut out);
-            assert_eq!(out.len(), op.payload_bytes(100));
+            assert_eq!((out.len() - 5, out.len()), op.payload_bytes(100));
+            assert!(may_begin(&out, out.len() as u64));
+            let LogRecord::Op(head) = LogRecord::decode(&out[..out.len() - 5], 100).unwrap() else {
+                panic!()
+            };
+            assert_eq!(head, LogOp { value: b"", ..op });
             assert_eq!(LogRecord::decode(&out, 100), Ok(LogRecord::Op(op)));
         }
         assert!(LogRecord::decode(&[0x0f], 0).is_err());

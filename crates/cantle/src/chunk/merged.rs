@@ -63,6 +63,7 @@ impl Merged {
             match &file.source {
                 Source::Log(segment) => {
                     let parts = segment.parts(context)?;
+                    parts.check_whole()?;
                     let one_pass = || {
                         let at_once = segment.len() <= AT_ONCE_CHUNKS_MAX * context.options().chunk_bytes
                             && 2 * file.bytes() >= segment.len();

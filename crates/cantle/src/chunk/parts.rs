@@ -1,17 +1,32 @@
 //! What a log consists of, at one moment: its parts, and what is known of all of them together.
 
 use super::indexed_part::IndexedPart;
+use super::log_record::key_digest;
 use super::log_view::LogView;
 use super::memory_part::MemoryPart;
+use crate::canary::Canary;
+use crate::error::{Error, Result};
 use crate::format::header::FileHeader;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// A stretch behind the indexed parts of a log of an earlier epoch in which operations are lost: what they wrote hides
+/// whatever is older, whether in this log or in files beneath.
+#[derive(Debug, Clone)]
+pub struct Hole {
+    pub offset: u64,
+    /// The digest of the one key that is concerned; else any may be.
+    pub digest: Option<u32>,
+    pub error: Error,
+}
 
 /// The parts of a segment, newest first.
 pub struct Parts {
     pub header: FileHeader,
     pub memory: Option<Arc<MemoryPart>>,
     pub indexed: Vec<Arc<IndexedPart>>,
+    /// In the order in which they lie.
+    holes: Vec<Hole>,
     /// Of the indexed parts; as these never change, neither does it.
     pub view: LogView,
     /// Of how many of the indexed parts the ends are known, or fewer where one was learnt while another part was added.
@@ -22,7 +37,27 @@ impl Parts {
     pub fn new(header: FileHeader, memory: Option<Arc<MemoryPart>>, indexed: Vec<Arc<IndexedPart>>) -> Self {
         let view = LogView::new(indexed.iter().map(|part| part.entries).sum());
         let ends_known = indexed.iter().filter(|part| part.ends.get().is_some()).count();
-        Self { header, memory, indexed, view, ends_known: AtomicUsize::new(ends_known) }
+        let holes = Vec::new();
+        Self { header, memory, indexed, holes, view, ends_known: AtomicUsize::new(ends_known) }
+    }
+
+    pub fn with_holes(mut self, holes: Vec<Hole>) -> Self {
+        self.holes = if Canary::HOLES_FORGOTTEN.is_planted() { Vec::new() } else { holes };
+        self
+    }
+
+    /// The last stretch in which an operation on `key` may be lost.
+    pub fn hole_of(&self, key: &[u8]) -> Option<&Hole> {
+        if self.holes.is_empty() {
+            return None;
+        }
+        let digest = key_digest(key);
+        self.holes.iter().rev().find(|hole| hole.digest.is_none_or(|lost| lost == digest))
+    }
+
+    /// For who reads many keys: a pair may be missing anywhere, or be an older one.
+    pub fn check_whole(&self) -> Result<()> {
+        self.holes.first().map_or(Ok(()), |hole| Err(hole.error.clone()))
     }
 
     pub fn ends_known(&self) -> usize {

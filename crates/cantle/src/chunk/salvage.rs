@@ -5,12 +5,12 @@
 //! proves that it had been written whole. Range deletes stand in the ends of the log's parts, too.
 
 use super::indexed_part::IndexedPart;
-use super::log_record::LogRecord;
+use super::log_record::{LogRecord, may_begin};
 use super::memory_part::Place;
 use crate::bounds::{Bounds, decode_bounds};
 use crate::entry::Kind;
 use crate::error::{Error, Result};
-use crate::format::codec::{Decoder, Malformed};
+use crate::format::codec::Decoder;
 use crate::format::header::HEADER_BYTES;
 use crate::log::{RecordFile, Salvage, Salvaged};
 use std::collections::HashSet;
@@ -49,6 +49,13 @@ pub enum LogFound<'a> {
         batch: u64,
         offset: u64,
         bounds: Bounds,
+    },
+    /// The operation on this key is damaged.
+    Lost {
+        version: u64,
+        batch: u64,
+        key: &'a [u8],
+        error: Error,
     },
     /// Operations may be missing here.
     Damage(Error),
@@ -92,7 +99,19 @@ pub fn salvage_log(
                     Err(what) => reading.damage(offset, format!("a log record {}", what.0))?,
                 }
             }
-            Salvaged::Hole { offset, resumed, error, .. } => {
+            Salvaged::Damaged { offset, head, resumed, error } if resumed || offset < vouched => {
+                reading.take(&mut write)?;
+                let op = match LogRecord::decode(&head, records.header.base_version) {
+                    Ok(LogRecord::Op(op)) if op.kind != Kind::DeleteRange => op,
+                    _ => {
+                        (reading.visit)(LogFound::Damage(error))?;
+                        continue;
+                    }
+                };
+                let (version, batch, key) = (op.version, op.batch, op.key);
+                (reading.visit)(LogFound::Lost { version, batch, key, error })?;
+            }
+            Salvaged::Hole { offset, resumed, error } | Salvaged::Damaged { offset, resumed, error, .. } => {
                 let is_end = !resumed && offset >= vouched;
                 if is_end && extent != Extent::Unknown {
                     // Where the writer died; what it had not written whole does not count.
@@ -116,26 +135,6 @@ pub fn salvage_log(
         reading.damage(file_bytes, format!("the log ends {} bytes too early", vouched - file_bytes))?;
     }
     reading.tell_lost_range_deletes()
-}
-
-/// Whether a record of a log may begin so.
-fn may_begin(beginning: &[u8], bytes: u64) -> bool {
-    const BLOCK: u8 = 8;
-    const PART_END: u8 = 9;
-    let Some((&tag, rest)) = beginning.split_first() else { return false };
-    if tag == BLOCK || tag == PART_END {
-        return true;
-    }
-    let fields = || -> std::result::Result<u64, Malformed> {
-        let mut decoder = Decoder::new(rest);
-        decoder.varint()?;
-        if tag & 0x80 != 0 {
-            decoder.varint()?;
-        }
-        let key_bytes = decoder.varint()?;
-        Ok(key_bytes.saturating_add((beginning.len() - decoder.rest().len()) as u64))
-    };
-    tag & 0x30 == 0 && Kind::from_u8(tag & 0x0f).is_some() && fields().is_ok_and(|least| least <= bytes)
 }
 
 struct Reading<'a> {

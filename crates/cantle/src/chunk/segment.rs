@@ -13,9 +13,9 @@
 
 use super::context::Context;
 use super::indexed_part::{IndexRequest, IndexedPart, build_index};
-use super::log_record::LogRecord;
+use super::log_record::{LogOp, LogRecord, may_begin};
 use super::memory_part::{MemoryHit, MemoryPart, Place};
-use super::parts::Parts;
+use super::parts::{Hole, Parts};
 use super::staged::{Places, Staged};
 use super::tombstone::RangeTombstone;
 use crate::bounds::decode_bounds;
@@ -204,13 +204,23 @@ impl Segment {
             ));
         }
         let records = RecordFile { file: handle, path: path.clone(), header };
-        let mut indexed = Vec::new();
+        let (mut indexed, mut lost_end) = (Vec::new(), None);
         let (offset, len) = self.recorded.part;
         let mut next = Place { offset, len };
         while next.len != 0 {
-            let part = Arc::new(read_part_end(&records, next)?);
-            next = part.previous;
-            indexed.push(part);
+            match read_part_end(&records, next) {
+                Ok(part) => {
+                    next = part.previous;
+                    indexed.push(Arc::new(part));
+                }
+                Err(error) if error.is_corruption() => {
+                    tracing::error!(%error, "an index of a log is lost: all of the log is read");
+                    indexed.clear();
+                    lost_end = Some(next);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
         }
         let tail_start = indexed.first().map_or(HEADER_BYTES, |part| part.at.offset + u64::from(part.at.len));
         if self.recorded.len > file_bytes {
@@ -219,6 +229,7 @@ impl Segment {
         }
         let end = if self.open_ended { file_bytes } else { self.recorded.len };
         let mut loader = Loader::new(context, self, header, indexed);
+        loader.lost_end = lost_end;
         let len = loader.scan(&records, tail_start, end)?;
         // Since it was loaded last, if it ever was.
         let grown = len as i64 - self.len() as i64;
@@ -511,9 +522,9 @@ impl Segment {
         self.staged.spoil(&self.file, len)
     }
 
-    /// Indexes the memory part on disk and begins a new one. Returns where the log now ends. When that fails, half an index may
+    /// Indexes the memory part on disk and begins a new one. Up to `end` the log has so many operations. Returns where the log now ends. When that fails, half an index may
     /// stand behind `end`.
-    pub fn seal_part(&self, context: &Context, part_start: u64, end: u64) -> Result<u64> {
+    pub fn seal_part(&self, context: &Context, part_start: u64, end: u64, operations: u64) -> Result<u64> {
         let Some(parts) = self.loaded() else { return Ok(end) };
         let Some(memory) = parts.memory.as_ref().filter(|memory| !memory.is_empty()) else { return Ok(end) };
         self.flush()?;
@@ -523,6 +534,7 @@ impl Segment {
             budget: &context.budget,
             start: part_start,
             end,
+            operations,
             previous: parts.indexed.first().map_or(Place { offset: 0, len: 0 }, |part| part.at),
             with_index: context.options().log_index,
             record_bytes_max: RECORD_BYTES_MAX,
@@ -651,6 +663,16 @@ struct Loader<'a> {
     header: FileHeader,
     memory: MemoryPart,
     indexed: Vec<Arc<IndexedPart>>,
+    /// Those behind the indexed parts.
+    holes: Vec<Hole>,
+    /// How many of the holes are behind the last operation: the next tells what is lost there.
+    open_holes: usize,
+    /// How many operations the log has up to here.
+    operations: u64,
+    /// Operations of a write, which count once its last one is there.
+    group: Vec<(Place, Vec<u8>)>,
+    /// Where a part end is known to be damaged: no operation is lost there.
+    lost_end: Option<Place>,
 }
 
 impl<'a> Loader<'a> {
@@ -660,59 +682,141 @@ impl<'a> Loader<'a> {
         header: FileHeader,
         indexed: Vec<Arc<IndexedPart>>,
     ) -> Self {
-        Self { context, segment, header, memory: context.memory_part(), indexed }
+        let operations = indexed.first().map_or(0, |part| part.operations);
+        let (memory, holes, group) = (context.memory_part(), Vec::new(), Vec::new());
+        Self {
+            context,
+            segment,
+            header,
+            memory,
+            indexed,
+            holes,
+            open_holes: 0,
+            operations,
+            group,
+            lost_end: None,
+        }
     }
 
     /// Takes in the operations between `from` and `end`; returns where they really end.
     fn scan(&mut self, records: &RecordFile, from: u64, end: u64) -> Result<u64> {
         let mut scan = records.scan(from, end);
-        // Operations of a write count once its last one is there.
-        let mut group: Vec<(Place, Vec<u8>)> = Vec::new();
         let mut whole = from;
         loop {
             let offset = scan.offset();
-            match scan.next() {
+            let error = match scan.next() {
                 Ok(Some(record)) => {
                     let place = Place { offset, len: record.len as u32 };
-                    let record_end = offset + record.len as u64;
-                    let malformed = |what: Malformed| {
-                        Error::corruption(&records.path, offset, format!("a log record {}", what.0))
-                    };
-                    match LogRecord::decode(record.payload, self.header.base_version).map_err(malformed)? {
-                        LogRecord::Op(op) => {
-                            let more = op.more;
-                            group.push((place, record.payload.to_vec()));
-                            if !more {
-                                for (place, payload) in group.drain(..) {
-                                    self.take(place, &payload).map_err(malformed)?;
-                                }
-                                whole = record_end;
-                            }
-                        }
-                        LogRecord::Block(_) => whole = record_end,
-                        LogRecord::PartEnd(bytes) => {
-                            let part = IndexedPart::decode(bytes, place).map_err(malformed)?;
-                            self.memory = self.context.memory_part();
-                            self.indexed.insert(0, Arc::new(part));
-                            whole = record_end;
+                    match self.take_record(place, record.payload) {
+                        Ok(true) => whole = offset + u64::from(place.len),
+                        Ok(false) => {}
+                        Err(what) => {
+                            let what = format!("a log record {}", what.0);
+                            self.lose(Error::corruption(&records.path, offset, what), offset);
                         }
                     }
+                    continue;
                 }
-                Ok(None) => return Ok(whole),
-                // The first bad record behind the recorded length is where the writer died.
-                Err(error)
-                    if error.is_corruption()
-                        && offset >= self.segment.recorded.len
-                        && self.segment.open_ended =>
-                {
-                    // It wrote one record behind the other: if there is another, this one was damaged since.
-                    let is_ours =
-                        |payload: &[u8]| LogRecord::decode(payload, self.header.base_version).is_ok();
-                    let follows = records.valid_record_after(offset + 1, end, is_ours)?;
-                    return if follows.is_some() { Err(error) } else { Ok(whole) };
-                }
+                Ok(None) => break,
+                Err(error) if error.is_corruption() => error,
                 Err(error) => return Err(error),
+            };
+            if let Some(lost) = self.lost_end.filter(|lost| lost.offset == offset) {
+                whole = (offset + u64::from(lost.len)).min(end);
+                scan = records.scan(whole, end);
+                continue;
             }
+            let head = records.head_at(offset, end)?.filter(|head| head.total <= end - offset);
+            let behind = head.as_ref().map_or(offset + 1, |head| offset + head.total);
+            let follows = records.head_after(behind, end, may_begin, |_| true)?;
+            // The writer appended one record behind the other: if another follows, this one was damaged since; else the first bad
+            // record behind the recorded length is where the writer died.
+            if follows.is_none() && offset >= self.segment.recorded.len && self.segment.open_ended {
+                return Ok(whole);
+            }
+            tracing::error!(%error, "a log is damaged");
+            let taken = head.is_some_and(|head| {
+                // Its length is less than the file's.
+                let place = Place { offset, len: head.total as u32 };
+                self.take_head(place, &head.payload)
+            });
+            if !taken {
+                self.lose(error, offset);
+            }
+            // What follows proves that the write had been appended whole.
+            self.end_group();
+            whole = follows.unwrap_or(end);
+            scan = records.scan(whole, end);
+        }
+        Ok(whole)
+    }
+
+    /// Operations may be lost from there on.
+    fn lose(&mut self, error: Error, offset: u64) {
+        self.holes.push(Hole { offset, digest: None, error });
+        self.open_holes += 1;
+    }
+
+    /// Takes in a record; says whether all that is needed of its write is there.
+    fn take_record(&mut self, place: Place, payload: &[u8]) -> std::result::Result<bool, Malformed> {
+        match LogRecord::decode(payload, self.header.base_version)? {
+            LogRecord::Op(op) => {
+                if op.kind == Kind::DeleteRange {
+                    decode_bounds(&mut Decoder::new(op.value))?;
+                }
+                self.take_op(place, &op, payload);
+                Ok(!op.more)
+            }
+            LogRecord::Block(_) => Ok(true),
+            LogRecord::PartEnd(bytes) => {
+                let part = IndexedPart::decode(bytes, place)?;
+                // If the end of the part before is lost, operations stand in between that no index has.
+                let last = self.indexed.first().map_or(0, |last| last.at.offset);
+                if part.previous.offset == last {
+                    // It knows the keys of all its operations, damaged or not.
+                    self.holes.clear();
+                    self.open_holes = 0;
+                    self.operations = part.operations;
+                    self.memory = self.context.memory_part();
+                    self.indexed.insert(0, Arc::new(part));
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Takes in an operation whose value is damaged: who reads it is told. `false` if the head does not say what it was.
+    fn take_head(&mut self, place: Place, head: &[u8]) -> bool {
+        match LogRecord::decode(head, self.header.base_version) {
+            Ok(LogRecord::Op(op)) if op.kind != Kind::DeleteRange => {
+                self.take_op(place, &op, head);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn take_op(&mut self, place: Place, op: &LogOp<'_>, payload: &[u8]) {
+        if self.open_holes > 0 {
+            let lost = op.link.ordinal.saturating_sub(self.operations);
+            let only = op.link.previous_key().filter(|_| lost == 1 && self.context.order.hashable());
+            let open = self.holes.split_off(self.holes.len() - self.open_holes);
+            // Where no operation is missing, the index of a part was damaged.
+            self.holes
+                .extend(open.into_iter().filter(|_| lost > 0).map(|hole| Hole { digest: only, ..hole }));
+            self.open_holes = 0;
+        }
+        self.operations = op.link.ordinal.saturating_add(1);
+        self.group.push((place, payload.to_vec()));
+        if !op.more {
+            self.end_group();
+        }
+    }
+
+    fn end_group(&mut self) {
+        for (place, payload) in std::mem::take(&mut self.group) {
+            // It was decoded before.
+            let _ = self.take(place, &payload);
         }
     }
 
@@ -737,7 +841,7 @@ impl<'a> Loader<'a> {
 
     fn finish(self) -> Parts {
         let memory = (!self.memory.is_empty()).then(|| Arc::new(self.memory));
-        Parts::new(self.header, memory, self.indexed)
+        Parts::new(self.header, memory, self.indexed).with_holes(self.holes)
     }
 }
 

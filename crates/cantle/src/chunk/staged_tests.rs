@@ -41,7 +41,7 @@ impl Log {
     /// Appends without acknowledging.
     fn append(&self, (stage, budget): (&Arc<Stage>, &Arc<Budget>), content: u8, len: usize) -> u64 {
         let mut bytes = Vec::new();
-        encode_record(&self.header, self.end, len, &mut bytes, |out| {
+        encode_record(&self.header, self.end, (0, len), &mut bytes, |out| {
             out.extend(std::iter::repeat_n(content, len));
         });
         // Not all of it is read from the log.

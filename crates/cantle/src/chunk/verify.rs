@@ -2,7 +2,7 @@
 
 use super::Chunks;
 use super::funk::{FunkSizes, Source};
-use super::log_record::LogRecord;
+use super::log_record::{LogRecord, may_begin};
 use super::segment::Segment;
 use crate::error::{Error, Result};
 use crate::stats::Report;
@@ -36,7 +36,9 @@ impl Chunks {
                         };
                         open().and_then(|table| table.verify(&mut |damage| report.damage.push(damage)))
                     }
-                    Source::Log(segment) => self.verify_log(segment),
+                    Source::Log(segment) => {
+                        self.verify_log(segment, &mut |damage| report.damage.push(damage))
+                    }
                 };
                 match verified {
                     Ok(entries) => report.entries += entries,
@@ -47,7 +49,7 @@ impl Chunks {
     }
 
     /// Reads a log from end to end, then by way of its index.
-    fn verify_log(&self, segment: &Arc<Segment>) -> Result<u64> {
+    fn verify_log(&self, segment: &Arc<Segment>, damaged: &mut dyn FnMut(Error)) -> Result<u64> {
         let context = &self.context;
         let parts = segment.parts(context)?;
         // The length first: what comes later is not looked at, and may not be in the file yet.
@@ -70,11 +72,26 @@ impl Chunks {
         let mut entries = 0;
         loop {
             let offset = scan.offset();
-            let Some(record) = scan.next()? else { break };
-            let decoded = LogRecord::decode(record.payload, parts.header.base_version).map_err(|what| {
-                Error::corruption(&records.path, offset, format!("a log record {}", what.0))
-            })?;
-            entries += u64::from(matches!(decoded, LogRecord::Op(_)));
+            let record = match scan.next() {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                Err(error) if error.is_corruption() => {
+                    damaged(error);
+                    let head = records.head_at(offset, len)?.filter(|head| head.total <= len - offset);
+                    let behind = head.map_or(offset + 1, |head| offset + head.total);
+                    let follows = records.head_after(behind, len, may_begin, |_| true)?;
+                    scan = records.scan(follows.unwrap_or(len), len);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            match LogRecord::decode(record.payload, parts.header.base_version) {
+                Ok(decoded) => entries += u64::from(matches!(decoded, LogRecord::Op(_))),
+                Err(what) => {
+                    let what = format!("a log record {}", what.0);
+                    damaged(Error::corruption(&records.path, offset, what));
+                }
+            }
         }
         if scan.offset() != len {
             return Err(Error::corruption(&records.path, scan.offset(), "the log ends too early"));

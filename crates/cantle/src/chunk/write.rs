@@ -10,7 +10,7 @@ use super::clean::Cleaning;
 use super::context::Context;
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{Dropped, FileRef, Source};
-use super::log_record::LogOp;
+use super::log_record::{Link, LogOp};
 use super::memory_part::Place;
 use super::munk::{Content, Full};
 use super::segment::Segment;
@@ -45,8 +45,8 @@ const PART_FRACTION: u64 = 16;
 const PART_ENTRIES_MAX: usize = 32 << 10;
 /// Buffered records are written once there is this much of them.
 const BUFFER_BYTES_MAX: u64 = 1 << 20;
-/// What stands around an operation in a record: kind, version, batch, two lengths.
-const OP_BYTES_MAX: usize = 1 + 4 * 10;
+/// What stands around an operation in a record: kind, version, batch, link, two lengths.
+const OP_BYTES_MAX: usize = 1 + 5 * 10 + 3;
 /// Every so many puts one is looked up, to estimate how many overwrite something.
 pub const SAMPLE: u64 = 8;
 
@@ -78,6 +78,8 @@ struct Unit {
     /// Where each operation stands, and the log's end once they are published.
     places: Vec<Place>,
     new_end: u64,
+    /// What the operation behind these says of them.
+    new_link: Link,
     published: bool,
 }
 
@@ -194,6 +196,7 @@ impl<'a> Write<'a> {
             stamp,
             places: Vec::new(),
             new_end: 0,
+            new_link: Link::default(),
             published: false,
         });
         Ok(true)
@@ -374,6 +377,7 @@ impl Unit {
         let Some(parts) = active.segment.loaded() else { return Err(Error::Closed) };
         let header = parts.header;
         self.places.clear();
+        self.new_link = active.link;
         let last = self.ops.len() - 1;
         for (index, &op) in self.ops.iter().enumerate() {
             let op = &ops[op];
@@ -383,9 +387,11 @@ impl Unit {
                 version: stamp.version,
                 batch: stamp.batch,
                 more: index < last,
+                link: self.new_link,
                 key: &op.key,
                 value: bounds.as_deref().unwrap_or(&op.value),
             };
+            self.new_link = self.new_link.next(op.kind, &op.key);
             let offset = active.end + bytes.len() as u64;
             let before = bytes.len();
             encode_record(&header, offset, record.payload_bytes(header.base_version), bytes, |out| {
@@ -467,6 +473,7 @@ impl Unit {
         }
         let written = self.new_end - active.end;
         active.end = self.new_end;
+        active.link = self.new_link;
         if let Some(promise) = promise {
             segment.take_promise(promise, written + segment.unpromised_page());
         }
@@ -565,7 +572,8 @@ impl Chunks {
         funk.files.insert(0, file);
         self.account(&before.sizes(), &funk.sizes());
         chunk.funk.store(Arc::new(funk));
-        writer.active = Some(Active { segment, end: HEADER_BYTES, part_start: HEADER_BYTES });
+        let (end, part_start, link) = (HEADER_BYTES, HEADER_BYTES, Link::default());
+        writer.active = Some(Active { segment, end, part_start, link });
         Ok(())
     }
 
@@ -576,7 +584,8 @@ impl Chunks {
         }
         self.context.journal.settle().map_err(|error| self.context.sync_failed(error))?;
         let Some(active) = &mut writer.active else { return Ok(()) };
-        let sealed = active.segment.seal_part(&self.context, active.part_start, active.end);
+        let sealed =
+            active.segment.seal_part(&self.context, active.part_start, active.end, active.link.ordinal);
         let new_end = match sealed {
             Ok(new_end) => new_end,
             Err(error) => {

@@ -18,8 +18,8 @@ use std::path::Path;
 
 /// Length of the header in bytes; the first block or record of a file starts here.
 pub const HEADER_BYTES: u64 = 64;
-/// The format version that this library writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The format version that this library writes, and the only one that it reads.
+pub const FORMAT_VERSION: u32 = 2;
 
 const MAGIC: [u8; 7] = *b"CANTLE\0";
 
@@ -111,7 +111,7 @@ impl FileHeader {
         if crc != crc32c::crc32c(fields).to_le_bytes() && !Canary::HEADER_CHECKSUM_SKIPPED.is_planted() {
             return Err(Error::corruption(path, 0, "the header's checksum does not match"));
         }
-        if version > FORMAT_VERSION || version == 0 {
+        if version != FORMAT_VERSION {
             return Err(Error::UnsupportedFormat {
                 path: path.to_path_buf(),
                 found: version,

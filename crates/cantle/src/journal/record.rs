@@ -58,25 +58,42 @@ impl JournalRecord {
         put_varint(out, version);
     }
 
-    /// Encodes a write without making a record of it first.
+    /// How much of the file had been durable when a write was recorded, by the head of the record; `None` of a commit, which does
+    /// not say.
+    pub fn durable_bytes(head: &[u8]) -> Option<u64> {
+        let mut decoder = Decoder::new(head);
+        let tag = decoder.u8().ok()?;
+        let (_batch, _version) = (decoder.varint().ok()?, decoder.varint().ok()?);
+        decoder.varint().ok().filter(|_| tag == WRITE)
+    }
+
+    /// Whether a record of a journal may begin so: [`MayBegin`](crate::log::MayBegin).
+    pub fn may_begin(beginning: &[u8], _: u64) -> bool {
+        matches!(beginning.first(), Some(&COMMIT | &WRITE))
+    }
+
+    /// Encodes a write without making a record of it first. Returns the length of the head.
     pub fn encode_write<'a>(
         out: &mut Vec<u8>,
         batch: u64,
         version: u64,
         durable_bytes: u64,
         ops: impl ExactSizeIterator<Item = (u32, Kind, &'a [u8], &'a [u8])>,
-    ) {
+    ) -> usize {
+        let start = out.len();
         out.push(WRITE);
         put_varint(out, batch);
         put_varint(out, version);
         put_varint(out, durable_bytes);
         put_varint(out, ops.len() as u64);
+        let head_bytes = out.len() - start;
         for (keyspace, kind, key, value) in ops {
             put_varint(out, u64::from(keyspace));
             out.push(kind as u8);
             put_bytes(out, key);
             put_bytes(out, value);
         }
+        head_bytes
     }
 
     pub fn decode(payload: &[u8]) -> Result<Self, Malformed> {
@@ -121,7 +138,7 @@ mod tests {
         let header = example_header(FileKind::Journal, 0, 9, 0);
         let mut file = header.encode().to_vec();
         let append = |file: &mut Vec<u8>, payload: &[u8]| {
-            encode_record(&header, file.len() as u64, payload.len(), file, |out| {
+            encode_record(&header, file.len() as u64, (0, payload.len()), file, |out| {
                 out.extend_from_slice(payload)
             });
         };

@@ -222,7 +222,7 @@ impl Journal {
         drop_reservation(reservation, &mut inner);
         let Some(active) = &mut inner.active else { return Err(Uncommitted::Surely(Error::Closed)) };
         let mut bytes = Vec::new();
-        encode_record(&active.header, active.len, payload.len(), &mut bytes, |out| {
+        encode_record(&active.header, active.len, (0, payload.len()), &mut bytes, |out| {
             out.extend_from_slice(&payload)
         });
         if let Err(error) = active.file.write_at(&bytes, active.len) {
@@ -258,8 +258,10 @@ impl Journal {
         let Some(active) = active else { return Err(Error::Closed) };
         let offset = active.len + buffer.len() as u64;
         let mut payload = Vec::new();
-        JournalRecord::encode_write(&mut payload, batch, version, active.durable_bytes, ops);
-        encode_record(&active.header, offset, payload.len(), buffer, |out| out.extend_from_slice(&payload));
+        let head = JournalRecord::encode_write(&mut payload, batch, version, active.durable_bytes, ops);
+        encode_record(&active.header, offset, (head, payload.len()), buffer, |out| {
+            out.extend_from_slice(&payload)
+        });
         active.max_version = active.max_version.max(version);
         active.max_batch = active.max_batch.max(batch);
         *enqueued += 1;
@@ -519,12 +521,11 @@ pub fn read_journals(
                 }
                 Ok(None) => break,
                 Err(error) if error.is_corruption() => {
-                    let was_durable = |payload: &[u8]| match JournalRecord::decode(payload) {
-                        Ok(JournalRecord::Write { durable_bytes, .. }) => outlived || durable_bytes > offset,
-                        Ok(JournalRecord::Commit { .. }) => outlived,
-                        Err(_) => false,
+                    let was_durable = |head: &[u8]| {
+                        outlived || JournalRecord::durable_bytes(head).is_some_and(|bytes| bytes > offset)
                     };
-                    if records.valid_record_after(offset + 1, file_bytes, was_durable)?.is_some() {
+                    let may_begin = JournalRecord::may_begin;
+                    if records.head_after(offset + 1, file_bytes, may_begin, was_durable)?.is_some() {
                         return Err(error);
                     }
                     break;

@@ -1,29 +1,20 @@
 //! Reads the records of a damaged file: behind what is no record, on with the next one that certainly is.
 //!
 //! A record is recognised by its frame, by a checksum that covers file and offset, and by what its owner says of its
-//! payload, at whatever byte it begins. To look for one takes time that is bounded in the file's length, and memory
-//! that is bounded by what the file has.
+//! payload, at whatever byte it begins: by its head, so that a few kilobytes decide. To look for one takes time in proportion to the
+//! file's length, and a buffer of bounded length.
 
-use super::record::{FRAME_BYTES_MAX, Framed, PAYLOAD_BYTES_MAX, RecordFile, Scan, parse};
+use super::record::{MayBegin, RecordFile, Scan};
 use crate::error::{Error, Result};
-use crate::format::codec::Decoder;
 use std::ops::Range;
-
-/// So much of a payload's beginning is shown to whoever says whether it may be one.
-const PEEK_BYTES: usize = 32;
-const WINDOW_BYTES: usize = 1 << 20;
-/// Bytes of which checksums are computed in vain, at most: so much, and so many times what the file has.
-const CHECKED_BYTES_MIN: u64 = 256 << 20;
-const CHECKED_FACTOR: u64 = 64;
-
-/// Whether a payload of this many bytes may begin so. Called with the first bytes only.
-pub type MayBegin = fn(&[u8], u64) -> bool;
 
 /// What stands in the file.
 #[derive(Debug)]
 pub enum Salvaged {
     /// A record.
     Record { offset: u64, len: usize, payload: Vec<u8> },
+    /// A record of which only the beginning of the payload is intact; whether one follows.
+    Damaged { offset: u64, head: Vec<u8>, resumed: bool, error: Error },
     /// Bytes that are no record; whether one follows.
     Hole { offset: u64, resumed: bool, error: Error },
 }
@@ -36,31 +27,17 @@ pub struct Salvage<'a> {
     /// A stretch that is known to be lost, where this part ends, and where the part behind it does.
     gap: Option<(Range<u64>, u64)>,
     may_begin: MayBegin,
-    checks_left: u64,
-    window: Vec<u8>,
-    window_offset: u64,
 }
 
 impl<'a> Salvage<'a> {
     /// From the first record up to `end`.
     pub fn new(records: &'a RecordFile, end: u64, may_begin: MayBegin) -> Self {
-        Self {
-            records,
-            scan: records.scan(0, end),
-            end,
-            gap: None,
-            may_begin,
-            checks_left: end.saturating_mul(CHECKED_FACTOR).saturating_add(CHECKED_BYTES_MIN),
-            window: Vec::new(),
-            window_offset: 0,
-        }
+        Self { records, scan: records.scan(0, end), end, gap: None, may_begin }
     }
 
     /// Of the bytes in `gap`, which records stand behind, nothing is left: nobody looks there, however long it is.
     pub fn across(mut self, gap: Range<u64>) -> Self {
         if !gap.is_empty() && gap.end < self.end {
-            let there = self.end - (gap.end - gap.start);
-            self.checks_left = there.saturating_mul(CHECKED_FACTOR).saturating_add(CHECKED_BYTES_MIN);
             let end = std::mem::replace(&mut self.end, gap.start);
             self.scan = self.records.scan(0, self.end);
             self.gap = Some((gap, end));
@@ -93,87 +70,20 @@ impl<'a> Salvage<'a> {
             Err(error) if error.is_corruption() => error,
             Err(error) => return Err(error),
         };
-        let found = match self.find(offset + 1)? {
+        let damaged = self.records.head_at(offset, self.end)?.filter(|head| head.total <= self.end - offset);
+        let behind = damaged.as_ref().map_or(offset + 1, |head| offset + head.total);
+        let found = match self.records.head_after(behind, self.end, self.may_begin, |_| true)? {
             None => self.cross(),
             found => found,
         };
         let end = found.unwrap_or(self.end);
         self.scan = self.records.scan(end, self.end);
-        Ok(Some(Salvaged::Hole { offset, resumed: found.is_some(), error }))
+        let resumed = found.is_some();
+        Ok(Some(match damaged {
+            Some(head) => Salvaged::Damaged { offset, head: head.payload, resumed, error },
+            None => Salvaged::Hole { offset, resumed, error },
+        }))
     }
-
-    /// The first record that begins at `from` or behind it.
-    fn find(&mut self, from: u64) -> Result<Option<u64>> {
-        let mut offset = from;
-        while offset < self.end {
-            let (left, may_begin) = (self.end - offset, self.may_begin);
-            let window = self.window_at(offset, FRAME_BYTES_MAX + PEEK_BYTES)?;
-            if window.is_empty() {
-                break;
-            }
-            let starts = window.len().saturating_sub(FRAME_BYTES_MAX + PEEK_BYTES).max(1);
-            let mut candidate = None;
-            for start in 0..starts {
-                if let Some(total) = candidate_bytes(&window[start..], left, may_begin) {
-                    candidate = Some((start as u64, total));
-                    break;
-                }
-            }
-            let Some((start, total)) = candidate else {
-                offset += starts as u64;
-                continue;
-            };
-            offset += start;
-            if total > self.checks_left {
-                return Ok(None);
-            }
-            self.checks_left -= total;
-            if offset + total <= self.end && self.is_record(offset, total)? {
-                return Ok(Some(offset));
-            }
-            offset += 1;
-        }
-        Ok(None)
-    }
-
-    fn is_record(&mut self, offset: u64, total: u64) -> Result<bool> {
-        let header = self.records.header;
-        let Ok(total) = usize::try_from(total) else { return Ok(false) };
-        let is = |bytes: &[u8]| matches!(parse(&header, offset, bytes), Framed::Record { total: found, .. } if found == total);
-        if total <= WINDOW_BYTES / 4 {
-            return self.window_at(offset, total).map(is);
-        }
-        // Not longer than the file, as was checked.
-        let mut bytes = vec![0; total];
-        let read = self.records.file.read_at(&mut bytes, offset);
-        let read = read.map_err(|e| Error::io("read", &self.records.path, e))?;
-        Ok(is(&bytes[..read]))
-    }
-
-    /// The bytes from `offset` on: `wanted` at least, unless the file ends before.
-    fn window_at(&mut self, offset: u64, wanted: usize) -> Result<&[u8]> {
-        let window_end = self.window_offset + self.window.len() as u64;
-        if offset < self.window_offset || offset + wanted as u64 > window_end {
-            self.window.resize(WINDOW_BYTES.min((self.end - offset) as usize), 0);
-            let read = self.records.file.read_at(&mut self.window, offset);
-            let read = read.map_err(|e| Error::io("read", &self.records.path, e))?;
-            self.window.truncate(read);
-            self.window_offset = offset;
-        }
-        Ok(&self.window[(offset - self.window_offset) as usize..])
-    }
-}
-
-/// The length of the record that may begin with these bytes.
-fn candidate_bytes(bytes: &[u8], left: u64, may_begin: MayBegin) -> Option<u64> {
-    let mut decoder = Decoder::new(bytes.get(4..bytes.len().min(FRAME_BYTES_MAX + PEEK_BYTES))?);
-    let payload_bytes = decoder.varint().ok()?;
-    let skip = bytes.len().min(FRAME_BYTES_MAX + PEEK_BYTES) - decoder.rest().len();
-    let total = payload_bytes.checked_add(skip as u64)?;
-    let beginning = decoder.rest();
-    let beginning = &beginning[..beginning.len().min(usize::try_from(payload_bytes).unwrap_or(usize::MAX))];
-    let possible = (1..=PAYLOAD_BYTES_MAX).contains(&payload_bytes) && total <= left;
-    (possible && may_begin(beginning, payload_bytes)).then_some(total)
 }
 
 #[cfg(test)]
@@ -200,7 +110,7 @@ mod tests {
         while let Some(found) = salvage.next().unwrap() {
             match found {
                 Salvaged::Record { payload, .. } => payloads.push(payload),
-                Salvaged::Hole { offset, .. } => holes.push(offset),
+                Salvaged::Hole { offset, .. } | Salvaged::Damaged { offset, .. } => holes.push(offset),
             }
         }
         (payloads, holes)
@@ -218,7 +128,7 @@ mod tests {
             for (n, &length) in lengths.iter().enumerate() {
                 let start = bytes.len();
                 let payload: Vec<u8> = (0..length).map(|at| (at * 7 + n) as u8).collect();
-                encode_record(&header, start as u64, length, &mut bytes, |out| out.extend_from_slice(&payload));
+                encode_record(&header, start as u64, (length / 9, length), &mut bytes, |out| out.extend_from_slice(&payload));
                 places.push((start..bytes.len(), payload));
             }
             let sound = bytes.clone();

@@ -13,7 +13,8 @@ use crate::span::Span;
 fn append(file: &mut Vec<u8>, edit: &Edit) {
     let header = example_header(FileKind::Manifest, 0, 1, 0);
     let payload = edit.encode();
-    encode_record(&header, file.len() as u64, payload.len(), file, |out| out.extend_from_slice(&payload));
+    let lengths = (Edit::head_bytes(&payload), payload.len());
+    encode_record(&header, file.len() as u64, lengths, file, |out| out.extend_from_slice(&payload));
 }
 
 #[test]

@@ -110,18 +110,34 @@ mod tag {
     pub(super) const GROUP: u8 = 9;
 }
 
+/// Up to and with how much of the manifest was durable.
+const CHECKPOINT_NUMBERS: usize = 7;
+
 impl Edit {
-    /// How much of the manifest these bytes prove to have been durable.
-    pub fn proven_bytes(payload: &[u8]) -> u64 {
-        match payload.first() {
-            Some(&tag::CHECKPOINT | &tag::DURABLE) => match Self::decode(payload) {
-                Ok(
-                    Self::Checkpoint(CheckpointEdit { durable_bytes: bytes, .. }) | Self::Durable { bytes },
-                ) => bytes,
-                _ => 0,
-            },
-            _ => 0,
-        }
+    /// How much of the manifest the head of a record proves to have been durable.
+    pub fn proven_bytes(head: &[u8]) -> u64 {
+        let mut decoder = Decoder::new(head);
+        let before = match decoder.u8() {
+            Ok(tag::CHECKPOINT) => CHECKPOINT_NUMBERS - 1,
+            Ok(tag::DURABLE) => 0,
+            _ => return 0,
+        };
+        let proven = (0..before).try_for_each(|_| decoder.varint().map(drop)).and_then(|()| decoder.varint());
+        proven.unwrap_or(0)
+    }
+
+    /// Whether a record of a manifest may begin so: [`MayBegin`](crate::log::MayBegin).
+    pub fn may_begin(beginning: &[u8], _: u64) -> bool {
+        beginning.first().is_some_and(|tag| (tag::KEYSPACE..=tag::GROUP).contains(tag))
+    }
+
+    /// How many bytes of an encoded edit are its record's head: what `proven_bytes` needs.
+    pub fn head_bytes(encoded: &[u8]) -> usize {
+        let mut decoder = Decoder::new(encoded);
+        let numbers = if decoder.u8() == Ok(tag::CHECKPOINT) { CHECKPOINT_NUMBERS } else { 0 };
+        // Just encoded: it has them all.
+        let _ = (0..numbers).try_for_each(|_| decoder.varint().map(drop));
+        encoded.len() - decoder.rest().len()
     }
 
     pub fn encode(&self) -> Vec<u8> {

@@ -184,12 +184,12 @@ pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisiona
             Err(error) if error.is_corruption() => {
                 // The torn end of what was being written, unless what follows proves that it was durable once. A
                 // later checkpoint alone does not: its own sync may have been under way.
-                let proves = |payload: &[u8]| Edit::proven_bytes(payload) > offset;
-                let later = records.valid_record_after(offset + 1, file_bytes, proves)?;
+                let proves = |head: &[u8]| Edit::proven_bytes(head) > offset;
+                let later = records.head_after(offset + 1, file_bytes, Edit::may_begin, proves)?;
                 if later.is_some() || checkpoint_end.is_none() {
                     return Err(error);
                 }
-                let follows = records.valid_record_after(offset + 1, file_bytes, |_| true)?;
+                let follows = records.head_after(offset + 1, file_bytes, Edit::may_begin, |_| true)?;
                 gap = follows.map(|_| error);
                 break;
             }

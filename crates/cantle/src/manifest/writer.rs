@@ -265,9 +265,8 @@ impl Inner {
         };
         check_record("an edit of the manifest", payload.len(), self.record_bytes_max)?;
         let mut bytes = Vec::new();
-        encode_record(&self.header, self.len, payload.len(), &mut bytes, |out| {
-            out.extend_from_slice(&payload)
-        });
+        let lengths = (Edit::head_bytes(&payload), payload.len());
+        encode_record(&self.header, self.len, lengths, &mut bytes, |out| out.extend_from_slice(&payload));
         if let Err(error) = self.file.write_at(&bytes, self.len) {
             // What was written of it must not precede the next edit.
             self.broken = self.file.set_len(self.len).is_err();
@@ -308,7 +307,8 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
             }
             let payload = edit.encode();
             let offset = written_bytes + bytes.len() as u64;
-            encode_record(&header, offset, payload.len(), &mut bytes, |out| out.extend_from_slice(&payload));
+            let lengths = (Edit::head_bytes(&payload), payload.len());
+            encode_record(&header, offset, lengths, &mut bytes, |out| out.extend_from_slice(&payload));
             if bytes.len() >= PIECE_BYTES {
                 file.write_at(&bytes, written_bytes)?;
                 written_bytes += bytes.len() as u64;

@@ -1,10 +1,12 @@
 //! Files of a store are damaged: cut, flipped, zeroed, swapped, replaced, doubled, gone. What is read afterwards is right, or an
 //! error that names the file and the place, and `verify` knows of it; `silence` says of what it need not. A repair saves what is intact.
+//! Of damage in one record of a log nobody suffers but its key (`alone`).
 //!
 //! *Right* is what was there when the store was left. There are exceptions, where the format cannot tell damage from what a crash
 //! leaves; `rules` says which, and `docs/format` why. All of them are older values of the same keys, never anything that was
 //! not written there.
 
+mod alone;
 mod blame;
 mod check;
 mod harm;
@@ -30,12 +32,15 @@ const FINDINGS_SHOWN: usize = 6;
 const FINDING_LINES: usize = 4;
 /// Of so many damages one is repaired as well; a fourth of that in the short form.
 const REPAIRED_ONE_IN: u32 = 16;
-/// More than any store of the lab needs: its files have less than 64 KiB.
+/// More than any store of the lab needs: its files have less than 64 KiB, or 16 MiB in `alone`.
 const ALLOCATION_BYTES_MAX: usize = 32 << 20;
 
 pub fn enter(visit: &Visit) {
     let watchdog = Watchdog::start("damage");
     for (index, seed) in visit.rounds().enumerate() {
+        if visit.case.is_none() {
+            alone::enter(visit, seed);
+        }
         let shapes = shapes::all(visit.layout, seed);
         let cases = plans::all(
             &shapes,

@@ -183,14 +183,14 @@ impl Reader<'_> {
         let epoch = file.header.epoch;
         salvage_log(&records, file.extent, gap, &mut |found| {
             let counts = match &found {
-                LogFound::Op { version, batch, .. } | LogFound::RangeDelete { version, batch, .. } => {
-                    self.rules.counts(epoch, *version, *batch)
-                }
+                LogFound::Op { version, batch, .. }
+                | LogFound::Lost { version, batch, .. }
+                | LogFound::RangeDelete { version, batch, .. } => self.rules.counts(epoch, *version, *batch),
                 LogFound::Damage(_) => false,
             };
             match found {
                 LogFound::Op { offset, key, .. } if key.len() > KEY_BYTES_MAX => {
-                    let error = Error::corruption(&file.path, offset, "a key exceeds 64 KiB");
+                    let error = Error::corruption(&file.path, offset, "a key is longer than any can be");
                     self.findings.borrow_mut().lost(error, name, bounds_of(&file.span));
                 }
                 LogFound::Op { version, kind, offset, key, value, .. } => {
@@ -204,6 +204,14 @@ impl Reader<'_> {
                     if counts {
                         let newness = ranks.of(version, offset);
                         deletes.push(RangeDelete { newness, bounds, span: file.span.clone() });
+                    }
+                }
+                LogFound::Lost { key, error, .. } => {
+                    if !counts {
+                        self.findings.borrow_mut().damage(error);
+                    } else if file.span.contains(order, key) {
+                        let only = || Bound::Included(key.to_vec());
+                        self.findings.borrow_mut().lost(error, name, (only(), only()));
                     }
                 }
                 LogFound::Damage(error) => {

@@ -72,8 +72,7 @@ impl JournalRemains {
         outlived: bool,
         findings: &mut Findings,
     ) -> Result<()> {
-        let may_begin = |beginning: &[u8], _: u64| matches!(beginning.first(), Some(1 | 2));
-        let mut salvage = Salvage::new(records, bytes, may_begin);
+        let mut salvage = Salvage::new(records, bytes, JournalRecord::may_begin);
         // Damage, and the records behind it: whether they count is known when one of them proves it.
         let mut holes: Vec<(u64, Error)> = Vec::new();
         let mut behind = Vec::new();
@@ -91,7 +90,9 @@ impl JournalRemains {
                         holes.push((offset, Error::corruption(&records.path, offset, what.0)));
                     }
                 },
-                Salvaged::Hole { offset, error, .. } => holes.push((offset, error)),
+                Salvaged::Hole { offset, error, .. } | Salvaged::Damaged { offset, error, .. } => {
+                    holes.push((offset, error));
+                }
             }
             // The last is the hardest to prove.
             let proves = |offset: u64| (outlived && !behind.is_empty()) || proven > offset;

@@ -73,15 +73,14 @@ impl Gleaned {
                 }
             };
             let records = RecordFile { file: handle, path: file.path.clone(), header };
-            let may_begin = |beginning: &[u8], _: u64| matches!(beginning.first(), Some(1..=9));
-            let mut salvage = Salvage::new(&records, file.bytes, may_begin);
+            let mut salvage = Salvage::new(&records, file.bytes, Edit::may_begin);
             while let Some(found) = salvage.next()? {
                 match found {
                     Salvaged::Record { offset, payload, .. } => match Edit::decode(&payload) {
                         Ok(edit) => gleaned.take(edit),
                         Err(what) => findings.damage(Error::corruption(&file.path, offset, what.0)),
                     },
-                    Salvaged::Hole { error, .. } => findings.damage(error),
+                    Salvaged::Hole { error, .. } | Salvaged::Damaged { error, .. } => findings.damage(error),
                 }
             }
         }

@@ -79,8 +79,8 @@ mod tests {
         let header = example_header(FileKind::Log, 3, 8, 0);
         let mut bytes = Vec::new();
         // The version counts from the header's.
-        let payload = [&[Kind::Put as u8, 1, key.len() as u8][..], key, b"value"].concat();
-        encode_record(&header, offset, payload.len(), &mut bytes, |out| out.extend_from_slice(&payload));
+        let payload = [&[Kind::Put as u8, 1, 0, 0, 0, 0, key.len() as u8][..], key, b"value"].concat();
+        encode_record(&header, offset, (0, payload.len()), &mut bytes, |out| out.extend_from_slice(&payload));
         bytes
     }
 
@@ -104,7 +104,7 @@ mod tests {
             salvage_log(&records, extent, gap, &mut |found| {
                 match found {
                     LogFound::Op { key, .. } => keys.push(key.to_vec()),
-                    LogFound::RangeDelete { .. } => unreachable!(),
+                    LogFound::RangeDelete { .. } | LogFound::Lost { .. } => unreachable!(),
                     LogFound::Damage(_) => damages += 1,
                 }
                 Ok(true)

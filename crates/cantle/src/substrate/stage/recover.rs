@@ -5,7 +5,7 @@ use super::format::{HEAD_BYTES, Head, SLOT_HEAD_BYTES, State};
 use crate::error::{Error, Result};
 use crate::files::file_name;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
-use crate::log::valid_prefix;
+use crate::log::valid_extent;
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::path::Path;
 
@@ -120,16 +120,17 @@ pub struct Staged<'a> {
 }
 
 impl Staged<'_> {
-    /// What of it is whole, written for just that place in the log with this header.
+    /// What of it was written for just that place in the log with this header, up to its last whole record. What is damaged before
+    /// that is left as it is: in the log it is damage as any other, of which the records behind it tell.
     pub fn whole(&self, header: &FileHeader, dir: &Path, damaged: &mut dyn FnMut(Error)) -> &[u8] {
-        let whole = valid_prefix(header, self.base, self.bytes);
-        if whole < self.bytes.len() {
+        let (extent, damage) = valid_extent(header, self.base, self.bytes, |_, _| true);
+        if let Some(whole) = damage {
             let path = dir.join(file_name(FileKind::Log, self.log));
             let what = format!("what was staged for {} is damaged", path.display());
             let at = self.at + (SLOT_HEAD_BYTES + whole) as u64;
             damaged(Error::corruption(dir.join(STAGE_FILE), at, what));
         }
-        &self.bytes[..whole]
+        &self.bytes[..extent]
     }
 
     /// Appends it to its log; returns how many bytes count.
