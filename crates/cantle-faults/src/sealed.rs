@@ -127,6 +127,35 @@ pub fn records(bytes: &[u8]) -> Vec<usize> {
     std::iter::once(HEADER_BYTES).chain(whole_records(bytes).iter().map(|record| record.end)).collect()
 }
 
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// The payload with another number in place of the one at `at`.
+pub fn with_number(payload: &[u8], at: usize, number: u64) -> Vec<u8> {
+    let taken = varint(&payload[at..]).map_or(payload.len() - at, |(_, taken)| taken);
+    let mut out = payload[..at].to_vec();
+    put_varint(&mut out, number);
+    out.extend_from_slice(&payload[at + taken..]);
+    out
+}
+
+/// A file with this header, and records that hold these payloads, none of which needs a body.
+pub fn file_of(header: &[u8], payloads: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = header[..HEADER_BYTES].to_vec();
+    for payload in payloads {
+        bytes.extend_from_slice(&[0; 4]);
+        put_varint(&mut bytes, (payload.len() as u64) << 1);
+        bytes.extend_from_slice(payload);
+    }
+    seal_records(&mut bytes);
+    bytes
+}
+
 /// Gives the header its checksum.
 pub fn seal_header(bytes: &mut [u8]) {
     if let Some((fields, rest)) = bytes.split_at_mut_checked(60)

@@ -66,7 +66,7 @@ impl ChunkRecord {
     }
 
     fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        let mut record = Self { id: decoder.varint()?, start: optional_key(decoder)?, files: Vec::new() };
+        let mut record = Self { id: decoder.number()?, start: optional_key(decoder)?, files: Vec::new() };
         for _ in 0..decoder.varint()? {
             record.files.push(FileRecord::decode(decoder)?);
         }
@@ -137,8 +137,8 @@ impl FileRecord {
         let kind = if flags & TABLE != 0 { FileKind::Table } else { FileKind::Log };
         let mut record = Self {
             kind,
-            file: decoder.varint()?,
-            epoch: decoder.varint()?,
+            file: decoder.number()?,
+            epoch: decoder.number()?,
             bytes: 0,
             user_bytes: 0,
             stale_bytes: 0,
@@ -148,19 +148,19 @@ impl FileRecord {
             dropped: None,
         };
         if kind == FileKind::Table {
-            record.bytes = decoder.varint()?;
-            record.user_bytes = decoder.varint()?;
-            record.stale_bytes = decoder.varint()?;
-            record.entries = decoder.varint()?;
+            record.bytes = decoder.size()?;
+            record.user_bytes = decoder.size()?;
+            record.stale_bytes = decoder.size()?;
+            record.entries = decoder.size()?;
         }
         if flags & SPAN != 0 {
             record.span = Some(Span { start: optional_key(decoder)?, end: optional_key(decoder)? });
         }
         if flags & SHARE != 0 {
-            record.share_bytes = Some(decoder.varint()?);
+            record.share_bytes = Some(decoder.size()?);
         }
         if flags & DROPPED != 0 {
-            record.dropped = Some((decoder.varint()?, decoder.varint()?));
+            record.dropped = Some((decoder.number()?, decoder.number()?));
         }
         Ok(record)
     }
@@ -198,7 +198,7 @@ fn encode_ids(out: &mut Vec<u8>, ids: &[u64]) {
 fn decode_ids(decoder: &mut Decoder<'_>) -> Result<Vec<u64>, Malformed> {
     let mut ids = Vec::new();
     for _ in 0..decoder.varint()? {
-        ids.push(decoder.varint()?);
+        ids.push(decoder.number()?);
     }
     Ok(ids)
 }
@@ -247,12 +247,12 @@ impl ChunkEdit {
                 Self::Replace { removed, added }
             }
             LOG_TAG => {
-                Self::Log { chunk: decoder.varint()?, file: decoder.varint()?, epoch: decoder.varint()? }
+                Self::Log { chunk: decoder.number()?, file: decoder.number()?, epoch: decoder.number()? }
             }
             DROP_TAG => Self::Drop {
                 chunks: decode_ids(&mut decoder)?,
-                version: decoder.varint()?,
-                batch: decoder.varint()?,
+                version: decoder.number()?,
+                batch: decoder.number()?,
             },
             _ => return Err(Malformed("has an unknown chunk edit")),
         };

@@ -160,14 +160,14 @@ pub struct FunkSizes {
 
 impl FunkSizes {
     pub fn add(&mut self, other: &Self) {
-        self.log_bytes += other.log_bytes;
-        self.table_bytes += other.table_bytes;
-        self.tables += other.tables;
-        self.user_bytes += other.user_bytes;
-        self.garbage_bytes += other.garbage_bytes;
-        self.dropped_bytes += other.dropped_bytes;
-        self.unclaimed_bytes += other.unclaimed_bytes;
-        self.entries += other.entries;
+        self.log_bytes = self.log_bytes.saturating_add(other.log_bytes);
+        self.table_bytes = self.table_bytes.saturating_add(other.table_bytes);
+        self.tables = self.tables.saturating_add(other.tables);
+        self.user_bytes = self.user_bytes.saturating_add(other.user_bytes);
+        self.garbage_bytes = self.garbage_bytes.saturating_add(other.garbage_bytes);
+        self.dropped_bytes = self.dropped_bytes.saturating_add(other.dropped_bytes);
+        self.unclaimed_bytes = self.unclaimed_bytes.saturating_add(other.unclaimed_bytes);
+        self.entries = self.entries.saturating_add(other.entries);
     }
 }
 
@@ -198,34 +198,36 @@ impl Funk {
         let mut sizes = FunkSizes::default();
         for file in &self.files {
             let bytes = file.bytes();
-            sizes.unclaimed_bytes += file.unclaimed_bytes();
+            sizes.unclaimed_bytes = sizes.unclaimed_bytes.saturating_add(file.unclaimed_bytes());
             match &file.source {
                 Source::Log(segment) => {
-                    sizes.log_bytes += bytes;
+                    sizes.log_bytes = sizes.log_bytes.saturating_add(bytes);
                     if file.dropped.is_none() {
                         // A shared log's contents are taken for evenly spread.
                         let share =
                             |total: u64| (total as f64 * bytes as f64 / segment.len().max(1) as f64) as u64;
-                        sizes.user_bytes += share(segment.user_bytes.load(Relaxed));
-                        sizes.garbage_bytes += share(segment.garbage_bytes.load(Relaxed));
-                        sizes.entries += share(segment.puts.load(Relaxed));
+                        sizes.user_bytes =
+                            sizes.user_bytes.saturating_add(share(segment.user_bytes.load(Relaxed)));
+                        sizes.garbage_bytes =
+                            sizes.garbage_bytes.saturating_add(share(segment.garbage_bytes.load(Relaxed)));
+                        sizes.entries = sizes.entries.saturating_add(share(segment.puts.load(Relaxed)));
                     }
                 }
                 Source::Table(table) => {
-                    sizes.table_bytes += bytes;
+                    sizes.table_bytes = sizes.table_bytes.saturating_add(bytes);
                     sizes.tables += 1;
                     if file.dropped.is_none() {
                         let share = |total: u64| {
                             (total as f64 * bytes as f64 / table.file.bytes().max(1) as f64) as u64
                         };
-                        sizes.user_bytes += share(table.user_bytes);
-                        sizes.garbage_bytes += share(table.stale_bytes);
-                        sizes.entries += share(table.entries);
+                        sizes.user_bytes = sizes.user_bytes.saturating_add(share(table.user_bytes));
+                        sizes.garbage_bytes = sizes.garbage_bytes.saturating_add(share(table.stale_bytes));
+                        sizes.entries = sizes.entries.saturating_add(share(table.entries));
                     }
                 }
             }
             if file.dropped.is_some() {
-                sizes.dropped_bytes += bytes;
+                sizes.dropped_bytes = sizes.dropped_bytes.saturating_add(bytes);
             }
         }
         sizes

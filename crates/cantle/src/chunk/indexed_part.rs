@@ -65,7 +65,7 @@ pub fn encode_place(place: Place, out: &mut Vec<u8>) {
 }
 
 pub fn decode_place(decoder: &mut Decoder<'_>) -> Result<Place, Malformed> {
-    let offset = decoder.varint()?;
+    let offset = decoder.size()?;
     let len = u32::try_from(decoder.varint()?).map_err(|_| Malformed("a length exceeds 32 bits"))?;
     Ok(Place { offset, len })
 }
@@ -114,10 +114,10 @@ impl IndexedPart {
     pub fn decode(payload: &[u8], at: Place) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(payload);
         let mut part = Self {
-            start: decoder.varint()?,
-            end: decoder.varint()?,
-            entries: decoder.varint()?,
-            operations: decoder.varint()?,
+            start: decoder.size()?,
+            end: decoder.size()?,
+            entries: decoder.size()?,
+            operations: decoder.size()?,
             root: decode_place(&mut decoder)?,
             filter: decode_place(&mut decoder)?,
             previous: decode_place(&mut decoder)?,
@@ -126,8 +126,8 @@ impl IndexedPart {
             ends: OnceLock::new(),
         };
         for _ in 0..decoder.varint()? {
-            let version = decoder.varint()?;
-            let offset = decoder.varint()?;
+            let version = decoder.number()?;
+            let offset = decoder.size()?;
             let bounds = decode_bounds(&mut Decoder::new(decoder.bytes()?))?;
             part.tombstones.push(RangeTombstone { bounds, version, offset, cell: None });
         }

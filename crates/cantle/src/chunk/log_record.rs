@@ -13,7 +13,7 @@
 //! *link* how many operations are lost, and if it is one, by a digest whose: no other key is harmed.
 
 use crate::entry::Kind;
-use crate::format::codec::{Decoder, Malformed, put_varint};
+use crate::format::codec::{Decoder, Malformed, NUMBER_MAX, put_varint, within};
 use crate::log::HEAD_BYTES_MAX;
 
 /// The low bits of the tag are the kind.
@@ -114,7 +114,7 @@ impl LogOp<'_> {
     pub fn payload_bytes(&self, base_version: u64) -> (usize, usize) {
         let batch = if self.batch == 0 { 0 } else { varint_bytes(self.batch) };
         let before = 1
-            + varint_bytes(self.version - base_version)
+            + varint_bytes(self.version.saturating_sub(base_version))
             + batch
             + varint_bytes(self.link.ordinal)
             + DIGEST_BYTES
@@ -127,7 +127,7 @@ impl LogOp<'_> {
         let conditional = if self.batch == 0 { 0 } else { CONDITIONAL };
         let more = if self.more { MORE } else { 0 };
         out.push(self.kind as u8 | conditional | more);
-        put_varint(out, self.version - base_version);
+        put_varint(out, self.version.saturating_sub(base_version));
         if self.batch != 0 {
             put_varint(out, self.batch);
         }
@@ -150,10 +150,10 @@ impl<'a> LogRecord<'a> {
             _ => {}
         }
         let kind = Kind::from_u8(tag & KIND_MASK).ok_or(Malformed("is of an unknown kind"))?;
-        let version =
-            base_version.checked_add(decoder.varint()?).ok_or(Malformed("has an impossible version"))?;
-        let batch = if tag & CONDITIONAL == 0 { 0 } else { decoder.varint()? };
-        let ordinal = decoder.varint()?;
+        let version = base_version.saturating_add(decoder.number()?);
+        let version = within(version, NUMBER_MAX)?;
+        let batch = if tag & CONDITIONAL == 0 { 0 } else { decoder.number()? };
+        let ordinal = decoder.size()?;
         let [low, middle, high] = decoder.array::<DIGEST_BYTES>()?;
         let link = Link { ordinal, digest: u32::from_le_bytes([low, middle, high, 0]) };
         let key = decoder.bytes()?;
@@ -179,8 +179,8 @@ mod tests {
 
     #[test]
     fn operations_round_trip_at_their_announced_length() {
-        for (batch, more, version) in [(0, false, 100), (7, true, 100_000), (u64::MAX, true, u64::MAX)] {
-            let link = Link { ordinal: batch, digest: 0xab_cdef };
+        for (batch, more, version) in [(0, false, 100), (7, true, 100_000), (NUMBER_MAX, true, NUMBER_MAX)] {
+            let link = Link { ordinal: batch.min(1 << 44), digest: 0xab_cdef };
             let op = LogOp { kind: Kind::Put, version, batch, more, link, key: b"key", value: b"value" };
             let mut out = Vec::new();
             op.encode(100, &mut out);

@@ -216,7 +216,7 @@ impl Chunks {
     /// A chunk's files were exchanged.
     fn account(&self, before: &FunkSizes, after: &FunkSizes) {
         let change = |total: &AtomicI64, before: u64, after: u64| {
-            total.fetch_add(after as i64 - before as i64, Relaxed);
+            total.fetch_add((after as i64).wrapping_sub(before as i64), Relaxed);
         };
         change(&self.context.totals.log_bytes, before.log_bytes, after.log_bytes);
         change(&self.context.totals.table_bytes, before.table_bytes, after.table_bytes);

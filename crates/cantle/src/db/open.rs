@@ -23,6 +23,7 @@ use crate::chunk::context::ChunkOptions;
 use crate::chunk::edit::ChunkMap;
 use crate::error::{Error, Result};
 use crate::files::{Files, parse_file_name};
+use crate::format::codec::{NUMBER_MAX, within};
 use crate::format::header::{FileHeader, FileKind};
 use crate::journal::{Journal, JournalRecord, OldJournal, read_journals};
 use crate::layout::Layout as LayoutTrait;
@@ -278,6 +279,9 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let numbers = names.iter().filter_map(|name| parse_file_name(name.strip_suffix(".tmp").unwrap_or(name)));
     let next_file = numbers.map(|(_, id)| id + 1).max().unwrap_or(1).max(state.checkpoint.next_file);
 
+    within(next_file, NUMBER_MAX - (1 << 40)).map_err(|what| {
+        Error::corruption(&manifest_path, 0, format!("the number of the next file {}", what.0))
+    })?;
     let reading = Files::new(vfs.clone(), path.to_path_buf(), header.store, 0, next_file);
     check_strays(&reading, &listed, &state, &checkpoint_files)?;
     let first_journal = state.checkpoint.first_journal;

@@ -1,7 +1,7 @@
 //! What counts of what earlier epochs wrote, decided from the manifest and the journal.
 
 use crate::canary::Canary;
-use crate::format::codec::Malformed;
+use crate::format::codec::{Malformed, NUMBER_MAX, within};
 use crate::journal::JournalRecord;
 use crate::manifest::{StartEdit, State};
 use crate::mvcc::EpochBatches;
@@ -50,6 +50,10 @@ pub(super) fn judge(
     let committed: Vec<u64> = records.iter().map(JournalRecord::batch).filter(|&batch| batch != 0).collect();
     let next_batch = committed.iter().map(|id| id.saturating_add(1)).max().unwrap_or(1);
     let next_batch = next_batch.max(state.checkpoint.next_batch);
+    // What this opening writes, and all that comes of it, must be possible to the next.
+    for number in [start.epoch, start.first_version, next_batch] {
+        within(number, NUMBER_MAX - (1 << 40))?;
+    }
     let checkpointed = state.checkpoint.version;
     if outlived {
         let batches = EpochBatches::from_committed(state.start.epoch, state.checkpoint.next_batch, committed);

@@ -4,6 +4,7 @@ use super::claims::Claims;
 use super::handles::Handles;
 use crate::canary::Canary;
 use crate::error::{Error, Result};
+use crate::format::codec::NUMBER_MAX;
 use crate::format::header::{FileHeader, FileKind};
 use crate::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
@@ -105,7 +106,8 @@ pub fn parse_file_name(name: &str) -> Option<(FileKind, u64)> {
     } else {
         return None;
     };
-    let id = digits.parse().ok()?;
+    // No file of ours has a greater number.
+    let id = digits.parse().ok().filter(|&id| id <= NUMBER_MAX)?;
     (file_name(kind, id) == name).then_some((kind, id))
 }
 

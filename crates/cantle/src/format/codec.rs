@@ -4,6 +4,16 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
+/// The greatest number of anything that a file can hold: 2^62 versions are 2^30 openings, and nothing else comes near.
+pub const NUMBER_MAX: u64 = 1 << 62;
+/// The greatest size that a file can hold: 16 TiB, the longest file of ext4.
+pub const SIZE_MAX: u64 = 1 << 44;
+
+/// The number, if it is possible.
+pub fn within(value: u64, max: u64) -> Result<u64, Malformed> {
+    if value <= max { Ok(value) } else { Err(Malformed("has a number that is too great")) }
+}
+
 /// Appends a varint: seven bits a byte, lowest first, at most ten bytes.
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -80,6 +90,16 @@ impl<'a> Decoder<'a> {
             }
         }
         Err(Malformed("a number ends too early"))
+    }
+
+    /// A varint that numbers something: a version, an epoch, a file, a batch. Sums with it do not overflow.
+    pub fn number(&mut self) -> Result<u64, Malformed> {
+        self.varint().and_then(|value| within(value, NUMBER_MAX))
+    }
+
+    /// A varint that is a length within a file, a sum of such, or a count of what is in one.
+    pub fn size(&mut self) -> Result<u64, Malformed> {
+        self.varint().and_then(|value| within(value, SIZE_MAX))
     }
 
     /// A varint that must fit in memory terms.

@@ -9,7 +9,7 @@
 //! The store id and the file id say whose file it is, so that a file put in another's place is recognised;
 //! they also salt the checksum of every block and record behind the header.
 
-use super::codec::Decoder;
+use super::codec::{Decoder, NUMBER_MAX};
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::vfs::VfsFile;
@@ -117,6 +117,9 @@ impl FileHeader {
                 found: version,
                 supported: FORMAT_VERSION,
             });
+        }
+        if [file_id, epoch, base_version].into_iter().any(|number| number > NUMBER_MAX) {
+            return Err(Error::corruption(path, 0, "the header has a number that is too great"));
         }
         if found_kind != kind as u8 {
             return Err(Error::corruption(

@@ -99,12 +99,12 @@ impl JournalRecord {
     pub fn decode(payload: &[u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(payload);
         let tag = decoder.u8()?;
-        let batch = decoder.varint()?;
-        let version = decoder.varint()?;
+        let batch = decoder.number()?;
+        let version = decoder.number()?;
         let record = match tag {
             COMMIT => Self::Commit { batch, version },
             WRITE => {
-                let durable_bytes = decoder.varint()?;
+                let durable_bytes = decoder.size()?;
                 let mut ops = Vec::new();
                 for _ in 0..decoder.varint()? {
                     ops.push(JournalOp {

@@ -1,6 +1,6 @@
 //! The edits and their bytes.
 
-use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
+use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint, within};
 use crate::mvcc::{DeadBatches, RecoveryTable};
 
 /// One step from a set of files to the next.
@@ -81,16 +81,21 @@ impl SegmentEdit {
 
     fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
         Ok(Self {
-            file: decoder.varint()?,
-            len: decoder.varint()?,
-            part: (decoder.varint()?, u32_of(decoder)?),
-            garbage_bytes: decoder.varint()?,
+            file: decoder.number()?,
+            len: decoder.size()?,
+            part: (decoder.size()?, u32_of(decoder)?),
+            garbage_bytes: decoder.size()?,
         })
     }
 }
 
 fn u32_of(decoder: &mut Decoder<'_>) -> Result<u32, Malformed> {
     u32::try_from(decoder.varint()?).map_err(|_| Malformed("a number exceeds 32 bits"))
+}
+
+/// The number of a keyspace; the next one's fits in 32 bits as well.
+fn keyspace_of(decoder: &mut Decoder<'_>) -> Result<u32, Malformed> {
+    u32_of(decoder).and_then(|keyspace| within(keyspace.into(), u64::from(u32::MAX >> 1)).map(|_| keyspace))
 }
 
 fn text(decoder: &mut Decoder<'_>) -> Result<String, Malformed> {
@@ -210,36 +215,36 @@ impl Edit {
         let mut decoder = Decoder::new(payload);
         let edit = match decoder.u8()? {
             tag::KEYSPACE => Self::Keyspace(KeyspaceEdit {
-                keyspace: u32_of(&mut decoder)?,
+                keyspace: keyspace_of(&mut decoder)?,
                 name: text(&mut decoder)?,
                 layout: decoder.u8()?,
                 comparator: text(&mut decoder)?,
                 metadata: decoder.bytes()?.to_vec(),
             }),
             tag::DROP_KEYSPACE => {
-                Self::DropKeyspace { keyspace: u32_of(&mut decoder)?, version: decoder.varint()? }
+                Self::DropKeyspace { keyspace: keyspace_of(&mut decoder)?, version: decoder.number()? }
             }
-            tag::FORGET_KEYSPACE => Self::ForgetKeyspace { keyspace: u32_of(&mut decoder)? },
+            tag::FORGET_KEYSPACE => Self::ForgetKeyspace { keyspace: keyspace_of(&mut decoder)? },
             tag::LAYOUT => {
-                let keyspace = u32_of(&mut decoder)?;
+                let keyspace = keyspace_of(&mut decoder)?;
                 return Ok(Self::Layout { keyspace, payload: decoder.rest().to_vec() });
             }
             tag::START => {
-                let epoch = decoder.varint()?;
-                let first_version = decoder.varint()?;
+                let epoch = decoder.number()?;
+                let first_version = decoder.number()?;
                 let recovery_table = RecoveryTable::decode(&mut decoder)?;
                 let dead_batches = DeadBatches::decode(&mut decoder)?;
                 Self::Start(StartEdit { epoch, first_version, recovery_table, dead_batches })
             }
             tag::CHECKPOINT => {
                 let mut edit = CheckpointEdit {
-                    version: decoder.varint()?,
-                    ceiling: decoder.varint()?,
-                    next_file: decoder.varint()?,
-                    next_keyspace: u32_of(&mut decoder)?,
-                    next_batch: decoder.varint()?,
-                    first_journal: decoder.varint()?,
-                    durable_bytes: decoder.varint()?,
+                    version: decoder.number()?,
+                    ceiling: decoder.number()?,
+                    next_file: decoder.number()?,
+                    next_keyspace: keyspace_of(&mut decoder)?,
+                    next_batch: decoder.number()?,
+                    first_journal: decoder.number()?,
+                    durable_bytes: decoder.size()?,
                     segments: Vec::new(),
                 };
                 for _ in 0..decoder.varint()? {
@@ -248,7 +253,7 @@ impl Edit {
                 Self::Checkpoint(edit)
             }
             tag::SEGMENT => Self::Segment(SegmentEdit::decode(&mut decoder)?),
-            tag::DURABLE => Self::Durable { bytes: decoder.varint()? },
+            tag::DURABLE => Self::Durable { bytes: decoder.size()? },
             tag::GROUP => {
                 let mut edits = Vec::new();
                 while !decoder.rest().is_empty() {

@@ -86,7 +86,7 @@ impl RecoveryTable {
     pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let mut table = Self::default();
         for _ in 0..decoder.varint()? {
-            let [epoch, after, until] = [decoder.varint()?, decoder.varint()?, decoder.varint()?];
+            let [epoch, after, until] = [decoder.number()?, decoder.number()?, decoder.number()?];
             table.push(epoch, after, until)?;
             if table.intervals.last() != Some(&DeadInterval { epoch, after, until }) {
                 return Err(Malformed("has rows that overlap or hide nothing"));
@@ -154,7 +154,7 @@ impl EpochBatches {
     }
 
     fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        let (epoch, committed_upto) = (decoder.varint()?, decoder.varint()?);
+        let (epoch, committed_upto) = (decoder.number()?, decoder.number()?);
         let (mut gaps, mut end): (Vec<Gap>, u64) = (Vec::new(), 0);
         for _ in 0..decoder.varint()? {
             let (distance, length) = (decoder.varint()?, decoder.varint()?);

@@ -163,3 +163,48 @@ pub fn stage_seeds(layout: Layout) -> Vec<Vec<u8>> {
 pub fn page_cache_seeds(layout: Layout) -> Vec<Vec<u8>> {
     seeds(layout, Kind::PageCache)
 }
+
+/// What arithmetic stumbles over.
+const EXTREMES: [u64; 8] = [0, 1, 1 << 31, 1 << 32, 1 << 44, 1 << 62, 1 << 63, u64::MAX];
+
+/// One number of a manifest is an extreme: which one of which manifest, say the first three bytes; the fourth, the extreme. Whoever opens,
+/// reads, verifies or repairs the store gets data or errors.
+pub fn numbers(layout: Layout, input: &[u8]) {
+    let &[index, low, high, which, ..] = input else { return };
+    let files = of_kind(layout, Kind::Manifest);
+    let (shape, name, original) = &files[usize::from(index) % files.len()];
+    let mut payloads = payloads(original);
+    let mut at = usize::from(u16::from_le_bytes([low, high])) % payloads.iter().map(Vec::len).sum::<usize>();
+    for payload in &mut payloads {
+        if at < payload.len() {
+            *payload = sealed::with_number(payload, at, EXTREMES[usize::from(which) % EXTREMES.len()]);
+            break;
+        }
+        at -= payload.len();
+    }
+    let vfs = shape.vfs.kill();
+    put(&vfs, name, &sealed::file_of(original, &payloads));
+    read_all(shape, &vfs, which & 0x80 != 0);
+    // Whatever came of that.
+    let _ = shape.options(&vfs).repair(STORE, "/saved");
+}
+
+fn payloads(bytes: &[u8]) -> Vec<Vec<u8>> {
+    sealed::whole_records(bytes).iter().map(|record| bytes[record.payload..record.end].to_vec()).collect()
+}
+
+/// Every number, each with every extreme, by a reader and by a writer in turns.
+pub fn number_seeds(layout: Layout) -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for (index, (_, _, bytes)) in of_kind(layout, Kind::Manifest).iter().enumerate() {
+        let places = payloads(bytes).iter().map(Vec::len).sum::<usize>().min(1 << 16);
+        for place in 0..places {
+            let [low, high] = (place as u16).to_le_bytes();
+            for which in 0..EXTREMES.len() {
+                let reads = if (place + which) % 2 == 0 { 0x80 } else { 0 };
+                seeds.push(vec![index as u8, low, high, which as u8 | reads]);
+            }
+        }
+    }
+    seeds
+}

@@ -34,6 +34,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "table", run: files::table, seeds: files::table_seeds, runs: 1500 },
     Target { name: "log", run: files::log, seeds: files::log_seeds, runs: 1500 },
     Target { name: "manifest", run: files::manifest, seeds: files::manifest_seeds, runs: 1500 },
+    Target { name: "numbers", run: files::numbers, seeds: files::number_seeds, runs: 1500 },
     Target { name: "journal", run: files::journal, seeds: files::journal_seeds, runs: 1500 },
     Target { name: "stage", run: files::stage, seeds: files::stage_seeds, runs: 1500 },
     Target { name: "page-cache", run: files::page_cache, seeds: files::page_cache_seeds, runs: 500 },
