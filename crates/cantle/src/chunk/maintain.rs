@@ -182,23 +182,18 @@ impl Chunks {
             return;
         }
         let sizes = self.chunk_sizes(chunk);
+        let may_be_split = chunk.may_be_split(self.jobs.ticks.load(Relaxed));
+        let gains = policy::gain(&sizes) >= policy::GAIN_MIN;
         match policy::due(&sizes, &self.limits(), &self.sizes()) {
             // A munk of few, large pairs cannot be split, however large it is; it may be wanted for space still.
-            // As long as a split is put off, the munk grows.
-            Some(Why::MunkLarge) if !self.may_be_split(chunk) => chunk.queued.store(false, Relaxed),
-            Some(Why::MunkLarge) => {
-                self.submit_split(chunk, Self::divide, sizes, policy::gain(&sizes) >= policy::GAIN_MIN);
-            }
-            Some(Why::LogFull) if self.may_be_split(chunk) && self.is_inserted_in_order(chunk) => {
+            Some(Why::MunkLarge) if may_be_split => self.submit_split(chunk, Self::divide, sizes, gains),
+            // Until its split is tried again.
+            Some(Why::MunkLarge) if !gains => chunk.queued.store(false, Relaxed),
+            Some(Why::LogFull) if self.is_inserted_in_order(chunk) => {
                 self.submit_split(chunk, Self::split_end, sizes, true);
             }
             _ => self.submit_rebalance(chunk, sizes),
         }
-    }
-
-    /// Whether a split of the chunk was not refused just now.
-    fn may_be_split(&self, chunk: &Chunk) -> bool {
-        chunk.may_be_split(self.jobs.ticks.load(Relaxed))
     }
 
     /// Has a chunk that is marked as queued split; if that cannot be done, perhaps rebalanced. A matter of milliseconds. Behind

@@ -21,6 +21,7 @@ use crate::error::Result;
 use crate::order::KeyOrder;
 use crate::span::Span;
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -31,13 +32,15 @@ const KEYS_MIN: usize = 16;
 const LATE_FRACTION: usize = 8;
 
 impl Chunks {
-    /// Whether it is worth splitting so: it has no munk, is as large as chunks are, and is inserted into in order.
+    /// Whether it is worth splitting so: it has no munk, is as large as chunks are, and is inserted into in order; and no split of
+    /// it was refused just now.
     pub(super) fn is_inserted_in_order(&self, chunk: &Chunk) -> bool {
         let limits = self.limits();
         limits.extensions
             && self.context.options().munks
             && chunk.munk.load().is_none()
             && live(chunk).0 >= limits.chunk_bytes
+            && chunk.may_be_split(self.jobs.ticks.load(Relaxed))
             && self.inserted_up_to(chunk).is_some()
     }
 
