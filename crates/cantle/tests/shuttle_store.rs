@@ -30,12 +30,14 @@ mod format {
 mod index;
 #[path = "../src/mvcc"]
 mod mvcc {
+    mod batches;
     mod clock;
     mod commit;
     mod keep;
     mod pending;
     pub mod recovery_table;
 
+    pub use batches::Batches;
     pub use clock::{Mvcc, SnapshotGuard};
     pub use commit::CommitCell;
     pub use keep::Keep;
@@ -52,6 +54,7 @@ mod store;
 #[path = "../src/substrate"]
 mod substrate {
     pub mod checkpoint;
+    mod tickets;
 
     use crate::store::Substrate;
 }

@@ -31,7 +31,7 @@ use crate::maintenance::{Calls, Gate, Throttle, Ticker};
 use crate::manifest::{
     CheckpointEdit, Edit, KeyspaceEdit, LayoutState, Manifest, Replayed, StartEdit, State, replay,
 };
-use crate::mvcc::Mvcc;
+use crate::mvcc::{Batches, Mvcc};
 use crate::options::{Durability, KeyspaceOptions, Layout, Options};
 use crate::order::{BYTEWISE, KeyOrder};
 use crate::substrate::stage::{self, Stage};
@@ -497,7 +497,7 @@ fn assemble(
         read_only: options.read_only,
         data: DataShare::new(runtime.budget.clone()),
         budget: runtime.budget.clone(),
-        next_batch: AtomicU64::new(next_batch),
+        batches: Batches::new(next_batch),
         files,
         manifest,
         recovery,

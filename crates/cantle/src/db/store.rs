@@ -219,10 +219,10 @@ impl Store {
             || self.substrate.files.held_bytes() > 0
     }
 
-    /// Has a checkpoint made in the background, one at a time.
-    fn start_checkpoint(&self) {
+    /// Has a checkpoint made in the background, one at a time: false if one is under way.
+    fn start_checkpoint(&self) -> bool {
         if self.checkpointing.swap(true, AcqRel) {
-            return;
+            return false;
         }
         let this = self.this.clone();
         self.substrate.pool.submit_urgent(move || {
@@ -235,6 +235,7 @@ impl Store {
                 tracing::warn!(%error, "checkpoint failed");
             }
         });
+        true
     }
 
     /// Brakes writers by the keyspace that is most behind: its rebalances take threads and disk from all others. Tells the
@@ -314,13 +315,15 @@ impl Ticker for Store {
         let checkpoints = &substrate.checkpoints;
         let used_versions =
             substrate.mvcc.current() - checkpoints.durable_version().max(substrate.first_version);
-        let due = checkpoints.take_wanted()
+        let wanted = checkpoints.take_wanted();
+        let due = wanted
             || (checkpoints.since_last() >= self.options.checkpoint_interval && self.is_dirty())
             || substrate.journal.bytes() > JOURNAL_BYTES_MAX
             || substrate.dirty.bytes() > DIRTY_BYTES_MAX
             || used_versions > VERSIONS_PER_CHECKPOINT / 2;
-        if due {
-            self.start_checkpoint();
+        if due && !self.start_checkpoint() && wanted {
+            // The one under way may have begun too early for that.
+            checkpoints.want();
         }
     }
 }

@@ -275,7 +275,7 @@ impl Store {
         let announced = substrate.mvcc.announce(span);
         // Who closes the store waits for the writes that were announced before.
         substrate.health.check_writable()?;
-        let batch = if spanning { substrate.next_batch.fetch_add(1, Relaxed) } else { 0 };
+        let batch = if spanning { substrate.batches.take() } else { 0 };
         let stamp = Stamp { version: announced.version(), batch };
         let lsn = match self.append(writes, stamp, reservation, journals_all) {
             Ok(lsn) => lsn,
@@ -413,7 +413,7 @@ impl Store {
         let journal = &self.substrate.journal;
         let reservation = spanning.then(|| journal.reserve(JOURNAL_HEAD_BYTES)).transpose()?;
         let announced = self.substrate.mvcc.announce(KeySpan::ALL);
-        let batch = if spanning { self.substrate.next_batch.fetch_add(1, Relaxed) } else { 0 };
+        let batch = if spanning { self.substrate.batches.take() } else { 0 };
         let stamp = Stamp { version: announced.version(), batch };
         let appended = prepared.iter_mut().try_for_each(|write| write.append(stamp));
         let appended = appended.map_err(Uncommitted::Surely).and_then(|()| {

@@ -62,6 +62,7 @@
 //! versions of older epochs to ignore is in the [`recovery_table`], with the fate of batches that spanned
 //! several chunks; while a process lives, a [`commit`] cell decides for each of these.
 
+mod batches;
 pub mod clock;
 pub mod commit;
 pub mod keep;
@@ -71,6 +72,7 @@ pub mod recovery_table;
 #[cfg(test)]
 mod tests;
 
+pub use batches::Batches;
 pub use clock::{Mvcc, SnapshotGuard};
 pub use commit::CommitCell;
 pub use keep::Keep;

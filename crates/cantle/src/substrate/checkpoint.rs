@@ -13,6 +13,7 @@
 //! * These go once the record is durable.
 
 use super::Substrate;
+use super::tickets::Tickets;
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::manifest::{CheckpointEdit, SegmentEdit};
@@ -65,9 +66,7 @@ impl DirtySet {
 
 /// Who runs checkpoints, who waits for them, and what came of them.
 pub struct Checkpoints {
-    running: Mutex<()>,
-    begun: AtomicU64,
-    finished: AtomicU64,
+    tickets: Tickets,
     durable_version: AtomicU64,
     next_keyspace: AtomicU64,
     last: Mutex<Instant>,
@@ -78,9 +77,7 @@ pub struct Checkpoints {
 impl Checkpoints {
     pub fn new(durable_version: u64, next_keyspace: u32) -> Self {
         Self {
-            running: Mutex::new(()),
-            begun: AtomicU64::new(0),
-            finished: AtomicU64::new(0),
+            tickets: Tickets::new(),
             durable_version: AtomicU64::new(durable_version),
             next_keyspace: AtomicU64::new(u64::from(next_keyspace)),
             last: Mutex::new(now()),
@@ -91,7 +88,7 @@ impl Checkpoints {
 
     /// How many are done.
     pub fn count(&self) -> u64 {
-        self.finished.load(Relaxed)
+        self.tickets.count()
     }
 
     /// The version that a power loss now would return to.
@@ -128,17 +125,14 @@ impl Substrate {
     /// Makes everything that was acknowledged before the call durable. Callers that arrive while a checkpoint
     /// runs share the next one.
     pub fn checkpoint(&self) -> Result<()> {
+        self.checkpoints.tickets.share(|| self.make_checkpoint()).map(|_| ())
+    }
+
+    fn make_checkpoint(&self) -> Result<()> {
         let checkpoints = &self.checkpoints;
-        // The next to begin covers us; one that runs already may not.
-        let ticket = checkpoints.begun.load(Acquire) + 1;
-        let _running = checkpoints.running.lock();
-        if checkpoints.finished.load(Acquire) >= ticket {
-            return Ok(());
-        }
         let _span = tracing::debug_span!("checkpoint").entered();
         // Not whether the store is open: closing it makes one, and so may a write that was accepted before.
         self.check_sound()?;
-        let number = checkpoints.begun.fetch_add(1, Release) + 1;
         let started = now();
         // Frees what is held, and so may use what is set aside for that.
         let done = self.reserve.with(|| self.run_checkpoint());
@@ -146,15 +140,10 @@ impl Substrate {
             Ok(version) => {
                 let elapsed = started.elapsed();
                 checkpoints.durable_version.store(*version, Release);
-                checkpoints.finished.store(number, Release);
                 checkpoints.longest_micros.fetch_max(elapsed.as_micros() as u64, Relaxed);
                 tracing::debug!(version, ?elapsed, "checkpoint");
             }
-            Err(error) => {
-                // The next caller tries again under a new number; nothing counts as finished.
-                checkpoints.begun.fetch_sub(1, Release);
-                tracing::warn!(%error, "checkpoint failed");
-            }
+            Err(error) => tracing::warn!(%error, "checkpoint failed"),
         }
         *checkpoints.last.lock() = now();
         if done.is_ok() && self.reserve.is_full() {
@@ -174,7 +163,7 @@ impl Substrate {
     fn run_checkpoint(&self) -> Result<u64> {
         // Batches below this number have been announced before the version is raised, and are waited for: the
         // checkpoint settles them. Of others that it covers, the journal goes on telling that they committed.
-        let next_batch = self.next_batch.load(Acquire);
+        let next_batch = self.batches.next();
         // Registered as a snapshot, for the reason given above; waits for the pending writers.
         let snapshot = self.mvcc.own_snapshot(KeySpan::ALL);
         let version = snapshot.version();

@@ -7,6 +7,7 @@ mod recovery;
 mod reserve;
 pub mod stage;
 mod tables;
+mod tickets;
 pub mod vouch;
 
 pub use checkpoint::{Checkpoints, DirtyLog, DirtySet, VERSIONS_PER_CHECKPOINT};
@@ -25,10 +26,9 @@ use crate::files::Files;
 use crate::journal::Journal;
 use crate::maintenance::{Calls, Gate, Pass, Pool, Throttle};
 use crate::manifest::Manifest;
-use crate::mvcc::Mvcc;
+use crate::mvcc::{Batches, Mvcc};
 use crate::options::Durability;
 use crate::sync::Arc;
-use crate::sync::atomic::AtomicU64;
 
 /// The shared parts of an open store.
 pub struct Substrate {
@@ -58,8 +58,7 @@ pub struct Substrate {
     pub budget: Arc<Budget>,
     /// How much data the store has, of what the budget is divided by.
     pub data: DataShare,
-    /// The number of the next spanning batch.
-    pub next_batch: AtomicU64,
+    pub batches: Batches,
     /// The first version of the present epoch.
     pub first_version: u64,
 }

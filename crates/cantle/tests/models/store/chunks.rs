@@ -247,7 +247,7 @@ impl Chunks {
     }
 
     fn next_batch(&self) -> u64 {
-        self.substrate.next_batch.fetch_add(1, Relaxed)
+        self.substrate.batches.take()
     }
 
     fn ensure_active(&self, chunk: &Chunk, writer: &mut Writer) {

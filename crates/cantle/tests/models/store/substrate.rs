@@ -5,10 +5,9 @@ use super::Fault;
 use super::disk::{Disk, DiskVfs, Manifest};
 use crate::error::{Error, Result};
 use crate::files::Files;
-use crate::mvcc::{KeySpan, Mvcc, SnapshotGuard};
+use crate::mvcc::{Batches, KeySpan, Mvcc, SnapshotGuard};
 use crate::substrate::checkpoint::{Checkpoints, DirtySet};
 use crate::sync::Arc;
-use crate::sync::atomic::AtomicU64;
 
 pub struct Substrate {
     pub files: Arc<Files>,
@@ -17,7 +16,7 @@ pub struct Substrate {
     pub mvcc: Versions,
     pub dirty: DirtySet,
     pub checkpoints: Checkpoints,
-    pub next_batch: AtomicU64,
+    pub batches: Batches,
     pub health: Health,
     pub vouch: Vouch,
     pub reserve: Reserve,
@@ -34,7 +33,7 @@ impl Substrate {
             mvcc: Versions { mvcc: Arc::new(Mvcc::with_slots(1, 4)), fault },
             dirty: DirtySet::default(),
             checkpoints: Checkpoints::new(0, 1),
-            next_batch: AtomicU64::new(1),
+            batches: Batches::new(1),
             health: Health,
             vouch: Vouch,
             reserve: Reserve,
