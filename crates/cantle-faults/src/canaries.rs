@@ -28,6 +28,7 @@ const FIRST: [(&str, &[&str]); 6] = [
             "unnamed-destruction",
         ],
     ),
+    ("openings", &["deletes-forgotten", "files-left-behind", "manifest-never-rewritten"]),
     ("failing-calls", &["not-revoked", "not-read-only", "append-not-undone"]),
     ("pressure", &["brake-of-the-last"]),
     (

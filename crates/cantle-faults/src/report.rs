@@ -55,6 +55,7 @@ const CYCLES: &[&str] = &[
     "file systems filled up and healed",
     "devices that lost sectors",
     "limits",
+    "openings that were killed",
     "limits of memory",
 ];
 const EXECUTIONS: &[&str] = &["configurations", "histories"];

@@ -42,3 +42,17 @@ fn failing_calls() {
     assert!(tally["calls of the workloads"] >= 600, "{tally:?}");
     assert!(tally["calls of the workloads that failed"] >= tally["calls of the workloads"], "{tally:?}");
 }
+
+#[test]
+fn openings() {
+    let visit = enter("openings");
+    if visit.case.is_some() {
+        return;
+    }
+    let tally = visit.tally();
+    assert_eq!(tally["stores checked"], 8 * factor(), "{tally:?}");
+    assert!(
+        tally["openings that were killed"] >= 100 && tally["openings that were closed"] >= 100,
+        "{tally:?}"
+    );
+}

@@ -7,6 +7,7 @@ pub mod fuzz;
 mod histories;
 pub mod machinery;
 mod model;
+mod openings;
 mod pressure;
 
 use crate::visit::Visit;
@@ -53,6 +54,11 @@ pub const DOORS: &[Door] = &[
         name: "pressure",
         about: "one keyspace falls behind while others are idle: all writers are slowed by it, and no longer than it is behind",
         enter: pressure::enter,
+    },
+    Door {
+        name: "openings",
+        about: "many short openings, closed and killed, after which a store is as small as it may be",
+        enter: openings::enter,
     },
     machinery::KILL,
     machinery::KILL_AT_CALLS,

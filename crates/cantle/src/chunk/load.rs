@@ -23,7 +23,7 @@ use super::memory_part::MemoryHit;
 use super::merged::Merged;
 use super::munk::{Content, Munk, MunkBuilder, record_bytes_of, room_for};
 use super::popularity::live;
-use super::rebalance::keep_versions;
+use super::rebalance::{Bottom, keep_versions};
 use super::segment::Segment;
 use crate::canary::Canary;
 use crate::entry::Kind;
@@ -85,7 +85,8 @@ impl Chunks {
             if context.health.is_closing() {
                 return Err(Error::Closed);
             }
-            let entries = keep_versions(context, &mut merged, &key, &keep, snapshot.version())?;
+            let entries =
+                keep_versions(context, &mut merged, &key, &keep, snapshot.version(), Bottom::Reached)?;
             keys += usize::from(!entries.is_empty());
             for entry in &entries {
                 let (version, kind) = (entry.version, entry.kind);

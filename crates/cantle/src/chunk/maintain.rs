@@ -101,7 +101,9 @@ impl Chunks {
         }
         let limits = self.limits();
         let limit_bytes = policy::log_limit_bytes(&limits, &self.sizes(), munk_live_bytes.is_some());
-        // The first file is the log that grew; the rest is looked at only when that is long enough to matter.
+        // The first file is the log that grew; the rest is looked at only when that is long enough to matter. But for logs of
+        // earlier openings: who is killed again and again would write as much each time before anybody has sorted any of it.
+        let log_bytes = log_bytes + self.inherited_log_bytes(&funk);
         if log_bytes >= limit_bytes
             || munk_live_bytes.is_some_and(|bytes| policy::is_munk_large(bytes, &limits))
         {
@@ -132,6 +134,14 @@ impl Chunks {
         if relief.running == 0 {
             relief.jam = None;
         }
+    }
+
+    /// Bytes of logs that earlier openings left.
+    fn inherited_log_bytes(&self, funk: &super::funk::Funk) -> u64 {
+        let inherited = |file: &&super::funk::FileRef| {
+            matches!(file.source, Source::Log(_)) && file.file().epoch < self.context.epoch()
+        };
+        funk.files.iter().skip(1).filter(inherited).map(|file| file.bytes()).sum()
     }
 
     /// One put of `SAMPLE` stands for all: if it overwrote something, so did the others.
@@ -239,7 +249,7 @@ impl Chunks {
             let Some(chunks) = this.upgrade() else { return };
             let job = Job { chunks: &chunks, freeing_bytes: sizes.garbage_bytes as i64 };
             let Some(_work) = chunks.begin_job(&chunk) else { return };
-            match chunks.rebalance(&chunk, Effort::Background) {
+            match chunks.rebalance_or_merge(&chunk) {
                 Ok(_) => {
                     chunks.after_rebalance(&chunk, &sizes);
                     drop(job);
@@ -255,6 +265,19 @@ impl Chunks {
                 Err(error) => tracing::warn!(%error, chunk = chunk.id, "rebalance failed"),
             }
         });
+    }
+
+    /// Rebalances a chunk. Where nothing but the number of its files is wrong, only the newest of these are merged, if that can be done.
+    fn rebalance_or_merge(&self, chunk: &Arc<Chunk>) -> Result<bool> {
+        let (sizes, limits) = (self.chunk_sizes(chunk), self.limits());
+        let is_fragmented = policy::due(&sizes, &limits, &self.sizes()) == Some(Why::Fragments);
+        if is_fragmented
+            && !policy::is_oversized(&sizes, &limits)
+            && self.merge_newest(chunk, Effort::Background)?
+        {
+            return Ok(true);
+        }
+        self.rebalance(chunk, Effort::Background)
     }
 
     /// From here on the chunk may be submitted again. `None` if the store does no such work any more.

@@ -85,6 +85,7 @@ mod split_tests;
 mod staged;
 #[cfg(test)]
 mod staged_tests;
+mod tier;
 mod tombstone;
 mod validate;
 mod verify;
@@ -104,6 +105,7 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::sync::counter::Counter;
 pub use open::OpenState;
+pub use tier::Share;
 
 use bytes::Bytes;
 use chunk::Chunk;

@@ -65,8 +65,13 @@ pub enum Why {
     MunkLarge,
 }
 
-/// More files than this make reads slow, however little is in them.
-const FILES_MAX: usize = 12;
+/// Files of a chunk beyond which its newest are merged: each is looked at by every get, and opened by every scan. What a
+/// tiered merge leaves is five at most for a chunk of 8 MiB, so that a merge comes at every third file or more seldom.
+pub const FILES_MAX: usize = 8;
+/// A chunk of too many files is split rather than merged further once it has so many times the bytes that a chunk should have.
+const OVERSIZED_CHUNKS: u64 = 2;
+/// Files up to this length count as equally long: rewriting so much costs no more than the sync of the new table.
+const TIER_BYTES_MIN: u64 = 64 << 10;
 const RANGE_DELETES_MAX: usize = 32;
 /// A log may be this many chunks long before it is sorted, so that sorting it rewrites at most a twentieth of
 /// what was sorted before: 1 (log) + 1 (table) + 1/20 bytes written per byte inserted.
@@ -126,6 +131,25 @@ pub fn due(chunk: &ChunkSizes, limits: &Limits, keyspace: &KeyspaceSizes) -> Opt
     }
     // Last: it writes nothing anew, and where it cannot be done that is no reason to.
     chunk.munk_live_bytes.is_some_and(|bytes| is_munk_large(bytes, limits)).then_some(Why::MunkLarge)
+}
+
+/// How many of a chunk's files are merged into one, which are so long, the newest first: up to the first that is more than twice as
+/// long as all newer ones, and as many as it takes for no more than `FILES_MAX` to be left. 0 or 1: none.
+pub fn newest_run(bytes: &[u64]) -> usize {
+    let Some((first, rest)) = bytes.split_first() else { return 0 };
+    let mut newer_bytes = TIER_BYTES_MIN.saturating_add(*first);
+    let fits = |file_bytes: &&u64| {
+        let fits = **file_bytes <= newer_bytes.saturating_mul(2);
+        newer_bytes = newer_bytes.saturating_add(**file_bytes);
+        fits
+    };
+    let run = 1 + rest.iter().take_while(fits).count();
+    run.max((bytes.len() + 1).saturating_sub(FILES_MAX))
+}
+
+/// Whether a chunk is to be written anew as a whole, and split, though only its newest files are too many.
+pub fn is_oversized(chunk: &ChunkSizes, limits: &Limits) -> bool {
+    chunk.table_bytes + chunk.log_bytes > OVERSIZED_CHUNKS * limits.chunk_bytes
 }
 
 /// Whether a munk with so many live bytes is to be split. In the paper, as soon as it exceeds a chunk's size.
@@ -239,6 +263,38 @@ mod tests {
         assert_eq!(bounds, [3.0, 3.0, 3.0, 2.0, 1.5, 1.5]);
         let given = Limits { space_amplification: Some(1.25), ..LIMITS };
         assert_eq!([0, 256, 4096].map(|live_mib| bound_at(&given, live_mib)), [1.25; 3]);
+    }
+
+    #[test]
+    fn small_files_are_merged_and_long_ones_left() {
+        assert_eq!(newest_run(&[]), 0);
+        assert_eq!(newest_run(&[100, 100, 100]), 3);
+        assert_eq!(newest_run(&[100, 100, 8 << 20]), 2);
+        assert_eq!(newest_run(&[5 << 20, 100, 8 << 20, 64 << 20]), 3);
+        assert_eq!(newest_run(&[1, 1 << 20]), 1);
+        let growing: Vec<u64> = (0..12).map(|file| 1 << (20 + 2 * file)).collect();
+        assert_eq!(newest_run(&growing), 5, "no more than {FILES_MAX} are left");
+        assert_eq!(newest_run(&[u64::MAX; 3]), 3);
+    }
+
+    /// Each opening adds a file of `bytes`; who finds too many merges the newest.
+    #[test]
+    fn a_byte_is_rewritten_as_often_as_the_logarithm_of_its_chunk() {
+        for (bytes, openings) in [(100, 4096), (10_000, 4096), (200_000, 600), (1 << 20, 128)] {
+            let (mut files, mut written, mut most) = (Vec::new(), 0, 0);
+            for _ in 0..openings {
+                files.insert(0, bytes);
+                if files.len() > FILES_MAX {
+                    let merged: u64 = files.drain(..newest_run(&files)).sum();
+                    written += merged;
+                    files.insert(0, merged);
+                }
+                most = most.max(files.len());
+            }
+            assert!(most <= FILES_MAX, "{most} files");
+            let each = written / openings;
+            assert!(each <= (10 * bytes).max(TIER_BYTES_MIN / 8), "{each} bytes for each of {bytes}");
+        }
     }
 
     #[test]

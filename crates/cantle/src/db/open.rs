@@ -29,7 +29,7 @@ use crate::journal::{Journal, JournalRecord, OldJournal, read_journals};
 use crate::layout::Layout as LayoutTrait;
 use crate::maintenance::{Calls, Gate, Throttle, Ticker};
 use crate::manifest::{
-    CheckpointEdit, Edit, KeyspaceEdit, LayoutState, Manifest, Replayed, StartEdit, State, replay,
+    CheckpointEdit, Edit, KeyspaceEdit, LayoutState, Manifest, Replayed, Resumed, StartEdit, State, replay,
 };
 use crate::mvcc::{Batches, Mvcc};
 use crate::options::{Durability, KeyspaceOptions, Layout, Options};
@@ -202,6 +202,8 @@ struct Opened {
     journals: Vec<OldJournal>,
     replay: Vec<JournalRecord>,
     outlived: bool,
+    /// Bytes of the manifest behind its last checkpoint, which count.
+    provisional_bytes: u64,
     next_batch: u64,
     orphans: Vec<std::path::PathBuf>,
     /// What was staged and could not be recovered.
@@ -242,6 +244,7 @@ fn create(vfs: Arc<dyn Vfs>, path: &Path, options: &Options) -> Result<Opened> {
         journals: Vec::new(),
         replay: Vec::new(),
         outlived: false,
+        provisional_bytes: 0,
         next_batch: 1,
         orphans: Vec::new(),
         damage: Vec::new(),
@@ -261,7 +264,8 @@ pub(super) fn keyspace_edit(keyspace: u32, name: &str, order: &KeyOrder) -> Keys
 fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) -> Result<Opened> {
     let manifest_path = path.join(crate::files::file_name(FileKind::Manifest, manifest_id));
     let (replayed, outlived) = read_manifest(&*vfs, path, &manifest_path)?;
-    let Replayed { header, mut state, end, checkpoint_files, .. } = replayed;
+    let Replayed { header, mut state, end, checkpoint_files, provisional_bytes, .. } = replayed;
+    let provisional_bytes = if outlived { provisional_bytes } else { 0 };
     let mut damage = Vec::new();
     let recovers_stage = (outlived || Canary::STAGE_ALWAYS_RECOVERED.is_planted())
         && !Canary::STAGE_NOT_RECOVERED.is_planted();
@@ -305,7 +309,9 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let manifest = if !outlived && may_deceive(&*vfs, path)? {
         Manifest::resume_as_copy(files.clone(), new_layout, manifest_path.clone(), &state)?
     } else {
-        Manifest::resume(files.clone(), new_layout, manifest_path.clone(), header, end, !outlived)?
+        let resumed =
+            Resumed { path: manifest_path.clone(), header, end, state_bytes: state.encoded_bytes() };
+        Manifest::resume(files.clone(), new_layout, resumed, !outlived)?
     };
     if !outlived {
         // Whatever the power left of it does not count. It must be gone before anything is vouched for.
@@ -364,6 +370,7 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
         journals,
         replay,
         outlived,
+        provisional_bytes,
         next_batch,
         orphans,
         damage,
@@ -467,10 +474,12 @@ fn assemble(
         journals,
         replay,
         outlived,
+        provisional_bytes,
         next_batch,
         orphans,
         damage,
     } = opened;
+    let journal_count = journals.len();
     let State { keyspaces: states, segments, checkpoint, .. } = state;
     let first_version = recovery.first_version;
     // A keyspace that was created behind the last checkpoint has a number of its own, too.
@@ -567,6 +576,7 @@ fn assemble(
     if !store.options.read_only {
         // Not before: the replay may need the space.
         store.substrate.reserve.maintain();
+        store.bound_opening(provisional_bytes, journal_count);
         remove_orphans(&store, orphans);
     }
     let ticker: Weak<dyn Ticker> = store.this.clone();

@@ -2,6 +2,7 @@
 
 use super::keyspace::KeyspaceInner;
 use crate::canary::Canary;
+use crate::chunk::Share;
 use crate::error::{Error, Result};
 use crate::layout::Pressure;
 use crate::maintenance::{Ticker, nanos_per_kib};
@@ -25,6 +26,12 @@ const JOURNAL_BYTES_MAX: u64 = 16 << 20;
 /// Unsynced bytes beyond which a checkpoint does not wait for its time: what a power loss could cost stays
 /// bounded, and so does the work of one checkpoint.
 const DIRTY_BYTES_MAX: u64 = 1 << 30;
+
+/// An opening makes a checkpoint if the manifest has more bytes than this behind its last one: processes that are killed again and
+/// again make none. Read in well below a millisecond; some two hundred openings leave as much.
+const PROVISIONAL_BYTES_MAX: u64 = 16 << 10;
+/// The same for journal files: each process that wrote a spanning batch left one.
+const JOURNALS_MAX: usize = 4;
 
 /// The name of the keyspace that `Db`'s own operations work on.
 pub(super) const DEFAULT_KEYSPACE: &str = "default";
@@ -142,6 +149,33 @@ impl Store {
         Ok(())
     }
 
+    /// What openings and closings leave stays bounded, whether or not any process lives long enough for maintenance: of what the killed
+    /// ones among them left, an opening does a share. `provisional_bytes`: of the manifest behind its last checkpoint.
+    pub(super) fn bound_opening(&self, provisional_bytes: u64, journals: usize) {
+        let merged = self.do_share(Share::of_opening());
+        let is_long = provisional_bytes > PROVISIONAL_BYTES_MAX || journals > JOURNALS_MAX;
+        // Files that were merged are kept for as long as the last checkpoint is one that needs them.
+        let due = (merged || is_long) && !Canary::FILES_LEFT_BEHIND.is_planted();
+        if !due || self.substrate.health.check_writable().is_err() {
+            return;
+        }
+        match self.substrate.checkpoint() {
+            Ok(()) => self.unsettled.store(false, Release),
+            // It was none of the caller's, and another comes in time. A failed sync has turned the store read-only.
+            Err(error) => tracing::warn!(%error, "no checkpoint of what earlier openings left"),
+        }
+    }
+
+    /// Merges files that short-lived processes left; true if any were. An error there is none of the caller's: files are as they
+    /// were, and a failed sync has turned the store read-only.
+    fn do_share(&self, mut share: Share) -> bool {
+        let mut merged = false;
+        for keyspace in self.all_keyspaces() {
+            merged |= keyspace.chunks.do_share(&mut share);
+        }
+        merged
+    }
+
     /// To be called before a write is journaled.
     pub(super) fn settle_before_write(&self) -> Result<()> {
         if self.unsettled.load(Acquire) {
@@ -172,6 +206,7 @@ impl Store {
             // It may have turned read-only in the background, and nobody was told.
             if self.is_dirty() { Err(Error::ReadOnly { reason }) } else { Ok(()) }
         } else {
+            self.do_share(Share::of_closing());
             let settled = self.all_keyspaces().iter().try_for_each(|keyspace| keyspace.layout.settle());
             let done =
                 settled.and_then(|()| if self.is_dirty() { self.substrate.checkpoint() } else { Ok(()) });

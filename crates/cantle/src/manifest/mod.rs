@@ -6,7 +6,7 @@
 //! why an edit needs no sync of its own, and why a file that an edit made obsolete is held until a checkpoint
 //! covers it (`files`).
 //!
-//! A manifest that has grown to several times its state is rewritten as part of a checkpoint: into a new file
+//! A manifest that has grown to twice its state and some is rewritten as part of a checkpoint: into a new file
 //! under a temporary name, synced, renamed, and the directory synced, so that a manifest under its own name is
 //! always complete up to its first checkpoint. The highest number counts.
 //!
@@ -20,4 +20,4 @@ mod writer;
 
 pub use edit::{CheckpointEdit, Edit, KeyspaceEdit, SegmentEdit, StartEdit};
 pub use state::{LayoutState, Replayed, State, replay};
-pub use writer::Manifest;
+pub use writer::{Manifest, Resumed};

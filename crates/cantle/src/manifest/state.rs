@@ -4,8 +4,8 @@ use super::edit::{CheckpointEdit, Edit, KeyspaceEdit, SegmentEdit, StartEdit};
 use crate::error::{Error, Result};
 use crate::files::parse_file_name;
 use crate::format::codec::Malformed;
-use crate::format::header::{FileHeader, FileKind};
-use crate::log::RecordFile;
+use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::log::{RecordFile, record_bytes_max};
 use crate::vfs::{OpenMode, Vfs};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
@@ -125,6 +125,15 @@ impl State {
                 }
             });
         }
+    }
+}
+
+impl State {
+    /// What a manifest that says just this takes.
+    pub fn encoded_bytes(&self) -> u64 {
+        let mut bytes = HEADER_BYTES;
+        self.dump(&mut |edit| bytes += record_bytes_max(edit.encode().len()) as u64);
+        bytes
     }
 }
 

@@ -14,9 +14,11 @@ use crate::vfs::{OpenMode, VfsFile};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// A manifest is rewritten once it is this many bytes and several times as long as when it was last rewritten.
-const REWRITE_BYTES_MIN: u64 = 1 << 20;
-const REWRITE_GROWTH: u64 = 4;
+/// A manifest is rewritten once it exceeds this many bytes and twice what its state took when it was last rewritten or opened, of
+/// which only the file tells: so it stays as short over any number of openings, and each byte of edits pays for one that is
+/// rewritten. The constant is some hundred openings of a small store.
+const REWRITE_BYTES_MIN: u64 = 32 << 10;
+const REWRITE_GROWTH: u64 = 2;
 
 type OnDoubt = Box<dyn Fn(String) + Send + Sync>;
 
@@ -38,7 +40,7 @@ struct Inner {
     len: u64,
     /// What is known to be durable.
     durable_bytes: u64,
-    /// Length after the last rewrite.
+    /// What its state took when it was last rewritten or opened.
     base_bytes: u64,
     /// A failed append left bytes behind that could not be cut off.
     broken: bool,
@@ -48,6 +50,16 @@ struct Inner {
     ended: bool,
     /// The longest payload: what readers take for a record.
     record_bytes_max: u64,
+}
+
+/// A manifest that was replayed.
+pub struct Resumed {
+    pub path: PathBuf,
+    pub header: FileHeader,
+    /// Where the next edit goes.
+    pub end: u64,
+    /// What a manifest that says no more than this one takes.
+    pub state_bytes: u64,
 }
 
 /// Holds off all other edits, so that a checkpoint's record comes right behind what it covers.
@@ -74,9 +86,7 @@ impl Manifest {
     pub fn resume(
         files: Arc<Files>,
         new_layout: NewLayoutState,
-        path: PathBuf,
-        header: FileHeader,
-        end: u64,
+        Resumed { path, header, end, state_bytes }: Resumed,
         settle: bool,
     ) -> Result<Self> {
         let file = files.vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io("open", &path, e))?;
@@ -97,7 +107,7 @@ impl Manifest {
             header,
             len: end,
             durable_bytes,
-            base_bytes: end,
+            base_bytes: state_bytes,
             broken: false,
             dirty: true,
             ended: false,
@@ -202,7 +212,8 @@ impl Locked<'_> {
         if inner.ended {
             return Err(Error::Closed);
         }
-        if inner.len > REWRITE_BYTES_MIN && inner.len > REWRITE_GROWTH * inner.base_bytes {
+        let allowed_bytes = REWRITE_BYTES_MIN.saturating_add(inner.base_bytes.saturating_mul(REWRITE_GROWTH));
+        if inner.len > allowed_bytes && !Canary::MANIFEST_NEVER_REWRITTEN.is_planted() {
             match self.rewrite(checkpoint.clone()) {
                 // On a full disk the present one goes on growing: by less than a second one takes.
                 Err(error) if error.is_no_space() => {

@@ -1,0 +1,209 @@
+//! Many short openings of one store, closed, killed or followed by a loss of power, each with a few writes. After each the store is as
+//! small as it may be, and in the end it holds what a map holds.
+//!
+//! The bounds are those that a store promises over any number of openings (docs/reliability.md): files for each chunk, bytes of the
+//! manifest for each file and chunk, bytes on disk for what is live, work of an opening.
+
+use crate::rng::Rng;
+use crate::visit::{Visit, words_of};
+use cantle::vfs::{Call, CrashPlan, FaultVfs, MemVfs, Operation, Verdict, Vfs};
+use cantle::{Db, Durability, KeyspaceOptions, Options, Resources};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Openings of one round: enough for files to be merged, and for the merged ones to be merged again.
+const OPENINGS: u64 = 160;
+/// A closing leaves eight files and a log; killed processes add two before an opening merges.
+const CHUNK_FILES_MAX: usize = 11;
+/// Where every chunk is written to each time, a quarter of them is merged at a time, and none has more than this.
+const CHUNK_FILES_MOST: usize = 18;
+/// LOCK, PAGECACHE, two reserves, the stage, a manifest and the one that is replacing it, journals.
+const OTHER_FILES_MAX: usize = 12;
+/// For a file or a chunk, boundary keys of the length that is used here included.
+const MANIFEST_BYTES_EACH: u64 = 140;
+const MANIFEST_BYTES: u64 = 64 << 10;
+
+type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// How the store is used in one round.
+struct Plan {
+    rng: Rng,
+    durability: Durability,
+    keyspaces: Vec<String>,
+    chunk_bytes: u64,
+    keys: u64,
+    /// Writes of one opening, in each keyspace.
+    writes: u64,
+    value_bytes: u64,
+    /// One opening in so many is closed.
+    closed_one_in: u64,
+}
+
+impl Plan {
+    fn random(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x6f70_656e);
+        let durabilities = [Durability::Process, Durability::Sync, Durability::Buffered];
+        let names = ["default", "second", "third"];
+        Self {
+            durability: durabilities[rng.below(3) as usize],
+            keyspaces: names[..1 + rng.below(3) as usize].iter().map(ToString::to_string).collect(),
+            chunk_bytes: [32 << 10, 256 << 10][rng.below(2) as usize],
+            keys: [50, 2_000][rng.below(2) as usize],
+            writes: [1, 12][rng.below(2) as usize],
+            value_bytes: [20, 400][rng.below(2) as usize],
+            // A buffered store that is killed loses what no checkpoint covers.
+            closed_one_in: [1, 4, 1_000][rng.below(3) as usize],
+            rng,
+        }
+    }
+
+    fn keyspace(&self) -> KeyspaceOptions {
+        KeyspaceOptions::new().chunk_bytes(self.chunk_bytes)
+    }
+
+    fn open(&self, disk: Arc<dyn Vfs>, resources: &Resources) -> Db {
+        Options::new()
+            .vfs(disk)
+            .resources(resources.clone())
+            .durability(self.durability)
+            .checkpoint_interval(Duration::from_secs(3600))
+            .default_keyspace(self.keyspace())
+            .open("store")
+            .unwrap()
+    }
+
+    fn write(&mut self, db: &Db, model: &mut BTreeMap<String, Pairs>) {
+        for name in self.keyspaces.clone() {
+            let keyspace = db.keyspace(&name, self.keyspace()).unwrap();
+            let pairs = model.entry(name).or_default();
+            for _ in 0..self.writes {
+                let number = self.rng.below(self.keys);
+                let key = format!("key {number:08}").into_bytes();
+                match self.rng.below(24) {
+                    0 => {
+                        let to = format!("key {:08}", number + self.rng.below(20)).into_bytes();
+                        keyspace.delete_range(&key[..]..&to[..]).unwrap();
+                        pairs.retain(|other, _| *other < key || *other >= to);
+                    }
+                    1..6 => {
+                        keyspace.delete(&key).unwrap();
+                        pairs.remove(&key);
+                    }
+                    _ => {
+                        let value = vec![number as u8; self.rng.below(self.value_bytes) as usize];
+                        keyspace.put(&key, &value).unwrap();
+                        pairs.insert(key, value);
+                    }
+                }
+            }
+        }
+        if self.durability == Durability::Buffered {
+            db.sync().unwrap();
+        }
+    }
+}
+
+/// Bytes that are read and written.
+fn counted(disk: &MemVfs, bytes: &Arc<AtomicU64>) -> FaultVfs {
+    let (vfs, bytes) = (FaultVfs::over_memory(disk.clone()), bytes.clone());
+    vfs.set_rule(move |call: &Call<'_>| {
+        if matches!(call.operation, Operation::ReadAt | Operation::WriteAt) {
+            bytes.fetch_add(call.len, Relaxed);
+        }
+        Verdict::Pass
+    });
+    vfs
+}
+
+/// Looks at the directory, and at what `stats` say of chunks.
+fn check_size(disk: &MemVfs, chunks: usize, live_bytes: u64, chunk_files_max: usize) {
+    let (mut files, mut data_files, mut data_bytes, mut manifest_bytes) = (0, 0, 0, 0);
+    for name in disk.list(Path::new("store")).unwrap() {
+        let bytes = disk.metadata(&Path::new("store").join(&name)).unwrap().unwrap().len;
+        files += 1;
+        if name.ends_with(".log") || name.ends_with(".table") {
+            data_files += 1;
+            data_bytes += bytes;
+        } else if name.starts_with("MANIFEST-") {
+            manifest_bytes += bytes;
+        }
+    }
+    // Files of the last checkpoint stay until the next.
+    let files_max = 2 * chunk_files_max * chunks + OTHER_FILES_MAX;
+    assert!(files <= files_max, "{files} files of {chunks} chunks");
+    let allowed = MANIFEST_BYTES_EACH * (data_files + chunks) as u64 + MANIFEST_BYTES;
+    assert!(manifest_bytes <= allowed, "a manifest of {manifest_bytes} bytes for {data_files} files");
+    // Headers, filters and indexes of small files; garbage that nobody has looked at.
+    let allowed = 6 * live_bytes + 4096 * data_files as u64 + (4 << 20);
+    assert!(data_bytes <= allowed, "{data_bytes} bytes for {live_bytes} that are live");
+}
+
+fn round(seed: u64, visit: &Visit) {
+    let mut plan = Plan::random(seed);
+    let resources = Resources::new(4 << 20, 1);
+    let mut disk = MemVfs::new();
+    let mut model = BTreeMap::new();
+    let bytes = Arc::new(AtomicU64::new(0));
+    let every_chunk = plan.writes * u64::from(plan.keys < 100) > 0 || plan.keyspaces.len() > 1;
+    let chunk_files_max = if every_chunk { CHUNK_FILES_MOST } else { CHUNK_FILES_MAX };
+    for opening in 0..OPENINGS {
+        let db = plan.open(Arc::new(counted(&disk, &bytes)), &resources);
+        plan.write(&db, &mut model);
+        let chunks: u64 = db.stats().keyspaces.iter().map(|keyspace| keyspace.chunks).sum();
+        if (opening + 1) % plan.closed_one_in == 0 {
+            db.close().unwrap();
+            disk = if plan.rng.below(2) == 0 { disk.kill() } else { disk.crash(&CrashPlan::LOSE_UNSYNCED) };
+            visit.count("openings that were closed", 1);
+        } else {
+            disk = disk.kill();
+            drop(db);
+            visit.count("openings that were killed", 1);
+        }
+        let live = |pairs: &Pairs| {
+            pairs.iter().map(|(key, value)| (key.len() + value.len() + 16) as u64).sum::<u64>()
+        };
+        check_size(&disk, chunks as usize, model.values().map(live).sum(), chunk_files_max);
+        let work = bytes.swap(0, Relaxed);
+        assert!(work <= 16 << 20, "opening {opening} read and wrote {work} bytes");
+    }
+    let db = plan.open(Arc::new(disk), &resources);
+    assert!(db.verify().unwrap().damage.is_empty());
+    for (name, pairs) in &model {
+        let keyspace = db.keyspace(name, plan.keyspace()).unwrap();
+        let found: Pairs = keyspace
+            .range(..)
+            .map(|pair| pair.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap())
+            .collect();
+        assert!(found == *pairs, "{name} has {} pairs, not {}, or others", found.len(), pairs.len());
+        for number in 0..plan.keys {
+            let key = format!("key {number:08}").into_bytes();
+            assert!(
+                keyspace.get(&key).unwrap().as_deref() == pairs.get(&key).map(Vec::as_slice),
+                "a get differs"
+            );
+        }
+    }
+    visit.count("stores checked", 1);
+}
+
+/// A few rounds, each with a store of its own. A case is the seed of a round.
+pub fn enter(visit: &Visit) {
+    let tell = |seed: u64| {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| round(seed, visit))) {
+            let text = words_of(&*panic);
+            panic!("{seed}: {text}\nagain: cargo run -p cantle-faults -- --doors openings --case {seed}");
+        }
+    };
+    if let Some(case) = &visit.case {
+        return tell(case.parse().unwrap_or_else(|_| panic!("{case:?} is no seed")));
+    }
+    for seed in visit.rounds() {
+        const STORES: u64 = 8;
+        let seeds: Vec<u64> = (0..STORES).map(|store| seed.wrapping_add(store)).collect();
+        visit.each(&seeds, |seed| tell(*seed));
+    }
+}

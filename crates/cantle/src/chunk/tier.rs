@@ -1,0 +1,262 @@
+//! Tiered merge: the newest files of a chunk become one table, and the older ones stay as they are.
+//!
+//! Each opening that writes to a chunk leaves a log there, and a process that lives for a moment never comes to a rebalance. A rebalance of the
+//! whole chunk for every few small logs would also write the chunk again and again. So the newest files are merged up to
+//! the first one that is more than twice as long as all newer ones together (`policy::newest_run`): each merge makes the
+//! bytes that it rewrites part of a file that is at least half as long again, so a byte is rewritten O(log n) times.
+//!
+//! ```text
+//!   before   [ active log ] [ log ][ log ][ table ]          [ table, longer than twice the three ]
+//!   after    [ active log ] [ table of the three ]           [ the same table ]
+//! ```
+//!
+//! A background thread does this as soon as a chunk has more than [`policy::FILES_MAX`] files. A process may end before that, so
+//! closing and opening each do a share (`Share`): closing, of what became too many; opening, only of what a killed process
+//! left.
+//!
+//! Invariants: the table stands where the merged files stood, so the order of files stays that of recency; the newest entry of
+//! each key is kept, a delete too, unless nothing older is beneath; files with range deletes are left to a rebalance,
+//! as a table has none.
+
+use super::Chunks;
+use super::chunk::Chunk;
+use super::edit::{ChunkEdit, ChunkRecord};
+use super::funk::{FileRef, Funk, Source};
+use super::merged::Merged;
+use super::output::{Output, Piece};
+use super::policy;
+use super::rebalance::{Bottom, Effort, keep_versions, table_ref};
+use crate::canary::Canary;
+use crate::error::{Error, Result};
+use crate::mvcc::Keep;
+use crate::substrate::TableHandle;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
+use bytes::Bytes;
+
+/// When an opening or a closing merges files, and how much of that it does.
+#[derive(Debug, Clone, Copy)]
+pub struct Share {
+    /// Chunks with more files than this are merged, as far as `bytes` go.
+    files_max: usize,
+    /// Chunks with more files than this are merged in any case: a bound on files must not depend on their lengths.
+    files_most: usize,
+    /// The bytes that are read for chunks with fewer than `files_most` files, over all keyspaces.
+    bytes: u64,
+}
+
+impl Share {
+    /// About 10 ms of reading and writing.
+    const BYTES: u64 = 2 << 20;
+
+    pub fn of_closing() -> Self {
+        Self { files_max: policy::FILES_MAX, files_most: 2 * policy::FILES_MAX, bytes: Self::BYTES }
+    }
+
+    /// Openings leave to closings what these do, and see to what was killed before it came to that.
+    pub fn of_opening() -> Self {
+        Self { files_max: policy::FILES_MAX + 2, ..Self::of_closing() }
+    }
+}
+
+impl Chunks {
+    /// Does a share of merging files; true if anything was merged. At most a quarter of the chunks that are due: chunks that
+    /// are written to by every process are due at the same time.
+    pub fn do_share(&self, share: &mut Share) -> bool {
+        if Canary::FILES_LEFT_BEHIND.is_planted() {
+            return false;
+        }
+        let count = |chunk: &Arc<Chunk>| chunk.funk.load().files.len();
+        let view = self.index.view();
+        let mut due: Vec<(usize, Arc<Chunk>)> = view
+            .iter()
+            .map(|(_, chunk)| (count(chunk), chunk))
+            .filter(|(files, _)| *files > share.files_max)
+            .map(|(files, chunk)| (files, chunk.clone()))
+            .collect();
+        drop(view);
+        due.sort_by_key(|(files, _)| std::cmp::Reverse(*files));
+        let at_once = due.len().div_ceil(4);
+        let mut merged = false;
+        for (number, (files, chunk)) in due.into_iter().enumerate() {
+            let is_urgent = files > share.files_most;
+            if number >= at_once && !is_urgent {
+                break;
+            }
+            let bytes = self.newest_run_bytes(&chunk);
+            if bytes > share.bytes && !is_urgent {
+                continue;
+            }
+            share.bytes = share.bytes.saturating_sub(bytes);
+            // Where nobody has time for it in the background, a chunk is split when it is urgent.
+            let is_oversized = is_urgent && policy::is_oversized(&self.chunk_sizes(&chunk), &self.limits());
+            let done = match is_oversized {
+                true => Ok(false),
+                false => self.merge_newest(&chunk, Effort::Asked),
+            };
+            let done = done.and_then(|done| Ok(done || self.rebalance(&chunk, Effort::Asked)?));
+            match done {
+                Ok(done) => merged |= done,
+                // Closing waits for no rebalance: it is left to the next opening.
+                Err(Error::Closed) => {}
+                // The files are as they were. Who reads a damaged one is told.
+                Err(error) => tracing::warn!(%error, chunk = chunk.id, "cannot merge what openings left"),
+            }
+        }
+        merged
+    }
+
+    fn newest_run_bytes(&self, chunk: &Chunk) -> u64 {
+        let funk = chunk.funk.load();
+        let bytes: Vec<u64> = funk.files.iter().map(FileRef::bytes).collect();
+        bytes[..policy::newest_run(&bytes)].iter().sum()
+    }
+
+    /// Merges the newest files that nobody writes to; false if that cannot be done, or not now. `Effort::Asked`
+    /// goes on while the store is being closed.
+    pub fn merge_newest(&self, chunk: &Arc<Chunk>, effort: Effort) -> Result<bool> {
+        let context = &self.context;
+        let Some(_change) = chunk.begin_change() else { return Ok(false) };
+        let _span = tracing::debug_span!("tiered merge", chunk = chunk.id).entered();
+        let (funk, newer) = {
+            let writer = chunk.writer.lock();
+            if writer.retired {
+                return Ok(false);
+            }
+            (chunk.funk.load_full(), usize::from(writer.active.is_some()))
+        };
+        context.journal.settle().map_err(|error| context.sync_failed(error))?;
+        // Only now: a snapshot that is opened later needs the newest entries only.
+        let keep = Keep::new(context.mvcc.open_versions());
+        let sealed = &funk.files[newer..];
+        let whole = sealed.iter().take_while(|file| file.dropped.is_none());
+        let bytes: Vec<u64> = whole.map(FileRef::bytes).collect();
+        let count = policy::newest_run(&bytes);
+        if count < 2 {
+            return Ok(false);
+        }
+        let run = Funk { files: sealed[..count].to_vec() };
+        // Logs that were written beside a munk have notes that readers do not search.
+        run.logs().for_each(|log| log.settle_notes());
+        let mut merged = Merged::new(context, &run, true, |_| true)?;
+        if merged.has_tombstones() {
+            return Ok(false);
+        }
+        let base_version = self.base_version(&run)?;
+        let bytes: u64 = bytes[..count].iter().sum();
+        let mut grant = context.reserve.grant(bytes + bytes / 8 + (16 << 10), false)?;
+        // One table, however long: a chunk is split when all of it is written anew.
+        const WHOLE: u64 = 1 << 60;
+        let mut output = Output::new(context, base_version, WHOLE, &mut grant);
+        let bottom = if count == sealed.len() { Bottom::Reached } else { Bottom::Deeper };
+        merged.cursor.seek_to_first()?;
+        while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
+            if effort == Effort::Background && context.health.is_closing() {
+                return Err(Error::Closed);
+            }
+            let entries = keep_versions(context, &mut merged, &key, &keep, u64::MAX, bottom)?;
+            if !entries.is_empty() {
+                output.add(entries.iter().map(|entry| entry.content()))?;
+            }
+        }
+        let pieces = output.finish().map_err(|error| context.checked(error))?;
+        drop(grant);
+        let cancel = || pieces.iter().for_each(|piece| piece.discard(context));
+        let place = Place { newer, run: &run, older: sealed.len() - count };
+        let flipped = context.reserve.with(|| self.flip_run(chunk, &place, &pieces));
+        if !flipped.inspect_err(|_| cancel())? {
+            cancel();
+            return Ok(false);
+        }
+        tracing::debug!(chunk = chunk.id, count, bytes, "merged the newest files");
+        Ok(true)
+    }
+
+    fn base_version(&self, run: &Funk) -> Result<u64> {
+        let context = &self.context;
+        let mut base_version = u64::MAX;
+        for file in &run.files {
+            base_version = base_version.min(match &file.source {
+                Source::Log(segment) => segment.parts(context)?.header.base_version,
+                Source::Table(table) => {
+                    table
+                        .open(&context.tables, &context.files, &context.order, &context.cache)?
+                        .header()
+                        .base_version
+                }
+            });
+        }
+        Ok(base_version)
+    }
+
+    /// Puts the new table, if anything is left, in the place of what was merged.
+    fn flip_run(&self, chunk: &Arc<Chunk>, place: &Place<'_>, pieces: &[Piece]) -> Result<bool> {
+        let writer = chunk.writer.lock();
+        if writer.retired {
+            return Ok(false);
+        }
+        let before = chunk.funk.load_full();
+        // Others have added logs at most, before all other files, or dropped all that there is.
+        let Some(start) = before.files.len().checked_sub(place.older + place.run.files.len()) else {
+            return Ok(false);
+        };
+        debug_assert!(start >= place.newer, "a file went during a change");
+        let (newer, rest) = before.files.split_at(start);
+        let (run, older) = rest.split_at(place.run.files.len());
+        let run = Funk { files: run.to_vec() };
+        let tables: Vec<FileRef> = pieces
+            .iter()
+            .map(|piece| {
+                let table = self.with_garbage_of(piece, &place.run.files);
+                table_ref(&Piece { start: None, table, reused: false }, chunk, &run, 0)
+            })
+            .collect();
+        let files: Vec<FileRef> = newer.iter().chain(&tables).chain(older).cloned().collect();
+        let edit =
+            ChunkEdit::Replace { removed: vec![chunk.id], added: vec![ChunkRecord::of(chunk, &files)] };
+        self.context.publish(&edit)?;
+        tables.iter().for_each(|table| table.retain(&self.context.totals));
+        let after = Funk { files };
+        self.account(&before.sizes(), &after.sizes());
+        chunk.funk.store(Arc::new(after));
+        drop(writer);
+        self.release(&run.files, &[]);
+        Ok(true)
+    }
+
+    /// The table with what is known of garbage: its own, and what the merged files made garbage of older files.
+    fn with_garbage_of(&self, piece: &Piece, run: &[FileRef]) -> Arc<TableHandle> {
+        let table = &piece.table;
+        let (mut garbage_bytes, mut user_bytes) = (0, 0);
+        for file in run {
+            let (garbage, user, whole) = match &file.source {
+                Source::Log(log) => {
+                    (log.garbage_bytes.load(Relaxed), log.user_bytes.load(Relaxed), log.len())
+                }
+                Source::Table(table) => (table.stale_bytes, table.user_bytes, table.file.bytes()),
+            };
+            let share = file.bytes() as f64 / whole.max(1) as f64;
+            garbage_bytes += (garbage as f64 * share) as u64;
+            user_bytes += (user as f64 * share) as u64;
+        }
+        let gone_bytes = user_bytes.saturating_sub(table.user_bytes);
+        let elsewhere_bytes = garbage_bytes.saturating_sub(gone_bytes).min(self.sizes().live_bytes);
+        Arc::new(TableHandle {
+            file: table.file.clone(),
+            user_bytes: table.user_bytes,
+            stale_bytes: table.stale_bytes + elsewhere_bytes,
+            entries: table.entries,
+            base_version: table.base_version,
+            newest_version: table.newest_version,
+        })
+    }
+}
+
+/// Where files that are merged stand in their chunk.
+struct Place<'a> {
+    /// How many files stood before them when the merge began.
+    newer: usize,
+    run: &'a Funk,
+    /// How many files stand after them: for as long as the merge lasts.
+    older: usize,
+}
