@@ -1,8 +1,11 @@
 //! The order of keys: bytewise, or a comparator named in the keyspace.
 
+use crate::canary::Canary;
+use std::any::Any;
 use std::cmp::Ordering;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// A user-defined order of keys, fixed for the life of a keyspace and checked by name at each open.
@@ -31,8 +34,9 @@ pub trait Comparator: Send + Sync + 'static {
         true
     }
 
-    /// Eight bytes that order as the keys do: `a < b` implies `prefix(a) <= prefix(b)`. Without one there
-    /// is no prefix cache.
+    /// Eight bytes that order as the keys do: `a < b` implies `prefix(a) <= prefix(b)`, and keys that compare equal have
+    /// the same prefix. Without one there is no prefix cache. Keys of an order may have none while others have one; from
+    /// the first such key on the keyspace is searched without prefixes until it is opened again.
     fn prefix(&self, _key: &[u8]) -> Option<u64> {
         None
     }
@@ -53,6 +57,9 @@ pub(crate) struct Custom {
     failed: OnceLock<String>,
     /// Told so at once.
     on_failure: Option<OnFailure>,
+    /// A key without a prefix was met. Set before anything is published that such a key has its place in: who finds this
+    /// false after a search by prefixes has met none of these keys.
+    prefixless: AtomicBool,
 }
 
 type OnFailure = Box<dyn Fn(&str) + Send + Sync>;
@@ -67,12 +74,34 @@ impl Custom {
         let why = match answer {
             Ok(Ok(order)) => return order,
             Ok(Err(why)) => why,
+            Err(panic) => words_of(&*panic),
+        };
+        self.fail(&why);
+        a.cmp(b)
+    }
+
+    /// `None` from the first key on that has no prefix, for all keys.
+    fn prefix(&self, key: &[u8]) -> Option<u64> {
+        if self.prefixless.load(Relaxed) {
+            return None;
+        }
+        let prefix = match catch_unwind(AssertUnwindSafe(|| self.comparator.prefix(key))) {
+            Ok(prefix) => prefix,
             Err(panic) => {
-                let said = panic.downcast_ref::<&str>().copied();
-                let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-                format!("it panicked: {}", said.unwrap_or("(without words)"))
+                self.fail(&words_of(&*panic));
+                None
             }
         };
+        if prefix.is_none() && Canary::PREFIX_OF_SOME.is_planted() {
+            return Some(0);
+        }
+        if prefix.is_none() {
+            self.prefixless.store(true, Relaxed);
+        }
+        prefix
+    }
+
+    fn fail(&self, why: &str) {
         self.failed.get_or_init(|| {
             let reason = format!(
                 "the comparator {:?} failed ({why}), and no order of keys can be relied on since: mend it and reopen the store",
@@ -83,8 +112,14 @@ impl Custom {
             }
             reason
         });
-        a.cmp(b)
     }
+}
+
+/// What a comparator panicked with.
+fn words_of(panic: &(dyn Any + Send)) -> String {
+    let said = panic.downcast_ref::<&str>().copied();
+    let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("it panicked: {}", said.unwrap_or("(without words)"))
 }
 
 /// The name under which the bytewise order is recorded.
@@ -92,7 +127,12 @@ pub(crate) const BYTEWISE: &str = "cantle.bytewise";
 
 impl KeyOrder {
     pub(crate) fn custom(comparator: Arc<dyn Comparator>) -> Self {
-        Self::Custom(Arc::new(Custom { comparator, failed: OnceLock::new(), on_failure: None }))
+        Self::Custom(Arc::new(Custom {
+            comparator,
+            failed: OnceLock::new(),
+            on_failure: None,
+            prefixless: AtomicBool::new(false),
+        }))
     }
 
     /// The same order for one opening of a store: what befell it before is forgotten, and `tell` hears of its failure.
@@ -103,6 +143,7 @@ impl KeyOrder {
                 comparator: order.comparator.clone(),
                 failed: OnceLock::new(),
                 on_failure: Some(Box::new(tell)),
+                prefixless: AtomicBool::new(false),
             })),
         }
     }
@@ -139,7 +180,8 @@ impl KeyOrder {
         }
     }
 
-    /// An order-preserving prefix: the first eight bytes, big endian, padded with zeros.
+    /// An order-preserving prefix: the first eight bytes, big endian, padded with zeros; that of the comparator, `None` if
+    /// some key has none.
     #[inline]
     pub(crate) fn prefix(&self, key: &[u8]) -> Option<u64> {
         match self {
@@ -149,13 +191,130 @@ impl KeyOrder {
                 bytes[..length].copy_from_slice(&key[..length]);
                 Some(u64::from_be_bytes(bytes))
             }
-            Self::Custom(order) => order.comparator.prefix(key),
+            Self::Custom(order) => order.prefix(key),
         }
     }
+}
+
+impl KeyOrder {
+    /// Whether every key met up to now has a prefix. See [`Custom::prefixless`].
+    #[inline]
+    pub(crate) fn has_prefixes(&self) -> bool {
+        match self {
+            Self::Bytewise => true,
+            Self::Custom(order) => !order.prefixless.load(Relaxed),
+        }
+    }
+
+    /// Sorts by answers of the order; equal elements stay as they are. A comparator that fails in between contradicts
+    /// itself: then the order of the elements is any. (The sort of the standard library may panic then.)
+    pub(crate) fn sort_by<T>(&self, elements: &mut Vec<T>, compare: impl Fn(&T, &T) -> Ordering) {
+        match self {
+            Self::Bytewise => elements.sort_by(compare),
+            Self::Custom(_) => *elements = merge_sorted(std::mem::take(elements), &compare),
+        }
+    }
+}
+
+/// Shorter runs are sorted by insertion.
+const RUN_MIN: usize = 16;
+
+fn merge_sorted<T>(mut low: Vec<T>, compare: &impl Fn(&T, &T) -> Ordering) -> Vec<T> {
+    if low.len() <= RUN_MIN {
+        for end in 1..low.len() {
+            let mut at = end;
+            while at > 0 && compare(&low[at - 1], &low[at]) == Ordering::Greater {
+                low.swap(at - 1, at);
+                at -= 1;
+            }
+        }
+        return low;
+    }
+    let mut sorted = Vec::with_capacity(low.len());
+    let high = merge_sorted(low.split_off(low.len() / 2), compare);
+    let mut high = high.into_iter().peekable();
+    for element in merge_sorted(low, compare) {
+        while let Some(first) = high.next_if(|other| compare(&element, other) == Ordering::Greater) {
+            sorted.push(first);
+        }
+        sorted.push(element);
+    }
+    sorted.extend(high);
+    sorted
 }
 
 impl fmt::Debug for KeyOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    /// Backwards; keys of more than two bytes have no prefix, and those of five let it panic.
+    struct Odd(AtomicUsize);
+
+    impl Comparator for Odd {
+        fn name(&self) -> &str {
+            "odd"
+        }
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            b.cmp(a)
+        }
+        fn try_compare(&self, a: &[u8], b: &[u8]) -> Result<Ordering, String> {
+            match self.0.fetch_sub(1, Relaxed) {
+                0 => Err("enough".into()),
+                _ => Ok(b.cmp(a)),
+            }
+        }
+        fn prefix(&self, key: &[u8]) -> Option<u64> {
+            assert!(key.len() != 5, "five");
+            (key.len() <= 2).then(|| !key.first().map_or(0, |&byte| 1 + u64::from(byte)))
+        }
+    }
+
+    fn odd(comparisons: usize) -> KeyOrder {
+        KeyOrder::custom(Arc::new(Odd(AtomicUsize::new(comparisons))))
+    }
+
+    #[test]
+    fn from_the_first_key_without_a_prefix_on_there_is_none() {
+        let order = odd(usize::MAX);
+        assert!(order.prefix(b"a") < order.prefix(b"") && order.has_prefixes());
+        assert_eq!(order.prefix(b"abc"), None);
+        assert!(order.prefix(b"a").is_none() && !order.has_prefixes() && order.failure().is_none());
+    }
+
+    #[test]
+    fn a_prefix_that_panics_is_a_comparator_that_fails() {
+        let order = odd(usize::MAX);
+        assert_eq!(order.prefix(b"abcde"), None);
+        assert!(order.failure().is_some_and(|why| why.contains("five")) && !order.has_prefixes());
+    }
+
+    #[test]
+    fn what_is_sorted_while_the_comparator_fails_is_all_there() {
+        for comparisons in [0, 1, 7, 50, 400, 3000, usize::MAX] {
+            let order = odd(comparisons);
+            let mut numbers: Vec<u32> = (0..1000).map(|number| number * 7919 % 1000).collect();
+            order.sort_by(&mut numbers, |a, b| order.compare(&a.to_be_bytes(), &b.to_be_bytes()));
+            assert_eq!(order.failure().is_some(), comparisons < 4000);
+            if comparisons == usize::MAX {
+                assert!(numbers.is_sorted_by(|a, b| a > b));
+            }
+            numbers.sort_unstable();
+            assert!(numbers.into_iter().eq(0..1000));
+        }
+    }
+
+    #[test]
+    fn equal_elements_stay_as_they_are() {
+        let order = odd(usize::MAX);
+        let mut pairs: Vec<(u8, usize)> = (0..300).map(|place| ((place * 31 % 7) as u8, place)).collect();
+        order.sort_by(&mut pairs, |a, b| order.compare(&[a.0], &[b.0]));
+        assert!(pairs.is_sorted_by(|a, b| a.0 > b.0 || a.0 == b.0 && a.1 < b.1));
     }
 }

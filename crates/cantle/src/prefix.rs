@@ -21,16 +21,17 @@ impl PrefixOf {
         Self { common: first[..common].into() }
     }
 
+    /// `None` in an order of which some key has no prefix: then keys are compared, whatever prefixes were stored before.
     #[inline]
-    pub fn of(&self, order: &KeyOrder, key: &[u8]) -> u64 {
+    pub fn of(&self, order: &KeyOrder, key: &[u8]) -> Option<u64> {
         if let KeyOrder::Custom(_) = order {
-            return order.prefix(key).unwrap_or(0);
+            return order.prefix(key);
         }
-        match key.strip_prefix(&*self.common) {
+        Some(match key.strip_prefix(&*self.common) {
             Some(rest) => first_eight(rest),
             None if key < &*self.common => 0,
             None => u64::MAX,
-        }
+        })
     }
 
     pub fn bytes(&self) -> u64 {

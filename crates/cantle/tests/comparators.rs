@@ -146,3 +146,105 @@ fn a_comparator_that_panics_is_one_that_fails() {
     failing_within(true, |db| db.compact_range(..));
     failing_within(true, |db| db.put(key(PAIRS / 3), [(PAIRS / 3) as u8; VALUE_BYTES]));
 }
+
+/// A read of each kind, in a store whose comparator fails in the first comparison or a later one.
+#[test]
+fn whatever_reads_after_a_comparator_failed_says_so() {
+    type Read = fn(&Db, &cantle::Snapshot, &mut cantle::Transaction) -> Result<(), Error>;
+    let reads: &[(&str, Read)] = &[
+        ("get", |db, _, _| db.get(key(7)).map(drop)),
+        ("get_with", |db, _, _| db.get_with(key(7), |_| ()).map(drop)),
+        ("contains_key", |db, _, _| db.contains_key(key(7)).map(drop)),
+        ("range", |db, _, _| db.range(..).next().transpose().map(drop)),
+        ("range back", |db, _, _| db.range(..).next_back().transpose().map(drop)),
+        ("cursor", |db, _, _| db.cursor(..).seek(key(7)).map(drop)),
+        ("approximate_bytes", |db, _, _| db.approximate_bytes(key(9)..key(7)).map(drop)),
+        ("a snapshot's get", |_, snapshot, _| snapshot.get(key(7)).map(drop)),
+        ("a snapshot's get_with", |_, snapshot, _| snapshot.get_with(key(7), |_| ()).map(drop)),
+        ("a snapshot's range", |_, snapshot, _| snapshot.range(..).next().transpose().map(drop)),
+        ("a transaction's get", |_, _, tx| tx.get(key(7)).map(drop)),
+        ("a transaction's get_with", |_, _, tx| tx.get_with(key(7), |_| ()).map(drop)),
+        ("a transaction's get of what it wrote", |_, _, tx| tx.get(key(3)).map(drop)),
+        ("a transaction's range", |_, _, tx| tx.range(..).next().transpose().map(drop)),
+        ("a transaction's cursor", |_, _, tx| tx.cursor(..).seek(key(7)).map(drop)),
+    ];
+    for (name, read) in reads {
+        for at in [0, 1, 4] {
+            let disk = Arc::new(MemVfs::new());
+            let order = Failing::new(false);
+            let db = open(&disk, &order);
+            for number in 0..PAIRS {
+                db.put(key(number), [number as u8; VALUE_BYTES]).unwrap();
+            }
+            let snapshot = db.snapshot();
+            let mut tx = db.transaction();
+            tx.put(key(3), "written").unwrap();
+            tx.put(key(4), "written").unwrap();
+            order.fail_in(at);
+            // The read itself, or another one, or the background meets the failure.
+            let failed_within = (0..100).find_map(|_| match read(&db, &snapshot, &mut tx) {
+                Ok(()) if order.has_failed.load(SeqCst) => Some(Ok(())),
+                Ok(()) => None,
+                Err(error) => Some(Err(error)),
+            });
+            match failed_within {
+                Some(Err(error)) => {
+                    assert!(matches!(error, Error::ReadOnly { .. }), "{name} at {at}: {error}");
+                }
+                // It failed in the background between the answer and the question.
+                Some(Ok(())) | None => {
+                    let _ = db.get(key(7));
+                    assert!(read(&db, &snapshot, &mut tx).is_err(), "{name} at {at}: no error");
+                }
+            }
+        }
+    }
+}
+
+/// Backwards, and only keys of an even length have a prefix.
+struct SomePrefixes;
+
+impl Comparator for SomePrefixes {
+    fn name(&self) -> &str {
+        "some-prefixes"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        b.cmp(a)
+    }
+
+    fn prefix(&self, key: &[u8]) -> Option<u64> {
+        let mut first = [0; 8];
+        first.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
+        key.len().is_multiple_of(2).then(|| !u64::from_be_bytes(first))
+    }
+}
+
+/// Keys without a prefix come before the chunk is in memory, and while it is there; and not before all others have one.
+#[test]
+fn keys_without_a_prefix_are_found_beside_others_that_have_one() {
+    for late in [false, true] {
+        let small = KeyspaceOptions::new().chunk_bytes(64 << 10).comparator(Arc::new(SomePrefixes));
+        let options = || Options::new().vfs(Arc::new(MemVfs::new())).default_keyspace(small.clone());
+        let db = options().open("store").unwrap();
+        let key = |number: usize| "x".repeat(number % 2) + &format!("{number:06}");
+        let numbers = || (0..4000).filter(|number| !late || number % 2 == 0);
+        numbers().for_each(|number| db.put(key(number), number.to_le_bytes()).unwrap());
+        let until = Instant::now() + Duration::from_secs(60);
+        while db.stats().keyspaces[0].munks == 0 {
+            numbers().for_each(|number| assert!(db.get(key(number)).unwrap().is_some(), "{number}"));
+            assert!(Instant::now() < until, "no chunk came into memory");
+        }
+        (0..4000).for_each(|number| db.put(key(number), number.to_le_bytes()).unwrap());
+        for number in 0..4000 {
+            let value = db.get(key(number)).unwrap();
+            assert_eq!(value.as_deref(), Some(&number.to_le_bytes()[..]), "{number}, late: {late}");
+        }
+        let mut expected: Vec<_> = (0..4000).map(key).collect();
+        expected.sort_by(|a, b| b.cmp(a));
+        let read: Vec<_> = db.range(..).map(|pair| pair.unwrap().0).collect();
+        assert!(read.iter().map(|key| &key[..]).eq(expected.iter().map(String::as_bytes)), "late: {late}");
+        let back: Vec<_> = db.range(..).rev().map(|pair| pair.unwrap().0).collect();
+        assert!(back.iter().rev().map(|key| &key[..]).eq(expected.iter().map(String::as_bytes)));
+    }
+}

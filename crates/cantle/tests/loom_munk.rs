@@ -5,6 +5,8 @@
 //! Taken out by hand once, and noticed: sharing the blocks that are used when a munk is sorted anew or split.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library")]
 
+#[path = "../src/canary.rs"]
+mod canary;
 #[path = "../src/entry.rs"]
 mod entry;
 #[path = "models/munk.rs"]

@@ -50,7 +50,9 @@ impl Within {
         let last = known().map(|(_, last)| last).max_by(|a, b| order.compare(a, b));
         let prefix = PrefixOf::between(order, first.unwrap_or_default(), last.unwrap_or_default());
         let prefixes = |part: &IndexedPart| match part.known_keys() {
-            Some((first, last)) => (prefix.of(order, first), prefix.of(order, last)),
+            Some((first, last)) => {
+                (prefix.of(order, first).unwrap_or(0), prefix.of(order, last).unwrap_or(u64::MAX))
+            }
             None => (0, u64::MAX),
         };
         let candidate = |(number, part): &(u32, &Arc<IndexedPart>)| Candidate {
@@ -80,7 +82,9 @@ impl PartsWithin {
     pub fn numbers_for(&self, order: &KeyOrder, key: &[u8]) -> impl Iterator<Item = usize> {
         let known = self.known.iter().flat_map(move |within| {
             let prefix = within.prefix.of(order, key);
-            let has = move |part: &&Candidate| part.prefixes.0 <= prefix && prefix <= part.prefixes.1;
+            let has = move |part: &&Candidate| {
+                prefix.is_none_or(|prefix| part.prefixes.0 <= prefix && prefix <= part.prefixes.1)
+            };
             within.parts.iter().filter(has).map(|part| part.number as usize)
         });
         known.chain(0..self.all_if_unknown())

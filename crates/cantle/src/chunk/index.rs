@@ -150,6 +150,17 @@ impl<T> View<T> {
         Iter { view: self, next: Some(Position::FIRST) }
     }
 
+    /// The chunk of the least keys.
+    pub(crate) fn first(&self) -> &Arc<T> {
+        self.chunk(Position::FIRST)
+    }
+
+    /// From the chunk that `key` lies in on; from the first without one. The empty key is none of the least in every
+    /// order: who looks at some chunks at a time begins without a key.
+    pub(crate) fn iter_from_or_first(&self, key: Option<&[u8]>) -> Iter<'_, T> {
+        key.map_or_else(|| self.iter(), |key| self.iter_from(key))
+    }
+
     /// From the chunk that `key` lies in on.
     pub(crate) fn iter_from(&self, key: &[u8]) -> Iter<'_, T> {
         Iter { view: self, next: Some(self.position(key, Bound::AtOrBefore)) }

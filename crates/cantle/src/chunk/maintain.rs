@@ -405,8 +405,8 @@ impl Chunks {
         let view = self.index.view();
         // A large keyspace is looked over in turns, so that this stays a matter of microseconds.
         const CHUNKS_PER_LOOK: usize = 1024;
-        let from = self.jobs.look.lock().take().unwrap_or_default();
-        let mut chunks = view.iter_from(&from);
+        let from = self.jobs.look.lock().take();
+        let mut chunks = view.iter_from_or_first(from.as_deref());
         for (_, chunk) in chunks.by_ref().take(CHUNKS_PER_LOOK) {
             if policy::due(&self.chunk_sizes(chunk), &limits, &sizes).is_some() && !chunk.is_changing() {
                 self.submit(chunk);
@@ -461,13 +461,13 @@ impl Chunks {
     }
 
     /// Indexes parts of logs on disk, the coldest first by way of a clock hand, until memory suffices.
-    fn free_memory(&self) {
+    pub(super) fn free_memory(&self) {
         let view = self.index.view();
-        let from: Bytes = self.jobs.hand.lock().take().unwrap_or_default();
-        let mean_heat =
-            1 + view.iter_from(&from).take(HAND_CHUNKS).map(|(_, chunk)| chunk.heat()).sum::<u64>()
-                / HAND_CHUNKS as u64;
-        let mut chunks = view.iter_from(&from);
+        let from = self.jobs.hand.lock().take();
+        let round = || view.iter_from_or_first(from.as_deref());
+        let heat = round().take(HAND_CHUNKS).map(|(_, chunk)| chunk.heat()).sum::<u64>();
+        let mean_heat = 1 + heat / HAND_CHUNKS as u64;
+        let mut chunks = round();
         for (_, chunk) in chunks.by_ref().take(HAND_CHUNKS) {
             if chunk.heat() > 2 * mean_heat {
                 continue;
@@ -525,14 +525,9 @@ impl Chunks {
         }
         for chunk in self.overlapping(bounds) {
             let Some(_work) = self.context.begin_work() else { return Err(Error::Closed) };
-            while self.join_if_small(&self.chunk_at(chunk.span.start.as_deref()))? {}
+            while self.join_if_small(&self.successor(&chunk))? {}
         }
         Ok(())
-    }
-
-    /// The chunk that has a key, or the first one.
-    fn chunk_at(&self, key: Option<&[u8]>) -> Arc<Chunk> {
-        key.map_or_else(|| self.first(), |key| self.index.find(key))
     }
 
     /// Rebalances a chunk; where there is no room, frees what a checkpoint can free and tries again. False if there was

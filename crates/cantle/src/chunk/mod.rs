@@ -67,6 +67,8 @@ mod memory_part;
 mod merged;
 mod munk;
 mod open;
+#[cfg(test)]
+mod order_tests;
 mod output;
 mod parts;
 mod policy;
@@ -144,9 +146,9 @@ struct Jobs {
     ticks: AtomicU64,
     /// After a rebalance that found no room, none is tried to free space before this tick.
     pause: AtomicU64,
-    /// When memory is short, logs are indexed on disk from here on.
+    /// When memory is short, logs are indexed on disk from here on; `None` for the first chunk.
     hand: Mutex<Option<Bytes>>,
-    /// Chunks are looked over from here on.
+    /// Chunks are looked over from here on; `None` for the first chunk.
     look: Mutex<Option<Bytes>>,
     /// The same for those that should be in memory.
     munk_look: Mutex<Option<Bytes>>,
@@ -227,9 +229,17 @@ impl Chunks {
     }
 
     fn first(&self) -> Arc<Chunk> {
-        let view = self.index.view();
-        // An index is never empty.
-        view.iter().next().map(|(_, chunk)| chunk.clone()).unwrap_or_else(|| self.index.find(b""))
+        self.index.view().first().clone()
+    }
+
+    /// The chunk that takes the place of another, or that itself: where its least keys lie now.
+    fn successor(&self, chunk: &Chunk) -> Arc<Chunk> {
+        self.chunk_at(chunk.span.start.as_deref())
+    }
+
+    /// The chunk that has a key, or the first one.
+    fn chunk_at(&self, key: Option<&[u8]>) -> Arc<Chunk> {
+        key.map_or_else(|| self.first(), |key| self.index.find(key))
     }
 
     /// The newest value of `key` at or below version `at`, lent: from the munk of its chunk, if it has one.

@@ -46,7 +46,7 @@ impl Chunks {
     ) -> Result<Arc<Self>> {
         let context = Arc::new(Context::new(substrate, keyspace, order.clone(), options));
         let mut records: Vec<ChunkRecord> = state.map.chunks.into_values().collect();
-        records.sort_by(|a, b| match (&a.start, &b.start) {
+        order.sort_by(&mut records, |a, b| match (&a.start, &b.start) {
             (Some(a), Some(b)) => order.compare(a, b),
             (a, b) => a.is_some().cmp(&b.is_some()),
         });

@@ -117,10 +117,10 @@ impl Chunks {
     }
 
     /// Chunks that are popular enough to be loaded.
-    fn candidates(&self) -> Vec<(u64, Arc<Chunk>)> {
+    pub(super) fn candidates(&self) -> Vec<(u64, Arc<Chunk>)> {
         let view = self.index.view();
-        let from = self.jobs.munk_look.lock().take().unwrap_or_default();
-        let mut chunks = view.iter_from(&from);
+        let from = self.jobs.munk_look.lock().take();
+        let mut chunks = view.iter_from_or_first(from.as_deref());
         let tick = self.jobs.ticks.load(Relaxed);
         let candidate = |chunk: &Arc<Chunk>| {
             let popular = chunk.score() >= SCORE_MIN && chunk.munk.load().is_none() && !chunk.is_changing();

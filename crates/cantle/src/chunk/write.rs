@@ -158,7 +158,7 @@ impl<'a> Write<'a> {
         }
         // In key order, as everybody who locks several.
         let order = &self.chunks.context.order;
-        found.sort_by(|(a, _), (b, _)| compare_starts(order, a, b));
+        order.sort_by(&mut found, |(a, _), (b, _)| compare_starts(order, a, b));
         order.check()?;
         for (chunk, ops) in found {
             if !self.lock_chunk(chunk, ops)? {

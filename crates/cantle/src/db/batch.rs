@@ -104,7 +104,7 @@ pub(super) fn range_op(bounds: Bounds) -> Op {
 /// committed may meet any entry of a key, so there must be only one.
 pub(super) fn keep_last(order: &KeyOrder, ops: &mut Vec<Op>) {
     let mut points: Vec<usize> = (0..ops.len()).filter(|&op| ops[op].bounds.is_none()).collect();
-    points.sort_by(|&a, &b| order.compare(&ops[a].key, &ops[b].key).then(a.cmp(&b)));
+    order.sort_by(&mut points, |&a, &b| order.compare(&ops[a].key, &ops[b].key).then(a.cmp(&b)));
     let overridden: HashSet<usize> = points
         .windows(2)
         .filter(|pair| order.compare(&ops[pair[0]].key, &ops[pair[1]].key).is_eq())

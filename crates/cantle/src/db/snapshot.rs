@@ -126,7 +126,7 @@ impl Snapshot {
 
     fn read(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Value>> {
         self.check(keyspace)?;
-        Ok(keyspace.layout.get(key, self.guard.version())?.map(Value::new))
+        Ok(self.handle.store.get(keyspace, key, self.guard.version())?.map(Value::new))
     }
 }
 

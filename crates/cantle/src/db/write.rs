@@ -75,7 +75,7 @@ impl Store {
 
     pub(super) fn get(&self, keyspace: &KeyspaceInner, key: &[u8], at: u64) -> Result<Option<Bytes>> {
         self.check_open()?;
-        keyspace.check()?;
+        keyspace.check_at(at)?;
         let found = keyspace.layout.get(key, at).inspect_err(note_corruption);
         keyspace.order.check().and(found)
     }

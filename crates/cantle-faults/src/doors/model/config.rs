@@ -46,16 +46,20 @@ impl Config {
     /// The configuration of a seed. `turn` makes sure that every few of them cover what must be covered.
     pub fn random(random: &mut Random, layout: Layout, turn: usize) -> Self {
         let durability = [Durability::Process, Durability::Buffered, Durability::Sync][turn % 3];
-        let order = |random: &mut Random| {
-            random.pick(&[Order::Bytewise, Order::Bytewise, Order::Reverse, Order::CaseInsensitive])
+        let [_, others @ ..] = Order::ALL;
+        let first = if turn.is_multiple_of(2) { Order::Bytewise } else { others[turn / 2 % others.len()] };
+        let space = |random: &mut Random, name, order, keys| match order {
+            // Else hardly any are equal.
+            Order::CaseInsensitive if random.chance(50) => (name, order, Keys::Letters),
+            _ => (name, order, keys),
         };
-        let first = if turn.is_multiple_of(2) { Order::Bytewise } else { order(random) };
-        let keys = Keys::ALL[turn % Keys::ALL.len()];
-        let spaces = vec![
-            ("default", first, keys),
-            ("alpha", order(random), random.pick(&Keys::ALL)),
-            ("beta", order(random), random.pick(&Keys::ALL)),
-        ];
+        let first = space(random, "default", first, Keys::ALL[turn % Keys::ALL.len()]);
+        let mut named = |name| {
+            let order = if random.chance(30) { Order::Bytewise } else { random.pick(&others) };
+            let keys = random.pick(&Keys::ALL);
+            space(random, name, order, keys)
+        };
+        let spaces = vec![first, named("alpha"), named("beta")];
         let value_bytes_max = random.pick(&[16, 300, 1000, 4096]);
         let failing_permille = if turn % 4 == 1 { random.pick(&[10, 50, 200]) } else { 0 };
         let shares = turn % 5 == 3;

@@ -1,5 +1,6 @@
 //! Distributions of keys, bounds, and values.
 
+use super::order::Order;
 use super::random::Random;
 use cantle::KEY_BYTES_MAX;
 use std::ops::Bound;
@@ -65,12 +66,12 @@ impl Keys {
     }
 
     /// Bounds of all kinds, turned round and empty ones included.
-    pub fn bounds(self, random: &mut Random) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    pub fn bounds(self, order: Order, random: &mut Random) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         let (a, mut b) = (self.key(random), self.key(random));
         if random.chance(10) {
             b = a.clone();
         }
-        let (a, b) = if random.chance(85) && a > b { (b, a) } else { (a, b) };
+        let (a, b) = if random.chance(85) && order.cmp(&a, &b).is_gt() { (b, a) } else { (a, b) };
         let mut bound = |key| match random.below(10) {
             0..5 => Bound::Included(key),
             5..8 => Bound::Excluded(key),

@@ -8,19 +8,25 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     Bytewise,
-    /// Bytewise, the other way round, with a prefix cache.
+    /// Bytewise, the other way round, with a prefix cache: the empty key is the last.
     Reverse,
-    /// Equal keys may differ in their bytes.
+    /// Shorter keys first, without a prefix.
+    LengthFirst,
+    /// Equal keys may differ in their bytes, but not in their prefix.
     CaseInsensitive,
+    /// The other way round; every third key or so has no prefix, whichever keys are its neighbours.
+    PartlyPrefixed,
 }
 
 impl Order {
-    pub const ALL: [Self; 3] = [Self::Bytewise, Self::Reverse, Self::CaseInsensitive];
+    pub const ALL: [Self; 5] =
+        [Self::Bytewise, Self::Reverse, Self::LengthFirst, Self::CaseInsensitive, Self::PartlyPrefixed];
 
     pub fn cmp(self, a: &[u8], b: &[u8]) -> Ordering {
         match self {
             Self::Bytewise => a.cmp(b),
-            Self::Reverse => b.cmp(a),
+            Self::Reverse | Self::PartlyPrefixed => b.cmp(a),
+            Self::LengthFirst => a.len().cmp(&b.len()).then_with(|| a.cmp(b)),
             Self::CaseInsensitive => {
                 a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase))
             }
@@ -38,7 +44,9 @@ impl Comparator for Order {
         match self {
             Self::Bytewise => "test.bytewise",
             Self::Reverse => "test.reverse",
+            Self::LengthFirst => "test.length-first",
             Self::CaseInsensitive => "test.case-insensitive",
+            Self::PartlyPrefixed => "test.partly-prefixed",
         }
     }
 
@@ -54,7 +62,13 @@ impl Comparator for Order {
         let mut first = [0; 8];
         let length = key.len().min(8);
         first[..length].copy_from_slice(&key[..length]);
-        (*self == Self::Reverse).then(|| !u64::from_be_bytes(first))
+        let has_none = || key.iter().fold(0, |sum, &byte| sum + u32::from(byte)) % 3 == 0;
+        match self {
+            Self::Reverse => Some(!u64::from_be_bytes(first)),
+            Self::CaseInsensitive => Some(u64::from_be_bytes(first.map(|byte| byte.to_ascii_lowercase()))),
+            Self::PartlyPrefixed => (!has_none()).then(|| !u64::from_be_bytes(first)),
+            Self::Bytewise | Self::LengthFirst => None,
+        }
     }
 }
 

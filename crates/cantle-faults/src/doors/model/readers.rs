@@ -39,10 +39,10 @@ impl Held {
     }
 
     /// Looks at something.
-    pub fn step(&mut self, random: &mut Random, keys_of: impl Fn(&str) -> Keys) {
+    pub fn step(&mut self, random: &mut Random, config: &Config) {
         let names: Vec<_> = self.state.keys().cloned().collect();
         let name = random.pick(&names);
-        let (space, keys) = (&self.state[&name], keys_of(&name));
+        let (space, keys) = (&self.state[&name], config.space(&name).1);
         match random.below(12) {
             0..4 => {
                 let key = keys.key(random);
@@ -68,7 +68,7 @@ impl Held {
                 HeldRange::new(range, space.prefix(&prefix)).finish(random);
             }
             5 => {
-                let bounds = keys.bounds(random);
+                let bounds = keys.bounds(space.order, random);
                 let range = snapshot_or_in!(self.snapshot, space, range, range_in, bounds.clone());
                 let held = HeldRange::new(range, space.range(&bounds));
                 if random.chance(50) {
@@ -79,7 +79,7 @@ impl Held {
             }
             6 => {
                 let bounds = if random.chance(50) {
-                    keys.bounds(random)
+                    keys.bounds(space.order, random)
                 } else {
                     (Bound::Unbounded, Bound::Unbounded)
                 };

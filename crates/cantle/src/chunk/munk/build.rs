@@ -105,7 +105,7 @@ impl Munk {
         let key = |record: &RecordPtr| unsafe { record.get() }.key();
         let (first, last) = (newest.first().map_or(&[][..], key), newest.last().map_or(&[][..], key));
         let prefix = PrefixOf::between(&order, first, last);
-        let keys = newest.iter().map(|record| (prefix.of(&order, key(record)), *record));
+        let keys = newest.iter().map(|record| (prefix.of(&order, key(record)).unwrap_or(0), *record));
         // SAFETY: the arena becomes the munk's, which keeps it for as long as the slots.
         let slots = unsafe { Slots::new(keys, room) };
         let counts = Counts { live_bytes: AtomicU64::new(live_bytes), ..Counts::default() };

@@ -43,6 +43,22 @@ impl Comparator for Backwards {
     }
 }
 
+/// The same, but every third key or so has no prefix.
+struct PartlyPrefixed;
+
+impl Comparator for PartlyPrefixed {
+    fn name(&self) -> &str {
+        "partly-prefixed"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        b.cmp(a)
+    }
+    fn prefix(&self, key: &[u8]) -> Option<u64> {
+        let sum: u32 = key.iter().map(|&byte| u32::from(byte)).sum();
+        Backwards.prefix(key).filter(|_| !sum.is_multiple_of(3))
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Put(Vec<u8>, usize),
@@ -384,5 +400,10 @@ proptest! {
     #[test]
     fn a_comparator_with_a_prefix(steps in vec(step(), 1..if cfg!(miri) { 15 } else { 60 })) {
         run(KeyOrder::custom(Arc::new(Backwards)), steps);
+    }
+
+    #[test]
+    fn a_comparator_with_a_prefix_for_some_keys(steps in vec(step(), 1..if cfg!(miri) { 15 } else { 60 })) {
+        run(KeyOrder::custom(Arc::new(PartlyPrefixed)), steps);
     }
 }

@@ -31,17 +31,30 @@ impl Munk {
     #[inline]
     pub(super) fn locate(&self, key: &[u8]) -> Place {
         let prefix = self.prefix.of(&self.order, key);
+        let place = self.locate_by(key, prefix);
+        if self.may_have_misled(prefix) { self.locate_by(key, None) } else { place }
+    }
+
+    #[inline]
+    fn locate_by(&self, key: &[u8], prefix: Option<u64>) -> Place {
         match self.search_sorted(key, prefix) {
             Ok(slot) => Place::Found { slot, steps: 0 },
             Err(before) => self.walk(before, key, prefix),
         }
     }
 
-    /// The sorted slot of `key`, or the last one before it.
+    /// Whether a search by prefixes may have met a key without one, as it was inserted meanwhile.
     #[inline]
-    fn search_sorted(&self, key: &[u8], prefix: u64) -> Result<u32, u32> {
+    fn may_have_misled(&self, prefix: Option<u64>) -> bool {
+        prefix.is_some() && !self.order.has_prefixes()
+    }
+
+    /// The sorted slot of `key`, or the last one before it. Without a prefix keys are compared.
+    #[inline]
+    fn search_sorted(&self, key: &[u8], prefix: Option<u64>) -> Result<u32, u32> {
+        let Some(prefix) = prefix else { return self.search_within(0, self.slots.sorted() as usize, key) };
         let prefixes = self.slots.sorted_prefixes();
-        let mut from = lower_bound(prefixes, prefix);
+        let from = lower_bound(prefixes, prefix);
         let equals = |index: usize| prefixes.get(index).is_some_and(|other| other.load(Relaxed) == prefix);
         if !equals(from) {
             return Err(from as u32);
@@ -51,6 +64,11 @@ impl Munk {
             to += prefixes[to..].partition_point(|other| other.load(Relaxed) == prefix);
         }
         // Among those with the same prefix the keys decide.
+        self.search_within(from, to, key)
+    }
+
+    /// The same among the sorted slots behind so many, up to another.
+    fn search_within(&self, mut from: usize, mut to: usize, key: &[u8]) -> Result<u32, u32> {
         while from < to {
             let middle = from.midpoint(to);
             match self.order.compare(self.slots.key(middle as u32 + 1), key) {
@@ -63,7 +81,7 @@ impl Munk {
     }
 
     /// From a slot before `key` along the list.
-    fn walk(&self, mut before: u32, key: &[u8], prefix: u64) -> Place {
+    fn walk(&self, mut before: u32, key: &[u8], prefix: Option<u64>) -> Place {
         let mut steps = 0;
         loop {
             let slot = self.slots.next(before);
@@ -81,24 +99,31 @@ impl Munk {
     }
 
     /// From a slot before `key`, in a bypass, to the last one before it that has a tower, if that is further on.
-    fn leap(&self, before: u32, key: &[u8], prefix: u64, steps: &mut u64) -> u32 {
+    fn leap(&self, before: u32, key: &[u8], prefix: Option<u64>, steps: &mut u64) -> u32 {
         let near = self.towers.last_slot_of(|slot| {
             *steps += 1;
             self.compare(slot, key, prefix) == Ordering::Less
         });
-        let is_further =
-            || self.compare(near, self.slots.key(before), self.slots.prefix(before)) == Ordering::Greater;
+        let prefix = prefix.map(|_| self.slots.prefix(before));
+        let is_further = || self.compare(near, self.slots.key(before), prefix) == Ordering::Greater;
         if near != 0 && is_further() { near } else { before }
     }
 
     #[inline]
-    pub(super) fn compare(&self, slot: u32, key: &[u8], prefix: u64) -> Ordering {
-        self.slots.prefix(slot).cmp(&prefix).then_with(|| self.order.compare(self.slots.key(slot), key))
+    pub(super) fn compare(&self, slot: u32, key: &[u8], prefix: Option<u64>) -> Ordering {
+        let by_prefix = prefix.map_or(Ordering::Equal, |prefix| self.slots.prefix(slot).cmp(&prefix));
+        by_prefix.then_with(|| self.order.compare(self.slots.key(slot), key))
     }
 
     /// The slot before a linked one; 0 if it is the first.
     pub(super) fn slot_before(&self, slot: u32) -> u32 {
-        let (key, prefix) = (self.slots.key(slot), self.slots.prefix(slot));
+        let prefix = self.order.has_prefixes().then(|| self.slots.prefix(slot));
+        let before = self.slot_before_by(slot, prefix);
+        if self.may_have_misled(prefix) { self.slot_before_by(slot, None) } else { before }
+    }
+
+    fn slot_before_by(&self, slot: u32, prefix: Option<u64>) -> u32 {
+        let key = self.slots.key(slot);
         let mut before = if slot <= self.slots.sorted() {
             slot - 1
         } else {

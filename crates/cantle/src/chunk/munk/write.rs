@@ -55,7 +55,7 @@ impl Munk {
         let record = self.write(&mut writer, content, cell);
         let prefix = self.prefix.of(&self.order, content.key);
         // SAFETY: the record is in the munk's arena, its cell among the munk's.
-        let slot = unsafe { self.slots.insert(before, prefix, record) };
+        let slot = unsafe { self.slots.insert(before, prefix.unwrap_or(0), record) };
         if let Some(slot) = slot.filter(|slot| *slot > self.slots.sorted()) {
             let is_before = |other| self.compare(other, content.key, prefix) == Ordering::Less;
             self.towers.build(slot, Towers::height_of(self.slots.bypasses()), is_before);

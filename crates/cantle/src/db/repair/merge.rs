@@ -104,7 +104,7 @@ impl Ord for Begun {
 
 impl Merge {
     pub fn new(order: KeyOrder, sources: Vec<Box<dyn Source>>, mut deletes: Vec<RangeDelete>) -> Self {
-        deletes.sort_by(|a, b| match (a.start(&order), b.start(&order)) {
+        order.sort_by(&mut deletes, |a, b| match (a.start(&order), b.start(&order)) {
             ((Some(a), a_behind), (Some(b), b_behind)) => order.compare(b, a).then(b_behind.cmp(&a_behind)),
             ((a, _), (b, _)) => b.is_some().cmp(&a.is_some()),
         });

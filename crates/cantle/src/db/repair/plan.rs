@@ -249,7 +249,7 @@ fn spans(dir: &Path, map: ChunkMap, order: &KeyOrder) -> Result<Vec<(Span, Chunk
         (Some(a), Some(b)) => order.compare(a, b),
         (a, b) => a.is_some().cmp(&b.is_some()),
     };
-    records.sort_by(|a, b| compare(&a.start, &b.start));
+    order.sort_by(&mut records, |a, b| compare(&a.start, &b.start));
     let first_is_lowest = records.first().is_some_and(|first| first.start.is_none());
     if !first_is_lowest
         || records.windows(2).any(|pair| compare(&pair[0].start, &pair[1].start) != Ordering::Less)

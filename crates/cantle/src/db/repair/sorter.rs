@@ -49,7 +49,8 @@ impl<'a> Sorter<'a> {
 
     fn sort(&mut self) {
         let order = &self.order;
-        self.entries.sort_by(|a, b| order.compare(&a.key, &b.key).then(b.newness.cmp(&a.newness)));
+        order
+            .sort_by(&mut self.entries, |a, b| order.compare(&a.key, &b.key).then(b.newness.cmp(&a.newness)));
         self.entries.dedup_by(|later, first| order.compare(&later.key, &first.key).is_eq());
     }
 

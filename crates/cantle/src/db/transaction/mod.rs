@@ -18,7 +18,7 @@ use super::handle::{Db, Handle};
 use super::keyspace::{Keyspace, KeyspaceInner};
 use super::range::Range;
 use super::snapshot::Snapshot;
-use super::write::{Part, note_corruption};
+use super::write::Part;
 use crate::bounds::{Bounds, KeyRange};
 use crate::entry::Kind;
 use crate::error::{Error, Result};
@@ -331,6 +331,7 @@ impl Transaction {
         self.snapshot.check(keyspace)?;
         let place = self.shared.place(keyspace);
         let written = self.writes.get(place).and_then(|writes| writes.get(key));
+        keyspace.order.check()?;
         if written.is_none() {
             self.shared.note(place, |reads| reads.add_key(key))?;
         }
@@ -341,9 +342,8 @@ impl Transaction {
         let value = match self.written(keyspace, key)? {
             Some(written) => written,
             None => {
-                // The keyspace may have been dropped since.
-                let found = keyspace.layout.get(key, self.snapshot.guard.version());
-                found.inspect_err(note_corruption)?
+                let at = self.snapshot.guard.version();
+                self.snapshot.handle.store.get(keyspace, key, at)?
             }
         };
         Ok(value.map(Value::new))

@@ -40,13 +40,13 @@ impl Reads {
     /// What a validation is told: ascending, each key once, spans that overlap as one.
     pub fn to_read_set(&self, order: &KeyOrder) -> ReadSet {
         let mut keys: Vec<Bytes> = self.keys.iter().cloned().collect();
-        keys.sort_unstable_by(|a, b| order.compare(a, b));
+        order.sort_by(&mut keys, |a, b| order.compare(a, b));
         let mut read: Vec<&KeySpan> = self.spans.iter().collect();
         let starts = |a: &&KeySpan, b: &&KeySpan| {
             let later = |a: &KeySpan, b: &KeySpan| is_later_start(order, &a.start, &b.start);
             later(a, b).cmp(&later(b, a))
         };
-        read.sort_by(starts);
+        order.sort_by(&mut read, starts);
         let mut spans = Ranges::default();
         read.into_iter().for_each(|span| spans.add(order, span.to_bounds()));
         ReadSet { keys, spans: spans.into_vec() }

@@ -29,7 +29,7 @@ impl World<'_> {
             self.trace(|_| format!("prefix {name} {}", show(&prefix)));
             HeldRange::new(on!(self, space, it => it.prefix(&prefix)), space.prefix(&prefix))
         } else {
-            let bounds = keys.bounds(&mut self.random);
+            let bounds = keys.bounds(self.config.space(name).0, &mut self.random);
             self.trace(|_| format!("range {name} {:?} {:?}", Text(&bounds.0), Text(&bounds.1)));
             HeldRange::new(on!(self, space, it => it.range(bounds.clone())), space.range(&bounds))
         };
@@ -37,7 +37,7 @@ impl World<'_> {
     }
 
     pub(super) fn cursor(&mut self, name: &str, keys: Keys) {
-        let bounds = keys.bounds(&mut self.random);
+        let bounds = keys.bounds(self.config.space(name).0, &mut self.random);
         self.trace(|_| format!("cursor {name} {:?} {:?}", Text(&bounds.0), Text(&bounds.1)));
         let space = &self.state[name];
         let cursor = on!(self, space, it => it.cursor(bounds.clone()));
@@ -67,6 +67,6 @@ impl World<'_> {
         }
         let at = self.random.below(self.held.len());
         let Self { held, random, config, .. } = self;
-        held[at].step(random, |name| config.space(name).1);
+        held[at].step(random, config);
     }
 }

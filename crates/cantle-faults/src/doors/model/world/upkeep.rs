@@ -45,7 +45,7 @@ impl World<'_> {
     }
 
     pub(super) fn compact(&mut self, name: &str, keys: Keys) {
-        let bounds = keys.bounds(&mut self.random);
+        let bounds = keys.bounds(self.config.space(name).0, &mut self.random);
         self.trace(|_| format!("compact {name} {:?} {:?}", Text(&bounds.0), Text(&bounds.1)));
         let (part, armed) = (self.random.chance(50), self.arm());
         let done = on!(self, self.state[name], it => match part {
@@ -56,7 +56,7 @@ impl World<'_> {
     }
 
     pub(super) fn approximate(&mut self, name: &str, keys: Keys) {
-        let bounds = keys.bounds(&mut self.random);
+        let bounds = keys.bounds(self.config.space(name).0, &mut self.random);
         let space = &self.state[name];
         let (part, whole) = on!(self, space, it => {
             (it.approximate_bytes(bounds.clone()).unwrap(), it.approximate_bytes(..).unwrap())

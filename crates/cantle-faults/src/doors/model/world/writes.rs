@@ -49,7 +49,7 @@ impl World<'_> {
         let bounds = if self.random.chance(8) {
             (Bound::Unbounded, Bound::Unbounded)
         } else {
-            keys.bounds(&mut self.random)
+            keys.bounds(self.config.space(name).0, &mut self.random)
         };
         self.trace(|_| format!("delete_range {name} {:?} {:?}", Text(&bounds.0), Text(&bounds.1)));
         let armed = self.arm();
@@ -92,7 +92,7 @@ impl World<'_> {
                     };
                 }
                 _ => {
-                    let bounds = self.config.space(&name).1.bounds(&mut self.random);
+                    let bounds = self.keys(&name).bounds(space.order, &mut self.random);
                     self.trace(|_| {
                         format!("- delete_range {name} {:?} {:?}", Text(&bounds.0), Text(&bounds.1))
                     });
@@ -189,7 +189,7 @@ impl World<'_> {
                     wrote.push((name, space.key(&key)));
                 }
                 5 => {
-                    let bounds = keys.bounds(&mut self.random);
+                    let bounds = keys.bounds(space.order, &mut self.random);
                     self.trace(|_| {
                         format!("- delete_range {name} {:?} {:?}", Text(&bounds.0), Text(&bounds.1))
                     });
@@ -213,12 +213,12 @@ impl World<'_> {
                     HeldRange::new(range, space.prefix(&prefix)).finish(&mut self.random);
                 }
                 10 => {
-                    let bounds = keys.bounds(&mut self.random);
+                    let bounds = keys.bounds(space.order, &mut self.random);
                     let range = in_transaction!(tx, space, range, range_in, bounds.clone());
                     HeldRange::new(range, space.range(&bounds)).finish(&mut self.random);
                 }
                 _ => {
-                    let bounds = keys.bounds(&mut self.random);
+                    let bounds = keys.bounds(space.order, &mut self.random);
                     let cursor = in_transaction!(tx, space, cursor, cursor_in, bounds.clone());
                     let mut held = HeldCursor::new(cursor, space.range(&bounds), keys);
                     for _ in 0..self.random.below(30) {
