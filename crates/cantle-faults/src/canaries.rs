@@ -52,6 +52,7 @@ const FIRST: [(&str, &[&str]); 6] = [
             "merge-untold",
             "unsynced-backup",
             "dead-versions-forgotten",
+            "prefix-of-some",
         ],
     ),
     (

@@ -173,7 +173,7 @@ impl Chunks {
         let funk = chunk.funk.load();
         let Some(Source::Log(segment)) = funk.files.first().map(|file| &file.source) else { return };
         let sizes = funk.sizes();
-        match self.approximate_part(&funk, bounds, sizes) {
+        match self.approximate_part(&funk, bounds) {
             Ok(bytes) => {
                 self.add_garbage(segment, bytes.min(sizes.user_bytes.saturating_sub(sizes.garbage_bytes)))
             }
@@ -557,36 +557,5 @@ impl Chunks {
             }
             crate::sync::thread::sleep(std::time::Duration::from_millis(1));
         }
-    }
-
-    /// The share of a chunk's bytes that lies within bounds which cover it in part.
-    pub(super) fn approximate_part(
-        &self,
-        funk: &super::funk::Funk,
-        bounds: &Bounds,
-        sizes: super::funk::FunkSizes,
-    ) -> Result<u64> {
-        let context = &self.context;
-        let mut bytes = 0;
-        let mut table_bytes = 0;
-        for file in funk.files.iter().filter(|file| file.dropped.is_none()) {
-            if let Source::Table(handle) = &file.source {
-                let table = handle.open(&context.tables, &context.files, &context.order, &context.cache)?;
-                let end_bytes = handle.file.bytes();
-                let from = match &bounds.start {
-                    Bound::Included(key) | Bound::Excluded(key) => table.offset_of(key)?,
-                    Bound::Unbounded => 0,
-                };
-                let to = match &bounds.end {
-                    Bound::Included(key) | Bound::Excluded(key) => table.offset_of(key)?,
-                    Bound::Unbounded => end_bytes,
-                };
-                bytes += to.saturating_sub(from);
-                table_bytes += end_bytes;
-            }
-        }
-        // The log is taken to be spread as the tables are; without tables, half of it lies within.
-        let share = if table_bytes == 0 { 0.5 } else { bytes as f64 / table_bytes as f64 };
-        Ok(bytes + (sizes.log_bytes as f64 * share) as u64)
     }
 }

@@ -246,6 +246,12 @@ impl MemoryPart {
         older.is_some_and(|entry| self.order.compare(&entry.key().key, key) == Ordering::Equal)
     }
 
+    /// Visits the keys of all entries with the lengths of their records, noted ones too, in no order.
+    pub fn for_each_length(&self, mut visit: impl FnMut(&[u8], u32)) {
+        self.map.iter().for_each(|entry| visit(&entry.key().key, entry.value().len));
+        self.noted.lock().iter().for_each(|(key, entry)| visit(&key.key, entry.len));
+    }
+
     /// Visits every entry in order, noted ones too. Only while nobody writes.
     pub fn for_each(&self, mut visit: impl FnMut(&[u8], MemoryHit)) {
         let mut noted = self.noted.lock();

@@ -28,6 +28,7 @@
 //! (`Chunk::writer`) → the index's, the manifest's, the journal's, each only for a moment. Gets and scans take
 //! none of them.
 
+mod approximate;
 #[expect(clippy::module_inception, reason = "the layout is named for what it is made of, and so is the file")]
 pub mod chunk;
 mod clean;
@@ -333,12 +334,9 @@ impl Layout for Chunks {
         let mut bytes = 0;
         for chunk in self.overlapping(bounds) {
             let funk = chunk.funk.load_full();
-            let sizes = funk.sizes();
-            let whole = sizes.log_bytes + sizes.table_bytes - sizes.dropped_bytes;
-            bytes += if chunk.span.is_within(&self.context.order, bounds) {
-                whole
-            } else {
-                self.approximate_part(&funk, bounds, sizes)?
+            bytes += match chunk.span.is_within(&self.context.order, bounds) {
+                true => approximate::whole(&funk)?,
+                false => self.approximate_part(&funk, bounds)?,
             };
         }
         Ok(bytes)

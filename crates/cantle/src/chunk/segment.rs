@@ -149,6 +149,14 @@ impl Segment {
         self.file.set_bytes(len);
     }
 
+    /// How long the log is; of one that is to be loaded, and may have grown behind what was recorded, how long its file is.
+    pub fn file_len(&self) -> Result<u64> {
+        if !self.open_ended || self.loaded().is_some() {
+            return Ok(self.len());
+        }
+        self.file.handle()?.len().map_err(|e| Error::io("measure", &self.file.path, e))
+    }
+
     /// The parts, if they are in memory.
     pub fn loaded(&self) -> Option<Arc<Parts>> {
         self.parts.load_full()

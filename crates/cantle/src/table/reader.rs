@@ -1,6 +1,6 @@
 //! Reads a table: opening, point lookups, and how blocks reach the cache.
 
-use super::block::{Block, Probe};
+use super::block::{Block, BlockCursor, Probe};
 use super::cursor::TableCursor;
 use super::footer::{FOOTER_BYTES, Footer};
 use super::frame::{Handle, unframe};
@@ -17,6 +17,7 @@ use crate::sync::Arc;
 use crate::vfs::VfsFile;
 use bytes::Bytes;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Opening reads this much of the file's end at once: footer and, unless its keys are long, properties.
@@ -138,6 +139,26 @@ impl Table {
             Some(place) => Ok(self.data_handle(index.bytes(place.value))?.offset),
             None => Ok(self.footer.filter.offset),
         }
+    }
+
+    /// Where in the file the blocks of entries are.
+    pub(crate) fn data(&self) -> Range<u64> {
+        HEADER_BYTES..self.footer.filter.offset
+    }
+
+    /// The same to the entry: where the entries of `key` begin or would, or where they end. Reads a block.
+    pub(crate) fn place_of(&self, key: &[u8], behind: bool) -> Result<u64> {
+        // Behind all versions that a key may have.
+        let version = if behind { 0 } else { u64::MAX };
+        let index = self.index()?;
+        let in_index = |malformed| self.corruption(self.footer.index, malformed);
+        let Some(place) = Probe::find(&index, &self.order, key, version).map_err(in_index)?.1 else {
+            return Ok(self.footer.filter.offset);
+        };
+        let handle = self.data_handle(index.bytes(place.value))?;
+        let mut block = BlockCursor::new(self.block(handle)?, self.order.clone());
+        block.seek_version(key, version).map_err(|malformed| self.corruption(handle, malformed))?;
+        Ok(handle.offset + (handle.framed_bytes() as f64 * block.share_before()) as u64)
     }
 
     fn filter(&self) -> Result<Bytes> {

@@ -140,6 +140,12 @@ impl BlockCursor {
         self.current.as_ref().map(|current| self.block.bytes(current.value.clone())).unwrap_or_default()
     }
 
+    /// Of the bytes of all entries, the share that stands before the cursor; all of them when it is not positioned.
+    pub(crate) fn share_before(&self) -> f64 {
+        let share = |current: &Position| current.offset as f64 / self.block.entries_end.max(1) as f64;
+        self.current.as_ref().map_or(1.0, share)
+    }
+
     /// To the entry at `offset`, which must be a restart point or the end.
     fn step_from(&mut self, offset: usize) -> Result<(), Malformed> {
         self.current = None;
