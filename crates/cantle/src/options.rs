@@ -468,7 +468,8 @@ impl Options {
     }
 
     /// Bytes of memory for everything the store caches and buffers. Default: a quarter of the memory of the
-    /// machine or of its control group, at most 4 GiB.
+    /// machine or of its control group, at most 4 GiB, which all stores of the process share that set neither this nor
+    /// [`resources`](Self::resources) nor a file system of their own.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = Some(bytes);
         self
@@ -499,7 +500,9 @@ impl Options {
         self
     }
 
-    /// Threads for rebalances, splits and checkpoints. Default: half the cores, at least one, at most four.
+    /// Threads for rebalances and splits; there are two more, for checkpoints and for what is due from time to time. Default: half the
+    /// cores, at least one, at most four, which all stores of the process share that set neither this nor
+    /// [`resources`](Self::resources) nor a file system of their own. They end with the last of these stores.
     pub fn background_threads(mut self, threads: usize) -> Self {
         self.background_threads = Some(threads);
         self
@@ -539,7 +542,8 @@ impl Options {
         self
     }
 
-    /// The file system. Default: the operating system's.
+    /// The file system. Default: the operating system's. With another, the store shares no threads that it was not told to share: calls
+    /// of that file system may take any time.
     pub fn vfs(mut self, vfs: Arc<dyn Vfs>) -> Self {
         self.vfs = Some(vfs);
         self

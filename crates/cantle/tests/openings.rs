@@ -2,7 +2,7 @@
 //! share at a time.
 #![expect(clippy::unwrap_used, reason = "a helper of tests may panic")]
 
-use cantle::vfs::{Call, FaultVfs, MemVfs, Operation, Verdict, Vfs};
+use cantle::vfs::{Call, CrashPlan, FaultVfs, MemVfs, Operation, Verdict, Vfs};
 use cantle::{Db, KeyspaceOptions, Options};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -72,6 +72,8 @@ fn look(disk: &MemVfs) -> Found {
 enum End {
     Closed,
     Killed,
+    /// Closed, and then the power fails, which brings back the names of files that were removed.
+    Crashed,
     /// One in so many is closed, the others are killed.
     ClosedOneIn(u32),
 }
@@ -79,7 +81,7 @@ enum End {
 impl End {
     fn is_closed(self, opening: u32) -> bool {
         match self {
-            Self::Closed => true,
+            Self::Closed | Self::Crashed => true,
             Self::Killed => false,
             Self::ClosedOneIn(count) => opening.is_multiple_of(count),
         }
@@ -106,6 +108,9 @@ fn open_again_and_again(
         write(&db, opening);
         if end.is_closed(opening) {
             db.close().unwrap();
+            if end == End::Crashed {
+                *disk = disk.crash(&CrashPlan::LOSE_UNSYNCED);
+            }
         } else {
             *disk = disk.kill();
             // What it does from here on is done to a disk that nobody looks at.
@@ -117,7 +122,7 @@ fn open_again_and_again(
 
 /// Work and length of one opening in the first hundred and in the last: neither grows.
 fn assert_one_put_each(end: End, openings: u32) {
-    let mut disk = MemVfs::without_history();
+    let mut disk = if end == End::Crashed { MemVfs::new() } else { MemVfs::without_history() };
     let (mut early, mut late) = ([0; 3], [0; 3]);
     let mut most = Found::default();
     let put = |db: &Db, opening: u32| db.put(format!("key {opening:05}"), "value").unwrap();
@@ -150,6 +155,11 @@ fn a_thousand_openings_that_are_closed_leave_few_files() {
 #[test]
 fn a_thousand_openings_that_are_killed_leave_few_files() {
     assert_one_put_each(End::Killed, 1_100);
+}
+
+#[test]
+fn openings_after_each_of_which_the_power_fails_leave_few_files() {
+    assert_one_put_each(End::Crashed, 300);
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl Plan {
         Self {
             durability: durabilities[rng.below(3) as usize],
             keyspaces: names[..1 + rng.below(3) as usize].iter().map(ToString::to_string).collect(),
-            chunk_bytes: [32 << 10, 256 << 10][rng.below(2) as usize],
+            chunk_bytes: [64 << 10, 256 << 10][rng.below(2) as usize],
             keys: [50, 2_000][rng.below(2) as usize],
             writes: [1, 12][rng.below(2) as usize],
             value_bytes: [20, 400][rng.below(2) as usize],
@@ -134,7 +134,8 @@ fn check_size(disk: &MemVfs, chunks: usize, live_bytes: u64, chunk_files_max: us
     }
     // Files of the last checkpoint stay until the next.
     let files_max = 2 * chunk_files_max * chunks + OTHER_FILES_MAX;
-    assert!(files <= files_max, "{files} files of {chunks} chunks");
+    let names = || disk.list(Path::new("store")).unwrap();
+    assert!(files <= files_max, "{files} files of {chunks} chunks: {:?}", names());
     let allowed = MANIFEST_BYTES_EACH * (data_files + chunks) as u64 + MANIFEST_BYTES;
     assert!(manifest_bytes <= allowed, "a manifest of {manifest_bytes} bytes for {data_files} files");
     // Headers, filters and indexes of small files; garbage that nobody has looked at.

@@ -370,6 +370,20 @@ impl Chunks {
         None
     }
 
+    /// How often something was read or written since opening.
+    pub fn accesses(&self) -> u64 {
+        let counters = &self.context.counters;
+        counters.gets.get() + counters.scans.get() + counters.writes.get()
+    }
+
+    /// Whether something is under way, or due as soon as that may be.
+    pub fn is_busy(&self) -> bool {
+        self.jobs.active.load(Relaxed) > 0
+            || self.jobs.loading.load(Relaxed) > 0
+            || !self.jobs.waiting.lock().is_empty()
+            || policy::over_bytes(&self.limits(), &self.sizes()) > 0
+    }
+
     /// Called every few milliseconds.
     pub(super) fn maintain(&self) {
         if self.released.load(Acquire) {

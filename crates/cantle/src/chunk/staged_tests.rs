@@ -61,6 +61,33 @@ struct Acknowledged {
     busy: u64,
 }
 
+impl Acknowledged {
+    fn note(&mut self, logs: &[Log]) {
+        self.logs = logs.iter().map(|log| (log.file.id, log.header, log.records.clone())).collect();
+    }
+}
+
+/// Checks what a kill would leave before each call that changes something; counts them.
+fn check_each_change(
+    fault: &FaultVfs,
+    memory: &MemVfs,
+    acknowledged: &Arc<Mutex<Acknowledged>>,
+    seed: u64,
+) -> Arc<crate::sync::atomic::AtomicU64> {
+    let (noted, images) = (acknowledged.clone(), Arc::new(crate::sync::atomic::AtomicU64::new(0)));
+    let (counted, memory) = (images.clone(), memory.clone());
+    fault.set_rule(move |call| {
+        if call.operation.changes() {
+            counted.fetch_add(1, crate::sync::atomic::Ordering::Relaxed);
+            let context =
+                format!("seed {seed}, {:?} {} at {}", call.operation, call.path.display(), call.offset);
+            check(&memory.kill(), &noted.lock(), &context);
+        }
+        Verdict::Pass
+    });
+    images
+}
+
 fn check(image: &MemVfs, acknowledged: &Acknowledged, context: &str) {
     recover_stage(image);
     // Twice is as once.
@@ -97,22 +124,9 @@ fn run(seed: u64) -> [u64; 3] {
     let places = (&stage, &budget);
     let mut logs: Vec<Log> = (0..3).map(|_| Log::create(&files)).collect();
     let acknowledged: Arc<Mutex<Acknowledged>> = Arc::default();
-    let note = |logs: &[Log]| {
-        acknowledged.lock().logs =
-            logs.iter().map(|log| (log.file.id, log.header, log.records.clone())).collect();
-    };
+    let note = |logs: &[Log]| acknowledged.lock().note(logs);
     note(&logs);
-    let (noted, images) = (acknowledged.clone(), Arc::new(crate::sync::atomic::AtomicU64::new(0)));
-    let counted = images.clone();
-    fault.set_rule(move |call| {
-        if call.operation.changes() {
-            counted.fetch_add(1, crate::sync::atomic::Ordering::Relaxed);
-            let context =
-                format!("seed {seed}, {:?} {} at {}", call.operation, call.path.display(), call.offset);
-            check(&memory.kill(), &noted.lock(), &context);
-        }
-        Verdict::Pass
-    });
+    let images = check_each_change(&fault, &memory, &acknowledged, seed);
     for _ in 0..150 {
         let index = below(logs.len() as u64) as usize;
         acknowledged.lock().busy = logs[index].file.id;
@@ -201,9 +215,52 @@ fn slots_are_given_back_and_counted_in_the_budget() {
         again.read(99, 2).is_none() && again.read(101, 1000).is_none() && again.read(u64::MAX, 2).is_none()
     );
     assert_eq!(budget.used_bytes(), 32 << 10);
-    assert_eq!(budget.take_stage_bytes(1 << 20), 0, "another store of the budget gets none");
+    assert_eq!(budget.take_stage_bytes(1 << 20), 8 << 10, "another store of the budget gets none");
+    budget.give_stage_bytes_back(8 << 10);
     drop((again, two));
     drop(stage);
     assert_eq!(budget.used_bytes(), 0);
     assert_eq!(budget.take_stage_bytes(1 << 20), 40 << 10);
+}
+
+#[test]
+fn a_stage_takes_as_much_of_the_disk_as_is_used_and_gives_it_back() {
+    let memory = MemVfs::new();
+    memory.create_dir_all(Path::new(DIR)).unwrap();
+    let fault = FaultVfs::over_memory(memory.clone());
+    let files = Arc::new(Files::new(Arc::new(fault.clone()), DIR.into(), STORE, EPOCH, 1));
+    let budget = Arc::new(Budget::new(1 << 30));
+    let stage = Arc::new(Stage::create(files.clone(), budget.clone()).unwrap().unwrap());
+    let stage_bytes = || memory.metadata(&Path::new(DIR).join("STAGE")).unwrap().map_or(0, |file| file.len);
+    assert_eq!((stage_bytes(), stage.file_bytes()), (0, 0), "nothing is staged");
+    let mut logs: Vec<Log> = (0..20).map(|_| Log::create(&files)).collect();
+    let acknowledged: Arc<Mutex<Acknowledged>> = Arc::default();
+    acknowledged.lock().note(&logs);
+    let images = check_each_change(&fault, &memory, &acknowledged, 0);
+    const LEAST: u64 = 132 << 10;
+    let mut lens = Vec::new();
+    for round in 0..3 {
+        for index in 0..logs.len() {
+            acknowledged.lock().busy = logs[index].file.id;
+            for _ in 0..2 {
+                let end = logs[index].append((&stage, &budget), round, 700);
+                (logs[index].end, _) = (end, logs[index].records.push((round, end)));
+                acknowledged.lock().note(&logs);
+            }
+            lens.push(stage_bytes());
+        }
+        // As long as somebody has a slot, or had one lately, all stay.
+        stage.give_back();
+        stage.give_back();
+        assert_eq!(stage_bytes(), (4 << 10) + 32 * (16 << 10));
+        // A checkpoint.
+        logs.iter().for_each(|log| log.staged.release(&log.file).unwrap());
+        stage.give_back();
+        assert_eq!((stage_bytes(), stage.file_bytes()), (LEAST, LEAST));
+        assert!(budget.used_bytes() <= 128 << 10);
+    }
+    assert_eq!(lens[0], LEAST);
+    assert!(lens.is_sorted() || lens[20] == LEAST, "it grows with use: {lens:?}");
+    assert!(stage.drained().records >= 60 && images.load(crate::sync::atomic::Ordering::Relaxed) > 100);
+    assert_eq!(budget.take_stage_bytes(u64::MAX), (1 << 30) / 64 - (128 << 10));
 }

@@ -9,12 +9,17 @@ use crate::files::{Files, file_name};
 use crate::format::header::FileKind;
 use crate::manifest::{CheckpointEdit, Edit, Manifest, Replayed, State, replay};
 use crate::stats::Report;
-use crate::sync::Arc;
-use crate::vfs::{OpenMode, StdVfs, Vfs};
+use crate::sync::{Arc, thread};
+use crate::vfs::{OpenMode, StdVfs, Vfs, VfsFile};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const COPY_BYTES: usize = 1 << 20;
+/// Copies that are open at a time, to be synced together.
+const SYNC_GROUP: usize = 16;
+const SYNC_THREADS: usize = 8;
+/// A thread for fewer syncs is not worth starting.
+const SYNCS_PER_THREAD: usize = 2;
 
 /// Keeps the files of a checkpoint from being unlinked.
 struct Pin<'a>(&'a Files);
@@ -60,6 +65,7 @@ impl Store {
         }
         wanted.sort_unstable_by_key(|&(_, id)| id);
         wanted.dedup();
+        let mut copied: Vec<(Arc<dyn VfsFile>, PathBuf)> = Vec::new();
         for (kind, id) in wanted {
             let (from, to) = (files.path(kind, id), dir.join(file_name(kind, id)));
             let linked = links && kind == FileKind::Table && self.disk.hard_link(&from, &to).is_ok();
@@ -72,8 +78,12 @@ impl Store {
                 (FileKind::Log, None) => continue,
                 _ => None,
             };
-            copy((&*files.vfs, &from), (&*target, &to), len)?;
+            copied.push((copy((&*files.vfs, &from), (&*target, &to), len)?, to));
+            if copied.len() >= SYNC_GROUP {
+                sync_group(&mut copied)?;
+            }
         }
+        sync_group(&mut copied)?;
         // A manifest whose name is durable, and those of its files not, would be a store that lacks them.
         Canary::UNNAMED_BACKUP
             .leaves_out(|| target.sync_dir(dir))
@@ -134,14 +144,19 @@ impl Store {
     }
 }
 
-fn copy((vfs, from): (&dyn Vfs, &Path), (target, to): (&dyn Vfs, &Path), len: Option<u64>) -> Result<()> {
+/// The copy is yet to be synced.
+fn copy(
+    (vfs, from): (&dyn Vfs, &Path),
+    (target, to): (&dyn Vfs, &Path),
+    len: Option<u64>,
+) -> Result<Arc<dyn VfsFile>> {
     let source = vfs.open(from, OpenMode::Read).map_err(|e| Error::io("open", from, e))?;
     let len = match len {
         Some(len) => len,
         None => source.len().map_err(|e| Error::io("measure", from, e))?,
     };
     let target = target.open(to, OpenMode::CreateNew).map_err(|e| Error::io("create", to, e))?;
-    let mut buffer = vec![0; COPY_BYTES];
+    let mut buffer = vec![0; COPY_BYTES.min(usize::try_from(len).unwrap_or(COPY_BYTES))];
     let mut offset = 0;
     while offset < len {
         let piece = &mut buffer[..COPY_BYTES.min((len - offset) as usize)];
@@ -152,5 +167,29 @@ fn copy((vfs, from): (&dyn Vfs, &Path), (target, to): (&dyn Vfs, &Path), len: Op
         target.write_at(&piece[..read], offset).map_err(|e| Error::io("write to", to, e))?;
         offset += read as u64;
     }
-    Canary::UNSYNCED_BACKUP.leaves_out(|| target.sync_data()).map_err(|e| Error::io("sync", to, e))
+    Ok(target)
+}
+
+/// Syncs files from several threads at once, as checkpoints do: the file system's journal serves many syncs with one commit.
+fn sync_group(files: &mut Vec<(Arc<dyn VfsFile>, PathBuf)>) -> Result<()> {
+    let sync = |(file, path): &(Arc<dyn VfsFile>, PathBuf)| {
+        Canary::UNSYNCED_BACKUP.leaves_out(|| file.sync_data()).map_err(|e| Error::io("sync", path, e))
+    };
+    let per_thread = files.len().div_ceil(SYNC_THREADS).max(SYNCS_PER_THREAD);
+    let mut synced = Ok(());
+    thread::scope(|scope| {
+        let mut shares = files.chunks(per_thread);
+        let own = shares.next().unwrap_or_default();
+        let helpers: Vec<_> =
+            shares.map(|share| scope.spawn(move || share.iter().try_for_each(sync))).collect();
+        synced = own.iter().try_for_each(sync);
+        for helper in helpers {
+            match helper.join() {
+                Ok(done) => synced = std::mem::replace(&mut synced, Ok(())).and(done),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    files.clear();
+    synced
 }

@@ -1,6 +1,8 @@
 //! A named, ordered set of pairs within a store, with a layout of its own.
 
+use super::activity::Activity;
 use super::handle::Handle;
+use crate::cache::budget::DataShare;
 use crate::error::{Error, Result};
 use crate::layout::Layout as LayoutTrait;
 use crate::manifest::{Edit, KeyspaceEdit};
@@ -9,9 +11,10 @@ use crate::order::KeyOrder;
 use crate::stats::KeyspaceStats;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
-    Ordering::{Acquire, Release},
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::{Arc, Mutex};
+use std::sync::Weak;
 
 /// The longest metadata of a keyspace ([`Keyspace::set_metadata`]), in bytes: 64 KiB.
 pub const METADATA_BYTES_MAX: usize = 64 << 10;
@@ -24,10 +27,16 @@ pub(crate) struct KeyspaceInner {
     pub(super) chunks: Arc<crate::chunk::Chunks>,
     pub(super) layout_code: u8,
     pub(super) metadata: Mutex<Vec<u8>>,
+    /// How much data it has, as of its last tick: the budget is divided by the sum.
+    pub(super) data: DataShare,
     /// The version at which it was dropped, or 0.
     pub(super) dropped_at: AtomicU64,
     /// Whether a checkpoint covers its creation.
     pub(super) settled: AtomicBool,
+    /// Whether it is among those that maintenance looks at in each tick.
+    pub(super) active: AtomicBool,
+    pub(super) activity: Arc<Activity>,
+    pub(super) this: Weak<Self>,
 }
 
 impl KeyspaceInner {
@@ -41,8 +50,28 @@ impl KeyspaceInner {
 
     /// Whether a snapshot of version `at` sees the keyspace.
     pub(super) fn check_at(&self, at: u64) -> Result<()> {
+        // Every access comes by here.
+        if !self.is_active() {
+            self.wake();
+        }
         let dropped_at = self.dropped_at.load(Acquire);
         if dropped_at > 0 && dropped_at <= at { Err(Error::NoKeyspace(self.name.clone())) } else { Ok(()) }
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        self.active.load(Relaxed)
+    }
+
+    #[cold]
+    fn wake(&self) {
+        if !self.active.swap(true, AcqRel) {
+            self.activity.add(self.this.clone());
+        }
+    }
+
+    /// The next access makes it active again.
+    pub(super) fn set_idle(&self) {
+        self.active.store(false, Release);
     }
 
     /// Has a checkpoint cover the keyspace's creation: its name and comparator are durable before it is handed out.
@@ -56,6 +85,7 @@ impl KeyspaceInner {
 
     pub(super) fn mark_dropped(&self, version: u64) {
         self.dropped_at.store(version, Release);
+        self.data.set(0);
     }
 
     pub(super) fn edit(&self, metadata: Vec<u8>) -> KeyspaceEdit {

@@ -3,6 +3,7 @@
 //! [`handle`] has `Db` and `Keyspace`, whose operations are the same; `store` is what stands behind every handle;
 //! `open` is recovery; `write` takes a write from its arguments to its acknowledgement.
 
+mod activity;
 mod backup;
 mod batch;
 mod check_options;

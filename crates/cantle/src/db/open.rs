@@ -9,13 +9,14 @@
 //!
 //! No log of a chunk is read, but for the ends of those that were staged. A power failure at any point finds the same last checkpoint and journal again.
 
+use super::activity::Activity;
 use super::check_options::{check_keyspace_options, check_options};
 use super::foreign::{Allowed, Found, LOCK_FILE, is_temporary, look_at};
 use super::keyspace::KeyspaceInner;
 use super::runtime::Runtime;
 use super::store::{DEFAULT_KEYSPACE, Store, TransactionCounters};
 use super::verdict::{Verdict, judge};
-use crate::cache::budget::DataShare;
+use crate::cache::budget::{Budget, DataShare};
 use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::OpenState;
@@ -46,7 +47,7 @@ use crate::sync::{Arc, Mutex, RwLock, random};
 use crate::table::TableOptions;
 use crate::vfs::{LockError, LockMode, OpenMode, OverlayVfs, StdVfs, Vfs, VfsFile, VfsLock, rooted};
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Weak;
 
 const CHUNK_LAYOUT: u8 = 1;
@@ -504,7 +505,6 @@ fn assemble(
         throttle: Throttle::default(),
         durability: options.durability,
         read_only: options.read_only,
-        data: DataShare::new(runtime.budget.clone()),
         budget: runtime.budget.clone(),
         batches: Batches::new(next_batch),
         files,
@@ -515,6 +515,7 @@ fn assemble(
     });
     let mut keyspaces = BTreeMap::new();
     let mut dropped = Vec::new();
+    let activity = Arc::new(Activity::default());
     for (id, state) in states {
         let given = given_options(&state.edit, &options);
         let order = watched(keyspace_order(&state.edit, &options)?, &substrate);
@@ -527,7 +528,7 @@ fn assemble(
         };
         let open = OpenState { map: *map, segments: &segments, outlived };
         let chunks = Chunks::open(substrate.clone(), id, order.clone(), chunk_options(&given, &order), open)?;
-        let inner = Arc::new(keyspace_inner(&state.edit, order, chunks, true));
+        let inner = keyspace_inner(&state.edit, order, chunks, true, (&activity, &substrate.budget));
         match state.dropped {
             Some(version) => {
                 inner.mark_dropped(version);
@@ -545,6 +546,7 @@ fn assemble(
         disk,
         default,
         keyspaces: RwLock::new(keyspaces),
+        activity,
         dropped: Mutex::new(dropped),
         opening_damage: damage,
         open_time: started.elapsed(),
@@ -557,6 +559,7 @@ fn assemble(
         options,
         substrate,
         closing: Mutex::new(()),
+        orphans: Mutex::default(),
         lock: Mutex::default(),
         process: std::process::id(),
     });
@@ -597,11 +600,19 @@ fn new_stage(options: &Options, vouch: &Vouch, files: &Arc<Files>, runtime: &Run
     made.map_err(|error| tracing::debug!(%error, "goes without a stage")).ok().flatten().map(Arc::new)
 }
 
-/// Files of before a crash that nothing refers to.
-fn remove_orphans(store: &Arc<Store>, orphans: Vec<std::path::PathBuf>) {
+/// Files of before a crash that nothing refers to go in the background, and what is left of them when the store is closed; many at
+/// once, as processes that were killed too soon for that left them.
+fn remove_orphans(store: &Arc<Store>, mut orphans: Vec<PathBuf>) {
+    /// A few are not worth two syncs, and after a loss of power some are usual.
+    const LEFT_MAX: usize = 2;
     if orphans.is_empty() {
         return;
     }
+    if orphans.len() > LEFT_MAX && store.settle_orphans().is_ok() {
+        orphans.drain(..).for_each(|orphan| store.remove_orphan(&orphan));
+        return;
+    }
+    *store.orphans.lock() = orphans;
     let this = store.this.clone();
     store.substrate.pool.submit(move || {
         {
@@ -611,9 +622,10 @@ fn remove_orphans(store: &Arc<Store>, orphans: Vec<std::path::PathBuf>) {
                 return;
             }
         }
-        for orphan in orphans {
+        loop {
             let Some(store) = this.upgrade() else { return };
             let Some(_work) = store.substrate.begin_work() else { return };
+            let Some(orphan) = store.orphans.lock().pop() else { return };
             store.remove_orphan(&orphan);
         }
     });
@@ -630,6 +642,12 @@ impl Store {
         if let Err(error) = self.substrate.files.vfs.remove(orphan) {
             tracing::warn!(path = %orphan.display(), %error, "cannot remove what a crash left behind");
         }
+    }
+
+    /// Removes what a crash left behind and the background has not come to. A checkpoint was made since.
+    pub(super) fn remove_orphans_left(&self) {
+        let left = std::mem::take(&mut *self.orphans.lock());
+        left.iter().for_each(|orphan| self.remove_orphan(orphan));
     }
 
     /// Removes what a crash left behind now, as its space is needed.
@@ -711,8 +729,14 @@ fn chunk_options(given: &KeyspaceOptions, order: &KeyOrder) -> ChunkOptions {
     }
 }
 
-fn keyspace_inner(edit: &KeyspaceEdit, order: KeyOrder, chunks: Arc<Chunks>, settled: bool) -> KeyspaceInner {
-    KeyspaceInner {
+fn keyspace_inner(
+    edit: &KeyspaceEdit,
+    order: KeyOrder,
+    chunks: Arc<Chunks>,
+    settled: bool,
+    (activity, budget): (&Arc<Activity>, &Arc<Budget>),
+) -> Arc<KeyspaceInner> {
+    Arc::new_cyclic(|this| KeyspaceInner {
         id: edit.keyspace,
         name: edit.name.clone(),
         order,
@@ -720,9 +744,13 @@ fn keyspace_inner(edit: &KeyspaceEdit, order: KeyOrder, chunks: Arc<Chunks>, set
         chunks,
         layout_code: edit.layout,
         metadata: Mutex::new(edit.metadata.clone()),
+        data: DataShare::new(budget.clone()),
         dropped_at: AtomicU64::new(0),
         settled: AtomicBool::new(settled),
-    }
+        active: AtomicBool::new(false),
+        activity: activity.clone(),
+        this: this.clone(),
+    })
 }
 
 impl Store {
@@ -765,7 +793,7 @@ impl Store {
         let open = OpenState { map, segments: &Default::default(), outlived: false };
         let chunks =
             Chunks::open(self.substrate.clone(), id, order.clone(), chunk_options(&options, &order), open)?;
-        let inner = Arc::new(keyspace_inner(&edit, order, chunks, false));
+        let inner = keyspace_inner(&edit, order, chunks, false, (&self.activity, &self.substrate.budget));
         keyspaces.insert(name.to_owned(), inner.clone());
         drop(keyspaces);
         inner.settle(&self.substrate)?;

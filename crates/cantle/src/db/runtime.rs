@@ -2,10 +2,13 @@
 
 use crate::cache::budget::Budget;
 use crate::error::{Error, Result};
-use crate::maintenance::Pool;
+use crate::maintenance::{Pool, WeakPool};
 use crate::options::Options;
+use crate::sync::process_wide::ProcessWide;
 use crate::sync::{Arc, thread};
 use crate::vfs::memory_bytes;
+use std::convert::Infallible;
+use std::sync::Weak;
 
 /// The default budget is this fraction of memory, at most `BUDGET_BYTES_MAX`.
 const BUDGET_FRACTION: u64 = 4;
@@ -22,18 +25,48 @@ pub(crate) struct Runtime {
 
 impl Runtime {
     pub(crate) fn new(budget_bytes: u64, threads: usize) -> Result<Self> {
-        let pool = Pool::new(threads).map_err(|e| Error::io("start threads for", "maintenance", e))?;
-        Ok(Self { budget: Arc::new(Budget::new(budget_bytes)), pool })
+        Ok(Self { budget: Arc::new(Budget::new(budget_bytes)), pool: start_pool(threads)? })
     }
 
-    /// What `options` ask for: shared, or of the store's own.
+    /// What `options` ask for: shared with those that were opened with the same `Resources`, or of the store's own. What they
+    /// leave open, a budget or threads, is shared by all stores of this process that do so.
     pub(crate) fn of(options: &Options) -> Result<Self> {
         if let Some(resources) = &options.resources {
             return resources.runtime();
         }
-        let budget_bytes = options.memory_budget.unwrap_or_else(default_budget_bytes);
-        Self::new(budget_bytes, options.background_threads.unwrap_or_else(default_threads))
+        let threads = options.background_threads;
+        if options.vfs.is_some() {
+            // A file system of the caller's may stall as others' should not.
+            let budget_bytes = options.memory_budget.unwrap_or_else(default_budget_bytes);
+            return Self::new(budget_bytes, threads.unwrap_or_else(default_threads));
+        }
+        match (options.memory_budget, threads) {
+            (Some(bytes), Some(threads)) => Self::new(bytes, threads),
+            (None, None) => Ok(Self { budget: shared_budget(), pool: shared_pool()? }),
+            (Some(bytes), None) => Ok(Self { budget: Arc::new(Budget::new(bytes)), pool: shared_pool()? }),
+            (None, Some(threads)) => Ok(Self { budget: shared_budget(), pool: start_pool(threads)? }),
+        }
     }
+}
+
+/// The budget of all stores that ask for none of their own.
+fn shared_budget() -> Arc<Budget> {
+    static SHARED: ProcessWide<Weak<Budget>> = ProcessWide::new();
+    let make = || Ok::<_, Infallible>(Arc::new(Budget::new(default_budget_bytes())));
+    match SHARED.get(Weak::upgrade, Arc::downgrade, make) {
+        Ok(budget) => budget,
+        Err(never) => match never {},
+    }
+}
+
+/// The threads of all stores that ask for none of their own.
+fn shared_pool() -> Result<Pool> {
+    static SHARED: ProcessWide<WeakPool> = ProcessWide::new();
+    SHARED.get(WeakPool::upgrade, Pool::downgrade, || start_pool(default_threads()))
+}
+
+fn start_pool(threads: usize) -> Result<Pool> {
+    Pool::new(threads).map_err(|e| Error::io("start threads for", "maintenance", e))
 }
 
 pub(crate) fn default_budget_bytes() -> u64 {

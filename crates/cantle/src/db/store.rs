@@ -1,10 +1,10 @@
 //! What stands behind every handle of an open store.
 
+use super::activity::Activity;
 use super::keyspace::KeyspaceInner;
 use crate::canary::Canary;
 use crate::chunk::Share;
 use crate::error::{Error, Result};
-use crate::layout::Pressure;
 use crate::maintenance::{Ticker, nanos_per_kib};
 use crate::manifest::Edit;
 use crate::options::{Durability, Options};
@@ -33,6 +33,9 @@ const PROVISIONAL_BYTES_MAX: u64 = 16 << 10;
 /// The same for journal files: each process that wrote a spanning batch left one.
 const JOURNALS_MAX: usize = 4;
 
+/// A store that stages nothing for so many ticks, some five seconds, gives the space back.
+const STAGE_TICKS: u64 = 256;
+
 /// The name of the keyspace that `Db`'s own operations work on.
 pub(super) const DEFAULT_KEYSPACE: &str = "default";
 
@@ -46,6 +49,7 @@ pub(crate) struct Store {
     pub(super) substrate: Arc<Substrate>,
     pub(super) default: Arc<KeyspaceInner>,
     pub(super) keyspaces: RwLock<BTreeMap<String, Arc<KeyspaceInner>>>,
+    pub(super) activity: Arc<Activity>,
     /// Dropped keyspaces, and the versions as of which.
     pub(super) dropped: Mutex<Vec<(u64, Arc<KeyspaceInner>)>>,
     /// What opening found damaged and went on without.
@@ -58,6 +62,8 @@ pub(crate) struct Store {
     /// Whether a checkpoint must come before the next write (`settle_opening`).
     pub(super) unsettled: AtomicBool,
     pub(super) this: Weak<Store>,
+    /// Files of before a crash that nothing refers to, until they are removed.
+    pub(super) orphans: Mutex<Vec<PathBuf>>,
     /// Held by who closes the store.
     pub(super) closing: Mutex<()>,
     /// Held until the store is closed.
@@ -213,12 +219,15 @@ impl Store {
             if let (Ok(()), Some(stage)) = (&done, &self.substrate.stage) {
                 stage.close();
             }
-            done.inspect(|()| self.note_close())
+            done.inspect(|()| {
+                self.remove_orphans_left();
+                self.note_close();
+            })
         };
         // Whoever still splits a chunk in a thread of the caller's comes too late.
         self.substrate.manifest.end();
         self.substrate.health.close();
-        self.substrate.data.set(0);
+        self.all_keyspaces().iter().for_each(|keyspace| keyspace.data.set(0));
         self.unlock();
         done
     }
@@ -275,16 +284,16 @@ impl Store {
 
     /// Brakes writers by the keyspace that is most behind: its rebalances take threads and disk from all others. Tells the
     /// budget how much data there is.
-    fn heed_pressure(&self, pressures: impl Iterator<Item = Pressure>) {
-        let (mut brake, mut live_bytes, mut moves_memory) = (0, 0u64, false);
-        for pressure in pressures {
+    fn heed_pressure(&self, keyspaces: &[Arc<KeyspaceInner>]) {
+        let (mut brake, mut moves_memory) = (0, false);
+        for keyspace in keyspaces {
+            let pressure = keyspace.layout.pressure();
             let nanos = nanos_per_kib(pressure.overload, pressure.freed_bytes_per_second);
             brake = if Canary::BRAKE_OF_THE_LAST.is_planted() { nanos } else { nanos.max(brake) };
-            live_bytes = live_bytes.saturating_add(pressure.live_bytes);
+            keyspace.data.set(pressure.live_bytes);
             moves_memory |= pressure.moves_memory;
         }
         self.substrate.throttle.set(brake);
-        self.substrate.data.set(live_bytes);
         if moves_memory {
             self.substrate.budget.let_climb();
         }
@@ -333,17 +342,23 @@ impl Ticker for Store {
         if may_write && self.substrate.health.check_writable().is_err() {
             return;
         }
-        let keyspaces = self.all_keyspaces();
-        keyspaces.iter().for_each(|keyspace| keyspace.layout.tick());
-        self.heed_pressure(keyspaces.iter().map(|keyspace| keyspace.layout.pressure()));
+        let due = self.activity.due(&self.keyspaces.read());
+        due.iter().for_each(|keyspace| keyspace.layout.tick());
+        self.heed_pressure(&due);
         if !may_write {
             return;
         }
         self.forget_dropped();
         let substrate = &self.substrate;
         substrate.forget_gone();
+        let ticks = self.ticks.fetch_add(1, Relaxed);
+        if ticks.is_multiple_of(STAGE_TICKS)
+            && let Some(stage) = &substrate.stage
+        {
+            stage.give_back();
+        }
         // Where space is short, what is free changes from one tick to the next.
-        if self.ticks.fetch_add(1, Relaxed).is_multiple_of(16) || substrate.reserve.is_full() {
+        if ticks.is_multiple_of(16) || substrate.reserve.is_full() {
             substrate.reserve.maintain();
             substrate.budget.tick();
         }

@@ -1,34 +1,85 @@
-//! A bounded number of open files.
+//! A bounded number of open files, for all stores of the process together.
+//!
+//! Thread safety: everything may be called from any thread.
 
 use crate::error::is_out_of_files;
 use crate::sync::Arc;
+use crate::sync::atomic::{
+    AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
+use crate::sync::process_wide::ProcessWide;
 use crate::vfs::VfsFile;
 use quick_cache::sync::Cache;
+use std::convert::Infallible;
 use std::io;
+use std::sync::Weak;
 
-/// Open handles by file number, the least useful of which are closed when there are too many. A handle that
+/// Files that a store has open beside those that are counted here: lock, directory, manifest and journal, and the next of
+/// these two.
+const FIXED_PER_STORE: usize = 6;
+/// So many are left to the stores however many they are: with fewer, each read would open its file.
+const HANDLES_MIN: usize = 4;
+/// And never more than this.
+const HANDLES_MAX: usize = 65_536;
+
+/// Open handles by store and file number, the least useful of which are closed when there are too many. A handle that
 /// somebody still uses stays open until he lets go of it.
+struct Shared {
+    open: Cache<(u64, u64), Arc<dyn VfsFile>>,
+    stores: AtomicUsize,
+    next_store: AtomicU64,
+}
+
+impl Shared {
+    fn new() -> Self {
+        Self { open: Cache::new(capacity(0)), stores: AtomicUsize::new(0), next_store: AtomicU64::new(0) }
+    }
+
+    fn set_stores(&self, change: impl Fn(usize) -> usize) {
+        let _ = self.stores.fetch_update(SeqCst, SeqCst, |stores| Some(change(stores)));
+        self.open.set_capacity(capacity(self.stores.load(SeqCst)) as u64);
+    }
+}
+
+/// How many handles may be kept, with so many stores. All that these have open is half of what the process may open, as the rest is the
+/// application's; a quarter of that is for handles in use, which stay open though others take their place.
+fn capacity(stores: usize) -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1024);
+    let half = usize::try_from(limit / 2).unwrap_or(usize::MAX);
+    let left = half.saturating_sub(stores.saturating_mul(FIXED_PER_STORE));
+    (left - left / 4).clamp(HANDLES_MIN, HANDLES_MAX)
+}
+
+/// The handles of one store.
 pub struct Handles {
-    open: Cache<u64, Arc<dyn VfsFile>>,
+    shared: Arc<Shared>,
+    store: u64,
 }
 
 impl Handles {
-    /// Half of what the process may open: the rest is the application's.
     pub fn new() -> Self {
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1024);
-        Self { open: Cache::new(usize::try_from(limit / 2).unwrap_or(512).clamp(32, 65_536)) }
+        static SHARED: ProcessWide<Weak<Shared>> = ProcessWide::new();
+        let make = || Ok::<_, Infallible>(Arc::new(Shared::new()));
+        let shared = match SHARED.get(Weak::upgrade, Arc::downgrade, make) {
+            Ok(shared) => shared,
+            Err(never) => match never {},
+        };
+        let store = shared.next_store.fetch_add(1, Relaxed);
+        shared.set_stores(|stores| stores + 1);
+        Self { shared, store }
     }
 
     pub fn insert(&self, id: u64, handle: Arc<dyn VfsFile>) {
-        self.open.insert(id, handle);
+        self.shared.open.insert((self.store, id), handle);
     }
 
     pub fn remove(&self, id: u64) {
-        self.open.remove(&id);
+        self.shared.open.remove(&(self.store, id));
     }
 
     pub fn clear(&self) {
-        self.open.clear();
+        self.shared.open.retain(|(store, _), _| *store != self.store);
     }
 
     pub fn get_or_open(
@@ -36,19 +87,19 @@ impl Handles {
         id: u64,
         open: impl Fn() -> io::Result<Arc<dyn VfsFile>>,
     ) -> io::Result<Arc<dyn VfsFile>> {
-        if let Some(handle) = self.open.get(&id) {
+        if let Some(handle) = self.shared.open.get(&(self.store, id)) {
             return Ok(handle);
         }
         let handle = self.retrying(open)?;
-        self.open.insert(id, handle.clone());
+        self.insert(id, handle.clone());
         Ok(handle)
     }
 
-    /// Opens; where the process has too many files open, closes ours that idle and tries once more.
+    /// Opens; where the process has too many files open, closes those of all stores that idle and tries once more.
     pub fn retrying<T>(&self, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
         open().or_else(|error| {
             if is_out_of_files(&error) {
-                self.clear();
+                self.shared.open.clear();
                 open()
             } else {
                 Err(error)
@@ -57,8 +108,28 @@ impl Handles {
     }
 }
 
+impl Drop for Handles {
+    fn drop(&mut self) {
+        self.clear();
+        self.shared.set_stores(|stores| stores.saturating_sub(1));
+    }
+}
+
 impl std::fmt::Debug for Handles {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handles").field("open", &self.open.len()).finish()
+        f.debug_struct("Handles").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_share_what_half_of_the_limit_leaves() {
+        let [none, one, many] = [0, 1, 1_000_000].map(capacity);
+        assert!(none > one && one > many && many == HANDLES_MIN, "{none} {one} {many}");
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1024);
+        assert!(none as u64 <= limit / 2);
     }
 }

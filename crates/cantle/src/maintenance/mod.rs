@@ -8,5 +8,5 @@ mod throttle;
 
 pub use calls::{Call, Calls};
 pub use gate::{Gate, Pass};
-pub use pool::{Pool, Ticker};
+pub use pool::{Pool, Ticker, WeakPool};
 pub use throttle::{Throttle, nanos_per_kib};

@@ -29,6 +29,18 @@ pub struct Pool {
     handle: Arc<Handle>,
 }
 
+/// A pool that ends when the last [`Pool`] is gone, whoever has this.
+pub struct WeakPool {
+    handle: Weak<Handle>,
+}
+
+impl WeakPool {
+    /// The pool, if it is still there.
+    pub fn upgrade(&self) -> Option<Pool> {
+        self.handle.upgrade().map(|handle| Pool { handle })
+    }
+}
+
 struct Handle {
     shared: Arc<Shared>,
 }
@@ -77,6 +89,10 @@ impl Pool {
         thread::spawn("cantle-checkpoint", move || work(&urgent, &urgent.urgent, |state| &mut state.urgent))?;
         thread::spawn("cantle-tick", move || tick(&shared))?;
         Ok(pool)
+    }
+
+    pub fn downgrade(&self) -> WeakPool {
+        WeakPool { handle: Arc::downgrade(&self.handle) }
     }
 
     pub fn submit(&self, job: impl FnOnce() + Send + 'static) {

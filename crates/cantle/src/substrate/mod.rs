@@ -17,10 +17,7 @@ pub use recovery::Recovery;
 pub use reserve::{Grant, Promise, REBALANCE_RESERVE_FILE, RESERVE_FILE, Reserve};
 pub use tables::{TableHandle, Tables};
 
-use crate::cache::{
-    BlockCache,
-    budget::{Budget, DataShare},
-};
+use crate::cache::{BlockCache, budget::Budget};
 use crate::error::Result;
 use crate::files::Files;
 use crate::journal::Journal;
@@ -56,8 +53,6 @@ pub struct Substrate {
     pub read_only: bool,
     /// Shared by the stores of one budget, as what `cache` is a handle to.
     pub budget: Arc<Budget>,
-    /// How much data the store has, of what the budget is divided by.
-    pub data: DataShare,
     pub batches: Batches,
     /// The first version of the present epoch.
     pub first_version: u64,

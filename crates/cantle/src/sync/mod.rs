@@ -6,6 +6,7 @@
 pub mod counter;
 #[cfg(miri)]
 mod miri;
+pub mod process_wide;
 pub mod random;
 pub mod thread;
 pub mod time;

@@ -30,7 +30,13 @@
 //! is found out (`recover.rs`).
 //!
 //! After a loss of power, whatever the file holds, the last checkpoint counts, for which all was drained and synced:
-//! the stage is neither synced nor read then. It is made anew at each opening.
+//! the stage is neither synced nor read then. What an earlier opening left is removed at each opening, and the file is made with the first
+//! append that is staged.
+//!
+//! The file has `SLOTS_MIN` slots at first, twice as many each time that none is free, and as many as at first once a store has
+//! staged nothing for a while (`give_back`). The head counts slots that are there: it is written after the space of more was
+//! allocated, and before the space of some is given back, so a process that is killed in between leaves no slot beyond the end.
+//! Slots that are given back are leased to nobody.
 //!
 //! A file that fails (its device, its file system) cannot refuse a store; it shows afterwards (`MappedPiece::backing`). Then nothing more
 //! is staged: what is there is drained, and records go to their logs by system calls, which say what fails. That the file still
@@ -48,9 +54,9 @@ use super::reserve::PLENTY_BYTES;
 use crate::cache::budget::Budget;
 use crate::error::{Error, Result};
 use crate::files::Files;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};
-use crate::vfs::{Backing, MappedPiece, OpenMode};
+use crate::vfs::{Backing, MappedPiece, OpenMode, VfsFile};
 use format::{BASE_MAX, HEAD_BYTES, Head, SLOT_HEAD_BYTES, State};
 use std::borrow::Cow;
 use std::io;
@@ -63,20 +69,34 @@ const TEMPORARY: &str = "STAGE.tmp";
 const SLOT_BYTES: usize = 16 << 10;
 /// 16 MiB: the logs of 8 GiB of chunks at their usual length.
 const SLOTS_MAX: usize = 1024;
+/// 128 KiB: what a store takes that is small or idle, of which a process may have some hundred open.
+const SLOTS_MIN: usize = 8;
 
 /// The slots of one store.
 pub struct Stage {
     files: Arc<Files>,
     budget: Arc<Budget>,
-    taken_bytes: u64,
-    slots: usize,
+    /// In the file.
+    slots: AtomicUsize,
     /// Those that were used before at the end, as their memory is there.
     free: Mutex<Vec<Slot>>,
+    /// Taken before `free`.
+    growth: Mutex<Growth>,
     /// Whether the file failed: nothing more is staged.
     failed: AtomicBool,
+    leases: AtomicU64,
     drains: AtomicU64,
     records: AtomicU64,
     bytes: AtomicU64,
+}
+
+/// For who changes how many slots there are.
+#[derive(Default)]
+struct Growth {
+    /// It could not be made longer: it stays as it is.
+    refused: bool,
+    /// Slots leased up to when it was last asked whether the store is idle.
+    leases: u64,
 }
 
 /// What went through the stage since opening.
@@ -90,64 +110,152 @@ pub struct Drained {
 #[derive(Debug)]
 struct Slot {
     piece: Box<dyn MappedPiece>,
+    /// Where in the file it is.
+    index: usize,
     /// Whether its memory was ever used.
     touched: bool,
 }
 
 impl Stage {
-    /// Makes the stage anew. Whatever the last one held was recovered, or does not count.
+    /// An empty stage, whose file is yet to be made. Whatever the last one held was recovered, or does not count.
     pub fn create(files: Arc<Files>, budget: Arc<Budget>) -> Result<Option<Self>> {
         remove(&files)?;
         let available = files.vfs.available_bytes(&files.dir);
         let available = available.map_err(|e| Error::io("look at", &files.dir, e))?;
-        let taken_bytes = budget.take_stage_bytes((SLOTS_MAX * SLOT_BYTES) as u64);
-        let slots = taken_bytes as usize / SLOT_BYTES;
-        let mut stage = Self {
+        let stage = Self {
             files,
             budget,
-            taken_bytes,
-            slots,
+            slots: AtomicUsize::new(0),
             free: Mutex::default(),
+            growth: Mutex::default(),
             failed: AtomicBool::new(false),
+            leases: AtomicU64::new(0),
             drains: AtomicU64::new(0),
             records: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         };
-        if slots == 0 || available.saturating_sub(stage.file_bytes()) <= PLENTY_BYTES {
-            return Ok(None);
-        }
-        let path = stage.files.dir.join(STAGE_FILE);
-        match stage.map() {
-            Ok(slots) => stage.free = Mutex::new(slots),
-            Err(error) => {
-                remove(&stage.files)?;
-                return Err(Error::io("map", path, error));
-            }
-        }
-        Ok(Some(stage))
+        let has_plenty = available.saturating_sub(end_of(SLOTS_MAX)) > PLENTY_BYTES;
+        Ok(has_plenty.then_some(stage))
     }
 
-    fn map(&self) -> io::Result<Vec<Slot>> {
+    /// Makes the file, or makes it longer, if that may be. Who finds somebody at it does without a slot.
+    fn grow(&self) -> Option<()> {
+        let mut growth = self.growth.try_lock()?;
+        if growth.refused || !self.is_sound() {
+            return None;
+        }
+        let slots = self.slots.load(Relaxed);
+        let wanted = slots.max(SLOTS_MIN).min(SLOTS_MAX - slots);
+        let taken_bytes = self.budget.take_stage_bytes((wanted * SLOT_BYTES) as u64);
+        let more = taken_bytes as usize / SLOT_BYTES;
+        let used_bytes = (more * SLOT_BYTES) as u64;
+        self.budget.give_stage_bytes_back(taken_bytes - used_bytes);
+        if more == 0 {
+            return None;
+        }
+        let extended = if slots == 0 { self.make(more) } else { self.extend(slots, more) };
+        match extended {
+            Ok(pieces) => {
+                self.slots.store(slots + more, Relaxed);
+                let slot = |(index, piece)| Slot { piece, index: slots + index, touched: false };
+                let new: Vec<Slot> = pieces.into_iter().enumerate().map(slot).collect();
+                self.free.lock().splice(0..0, new.into_iter().rev());
+                Some(())
+            }
+            Err(error) => {
+                tracing::debug!(%error, slots, "the stage does not grow");
+                self.budget.give_stage_bytes_back(used_bytes);
+                growth.refused = true;
+                None
+            }
+        }
+    }
+
+    fn head(&self, slots: usize) -> Vec<u8> {
+        let (store, epoch) = (self.files.store, self.files.epoch);
+        Head { store, epoch, slot_bytes: SLOT_BYTES as u32, slots: slots as u32 }.encode()
+    }
+
+    fn make(&self, slots: usize) -> io::Result<Vec<Box<dyn MappedPiece>>> {
         let [temporary, path] = [TEMPORARY, STAGE_FILE].map(|name| self.files.dir.join(name));
-        let file = self.files.vfs.open(&temporary, OpenMode::CreateNew)?;
-        let head = Head {
-            store: self.files.store,
-            epoch: self.files.epoch,
-            slot_bytes: SLOT_BYTES as u32,
-            slots: self.slots as u32,
+        let make = || {
+            let file = self.files.create_temporary(&temporary)?;
+            file.write_at(&self.head(slots), 0)?;
+            // A store into a page that the disk has no room for would kill the process.
+            file.allocate(end_of(slots))?;
+            let pieces = file.map(HEAD_BYTES, SLOT_BYTES, slots)?;
+            // Under its own name it is whole: if it is not, it is damaged.
+            self.files.vfs.rename(&temporary, &path)?;
+            Ok(pieces)
         };
-        file.write_at(&head.encode(), 0)?;
-        // A store into a page that the disk has no room for would kill the process.
-        file.allocate(self.file_bytes())?;
-        let pieces = file.map(HEAD_BYTES, SLOT_BYTES, self.slots)?;
-        // Under its own name it is whole: if it is not, it is damaged.
-        self.files.vfs.rename(&temporary, &path)?;
-        Ok(pieces.into_iter().rev().map(|piece| Slot { piece, touched: false }).collect())
+        make().inspect_err(|_| self.close())
+    }
+
+    fn extend(&self, slots: usize, more: usize) -> io::Result<Vec<Box<dyn MappedPiece>>> {
+        let path = self.files.dir.join(STAGE_FILE);
+        let file = self.files.vfs.open(&path, OpenMode::ReadWrite)?;
+        file.allocate(end_of(slots + more))?;
+        let pieces = file.map(end_of(slots), SLOT_BYTES, more)?;
+        self.write_head(&*file, slots, slots + more)?;
+        Ok(pieces)
+    }
+
+    /// Says how many slots there are now. If that fails, the head is as it was, or nothing more is staged.
+    fn write_head(&self, file: &dyn VfsFile, before: usize, slots: usize) -> io::Result<()> {
+        let written = file.write_at(&self.head(slots), 0);
+        if written.is_err()
+            && let Err(error) = file.write_at(&self.head(before), 0)
+        {
+            tracing::warn!(%error, "the stage's head may be damaged: records go to their logs directly");
+            self.failed.store(true, Relaxed);
+        }
+        written
+    }
+
+    /// Shortens the file to what it was at first, if nobody has leased a slot since the last call and nobody has one. To be
+    /// called every few seconds.
+    pub fn give_back(&self) {
+        let Some(mut growth) = self.growth.try_lock() else { return };
+        let (leases, slots) = (self.leases.load(Relaxed), self.slots.load(Relaxed));
+        let was_leased = std::mem::replace(&mut growth.leases, leases) != leases;
+        if was_leased || slots <= SLOTS_MIN || !self.is_sound() {
+            return;
+        }
+        let gone = {
+            let mut free = self.free.lock();
+            if free.len() < slots {
+                return;
+            }
+            let (kept, gone): (Vec<Slot>, Vec<Slot>) =
+                std::mem::take(&mut *free).into_iter().partition(|slot| slot.index < SLOTS_MIN);
+            *free = kept;
+            gone
+        };
+        self.slots.store(SLOTS_MIN, Relaxed);
+        let touched = gone.iter().filter(|slot| slot.touched).count();
+        self.budget.stage_bytes.fetch_sub((touched * SLOT_BYTES) as u64, Relaxed);
+        self.budget.give_stage_bytes_back((gone.len() * SLOT_BYTES) as u64);
+        // Nobody reaches what is cut off any more.
+        drop(gone);
+        let path = self.files.dir.join(STAGE_FILE);
+        let cut = || -> io::Result<()> {
+            let file = self.files.vfs.open(&path, OpenMode::ReadWrite)?;
+            self.write_head(&*file, slots, SLOTS_MIN)?;
+            file.set_len(end_of(SLOTS_MIN))
+        };
+        if let Err(error) = cut() {
+            // Slots that the head counts and nobody uses say that nothing is staged. It does not grow again.
+            tracing::debug!(%error, "the stage stays as long as it was");
+            growth.refused = true;
+        }
     }
 
     /// What the file takes on disk.
     pub fn file_bytes(&self) -> u64 {
-        HEAD_BYTES + (self.slots * SLOT_BYTES) as u64
+        match self.slots.load(Relaxed) {
+            0 => 0,
+            slots => end_of(slots),
+        }
     }
 
     pub fn drained(&self) -> Drained {
@@ -168,7 +276,8 @@ impl Stage {
         if base >= BASE_MAX {
             return None;
         }
-        let mut slot = self.free.lock().pop()?;
+        let mut slot = self.take_slot()?;
+        self.leases.fetch_add(1, Relaxed);
         if !slot.touched {
             slot.touched = true;
             self.budget.stage_bytes.fetch_add(SLOT_BYTES as u64, Relaxed);
@@ -178,6 +287,14 @@ impl Stage {
         let mut lease = Lease { stage: self.clone(), slot: Some(slot), file, base, len: 0, records: 0 };
         lease.set_state();
         lease.is_kept().then_some(lease)
+    }
+
+    fn take_slot(&self) -> Option<Slot> {
+        if let Some(slot) = self.free.lock().pop() {
+            return Some(slot);
+        }
+        self.grow()?;
+        self.free.lock().pop()
     }
 
     /// Whether anything may be staged: no store has failed to reach the file.
@@ -197,8 +314,13 @@ impl Drop for Stage {
     fn drop(&mut self) {
         let touched = self.free.lock().iter().filter(|slot| slot.touched).count();
         self.budget.stage_bytes.fetch_sub((touched * SLOT_BYTES) as u64, Relaxed);
-        self.budget.give_stage_bytes_back(self.taken_bytes);
+        self.budget.give_stage_bytes_back((*self.slots.get_mut() * SLOT_BYTES) as u64);
     }
+}
+
+/// Where a file of so many slots ends.
+fn end_of(slots: usize) -> u64 {
+    HEAD_BYTES + (slots * SLOT_BYTES) as u64
 }
 
 /// Removes what another opening left.

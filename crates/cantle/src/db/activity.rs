@@ -1,0 +1,124 @@
+//! Which keyspaces maintenance looks at in a tick: those in use, and of the others a few in turn.
+//!
+//! A store may have 20,000 keyspaces, and looking at one takes about a microsecond, fifty times a second. A keyspace that is accessed
+//! is active from then on, until nobody has accessed it for some seconds and no job of it is under way. The others are
+//! looked at in turn, some thousand a second: what their memory is wanted for, and what is left to do there, can wait for that.
+//!
+//! Thread safety: everything may be called from any thread. Who accesses a keyspace reads one flag that rarely changes.
+
+use super::keyspace::KeyspaceInner;
+use crate::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Weak;
+
+/// A store of no more keyspaces looks at all of them in each tick, and at so many that idle in a store of more.
+const PER_TICK: usize = 64;
+/// Ticks for which nobody accesses a keyspace before it counts as idle: some ten seconds, in which counts decay once.
+const IDLE_TICKS: u32 = 512;
+
+/// The active keyspaces of a store.
+#[derive(Default)]
+pub(crate) struct Activity {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    active: Vec<Active>,
+    /// The name of the last one that was looked at in turn.
+    turn: String,
+}
+
+struct Active {
+    keyspace: Weak<KeyspaceInner>,
+    accesses: u64,
+    idle_ticks: u32,
+}
+
+impl Activity {
+    /// A keyspace was accessed that had been idle.
+    pub(super) fn add(&self, keyspace: Weak<KeyspaceInner>) {
+        self.state.lock().active.push(Active { keyspace, accesses: 0, idle_ticks: 0 });
+    }
+
+    /// The keyspaces that are looked at in this tick.
+    pub(super) fn due(&self, all: &BTreeMap<String, Arc<KeyspaceInner>>) -> Vec<Arc<KeyspaceInner>> {
+        if all.len() <= PER_TICK {
+            return all.values().cloned().collect();
+        }
+        let mut state = self.state.lock();
+        let mut due = Vec::with_capacity(state.active.len() + PER_TICK);
+        state.active.retain_mut(|active| {
+            let Some(keyspace) = active.keyspace.upgrade() else { return false };
+            let stays = active.is_in_use(&keyspace);
+            if stays {
+                due.push(keyspace);
+            } else {
+                // An access from here on makes it active again; one just before it finds it in turn.
+                keyspace.set_idle();
+            }
+            stays
+        });
+        let after = (Bound::Excluded(std::mem::take(&mut state.turn)), Bound::Unbounded);
+        let in_turn = all.range::<String, _>(after).take(PER_TICK);
+        let in_turn: Vec<_> = in_turn.map(|(_, keyspace)| keyspace).collect();
+        // The next turn begins with the first once the last had its own.
+        if let Some(last) = in_turn.last().filter(|_| in_turn.len() == PER_TICK) {
+            state.turn.clone_from(&last.name);
+        }
+        due.extend(in_turn.into_iter().filter(|keyspace| !keyspace.is_active()).cloned());
+        due
+    }
+}
+
+impl Active {
+    fn is_in_use(&mut self, keyspace: &KeyspaceInner) -> bool {
+        let accesses = keyspace.chunks.accesses();
+        if accesses != self.accesses || keyspace.chunks.is_busy() {
+            (self.accesses, self.idle_ticks) = (accesses, 0);
+        }
+        self.idle_ticks += 1;
+        self.idle_ticks <= IDLE_TICKS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::vfs::MemVfs;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_tick_looks_at_active_keyspaces_and_a_few_others() {
+        const KEYSPACES: usize = 300;
+        let db = Options::new().vfs(Arc::new(MemVfs::without_history())).open("store").unwrap();
+        for number in 1..KEYSPACES {
+            db.keyspace(&format!("{number:03}"), Default::default()).unwrap();
+        }
+        let store = &db.handle.store;
+        let all = store.keyspaces.read();
+        all.values().for_each(|keyspace| keyspace.set_idle());
+        let activity = Activity::default();
+        let look =
+            || activity.due(&all).into_iter().map(|keyspace| keyspace.name.clone()).collect::<Vec<_>>();
+        let seen: BTreeSet<String> = (0..KEYSPACES.div_ceil(PER_TICK)).flat_map(|_| look()).collect();
+        assert_eq!(seen.len(), KEYSPACES, "each has its turn");
+        for name in ["007", "123", "default"] {
+            activity.add(Arc::downgrade(&all[name]));
+        }
+        for _ in 0..IDLE_TICKS {
+            let due = look();
+            assert!(due.len() <= PER_TICK + 3, "{} in one tick", due.len());
+            assert_eq!(due[..3], ["007", "123", "default"]);
+        }
+        assert!((0..8).all(|_| look().len() <= PER_TICK), "they idle");
+    }
+
+    /// What an idle keyspace is charged for nobody counts but this.
+    #[test]
+    fn counters_of_an_idle_keyspace_take_less_than_a_kibibyte() {
+        assert!(size_of::<crate::chunk::context::Counters>() <= 1024);
+    }
+}
