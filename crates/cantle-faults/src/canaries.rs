@@ -17,6 +17,7 @@ const DOOR_SECONDS_MAX: u64 = 240;
 
 /// Where to look first.
 const FIRST: [(&str, &[&str]); 6] = [
+    ("space", &["new-value-counted"]),
     (
         "crash-states",
         &[

@@ -218,9 +218,12 @@ impl KeyspaceOptions {
     /// Bytes on disk per live byte over the keyspace, kept by sorting logs in time and exceeded only for moments; above
     /// 1.1. Less space costs more writing: about 3.5, 2.2 and 1.6 bytes written per byte overwritten at 1.25, 1.5 and 2.0.
     ///
-    /// Default: 1.5. While the memory budget is more than half of the live bytes, as much space is taken beside these
-    /// instead, up to three bytes per live byte in all: with a budget of 1 GiB, 256 MiB of data take up to 768 MiB, 1 GiB
-    /// of data 2, and 2 GiB of data or more no more than one and a half times as much.
+    /// Default: 1.5. While half of the memory budget, or 512 MiB where that is more, exceeds half of the live bytes, as much is
+    /// taken beside these instead, up to three bytes per live byte in all: with a budget of 1 GiB, 256 MiB of data take up
+    /// to 768 MiB, 512 MiB of data 1 GiB, and 1 GiB of data or more no more than one and a half times as much. Keyspaces
+    /// share this by what is live in each.
+    ///
+    /// Live are keys, values, 16 bytes a pair, and what open snapshots see beside.
     pub fn space_amplification(mut self, bound: f64) -> Self {
         self.space_amplification = Some(bound);
         self

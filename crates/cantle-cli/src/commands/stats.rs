@@ -136,7 +136,7 @@ fn text(stats: &Map<String, Value>) -> String {
 }
 
 /// Figures that can go down; all others count up from the opening of the store.
-const GAUGES: [&str; 28] = [
+const GAUGES: [&str; 29] = [
     "version",
     "epoch",
     "open_snapshots",
@@ -151,6 +151,7 @@ const GAUGES: [&str; 28] = [
     "unclaimed_bytes",
     "held_bytes",
     "live_bytes",
+    "pinned_bytes",
     "munks",
     "munk_bytes",
     "munk_towers",

@@ -9,6 +9,7 @@ pub mod machinery;
 mod model;
 mod openings;
 mod pressure;
+mod space;
 
 use crate::visit::Visit;
 
@@ -59,6 +60,11 @@ pub const DOORS: &[Door] = &[
         name: "openings",
         about: "many short openings, closed and killed, after which a store is as small as it may be",
         enter: openings::enter,
+    },
+    Door {
+        name: "space",
+        about: "values of all lengths, replaced in all ways: allocated blocks against what is promised",
+        enter: space::enter,
     },
     machinery::KILL,
     machinery::KILL_AT_CALLS,

@@ -130,11 +130,11 @@ pub(crate) struct Budget {
     moves: AtomicU64,
     /// Somebody wants the division to climb.
     climbs: AtomicBool,
-    /// Bytes of data of all keyspaces of all stores.
+    /// Bytes of data of all stores that have a `DataShare`.
     data_bytes: AtomicU64,
 }
 
-/// How much data one keyspace has: its part of the sum over all stores of a budget, until it is dropped.
+/// How much data one store has: its part of the sum over all stores of a budget, until it is dropped.
 pub(crate) struct DataShare {
     budget: Arc<Budget>,
     bytes: AtomicU64,
@@ -145,7 +145,7 @@ impl DataShare {
         Self { budget, bytes: AtomicU64::new(0) }
     }
 
-    /// The keyspace has so much now.
+    /// The store has so much now.
     pub(crate) fn set(&self, bytes: u64) {
         // The sum wraps around, and so do differences.
         let more = bytes.wrapping_sub(self.bytes.swap(bytes, Relaxed));

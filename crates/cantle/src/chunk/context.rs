@@ -103,6 +103,8 @@ pub struct Totals {
     pub table_bytes: AtomicI64,
     pub user_bytes: AtomicI64,
     pub garbage_bytes: AtomicI64,
+    /// Puts in files that were not dropped, replaced ones too.
+    pub puts: AtomicI64,
     /// Tables that are being written.
     pub growing_bytes: AtomicI64,
     /// Of files that chunks share, what is in nobody's share any more.

@@ -6,6 +6,7 @@ use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileKind;
 use crate::manifest::LayoutState;
 use crate::span::Span;
+use crate::substrate::TableHandle;
 use bytes::Bytes;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -39,6 +40,7 @@ pub struct FileRecord {
     pub bytes: u64,
     pub user_bytes: u64,
     pub stale_bytes: u64,
+    pub large_bytes: u64,
     pub entries: u64,
     /// Where only a part of the chunk's range counts.
     pub span: Option<Span>,
@@ -81,10 +83,11 @@ const DROPPED: u8 = 8;
 
 impl FileRecord {
     fn of(file: &FileRef, chunk: &Span) -> Self {
-        let (kind, bytes, user_bytes, stale_bytes, entries) = match &file.source {
-            Source::Log(_) => (FileKind::Log, 0, 0, 0, 0),
+        let (kind, [bytes, user_bytes, stale_bytes, large_bytes, entries]) = match &file.source {
+            Source::Log(_) => (FileKind::Log, [0; 5]),
             Source::Table(table) => {
-                (FileKind::Table, table.file.bytes(), table.user_bytes, table.stale_bytes, table.entries)
+                let TableHandle { user_bytes, stale_bytes, large_bytes, entries, .. } = **table;
+                (FileKind::Table, [table.file.bytes(), user_bytes, stale_bytes, large_bytes, entries])
             }
         };
         Self {
@@ -94,6 +97,7 @@ impl FileRecord {
             bytes,
             user_bytes,
             stale_bytes,
+            large_bytes,
             entries,
             span: (**file.span.keys() != *chunk).then(|| Span::clone(&file.span)),
             share_bytes: file.share_bytes,
@@ -112,7 +116,7 @@ impl FileRecord {
         put_varint(out, self.file);
         put_varint(out, self.epoch);
         if self.kind == FileKind::Table {
-            for number in [self.bytes, self.user_bytes, self.stale_bytes, self.entries] {
+            for number in [self.bytes, self.user_bytes, self.stale_bytes, self.large_bytes, self.entries] {
                 put_varint(out, number);
             }
         }
@@ -142,6 +146,7 @@ impl FileRecord {
             bytes: 0,
             user_bytes: 0,
             stale_bytes: 0,
+            large_bytes: 0,
             entries: 0,
             span: None,
             share_bytes: None,
@@ -151,6 +156,7 @@ impl FileRecord {
             record.bytes = decoder.size()?;
             record.user_bytes = decoder.size()?;
             record.stale_bytes = decoder.size()?;
+            record.large_bytes = decoder.size()?;
             record.entries = decoder.size()?;
         }
         if flags & SPAN != 0 {
@@ -289,6 +295,7 @@ impl LayoutState for ChunkMap {
                     bytes: 0,
                     user_bytes: 0,
                     stale_bytes: 0,
+                    large_bytes: 0,
                     entries: 0,
                     span: None,
                     share_bytes: None,

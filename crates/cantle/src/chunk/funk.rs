@@ -15,7 +15,6 @@ use super::tombstone::RangeTombstone;
 use crate::cache::budget::Cost;
 use crate::entry::Kind;
 use crate::error::Result;
-use crate::filter::bloom;
 use crate::format::codec::Decoder;
 use crate::mvcc::CommitCell;
 use crate::span::Span;
@@ -69,6 +68,18 @@ pub struct FileRef {
 }
 
 impl FileRef {
+    pub fn log(&self) -> Option<&Arc<Segment>> {
+        match &self.source {
+            Source::Log(segment) => Some(segment),
+            Source::Table(_) => None,
+        }
+    }
+
+    /// Whether it is this log.
+    pub fn is_of(&self, segment: &Segment) -> bool {
+        self.log().is_some_and(|log| std::ptr::eq(&**log, segment))
+    }
+
     pub fn file(&self) -> &Arc<crate::files::StoreFile> {
         match &self.source {
             Source::Log(segment) => &segment.file,
@@ -154,9 +165,14 @@ pub struct FunkSizes {
     pub dropped_bytes: u64,
     /// What nobody has of shared files, divided among those who keep them.
     pub unclaimed_bytes: u64,
+    /// What logs take beside keys and values, and tables do not: a rebalance frees it.
+    pub overhead_bytes: u64,
     /// Puts, about.
     pub entries: u64,
 }
+
+/// A pair in a table takes about so many bytes beside its key and value.
+const TABLE_PAIR_BYTES: u64 = 12;
 
 impl FunkSizes {
     pub fn add(&mut self, other: &Self) {
@@ -168,6 +184,7 @@ impl FunkSizes {
         self.dropped_bytes = self.dropped_bytes.saturating_add(other.dropped_bytes);
         self.unclaimed_bytes = self.unclaimed_bytes.saturating_add(other.unclaimed_bytes);
         self.entries = self.entries.saturating_add(other.entries);
+        self.overhead_bytes = self.overhead_bytes.saturating_add(other.overhead_bytes);
     }
 }
 
@@ -188,10 +205,7 @@ enum Served {
 
 impl Funk {
     pub fn logs(&self) -> impl Iterator<Item = &Arc<Segment>> {
-        self.files.iter().filter_map(|file| match &file.source {
-            Source::Log(segment) => Some(segment),
-            Source::Table(_) => None,
-        })
+        self.files.iter().filter_map(FileRef::log)
     }
 
     pub fn sizes(&self) -> FunkSizes {
@@ -206,11 +220,16 @@ impl Funk {
                         // A shared log's contents are taken for evenly spread.
                         let share =
                             |total: u64| (total as f64 * bytes as f64 / segment.len().max(1) as f64) as u64;
-                        sizes.user_bytes =
-                            sizes.user_bytes.saturating_add(share(segment.user_bytes.load(Relaxed)));
-                        sizes.garbage_bytes =
-                            sizes.garbage_bytes.saturating_add(share(segment.garbage_bytes.load(Relaxed)));
-                        sizes.entries = sizes.entries.saturating_add(share(segment.puts.load(Relaxed)));
+                        let user_bytes = share(segment.user_bytes.load(Relaxed));
+                        let entries = share(segment.puts.load(Relaxed));
+                        let garbage_bytes = share(segment.garbage_bytes.load(Relaxed));
+                        let sorted_bytes =
+                            user_bytes.saturating_add(entries.saturating_mul(TABLE_PAIR_BYTES));
+                        sizes.user_bytes = sizes.user_bytes.saturating_add(user_bytes);
+                        sizes.garbage_bytes = sizes.garbage_bytes.saturating_add(garbage_bytes);
+                        sizes.entries = sizes.entries.saturating_add(entries);
+                        sizes.overhead_bytes =
+                            sizes.overhead_bytes.saturating_add(bytes.saturating_sub(sorted_bytes));
                     }
                 }
                 Source::Table(table) => {
@@ -266,50 +285,6 @@ impl Funk {
         }
         counters.gets_absent.add_since(begun);
         Ok(Answer { value: None, searched_log: false })
-    }
-
-    /// Whether an older entry of `key` than the newest is likely to be there: whether a put overwrote something.
-    /// Asks filters, reads no keys, and takes a log that is not loaded for one without it.
-    pub fn overwrites(&self, context: &Context, key: &[u8]) -> Result<bool> {
-        let hash = bloom::hash(key);
-        for (index, file) in self.files.iter().enumerate() {
-            if !file.span.contains(&context.order, key) || file.dropped.is_some() {
-                continue;
-            }
-            match &file.source {
-                Source::Log(segment) => {
-                    let Some(parts) = segment.loaded() else { continue };
-                    if let Some(memory) = &parts.memory
-                        && (if index == 0 {
-                            memory.has_older(key)
-                        } else {
-                            memory.get(key, u64::MAX).is_some()
-                        })
-                    {
-                        return Ok(true);
-                    }
-                    let within = file.span.parts_within(context, &parts);
-                    for number in within.numbers_for(&context.order, key) {
-                        let part = &parts.indexed[number];
-                        // Filters let some keys pass that are not there, the more filters the more: those of keys elsewhere are not asked.
-                        if part.filter.len > 0
-                            && !part.lacks(&context.order, key)
-                            && segment.may_contain(context, &parts.header, part, hash)?
-                        {
-                            return Ok(true);
-                        }
-                    }
-                }
-                Source::Table(table) => {
-                    let table =
-                        table.open(&context.tables, &context.files, &context.order, &context.cache)?;
-                    if table.may_contain(hash)? {
-                        return Ok(true);
-                    }
-                }
-            }
-        }
-        Ok(false)
     }
 }
 
@@ -430,6 +405,18 @@ pub fn find_indexed(
     key: &[u8],
     at: u64,
 ) -> Result<Option<MemoryHit>> {
+    find_indexed_before(context, segment, parts, root, (key, at), u64::MAX)
+}
+
+/// The same, of what stands before `before` in the log.
+pub fn find_indexed_before(
+    context: &Context,
+    segment: &Segment,
+    parts: &Parts,
+    root: Place,
+    (key, at): (&[u8], u64),
+    before: u64,
+) -> Result<Option<MemoryHit>> {
     let malformed = |place| segment.malformed_block(place);
     let mut roots =
         BlockCursor::new(segment.index_block(context, &parts.header, root)?, context.order.clone());
@@ -445,8 +432,10 @@ pub fn find_indexed(
             }
             if context.recovery.is_alive(entry.version) {
                 let (kind, version) = (entry.kind, entry.version);
-                let place = decode_place(&mut Decoder::new(&block.value())).map_err(malformed(place))?;
-                return Ok(Some(MemoryHit { kind, version, place }));
+                let at = decode_place(&mut Decoder::new(&block.value())).map_err(malformed(place))?;
+                if at.offset < before {
+                    return Ok(Some(MemoryHit { kind, version, place: at }));
+                }
             }
             block.next().map_err(malformed(place))?;
         }

@@ -4,17 +4,17 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use super::funk::Source;
+use super::memory_part::Place;
 use super::policy::{self, ChunkSizes, Why};
 use super::rebalance::Effort;
-use super::write::SAMPLE;
+use super::replaced::Written;
+use super::segment::Segment;
 use crate::bounds::Bounds;
-use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::layout::{Op, Pressure};
 use crate::substrate::Work;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use crate::sync::counter::sampled;
 use bytes::Bytes;
 use std::ops::Bound;
 
@@ -64,8 +64,10 @@ impl Chunks {
         ChunkSizes {
             table_bytes: sizes.table_bytes,
             log_bytes: sizes.log_bytes,
-            garbage_bytes: sizes.garbage_bytes + sizes.dropped_bytes,
+            garbage_bytes: (sizes.garbage_bytes + sizes.dropped_bytes)
+                .saturating_sub(self.pinned_bytes(&funk)),
             unclaimed_bytes: sizes.unclaimed_bytes,
+            overhead_bytes: sizes.overhead_bytes,
             files: funk.files.len(),
             entries: sizes.entries,
             read_debt: chunk.read_debt(),
@@ -74,23 +76,28 @@ impl Chunks {
         }
     }
 
-    /// After a write was published and its locks released.
+    /// After a chunk was dropped by a write, and its lock released.
+    pub(super) fn after_drop(&self, chunk: &Arc<Chunk>) {
+        self.jobs.waiting.lock().insert(chunk.id, Arc::downgrade(chunk));
+    }
+
+    /// After operations were published in this log, and the locks of their write released.
     pub(super) fn after_write<'a>(
         &self,
         chunk: &Arc<Chunk>,
-        ops: impl Iterator<Item = &'a Op>,
-        dropped: bool,
+        (segment, version): (&Arc<Segment>, u64),
+        ops: impl Iterator<Item = (&'a Op, Place)>,
     ) {
-        if dropped {
-            self.jobs.waiting.lock().insert(chunk.id, Arc::downgrade(chunk));
-            return;
-        }
-        for op in ops {
+        let has_munk = chunk.munk.load().is_some();
+        for (op, place) in ops {
             if let Some(bounds) = &op.bounds {
                 chunk.owe_reads(64);
-                self.estimate_deleted(chunk, bounds);
-            } else if sampled(SAMPLE) && chunk.munk.load().is_none() {
-                self.estimate_garbage(chunk, op);
+                if !has_munk {
+                    self.estimate_deleted(chunk, bounds);
+                }
+            } else if !has_munk {
+                let written = Written { segment, place, version, key: &op.key };
+                self.count_replaced(chunk, &written, op.kind, op.value.len());
             }
         }
         let funk = chunk.funk.load();
@@ -144,44 +151,21 @@ impl Chunks {
         funk.files.iter().skip(1).filter(inherited).map(|file| file.bytes()).sum()
     }
 
-    /// One put of `SAMPLE` stands for all: if it overwrote something, so did the others.
-    fn estimate_garbage(&self, chunk: &Chunk, op: &Op) {
-        let funk = chunk.funk.load();
-        let Some(Source::Log(segment)) = funk.files.first().map(|file| &file.source) else { return };
-        let overwrites = match funk.overwrites(&self.context, &op.key) {
-            Ok(overwrites) => overwrites,
-            Err(error) => {
-                tracing::debug!(%error, "cannot estimate garbage");
-                return;
-            }
-        };
-        if overwrites {
-            // A delete is taken to have deleted what is as long as the chunk's entries on average.
-            let entry_bytes = match op.kind {
-                Kind::Put => (op.key.len() + op.value.len()) as u64,
-                _ => {
-                    let sizes = funk.sizes();
-                    sizes.user_bytes / sizes.entries.max(1)
-                }
-            };
-            self.add_garbage(segment, SAMPLE * entry_bytes);
-        }
-    }
-
     /// A range delete that covers a part of a chunk.
     fn estimate_deleted(&self, chunk: &Chunk, bounds: &Bounds) {
         let funk = chunk.funk.load();
         let Some(Source::Log(segment)) = funk.files.first().map(|file| &file.source) else { return };
-        let sizes = funk.sizes();
         match self.approximate_part(&funk, bounds) {
             Ok(bytes) => {
-                self.add_garbage(segment, bytes.min(sizes.user_bytes.saturating_sub(sizes.garbage_bytes)))
+                let key = chunk.span.start.clone().unwrap_or_default();
+                self.add_replaced(&key, segment, bytes, None);
             }
             Err(error) => tracing::debug!(%error, "cannot estimate garbage"),
         }
     }
 
-    pub(super) fn add_garbage(&self, segment: &super::segment::Segment, bytes: u64) {
+    /// For who holds the lock of a chunk that the segment belongs to.
+    pub(super) fn add_garbage(&self, segment: &Segment, bytes: u64) {
         segment.garbage_bytes.fetch_add(bytes, Relaxed);
         self.context.totals.garbage_bytes.fetch_add(bytes as i64, Relaxed);
     }
@@ -390,6 +374,8 @@ impl Chunks {
             return;
         }
         let ticks = self.jobs.ticks.fetch_add(1, Relaxed);
+        self.look_for_pins(ticks);
+        self.tell_live_bytes(self.sizes().live_bytes);
         if self.context.options().munks {
             self.evict_least_popular();
             if ticks.is_multiple_of(MUNK_TICKS) {
@@ -425,6 +411,10 @@ impl Chunks {
             if policy::due(&self.chunk_sizes(chunk), &limits, &sizes).is_some() && !chunk.is_changing() {
                 self.submit(chunk);
             }
+            let funk = chunk.funk.load();
+            if let Some(segment) = funk.logs().find(|segment| segment.uncounted_from() > 0) {
+                self.submit_count(segment);
+            }
         }
         *self.jobs.look.lock() = chunks.next().map(|(key, _)| key.clone());
         if decay {
@@ -442,7 +432,6 @@ impl Chunks {
             overload: if frees_space { policy::excess(&limits, &sizes) / FULL } else { 0.0 },
             // A rebalance moves some 100 MB a second; of that a part is garbage that it frees.
             freed_bytes_per_second: 100e6 * (policy::bound(&limits, &sizes) - 1.0).clamp(0.1, 1.0),
-            live_bytes: sizes.live_bytes,
             moves_memory: limits.extensions,
         }
     }

@@ -238,12 +238,20 @@ impl MemoryPart {
         beyond.is_some_and(|entry| self.order.compare(&entry.key().key, key) != Ordering::Greater)
     }
 
-    /// How many entries `key` has, counted up to two: whether a put overwrote something.
-    pub fn has_older(&self, key: &[u8]) -> bool {
+    /// The newest visible entry of `key` that stands before `before` in the log. Of what was noted it knows nothing.
+    pub fn get_before(&self, key: &[u8], before: u64) -> Option<MemoryHit> {
         let probe = Probe { order: &self.order, key, version: u64::MAX, offset: u64::MAX };
-        let newest = self.map.lower_bound(Bound::Included(&probe as &dyn Position));
-        let older = newest.and_then(|entry| entry.next());
-        older.is_some_and(|entry| self.order.compare(&entry.key().key, key) == Ordering::Equal)
+        let mut entry = self.map.lower_bound(Bound::Included(&probe as &dyn Position));
+        while let Some(found) = entry {
+            if self.order.compare(&found.key().key, key) != Ordering::Equal {
+                return None;
+            }
+            if found.key().offset < before && found.value().is_visible() {
+                return Some(hit_of(found.key(), found.value()));
+            }
+            entry = found.next();
+        }
+        None
     }
 
     /// Visits the keys of all entries with the lengths of their records, noted ones too, in no order.

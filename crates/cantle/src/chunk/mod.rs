@@ -72,13 +72,17 @@ mod open;
 mod order_tests;
 mod output;
 mod parts;
+mod pinned;
 mod policy;
 mod popularity;
 #[cfg(test)]
 mod pressure_tests;
 mod rebalance;
+mod replaced;
 pub mod salvage;
 pub mod segment;
+#[cfg(test)]
+mod space_tests;
 mod split;
 mod split_end;
 #[cfg(test)]
@@ -127,6 +131,7 @@ pub struct Chunks {
     pub index: ChunkIndex<Chunk>,
     next_chunk: AtomicU64,
     jobs: Jobs,
+    pins: pinned::Pins,
     /// The keyspace was dropped: nothing is written any more.
     released: AtomicBool,
 }
@@ -138,6 +143,12 @@ struct Jobs {
     active: AtomicUsize,
     /// The same and splits, and what ends with the last of them.
     relief: Mutex<Relieving>,
+    /// The live bytes that the store has been told of.
+    told_live_bytes: AtomicI64,
+    /// How far guesses of garbage were off.
+    guesses: replaced::Guesses,
+    /// Somebody counts what a log's tail replaced.
+    counting: AtomicBool,
     /// Garbage that rebalances under way are expected to free.
     freeing_bytes: AtomicI64,
     /// Chunks by how much a rebalance gains, the best last; consumed by the space bound.
@@ -197,7 +208,7 @@ impl Chunks {
         Limits {
             chunk_bytes: options.chunk_bytes,
             space_amplification: options.space_amplification,
-            spare_bytes: self.context.budget.total_bytes,
+            spare_bytes: self.spare_bytes(),
             log_bytes: options.log_bytes,
             munk_log_bytes: options.munk_log_bytes,
             extensions: options.extensions,
@@ -206,15 +217,33 @@ impl Chunks {
         }
     }
 
+    /// This keyspace's part of what the memory budget lets the store take beside its live bytes.
+    fn spare_bytes(&self) -> u64 {
+        let spare = (self.context.budget.total_bytes / 2).min(policy::SPARE_BYTES_MAX);
+        let own = self.jobs.told_live_bytes.load(Relaxed).max(0) as f64;
+        let all = self.context.live_bytes.load(Relaxed).max(0) as f64;
+        if own >= all { spare } else { (spare as f64 * (own / all)) as u64 }
+    }
+
+    /// Tells the store how much is live here.
+    fn tell_live_bytes(&self, live_bytes: u64) {
+        let before = self.jobs.told_live_bytes.swap(live_bytes as i64, Relaxed);
+        self.context.live_bytes.fetch_add(live_bytes as i64 - before, Relaxed);
+    }
+
     fn sizes(&self) -> KeyspaceSizes {
         let of = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
         let totals = &self.context.totals;
+        let user_bytes = of(&totals.user_bytes);
+        let live_bytes = user_bytes.saturating_sub(of(&totals.garbage_bytes));
         KeyspaceSizes {
             file_bytes: of(&totals.log_bytes) + of(&totals.table_bytes) + of(&totals.unclaimed_bytes),
             held_bytes: totals.held_bytes.load(Relaxed),
             growing_bytes: of(&totals.growing_bytes),
             freeing_bytes: of(&self.jobs.freeing_bytes),
-            live_bytes: of(&totals.user_bytes).saturating_sub(of(&totals.garbage_bytes)),
+            live_bytes,
+            pinned_bytes: self.pins.bytes(),
+            pairs: (of(&totals.puts) as f64 * (live_bytes as f64 / user_bytes.max(1) as f64)) as u64,
         }
     }
 
@@ -227,6 +256,7 @@ impl Chunks {
         change(&self.context.totals.table_bytes, before.table_bytes, after.table_bytes);
         change(&self.context.totals.user_bytes, before.user_bytes, after.user_bytes);
         change(&self.context.totals.garbage_bytes, before.garbage_bytes, after.garbage_bytes);
+        change(&self.context.totals.puts, before.entries, after.entries);
     }
 
     fn first(&self) -> Arc<Chunk> {
@@ -360,6 +390,7 @@ impl Layout for Chunks {
             unclaimed_bytes: total(&self.context.totals.unclaimed_bytes),
             held_bytes: self.context.totals.held_bytes.load(Relaxed),
             live_bytes: self.sizes().live_bytes,
+            pinned_bytes: self.pins.bytes(),
             user_bytes_written: of(&counters.user_bytes_written),
             log_bytes_written: of(&counters.log_bytes_written),
             table_bytes_written: of(&counters.table_bytes_written),

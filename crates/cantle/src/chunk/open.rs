@@ -6,6 +6,7 @@ use super::edit::{ChunkEdit, ChunkMap, ChunkRecord};
 use super::funk::{FileRef, Funk, FunkSizes, Source};
 use super::geometry::{Misfit, check_starts};
 use super::index::ChunkIndex;
+use super::pinned::Pins;
 use super::segment::{OpenEnded, Segment};
 use super::{Chunks, Jobs};
 use crate::canary::Canary;
@@ -89,6 +90,7 @@ impl Chunks {
             context,
             next_chunk: AtomicU64::new(next_chunk),
             jobs: Jobs::default(),
+            pins: Pins::default(),
             released: AtomicBool::new(false),
         });
         chunks.account(&FunkSizes::default(), &sizes);
@@ -149,8 +151,10 @@ impl Opener<'_> {
                     file,
                     user_bytes: record.user_bytes,
                     stale_bytes: record.stale_bytes,
+                    large_bytes: record.large_bytes,
                     entries: record.entries,
                     base_version: 0,
+                    pinned_below: 0,
                     newest_version: 0,
                 })),
                 _ => {

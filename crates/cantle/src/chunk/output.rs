@@ -7,6 +7,7 @@ use super::context::Context;
 use super::cut::{BestCut, Cut, least_bytes, most_bytes, separator};
 use super::held::{Held, entry_bytes};
 use super::munk::Content;
+use super::replaced::large_part;
 use crate::entry::Kind;
 use crate::error::Result;
 use crate::files::StoreFile;
@@ -56,6 +57,8 @@ pub struct Output<'a, 'r> {
     context: &'a Context,
     /// No version is below this one.
     base_version: u64,
+    /// Snapshots below this version may see what is kept beside the newest.
+    pinned_below: u64,
     /// How long each table should be.
     target_bytes: u64,
     /// What may be written.
@@ -73,15 +76,22 @@ struct Current {
     builder: TableBuilder,
     bytes: u64,
     stale_bytes: u64,
+    large_bytes: u64,
     newest_version: u64,
     growing: i64,
 }
 
 impl<'a, 'r> Output<'a, 'r> {
-    pub fn new(context: &'a Context, base_version: u64, target_bytes: u64, grant: &'a mut Grant<'r>) -> Self {
+    pub fn new(
+        context: &'a Context,
+        (base_version, pinned_below): (u64, u64),
+        target_bytes: u64,
+        grant: &'a mut Grant<'r>,
+    ) -> Self {
         Self {
             context,
             base_version,
+            pinned_below,
             target_bytes,
             grant,
             pieces: Vec::new(),
@@ -154,16 +164,25 @@ impl<'a, 'r> Output<'a, 'r> {
             let builder =
                 TableBuilder::new(handle, file.path.clone(), header, self.context.options().table.clone());
             let builder = builder.inspect_err(|_| self.context.files.discard(&file))?;
-            self.current =
-                Some(Current { file, builder, bytes: 0, stale_bytes: 0, newest_version: 0, growing: 0 });
+            self.current = Some(Current {
+                file,
+                builder,
+                bytes: 0,
+                stale_bytes: 0,
+                large_bytes: 0,
+                newest_version: 0,
+                growing: 0,
+            });
         }
         let Some(current) = &mut self.current else { return Ok(()) };
         let last_key = self.last_key.get_or_insert_default();
         for (index, entry) in entries.enumerate() {
             current.builder.add(entry.key, entry.version, entry.kind, entry.value)?;
             current.newest_version = current.newest_version.max(entry.version);
-            if index > 0 && entry.kind == Kind::Put {
-                current.stale_bytes += (entry.key.len() + entry.value.len()) as u64;
+            if entry.kind == Kind::Put {
+                let user_bytes = (entry.key.len() + entry.value.len()) as u64;
+                current.stale_bytes += if index > 0 { user_bytes } else { 0 };
+                current.large_bytes += large_part(user_bytes);
             }
             current.bytes += entry_bytes(&entry);
             if index == 0 {
@@ -183,10 +202,8 @@ impl<'a, 'r> Output<'a, 'r> {
     }
 
     fn end_table(&mut self) -> Result<()> {
-        let Some(Current { file, builder, stale_bytes, newest_version, growing, .. }) = self.current.take()
-        else {
-            return Ok(());
-        };
+        let Some(current) = self.current.take() else { return Ok(()) };
+        let Current { file, builder, stale_bytes, large_bytes, newest_version, growing, .. } = current;
         let finished = builder.finish(true);
         self.context.totals.growing_bytes.fetch_sub(growing, Relaxed);
         let meta = finished.inspect_err(|_| self.context.files.discard(&file))?;
@@ -197,7 +214,9 @@ impl<'a, 'r> Output<'a, 'r> {
             file,
             user_bytes: meta.user_bytes,
             stale_bytes,
+            large_bytes,
             entries: meta.entries,
+            pinned_below: if stale_bytes > 0 { self.pinned_below } else { 0 },
             base_version: self.base_version,
             newest_version,
         });

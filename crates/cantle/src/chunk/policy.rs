@@ -9,6 +9,8 @@ pub struct ChunkSizes {
     pub garbage_bytes: u64,
     /// What nobody has of the files that it shares, its part of that: rebalances of all who share them free it.
     pub unclaimed_bytes: u64,
+    /// What its logs take beside keys and values, and tables would not: of tiny pairs and deletes, most.
+    pub overhead_bytes: u64,
     pub files: usize,
     /// Puts in its files; 0 if not known.
     pub entries: u64,
@@ -33,6 +35,20 @@ pub struct KeyspaceSizes {
     pub freeing_bytes: u64,
     /// Estimated bytes of what a scan would return.
     pub live_bytes: u64,
+    /// How many pairs that would be.
+    pub pairs: u64,
+    /// Estimated bytes of keys and values that open snapshots keep beside these.
+    pub pinned_bytes: u64,
+}
+
+/// What a pair counts beside its key and value, where space is bounded by what is live.
+const PAIR_BYTES: u64 = 16;
+
+impl KeyspaceSizes {
+    /// The bytes that the space bound goes by.
+    fn bounded_bytes(&self) -> u64 {
+        self.live_bytes + PAIR_BYTES * self.pairs + self.pinned_bytes
+    }
 }
 
 /// The settings that bear on the choice.
@@ -85,6 +101,8 @@ pub const ENTRY_BYTES: u64 = 256;
 /// The space bound where none was given, and the most that it becomes while data is small beside the memory budget.
 const USUAL_BOUND: f64 = 1.5;
 const SPARED_BOUND_MAX: f64 = 3.0;
+/// The most that a keyspace takes beside its live bytes because the memory budget is large.
+pub const SPARE_BYTES_MAX: u64 = 512 << 20;
 /// So much a keyspace may take whatever is in it: below this, headers and half-filled files dominate.
 const BOUNDED_BYTES_MIN: u64 = 4 << 20;
 
@@ -164,19 +182,19 @@ pub fn munk_split_count(live_bytes: u64, limits: &Limits) -> u64 {
 
 /// Bytes on disk per live byte, at most.
 pub fn bound(limits: &Limits, keyspace: &KeyspaceSizes) -> f64 {
-    let spared = || 1.0 + limits.spare_bytes as f64 / (keyspace.live_bytes as f64).max(1.0);
+    let spared = || 1.0 + limits.spare_bytes as f64 / (keyspace.bounded_bytes() as f64).max(1.0);
     limits.space_amplification.unwrap_or_else(|| spared().clamp(USUAL_BOUND, SPARED_BOUND_MAX))
 }
 
 /// The bytes that the space bound allows.
 fn allowed_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
-    ((keyspace.live_bytes as f64 * bound(limits, keyspace)) as u64).max(BOUNDED_BYTES_MIN)
+    ((keyspace.bounded_bytes() as f64 * bound(limits, keyspace)) as u64).max(BOUNDED_BYTES_MIN)
 }
 
 /// What must stay free below the bound, so that it holds while a chunk is written anew and the old files wait for
 /// a checkpoint; at most a quarter of what the bound leaves for logs.
 fn margin_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
-    let slack = allowed_bytes(limits, keyspace).saturating_sub(keyspace.live_bytes);
+    let slack = allowed_bytes(limits, keyspace).saturating_sub(keyspace.bounded_bytes());
     (held_limit_bytes(limits, keyspace) + limits.chunk_bytes).min(slack / 4)
 }
 
@@ -212,7 +230,9 @@ pub const GAIN_MIN: f64 = 0.02;
 /// How much a rebalance of the chunk frees per byte that it writes.
 pub fn gain(chunk: &ChunkSizes) -> f64 {
     let total = (chunk.table_bytes + chunk.log_bytes) as f64;
-    let garbage = (chunk.garbage_bytes as f64).min(total);
+    // As all logs have some, what is usual does not count.
+    let overhead = chunk.overhead_bytes.saturating_sub(chunk.log_bytes / 4);
+    let garbage = ((chunk.garbage_bytes + overhead) as f64).min(total);
     (garbage + chunk.unclaimed_bytes as f64) / (total - garbage + 4096.0)
 }
 
@@ -225,7 +245,7 @@ pub fn output_bytes(chunk: &ChunkSizes) -> u64 {
 
 /// Bytes of obsolete files beyond which the next checkpoint is brought forward.
 pub fn held_limit_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
-    let slack = keyspace.live_bytes as f64 * (bound(limits, keyspace) - 1.0);
+    let slack = keyspace.bounded_bytes() as f64 * (bound(limits, keyspace) - 1.0);
     ((slack / 16.0) as u64).clamp(2 << 20, HELD_BYTES_MAX)
 }
 
@@ -295,6 +315,30 @@ mod tests {
             let each = written / openings;
             assert!(each <= (10 * bytes).max(TIER_BYTES_MIN / 8), "{each} bytes for each of {bytes}");
         }
+    }
+
+    #[test]
+    fn what_snapshots_pin_and_pairs_take_is_allowed_beside_what_is_live() {
+        let limits = Limits { space_amplification: Some(1.5), ..LIMITS };
+        let sizes =
+            KeyspaceSizes { live_bytes: 100 << 20, file_bytes: 190 << 20, ..KeyspaceSizes::default() };
+        assert!(excess(&limits, &sizes) > 0.2);
+        let pinning = KeyspaceSizes { pinned_bytes: 30 << 20, ..sizes };
+        assert_eq!(excess(&limits, &pinning), 0.0);
+        let of_small = KeyspaceSizes { pairs: 2 << 20, ..sizes };
+        assert_eq!(excess(&limits, &of_small), 0.0);
+    }
+
+    #[test]
+    fn sorting_tiny_pairs_and_deletes_frees_most_of_their_log() {
+        let chunk = |user_bytes: u64, overhead_bytes| ChunkSizes {
+            log_bytes: user_bytes + overhead_bytes,
+            overhead_bytes,
+            ..ChunkSizes::default()
+        };
+        assert_eq!(gain(&chunk(1000 << 10, 40 << 10)), 0.0, "as usual");
+        assert!(gain(&chunk(100 << 10, 200 << 10)) > 0.5);
+        assert!(gain(&chunk(0, 200 << 10)) > 1.0);
     }
 
     #[test]

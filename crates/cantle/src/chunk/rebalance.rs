@@ -95,6 +95,7 @@ impl Chunks {
             return Ok(false);
         }
         chunk.forgive_reads();
+        self.pins.note_move();
         if merges {
             self.context.counters.rebalances.add(1);
         }
@@ -296,7 +297,8 @@ impl Chunks {
         // The estimate may be off: no table becomes much longer than a chunk should be.
         let target_bytes =
             if count == 1 { limits.chunk_bytes + limits.chunk_bytes / 2 } else { live_bytes / count };
-        Ok(Some(Output::new(context, base_version, target_bytes, grant)))
+        let pinned_below = input.keep.versions.last().map_or(0, |newest| newest + 1);
+        Ok(Some(Output::new(context, (base_version, pinned_below), target_bytes, grant)))
     }
 
     /// Puts the new tables in the place of what was merged; false if the keyspace was dropped meanwhile.

@@ -16,6 +16,7 @@ use super::indexed_part::{IndexRequest, IndexedPart, build_index};
 use super::log_record::{LogOp, LogRecord, may_begin};
 use super::memory_part::{MemoryHit, MemoryPart, Place};
 use super::parts::{Hole, Parts};
+use super::replaced::large_part;
 use super::staged::{Places, Staged};
 use super::tombstone::RangeTombstone;
 use crate::bounds::decode_bounds;
@@ -61,8 +62,15 @@ pub struct Segment {
     pub garbage_bytes: AtomicU64,
     /// Bytes of keys and values of its puts.
     pub user_bytes: AtomicU64,
-    /// How many these are; of an old segment not known until it is loaded.
+    /// How many these are.
     pub puts: AtomicU64,
+    /// Of these bytes, those of large puts (`replaced`).
+    pub large_bytes: AtomicU64,
+    /// From where on it is not counted yet what its operations replaced; 0 if all is.
+    uncounted_from: AtomicU64,
+    /// Of its garbage, what snapshots below this version saw.
+    pub pinned_bytes: AtomicU64,
+    pub pinned_below: AtomicU64,
     /// The greatest version in it; 0 in one of an earlier epoch. Written under the lock of the chunk that appends
     /// to it.
     newest_version: AtomicU64,
@@ -129,9 +137,12 @@ impl Segment {
             open_ended,
             len: AtomicU64::new(recorded.len),
             garbage_bytes: AtomicU64::new(recorded.garbage_bytes),
-            // Of an old segment only the length is known: records and index are about 3 % of it.
-            user_bytes: AtomicU64::new((recorded.len.saturating_sub(HEADER_BYTES)) / 100 * 97),
-            puts: AtomicU64::new(0),
+            user_bytes: AtomicU64::new(recorded.user_bytes),
+            puts: AtomicU64::new(recorded.puts),
+            large_bytes: AtomicU64::new(recorded.large_bytes),
+            uncounted_from: AtomicU64::new(recorded.uncounted_from),
+            pinned_bytes: AtomicU64::new(0),
+            pinned_below: AtomicU64::new(0),
             newest_version: AtomicU64::new(0),
             dirty: AtomicBool::new(false),
             tail: Tail { flushed: AtomicU64::new(u64::MAX), ..Tail::default() },
@@ -190,6 +201,16 @@ impl Segment {
         old
     }
 
+    /// From where on it is not counted yet what its operations replaced; 0 if all is.
+    pub fn uncounted_from(&self) -> u64 {
+        self.uncounted_from.load(Relaxed)
+    }
+
+    /// What its operations replaced is counted.
+    pub fn end_count(&self) {
+        self.uncounted_from.store(0, Relaxed);
+    }
+
     fn record_file(&self, header: FileHeader) -> Result<RecordFile> {
         Ok(RecordFile { file: self.file.handle()?, path: self.file.path.clone(), header })
     }
@@ -241,8 +262,17 @@ impl Segment {
         let len = loader.scan(&records, tail_start, end)?;
         // Since it was loaded last, if it ever was.
         let grown = len as i64 - self.len() as i64;
-        self.user_bytes.fetch_add((grown.max(0) as u64) / 100 * 97, Relaxed);
-        context.totals.user_bytes.fetch_add(grown.max(0) / 100 * 97, Relaxed);
+        if grown > 0 {
+            let Found { user_bytes, puts, large_bytes } = loader.found;
+            self.user_bytes.fetch_add(user_bytes, Relaxed);
+            self.puts.fetch_add(puts, Relaxed);
+            self.large_bytes.fetch_add(large_bytes, Relaxed);
+            context.totals.user_bytes.fetch_add(user_bytes as i64, Relaxed);
+            context.totals.puts.fetch_add(puts as i64, Relaxed);
+            if self.uncounted_from() == 0 {
+                self.uncounted_from.store(self.recorded.len.max(HEADER_BYTES), Relaxed);
+            }
+        }
         // Shares stay what they are.
         let claims = &self.file.claims;
         let (total, grown) = match claims.is_shared() {
@@ -251,9 +281,6 @@ impl Segment {
         };
         total.fetch_add(grown, Relaxed);
         self.set_len(len);
-        let entries =
-            loader.indexed.iter().map(|part| part.entries).sum::<u64>() + loader.memory.len() as u64;
-        self.puts.store(entries, Relaxed);
         tracing::debug!(path = %path.display(), scanned_bytes = len - tail_start, "loaded a log");
         Ok(loader.finish())
     }
@@ -583,6 +610,16 @@ impl Segment {
     pub fn sync(&self) -> Result<SegmentEdit> {
         // An exchange, so that whoever finds the mark still there has its write seen by what follows.
         self.dirty.swap(false, AcqRel);
+        // Before the length: rather too few than what stands behind it, which a later opening counts again.
+        let of = |count: &AtomicU64| count.load(Relaxed);
+        let counts = SegmentEdit {
+            garbage_bytes: of(&self.garbage_bytes),
+            user_bytes: of(&self.user_bytes),
+            puts: of(&self.puts),
+            large_bytes: of(&self.large_bytes),
+            uncounted_from: self.uncounted_from(),
+            ..SegmentEdit::default()
+        };
         let (len, part) = match self.loaded() {
             // The length is read first: a part sealed in between only lies behind it.
             Some(parts) => {
@@ -597,7 +634,7 @@ impl Segment {
         let handle = self.file.handle()?;
         let synced = Canary::UNSYNCED_LOG.leaves_out(|| handle.sync_data());
         synced.map_err(|e| Error::io("sync", &self.file.path, e))?;
-        Ok(SegmentEdit { file: self.file.id, len, part, garbage_bytes: self.garbage_bytes.load(Relaxed) })
+        Ok(SegmentEdit { file: self.file.id, len, part, ..counts })
     }
 
     /// Whether a checkpoint must find out how long this segment of an earlier epoch is.
@@ -681,6 +718,15 @@ struct Loader<'a> {
     group: Vec<(Place, Vec<u8>)>,
     /// Where a part end is known to be damaged: no operation is lost there.
     lost_end: Option<Place>,
+    found: Found,
+}
+
+/// Puts behind the segment's length as it was known before.
+#[derive(Default)]
+struct Found {
+    user_bytes: u64,
+    puts: u64,
+    large_bytes: u64,
 }
 
 impl<'a> Loader<'a> {
@@ -703,6 +749,7 @@ impl<'a> Loader<'a> {
             operations,
             group,
             lost_end: None,
+            found: Found::default(),
         }
     }
 
@@ -828,10 +875,16 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn take(&self, place: Place, payload: &[u8]) -> std::result::Result<(), Malformed> {
+    fn take(&mut self, place: Place, payload: &[u8]) -> std::result::Result<(), Malformed> {
         let LogRecord::Op(op) = LogRecord::decode(payload, self.header.base_version)? else { return Ok(()) };
         if !self.context.recovery.counts(self.header.epoch, op.version, op.batch) {
             return Ok(());
+        }
+        if op.kind == Kind::Put && place.offset >= self.segment.len() {
+            let user_bytes = (op.key.len() + op.value.len()) as u64;
+            self.found.user_bytes += user_bytes;
+            self.found.puts += 1;
+            self.found.large_bytes += large_part(user_bytes);
         }
         if op.kind == Kind::DeleteRange {
             let bounds = decode_bounds(&mut Decoder::new(op.value))?;

@@ -20,7 +20,6 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
-use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::{FileRef, Funk, Source};
 use super::merged::Merged;
 use super::output::{Output, Piece};
@@ -147,7 +146,8 @@ impl Chunks {
         let mut grant = context.reserve.grant(bytes + bytes / 8 + (16 << 10), false)?;
         // One table, however long: a chunk is split when all of it is written anew.
         const WHOLE: u64 = 1 << 60;
-        let mut output = Output::new(context, base_version, WHOLE, &mut grant);
+        let pinned_below = keep.versions.last().map_or(0, |newest| newest + 1);
+        let mut output = Output::new(context, (base_version, pinned_below), WHOLE, &mut grant);
         let bottom = if count == sealed.len() { Bottom::Reached } else { Bottom::Deeper };
         merged.cursor.seek_to_first()?;
         while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
@@ -212,14 +212,14 @@ impl Chunks {
             })
             .collect();
         let files: Vec<FileRef> = newer.iter().chain(&tables).chain(older).cloned().collect();
-        let edit =
-            ChunkEdit::Replace { removed: vec![chunk.id], added: vec![ChunkRecord::of(chunk, &files)] };
+        let Some(edit) = self.replacement(&[chunk], &[(chunk, &files)])? else { return Ok(false) };
         self.context.publish(&edit)?;
         tables.iter().for_each(|table| table.retain(&self.context.totals));
         let after = Funk { files };
         self.account(&before.sizes(), &after.sizes());
         chunk.funk.store(Arc::new(after));
         drop(writer);
+        self.pins.note_move();
         self.release(&run.files, &[]);
         Ok(true)
     }
@@ -245,7 +245,9 @@ impl Chunks {
             file: table.file.clone(),
             user_bytes: table.user_bytes,
             stale_bytes: table.stale_bytes + elsewhere_bytes,
+            large_bytes: table.large_bytes,
             entries: table.entries,
+            pinned_below: table.pinned_below,
             base_version: table.base_version,
             newest_version: table.newest_version,
         })

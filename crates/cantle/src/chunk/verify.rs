@@ -119,6 +119,7 @@ impl Chunks {
     /// The keyspace was dropped and nothing can undo that any more. Its chunks are retired, so no funk changes; a
     /// rebalance under way reads files that it holds, and comes to nothing.
     pub(super) fn release_files(&self) {
+        self.tell_live_bytes(0);
         for (_, chunk) in self.index.view().iter() {
             let funk = chunk.funk.load_full();
             self.account(&funk.sizes(), &FunkSizes::default());

@@ -13,6 +13,7 @@ use super::funk::{Dropped, FileRef, Source};
 use super::log_record::{Link, LogOp};
 use super::memory_part::Place;
 use super::munk::{Content, Full};
+use super::replaced::large_part;
 use super::segment::Segment;
 use super::tombstone::RangeTombstone;
 use crate::bounds::{Bounds, encode_bounds};
@@ -47,8 +48,6 @@ const PART_ENTRIES_MAX: usize = 32 << 10;
 const BUFFER_BYTES_MAX: u64 = 1 << 20;
 /// What stands around an operation in a record: kind, version, batch, link, two lengths.
 const OP_BYTES_MAX: usize = 1 + 5 * 10 + 3;
-/// Every so many puts one is looked up, to estimate how many overwrite something.
-pub const SAMPLE: u64 = 8;
 
 type WriterGuard = ArcMutexGuard<RawMutex, ChunkWriter>;
 
@@ -58,8 +57,8 @@ pub struct Write<'a> {
     ops: &'a [Op],
     reads: &'a ReadSet,
     units: Vec<Unit>,
-    /// What is looked after once the locks are released: chunks, their operations, and whether they were dropped.
-    written: Vec<(Arc<Chunk>, Vec<usize>, bool)>,
+    /// What is looked after once the locks are released.
+    written: Vec<WrittenUnit>,
     cleaning: Option<Cleaning>,
     /// The manifest was told which chunks are dropped.
     drop_told: bool,
@@ -81,6 +80,19 @@ struct Unit {
     /// What the operation behind these says of them.
     new_link: Link,
     published: bool,
+    /// The log that it went to.
+    segment: Option<Arc<Segment>>,
+}
+
+/// What was written to one chunk.
+struct WrittenUnit {
+    chunk: Arc<Chunk>,
+    /// Indexes of the operations, and where they stand in the log.
+    ops: Vec<usize>,
+    places: Vec<Place>,
+    version: u64,
+    /// `None` if the chunk was dropped.
+    segment: Option<Arc<Segment>>,
 }
 
 /// What a write does to a chunk.
@@ -198,6 +210,7 @@ impl<'a> Write<'a> {
             new_end: 0,
             new_link: Link::default(),
             published: false,
+            segment: None,
         });
         Ok(true)
     }
@@ -355,7 +368,13 @@ impl PreparedWrite for Write<'_> {
             }
         }
         let units = self.units.drain(..).filter(|unit| unit.effect != Effect::Nothing);
-        self.written.extend(units.map(|unit| (unit.chunk, unit.ops, unit.effect == Effect::Drop)));
+        self.written.extend(units.map(|Unit { chunk, ops, places, stamp, segment, .. }| WrittenUnit {
+            chunk,
+            ops,
+            places,
+            version: stamp.version,
+            segment,
+        }));
     }
 
     fn finish(&mut self) {
@@ -363,8 +382,13 @@ impl PreparedWrite for Write<'_> {
         if let Some(cleaning) = self.cleaning.take() {
             self.chunks.clean(cleaning);
         }
-        for (chunk, ops, dropped) in self.written.drain(..) {
-            self.chunks.after_write(&chunk, ops.iter().map(|&op| &self.ops[op]), dropped);
+        for WrittenUnit { chunk, ops, places, version, segment } in self.written.drain(..) {
+            let Some(segment) = segment else {
+                self.chunks.after_drop(&chunk);
+                continue;
+            };
+            let ops = ops.iter().map(|&op| &self.ops[op]).zip(places);
+            self.chunks.after_write(&chunk, (&segment, version), ops);
         }
     }
 }
@@ -437,7 +461,7 @@ impl Unit {
         // A get that found no munk a moment ago may still search the log. Of single puts it may miss those that came
         // since, but of a batch it must not see the range delete without the put behind it.
         let notes = !self.ops.iter().any(|&op| ops[op].bounds.is_some());
-        let (mut user_bytes, mut puts, mut outdated_bytes) = (0, 0, 0);
+        let (mut user_bytes, mut puts, mut large_bytes, mut outdated_bytes) = (0, 0, 0, 0);
         for (&op, &place) in self.ops.iter().zip(&self.places) {
             let op = &ops[op];
             let version = self.stamp.version;
@@ -450,7 +474,7 @@ impl Unit {
                             bounds.start.as_ref().map(Vec::as_slice),
                             bounds.end.as_ref().map(Vec::as_slice),
                         );
-                        munk.delete_range(range, version, cell, chunks.is_needed());
+                        outdated_bytes += munk.delete_range(range, version, cell, chunks.is_needed());
                     }
                 }
                 (None, Some(munk)) => {
@@ -461,13 +485,24 @@ impl Unit {
                     }
                     let content = Content { key: &op.key, version, kind: op.kind, value: &op.value };
                     let outdated = munk.insert(content, cell, chunks.is_needed());
-                    outdated_bytes +=
+                    let (mut bytes, older) =
                         outdated.unwrap_or_else(|Full| unreachable!("room was made for the keys"));
+                    if op.kind == Kind::Put && bytes > 0 && Canary::NEW_VALUE_COUNTED.is_planted() {
+                        bytes = (op.key.len() + op.value.len()) as u64;
+                    }
+                    outdated_bytes += bytes;
+                    if bytes > 0
+                        && let Some(below) = chunks.pinned_below(older, version)
+                    {
+                        chunks.add_pinned(&segment, bytes, below);
+                    }
                 }
                 (None, None) => memory.insert(&op.key, version, op.kind, place, cell.cloned()),
             }
             if op.kind == Kind::Put {
-                user_bytes += (op.key.len() + op.value.len()) as u64;
+                let op_bytes = (op.key.len() + op.value.len()) as u64;
+                user_bytes += op_bytes;
+                large_bytes += large_part(op_bytes);
                 puts += 1;
             }
         }
@@ -480,17 +515,22 @@ impl Unit {
         segment.set_len(self.new_end);
         segment.user_bytes.fetch_add(user_bytes, Relaxed);
         segment.puts.fetch_add(puts, Relaxed);
+        if large_bytes > 0 {
+            segment.large_bytes.fetch_add(large_bytes, Relaxed);
+        }
         if outdated_bytes > 0 {
             chunks.add_garbage(&segment, outdated_bytes);
         }
         chunks.context.totals.user_bytes.fetch_add(user_bytes as i64, Relaxed);
+        chunks.context.totals.puts.fetch_add(puts as i64, Relaxed);
         chunks.context.totals.log_bytes.fetch_add(written as i64, Relaxed);
         let context = &chunks.context;
         context.counters.log_bytes_written.add(written);
         context.dirty.add_bytes(written);
         if segment.mark_dirty() {
-            context.dirty.add(segment);
+            context.dirty.add(segment.clone());
         }
+        self.segment = Some(segment);
         self.published = true;
         self.chunk.touch_write(self.ops.len() as u64, &chunks.jobs.ticks);
     }

@@ -2,7 +2,6 @@
 
 use super::activity::Activity;
 use super::handle::Handle;
-use crate::cache::budget::DataShare;
 use crate::error::{Error, Result};
 use crate::layout::Layout as LayoutTrait;
 use crate::manifest::{Edit, KeyspaceEdit};
@@ -27,8 +26,6 @@ pub(crate) struct KeyspaceInner {
     pub(super) chunks: Arc<crate::chunk::Chunks>,
     pub(super) layout_code: u8,
     pub(super) metadata: Mutex<Vec<u8>>,
-    /// How much data it has, as of its last tick: the budget is divided by the sum.
-    pub(super) data: DataShare,
     /// The version at which it was dropped, or 0.
     pub(super) dropped_at: AtomicU64,
     /// Whether a checkpoint covers its creation.
@@ -85,7 +82,6 @@ impl KeyspaceInner {
 
     pub(super) fn mark_dropped(&self, version: u64) {
         self.dropped_at.store(version, Release);
-        self.data.set(0);
     }
 
     pub(super) fn edit(&self, metadata: Vec<u8>) -> KeyspaceEdit {

@@ -16,7 +16,7 @@ use super::keyspace::KeyspaceInner;
 use super::runtime::Runtime;
 use super::store::{DEFAULT_KEYSPACE, Store, TransactionCounters};
 use super::verdict::{Verdict, judge};
-use crate::cache::budget::{Budget, DataShare};
+use crate::cache::budget::DataShare;
 use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::OpenState;
@@ -41,7 +41,7 @@ use crate::substrate::{
     Checkpoints, DirtySet, Health, REBALANCE_RESERVE_FILE, RESERVE_FILE, Recovery, Reserve, Substrate,
     Tables, VERSIONS_PER_CHECKPOINT,
 };
-use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use crate::sync::time::now;
 use crate::sync::{Arc, Mutex, RwLock, random};
 use crate::table::TableOptions;
@@ -507,6 +507,8 @@ fn assemble(
         read_only: options.read_only,
         budget: runtime.budget.clone(),
         batches: Batches::new(next_batch),
+        live_bytes: AtomicI64::new(0),
+        data: DataShare::new(runtime.budget.clone()),
         files,
         manifest,
         recovery,
@@ -528,7 +530,7 @@ fn assemble(
         };
         let open = OpenState { map: *map, segments: &segments, outlived };
         let chunks = Chunks::open(substrate.clone(), id, order.clone(), chunk_options(&given, &order), open)?;
-        let inner = keyspace_inner(&state.edit, order, chunks, true, (&activity, &substrate.budget));
+        let inner = keyspace_inner(&state.edit, order, chunks, true, &activity);
         match state.dropped {
             Some(version) => {
                 inner.mark_dropped(version);
@@ -734,7 +736,7 @@ fn keyspace_inner(
     order: KeyOrder,
     chunks: Arc<Chunks>,
     settled: bool,
-    (activity, budget): (&Arc<Activity>, &Arc<Budget>),
+    activity: &Arc<Activity>,
 ) -> Arc<KeyspaceInner> {
     Arc::new_cyclic(|this| KeyspaceInner {
         id: edit.keyspace,
@@ -744,7 +746,6 @@ fn keyspace_inner(
         chunks,
         layout_code: edit.layout,
         metadata: Mutex::new(edit.metadata.clone()),
-        data: DataShare::new(budget.clone()),
         dropped_at: AtomicU64::new(0),
         settled: AtomicBool::new(settled),
         active: AtomicBool::new(false),
@@ -793,7 +794,7 @@ impl Store {
         let open = OpenState { map, segments: &Default::default(), outlived: false };
         let chunks =
             Chunks::open(self.substrate.clone(), id, order.clone(), chunk_options(&options, &order), open)?;
-        let inner = keyspace_inner(&edit, order, chunks, false, (&self.activity, &self.substrate.budget));
+        let inner = keyspace_inner(&edit, order, chunks, false, &self.activity);
         keyspaces.insert(name.to_owned(), inner.clone());
         drop(keyspaces);
         inner.settle(&self.substrate)?;

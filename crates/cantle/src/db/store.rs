@@ -227,7 +227,7 @@ impl Store {
         // Whoever still splits a chunk in a thread of the caller's comes too late.
         self.substrate.manifest.end();
         self.substrate.health.close();
-        self.all_keyspaces().iter().for_each(|keyspace| keyspace.data.set(0));
+        self.substrate.data.set(0);
         self.unlock();
         done
     }
@@ -290,10 +290,10 @@ impl Store {
             let pressure = keyspace.layout.pressure();
             let nanos = nanos_per_kib(pressure.overload, pressure.freed_bytes_per_second);
             brake = if Canary::BRAKE_OF_THE_LAST.is_planted() { nanos } else { nanos.max(brake) };
-            keyspace.data.set(pressure.live_bytes);
             moves_memory |= pressure.moves_memory;
         }
         self.substrate.throttle.set(brake);
+        self.substrate.data.set(self.substrate.live_bytes.load(Relaxed).max(0) as u64);
         if moves_memory {
             self.substrate.budget.let_climb();
         }

@@ -114,16 +114,13 @@ pub trait PairCursor: Send {
     }
 }
 
-/// How far background work of a keyspace is behind its writers, and how much data there is. The store brakes by the greatest
-/// pressure of its keyspaces, and divides memory by the sum of their data.
+/// How far background work of a keyspace is behind its writers. The store brakes by the greatest pressure of its keyspaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Pressure {
     /// 0 where maintenance keeps up, 1 where writers must be as slow as it is.
     pub overload: f64,
     /// Bytes of disk space that maintenance frees in a second.
     pub freed_bytes_per_second: f64,
-    /// Estimated bytes of what a scan would return.
-    pub live_bytes: u64,
     /// Whether the keyspace profits if memory moves to where it pays.
     pub moves_memory: bool,
 }

@@ -30,6 +30,7 @@ fn the_documented_manifest_is_what_is_written() {
         bytes: 252,
         user_bytes: 16,
         stale_bytes: 3,
+        large_bytes: 0,
         entries: 3,
         span: Some(Span { start: None, end: Some("app/9".into()) }),
         share_bytes: Some(126),
@@ -51,7 +52,7 @@ fn the_documented_manifest_is_what_is_written() {
         next_batch: 7,
         first_journal: 9,
         durable_bytes: 173,
-        segments: vec![SegmentEdit { file: 8, len: 133, part: (0, 0), garbage_bytes: 0 }],
+        segments: vec![SegmentEdit { file: 8, len: 133, user_bytes: 20, puts: 2, ..SegmentEdit::default() }],
     };
     let edits = [
         Edit::Start(StartEdit { epoch: 2, first_version: 1000, recovery_table, dead_batches }),
@@ -69,7 +70,16 @@ fn the_documented_manifest_is_what_is_written() {
         Edit::Checkpoint(checkpoint),
         Edit::DropKeyspace { keyspace: 5, version: 1301 },
         Edit::ForgetKeyspace { keyspace: 5 },
-        Edit::Segment(SegmentEdit { file: 8, len: 200, part: (150, 50), garbage_bytes: 40 }),
+        Edit::Segment(SegmentEdit {
+            file: 8,
+            len: 200,
+            part: (150, 50),
+            garbage_bytes: 40,
+            user_bytes: 50,
+            puts: 5,
+            large_bytes: 0,
+            uncounted_from: 133,
+        }),
     ];
     let mut file = example_header(FileKind::Manifest, 0, 1, 0).encode().to_vec();
     edits.iter().for_each(|edit| append(&mut file, edit));

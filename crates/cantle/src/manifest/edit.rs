@@ -70,11 +70,28 @@ pub struct SegmentEdit {
     pub part: (u64, u32),
     /// Estimated bytes of garbage in the segment and in what it overwrites.
     pub garbage_bytes: u64,
+    /// Bytes of keys and values of the puts below `len`, and how many these are.
+    pub user_bytes: u64,
+    pub puts: u64,
+    /// Of these bytes, those of large puts.
+    pub large_bytes: u64,
+    /// The first operation from which on garbage is not counted yet; 0 if all of it is.
+    pub uncounted_from: u64,
 }
 
 impl SegmentEdit {
     fn encode(&self, out: &mut Vec<u8>) {
-        for number in [self.file, self.len, self.part.0, u64::from(self.part.1), self.garbage_bytes] {
+        for number in [
+            self.file,
+            self.len,
+            self.part.0,
+            u64::from(self.part.1),
+            self.garbage_bytes,
+            self.user_bytes,
+            self.puts,
+            self.large_bytes,
+            self.uncounted_from,
+        ] {
             put_varint(out, number);
         }
     }
@@ -85,6 +102,10 @@ impl SegmentEdit {
             len: decoder.size()?,
             part: (decoder.size()?, u32_of(decoder)?),
             garbage_bytes: decoder.size()?,
+            user_bytes: decoder.size()?,
+            puts: decoder.size()?,
+            large_bytes: decoder.size()?,
+            uncounted_from: decoder.size()?,
         })
     }
 }

@@ -17,7 +17,10 @@ pub use recovery::Recovery;
 pub use reserve::{Grant, Promise, REBALANCE_RESERVE_FILE, RESERVE_FILE, Reserve};
 pub use tables::{TableHandle, Tables};
 
-use crate::cache::{BlockCache, budget::Budget};
+use crate::cache::{
+    BlockCache,
+    budget::{Budget, DataShare},
+};
 use crate::error::Result;
 use crate::files::Files;
 use crate::journal::Journal;
@@ -26,6 +29,7 @@ use crate::manifest::Manifest;
 use crate::mvcc::{Batches, Mvcc};
 use crate::options::Durability;
 use crate::sync::Arc;
+use crate::sync::atomic::AtomicI64;
 
 /// The shared parts of an open store.
 pub struct Substrate {
@@ -53,6 +57,10 @@ pub struct Substrate {
     pub read_only: bool,
     /// Shared by the stores of one budget, as what `cache` is a handle to.
     pub budget: Arc<Budget>,
+    /// Live bytes of all keyspaces, each as of its last tick: they share what memory makes spare.
+    pub live_bytes: AtomicI64,
+    /// The same, as the store's part of what the budget is divided by.
+    pub data: DataShare,
     pub batches: Batches,
     /// The first version of the present epoch.
     pub first_version: u64,

@@ -37,7 +37,11 @@ pub struct TableHandle {
     pub user_bytes: u64,
     /// Of these, what only snapshots saw when it was written.
     pub stale_bytes: u64,
+    /// Of these, those of entries that are large (`chunk::replaced`).
+    pub large_bytes: u64,
     pub entries: u64,
+    /// Snapshots below this version saw what is stale; 0 if none did since opening.
+    pub pinned_below: u64,
     /// No entry's version is below this one; 0 where that is not known.
     pub base_version: u64,
     /// No entry's version is above this one; 0 in a table of an earlier epoch.

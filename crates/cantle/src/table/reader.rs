@@ -121,6 +121,21 @@ impl Table {
         Ok(self.footer.filter.payload_bytes == 0 || bloom::may_contain(&self.filter()?, hash))
     }
 
+    /// Whether there is a filter.
+    pub(crate) fn has_filter(&self) -> bool {
+        self.footer.filter.payload_bytes > 0
+    }
+
+    /// How long the block is, as it stands in the file, that has `key` if there is such an entry; `None` if it is behind all.
+    pub(crate) fn block_bytes_for(&self, key: &[u8]) -> Result<Option<u64>> {
+        let index = self.index()?;
+        let in_index = |malformed| self.corruption(self.footer.index, malformed);
+        let Some(place) = Probe::find(&index, &self.order, key, u64::MAX).map_err(in_index)?.1 else {
+            return Ok(None);
+        };
+        Ok(Some(self.data_handle(index.bytes(place.value))?.payload_bytes))
+    }
+
     /// Walks all entries, caching the blocks it reads.
     pub(crate) fn cursor(self: &Arc<Self>) -> TableCursor {
         TableCursor::new(self.clone(), true)

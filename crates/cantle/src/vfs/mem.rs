@@ -101,6 +101,12 @@ impl MemVfs {
         self.shared.space.capacity_bytes.store(capacity_bytes.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
+    /// Bytes that all files together take, in units of 4 KiB a page: reserved pages count, those of holes do not, and
+    /// neither do those of files without a name or an open handle.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.shared.space.used_bytes()
+    }
+
     /// A new file system as a power loss at this moment could leave this one, which stays as it is. The same
     /// plan and the same history give the same bytes. Nobody holds its locks, and all that it holds is
     /// durable. Its page cache is another one.

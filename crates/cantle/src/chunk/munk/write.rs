@@ -25,29 +25,27 @@ const CELL_BYTES: u64 = 64;
 impl Munk {
     /// Writes one version of a key; with `cell` as one of a batch, invisible until that is committed.
     ///
-    /// Returns how many bytes of key and value that put out of date. `needed` is the caller's promise in `mod.rs`.
+    /// Returns how many bytes of key and value that put out of date, and their version. `needed` is the caller's promise in `mod.rs`.
     pub fn insert(
         &self,
         content: Content<'_>,
         cell: Option<&CommitCell>,
         needed: impl Fn(u64, u64) -> bool,
-    ) -> Result<u64, Full> {
+    ) -> Result<(u64, u64), Full> {
         let mut writer = self.writer.lock();
         writer.decide(cell);
         let (before, steps) = match self.locate(content.key) {
             Place::Found { slot, steps } => {
                 self.walked(steps);
-                let outdated =
-                    visible(|| self.slots.newest(slot), u64::MAX).filter(|old| old.kind() == Kind::Put);
-                let outdated_bytes = outdated.map_or(0, |old| (old.key().len() + old.value().len()) as u64);
+                let outdated = self.outdated_at(slot);
                 self.overwrite(&mut writer, slot, content, cell, &needed);
-                return Ok(outdated_bytes);
+                return Ok(outdated);
             }
             Place::Gap { before, steps, .. } => (before, steps),
         };
         self.walked(steps);
         if content.kind == Kind::Delete {
-            return Ok(0); // what the munk does not have is not there
+            return Ok((0, 0)); // what the munk does not have is not there
         }
         if self.slots.room() == 0 {
             return Err(Full);
@@ -60,19 +58,21 @@ impl Munk {
             let is_before = |other| self.compare(other, content.key, prefix) == Ordering::Less;
             self.towers.build(slot, Towers::height_of(self.slots.bypasses()), is_before);
         }
-        Ok(0)
+        Ok((0, 0))
     }
 
-    /// Deletes every key in the range; with `cell` as part of a batch.
+    /// Deletes every key in the range; with `cell` as part of a batch. Returns how many bytes of keys and values that put out
+    /// of date.
     pub fn delete_range(
         &self,
         range: (Bound<&[u8]>, Bound<&[u8]>),
         version: u64,
         cell: Option<&CommitCell>,
         needed: impl Fn(u64, u64) -> bool,
-    ) {
+    ) -> u64 {
         let mut writer = self.writer.lock();
         writer.decide(cell);
+        let mut outdated_bytes = 0;
         let (start, end) = range;
         let mut slot = match start {
             Bound::Unbounded => self.slots.next(0),
@@ -84,9 +84,18 @@ impl Munk {
         };
         while slot != 0 && is_before(&self.order, self.slots.key(slot), end) {
             let content = Content { key: self.slots.key(slot), version, kind: Kind::Delete, value: &[] };
+            outdated_bytes += self.outdated_at(slot).0;
             self.overwrite(&mut writer, slot, content, cell, &needed);
             slot = self.slots.next(slot);
         }
+        outdated_bytes
+    }
+
+    /// The bytes and the version of the pair that a get finds there.
+    fn outdated_at(&self, slot: u32) -> (u64, u64) {
+        let newest =
+            visible(|| self.slots.newest(slot), u64::MAX).filter(|newest| newest.kind() == Kind::Put);
+        newest.map_or((0, 0), |newest| ((newest.key().len() + newest.value().len()) as u64, newest.version()))
     }
 
     fn overwrite(

@@ -113,8 +113,11 @@ impl Space {
     }
 
     pub(super) fn available_bytes(&self) -> u64 {
-        let used_bytes = self.used_pages.load(Ordering::Relaxed).saturating_mul(PAGE_BYTES);
-        self.capacity_bytes.load(Ordering::Relaxed).saturating_sub(used_bytes)
+        self.capacity_bytes.load(Ordering::Relaxed).saturating_sub(self.used_bytes())
+    }
+
+    pub(super) fn used_bytes(&self) -> u64 {
+        self.used_pages.load(Ordering::Relaxed).saturating_mul(PAGE_BYTES)
     }
 
     fn take(&self, pages: u64) -> io::Result<()> {

@@ -1,0 +1,334 @@
+//! What a store takes of the disk, counted in allocated blocks, against what the README promises: values of all lengths, written,
+//! overwritten and deleted in all ways, with closing, killing and opening between.
+//!
+//! `cargo test` does it in memory, at an eighth of the size. A longer visit does it on the real file system (`TMPDIR`) as well, in
+//! full, without killing.
+//!
+//! No time is measured: a finding is a store that takes more than it may and has nothing left to do.
+
+use crate::rng::Rng;
+use crate::visit::Visit;
+use cantle::vfs::MemVfs;
+use cantle::{Db, KeyspaceOptions, Options};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// In memory everything is smaller by this.
+const SCALE: u64 = 8;
+const LIVE_BYTES: u64 = 96 << 20;
+const PAIRS_MAX: u64 = 160_000;
+const PAIR_BYTES: u64 = 16;
+const SPARE_BYTES_MAX: u64 = 512 << 20;
+/// Whatever is in the store.
+const FIXED_BYTES: u64 = 64 << 20;
+const CHUNK_BYTES: u64 = 8 << 20;
+const BUDGETS: [u64; 2] = [64 << 20, 1 << 30];
+const BOUNDS: [Option<f64>; 3] = [Some(1.25), None, Some(1.5)];
+/// How long a store has nothing to do before it is taken to stay as it is.
+const IDLE_POLLS: u32 = 150;
+const POLL: Duration = Duration::from_millis(20);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Fifo,
+    Overwrite,
+    Shrink,
+    Grow,
+    DeleteAll,
+    DeleteHalf,
+}
+
+const CHANGES: [Change; 6] =
+    [Change::Fifo, Change::Overwrite, Change::Shrink, Change::Grow, Change::DeleteAll, Change::DeleteHalf];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    Bytes(u64),
+    /// Of all lengths.
+    Mixed,
+}
+
+const LENGTHS: [Length; 8] = [
+    Length::Bytes(1 << 20),
+    Length::Bytes(0),
+    Length::Bytes(100),
+    Length::Bytes(4 << 10),
+    Length::Bytes(4 << 20),
+    Length::Mixed,
+    Length::Bytes(100_000),
+    Length::Bytes(16),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reopening {
+    None,
+    Closed,
+    Killed,
+}
+
+const REOPENINGS: [Reopening; 3] = [Reopening::None, Reopening::Closed, Reopening::Killed];
+
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    change: Change,
+    length: Length,
+    budget_bytes: u64,
+    bound: Option<f64>,
+    reopening: Reopening,
+}
+
+/// Where a store is.
+enum Place {
+    Memory(MemVfs),
+    Disk(PathBuf),
+}
+
+impl Place {
+    fn scale(&self) -> u64 {
+        if matches!(self, Self::Memory(_)) { SCALE } else { 1 }
+    }
+
+    fn allocated_bytes(&self) -> u64 {
+        match self {
+            Self::Memory(vfs) => vfs.allocated_bytes(),
+            Self::Disk(path) => allocated_in(path),
+        }
+    }
+}
+
+fn allocated_in(dir: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+    let blocks = |entry: std::io::Result<std::fs::DirEntry>| {
+        // What is gone by now takes nothing.
+        entry.and_then(|entry| entry.metadata()).map_or(0, |metadata| metadata.blocks())
+    };
+    512 * entries.map(blocks).sum::<u64>()
+}
+
+pub fn enter(visit: &Visit) {
+    let wanted = |name: &str| visit.case.as_ref().is_none_or(|case| case == name);
+    for seed in visit.rounds() {
+        let mut cases = Vec::new();
+        for (number, (change, length)) in
+            CHANGES.into_iter().flat_map(|change| LENGTHS.map(|length| (change, length))).enumerate()
+        {
+            // In turns, others for each seed and for each change.
+            let turn = number + number / LENGTHS.len() + seed as usize % 18;
+            let case = Case {
+                change,
+                length,
+                budget_bytes: BUDGETS[turn % 2],
+                bound: BOUNDS[turn / 2 % 3],
+                reopening: REOPENINGS[turn % 3],
+            };
+            cases.push(case);
+        }
+        visit.each(&cases, |case| {
+            let name = format!("{case:?}");
+            if wanted(&name) {
+                let mut place = Place::Memory(MemVfs::without_history());
+                run(visit, case, &mut place, seed);
+            }
+        });
+        if !visit.is_long() {
+            continue;
+        }
+        for case in cases.iter().filter(|case| case.reopening != Reopening::Killed) {
+            if visit.is_over() {
+                return;
+            }
+            if wanted(&format!("{case:?}")) {
+                let dir = tempfile::tempdir().unwrap();
+                run(visit, case, &mut Place::Disk(dir.path().join("store")), seed);
+                visit.count("stores on the file system", 1);
+            }
+        }
+    }
+}
+
+/// A store, and what must be in it.
+struct Run<'a> {
+    case: &'a Case,
+    place: &'a mut Place,
+    db: Option<Db>,
+    /// By number of the key, how long the value is.
+    values: Vec<Option<u64>>,
+    bytes: Vec<u8>,
+    rng: Rng,
+}
+
+fn run(visit: &Visit, case: &Case, place: &mut Place, seed: u64) {
+    let bytes = vec![7; 4 << 20];
+    let mut run = Run { case, place, db: None, values: Vec::new(), bytes, rng: Rng::new(seed) };
+    run.db = Some(run.open());
+    run.fill();
+    run.reopen();
+    run.change();
+    run.reopen();
+    run.settle();
+    visit.count("stores", 1);
+}
+
+impl Run<'_> {
+    fn open(&self) -> Db {
+        let scale = self.place.scale();
+        let mut keyspace = KeyspaceOptions::new().chunk_bytes(CHUNK_BYTES / scale);
+        if let Some(bound) = self.case.bound {
+            keyspace = keyspace.space_amplification(bound);
+        }
+        let options = Options::new().memory_budget(self.case.budget_bytes / scale);
+        match &*self.place {
+            // The stage is as long whatever the scale.
+            Place::Memory(vfs) => options
+                .default_keyspace(keyspace.stage(false))
+                .checkpoint_interval(Duration::from_millis(200))
+                .vfs(Arc::new(vfs.clone()))
+                .open("store"),
+            Place::Disk(path) => options.default_keyspace(keyspace).open(path),
+        }
+        .unwrap()
+    }
+
+    fn db(&self) -> &Db {
+        self.db.as_ref().unwrap()
+    }
+
+    fn reopen(&mut self) {
+        match self.case.reopening {
+            Reopening::None => return,
+            Reopening::Closed => drop(self.db.take()),
+            Reopening::Killed => {
+                let Place::Memory(vfs) = &mut *self.place else { return };
+                let killed = vfs.kill();
+                *vfs = killed;
+                drop(self.db.take());
+            }
+        }
+        self.db = Some(self.open());
+    }
+
+    fn length(&mut self) -> u64 {
+        let bytes = match self.case.length {
+            Length::Bytes(bytes) => bytes,
+            Length::Mixed => {
+                // About as many bytes in values of each length.
+                let draw = self.rng.next();
+                let longest = 4 << (2 * (draw % 11));
+                if draw / 16 % longest < 16 { longest } else { draw % 16 }
+            }
+        };
+        if bytes > 1000 { bytes / self.place.scale() } else { bytes }
+    }
+
+    fn put(&mut self, number: u64, value_bytes: u64) {
+        let value = &self.bytes[..value_bytes as usize];
+        self.db.as_ref().unwrap().put(number.to_be_bytes(), value).unwrap();
+        let number = number as usize;
+        if self.values.len() <= number {
+            self.values.resize(number + 1, None);
+        }
+        self.values[number] = Some(value_bytes);
+    }
+
+    fn delete(&mut self, number: u64) {
+        self.db().delete(number.to_be_bytes()).unwrap();
+        self.values[number as usize] = None;
+    }
+
+    fn fill(&mut self) {
+        let scale = self.place.scale();
+        let mut left = LIVE_BYTES / scale;
+        for number in 0..PAIRS_MAX / scale {
+            let length = self.length();
+            left = left.saturating_sub(length + 8 + PAIR_BYTES);
+            self.put(number, if self.case.change == Change::Grow { 4.min(length) } else { length });
+            if left == 0 {
+                return;
+            }
+        }
+    }
+
+    fn change(&mut self) {
+        let pairs = self.values.len() as u64;
+        match self.case.change {
+            Change::Fifo => {
+                for number in pairs..4 * pairs {
+                    let length = self.length();
+                    self.put(number, length);
+                    self.delete(number - pairs);
+                }
+            }
+            Change::Overwrite => {
+                for _ in 0..3 * pairs {
+                    let (number, length) = (self.rng.below(pairs), self.length());
+                    self.put(number, length);
+                }
+            }
+            Change::Shrink => {
+                for number in self.shuffled(pairs) {
+                    let length = self.length() / 1000;
+                    self.put(number, length);
+                }
+            }
+            Change::Grow => {
+                for number in self.shuffled(pairs) {
+                    let length = self.length();
+                    self.put(number, length);
+                }
+            }
+            Change::DeleteAll => self.shuffled(pairs).into_iter().for_each(|number| self.delete(number)),
+            Change::DeleteHalf => (0..pairs).step_by(2).for_each(|number| self.delete(number)),
+        }
+    }
+
+    fn shuffled(&mut self, count: u64) -> Vec<u64> {
+        let mut numbers: Vec<u64> = (0..count).collect();
+        for last in (1..numbers.len()).rev() {
+            let other = self.rng.below(last as u64 + 1) as usize;
+            numbers.swap(last, other);
+        }
+        numbers
+    }
+
+    /// The most that the store may take.
+    fn promised_bytes(&self) -> u64 {
+        let scale = self.place.scale();
+        let live: u64 = self.values.iter().flatten().map(|value_bytes| value_bytes + 8 + PAIR_BYTES).sum();
+        let times = |bound: f64| (live as f64 * bound) as u64;
+        let spare = (self.case.budget_bytes / 2).min(SPARE_BYTES_MAX) / scale;
+        self.case.bound.map_or((live + spare).max(times(1.5)), times) + FIXED_BYTES / scale
+    }
+
+    /// Waits until the store takes no more than it may.
+    fn settle(&self) {
+        let promised = self.promised_bytes();
+        let mut idle = 0;
+        let mut last = None;
+        while idle < IDLE_POLLS {
+            let allocated = self.place.allocated_bytes();
+            if allocated <= promised {
+                return;
+            }
+            std::thread::sleep(POLL);
+            let stats = self.db().stats();
+            let keyspace = &stats.keyspaces[0];
+            let done = (stats.checkpoints, keyspace.rebalances, keyspace.splits, keyspace.merges, allocated);
+            let is_idle = stats.maintenance_queued + stats.maintenance_running == 0 && last == Some(done);
+            idle = if is_idle { idle + 1 } else { 0 };
+            last = Some(done);
+        }
+        let keyspace = &self.db().stats().keyspaces[0];
+        panic!(
+            "{:?} takes {} bytes for good, {promised} at most were promised: logs {}, tables {}, unclaimed {}, held {}, live {}",
+            self.case,
+            self.place.allocated_bytes(),
+            keyspace.log_bytes,
+            keyspace.table_bytes,
+            keyspace.unclaimed_bytes,
+            keyspace.held_bytes,
+            keyspace.live_bytes,
+        );
+    }
+}

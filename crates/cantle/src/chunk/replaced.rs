@@ -1,0 +1,487 @@
+//! What a write put out of date: how long the entry was that it replaced.
+//!
+//! The space bound goes by the bytes that are out of date, *garbage*. Writes to a munk find what they replace there. Others
+//! look it up in the chunk's files, as follows:
+//!
+//! * Each write is looked up whose value is large, or whose chunk has few pairs or many bytes in large ones: there, one in eight
+//!   would say nothing of the others. No value is read for that: the index of a log has the length of each record, and a
+//!   large value is a block of its own in a table, whose index has the block's length.
+//! * One in eight of the others is looked up, and stands for all eight. Filters tell whether there is an older entry; it is
+//!   taken to be as long as the file's small entries are on average.
+//! * One in 32 of these guesses is compared with the entry itself. Guesses of the keyspace are corrected by the outcome.
+//!
+//! Thread safety: any thread may look at any time. Invariant: a file that a rebalance has taken in counts no more, and neither
+//! does garbage in it (`Chunks::count_replaced`).
+
+use super::Chunks;
+use super::chunk::Chunk;
+use super::context::Context;
+use super::funk::{FileRef, Funk, Source, find_indexed_before};
+use super::memory_part::{MemoryHit, Place};
+use super::segment::Segment;
+use super::tombstone::RangeTombstone;
+use crate::canary::Canary;
+use crate::entry::Kind;
+use crate::error::Result;
+use crate::filter::bloom;
+use crate::options::Compression;
+use crate::substrate::TableHandle;
+use crate::sync::atomic::{
+    AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+use crate::sync::counter::sampled;
+use crate::sync::{Arc, Mutex};
+use crate::table::{Table, TableGet};
+use bytes::Bytes;
+
+/// Keys and values that are together at least so many bytes long are large: a chunk of 8 MiB has at most 512 of them.
+const LARGE_BYTES: u64 = 16 << 10;
+/// A chunk with no more puts than this has few: a sample of one in eight may miss most of what there is.
+const FEW_PUTS: u64 = 512;
+/// Large puts that are together less than this fraction of a chunk may be guessed wrongly.
+const LARGE_FRACTION: u64 = 16;
+/// Of writes to other chunks one in so many is looked up, and stands for all.
+const SAMPLE: u64 = 8;
+/// Of guesses one in so many is compared with the entry.
+const COMPARED: u64 = 32;
+/// So many operations of a log's tail are looked up each, of others as many as of writes.
+const TAIL_COUNTED: u64 = 4096;
+/// What stands around key and value in a record: checksum, lengths, kind and version.
+const RECORD_BYTES: u64 = 11;
+
+/// The bytes of a put that count as large: all or none.
+pub fn large_part(user_bytes: u64) -> u64 {
+    if user_bytes >= LARGE_BYTES { user_bytes } else { 0 }
+}
+
+/// An operation that was written.
+pub struct Written<'a> {
+    pub segment: &'a Arc<Segment>,
+    /// Where it stands in the segment.
+    pub place: Place,
+    pub version: u64,
+    pub key: &'a [u8],
+}
+
+/// How closely to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Filters only.
+    Filters,
+    /// Indexes: no value is read, unless few or compressed.
+    Indexes,
+    /// Entries.
+    Entries,
+}
+
+/// An entry that was replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replaced {
+    /// Of its key and value.
+    pub user_bytes: u64,
+    /// Its version, or a greater one.
+    pub version: u64,
+    /// Whether it may be another length, or not there at all.
+    pub is_guess: bool,
+}
+
+/// What one file says.
+enum Looked {
+    Replaced(Replaced),
+    /// The key was deleted.
+    Nothing,
+    /// An older file may have the key.
+    Further,
+}
+
+/// How far guesses were off.
+#[derive(Default)]
+pub struct Guesses {
+    sums: Mutex<Sums>,
+}
+
+#[derive(Default)]
+struct Sums {
+    count: u64,
+    guessed_bytes: f64,
+    found_bytes: f64,
+}
+
+impl Guesses {
+    /// Halved at this count: older outcomes fade.
+    const COUNT_MAX: u64 = 1024;
+    /// So many guesses are taken to have been right from the start.
+    const PRIOR: f64 = 8.0;
+
+    /// One was compared with what is there.
+    pub fn learn(&self, guessed_bytes: u64, found_bytes: u64) {
+        let mut sums = self.sums.lock();
+        sums.count += 1;
+        sums.guessed_bytes += guessed_bytes as f64;
+        sums.found_bytes += found_bytes as f64;
+        if sums.count >= Self::COUNT_MAX {
+            let Sums { count, guessed_bytes, found_bytes } = *sums;
+            *sums =
+                Sums { count: count / 2, guessed_bytes: guessed_bytes / 2.0, found_bytes: found_bytes / 2.0 };
+        }
+    }
+
+    /// A guess as it should have been, from those that were compared.
+    pub fn correct(&self, guessed_bytes: u64) -> u64 {
+        let sums = self.sums.lock();
+        if sums.count == 0 {
+            return guessed_bytes;
+        }
+        let prior = sums.guessed_bytes / sums.count as f64 * Self::PRIOR;
+        let ratio = (sums.found_bytes + prior) / (sums.guessed_bytes + prior).max(1.0);
+        (guessed_bytes as f64 * ratio) as u64
+    }
+}
+
+impl Funk {
+    /// Whether each write to the chunk is to be looked up, this one of a value of so many bytes at least.
+    pub fn is_counted_exactly(&self, value_bytes: usize) -> bool {
+        if value_bytes as u64 >= LARGE_BYTES {
+            return true;
+        }
+        let (mut puts, mut user_bytes, mut large_bytes) = (0, 0, 0);
+        for file in &self.files {
+            match &file.source {
+                Source::Log(segment) => {
+                    puts += segment.puts.load(Relaxed);
+                    user_bytes += segment.user_bytes.load(Relaxed);
+                    large_bytes += segment.large_bytes.load(Relaxed);
+                }
+                Source::Table(table) => {
+                    puts += table.entries;
+                    user_bytes += table.user_bytes;
+                    large_bytes += table.large_bytes;
+                }
+            }
+        }
+        puts <= FEW_PUTS || large_bytes > user_bytes / LARGE_FRACTION
+    }
+
+    /// The entry that a write replaced; `None` if there was none, or a rebalance has the write already.
+    pub fn replaced(&self, context: &Context, written: &Written<'_>, look: Look) -> Result<Option<Replaced>> {
+        let Some(own) = self.files.iter().position(|file| file.is_of(written.segment)) else {
+            return Ok(None);
+        };
+        let hash = bloom::hash(written.key);
+        for (index, file) in self.files.iter().enumerate().skip(own) {
+            if !file.span.contains(&context.order, written.key) || file.dropped.is_some() {
+                continue;
+            }
+            let looked = match &file.source {
+                Source::Log(segment) => {
+                    let before = if index == own { written.place.offset } else { u64::MAX };
+                    look_in_log(context, (file, segment), (written.key, hash), before, look)?
+                }
+                Source::Table(table) => look_in_table(context, table, (written.key, hash), look)?,
+            };
+            match looked {
+                Looked::Replaced(replaced) => return Ok(Some(replaced)),
+                Looked::Nothing => return Ok(None),
+                Looked::Further => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Of small entries the mean length.
+fn guess(user_bytes: u64, large_bytes: u64, puts: u64, version: u64) -> Looked {
+    let user_bytes = user_bytes.saturating_sub(large_bytes) / puts.max(1);
+    Looked::Replaced(Replaced { user_bytes, version, is_guess: true })
+}
+
+/// Whether a write replaced something in a log, of what stands before `before`.
+fn look_in_log(
+    context: &Context,
+    (file, segment): (&FileRef, &Segment),
+    (key, hash): (&[u8], u64),
+    before: u64,
+    look: Look,
+) -> Result<Looked> {
+    let budget = &context.budget;
+    if look == Look::Filters
+        && segment.loaded().is_none()
+        && budget.log_index_bytes.load(Relaxed) > budget.log_index_limit_bytes()
+    {
+        // It would be unloaded at once.
+        return Ok(Looked::Further);
+    }
+    let parts = segment.parts(context)?;
+    if let Some(memory) = &parts.memory {
+        let deleted = deleted_before(context, &memory.tombstones(), key, before);
+        match settle(memory.get_before(key, before), deleted, key) {
+            Looked::Further => {}
+            found => return Ok(found),
+        }
+    }
+    let within = file.span.parts_within(context, &parts);
+    for number in within.numbers_for(&context.order, key) {
+        let part = &parts.indexed[number];
+        if part.start >= before || part.lacks(&context.order, key) {
+            continue;
+        }
+        let deleted = deleted_before(context, &part.tombstones, key, before);
+        let passes = segment.may_contain(context, &parts.header, part, hash)?;
+        let is_filtered = part.filter.len > 0;
+        let hit = if !passes {
+            None
+        } else if part.root.len > 0 && (look != Look::Filters || !is_filtered || part.end > before) {
+            find_indexed_before(context, segment, &parts, part.root, (key, u64::MAX), before)?
+        } else if is_filtered && deleted.is_none() {
+            let of = |count: &AtomicU64| count.load(Relaxed);
+            let (user_bytes, large_bytes) = (of(&segment.user_bytes), of(&segment.large_bytes));
+            return Ok(guess(user_bytes, large_bytes, of(&segment.puts), segment.newest_version()));
+        } else {
+            None
+        };
+        match settle(hit, deleted, key) {
+            Looked::Further => {}
+            found => return Ok(found),
+        }
+    }
+    Ok(Looked::Further)
+}
+
+/// Where the newest range delete that covers the key stands, of those before `before`.
+fn deleted_before(context: &Context, tombstones: &[RangeTombstone], key: &[u8], before: u64) -> Option<u64> {
+    let counts = |tombstone: &&RangeTombstone| {
+        tombstone.offset < before
+            && tombstone.is_visible(u64::MAX)
+            && context.recovery.is_alive(tombstone.version)
+            && tombstone.covers(&context.order, key)
+    };
+    tombstones.iter().filter(counts).map(|tombstone| tombstone.offset).max()
+}
+
+fn settle(hit: Option<MemoryHit>, deleted: Option<u64>, key: &[u8]) -> Looked {
+    match hit.filter(|hit| deleted.is_none_or(|offset| hit.place.offset > offset)) {
+        Some(hit) if hit.kind == Kind::Put => {
+            let user_bytes = u64::from(hit.place.len).saturating_sub(RECORD_BYTES).max(key.len() as u64);
+            Looked::Replaced(Replaced { user_bytes, version: hit.version, is_guess: false })
+        }
+        Some(_) => Looked::Nothing,
+        None if deleted.is_some() => Looked::Nothing,
+        None => Looked::Further,
+    }
+}
+
+fn look_in_table(
+    context: &Context,
+    handle: &TableHandle,
+    (key, hash): (&[u8], u64),
+    look: Look,
+) -> Result<Looked> {
+    let table = handle.open(&context.tables, &context.files, &context.order, &context.cache)?;
+    if !table.may_contain(hash)? {
+        return Ok(Looked::Further);
+    }
+    if look == Look::Entries || !table.has_filter() {
+        return read_in_table(context, &table, (key, hash));
+    }
+    let guess = || guess(handle.user_bytes, handle.large_bytes, handle.entries, handle.newest_version);
+    if look == Look::Filters {
+        return Ok(guess());
+    }
+    let table_options = &context.options().table;
+    let Some(block_bytes) = table.block_bytes_for(key)? else { return Ok(Looked::Further) };
+    // No block of several entries is so long.
+    if block_bytes >= LARGE_BYTES.max(4 * table_options.block_bytes as u64) {
+        let times = handle.user_bytes as f64 / handle.file.bytes().max(1) as f64;
+        let user_bytes = (block_bytes as f64 * times.max(1.0)) as u64;
+        let version = handle.newest_version;
+        return Ok(Looked::Replaced(Replaced { user_bytes, version, is_guess: false }));
+    }
+    if handle.entries <= FEW_PUTS || table_options.compression != Compression::None {
+        return read_in_table(context, &table, (key, hash));
+    }
+    Ok(guess())
+}
+
+fn read_in_table(context: &Context, table: &Table, (key, hash): (&[u8], u64)) -> Result<Looked> {
+    let found = table.get(key, hash, u64::MAX, &|version| context.recovery.is_alive(version))?;
+    Ok(match found {
+        TableGet::Found { kind: Kind::Put, value, version } => {
+            let user_bytes = (key.len() + value.len()) as u64;
+            Looked::Replaced(Replaced { user_bytes, version, is_guess: false })
+        }
+        TableGet::Found { .. } => Looked::Nothing,
+        TableGet::FilteredOut | TableGet::Absent => Looked::Further,
+    })
+}
+
+impl Chunks {
+    /// Counts what an operation replaced in a chunk without a munk, or what it stands for as a sample.
+    pub(super) fn count_replaced(
+        &self,
+        chunk: &Chunk,
+        written: &Written<'_>,
+        kind: Kind,
+        value_bytes: usize,
+    ) {
+        let funk = chunk.funk.load();
+        let is_exact = funk.is_counted_exactly(value_bytes);
+        if is_exact || sampled(SAMPLE) {
+            self.count_replaced_in(&funk, written, (kind, value_bytes), is_exact);
+        }
+    }
+
+    fn count_replaced_in(
+        &self,
+        funk: &Funk,
+        written: &Written<'_>,
+        (kind, value_bytes): (Kind, usize),
+        is_exact: bool,
+    ) {
+        let look = |look| {
+            funk.replaced(&self.context, written, look).unwrap_or_else(|error| {
+                tracing::debug!(%error, "cannot count garbage");
+                None
+            })
+        };
+        // Indexes know what a snapshot sees.
+        let closely = is_exact || self.pins.is_pinning();
+        let Some(found) = look(if closely { Look::Indexes } else { Look::Filters }) else { return };
+        let guesses = &self.jobs.guesses;
+        let user_bytes = if !found.is_guess {
+            found.user_bytes
+        } else if sampled(COMPARED) {
+            let user_bytes = look(Look::Entries).map_or(0, |entry| entry.user_bytes);
+            guesses.learn(found.user_bytes, user_bytes);
+            user_bytes
+        } else {
+            guesses.correct(found.user_bytes)
+        };
+        let user_bytes = if kind == Kind::Put && Canary::NEW_VALUE_COUNTED.is_planted() {
+            (written.key.len() + value_bytes) as u64
+        } else {
+            user_bytes
+        };
+        let times = if is_exact { 1 } else { SAMPLE };
+        let pinned_below = self.pinned_below(found.version, written.version);
+        self.add_replaced(written.key, written.segment, times * user_bytes, pinned_below);
+    }
+
+    /// Adds garbage to a log that a key was written to, unless a rebalance has taken it in: then it is no more.
+    /// `pinned_below`: as `pinned_below` has it of what was replaced.
+    pub(super) fn add_replaced(
+        &self,
+        key: &[u8],
+        segment: &Arc<Segment>,
+        user_bytes: u64,
+        pinned_below: Option<u64>,
+    ) {
+        if user_bytes == 0 {
+            return;
+        }
+        while !self.released.load(Acquire) {
+            let chunk = self.index.find(key);
+            let writer = chunk.writer.lock();
+            if writer.retired {
+                continue;
+            }
+            let funk = chunk.funk.load();
+            if funk.files.iter().any(|file| file.is_of(segment) && file.dropped.is_none()) {
+                let sizes = funk.sizes();
+                let user_bytes = user_bytes.min(sizes.user_bytes.saturating_sub(sizes.garbage_bytes));
+                self.add_garbage(segment, user_bytes);
+                if let Some(below) = pinned_below {
+                    self.add_pinned(segment, user_bytes, below);
+                }
+                // A checkpoint may have recorded what is known of the log since it was written to.
+                if segment.mark_dirty() {
+                    self.context.dirty.add(segment.clone());
+                }
+            }
+            return;
+        }
+    }
+
+    /// For who holds the chunk's lock and has read all of it: what is not live is garbage.
+    pub(super) fn correct_garbage(&self, chunk: &Chunk, live_user_bytes: u64) {
+        let funk = chunk.funk.load();
+        let own = funk.files.iter().filter(|file| file.share_bytes.is_none() && file.dropped.is_none());
+        let Some(segment) = own.filter_map(FileRef::log).next() else { return };
+        let sizes = funk.sizes();
+        let garbage_bytes = sizes.user_bytes.saturating_sub(live_user_bytes);
+        if garbage_bytes.abs_diff(sizes.garbage_bytes) <= sizes.user_bytes / LARGE_FRACTION {
+            return;
+        }
+        let more = garbage_bytes as i64 - sizes.garbage_bytes as i64;
+        let more = more.max(-(segment.garbage_bytes.load(Relaxed) as i64));
+        segment.garbage_bytes.fetch_add(more as u64, Relaxed);
+        self.context.totals.garbage_bytes.fetch_add(more, Relaxed);
+        if !self.context.read_only && segment.mark_dirty() {
+            self.context.dirty.add(segment.clone());
+        }
+    }
+
+    /// Has the part of a log counted that was found behind its recorded length, unless another is.
+    pub(super) fn submit_count(&self, segment: &Arc<Segment>) {
+        if self.context.read_only || self.jobs.counting.swap(true, AcqRel) {
+            return;
+        }
+        let (this, segment) = (self.this.clone(), segment.clone());
+        self.context.pool.submit(move || {
+            let Some(chunks) = this.upgrade() else { return };
+            if let Some(_work) = chunks.context.begin_work()
+                && let Err(error) = chunks.count_tail(&segment)
+            {
+                tracing::debug!(%error, "cannot count garbage");
+                // What cannot be read is not tried again.
+                segment.end_count();
+            }
+            chunks.jobs.counting.store(false, Release);
+        });
+    }
+
+    fn count_tail(&self, segment: &Arc<Segment>) -> Result<()> {
+        let mut tail: Vec<(Bytes, MemoryHit, u64)> = Vec::new();
+        let mut seen = 0;
+        segment.for_each_since(&self.context, segment.uncounted_from(), |key, hit| {
+            seen += 1;
+            let is_counted = large_part(u64::from(hit.place.len)) > 0 || seen <= TAIL_COUNTED;
+            if is_counted || sampled(SAMPLE) {
+                tail.push((Bytes::copy_from_slice(key), hit, if is_counted { 1 } else { SAMPLE }));
+            }
+        })?;
+        for (key, hit, times) in tail {
+            if self.context.health.is_closing() || self.released.load(Acquire) {
+                return Ok(());
+            }
+            let chunk = self.index.find(&key);
+            // A chunk that was loaded since was counted as it was.
+            if chunk.munk.load().is_none() {
+                let written = Written { segment, place: hit.place, version: hit.version, key: &key };
+                let found = chunk.funk.load().replaced(&self.context, &written, Look::Indexes)?;
+                self.add_replaced(&key, segment, times * found.map_or(0, |found| found.user_bytes), None);
+            }
+        }
+        segment.end_count();
+        // For the next checkpoint to record it.
+        if segment.mark_dirty() {
+            self.context.dirty.add(segment.clone());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guesses_are_corrected_by_those_that_were_compared() {
+        let guesses = Guesses::default();
+        assert_eq!(guesses.correct(1000), 1000);
+        (0..2000).for_each(|_| guesses.learn(1000, 2000));
+        assert!((1950..=2000).contains(&guesses.correct(1000)), "{}", guesses.correct(1000));
+        (0..4000).for_each(|_| guesses.learn(1000, 0));
+        assert!(guesses.correct(1000) < 50, "{}", guesses.correct(1000));
+    }
+}
