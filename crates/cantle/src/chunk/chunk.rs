@@ -4,6 +4,7 @@ use super::funk::Funk;
 use super::log_record::Link;
 use super::munk::Munk;
 use super::segment::Segment;
+use crate::order::KeyOrder;
 use crate::span::Span;
 use crate::substrate::Health;
 use crate::sync::Arc;
@@ -50,6 +51,10 @@ pub struct Chunk {
     last_access: AtomicU64,
     /// Extra work that reads did because the chunk is not sorted, in entries.
     read_debt: AtomicU64,
+    /// The most deleted keys in a row that a cursor stepped over.
+    dead_run: AtomicU64,
+    /// How many keys were deleted in order: there may be so many in a row.
+    pub deleted_in_order: AtomicU64,
     /// The oldest snapshot under which a rebalance freed little, plus one; 0 if none did.
     futile_under: AtomicU64,
     /// The tick before which it is not loaded into memory: that was tried just now.
@@ -66,9 +71,33 @@ pub struct ChunkWriter {
     /// The chunk was split or merged: look it up again.
     pub retired: bool,
     pub active: Option<Active>,
+    /// The last keys that were deleted, each behind the one before, from a chunk without a munk: the first and the last of
+    /// them, and how many they are.
+    deleted: (Vec<u8>, Vec<u8>),
+    deleted_in_order: u64,
 }
 
 impl ChunkWriter {
+    /// A key is deleted from a chunk without a munk. Returns how many were, each behind the one before.
+    pub fn note_delete(&mut self, order: &KeyOrder, key: &[u8]) -> u64 {
+        let (first, last) = &mut self.deleted;
+        if self.deleted_in_order == 0 || order.compare(last, key) != std::cmp::Ordering::Less {
+            self.deleted_in_order = 0;
+            first.clear();
+            first.extend_from_slice(key);
+        }
+        self.deleted_in_order += 1;
+        last.clear();
+        last.extend_from_slice(key);
+        self.deleted_in_order
+    }
+
+    /// The first key of those that were deleted in order, which are forgotten.
+    pub fn take_deleted(&mut self) -> Vec<u8> {
+        self.deleted_in_order = 0;
+        std::mem::take(&mut self.deleted.0)
+    }
+
     /// The next write begins another segment.
     pub fn end_log(&mut self) {
         if let Some(active) = self.active.take() {
@@ -119,6 +148,8 @@ impl Chunk {
             writes: AtomicU64::new(0),
             last_access: AtomicU64::new(0),
             read_debt: AtomicU64::new(0),
+            dead_run: AtomicU64::new(0),
+            deleted_in_order: AtomicU64::new(0),
             futile_under: AtomicU64::new(0),
             load_after: AtomicU64::new(0),
             split_after: AtomicU64::new(0),
@@ -186,7 +217,19 @@ impl Chunk {
         self.read_debt.load(Relaxed)
     }
 
+    pub fn dead_run(&self) -> u64 {
+        self.dead_run.load(Relaxed)
+    }
+
+    /// A cursor stepped over so many deleted keys in a row.
+    pub fn note_dead_run(&self, keys: u64) {
+        if keys > self.dead_run() {
+            self.dead_run.store(keys, Relaxed);
+        }
+    }
+
     pub fn forgive_reads(&self) {
+        self.dead_run.store(0, Relaxed);
         self.read_debt.store(0, Relaxed);
     }
 

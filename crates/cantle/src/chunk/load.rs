@@ -25,12 +25,17 @@ use super::munk::{Content, Munk, MunkBuilder, record_bytes_of, room_for};
 use super::popularity::live;
 use super::rebalance::{Bottom, keep_versions};
 use super::segment::Segment;
+use super::walk::Walk;
+use crate::bounds::Bounds;
 use crate::canary::Canary;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
+use crate::layout::PairCursor;
 use crate::mvcc::{Keep, KeySpan};
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
+use std::ops::Bound;
 
 /// What is caught up with under the lock at most: less than a millisecond's work.
 pub(super) const LAST_BYTES_MAX: u64 = 256 << 10;
@@ -39,6 +44,11 @@ pub(super) const CHUNKS_MAX: u64 = 4;
 
 /// What is live is estimated: a little too much wastes little, a little too little a whole block.
 const LOADED_PERCENT: u64 = 101;
+
+/// More deleted keys in a row than this are not left in an idle chunk: some microseconds of a cursor.
+const DEAD_MAX: u64 = 100;
+/// Half a second after its last access a chunk is idle.
+const IDLE_TICKS: u64 = 25;
 
 /// A log, and from where its operations are not in the munk yet.
 struct Behind {
@@ -230,10 +240,62 @@ impl Chunks {
         let munk = chunk.munk.load();
         let Some(munk) = &*munk else { return };
         if munk.room() < keys || munk.is_tangled() {
-            let sorted = munk.resort(room_for(munk.len()) + keys, self.is_needed());
-            chunk.munk.store(Some(Arc::new(sorted)));
-            self.context.counters.munk_rebalances.add(1);
+            self.sort_munk(chunk, munk, keys);
         }
+    }
+
+    /// Sorts a munk anew, without deleted keys. Under the chunk's lock.
+    fn sort_munk(&self, chunk: &Chunk, munk: &Munk, keys: usize) {
+        let sorted = munk.resort(room_for(munk.len()) + keys, self.is_needed());
+        chunk.munk.store(Some(Arc::new(sorted)));
+        self.context.counters.munk_rebalances.add(1);
+    }
+
+    /// Rids a chunk that is idle, or has little else, of the deleted keys that cursors step over.
+    pub(super) fn bury_dead(&self, chunk: &Arc<Chunk>, ticks: u64) {
+        let limits = self.limits();
+        if !limits.extensions || limits.log_bytes.is_some() {
+            return;
+        }
+        let is_idle = chunk.last_access() + IDLE_TICKS <= ticks;
+        let munk = chunk.munk.load_full();
+        match munk {
+            Some(munk) => {
+                let dead = munk.dead_keys();
+                let is_due = dead > DEAD_MAX && (is_idle || dead > munk.len() as u64 / 4);
+                if is_due
+                    && let Some(writer) = chunk.writer.try_lock()
+                    && !writer.retired
+                    && chunk.munk.load().as_ref().is_some_and(|now| Arc::ptr_eq(now, &munk))
+                {
+                    self.sort_munk(chunk, &munk, 0);
+                }
+            }
+            // What a snapshot keeps would be there again.
+            None if is_idle && chunk.dead_run() > DEAD_MAX && !self.pins.is_pinning() => {
+                if !chunk.is_changing() {
+                    self.submit(chunk);
+                }
+            }
+            None if is_idle && chunk.deleted_in_order.load(Relaxed) > DEAD_MAX => self.submit_probe(chunk),
+            None => {}
+        }
+    }
+
+    /// Finds out whether keys that were deleted in order lie in a row: a cursor that steps over them tells their chunks.
+    fn submit_probe(&self, chunk: &Arc<Chunk>) {
+        chunk.deleted_in_order.store(0, Relaxed);
+        let (this, chunk) = (self.this.clone(), chunk.clone());
+        self.context.pool.submit(move || {
+            let Some(chunks) = this.upgrade() else { return };
+            let Some(_work) = chunks.context.begin_work() else { return };
+            let bounds =
+                Bounds { start: Bound::Included(chunk.writer.lock().take_deleted()), end: Bound::Unbounded };
+            let snapshot = chunks.context.mvcc.own_snapshot(KeySpan::ALL);
+            if let Err(error) = Walk::new(chunks.clone(), bounds, snapshot).seek_to_first() {
+                tracing::debug!(%error, "cannot look for deleted keys");
+            }
+        });
     }
 }
 

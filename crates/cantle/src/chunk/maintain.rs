@@ -411,6 +411,7 @@ impl Chunks {
             if policy::due(&self.chunk_sizes(chunk), &limits, &sizes).is_some() && !chunk.is_changing() {
                 self.submit(chunk);
             }
+            self.bury_dead(chunk, self.jobs.ticks.load(Relaxed));
             let funk = chunk.funk.load();
             if let Some(segment) = funk.logs().find(|segment| segment.uncounted_from() > 0) {
                 self.submit_count(segment);

@@ -10,6 +10,7 @@ use super::log_view::{self, ViewCursor};
 use super::log_walk::{LogWalk, OnePass};
 use super::memory_part::{MemoryCursor, MemoryPart, Place};
 use super::tombstone::RangeTombstone;
+use crate::bounds::Bounds;
 use crate::canary::Canary;
 use crate::entry::{EntryCursor, Kind};
 use crate::error::Result;
@@ -19,6 +20,8 @@ use crate::span::Span;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
+use std::cmp::Ordering;
+use std::ops::Bound;
 
 /// A log of at most so many chunks is read into memory at once by who merges half of it at least.
 const AT_ONCE_CHUNKS_MAX: u64 = 3;
@@ -27,7 +30,83 @@ const AT_ONCE_CHUNKS_MAX: u64 = 3;
 struct SourceTombstones {
     source: usize,
     span: Arc<Span>,
+    /// By where they start.
     tombstones: Vec<RangeTombstone>,
+    /// By number, the one that ends last of those up to it.
+    last_ending: Vec<usize>,
+}
+
+impl SourceTombstones {
+    fn new(order: &KeyOrder, source: usize, span: Arc<Span>, mut tombstones: Vec<RangeTombstone>) -> Self {
+        tombstones.sort_by(|a, b| compare_starts(order, &a.bounds, &b.bounds));
+        let mut last_ending: Vec<usize> = Vec::with_capacity(tombstones.len());
+        for (number, tombstone) in tombstones.iter().enumerate() {
+            let before = last_ending.last().copied();
+            let ends_last =
+                before.filter(|&before| ends_behind(order, &tombstones[before].bounds, &tombstone.bounds));
+            last_ending.push(ends_last.unwrap_or(number));
+        }
+        Self { source, span, tombstones, last_ending }
+    }
+
+    /// Those that cover the key: few more are looked at, unless they overlap.
+    fn covering(&self, order: &KeyOrder, key: &[u8]) -> impl Iterator<Item = &RangeTombstone> {
+        let starts_behind = |tombstone: &RangeTombstone| match &tombstone.bounds.start {
+            Bound::Unbounded => false,
+            Bound::Included(start) | Bound::Excluded(start) => order.compare(start, key) == Ordering::Greater,
+        };
+        let mut upto = self.tombstones.partition_point(|tombstone| !starts_behind(tombstone));
+        std::iter::from_fn(move || {
+            while upto > 0 {
+                let last_ending = &self.tombstones[self.last_ending[upto - 1]];
+                if ends_before(order, &last_ending.bounds, key) {
+                    return None;
+                }
+                upto -= 1;
+                let tombstone = &self.tombstones[upto];
+                if tombstone.covers(order, key) {
+                    return Some(tombstone);
+                }
+            }
+            None
+        })
+    }
+}
+
+fn compare_starts(order: &KeyOrder, a: &Bounds, b: &Bounds) -> Ordering {
+    let start = |bounds: &'_ Bounds| match &bounds.start {
+        Bound::Unbounded => None,
+        Bound::Included(start) | Bound::Excluded(start) => Some(start.clone()),
+    };
+    match (start(a), start(b)) {
+        (Some(a), Some(b)) => order.compare(&a, &b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}
+
+/// Whether the bounds end behind others, or at the same key.
+fn ends_behind(order: &KeyOrder, bounds: &Bounds, others: &Bounds) -> bool {
+    match (&bounds.end, &others.end) {
+        (Bound::Unbounded, _) => true,
+        (_, Bound::Unbounded) => false,
+        (Bound::Included(end) | Bound::Excluded(end), Bound::Included(other) | Bound::Excluded(other)) => {
+            match order.compare(end, other) {
+                Ordering::Less => false,
+                Ordering::Greater => true,
+                Ordering::Equal => {
+                    matches!(bounds.end, Bound::Included(_)) || matches!(others.end, Bound::Excluded(_))
+                }
+            }
+        }
+    }
+}
+
+fn ends_before(order: &KeyOrder, bounds: &Bounds, key: &[u8]) -> bool {
+    match &bounds.end {
+        Bound::Unbounded => false,
+        Bound::Included(end) => order.compare(end, key) == Ordering::Less,
+        Bound::Excluded(end) => order.compare(end, key) != Ordering::Greater,
+    }
 }
 
 /// A merged walk over files of a chunk.
@@ -119,10 +198,9 @@ impl Merged {
     pub fn covering(&self, key: &[u8], at: u64) -> impl Iterator<Item = Covering> {
         let order = &self.context.order;
         self.tombstones.iter().filter(|source| source.span.contains(order, key)).flat_map(move |source| {
-            let counts = move |t: &&RangeTombstone| {
-                t.is_visible(at) && self.context.recovery.is_alive(t.version) && t.covers(order, key)
-            };
-            source.tombstones.iter().filter(counts).map(|t| Covering {
+            let counts =
+                move |t: &&RangeTombstone| t.is_visible(at) && self.context.recovery.is_alive(t.version);
+            source.covering(order, key).filter(counts).map(|t| Covering {
                 version: t.version,
                 source: source.source,
                 offset: t.offset,
@@ -154,8 +232,8 @@ struct Sources {
 impl Sources {
     fn add(&mut self, cursor: impl EntryCursor + 'static, span: &Arc<Span>, deletes: &[RangeTombstone]) {
         if !deletes.is_empty() {
-            let (source, tombstones) = (self.cursors.len(), deletes.to_vec());
-            self.tombstones.push(SourceTombstones { source, span: span.clone(), tombstones });
+            let (source, span) = (self.cursors.len(), span.clone());
+            self.tombstones.push(SourceTombstones::new(&self.order, source, span, deletes.to_vec()));
         }
         self.cursors.push(Box::new(SpannedCursor::new(cursor, span.clone(), self.order.clone())));
     }

@@ -29,6 +29,8 @@
 //! none of them.
 
 mod approximate;
+#[cfg(test)]
+mod backlog_tests;
 #[expect(clippy::module_inception, reason = "the layout is named for what it is made of, and so is the file")]
 pub mod chunk;
 mod clean;

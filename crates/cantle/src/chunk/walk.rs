@@ -39,10 +39,14 @@ struct Open {
     starts_within: bool,
     /// How many entries the walk passed over, which sorted files would not have; told the chunk at the end.
     owed: u64,
+    /// How many deleted keys it passed over since the last pair, and the most that there were in a row.
+    dead: u64,
+    dead_most: u64,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
+        self.chunk.note_dead_run(self.dead_most.max(self.dead));
         let reads = match &self.pairs {
             Pairs::Munk { .. } => 0,
             Pairs::Files(merged) => merged.count_log_reads(),
@@ -143,7 +147,15 @@ impl Walk {
             (_, Some(start)) => self.is_behind_start(start),
             (_, None) => false,
         };
-        Ok(self.chunk.insert(Open { chunk, pairs, ends_within, starts_within, owed: 0 }))
+        Ok(self.chunk.insert(Open {
+            chunk,
+            pairs,
+            ends_within,
+            starts_within,
+            owed: 0,
+            dead: 0,
+            dead_most: 0,
+        }))
     }
 
     fn is_before_end(&self, key: &[u8]) -> bool {
@@ -191,7 +203,9 @@ impl Walk {
     /// The value of the next visible pair, whose key is then in `next_key`.
     fn next_merged(&mut self) -> Result<Option<Bytes>> {
         let at = self.snapshot.version() + u64::from(Canary::VERSION_OFF_BY_ONE.is_planted());
-        let Some(Open { pairs: Pairs::Files(merged), owed, .. }) = &mut self.chunk else { return Ok(None) };
+        let Some(Open { pairs: Pairs::Files(merged), owed, dead, dead_most, .. }) = &mut self.chunk else {
+            return Ok(None);
+        };
         let order = &self.chunks.context.order;
         let key = &mut self.next_key;
         while let Some(entry) = merged.cursor.entry() {
@@ -223,8 +237,14 @@ impl Walk {
                 merged.cursor.advance()?;
             }
             match newest {
-                Some((Kind::Put, value)) => return Ok(Some(value)),
-                _ => *owed += 1,
+                Some((Kind::Put, value)) => {
+                    *dead_most = (*dead_most).max(std::mem::take(dead));
+                    return Ok(Some(value));
+                }
+                _ => {
+                    *owed += 1;
+                    *dead += 1;
+                }
             }
         }
         Ok(None)

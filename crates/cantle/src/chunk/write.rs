@@ -461,6 +461,7 @@ impl Unit {
         // A get that found no munk a moment ago may still search the log. Of single puts it may miss those that came
         // since, but of a batch it must not see the range delete without the put behind it.
         let notes = !self.ops.iter().any(|&op| ops[op].bounds.is_some());
+        let mut deleted = Vec::new();
         let (mut user_bytes, mut puts, mut large_bytes, mut outdated_bytes) = (0, 0, 0, 0);
         for (&op, &place) in self.ops.iter().zip(&self.places) {
             let op = &ops[op];
@@ -497,7 +498,12 @@ impl Unit {
                         chunks.add_pinned(&segment, bytes, below);
                     }
                 }
-                (None, None) => memory.insert(&op.key, version, op.kind, place, cell.cloned()),
+                (None, None) => {
+                    memory.insert(&op.key, version, op.kind, place, cell.cloned());
+                    if op.kind == Kind::Delete {
+                        deleted.push(op);
+                    }
+                }
             }
             if op.kind == Kind::Put {
                 let op_bytes = (op.key.len() + op.value.len()) as u64;
@@ -506,6 +512,11 @@ impl Unit {
                 puts += 1;
             }
         }
+        for op in deleted {
+            let in_order = self.guard.note_delete(&chunks.context.order, &op.key);
+            self.chunk.deleted_in_order.fetch_max(in_order, Relaxed);
+        }
+        let Some(active) = &mut self.guard.active else { return };
         let written = self.new_end - active.end;
         active.end = self.new_end;
         active.link = self.new_link;

@@ -52,6 +52,8 @@ pub struct Counts {
     pub(super) live_bytes: AtomicU64,
     /// How far inserts had to walk.
     pub(super) steps: AtomicU64,
+    /// Keys that were deleted since it was sorted, about: cursors step over them.
+    pub(super) dead_keys: AtomicU64,
 }
 
 /// Sorting takes as long for a key as so many steps of a walk: it looks for the key's record in memory.
@@ -99,6 +101,11 @@ impl Munk {
     /// split once all their holders are rebalanced.
     pub fn garbage_bytes(&self) -> u64 {
         self.counts.filled_bytes.load(Relaxed).saturating_sub(self.live_bytes())
+    }
+
+    /// Keys that were deleted since it was sorted, about.
+    pub fn dead_keys(&self) -> u64 {
+        self.counts.dead_keys.load(Relaxed)
     }
 
     /// The towers over its bypasses.

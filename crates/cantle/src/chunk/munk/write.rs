@@ -120,6 +120,12 @@ impl Munk {
             // SAFETY: the munk keeps it and shows it to nobody who would commit it.
             unsafe { newest.withdraw(never) };
         }
+        let was_dead = newest.is_some_and(|newest| newest.kind() == Kind::Delete);
+        match (was_dead, content.kind) {
+            (false, Kind::Delete) => add(&self.counts.dead_keys, 1),
+            (true, Kind::Put) => subtract(&self.counts.dead_keys, self.dead_keys().min(1)),
+            _ => {}
+        }
         let record = self.write(writer, content, batch);
         let above = batch.map_or(Above::Version(content.version), Above::Batch);
         let (mut kept, mut dropped_bytes) = (Vec::new(), 0);
