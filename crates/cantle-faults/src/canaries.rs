@@ -22,6 +22,7 @@ const FIRST: [(&str, &[&str]); 6] = [
         "crash-states",
         &[
             "unsynced-journal-header",
+            "durable-with-a-gap",
             "unsynced-cut",
             "unsettled-orphans",
             "unnamed-repair",

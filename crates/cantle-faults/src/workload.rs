@@ -1,7 +1,7 @@
 //! A random workload, and the states that it leads through.
 
 use crate::rng::Rng;
-use cantle::{Db, Error, Keyspace, KeyspaceOptions, WriteBatch};
+use cantle::{Db, Durability, Error, Keyspace, KeyspaceOptions, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub enum Change {
 #[derive(Debug, Clone)]
 pub enum Op {
     One(&'static str, Change),
+    /// A batch of it alone that is to survive a loss of power, whatever others do.
+    Durable(&'static str, Change),
     Batch(Vec<(&'static str, Change)>),
     /// Reads what it changes. Every other range is deleted key by key, as it is found.
     Transaction(Vec<(&'static str, Change)>),
@@ -81,7 +83,8 @@ pub fn draw(rng: &mut Rng, state: &State, value_bytes: u64) -> Op {
             if state.contains_key(name) { Op::Drop(name) } else { Op::Create(name) }
         }
         91 | 92 => Op::Metadata(50_000 + rng.below(10_000) as usize),
-        93..=95 => Op::Sync,
+        93 | 94 => Op::Sync,
+        95 => Op::Durable(space(rng), change(rng, value_bytes)),
         96..=98 => Op::Compact,
         _ => Op::Backup,
     }
@@ -114,7 +117,7 @@ pub fn apply(state: &mut State, op: &Op) {
         }
     };
     match op {
-        Op::One(name, change) => change_in(name, change),
+        Op::One(name, change) | Op::Durable(name, change) => change_in(name, change),
         Op::Batch(changes) | Op::Transaction(changes) => {
             changes.iter().for_each(|(name, change)| change_in(name, change))
         }
@@ -134,7 +137,7 @@ pub fn apply(state: &mut State, op: &Op) {
 /// Whether the keyspaces that an operation works on are there.
 pub fn admits(state: &State, op: &Op) -> bool {
     match op {
-        Op::One(name, _) | Op::Drop(name) => state.contains_key(*name),
+        Op::One(name, _) | Op::Durable(name, _) | Op::Drop(name) => state.contains_key(*name),
         Op::Batch(changes) | Op::Transaction(changes) => {
             changes.iter().all(|(name, _)| state.contains_key(*name))
         }
@@ -149,7 +152,7 @@ pub fn backup_path(serial: u64) -> PathBuf {
 
 /// Whether, once it returned, everything up to here is durable.
 pub fn is_sync(op: &Op) -> bool {
-    matches!(op, Op::Create(_) | Op::Metadata(_) | Op::Sync | Op::Compact)
+    matches!(op, Op::Durable(..) | Op::Create(_) | Op::Metadata(_) | Op::Sync | Op::Compact)
 }
 
 /// Carries out the operation on a store.
@@ -164,15 +167,15 @@ pub fn run(db: &Db, op: &Op, options: &KeyspaceOptions, serial: u64) -> Result<(
                 Change::DeleteRange(from, to) => space.delete_range(key(*from)..key(*to)),
             }
         }
+        Op::Durable(name, change) => {
+            let mut batch = WriteBatch::new();
+            add(&mut batch, &space(name)?, change);
+            db.write_with(batch, WriteOptions::new().durability(Durability::Sync))
+        }
         Op::Batch(changes) => {
             let mut batch = WriteBatch::new();
             for (name, change) in changes {
-                let space = space(name)?;
-                match change {
-                    Change::Put(n, value) => batch.put_in(&space, key(*n), value),
-                    Change::Delete(n) => batch.delete_in(&space, key(*n)),
-                    Change::DeleteRange(from, to) => batch.delete_range_in(&space, key(*from)..key(*to)),
-                };
+                add(&mut batch, &space(name)?, change);
             }
             db.write(batch)
         }
@@ -206,6 +209,14 @@ pub fn run(db: &Db, op: &Op, options: &KeyspaceOptions, serial: u64) -> Result<(
         Op::Compact => db.compact_range(..),
         Op::Backup => db.backup(backup_path(serial)),
     }
+}
+
+fn add(batch: &mut WriteBatch, space: &Keyspace, change: &Change) {
+    match change {
+        Change::Put(n, value) => batch.put_in(space, key(*n), value),
+        Change::Delete(n) => batch.delete_in(space, key(*n)),
+        Change::DeleteRange(from, to) => batch.delete_range_in(space, key(*from)..key(*to)),
+    };
 }
 
 /// Reads until chunks are in memory, if that takes no longer than usual, so that what follows goes through munks.

@@ -80,6 +80,7 @@ canaries! {
     BRAKE_OF_THE_LAST "brake-of-the-last" "writers are braked by the last keyspace's backlog, whatever the others' is",
     PREFIX_OF_SOME "prefix-of-some" "a key without a prefix, in an order that has prefixes, counts as one with the least",
     NEW_VALUE_COUNTED "new-value-counted" "an overwrite counts as garbage by the length of the new value",
+    DURABLE_WITH_A_GAP "durable-with-a-gap" "a single write is made durable by the journal, whatever was written before it",
     BATCH_SEEN_IN_HALF "batch-seen-in-half" "the writes of a batch show one by one",
     PATH_RESOLVED_ANEW "path-resolved-anew" "an open store finds its files by the path it was given, whatever that means by now",
     LOCK_INODE_IGNORED "lock-inode-ignored" "a lock counts though its file has lost its name",

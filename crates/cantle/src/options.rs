@@ -22,8 +22,9 @@ pub enum Durability {
     /// memory, now and then a system call, and no sync.
     #[default]
     Process,
-    /// Power loss. In a `Sync` store writers that wait share one sync of the journal; in another store a
-    /// single sync write is a checkpoint, shared by all that wait for one.
+    /// Power loss. Writers that wait share one sync of the journal. So does a single write of another store that asks
+    /// for this, while everything before it is durable; else it is a checkpoint, which syncs each log that was written to, once
+    /// for all that wait.
     Sync,
 }
 

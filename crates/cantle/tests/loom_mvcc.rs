@@ -25,6 +25,10 @@ mod order;
 mod pending;
 #[path = "models/rebalance.rs"]
 mod rebalance;
+#[path = "../src/mvcc/unjournaled.rs"]
+mod unjournaled;
+#[path = "models/unjournaled.rs"]
+mod unjournaled_model;
 
 /// What the modules under test use of `cantle::sync`, by loom.
 mod sync {
@@ -248,6 +252,17 @@ fn writers_that_share_one_slot() {
 #[should_panic(expected = "what a snapshot sees changed")]
 fn a_snapshot_that_does_not_wait_misses_a_put() {
     check(2, || models::puts_and_snapshots(2, &[1], &[1], KeySpan::EMPTY));
+}
+
+#[test]
+fn what_is_durable_by_the_journal_alone_has_no_gap_before_it() {
+    check_touching(2, unjournaled_model::a_durable_write_and_another::<unjournaled::Unjournaled>);
+}
+
+#[test]
+#[should_panic(expected = "what is durable has a gap before it")]
+fn a_write_that_is_marked_once_it_has_its_version() {
+    check_touching(2, unjournaled_model::a_durable_write_and_another::<unjournaled_model::MarksLate>);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use cantle::{
     Comparator, Db, Durability, Error, Key, Keyspace, KeyspaceOptions, Options, Result, Transaction, Value,
     WriteBatch, WriteOptions,
-    vfs::{FaultVfs, MemVfs, Operation, Verdict},
+    vfs::{CrashPlan, FaultVfs, MemVfs, Operation, Verdict},
 };
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -710,11 +710,17 @@ fn a_commit_may_ask_for_more_durability() {
         options.durability(Durability::Process).checkpoint_interval(Duration::from_secs(3600)).open("store")
     };
     let db = open(vfs.clone()).unwrap();
-    let checkpoints = db.stats().checkpoints;
-    let mut tx = db.transaction();
-    tx.put("a", "1").unwrap();
-    tx.commit_with(WriteOptions::new().durability(Durability::Sync)).unwrap();
-    assert!(db.stats().checkpoints > checkpoints);
+    for (key, before) in [("a", None), ("b", Some("c"))] {
+        // Of what was written before it, too.
+        before.into_iter().for_each(|before| db.put(before, "1").unwrap());
+        let mut tx = db.transaction();
+        tx.put(key, "1").unwrap();
+        tx.commit_with(WriteOptions::new().durability(Durability::Sync)).unwrap();
+        let lost = open(vfs.crash(&CrashPlan::LOSE_UNSYNCED)).unwrap();
+        for key in [Some(key), before].into_iter().flatten() {
+            assert_eq!(lost.get(key).unwrap().as_deref(), Some(&b"1"[..]), "{key}");
+        }
+    }
 }
 
 #[test]

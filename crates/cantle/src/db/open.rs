@@ -32,7 +32,7 @@ use crate::maintenance::{Calls, Gate, Throttle, Ticker};
 use crate::manifest::{
     CheckpointEdit, Edit, KeyspaceEdit, LayoutState, Manifest, Replayed, Resumed, StartEdit, State, replay,
 };
-use crate::mvcc::{Batches, Mvcc};
+use crate::mvcc::{Batches, Mvcc, Unjournaled};
 use crate::options::{Durability, KeyspaceOptions, Layout, Options};
 use crate::order::{BYTEWISE, KeyOrder};
 use crate::substrate::stage::{self, Stage};
@@ -509,6 +509,8 @@ fn assemble(
         batches: Batches::new(next_batch),
         live_bytes: AtomicI64::new(0),
         data: DataShare::new(runtime.budget.clone()),
+        // What was accepted from a dead process is not durable, and in no journal of this epoch.
+        unjournaled: Unjournaled::new(if outlived || !replay.is_empty() { first_version } else { 0 }),
         files,
         manifest,
         recovery,
@@ -812,7 +814,8 @@ impl Store {
         let mut keyspaces = self.keyspaces.write();
         let keyspace = keyspaces.get(name).cloned().ok_or_else(|| Error::NoKeyspace(name.to_owned()))?;
         // A write like any other: a recovery to an earlier version undoes it.
-        let announced = self.substrate.mvcc.announce(crate::mvcc::KeySpan::ALL);
+        let substrate = &self.substrate;
+        let announced = substrate.unjournaled.announce(&substrate.mvcc, crate::mvcc::KeySpan::ALL);
         self.check_writable()?;
         let version = announced.version();
         self.substrate.manifest.append(&[Edit::DropKeyspace { keyspace: keyspace.id, version }])?;

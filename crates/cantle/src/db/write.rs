@@ -14,9 +14,10 @@ use crate::format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, RECORD_BYTES_MAX};
 use crate::journal::{JournalOp, JournalRecord, Lsn, Reservation, Uncommitted};
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
 use crate::maintenance::Call;
-use crate::mvcc::{CommitCell, KeySpan};
+use crate::mvcc::{Announced, CommitCell, KeySpan};
 use crate::options::Durability;
 use crate::span::is_empty_range;
+use crate::substrate::Substrate;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
@@ -113,7 +114,7 @@ impl Store {
         let frees = ops.iter().all(|op| op.kind != Kind::Put);
         let lsn = self.with_reserve(frees, || {
             let mut prepared = keyspace.layout.prepare(&ops, ReadSet::NONE)?;
-            self.commit(&mut [(&mut *prepared, keyspace.id, &ops)])
+            self.commit(&mut [(&mut *prepared, keyspace.id, &ops)], None)
         })?;
         self.acknowledge(lsn, None)?;
         self.note_duration(started.elapsed());
@@ -211,7 +212,7 @@ impl Store {
             let writes = prepared.iter_mut().zip(&parts);
             let mut writes: Vec<Announceable<'_, '_>> =
                 writes.map(|(write, part)| (&mut **write, part.keyspace.id, &part.ops[..])).collect();
-            self.commit(&mut writes)
+            self.commit(&mut writes, durability)
         })?;
         self.acknowledge(lsn, durability)?;
         self.note_duration(started.elapsed());
@@ -243,7 +244,7 @@ impl Store {
                 if keyspace.layout.get(key, u64::MAX)? != old && !Canary::UPDATE_LOST.is_planted() {
                     return Ok(None);
                 }
-                self.commit(&mut [(&mut *prepared, keyspace.id, &ops)]).map(Some)
+                self.commit(&mut [(&mut *prepared, keyspace.id, &ops)], None).map(Some)
             })?;
             let Some(lsn) = done else { continue };
             self.acknowledge(lsn, None)?;
@@ -251,8 +252,42 @@ impl Store {
         }
     }
 
+    /// Whether the journal tells of a write, so that one sync of it makes the write durable. In a store that is not `Sync` it tells
+    /// of those that ask for more than the store gives, if all that was written before is durable: a crash leaves a prefix. Of
+    /// a batch over several logs it tells there that it committed, at once and not with a group: a checkpoint makes it durable.
+    fn is_journaled(&self, spanning: bool, durability: Option<Durability>) -> bool {
+        let substrate = &self.substrate;
+        let asks_for_more = durability.is_some_and(|wanted| wanted > substrate.durability);
+        substrate.durability == Durability::Sync || (asks_for_more && !spanning && self.is_all_journaled())
+    }
+
+    /// Whether the journal tells of everything that no checkpoint covers.
+    fn is_all_journaled(&self) -> bool {
+        let durable = self.substrate.checkpoints.durable_version();
+        self.substrate.unjournaled.is_none_beyond(durable) || Canary::DURABLE_WITH_A_GAP.is_planted()
+    }
+
+    /// Announces a write, and says whether the journal will tell of it: in a store that is not `Sync`, that shows for good only now.
+    fn announce(&self, span: KeySpan, journaled: bool) -> (Announced<'_>, bool) {
+        let Substrate { mvcc, unjournaled, durability, .. } = &*self.substrate;
+        if *durability == Durability::Sync {
+            return (mvcc.announce(span), true);
+        }
+        if journaled {
+            let announced = mvcc.announce(span);
+            if self.is_all_journaled() {
+                return (announced, true);
+            }
+        }
+        (unjournaled.announce(mvcc, span), false)
+    }
+
     /// Announces prepared writes, appends and commits them under one version, and shows them.
-    fn commit(&self, writes: &mut [Announceable<'_, '_>]) -> Result<Option<Lsn>> {
+    fn commit(
+        &self,
+        writes: &mut [Announceable<'_, '_>],
+        durability: Option<Durability>,
+    ) -> Result<Option<Lsn>> {
         let substrate = &self.substrate;
         let parts: usize = writes.iter().map(|(write, _, _)| write.parts()).sum();
         if parts == 0 {
@@ -262,8 +297,8 @@ impl Store {
         // A range delete that drops chunks is one edit, but shows in each of them.
         let ranges = writes.iter().any(|(_, _, ops)| ops.iter().any(|op| op.bounds.is_some()));
         let several = ranges || spanning || writes.iter().map(|(_, _, ops)| ops.len()).sum::<usize>() > 1;
-        let journals_all = substrate.durability == Durability::Sync;
-        let reservation = match (journals_all, spanning) {
+        let journaled = self.is_journaled(spanning, durability);
+        let reservation = match (journaled, spanning) {
             (true, _) => Some(journal_bytes(writes)),
             (false, true) => Some(JOURNAL_HEAD_BYTES),
             (false, false) => None,
@@ -272,12 +307,13 @@ impl Store {
         let reservation = reservation.map_err(|error| substrate.checked(error))?;
         let span = writes.iter().map(|(write, _, _)| write.span()).fold(KeySpan::EMPTY, KeySpan::hull);
         let cell = (several && !Canary::BATCH_SEEN_IN_HALF.is_planted()).then(CommitCell::new);
-        let announced = substrate.mvcc.announce(span);
+        let (announced, journaled) = self.announce(span, journaled);
+        let reservation = reservation.filter(|_| journaled || spanning);
         // Who closes the store waits for the writes that were announced before.
         substrate.health.check_writable()?;
         let batch = if spanning { substrate.batches.take() } else { 0 };
         let stamp = Stamp { version: announced.version(), batch };
-        let lsn = match self.append(writes, stamp, reservation, journals_all) {
+        let lsn = match self.append(writes, stamp, reservation, journaled) {
             Ok(lsn) => lsn,
             Err(Uncommitted::Surely(error)) => {
                 writes.iter_mut().for_each(|(write, _, _)| write.undo());
@@ -312,14 +348,14 @@ impl Store {
         writes: &mut [Announceable<'_, '_>],
         stamp: Stamp,
         reservation: Option<Reservation<'_>>,
-        journals_all: bool,
+        journaled: bool,
     ) -> std::result::Result<Option<Lsn>, Uncommitted> {
         let appended = writes.iter_mut().try_for_each(|(write, _, _)| write.append(stamp));
         appended.map_err(Uncommitted::Surely)?;
         let Some(reservation) = reservation else { return Ok(None) };
         let journal = &self.substrate.journal;
         // Room was made before: what fails here is the device.
-        if journals_all {
+        if journaled {
             let ops = writes.iter().flat_map(|(_, keyspace, ops)| ops.iter().map(move |op| (*keyspace, op)));
             let ops: Vec<_> = ops.map(|(keyspace, op)| (keyspace, op, journal_value(op))).collect();
             let encoded =
@@ -340,7 +376,7 @@ impl Store {
         if let Some(lsn) = lsn {
             return substrate.journal.wait(lsn).map_err(|error| substrate.sync_failed(error));
         }
-        // A store that is not `Sync` syncs a single write by a checkpoint.
+        // What the journal does not tell of, a checkpoint makes durable.
         match durability {
             Some(wanted) if wanted > substrate.durability => substrate.checkpoint(),
             _ => Ok(()),
@@ -412,7 +448,7 @@ impl Store {
         // It is a batch of this epoch, and needs a commit record in case the process dies.
         let journal = &self.substrate.journal;
         let reservation = spanning.then(|| journal.reserve(JOURNAL_HEAD_BYTES)).transpose()?;
-        let announced = self.substrate.mvcc.announce(KeySpan::ALL);
+        let announced = self.substrate.unjournaled.announce(&self.substrate.mvcc, KeySpan::ALL);
         let batch = if spanning { self.substrate.batches.take() } else { 0 };
         let stamp = Stamp { version: announced.version(), batch };
         let appended = prepared.iter_mut().try_for_each(|write| write.append(stamp));

@@ -1,6 +1,7 @@
 //! The journal: the commit points of batches that span logs, and in a `Sync` store every write, so that one
 //! sync serves all writers that wait (group commit), and those who were in the last group if they come again at
-//! once: `wait` gives them a moment.
+//! once: `wait` gives them a moment. In another store it has those writes, too, that ask to be durable while all before them
+//! are (`mvcc/unjournaled.rs`).
 //!
 //! A batch that touches several logs is written to each of them under its number and counts once its *commit*
 //! record is in the journal. In a `Sync` store the record carries the operations themselves: after a power loss

@@ -23,6 +23,9 @@ const STEP_BYTES: u64 = 1 << 20;
 /// But by no more than this part of what is free, or this many bytes.
 const STEP_FRACTION: u64 = 64;
 const STEP_BYTES_MIN: u64 = 16 << 10;
+/// A checkpoint begins a new file only if the present one is longer: a new one takes two syncs, and a few records more to read
+/// take an opening no time.
+const ROTATE_BYTES_MIN: u64 = 64 << 10;
 /// A group waits for those who will come again for no longer than this part of what the last sync took,
 const PATIENCE_FRACTION: u32 = 4;
 /// and not at all where that is less than this, as who sleeps may be woken 50 µs late (the timer's slack),
@@ -220,7 +223,15 @@ impl Journal {
         JournalRecord::encode_commit(&mut payload, batch, version);
         let mut inner = self.lock_idle();
         drop_reservation(reservation, &mut inner);
-        let Some(active) = &mut inner.active else { return Err(Uncommitted::Surely(Error::Closed)) };
+        let Inner { active, buffer, .. } = &mut *inner;
+        let Some(active) = active else { return Err(Uncommitted::Surely(Error::Closed)) };
+        if !buffer.is_empty() {
+            // Their place in the file is before this one; who waits for them syncs them.
+            let written = active.file.write_at(buffer, active.len);
+            written.map_err(|e| Uncommitted::Surely(Error::io("append to", &active.path, e)))?;
+            active.len += buffer.len() as u64;
+            buffer.clear();
+        }
         let mut bytes = Vec::new();
         encode_record(&active.header, active.len, (0, payload.len()), &mut bytes, |out| {
             out.extend_from_slice(&payload)
@@ -338,11 +349,12 @@ impl Journal {
         inner.busy = true;
         drop(inner);
         let begun = now();
-        let done =
-            file.write_at(&bytes, offset).map_err(|e| Error::io("append to", &path, e)).and_then(|()| {
-                let synced = Canary::UNSYNCED_JOURNAL.leaves_out(|| file.sync_data());
-                synced.map_err(|e| Error::io("sync", &path, e))
-            });
+        // Those of the group may be written already, beside a commit.
+        let written = if bytes.is_empty() { Ok(()) } else { file.write_at(&bytes, offset) };
+        let done = written.map_err(|e| Error::io("append to", &path, e)).and_then(|()| {
+            let synced = Canary::UNSYNCED_JOURNAL.leaves_out(|| file.sync_data());
+            synced.map_err(|e| Error::io("sync", &path, e))
+        });
         let sync_time = begun.elapsed();
         self.syncs.fetch_add(1, Relaxed);
         let mut inner = self.inner.lock();
@@ -367,11 +379,19 @@ impl Journal {
         inner
     }
 
-    /// Begins a new file with the next record, so that the present one can go when a checkpoint covers it. On a full
-    /// disk, or where no more files can be open, the present one stays for now.
-    pub fn rotate(&self) -> Result<()> {
+    /// Begins a new file with the next record if the present one is long, so that this can go when a checkpoint covers it, which
+    /// settles the batches below `next_batch`. On a full disk, or where no more files can be open, the present one stays for now.
+    pub fn rotate(&self, next_batch: u64) -> Result<()> {
         let mut inner = self.lock_sound()?;
-        if inner.active.as_ref().is_none_or(|active| active.len == HEADER_BYTES) && inner.buffer.is_empty() {
+        let Some(active) = &inner.active else { return Ok(()) };
+        if active.max_batch >= next_batch {
+            // The checkpoint covers what these batches wrote, and what others wrote who read it, but only the journal tells that
+            // they committed.
+            inner = self.sync_group(inner);
+            if let Some(error) = &inner.failed {
+                return Err(error.clone());
+            }
+        } else if active.len + (inner.buffer.len() as u64) < ROTATE_BYTES_MIN {
             return Ok(());
         }
         if inner.buffer.is_empty() && inner.reserved_bytes == 0 {
@@ -555,13 +575,20 @@ mod tests {
         journal.enqueue(reservation, 0, version, ops.into_iter()).unwrap()
     }
 
+    /// One that makes the file long enough for the next checkpoint to begin another.
+    fn write_long(journal: &Journal, version: u64) -> Lsn {
+        let value = vec![7; ROTATE_BYTES_MIN as usize];
+        let room = journal.reserve(value.len() + 64).unwrap();
+        journal.enqueue(room, 0, version, [(1, Kind::Put, &b"key"[..], &value[..])].into_iter()).unwrap()
+    }
+
     /// A store whose writers never pause must not keep its journals for ever.
     #[test]
     fn it_rotates_under_writers() {
         let (files, journal) = journal();
-        let first = write(&journal, journal.reserve(64).unwrap(), 1);
+        let first = write_long(&journal, 1);
         let open = journal.reserve(64).unwrap();
-        journal.rotate().unwrap();
+        journal.rotate(1).unwrap();
         journal.wait(first).unwrap();
         let second = write(&journal, open, 2);
         journal.wait(second).unwrap();
@@ -573,6 +600,54 @@ mod tests {
         assert_eq!(records.iter().map(JournalRecord::version).collect::<Vec<_>>(), [1, 2]);
         journal.retire(1, 1);
         assert!(read_journals(&files, ids, None).is_err());
+    }
+
+    #[test]
+    fn a_checkpoint_begins_no_new_file_while_the_present_one_is_short() {
+        let (files, journal) = journal();
+        for version in 1..4 {
+            journal.wait(write(&journal, journal.reserve(64).unwrap(), version)).unwrap();
+            journal.rotate(1).unwrap();
+            journal.retire(version, 1);
+        }
+        let first = journal.first_needed(3, 1);
+        let (_, records) = read_journals(&files, vec![first], None).unwrap();
+        assert_eq!(records.iter().map(JournalRecord::version).collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    /// In a store that is not `Sync`: one thread waits for its write, another commits a batch meanwhile.
+    #[test]
+    fn a_commit_keeps_the_order_of_records_that_wait() {
+        let (files, journal) = journal();
+        let waits = write(&journal, journal.reserve(64).unwrap(), 1);
+        journal.commit(journal.reserve(64).unwrap(), 7, 2).unwrap();
+        let first = journal.first_needed(0, 1);
+        let versions = |outlived| {
+            let (_, records) = read_journals(&files, vec![first], outlived).unwrap();
+            records.iter().map(JournalRecord::version).collect::<Vec<_>>()
+        };
+        assert_eq!(versions(Some(1)), [1, 2], "a commit is there for whoever the page cache outlives");
+        journal.wait(waits).unwrap();
+        journal.wait(write(&journal, journal.reserve(64).unwrap(), 3)).unwrap();
+        assert_eq!(versions(None), [1, 2, 3]);
+    }
+
+    /// What such a batch wrote, and what was written by who read it, the checkpoint makes durable: so it must make durable that
+    /// the batch committed.
+    #[test]
+    fn a_checkpoint_makes_the_commits_durable_that_it_does_not_settle() {
+        let fault = FaultVfs::over_memory(MemVfs::new());
+        fault.create_dir_all(Path::new("/store")).unwrap();
+        let files = Files::new(Arc::new(fault.clone()), PathBuf::from("/store"), 1, 1, 1);
+        let journal = Journal::new(Arc::new(files), Vec::new());
+        journal.commit(journal.reserve(64).unwrap(), 5, 10).unwrap();
+        let syncs = |next_batch| {
+            let before = fault.count(Operation::SyncData);
+            journal.rotate(next_batch).unwrap();
+            fault.count(Operation::SyncData) - before
+        };
+        assert_eq!(syncs(6), 0, "the batch is settled");
+        assert_eq!(syncs(5), 1);
     }
 
     /// Four writers that come again at once, and syncs that take long enough for that on any machine.
@@ -626,7 +701,7 @@ mod tests {
             let room = journal.reserve(64).unwrap();
             journal.commit(room, batch, version).unwrap();
         }
-        journal.rotate().unwrap();
+        journal.rotate(next_batch).unwrap();
         let first = journal.first_needed(version, next_batch);
         journal.retire(version, next_batch);
         let (_, records) = read_journals(&files, vec![first], None).unwrap();

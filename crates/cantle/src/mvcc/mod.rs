@@ -68,13 +68,15 @@ pub mod commit;
 pub mod keep;
 pub mod pending;
 pub mod recovery_table;
+mod unjournaled;
 
 #[cfg(test)]
 mod tests;
 
 pub use batches::Batches;
-pub use clock::{Mvcc, SnapshotGuard};
+pub use clock::{Announced, Mvcc, SnapshotGuard};
 pub use commit::CommitCell;
 pub use keep::Keep;
 pub use pending::KeySpan;
 pub use recovery_table::{DeadBatches, EpochBatches, RecoveryTable};
+pub use unjournaled::Unjournaled;

@@ -169,7 +169,7 @@ impl Substrate {
         let version = snapshot.version();
         // A batch that was waited for may have failed, and be there in part: it must not be settled.
         self.check_sound()?;
-        self.journal.rotate().map_err(|error| self.sync_failed(error))?;
+        self.journal.rotate(next_batch).map_err(|error| self.sync_failed(error))?;
         let mut taken = Vec::new();
         let mut segments = Vec::new();
         let written = self.sync_and_record(version, next_batch, &mut taken, &mut segments);

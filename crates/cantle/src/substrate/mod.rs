@@ -26,7 +26,7 @@ use crate::files::Files;
 use crate::journal::Journal;
 use crate::maintenance::{Calls, Gate, Pass, Pool, Throttle};
 use crate::manifest::Manifest;
-use crate::mvcc::{Batches, Mvcc};
+use crate::mvcc::{Batches, Mvcc, Unjournaled};
 use crate::options::Durability;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicI64;
@@ -62,6 +62,8 @@ pub struct Substrate {
     /// The same, as the store's part of what the budget is divided by.
     pub data: DataShare,
     pub batches: Batches,
+    /// Of a store that is not `Sync`.
+    pub unjournaled: Unjournaled,
     /// The first version of the present epoch.
     pub first_version: u64,
 }

@@ -46,7 +46,8 @@ fn alphabet() -> Vec<Step> {
         // Reads what it deletes.
         Op::Transaction(vec![("default", put(0, 80)), ("default", Change::DeleteRange(1, 3))]),
     ];
-    ops.into_iter().map(Step::Op).chain([Step::Reopen]).collect()
+    let durable = Op::Durable("default", put(2, 60));
+    ops.into_iter().map(Step::Op).chain([Step::Reopen, Step::Op(durable)]).collect()
 }
 
 /// One workload: which steps, and how they are acknowledged.

@@ -1,0 +1,103 @@
+//! How many writes and syncs a durable write takes, counted in the file system.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+use cantle::vfs::{FaultVfs, MemVfs, Operation};
+use cantle::{Db, Durability, KeyspaceOptions, Options, WriteBatch, WriteOptions};
+use std::sync::Arc;
+use std::time::Duration;
+
+const DURABILITIES: [Durability; 3] = [Durability::Buffered, Durability::Process, Durability::Sync];
+
+/// A store in memory whose checkpoints come when they are asked for.
+fn open(vfs: &FaultVfs, durability: Durability) -> Db {
+    let options = Options::new().vfs(Arc::new(vfs.clone())).durability(durability).memory_budget(16 << 20);
+    options.checkpoint_interval(Duration::from_secs(3600)).open("store").unwrap()
+}
+
+fn put_durably(db: &Db, number: u64) {
+    let mut batch = WriteBatch::new();
+    batch.put(number.to_be_bytes(), [7; 100]);
+    db.write_with(batch, WriteOptions::new().durability(Durability::Sync)).unwrap();
+}
+
+/// Writes and syncs of files that `act` takes.
+fn cost(vfs: &FaultVfs, act: impl FnOnce()) -> (u64, u64) {
+    let counts = || (vfs.count(Operation::WriteAt), vfs.count(Operation::SyncData));
+    let before = counts();
+    act();
+    let after = counts();
+    (after.0 - before.0, after.1 - before.1)
+}
+
+#[test]
+fn one_durable_put_takes_one_write_and_one_sync() {
+    for durability in DURABILITIES {
+        let vfs = FaultVfs::over_memory(MemVfs::new());
+        let db = open(&vfs, durability);
+        // Makes the files that it goes to.
+        (0..2).for_each(|number| put_durably(&db, number));
+        for number in 2..40 {
+            let cost = cost(&vfs, || put_durably(&db, number));
+            assert_eq!(cost, (1, 1), "{durability:?}, put {number}");
+        }
+        assert_eq!(db.stats().checkpoints, 0, "{durability:?}");
+        // A checkpoint makes neither the journal nor the next put begin anew.
+        db.sync().unwrap();
+        let (_, syncs) = cost(&vfs, || put_durably(&db, 40));
+        assert_eq!(syncs, 1, "{durability:?}, after a checkpoint");
+        drop(db);
+        let db = open(&vfs, durability);
+        assert_eq!(db.range(..).count(), 41, "{durability:?}");
+    }
+}
+
+#[test]
+fn a_durable_put_beside_dirty_logs_takes_a_sync_for_each_and_one_more() {
+    const LOGS: u64 = 5;
+    for durability in [Durability::Buffered, Durability::Process] {
+        let vfs = FaultVfs::over_memory(MemVfs::new());
+        let db = open(&vfs, durability);
+        let keyspaces: Vec<_> =
+            (1..LOGS).map(|n| db.keyspace(&n.to_string(), KeyspaceOptions::new()).unwrap()).collect();
+        put_durably(&db, 0);
+        for round in 1..5u64 {
+            keyspaces.iter().for_each(|keyspace| keyspace.put(round.to_be_bytes(), [7; 100]).unwrap());
+            // It is the fifth log.
+            let (_, syncs) = cost(&vfs, || put_durably(&db, round));
+            assert!(syncs <= LOGS + 1, "{durability:?}: {syncs} syncs for {LOGS} logs");
+            assert!(syncs >= LOGS, "{durability:?}: {syncs} syncs cannot make {LOGS} logs durable");
+            // Nothing else is dirty now.
+            let (_, syncs) = cost(&vfs, || put_durably(&db, round + 100));
+            assert_eq!(syncs, 1, "{durability:?}");
+        }
+    }
+}
+
+/// Whatever the power leaves is a prefix of what was written, with all that was acknowledged as durable.
+#[test]
+fn durable_puts_among_others_leave_a_prefix() {
+    use cantle::vfs::CrashPlan;
+    for durability in [Durability::Buffered, Durability::Process] {
+        for pattern in 0..64u64 {
+            let memory = MemVfs::new();
+            let vfs = FaultVfs::over_memory(memory.clone());
+            let db = open(&vfs, durability);
+            let mut durable = 0;
+            for number in 0..6 {
+                if pattern >> number & 1 == 1 {
+                    put_durably(&db, number);
+                    durable = number + 1;
+                } else {
+                    db.put(number.to_be_bytes(), [7; 100]).unwrap();
+                }
+            }
+            let crashed = FaultVfs::over_memory(memory.crash(&CrashPlan::LOSE_UNSYNCED));
+            drop(db);
+            let db = open(&crashed, durability);
+            let keys: Vec<_> = db.range(..).map(|pair| pair.unwrap().0.to_vec()).collect();
+            let prefix: Vec<_> = (0..keys.len() as u64).map(|number| number.to_be_bytes().to_vec()).collect();
+            assert_eq!(keys, prefix, "{durability:?}, {pattern:b}: no prefix");
+            assert!(keys.len() as u64 >= durable, "{durability:?}, {pattern:b}: {} of {durable}", keys.len());
+        }
+    }
+}
