@@ -1,8 +1,8 @@
 //! The tail of a log: what waits in the stage, and what was written lately.
 //!
-//! `Segment` comes here for each append and for whatever looks at the end of the file. The tail's lock is taken by who
-//! appends (under the chunk's lock), by checkpoints, and by readers of what is staged; it is held for a copy, or for the
-//! one call that drains.
+//! `Segment` comes here for each append and for whatever looks at the end of the file. There are two locks. `writing` is taken
+//! by who changes the end of the log, appends (under the chunk's lock) and checkpoints, and is held over calls on the file.
+//! `lease` is taken by them and by readers of what is staged, and is held for a copy: a get never waits for the disk here.
 //!
 //! Invariants: without a lease the file has the whole log. With one, the file has what stands before `lease.base()`, and
 //! `drained` is the same number, which readers compare their place with: below it they read the file and take no lock.
@@ -25,7 +25,10 @@ use crate::sync::{Arc, Mutex};
 pub struct Staged {
     /// From here on records may be staged; `u64::MAX` without a lease.
     drained: AtomicU64,
-    tail: Mutex<Tail>,
+    /// Taken before `lease`.
+    writing: Mutex<Writing>,
+    /// Changed by who holds `writing`.
+    lease: Mutex<Option<Lease>>,
     recent: Arc<RecentEnd>,
 }
 
@@ -39,8 +42,7 @@ pub struct Places<'a> {
 }
 
 #[derive(Default)]
-struct Tail {
-    lease: Option<Lease>,
+struct Writing {
     /// It was appended to since the last checkpoint: another append is worth a slot.
     warm: bool,
     /// As the last append said.
@@ -49,7 +51,12 @@ struct Tail {
 
 impl Default for Staged {
     fn default() -> Self {
-        Self { drained: AtomicU64::new(u64::MAX), tail: Mutex::default(), recent: Arc::new(RecentEnd::new()) }
+        Self {
+            drained: AtomicU64::new(u64::MAX),
+            writing: Mutex::default(),
+            lease: Mutex::default(),
+            recent: Arc::new(RecentEnd::new()),
+        }
     }
 }
 
@@ -62,31 +69,34 @@ impl Staged {
         (bytes, records): (&[u8], u64),
         offset: u64,
     ) -> Result<()> {
-        let tail = &mut *self.tail.lock();
+        let writing = &mut *self.writing.lock();
         let stage = stage.filter(|stage| stage.is_sound() && bytes.len() <= stage.append_bytes_max());
-        if tail.lease.is_none() && tail.warm {
-            tail.lease = stage.and_then(|stage| stage.lease(file.id, offset));
-            self.note(&tail.lease);
+        if writing.recent.is_some() != recent.is_some() {
+            writing.recent = recent.cloned();
         }
-        tail.warm = true;
-        if tail.recent.is_some() != recent.is_some() {
-            tail.recent = recent.cloned();
+        let recent = writing.recent.as_ref();
+        let mut lease = self.lease.lock();
+        if lease.is_none() && std::mem::replace(&mut writing.warm, true) {
+            *lease = stage.and_then(|stage| stage.lease(file.id, offset));
+            self.note(&lease);
         }
-        let Tail { lease, recent, .. } = tail;
-        let recent = recent.as_ref();
-        let Some(lease) = lease else { return self.write(file, bytes, offset, recent) };
-        debug_assert_eq!(lease.end(), offset, "appends to the end");
-        if stage.is_none() || !lease.fits(bytes.len()) {
-            self.drain_to(file, lease, recent)?;
-        }
-        if stage.is_some() && lease.fits(bytes.len()) {
-            if lease.push(bytes, records) {
+        if let Some(lease) = lease.as_mut() {
+            debug_assert_eq!(lease.end(), offset, "appends to the end");
+            if stage.is_some() && lease.fits(bytes.len()) && lease.push(bytes, records) {
                 return Ok(());
             }
-            self.drain_to(file, lease, recent)?;
+        }
+        drop(lease);
+        self.drain_to(file, recent)?;
+        if stage.is_some()
+            && let Some(lease) = self.lease.lock().as_mut()
+            && lease.fits(bytes.len())
+            && lease.push(bytes, records)
+        {
+            return Ok(());
         }
         self.write(file, bytes, offset, recent)?;
-        self.set_base(lease, offset + bytes.len() as u64);
+        self.set_base(offset + bytes.len() as u64);
         Ok(())
     }
 
@@ -95,7 +105,7 @@ impl Staged {
         if offset < self.drained.load(Acquire) {
             return None;
         }
-        self.tail.lock().lease.as_ref()?.read(offset, len)
+        self.lease.lock().as_ref()?.read(offset, len)
     }
 
     /// `len` bytes at `offset` that were written to the file lately.
@@ -105,52 +115,46 @@ impl Staged {
 
     /// Has everything that was appended in the file.
     pub fn drain(&self, file: &StoreFile) -> Result<()> {
-        let Tail { lease, recent, .. } = &mut *self.tail.lock();
-        match lease {
-            Some(lease) => self.drain_to(file, lease, recent.as_ref()),
-            None => Ok(()),
-        }
+        let writing = self.writing.lock();
+        self.drain_to(file, writing.recent.as_ref())
     }
 
     /// The same, and leaves the slot to others.
     pub fn release(&self, file: &StoreFile) -> Result<()> {
-        let tail = &mut *self.tail.lock();
-        if let Some(lease) = &mut tail.lease {
-            self.drain_to(file, lease, tail.recent.as_ref())?;
-        }
-        *tail = Tail::default();
-        self.note(&tail.lease);
+        let writing = &mut *self.writing.lock();
+        self.drain_to(file, writing.recent.as_ref())?;
+        *writing = Writing::default();
+        let lease = &mut *self.lease.lock();
+        *lease = None;
+        self.note(lease);
         Ok(())
     }
 
     /// Who had everything drained has written more behind it, up to `end`.
     pub fn advance(&self, end: u64) {
-        if let Some(lease) = &mut self.tail.lock().lease {
-            self.set_base(lease, end);
-        }
+        let _writing = self.writing.lock();
+        self.set_base(end);
     }
 
     /// Takes back what was appended behind `len`.
     pub fn cut(&self, file: &StoreFile, len: u64) -> Result<()> {
-        let tail = &mut *self.tail.lock();
+        let _writing = self.writing.lock();
         self.recent.cut(len);
-        let kept = match &mut tail.lease {
+        let base = match &mut *self.lease.lock() {
             Some(lease) => {
                 lease.cut(len);
                 if !lease.is_kept() {
                     // A dead process may leave it there.
                     return Err(failed("truncate", file));
                 }
-                len.min(lease.base())
+                lease.base()
             }
-            None => len,
+            None => u64::MAX,
         };
         let handle = file.handle()?;
-        handle.set_len(kept).map_err(|e| Error::io("truncate", &file.path, e))?;
-        if let Some(lease) = &mut tail.lease
-            && kept < lease.base()
-        {
-            self.set_base(lease, kept);
+        handle.set_len(len.min(base)).map_err(|e| Error::io("truncate", &file.path, e))?;
+        if len < base {
+            self.set_base(len);
         }
         Ok(())
     }
@@ -158,9 +162,10 @@ impl Staged {
     /// Overwrites what `cut` could not cut off; in place, which takes no space. All of it: a record behind what is none
     /// would tell of damage.
     pub fn spoil(&self, file: &StoreFile, len: u64) -> Result<()> {
-        let tail = &mut *self.tail.lock();
+        let _writing = self.writing.lock();
         self.recent.cut(len);
-        let kept = tail.lease.as_ref().map_or(len, |lease| len.min(lease.base()));
+        let base = self.lease.lock().as_ref().map_or(u64::MAX, Lease::base);
+        let kept = len.min(base);
         let handle = file.handle()?;
         let end = handle.len().map_err(|e| Error::io("measure", &file.path, e))?;
         // From the end, and less than a record at once: so no record is left behind zeros if that fails, too, and be it half
@@ -173,26 +178,31 @@ impl Staged {
             handle.write_at(zeros, from).map_err(|e| Error::io("write to", &file.path, e))?;
             left = from;
         }
-        if let Some(lease) = &mut tail.lease
-            && kept < lease.base()
-        {
-            self.set_base(lease, kept);
+        if kept < base {
+            self.set_base(kept);
         }
         Ok(())
     }
 
-    fn drain_to(&self, file: &StoreFile, lease: &mut Lease, recent: Option<&Arc<Budget>>) -> Result<()> {
-        let staged = lease.staged();
-        if staged.is_empty() {
-            return Ok(());
+    /// Writes what is staged to the file. Readers find it in the slot until it is there, and wait for nothing.
+    fn drain_to(&self, file: &StoreFile, recent: Option<&Arc<Budget>>) -> Result<()> {
+        let (staged, base) = {
+            let lease = self.lease.lock();
+            let Some(lease) = lease.as_ref() else { return Ok(()) };
+            let staged = lease.staged().into_owned();
+            if staged.is_empty() {
+                return Ok(());
+            }
+            if !lease.is_readable() {
+                return Err(failed("append to", file));
+            }
+            (staged, lease.base())
+        };
+        self.write(file, &staged, base, recent)?;
+        if let Some(lease) = self.lease.lock().as_mut() {
+            lease.set_drained();
+            self.drained.store(lease.base(), Release);
         }
-        if !lease.is_readable() {
-            return Err(failed("append to", file));
-        }
-        self.write(file, &staged, lease.base(), recent)?;
-        drop(staged);
-        lease.set_drained();
-        self.drained.store(lease.base(), Release);
         Ok(())
     }
 
@@ -204,9 +214,12 @@ impl Staged {
         Ok(())
     }
 
-    fn set_base(&self, lease: &mut Lease, base: u64) {
-        lease.set_base(base);
-        self.drained.store(base, Release);
+    /// The file has everything up to `base`, and nothing is staged.
+    fn set_base(&self, base: u64) {
+        if let Some(lease) = self.lease.lock().as_mut() {
+            lease.set_base(base);
+            self.drained.store(base, Release);
+        }
     }
 
     fn note(&self, lease: &Option<Lease>) {

@@ -26,6 +26,10 @@ use crate::sync::time::{Instant, now};
 use crate::sync::{Arc, Mutex, thread};
 use std::time::Duration;
 
+/// As often as that, a checkpoint syncs the names of files that appeared meanwhile while others may append edits; then it keeps them
+/// off, or files that come without end would keep its record off.
+const UNLOCKED_TRIES: usize = 16;
+
 /// A log that a checkpoint must make durable.
 pub trait DirtyLog: Send + Sync {
     /// Makes durable what the log holds now and says how long that is.
@@ -195,7 +199,16 @@ impl Substrate {
         // What became dirty meanwhile was written after the version was raised, but edits that reach the
         // manifest before the record may refer to new files: their names must be durable with it.
         self.files.sync_dir().map_err(|error| self.checked(error))?;
-        let manifest = self.manifest.lock();
+        let mut manifest = self.manifest.lock();
+        for _ in 0..UNLOCKED_TRIES {
+            if !self.files.is_dir_dirty() {
+                break;
+            }
+            // Writers that are announced append edits, and snapshots wait for them.
+            drop(manifest);
+            self.files.sync_dir().map_err(|error| self.checked(error))?;
+            manifest = self.manifest.lock();
+        }
         if self.files.is_dir_dirty() {
             self.files.sync_dir().map_err(|error| self.checked(error))?;
         }
