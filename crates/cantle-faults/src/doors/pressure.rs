@@ -61,7 +61,6 @@ pub fn enter(visit: &Visit) {
 
 fn one(visit: &Visit, [behind, idle]: [&str; 2], rng: &mut Rng) {
     let gate = Arc::new(Gate::default());
-    let _open = OpenOnDrop(gate.clone());
     let vfs = FaultVfs::over_memory(MemVfs::new());
     let at = gate.clone();
     vfs.set_rule(move |call| {
@@ -91,6 +90,8 @@ fn one(visit: &Visit, [behind, idle]: [&str; 2], rng: &mut Rng) {
         }
     };
     until(&idle, "nobody is behind, and a writer is braked", &|delays| delays == 0);
+    // Before the store is dropped, which waits for who is at the gate.
+    let _open = OpenOnDrop(gate.clone());
     gate.set(true);
     // A MiB that is overwritten some ten times: more than twice the 4 MiB that any keyspace may take.
     for overwrite in 0..10 + rng.below(3) {
