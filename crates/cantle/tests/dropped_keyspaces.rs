@@ -1,5 +1,4 @@
 //! What runs beside the end of a keyspace ends, and says so.
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::MemVfs;
 use cantle::{Comparator, Db, Error, Keyspace, KeyspaceOptions, Options};

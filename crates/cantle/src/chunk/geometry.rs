@@ -210,7 +210,7 @@ impl Model {
             assert!(starts.iter().all(|(_, id)| *id != record.id), "chunk {} is there twice", record.id);
             let is_before = |(start, _): &(Option<Bytes>, u64)| match (start, &record.start) {
                 (Some(start), Some(key)) => order.compare(start, key) == Ordering::Less,
-                (start, key) => start.is_some() < key.is_some(),
+                (start, key) => start.is_none() && key.is_some(),
             };
             let at = starts.partition_point(is_before);
             starts.insert(at, (record.start.clone(), record.id));

@@ -95,6 +95,16 @@ proptest! {
             let add: Model = keys.into_iter().zip(names.by_ref()).collect();
             let before = index.view();
             let unchanged: Vec<u32> = before.iter().map(|(_, chunk)| **chunk).collect();
+            let removed: Vec<_> = before.iter().skip(at).take(end - at).map(|(_, chunk)| chunk).collect();
+            let keys: Vec<Bytes> = add.iter().map(|(key, _)| Bytes::from(key.clone())).collect();
+            let limit = model.get(end).map(|(key, _)| Bytes::from(key.clone()));
+            prop_assert!(index.check_replace(&removed, &keys, limit.as_ref()).is_ok());
+            prop_assert!(index.check_replace(&removed, &keys[1..], limit.as_ref()).is_err());
+            let beyond = [&keys[..], &[limit.clone().unwrap_or(keys[0].clone())]].concat();
+            prop_assert!(index.check_replace(&removed, &beyond, limit.as_ref()).is_err());
+            let elsewhere = Bytes::from_static(b"elsewhere");
+            prop_assert!(index.check_replace(&removed, &keys, Some(&elsewhere)).is_err());
+            prop_assert!(index.check_replace(&[&Arc::new(0)], &keys, limit.as_ref()).is_err());
             index.replace(&first, end - at, entries(&add));
             prop_assert!(before.iter().map(|(_, chunk)| **chunk).eq(unchanged), "an old view changed");
             model.splice(at..end, add);
