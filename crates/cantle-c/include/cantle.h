@@ -841,8 +841,8 @@ cantle_db *cantle_open(const char *path,
                        cantle_error **error);
 
 /**
- * Makes everything durable, closes the store, and frees its handle. Other handles of the store give CANTLE_CLOSED from now on, and
- * are still to be freed: the lock that keeps others out goes with the last of them.
+ * Makes everything durable, closes the store, releases the lock that keeps others out, and frees the handle: the store may be
+ * opened again at once. Other handles of the store give CANTLE_CLOSED from now on, and are still to be freed.
  *
  * Ownership: `db` is gone afterwards, even if this fails (unless it is no open store, or this is called from a callback that must not
  * write). Errors: CANTLE_INVALID_ARGUMENT for NULL, for what is no store, or was closed; CANTLE_FORKED in a forked child, which leaves

@@ -59,8 +59,6 @@ pub fn main() -> cantle::Result<()> {
     }
     db.sync()?;
     db.close()?;
-    // The lock goes with the last handle.
-    drop(db);
 
     let db = Options::new().create_if_missing(false).read_only(true).open(&path)?;
     assert_eq!(db.get("invoice/1")?.as_deref(), Some(&b"paid"[..]));

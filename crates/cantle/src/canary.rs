@@ -84,7 +84,6 @@ canaries! {
     BATCH_SEEN_IN_HALF "batch-seen-in-half" "the writes of a batch show one by one",
     PATH_RESOLVED_ANEW "path-resolved-anew" "an open store finds its files by the path it was given, whatever that means by now",
     LOCK_INODE_IGNORED "lock-inode-ignored" "a lock counts though its file has lost its name",
-    FILES_USED_AFTER_CLOSE "files-used-after-close" "handles that are left go on opening and removing files of a store that was closed",
     RECOVERED_NOT_BACKED_UP "recovered-not-backed-up" "a backup of a store that is opened for reading lacks what was recovered in memory",
     ASKED_BEFORE_THE_LOCK "asked-before-the-lock" "the options are not compared with what is there once the lock is held",
 }

@@ -1,6 +1,7 @@
 //! An open store and its path: the working directory changes, the store's directory is renamed or replaced, the lock file
 //! is removed, two openings race, handles are left after closing.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![expect(clippy::disallowed_methods, reason = "moves directories and changes into them as anybody may")]
 
 use cantle::vfs::{CrashPlan, Failure, FaultVfs, LockMode, MemVfs, OpenMode, Operation, Verdict, Vfs};
 use cantle::{Db, Error, Keyspace, KeyspaceOptions, Options};

@@ -1,6 +1,6 @@
 //! Removing a store, and nothing else.
 
-use super::foreign::{LOCK_FILE, foreign_store, is_of_store, is_temporary};
+use super::foreign::{LOCK_FILE, foreign_store, is_foreign, is_of_store, is_temporary};
 use super::open::{bind, lock_store};
 use crate::canary::Canary;
 use crate::error::{Error, Result};
@@ -33,6 +33,10 @@ pub(crate) fn destroy(options: &Options, dir: &Path) -> Result<()> {
     names.sort_by_key(|name| (rank(name), std::cmp::Reverse(name.clone())));
     for name in names.iter().filter(|name| is_ours(name)) {
         let path = dir.join(name);
+        if is_foreign(vfs, &path) {
+            tracing::warn!(path = %path.display(), "a file of somebody else, under a name that a store may give, stays");
+            continue;
+        }
         vfs.remove(&path).map_err(|e| Error::io("remove", path, e))?;
     }
     let synced = Canary::UNNAMED_DESTRUCTION.leaves_out(|| vfs.sync_dir(dir));

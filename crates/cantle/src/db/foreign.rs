@@ -2,10 +2,10 @@
 
 use crate::error::{Error, Result};
 use crate::files::parse_file_name;
-use crate::format::header::FileKind;
+use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::options::Options;
 use crate::substrate::{REBALANCE_RESERVE_FILE, RESERVE_FILE, stage::STAGE_FILE, vouch::VOUCH_FILE};
-use crate::vfs::Vfs;
+use crate::vfs::{OpenMode, Vfs};
 use std::path::Path;
 
 pub(super) const LOCK_FILE: &str = "LOCK";
@@ -111,6 +111,23 @@ pub(super) fn is_ours(name: &str) -> bool {
         || parse_file_name(name).is_some()
 }
 
+/// Whether a file whose name a store may have given is somebody else's all the same: a program that names its logs after
+/// the minute gives `202411261014.log`, and nothing of that may be removed. Such a file begins neither as those of a
+/// store do, nor with the zeros or the nothing that a crash leaves, but with text. What cannot be read is taken for ours,
+/// as damage must not keep a store from being destroyed.
+pub(super) fn is_foreign(vfs: &dyn Vfs, path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if parse_file_name(name.strip_suffix(".tmp").unwrap_or(&name)).is_none() {
+        return false;
+    }
+    let mut head = [0; HEADER_BYTES as usize];
+    let Ok(read) = vfs.open(path, OpenMode::Read).and_then(|file| file.read_at(&mut head, 0)) else {
+        return false;
+    };
+    let is_text = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r' | 0x80..);
+    read > 0 && head[..read].iter().all(is_text) && !b"CANTLE".starts_with(&head[..read.min(6)])
+}
+
 /// Whether only a store, or what is left of one, has a file of this name.
 pub(super) fn is_of_store(name: &str) -> bool {
     parse_file_name(name).is_some() || [VOUCH_FILE, UNFINISHED_FILE].contains(&name)
@@ -118,8 +135,11 @@ pub(super) fn is_of_store(name: &str) -> bool {
 
 /// Whether it is a file that a store makes under another name first, or a repair for itself.
 pub(super) fn is_temporary(name: &str) -> bool {
-    name.strip_suffix(".tmp")
-        .is_some_and(|name| is_of_store(name) || name == STAGE_FILE || name.starts_with("repair-"))
+    let of_repair = |name: &str| {
+        let number = name.strip_prefix("repair-");
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    name.strip_suffix(".tmp").is_some_and(|name| is_of_store(name) || name == STAGE_FILE || of_repair(name))
 }
 
 pub(super) fn foreign_store(names: &[String]) -> Option<&'static str> {
@@ -148,7 +168,7 @@ pub(super) fn foreign_store(names: &[String]) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::sync::Arc;
-    use crate::vfs::{MemVfs, OpenMode};
+    use crate::vfs::MemVfs;
 
     fn directory(names: &[&str]) -> (Arc<MemVfs>, Options) {
         let disk = Arc::new(MemVfs::new());
@@ -184,6 +204,39 @@ mod tests {
         let mut left = disk.list(Path::new("store")).unwrap();
         left.sort();
         assert_eq!(left, ["LOG", "draft.tmp", "letter.txt"]);
+    }
+
+    #[test]
+    fn files_of_others_under_names_that_a_store_may_give_are_never_removed() {
+        let (disk, options) = directory(&[]);
+        for _ in 0..2 {
+            options.clone().open("store").unwrap().put("key", "value").unwrap();
+        }
+        let theirs = ["202411261014.log", "202411261014.table", "repair-notes.tmp", "000000000009.log.tmp"];
+        for name in theirs {
+            let file = disk.open(&Path::new("store").join(name), OpenMode::CreateNew).unwrap();
+            file.write_at("10:14 started, größer\n".as_bytes(), 0).unwrap();
+        }
+        let ours = ["202411261015.log", "202411261016.table"];
+        for name in ours {
+            let file = disk.open(&Path::new("store").join(name), OpenMode::CreateNew).unwrap();
+            file.write_at(&[0; 100], 0).unwrap();
+        }
+        let is_there = |name: &&str| disk.metadata(&Path::new("store").join(name)).unwrap().is_some();
+        let db = options.clone().open("store").unwrap();
+        assert!(db.get("key").unwrap().is_some());
+        let begun = crate::sync::time::now();
+        while ours.iter().any(|name| is_there(name)) {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(30), "a crash left them");
+        }
+        db.close().unwrap();
+        assert!(theirs.iter().all(|name| is_there(name)));
+        options.destroy("store").unwrap();
+        let mut left = disk.list(Path::new("store")).unwrap();
+        left.sort();
+        let mut theirs = theirs;
+        theirs.sort_unstable();
+        assert_eq!(left, theirs);
     }
 
     #[test]

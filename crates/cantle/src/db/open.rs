@@ -11,7 +11,7 @@
 
 use super::activity::Activity;
 use super::check_options::{check_keyspace_options, check_options};
-use super::foreign::{Allowed, Found, LOCK_FILE, is_temporary, look_at};
+use super::foreign::{Allowed, Found, LOCK_FILE, is_foreign, is_temporary, look_at};
 use super::keyspace::KeyspaceInner;
 use super::runtime::Runtime;
 use super::store::{DEFAULT_KEYSPACE, Store, TransactionCounters};
@@ -643,6 +643,10 @@ impl Store {
     }
 
     fn remove_orphan(&self, orphan: &Path) {
+        if is_foreign(&*self.substrate.files.vfs, orphan) {
+            tracing::warn!(path = %orphan.display(), "a file of somebody else, under a name that a store may give, stays");
+            return;
+        }
         if let Err(error) = self.substrate.files.vfs.remove(orphan) {
             tracing::warn!(path = %orphan.display(), %error, "cannot remove what a crash left behind");
         }

@@ -89,7 +89,7 @@ mod tests {
                         }
                     });
                 }
-                std::thread::sleep(Duration::from_micros(100));
+                crate::sync::thread::sleep(Duration::from_micros(100));
                 calls.close();
                 closed.store(true, SeqCst);
                 assert_eq!(under_way.load(SeqCst), 0);

@@ -25,7 +25,7 @@ impl Vfs for StdVfs {
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
-        metadata((CWD, path))
+        metadata((CWD, directory(path)))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -416,6 +416,7 @@ mod tests {
     fn the_empty_path_is_the_working_directory() {
         let dir = Path::new("cantle").parent().unwrap();
         assert!(StdVfs.list(dir).unwrap().contains(&"src".to_owned()));
+        assert_eq!(StdVfs.metadata(dir).unwrap(), Some(Metadata { len: 0, is_dir: true }));
         assert!(StdVfs.available_bytes(dir).is_ok() && StdVfs.page_cache_identity(dir).is_ok());
         StdVfs.sync_dir(dir).unwrap();
     }

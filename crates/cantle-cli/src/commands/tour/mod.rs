@@ -136,8 +136,6 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome {
         count(crash::BOOKINGS)
     ))?;
     db.close()?;
-    // The lock goes with the last handle.
-    drop(db);
     let acknowledged = crash::write_and_kill(narrator, dir)?;
     let started = Instant::now();
     let db = options().create_if_missing(false).open(dir)?;
