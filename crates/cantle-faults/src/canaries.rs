@@ -19,6 +19,10 @@ const DOOR_SECONDS_MAX: u64 = 240;
 const FIRST: [(&str, &[&str]); 6] = [
     ("space", &["new-value-counted"]),
     (
+        "paths",
+        &["path-resolved-anew", "lock-inode-ignored", "asked-before-the-lock", "recovered-not-backed-up"],
+    ),
+    (
         "crash-states",
         &[
             "unsynced-journal-header",

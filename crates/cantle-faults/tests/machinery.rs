@@ -19,6 +19,14 @@ fn enter(name: &str, done: &[&str]) {
 }
 
 #[test]
+fn stores_stay_what_they_are_whatever_becomes_of_their_paths() {
+    enter(
+        "paths",
+        &["worlds in memory", "worlds on disk", "openings of a store that others open and destroy"],
+    );
+}
+
+#[test]
 fn processes_that_are_killed_keep_what_they_acknowledged() {
     enter("kill", &["stores checked"]);
 }

@@ -10,6 +10,7 @@ mod model;
 mod openings;
 mod pressure;
 mod space;
+mod paths;
 
 use crate::visit::Visit;
 
@@ -65,6 +66,11 @@ pub const DOORS: &[Door] = &[
         name: "space",
         about: "values of all lengths, replaced in all ways: allocated blocks against what is promised",
         enter: space::enter,
+    },
+    Door {
+        name: "paths",
+        about: "directories are renamed, replaced, destroyed under open stores; openings race; handles are left",
+        enter: paths::enter,
     },
     machinery::KILL,
     machinery::KILL_AT_CALLS,

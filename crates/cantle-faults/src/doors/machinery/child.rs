@@ -34,6 +34,8 @@ pub enum Role {
     Script,
     /// Opens the store and closes it.
     Open,
+    /// Goes through a world of directories, changing its own working directory.
+    Paths,
 }
 
 /// A role, and the store that it is played on.
@@ -48,8 +50,8 @@ pub struct Part {
 }
 
 impl Role {
-    const ALL: [(Self, &'static str); 3] =
-        [(Self::Write, "write"), (Self::Script, "script"), (Self::Open, "open")];
+    const ALL: [(Self, &'static str); 4] =
+        [(Self::Write, "write"), (Self::Script, "script"), (Self::Open, "open"), (Self::Paths, "paths")];
 
     fn name(self) -> &'static str {
         Self::ALL.into_iter().find(|(role, _)| *role == self).map_or("", |(_, name)| name)
@@ -81,7 +83,7 @@ impl Part {
     pub fn setup(&self) -> Setup {
         let setup = match self.role {
             Role::Write => writer::setup(self.seed, self.durability),
-            Role::Script | Role::Open => script::setup(self.durability),
+            Role::Script | Role::Open | Role::Paths => script::setup(self.durability),
         };
         Setup { layout: self.layout, ..setup }
     }
@@ -131,6 +133,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
             Ok(()) => say("closed"),
             Err(error) => say(format!("failed {error}")),
         },
+        Role::Paths => say(format!("states {}", crate::doors::paths::play(&part.path, part.seed))),
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ mod shutdown;
 mod strace;
 mod writer;
 
-pub use child::{Role, run as run_child};
+pub use child::{Part, Role, run as run_child};
 
 use super::Door;
 

@@ -1,0 +1,76 @@
+//! Directories are renamed, replaced and destroyed under open stores, the working directory changes, openings race, and
+//! handles are left after closing.
+//!
+//! A world has some directories, each with at most one store. Random operations on it are compared with a model that
+//! knows directories by what they are, not by their paths: whatever happens to a path, each store holds what was
+//! written to it by way of its own handles. Worlds are in memory, where lock files can be removed between the opening
+//! and the lock, and in a process of its own on a real file system, where the working directory changes.
+
+mod race;
+mod world;
+
+use super::machinery::{Part, Role};
+use crate::rng::Rng;
+use crate::visit::Visit;
+use cantle::Durability;
+use cantle::vfs::MemVfs;
+use std::process::Stdio;
+use world::{Place, World};
+
+/// Operations in a world.
+const STEPS: u64 = 120;
+
+pub fn enter(visit: &Visit) {
+    for seed in visit.rounds() {
+        let mut rng = Rng::new(seed);
+        for _ in 0..6 {
+            let seed = rng.next();
+            in_memory(visit, seed);
+            if visit.is_over() {
+                return;
+            }
+        }
+        on_disk(visit, rng.next());
+        race::run(visit, &mut rng);
+    }
+}
+
+fn in_memory(visit: &Visit, seed: u64) {
+    let mut world = World::new(Place::Memory(MemVfs::new()), seed);
+    (0..STEPS).for_each(|_| world.step());
+    world.check_crashes();
+    visit.count("states", world.check());
+    visit.count("worlds in memory", 1);
+}
+
+/// The working directory is a process's: another one plays it.
+fn on_disk(visit: &Visit, seed: u64) {
+    let root = crate::files::dir_in_memory().unwrap_or_else(|error| panic!("{error}"));
+    let part = Part {
+        role: Role::Paths,
+        path: root.path().to_path_buf(),
+        layout: visit.layout,
+        durability: Durability::Process,
+        seed,
+    };
+    let mut command = part.command(&visit.program);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("no child: {error}"));
+    // Open until it is done: it ends with it.
+    let stdin = child.stdin.take();
+    let output = child.wait_with_output().unwrap_or_else(|error| panic!("no child: {error}"));
+    drop(stdin);
+    let (out, complaints) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let done = out.lines().rev().find_map(|line| line.strip_prefix("states ")?.parse().ok());
+    let Some(states) = done else { panic!("seed {seed} on disk: {out}{complaints}") };
+    visit.count("states", states);
+    visit.count("worlds on disk", 1);
+}
+
+/// Plays a world in `root`, in a process that does nothing else. How many states of stores were checked.
+pub fn play(root: &std::path::Path, seed: u64) -> u64 {
+    let mut world = World::new(Place::Disk(root.to_path_buf()), seed);
+    (0..STEPS).for_each(|_| world.step());
+    world.check()
+}
