@@ -65,11 +65,13 @@ fn weight((key, value_bytes): (&Vec<u8>, &usize)) -> f64 {
     (key.len() + value_bytes + 16) as f64
 }
 
-fn check(db: &Db, pairs: &Pairs, what: &str) {
+/// `evenly`: whether every pair is there as often as others, so that a tenth of the pairs has a tenth of the bytes.
+fn check_if(evenly: bool, db: &Db, pairs: &Pairs, what: &str) {
     let whole = db.approximate_bytes(..).unwrap() as f64;
     let all: f64 = pairs.iter().map(weight).sum();
     let user: f64 = pairs.iter().map(|(key, value_bytes)| (key.len() + value_bytes) as f64).sum();
-    assert!(whole > user && whole < all * 3.0, "{what}: {whole} for {user}");
+    // Tables share the beginnings of keys.
+    assert!(whole > user / 2.0 && whole < all * 3.0, "{what}: {whole} for {user}");
     // By bytes, so that there are as many in each.
     let mut bounds: Vec<&[u8]> = vec![b""];
     let mut sizes = vec![0.0];
@@ -87,7 +89,10 @@ fn check(db: &Db, pairs: &Pairs, what: &str) {
     assert!((sum / whole - 1.0).abs() < 0.1, "{what}: {sum} of {whole}");
     for (tenth, (found, size)) in found.iter().zip(&sizes).enumerate() {
         let expected = whole * size / all;
-        assert!((found / expected - 1.0).abs() < 0.2, "{what}: tenth {tenth}: {found}, not {expected}");
+        assert!(
+            !evenly || (found / expected - 1.0).abs() < 0.2,
+            "{what}: tenth {tenth}: {found}, not {expected}"
+        );
     }
     for (number, (key, _)) in pairs.iter().enumerate().step_by(pairs.len().div_ceil(20)) {
         assert_eq!(db.approximate_bytes(key..key).unwrap(), 0, "{what}: nothing at {number}");
@@ -96,6 +101,10 @@ fn check(db: &Db, pairs: &Pairs, what: &str) {
         let next = pairs.range(behind.clone()..).next().map_or(vec![0xff; 17], |(next, _)| next.clone());
         assert_eq!(db.approximate_bytes(behind..next).unwrap(), 0, "{what}: nothing behind {number}");
     }
+}
+
+fn check(db: &Db, pairs: &Pairs, what: &str) {
+    check_if(true, db, pairs, what);
 }
 
 fn under_all_circumstances(keys: Keys, value_bytes: fn(&[u8]) -> usize, pairs: u64) {
@@ -114,7 +123,8 @@ fn under_all_circumstances(keys: Keys, value_bytes: fn(&[u8]) -> usize, pairs: u
         db.compact_range(..).unwrap();
         check(&db, &filled, &what("compacted"));
         filled.iter().for_each(|(key, &length)| db.put(key, vec![7; length]).unwrap());
-        check(&db, &filled, &what("overwritten"));
+        // Some of what was overwritten may be cleaned up by now.
+        check_if(false, &db, &filled, &what("overwritten"));
     }
 }
 
