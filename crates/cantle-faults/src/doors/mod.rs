@@ -8,9 +8,9 @@ mod histories;
 pub mod machinery;
 mod model;
 mod openings;
+mod paths;
 mod pressure;
 mod space;
-mod paths;
 
 use crate::visit::Visit;
 

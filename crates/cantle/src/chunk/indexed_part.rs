@@ -9,6 +9,9 @@
 //! says where all of these are, and where the part before it ends. So a read touches the filter, the root, one
 //! block and one operation, however long the log; all but the operation are cached and evictable.
 //!
+//! A filter longer than 16 KiB is stored in pieces of that length, each a record of its own, one behind the other. So a
+//! filter of megabytes, which a large batch leaves, is read as a block is.
+//!
 //! Without an index (`log_index(false)`) root and blocks are missing, and the part is searched linearly, as
 //! published.
 
@@ -34,6 +37,11 @@ use std::sync::OnceLock;
 const BLOCK_BYTES: usize = 4 << 10;
 const FILTER_BITS_PER_KEY: u32 = 10;
 
+/// What a whole piece of a filter takes in the log: checksum, length, tag.
+const FILTER_PIECE_BYTES: u32 = 4 + 3 + 1 + bloom::PIECE_BYTES as u32;
+const _: () =
+    assert!(bloom::PIECE_BYTES < 1 << 21 && bloom::PIECE_BYTES >= 1 << 14, "a length of three bytes");
+
 /// Where an indexed part and its index are.
 #[derive(Debug)]
 pub struct IndexedPart {
@@ -46,7 +54,7 @@ pub struct IndexedPart {
     pub operations: u64,
     /// Of the root block; length 0 without an index.
     pub root: Place,
-    /// Of the filter; length 0 where the order forbids hashing.
+    /// Of the filter, all its pieces together; length 0 where the order forbids hashing.
     pub filter: Place,
     pub tombstones: Vec<RangeTombstone>,
     /// The part end's own place.
@@ -103,6 +111,17 @@ impl IndexedPart {
     pub fn is_outside(&self, order: &KeyOrder, span: &Span) -> bool {
         self.known_keys()
             .is_some_and(|(first, last)| span.starts_behind(order, last) || span.ends_before(order, first))
+    }
+
+    /// The piece of its filter that knows keys of this hash, and how many pieces there are.
+    pub fn filter_piece(&self, hash: u64) -> (Place, usize) {
+        let Place { offset, len } = self.filter;
+        if len <= FILTER_PIECE_BYTES || !len.is_multiple_of(FILTER_PIECE_BYTES) {
+            return (self.filter, 1);
+        }
+        let pieces = (len / FILTER_PIECE_BYTES) as usize;
+        let before = bloom::piece_of(hash, pieces) as u64 * u64::from(FILTER_PIECE_BYTES);
+        (Place { offset: offset + before, len: FILTER_PIECE_BYTES }, pieces)
     }
 
     /// Its operations and its index.
@@ -201,12 +220,7 @@ pub fn build_index(
         }
     });
     let root = builder.finish_root();
-    let filter = if request.order.hashable() { filter.finish() } else { Vec::new() };
-    let filter = if filter.is_empty() || !builder.fits(filter.len()) {
-        Place { offset: 0, len: 0 }
-    } else {
-        builder.record(&filter)
-    };
+    let filter = if request.order.hashable() { builder.filter(filter) } else { Place { offset: 0, len: 0 } };
     let tombstones = part.tombstones().iter().map(|t| RangeTombstone { cell: None, ..t.clone() }).collect();
     let IndexRequest { start, end, operations, previous, .. } = *request;
     let at = Place { offset: end + builder.out.len() as u64, len: 0 };
@@ -269,6 +283,21 @@ impl IndexBuilder<'_> {
     /// Whether a record can hold a block of this length.
     fn fits(&self, block_bytes: usize) -> bool {
         block_bytes as u64 + 1 <= self.request.record_bytes_max
+    }
+
+    /// Appends a filter, in pieces if it is long.
+    fn filter(&mut self, filter: BloomBuilder) -> Place {
+        let pieces = filter.finish_in_pieces();
+        if pieces.iter().any(|piece| !self.fits(piece.len())) {
+            return Place { offset: 0, len: 0 };
+        }
+        let start = self.request.end + self.out.len() as u64;
+        pieces.iter().for_each(|piece| {
+            self.record(piece);
+        });
+        let end = self.request.end + self.out.len() as u64;
+        // Of 2^32 bytes the index itself would be longer.
+        Place { offset: start, len: u32::try_from(end - start).unwrap_or(0) }
     }
 
     /// Appends a record that holds `block`.

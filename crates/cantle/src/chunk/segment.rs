@@ -25,6 +25,7 @@ use crate::canary::Canary;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::files::StoreFile;
+use crate::filter::bloom;
 use crate::format::codec::{Decoder, Malformed};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::RECORD_BYTES_MAX;
@@ -373,20 +374,17 @@ impl Segment {
         if part.filter.len == 0 {
             return Ok(true);
         }
-        if let Some(CacheValue::Bytes(filter)) = context.cache.get(self.file.id, part.filter.offset) {
-            return Ok(crate::filter::bloom::may_contain(&filter, hash));
+        let (place, pieces) = part.filter_piece(hash);
+        if let Some(CacheValue::Bytes(filter)) = context.cache.get(self.file.id, place.offset) {
+            return Ok(bloom::may_contain_in_piece(&filter, hash, pieces));
         }
-        let payload = self.read_payload(header, part.filter)?;
+        let payload = self.read_payload(header, place)?;
         let Ok(LogRecord::Block(_)) = LogRecord::decode(&payload, header.base_version) else {
-            return Err(Error::corruption(
-                &self.file.path,
-                part.filter.offset,
-                "a filter's place holds no filter",
-            ));
+            return Err(Error::corruption(&self.file.path, place.offset, "a filter's place holds no filter"));
         };
         let filter = payload.slice(1..);
-        context.cache.insert(self.file.id, part.filter.offset, CacheValue::Bytes(filter.clone()));
-        Ok(crate::filter::bloom::may_contain(&filter, hash))
+        context.cache.insert(self.file.id, place.offset, CacheValue::Bytes(filter.clone()));
+        Ok(bloom::may_contain_in_piece(&filter, hash, pieces))
     }
 
     /// Scans the operations of a part from the file, in the order in which they were written.

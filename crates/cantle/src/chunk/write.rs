@@ -44,6 +44,8 @@ const PART_BYTES_MIN: u64 = 64 << 10;
 const PART_FRACTION: u64 = 16;
 /// More entries than this would make indexing a part a noticeable pause (some milliseconds).
 const PART_ENTRIES_MAX: usize = 32 << 10;
+/// Operations of longer batches are looked at after the write in the order of filters.
+const ANY_ORDER_OPS_MAX: usize = 1024;
 /// Buffered records are written once there is this much of them.
 const BUFFER_BYTES_MAX: u64 = 1 << 20;
 /// What stands around an operation in a record: kind, version, batch, link, two lengths.
@@ -387,8 +389,16 @@ impl PreparedWrite for Write<'_> {
                 self.chunks.after_drop(&chunk);
                 continue;
             };
+            let is_long = ops.len() > ANY_ORDER_OPS_MAX;
             let ops = ops.iter().map(|&op| &self.ops[op]).zip(places);
-            self.chunks.after_write(&chunk, (&segment, version), ops);
+            if !is_long {
+                self.chunks.after_write(&chunk, (&segment, version), ops);
+                continue;
+            }
+            // So each piece of a filter that is asked about them is read once, however small the cache is.
+            let mut ops: Vec<_> = ops.collect();
+            ops.sort_by_cached_key(|(op, _)| bloom::hash(&op.key));
+            self.chunks.after_write(&chunk, (&segment, version), ops.into_iter());
         }
     }
 }

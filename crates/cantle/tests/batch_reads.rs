@@ -1,0 +1,43 @@
+//! How much a batch reads of filters does not grow with it beyond what it writes.
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use cantle::vfs::{FaultVfs, MemVfs, Operation, Verdict};
+use cantle::{KeyspaceOptions, Options, WriteBatch};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Bytes read from logs for each put of a batch, in a store with hardly any memory for blocks.
+fn read_bytes_per_put(puts: u64) -> f64 {
+    let vfs = FaultVfs::new(Arc::new(MemVfs::without_history()));
+    let read = Arc::new(AtomicU64::new(0));
+    let counted = read.clone();
+    let keyspace = KeyspaceOptions::new().munks(false).log_bytes(u64::MAX);
+    let options = Options::new().memory_budget(4 << 20).background_threads(1);
+    let db = options.vfs(Arc::new(vfs.clone())).default_keyspace(keyspace).open("store").unwrap();
+    let mut batch = WriteBatch::new();
+    for number in 0..puts {
+        batch.put(number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), [0; 8]);
+    }
+    vfs.set_rule(move |call| {
+        if call.operation == Operation::ReadAt && call.path.extension().is_some_and(|kind| kind == "log") {
+            counted.fetch_add(call.len, SeqCst);
+        }
+        Verdict::Pass
+    });
+    db.write(batch).unwrap();
+    let bytes = read.load(SeqCst);
+    vfs.clear_rule();
+    assert!(db.get(7_u64.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()).unwrap().is_some());
+    bytes as f64 / puts as f64
+}
+
+#[test]
+fn a_large_batch_reads_no_more_of_filters_for_each_put_than_a_small_one() {
+    let small = read_bytes_per_put(10_000);
+    for puts in [100_000, 300_000] {
+        let bytes = read_bytes_per_put(puts);
+        println!("{puts} puts: {bytes:.2} bytes each, of 10,000 {small:.2}");
+        // Each byte of a filter of ten bits a key once, and what rounding to pieces and their frames add.
+        assert!(bytes < small.max(1.25) * 1.5, "{bytes} bytes for each of {puts} puts, {small} of 10,000");
+    }
+}
