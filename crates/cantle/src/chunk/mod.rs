@@ -60,7 +60,7 @@ mod life_tests;
 mod load;
 mod log_batch;
 mod log_piece;
-mod log_record;
+pub mod log_record;
 mod log_view;
 #[cfg(test)]
 mod log_view_tests;

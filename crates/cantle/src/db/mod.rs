@@ -14,6 +14,7 @@ mod documented;
 mod foreign;
 mod handle;
 mod keyspace;
+mod left_behind;
 mod open;
 mod operations;
 mod range;

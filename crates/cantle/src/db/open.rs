@@ -13,6 +13,7 @@ use super::activity::Activity;
 use super::check_options::{check_keyspace_options, check_options};
 use super::foreign::{Allowed, Found, LOCK_FILE, is_foreign, is_temporary, look_at};
 use super::keyspace::KeyspaceInner;
+use super::left_behind::LeftBehind;
 use super::runtime::Runtime;
 use super::store::{DEFAULT_KEYSPACE, Store, TransactionCounters};
 use super::verdict::{Verdict, judge};
@@ -209,6 +210,8 @@ struct Opened {
     orphans: Vec<std::path::PathBuf>,
     /// What was staged and could not be recovered.
     damage: Vec<Error>,
+    /// What does not count, as nothing vouches for it.
+    left_behind: LeftBehind,
 }
 
 fn create(vfs: Arc<dyn Vfs>, path: &Path, options: &Options) -> Result<Opened> {
@@ -249,6 +252,7 @@ fn create(vfs: Arc<dyn Vfs>, path: &Path, options: &Options) -> Result<Opened> {
         next_batch: 1,
         orphans: Vec::new(),
         damage: Vec::new(),
+        left_behind: LeftBehind::default(),
     })
 }
 
@@ -303,6 +307,16 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let StartEdit { epoch, first_version, .. } = start;
     let checkpointed = state.checkpoint.version;
     tracing::info!(path = %path.display(), epoch, outlived, checkpointed, replayed = replay.len(), "recovered a store");
+    // Where the store was closed, or the journal has all writes, none is left behind.
+    let is_closed = testimony(&*vfs, path)?.closed.store == header.store;
+    let left_behind = match outlived || is_closed || !replay.is_empty() {
+        true => LeftBehind::default(),
+        false => LeftBehind::measure(&reading, &state, &listed),
+    };
+    if left_behind.records > 0 {
+        let LeftBehind { records, bytes } = left_behind;
+        tracing::warn!(path = %path.display(), records, bytes, "returned to the last checkpoint: nothing proves that all that was written since reached the disk, so it does not count");
+    }
 
     let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), header.store, epoch, next_file));
     // What does not count is gone before the page cache is vouched for in this epoch's name: an earlier epoch of
@@ -375,6 +389,7 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
         next_batch,
         orphans,
         damage,
+        left_behind,
     })
 }
 
@@ -479,6 +494,7 @@ fn assemble(
         next_batch,
         orphans,
         damage,
+        left_behind,
     } = opened;
     let journal_count = journals.len();
     let State { keyspaces: states, segments, checkpoint, .. } = state;
@@ -553,6 +569,7 @@ fn assemble(
         activity,
         dropped: Mutex::new(dropped),
         opening_damage: damage,
+        left_behind,
         open_time: started.elapsed(),
         write_longest_nanos: AtomicU64::new(0),
         transactions: TransactionCounters::default(),

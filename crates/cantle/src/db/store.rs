@@ -2,6 +2,7 @@
 
 use super::activity::Activity;
 use super::keyspace::KeyspaceInner;
+use super::left_behind::LeftBehind;
 use crate::canary::Canary;
 use crate::chunk::Share;
 use crate::error::{Error, Result};
@@ -54,6 +55,8 @@ pub(crate) struct Store {
     pub(super) dropped: Mutex<Vec<(u64, Arc<KeyspaceInner>)>>,
     /// What opening found damaged and went on without.
     pub(super) opening_damage: Vec<Error>,
+    /// What opening found that no checkpoint covers, and nothing vouches for.
+    pub(super) left_behind: LeftBehind,
     pub(super) open_time: Duration,
     pub(super) write_longest_nanos: AtomicU64,
     pub(super) transactions: TransactionCounters,
@@ -124,6 +127,8 @@ impl Store {
             transactions_committed: self.transactions.committed.load(Relaxed),
             transaction_conflicts: self.transactions.conflicts.load(Relaxed),
             open_time: self.open_time,
+            left_behind_records: self.left_behind.records,
+            left_behind_bytes: self.left_behind.bytes,
             maintenance_queued: substrate.pool.queued() as u64,
             maintenance_running: substrate.pool.running() as u64,
             read_only: substrate.health.reason(),
