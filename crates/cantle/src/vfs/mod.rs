@@ -3,8 +3,9 @@
 //! A [`Vfs`] is a file system as the store needs it: random-access files, durable renames, locks, and one
 //! question that only it can answer: whether what was written, but not synced, outlived the last process
 //! (`page_cache_identity`). Implementations: [`StdVfs`] (the operating system), [`MemVfs`] (memory, which
-//! can be cloned as a power loss would leave it), [`FaultVfs`] (fails chosen calls of another), and
-//! [`OverlayVfs`] (reads one, writes to another).
+//! can be cloned as a power loss would leave it), [`FaultVfs`] (fails chosen calls of another),
+//! [`StallVfs`] (holds them), [`WriteBackVfs`] (reports what the kernel could not write as Linux does), and [`OverlayVfs`] (reads
+//! one, writes to another).
 //!
 //! Names and bytes become durable apart from each other: `sync_data` of a file covers its bytes and length,
 //! `sync_dir` of the directory covers its name, and a new directory needs `sync_dir` of its parent. Whoever
@@ -29,14 +30,18 @@ mod mem;
 mod overlay;
 mod page_cache;
 mod rooted_fs;
+mod stall;
 mod std_fs;
+mod write_back;
 
 pub use fault::{Call, Failure, FaultVfs, Operation, Verdict};
 pub(crate) use lossy::LossyVfs;
 pub(crate) use machine::memory_bytes;
 pub use mem::{CrashPlan, MemFile, MemVfs, PendingChange, PendingKind, Survival, Tail};
 pub use overlay::OverlayVfs;
+pub use stall::{Held, Stall, StallVfs};
 pub use std_fs::StdVfs;
+pub use write_back::WriteBackVfs;
 
 use std::borrow::Cow;
 use std::fmt::Debug;

@@ -170,6 +170,11 @@ impl MemFile {
         Self { shared, file, writable }
     }
 
+    /// A number that no other file of its file system has, whatever the file's names.
+    pub(in crate::vfs) fn id(&self) -> u64 {
+        self.file.data.id
+    }
+
     /// Does what a failed fsync does on Linux: the dirty pages count as clean, so that programs go on reading
     /// them but no later sync writes them, unless they are dirtied again.
     pub fn lose_unsynced(&self) {
