@@ -13,9 +13,16 @@ fn every_history_keeps_the_promises() {
     }
     let tally = visit.tally();
     assert!(tally["histories"] >= 20 * factor(), "{tally:?}");
-    for what in
-        ["rounds checked", "transactions", "conflicts", "rebalances", "splits", "merges", "checkpoints"]
-    {
+    for what in [
+        "rounds checked",
+        "transactions",
+        "conflicts",
+        "rebalances",
+        "splits",
+        "merges",
+        "checkpoints",
+        "keyspaces dropped",
+    ] {
         assert!(tally[what] > 0, "no {what}: {tally:?}");
     }
 }

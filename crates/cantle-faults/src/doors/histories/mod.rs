@@ -9,6 +9,7 @@ mod appends;
 mod batches;
 mod counters;
 mod dependencies;
+mod drops;
 mod generations;
 mod history;
 mod iterators;
@@ -40,6 +41,7 @@ const HISTORIES: &[History] = histories! {
     transactions: every_history_with_transactions_is_strictly_serializable;
     lifecycle: a_backup_under_load_is_a_prefix, closing_amid_writes_loses_nothing_and_frees_the_lock;
     appends: no_dependencies_of_appending_transactions_form_a_cycle;
+    drops: every_operation_ends_beside_the_drop_of_its_keyspace;
     munks: no_get_is_stale_while_munks_and_rows_come_and_go;
     iterators: what_is_held_does_not_change;
     stage: what_is_staged_is_read_as_if_it_were_in_the_file;
