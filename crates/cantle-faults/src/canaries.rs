@@ -22,6 +22,7 @@ const FIRST: [(&str, &[&str]); 6] = [
         "paths",
         &["path-resolved-anew", "lock-inode-ignored", "asked-before-the-lock", "recovered-not-backed-up"],
     ),
+    ("life", &["split-outside"]),
     (
         "crash-states",
         &[

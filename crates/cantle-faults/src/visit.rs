@@ -161,12 +161,18 @@ impl Visit {
 
     /// Works on all items, with a thread per core; ends early when the time is up, and panics as `work` does.
     pub fn each<T: Sync>(&self, items: &[T], work: impl Fn(&T) + Sync) {
-        let next = AtomicUsize::new(0);
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+        self.each_of(threads, items, work);
+    }
+
+    /// The same with so many threads: for work that mostly waits.
+    pub fn each_of<T: Sync>(&self, threads: usize, items: &[T], work: impl Fn(&T) + Sync) {
+        let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..threads)
                 .map(|_| {
                     scope.spawn(|| {
+                        let _rest = LeftOnPanic { next: &next, items: items.len() };
                         while let Some(item) = items.get(next.fetch_add(1, Relaxed)) {
                             if self.is_over() {
                                 return;
@@ -178,11 +184,23 @@ impl Visit {
                 .collect();
             for worker in workers {
                 if let Err(panic) = worker.join() {
-                    // The others need not go on.
-                    next.store(items.len(), Relaxed);
                     std::panic::resume_unwind(panic);
                 }
             }
         });
+    }
+}
+
+/// Whoever panics leaves nothing for the others to go on with.
+struct LeftOnPanic<'a> {
+    next: &'a AtomicUsize,
+    items: usize,
+}
+
+impl Drop for LeftOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.next.store(self.items, Relaxed);
+        }
     }
 }

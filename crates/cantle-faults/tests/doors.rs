@@ -32,6 +32,19 @@ fn pressure() {
 }
 
 #[test]
+fn life() {
+    let visit = enter("life");
+    if visit.case.is_some() {
+        return;
+    }
+    let tally = visit.tally();
+    assert_eq!(tally["lives"], 40 * factor(), "{tally:?}");
+    for what in ["processes killed", "losses of power", "munks loaded", "rebalances", "splits", "merges"] {
+        assert!(tally[what] > 0, "no {what}: {tally:?}");
+    }
+}
+
+#[test]
 fn failing_calls() {
     let visit = enter("failing-calls");
     if visit.case.is_some() {

@@ -32,6 +32,11 @@ fn processes_that_are_killed_keep_what_they_acknowledged() {
 }
 
 #[test]
+fn processes_that_use_hard_what_a_killed_one_left_keep_what_they_acknowledged() {
+    enter("life-on-disk", &["lives", "stores checked"]);
+}
+
+#[test]
 fn file_systems_that_go_down_keep_what_was_synced() {
     enter("shutdown", &["stores checked"]);
 }

@@ -5,6 +5,7 @@ mod damage;
 mod failing_calls;
 pub mod fuzz;
 mod histories;
+pub mod life;
 pub mod machinery;
 mod model;
 mod openings;
@@ -72,6 +73,8 @@ pub const DOORS: &[Door] = &[
         about: "directories are renamed, replaced, destroyed under open stores; openings race; handles are left",
         enter: paths::enter,
     },
+    life::LIFE,
+    machinery::LIFE_ON_DISK,
     machinery::KILL,
     machinery::KILL_AT_CALLS,
     machinery::KILL_IN_PHASES,

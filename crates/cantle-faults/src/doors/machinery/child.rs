@@ -1,7 +1,7 @@
 //! The processes that are broken: what they are told, and what is heard of them.
 
 use super::phases::{self, Phase};
-use super::{script, writer};
+use super::{life, script, writer};
 use crate::setup::{Setup, has_layout};
 use cantle::vfs::Vfs;
 use cantle::{Db, Durability, Layout};
@@ -32,6 +32,8 @@ pub enum Role {
     Write,
     /// Goes through the script.
     Script,
+    /// Uses hard what is there until it dies.
+    Live,
     /// Opens the store and closes it.
     Open,
     /// Goes through a world of directories, changing its own working directory.
@@ -50,8 +52,14 @@ pub struct Part {
 }
 
 impl Role {
-    const ALL: [(Self, &'static str); 4] =
-        [(Self::Write, "write"), (Self::Script, "script"), (Self::Open, "open"), (Self::Paths, "paths")];
+    const ALL: [(Self, &'static str); 5] =
+        [
+            (Self::Write, "write"),
+            (Self::Script, "script"),
+            (Self::Live, "live"),
+            (Self::Open, "open"),
+            (Self::Paths, "paths"),
+        ];
 
     fn name(self) -> &'static str {
         Self::ALL.into_iter().find(|(role, _)| *role == self).map_or("", |(_, name)| name)
@@ -83,7 +91,7 @@ impl Part {
     pub fn setup(&self) -> Setup {
         let setup = match self.role {
             Role::Write => writer::setup(self.seed, self.durability),
-            Role::Script | Role::Open | Role::Paths => script::setup(self.durability),
+            Role::Script | Role::Live | Role::Open | Role::Paths => script::setup(self.durability),
         };
         Setup { layout: self.layout, ..setup }
     }
@@ -129,6 +137,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     match part.role {
         Role::Write => writer::play(&part),
         Role::Script => script::play(&part),
+        Role::Live => life::play(&part),
         Role::Open => match open_and_close(&part) {
             Ok(()) => say("closed"),
             Err(error) => say(format!("failed {error}")),

@@ -4,6 +4,7 @@
 //!   kill           a process that writes dies at any moment                      writer
 //!   kill-at-calls  … at every system call; and system calls that fail           script, strace
 //!   kill-in-phases … before every call of an opening, a batch, a rebalance, …   script, phases
+//!   life-on-disk   … while it uses hard what the last one left                   doors/life
 //!   shutdown       a file system loses all that was not synced                   writer, disks
 //!   full           a file system is full, then has room again                    filling, disks
 //!   bad-sync       a sync fails because the device does; the next one succeeds   disks
@@ -28,6 +29,7 @@ mod full;
 mod kill;
 mod kill_at_calls;
 mod kill_in_phases;
+mod life;
 mod limits;
 mod page_out;
 mod phases;
@@ -54,6 +56,11 @@ pub const KILL_IN_PHASES: Door = Door {
     name: "kill-in-phases",
     about: "a process is killed at every call of open, batch, rebalance, split, merge, checkpoint, close",
     enter: kill_in_phases::enter,
+};
+pub const LIFE_ON_DISK: Door = Door {
+    name: "life-on-disk",
+    about: "a process that uses hard what a killed one left is killed, again and again",
+    enter: life::enter,
 };
 pub const SHUTDOWN: Door = Door {
     name: "shutdown",

@@ -1,0 +1,65 @@
+//! How the stores of a life are opened: with small chunks and logs, another way each time, or as by default.
+
+use crate::rng::Rng;
+use cantle::{Durability, KeyspaceOptions, Layout, Options};
+use std::time::Duration;
+
+/// What stays the same for one life.
+#[derive(Debug, Clone, Copy)]
+pub struct Tuning {
+    pub layout: Layout,
+    pub durability: Durability,
+    /// Everything but the budget is as by default.
+    pub is_default: bool,
+}
+
+impl Tuning {
+    /// The tuning of a seed: of 40 in a row the last 20 have the defaults.
+    pub fn of(seed: u64, layout: Layout) -> Self {
+        let durability = match Rng::new(seed).below(6) {
+            0..4 => Durability::Process,
+            4 => Durability::Sync,
+            _ => Durability::Buffered,
+        };
+        Self { layout, durability, is_default: seed / 20 % 2 == 1 }
+    }
+
+    /// The size at which chunks split, in bytes.
+    pub fn chunk_bytes(self) -> u64 {
+        if self.is_default { 8 << 20 } else { 64 << 10 }
+    }
+
+    /// How many bytes a store is filled with, about: one to six chunks, or somewhat more than one of the usual size.
+    pub fn filling_bytes(self, seed: u64) -> u64 {
+        let quarters = if self.is_default { 5 } else { 4 + Rng::new(!seed).below(21) };
+        self.chunk_bytes() / 4 * quarters
+    }
+
+    /// Options of the next opening.
+    pub fn options(self, rng: &mut Rng) -> Options {
+        let options = Options::new().durability(self.durability);
+        if self.is_default {
+            return options.memory_budget(256 << 20);
+        }
+        let mut pick = |choices: &[u64]| choices[rng.below(choices.len() as u64) as usize];
+        let mut keyspace = KeyspaceOptions::new()
+            .layout(self.layout)
+            .chunk_bytes(self.chunk_bytes())
+            .filter_partitions(pick(&[1, 4, 16, 64]) as u32)
+            .space_amplification(pick(&[5, 6, 8]) as f64 / 4.0)
+            .log_index(pick(&[0, 1, 1, 1, 1]) == 1)
+            .munks(pick(&[0, 1, 1, 1, 1, 1]) == 1)
+            .stage(pick(&[0, 1, 1]) == 1)
+            .recent_appends(pick(&[0, 1, 1]) == 1);
+        if let Some(bytes) =
+            [None, None, None, Some(16 << 10), Some(256 << 10)][pick(&[0, 1, 2, 3, 4]) as usize]
+        {
+            keyspace = keyspace.log_bytes(bytes);
+        }
+        options
+            .memory_budget(pick(&[4, 16, 64]) << 20)
+            .background_threads(pick(&[1, 2]) as usize)
+            .checkpoint_interval(Duration::from_millis(pick(&[5, 50, 3_600_000])))
+            .default_keyspace(keyspace)
+    }
+}
