@@ -22,6 +22,7 @@ fn crash_states() {
     let tally = visit.tally();
     assert!(visit.states() >= 100_000, "{tally:?}");
     assert!(tally["states after a second crash"] >= 1000, "{tally:?}");
+    assert!(tally["second lives"] > 0, "{tally:?}");
     assert_eq!(tally["times that all short workloads were done"], factor(), "{tally:?}");
 }
 

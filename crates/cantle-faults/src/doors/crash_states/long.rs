@@ -1,15 +1,16 @@
 //! Samples of long random workloads, with munks, rebalances, splits and checkpoints under way.
 
 use super::check::{Moment, Seen};
+use super::second;
 use super::trails::Trails;
-use crate::history::{History, Progress};
+use crate::history::{Death, History, Progress};
 use crate::images::record;
 use crate::rng::Rng;
 use crate::setup::Setup;
 use crate::visit::Visit;
 use crate::workload;
 use cantle::Durability;
-use cantle::vfs::{FaultVfs, MemVfs};
+use cantle::vfs::{CrashPlan, FaultVfs, MemVfs};
 use std::sync::Arc;
 
 /// Workloads of a round.
@@ -20,6 +21,9 @@ const OPERATIONS: u64 = 120;
 
 /// Moments of a workload at which the power fails.
 const MOMENTS: usize = 12;
+
+/// One of so many moments is lived on from, too; the latter in a long run.
+const SECOND_LIVES: [usize; 2] = [4, 1];
 
 /// Goes through a sample.
 pub fn some(visit: &Visit, trails: &Trails, seed: u64) {
@@ -78,5 +82,14 @@ pub fn one(visit: &Visit, trails: &Trails, seed: u64) {
             context: &context,
         };
         moment.check(visit, seed ^ index as u64, &mut seen);
+        if index % SECOND_LIVES[usize::from(visit.is_long())] == 0 {
+            let lost = CrashPlan::random(rng.next());
+            for (vfs, death) in [(image.vfs.kill(), Death::Process), (image.vfs.crash(&lost), Death::Power)] {
+                let (setup, history, marks) = (&setup, &history, image.marks);
+                let left = second::Left { setup, history, marks, vfs, death, value_bytes };
+                second::live(visit, left, rng.next())
+                    .unwrap_or_else(|found| panic!("{context}; then, after {death:?}, {found}"));
+            }
+        }
     }
 }

@@ -3,12 +3,13 @@
 //! bytes apart. Each image is opened and must hold what was promised; a part of them fails again while they recover, above all where
 //! that does what hardly any recovery did before (`trails`).
 //!
-//! All workloads of up to three operations on a fresh store are gone through (`short`); long ones (`long`), several writers at once
-//! (`threads`), repairs and destructions (`upkeep`) are sampled.
+//! All workloads of up to three operations on a fresh store are gone through (`short`); long ones (`long`), some of which are used hard
+//! after the crash and die again (`second`), several writers at once (`threads`), repairs and destructions (`upkeep`) are sampled.
 
 mod check;
 mod enumerate;
 mod long;
+mod second;
 mod short;
 mod threads;
 mod trails;
