@@ -16,13 +16,14 @@ use std::time::{Duration, Instant};
 const DOOR_SECONDS_MAX: u64 = 240;
 
 /// Where to look first.
-const FIRST: [(&str, &[&str]); 6] = [
+const FIRST: &[(&str, &[&str])] = &[
     ("space", &["new-value-counted"]),
     (
         "paths",
         &["path-resolved-anew", "lock-inode-ignored", "asked-before-the-lock", "recovered-not-backed-up"],
     ),
     ("life", &["split-outside"]),
+    ("schedules", &["unnamed-late-files", "munk-gone-too-early"]),
     (
         "crash-states",
         &[

@@ -46,6 +46,11 @@ fn life() {
 }
 
 #[test]
+fn schedules() {
+    assert_eq!(enter("schedules").tally()["schedules"], 2 * factor());
+}
+
+#[test]
 fn failing_calls() {
     let visit = enter("failing-calls");
     if visit.case.is_some() {

@@ -12,6 +12,7 @@ mod openings;
 mod paths;
 mod pressure;
 mod space;
+mod schedules;
 
 use crate::visit::Visit;
 
@@ -73,6 +74,7 @@ pub const DOORS: &[Door] = &[
         about: "directories are renamed, replaced, destroyed under open stores; openings race; handles are left",
         enter: paths::enter,
     },
+    schedules::SCHEDULES,
     life::LIFE,
     machinery::LIFE_ON_DISK,
     machinery::KILL,

@@ -230,6 +230,11 @@ impl Chunks {
 
     /// The same for who holds the lock. From here on gets search the logs.
     pub(super) fn drop_munk(&self, chunk: &Chunk, _writer: &mut ChunkWriter) -> bool {
+        if Canary::MUNK_GONE_TOO_EARLY.is_planted() {
+            let munk = chunk.munk.swap(None);
+            chunk.funk.load().logs().for_each(|log| log.settle_notes());
+            return munk.is_some();
+        }
         chunk.funk.load().logs().for_each(|log| log.settle_notes());
         chunk.munk.swap(None).is_some()
     }
