@@ -4,7 +4,7 @@
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
 use cantle::{Db, Error, KeyspaceOptions, Options};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const STORE: &str = "/store";
@@ -61,7 +61,7 @@ fn killed(lens: &[usize], stage: bool) -> Made {
     Made { vfs, now }
 }
 
-fn read(vfs: &MemVfs, path: &PathBuf) -> Vec<u8> {
+fn read(vfs: &MemVfs, path: &Path) -> Vec<u8> {
     let file = vfs.open(path, OpenMode::Read).unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_exact_at(&mut bytes, 0).unwrap();
@@ -81,7 +81,7 @@ fn place_of(vfs: &MemVfs, wanted: &[u8]) -> (PathBuf, u64) {
     found.unwrap()
 }
 
-fn flip(vfs: &MemVfs, path: &PathBuf, at: u64) {
+fn flip(vfs: &MemVfs, path: &Path, at: u64) {
     let file = vfs.open(path, OpenMode::ReadWrite).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, at).unwrap();
@@ -188,6 +188,18 @@ fn where_whose_is_lost_is_not_known_nothing_older_is_returned() {
     for (key, value) in &made.now {
         assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]));
     }
+}
+
+/// A value is damaged, and right behind it a record of which nothing is left.
+#[test]
+fn damage_right_behind_a_damaged_value_is_noticed() {
+    let made = killed(&[8, 3000, 8, 8, 8], false);
+    let vfs = made.vfs.kill();
+    for (number, within) in [(1, 1500), (2, 0)] {
+        let (path, at) = place_of(&made.vfs, &made.now[format!("log-{number}").as_bytes()]);
+        flip(&vfs, &path, at + within);
+    }
+    assert_eq!(unreadable(&made, &vfs, "two records"), ["log-1", "log-2"]);
 }
 
 /// The last record of a log may be what its writer did not come to write whole.

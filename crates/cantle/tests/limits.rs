@@ -38,7 +38,9 @@ fn a_batch_over_the_limit_is_refused_before_anything_happens() {
         assert!(is_refused(transaction.commit()));
         // Of several operations on one key one counts.
         let mut batch = WriteBatch::new();
-        (0..10).for_each(|_| drop(batch.put("d", vec![4; LIMIT / 2])));
+        for _ in 0..10 {
+            batch.put("d", vec![4; LIMIT / 2]);
+        }
         db.write(batch).unwrap();
         assert_eq!(db.get("a").unwrap().as_deref(), Some(&[1; 100][..]));
         assert_eq!(db.get("c").unwrap(), None);

@@ -310,3 +310,44 @@ impl IndexBuilder<'_> {
         Place { offset, len: (self.out.len() - before) as u32 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bounds::Bounds;
+    use crate::format::documented::example_header;
+    use crate::format::header::FileKind;
+
+    /// What no record can hold is left out, and the part is searched without it.
+    #[test]
+    fn an_index_that_no_reader_takes_is_left_out() {
+        let header = example_header(FileKind::Log, 3, 8, 0);
+        let part = MemoryPart::new(KeyOrder::Bytewise, Default::default());
+        for number in 0..3000u64 {
+            let place = Place { offset: 64 + number * 40, len: 40 };
+            part.insert(&number.to_be_bytes().repeat(20), number, Kind::Put, place, None);
+        }
+        let build = |record_bytes_max| {
+            let request = IndexRequest {
+                header: &header,
+                order: &KeyOrder::Bytewise,
+                budget: &Budget::new(1 << 20),
+                start: 64,
+                end: 1 << 20,
+                operations: 3000,
+                previous: Place { offset: 0, len: 0 },
+                with_index: true,
+                record_bytes_max,
+            };
+            build_index(&request, &part)
+        };
+        let (_, whole) = build(1 << 20).unwrap();
+        assert!(whole.root.len > 0 && whole.filter.len > 0);
+        let (_, without) = build(u64::from(whole.root.len.min(whole.filter.len)) - 100).unwrap();
+        assert!(without.root.len == 0 || without.filter.len == 0);
+        let bounds =
+            Bounds { start: std::ops::Bound::Included(vec![7; 5000]), end: std::ops::Bound::Unbounded };
+        part.insert_tombstone(RangeTombstone { bounds, version: 3001, offset: 1 << 19, cell: None });
+        assert!(build(4500).is_err(), "its end would be too long");
+    }
+}

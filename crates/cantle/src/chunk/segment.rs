@@ -788,18 +788,25 @@ impl<'a> Loader<'a> {
                 return Ok(whole);
             }
             tracing::error!(%error, "a log is damaged");
-            let taken = head.is_some_and(|head| {
-                // Its length is less than the file's.
-                let place = Place { offset, len: head.total as u32 };
-                self.take_head(place, &head.payload)
-            });
-            if !taken {
-                self.lose(error, offset);
-            }
             // What follows proves that the write had been appended whole.
             self.end_group();
-            whole = follows.unwrap_or(end);
-            scan = records.scan(whole, end);
+            let next = match head {
+                // Right behind it there may be more damage.
+                Some(head) => {
+                    // Its length is less than the file's.
+                    let place = Place { offset, len: head.total as u32 };
+                    if !self.take_head(place, &head.payload) {
+                        self.lose(error, offset);
+                    }
+                    behind
+                }
+                None => {
+                    self.lose(error, offset);
+                    follows.unwrap_or(end)
+                }
+            };
+            whole = next;
+            scan = records.scan(next, end);
         }
         Ok(whole)
     }
@@ -850,8 +857,12 @@ impl<'a> Loader<'a> {
     }
 
     fn take_op(&mut self, place: Place, op: &LogOp<'_>, payload: &[u8]) {
+        let lost = op.link.ordinal.saturating_sub(self.operations);
+        if lost > 0 && self.open_holes == 0 {
+            let what = format!("{lost} operations before this one are missing");
+            self.lose(Error::corruption(&self.segment.file.path, place.offset, what), place.offset);
+        }
         if self.open_holes > 0 {
-            let lost = op.link.ordinal.saturating_sub(self.operations);
             let only = op.link.previous_key().filter(|_| lost == 1 && self.context.order.hashable());
             let open = self.holes.split_off(self.holes.len() - self.open_holes);
             // Where no operation is missing, the index of a part was damaged.

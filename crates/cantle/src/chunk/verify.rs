@@ -78,9 +78,12 @@ impl Chunks {
                 Err(error) if error.is_corruption() => {
                     damaged(error);
                     let head = records.head_at(offset, len)?.filter(|head| head.total <= len - offset);
-                    let behind = head.map_or(offset + 1, |head| offset + head.total);
-                    let follows = records.head_after(behind, len, may_begin, |_| true)?;
-                    scan = records.scan(follows.unwrap_or(len), len);
+                    let next = match head {
+                        // Right behind it there may be more damage.
+                        Some(head) => offset + head.total,
+                        None => records.head_after(offset + 1, len, may_begin, |_| true)?.unwrap_or(len),
+                    };
+                    scan = records.scan(next, len);
                     continue;
                 }
                 Err(error) => return Err(error),

@@ -70,19 +70,21 @@ impl<'a> Salvage<'a> {
             Err(error) if error.is_corruption() => error,
             Err(error) => return Err(error),
         };
-        let damaged = self.records.head_at(offset, self.end)?.filter(|head| head.total <= self.end - offset);
-        let behind = damaged.as_ref().map_or(offset + 1, |head| offset + head.total);
-        let found = match self.records.head_after(behind, self.end, self.may_begin, |_| true)? {
+        let head = self.records.head_at(offset, self.end)?.filter(|head| head.total <= self.end - offset);
+        let behind = head.as_ref().map_or(offset + 1, |head| offset + head.total);
+        let found = self.records.head_after(behind, self.end, self.may_begin, |_| true)?;
+        if let Some(head) = head {
+            // Right behind it there may be more damage.
+            self.scan = self.records.scan(behind, self.end);
+            let resumed = found.is_some() || self.gap.is_some();
+            return Ok(Some(Salvaged::Damaged { offset, head: head.payload, resumed, error }));
+        }
+        let found = match found {
             None => self.cross(),
             found => found,
         };
-        let end = found.unwrap_or(self.end);
-        self.scan = self.records.scan(end, self.end);
-        let resumed = found.is_some();
-        Ok(Some(match damaged {
-            Some(head) => Salvaged::Damaged { offset, head: head.payload, resumed, error },
-            None => Salvaged::Hole { offset, resumed, error },
-        }))
+        self.scan = self.records.scan(found.unwrap_or(self.end), self.end);
+        Ok(Some(Salvaged::Hole { offset, resumed: found.is_some(), error }))
     }
 }
 

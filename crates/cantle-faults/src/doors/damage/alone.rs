@@ -2,6 +2,7 @@
 //! Records are tiny, and longer than any window that a reader looks ahead by.
 
 use crate::files::{Kind, names, path, read};
+use crate::memory;
 use crate::rng::Rng;
 use crate::sealed::{Record, operation, whole_records};
 use crate::setup::STORE;
@@ -129,6 +130,8 @@ pub fn enter(visit: &Visit, seed: u64) {
             );
         });
     }
+    // Other parts of the door have small stores, and ask how much is asked for at once.
+    memory::take_largest();
 }
 
 fn one(store: &Store, logs: &[(String, Vec<u8>)], (log, record, places): &Damage) -> Result<(), String> {

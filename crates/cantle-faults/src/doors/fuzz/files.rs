@@ -201,7 +201,7 @@ pub fn number_seeds(layout: Layout) -> Vec<Vec<u8>> {
         for place in 0..places {
             let [low, high] = (place as u16).to_le_bytes();
             for which in 0..EXTREMES.len() {
-                let reads = if (place + which) % 2 == 0 { 0x80 } else { 0 };
+                let reads = if (place + which).is_multiple_of(2) { 0x80 } else { 0 };
                 seeds.push(vec![index as u8, low, high, which as u8 | reads]);
             }
         }
