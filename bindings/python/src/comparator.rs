@@ -105,7 +105,7 @@ impl PythonOrder {
             _ => Err(errors::invalid(&format!(
                 "the comparator {:?} takes the key \"{}\" for another than itself: the key was not used",
                 self.name,
-                key.escape_ascii()
+                key[..key.len().min(64)].escape_ascii()
             ))),
         }
     }

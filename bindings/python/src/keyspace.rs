@@ -66,7 +66,7 @@ enum Change {
 
 /// A named, ordered map from bytes to bytes within a store.
 ///
-/// Keys are bytes-like, up to 64 KiB, or tuples, which are encoded (see encode_key); values are bytes-like, up to 1 GiB.
+/// Keys are bytes-like, up to 1 MiB, or tuples, which are encoded (see encode_key); values are bytes-like, up to 1 GiB.
 /// Every method may be called from any thread.
 #[pyclass(frozen, subclass, weakref, module = "cantle")]
 pub struct Keyspace {

@@ -178,7 +178,13 @@ mod tests {
                 0,
             ),
             (error(options(locked.clone()).open("store")), CANTLE_LOCKED, true, false, 0),
-            (error(store.put([0; 65_537], "v")), CANTLE_INVALID_ARGUMENT, false, false, 0),
+            (
+                error(store.put(vec![0; cantle::KEY_BYTES_MAX + 1], "v")),
+                CANTLE_INVALID_ARGUMENT,
+                false,
+                false,
+                0,
+            ),
             (error(options(foreign).open("store")), CANTLE_NOT_A_STORE, true, false, 0),
             (
                 error(options(MemVfs::new()).create_if_missing(false).open("store")),

@@ -111,13 +111,13 @@ impl Destination {
 
 fn within_limits(key: &[u8], value: &[u8]) -> Result<()> {
     let what = if key.len() > KEY_BYTES_MAX {
-        format!("the key has {} bytes; a store takes at most 64 KiB", key.len())
+        format!("the key has {} bytes; a store takes at most 1 MiB", key.len())
     } else if value.len() > VALUE_BYTES_MAX {
         format!("the value has {} bytes; a store takes at most 1 GiB", value.len())
     } else {
         return Ok(());
     };
-    Err(Error::TooLarge { key: key[..key.len().min(100)].to_vec(), what })
+    Err(Error::TooLarge { key: key[..key.len().min(64)].to_vec(), what })
 }
 
 /// The directory that the store is built in. Removed when this is dropped.

@@ -250,7 +250,7 @@ fn dumps_are_imported_in_any_order_and_the_last_of_a_key_counts() {
     for (wrong, says) in [
         ("0x61 ==> 0x62\nx\n", "dump line 2"),
         ("0x61 ==> 0x62\nKeys in range: 3\n", "part of it is missing"),
-        (&format!("0x{} ==> 0x\n", "61".repeat(65_537)), "dump line 1: the key has 65537 bytes"),
+        (&format!("0x{} ==> 0x\n", "61".repeat((1 << 20) + 1)), "dump line 1: the key has 1048577 bytes"),
     ] {
         let error = Import::new()
             .rocksdb_dump(wrong.as_bytes(), "dump", place.path().join("other"), go_on)

@@ -212,9 +212,19 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
+/// Messages show at most so many bytes of a key.
+const SHOWN_BYTES: usize = 64;
+
+/// A key as messages show it.
+pub(crate) fn shown(key: &[u8]) -> impl std::fmt::Display {
+    let (beginning, rest) = key.split_at(key.len().min(SHOWN_BYTES));
+    let more = if rest.is_empty() { String::new() } else { format!("… ({} bytes)", key.len()) };
+    format!("\"{}\"{more}", beginning.escape_ascii())
+}
+
 /// A key, or a range in the notation of intervals.
 fn describe(keys: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> String {
-    let key = |key: &[u8]| format!("\"{}\"", key.escape_ascii());
+    let key = |key: &[u8]| shown(key).to_string();
     if let (Bound::Included(start), Bound::Included(end)) = keys
         && start == end
     {

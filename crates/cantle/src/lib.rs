@@ -6,7 +6,7 @@
 //!
 //! # Model
 //!
-//! A store is a directory. It holds *keyspaces*: ordered maps from byte strings (0 B to 64 KiB) to byte strings
+//! A store is a directory. It holds *keyspaces*: ordered maps from byte strings (0 B to 1 MiB) to byte strings
 //! (0 B to 1 GiB), in bytewise order or that of a [`Comparator`]. [`Db`] is the handle to an open store, and its own
 //! operations work on the keyspace named `default`; [`Keyspace`] has the same operations for another one.
 //!

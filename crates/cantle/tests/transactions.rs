@@ -634,7 +634,7 @@ fn arguments_and_keyspaces_are_checked() {
     let (db, stranger) = (store(), store());
     let foreign = stranger.keyspace("other", small()).unwrap();
     let mut tx = db.transaction();
-    assert!(matches!(tx.put(vec![0; (64 << 10) + 1], ""), Err(Error::InvalidArgument(_))));
+    assert!(matches!(tx.put(vec![0; (1 << 20) + 1], ""), Err(Error::InvalidArgument(_))));
     assert!(matches!(tx.put_in(&foreign, "a", ""), Err(Error::InvalidArgument(_))));
     assert!(matches!(tx.get_in(&foreign, "a"), Err(Error::InvalidArgument(_))));
     assert!(matches!(tx.delete_range_in(&foreign, ..), Err(Error::InvalidArgument(_))));

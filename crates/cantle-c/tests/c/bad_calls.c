@@ -118,10 +118,10 @@ static void freed_and_foreign_handles(cantle_db *db, const char *directory) {
 }
 
 static void too_large(cantle_db *db) {
-    char *large = (char *)calloc(1, 1 << 17);
+    char *large = (char *)calloc(1, (1 << 20) + 1);
     CHECK(large != NULL);
-    FAILS(CANTLE_INVALID_ARGUMENT, cantle_put(db, NULL, large, 65537, "v", 1, &error));
-    OK(cantle_put(db, NULL, large, 65536, "v", 1, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_put(db, NULL, large, (1 << 20) + 1, "v", 1, &error));
+    OK(cantle_put(db, NULL, large, 1 << 20, "v", 1, &error));
     cantle_keyspace *keyspace;
     SOME(keyspace, cantle_keyspace_open(db, "default", NULL, &error));
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_keyspace_set_metadata(keyspace, large, 65537, &error));

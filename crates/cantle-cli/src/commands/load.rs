@@ -308,7 +308,7 @@ impl<'a> Loader<'a> {
 /// The store's own limits, checked here so that one row's fault names its line.
 fn within_limits(pair: (Vec<u8>, Vec<u8>)) -> Result<(Vec<u8>, Vec<u8>), String> {
     if pair.0.len() > KEY_BYTES_MAX {
-        return Err(format!("the key has {} bytes; at most 64 KiB are allowed", pair.0.len()));
+        return Err(format!("the key has {} bytes; at most 1 MiB is allowed", pair.0.len()));
     }
     if pair.1.len() > VALUE_BYTES_MAX {
         return Err(format!("the value has {} bytes; at most 1 GiB is allowed", pair.1.len()));

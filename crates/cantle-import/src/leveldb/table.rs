@@ -153,12 +153,15 @@ fn decode((key, value): Pair<'_>, place: &Place, known: &TableFile) -> Result<En
         other => return Err(unknown_type(other)),
     };
     if !place.is_before(user, sequence) {
-        return Err(format!("the key \"{}\" is not behind the one before", user.escape_ascii()));
+        return Err(format!(
+            "the key \"{}\" is not behind the one before",
+            user[..user.len().min(64)].escape_ascii()
+        ));
     }
     if user < &known.smallest[..] || user > &known.largest[..] {
         return Err(format!(
             "the key \"{}\" is outside of what the manifest says of the table",
-            user.escape_ascii()
+            user[..user.len().min(64)].escape_ascii()
         ));
     }
     Ok(Entry { key: user.to_vec(), sequence, value })

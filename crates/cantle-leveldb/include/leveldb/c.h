@@ -11,7 +11,7 @@
  * be released by leveldb_free(); it begins with "NotFound: ", "Corruption: ", "Not implemented: ", "Invalid argument: " or
  * "IO error: ". `errptr` itself may be NULL: then nobody learns of the error.
  *
- * Bytes. Keys (at most 64 KiB) and values (at most 1 GiB) are a pointer and a length, copied before a function returns. The pointer may
+ * Bytes. Keys (at most 1 MiB) and values (at most 1 GiB) are a pointer and a length, copied before a function returns. The pointer may
  * be NULL where the length is 0.
  *
  * Truth. A uint8_t is false if it is 0, and true else.

@@ -181,7 +181,7 @@ static void arguments(const char* path) {
   CHECK_OK(error);
   leveldb_iter_destroy(it);
 
-  size_t longest = 64 << 10;
+  size_t longest = 1 << 20;
   char* key = malloc(longest + 1);
   CHECK(key != NULL);
   memset(key, 'k', longest + 1);

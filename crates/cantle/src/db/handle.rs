@@ -79,7 +79,8 @@ impl Db {
     }
 
     /// Applies a batch: all of it or nothing, seen whole or not at all, over any keys and keyspaces. Fails as
-    /// [`put`](Self::put) does; then none of it was written.
+    /// [`put`](Self::put) does, and with [`InvalidArgument`](crate::Error::InvalidArgument) if the batch exceeds
+    /// [`BATCH_BYTES_MAX`](crate::BATCH_BYTES_MAX); then none of it was written.
     pub fn write(&self, batch: WriteBatch) -> Result<()> {
         self.write_with(batch, WriteOptions::new())
     }

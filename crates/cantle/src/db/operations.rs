@@ -22,7 +22,7 @@ macro_rules! operations {
             ///
             /// # Errors
             ///
-            /// [`InvalidArgument`](crate::Error::InvalidArgument) for a key over 64 KiB or a value over 1 GiB,
+            /// [`InvalidArgument`](crate::Error::InvalidArgument) for a key over 1 MiB or a value over 1 GiB,
             /// [`NoSpace`](crate::Error::NoSpace) on a full disk, [`ReadOnly`](crate::Error::ReadOnly) and
             /// [`Closed`](crate::Error::Closed) in a store that is, [`NoKeyspace`](crate::Error::NoKeyspace) in a
             /// dropped keyspace. Nothing was written then, unless the error says that a sync failed: then the

@@ -3,8 +3,8 @@
 
 use crate::error::{Error, Result};
 
-/// The longest key, in bytes: 64 KiB.
-pub const KEY_BYTES_MAX: usize = 64 << 10;
+/// The longest key, in bytes: 1 MiB.
+pub const KEY_BYTES_MAX: usize = 1 << 20;
 /// The longest value, in bytes: 1 GiB.
 pub const VALUE_BYTES_MAX: usize = 1 << 30;
 /// The longest write, in bytes: a batch or a transaction, over all keyspaces. The sum of its keys, values, and bounds

@@ -17,7 +17,7 @@ use foundationdb_tuple::{Bytes, TuplePack};
 ///
 /// # Panics
 ///
-/// A single text or byte string over 4 GiB panics; a store refuses keys over 64 KiB anyway.
+/// A single text or byte string over 4 GiB panics; a store refuses keys over 1 MiB anyway.
 #[derive(Debug, Clone, Default)]
 pub struct Builder {
     bytes: Vec<u8>,

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use foundationdb_tuple::{Element, TupleUnpack};
 
 /// Nested sequences deeper than this are refused: the decoder recurses once for each level, and a key of
-/// 64 KiB could ask for 64 Ki levels.
+/// 1 MiB could ask for as many levels.
 const NESTING_MAX: usize = 32;
 
 /// The parts of a composite key.

@@ -110,7 +110,7 @@ impl TableBuilder {
     pub(crate) fn add(&mut self, key: &[u8], version: u64, kind: Kind, value: &[u8]) -> Result<()> {
         if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
             return Err(Error::InvalidArgument(format!(
-                "a key of {} bytes or a value of {} bytes is too long: keys end at 64 KiB, values at 1 GiB",
+                "a key of {} bytes or a value of {} bytes is too long: keys end at 1 MiB, values at 1 GiB",
                 key.len(),
                 value.len()
             )));

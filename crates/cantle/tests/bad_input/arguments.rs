@@ -9,9 +9,9 @@ fn is_invalid<T>(result: cantle::Result<T>) -> bool {
 }
 
 #[test]
-fn keys_of_more_than_64_kib_are_refused_and_those_of_64_kib_are_not() {
+fn keys_of_more_than_1_mib_are_refused_and_those_of_1_mib_are_not() {
     let db = open(&MemVfs::new());
-    let (fits, too_long) = (vec![b'k'; 64 << 10], vec![b'k'; (64 << 10) + 1]);
+    let (fits, too_long) = (vec![b'k'; 1 << 20], vec![b'k'; (1 << 20) + 1]);
     db.put(&fits, "v").unwrap();
     assert!(is_invalid(db.put(&too_long, "v")));
     assert!(is_invalid(db.delete(&too_long)));

@@ -13,7 +13,7 @@ pub enum Keys {
     Prefixed,
     /// Any bytes, with many 0x00 and 0xff, the empty key included.
     Bytes,
-    /// Two dozen keys of up to 64 KiB.
+    /// Two dozen keys of up to 64 KiB and a byte, one in fifty of 1 MiB.
     Huge,
     /// Letters of both cases.
     Letters,
@@ -37,7 +37,10 @@ impl Keys {
                 (0..length).map(|_| random.pick(&[0x00, 0x00, 0x01, 0x61, 0xfe, 0xff, 0xff])).collect()
             }
             Self::Huge => {
-                let length = random.pick(&[KEY_BYTES_MAX, KEY_BYTES_MAX - 1, 40_000, 300, 1, 0]);
+                let length = match random.chance(2) {
+                    true => KEY_BYTES_MAX,
+                    false => random.pick(&[65_537, 65_536, 65_535, 40_000, 300, 1, 0]),
+                };
                 let mut key = vec![0xab; length];
                 if let Some(last) = key.last_mut() {
                     *last = random.below(4) as u8;

@@ -48,7 +48,7 @@ pub(super) const HEADER_BYTES: usize = size_of::<Header>();
 const _: () = assert!(HEADER_BYTES == 24 && align_of::<Header>() == ROW_ALIGN);
 
 impl Header {
-    /// Of a row that nobody has read. `None` if its lengths are no row's.
+    /// Of a row that nobody has read. `None` if its lengths are no row's: a key of 64 KiB or more has none.
     pub(super) fn new(stamp: u64, hash: u32, owner: u32, key: &[u8], value: &[u8]) -> Option<Self> {
         let (key_bytes, value_bytes) = (key.len().try_into().ok()?, value.len().try_into().ok()?);
         Some(Self { stamp, hash, owner, value_bytes, key_bytes, slack: 0, reads: 0 })

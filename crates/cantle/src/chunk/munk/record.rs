@@ -58,7 +58,7 @@ pub struct Record {
 pub fn layout(len: usize) -> Layout {
     let header = Layout::new::<Header>();
     let bytes = (header.size() + len).next_multiple_of(header.align());
-    // Keys and values are at most 1 GiB together with 64 KiB.
+    // Keys and values are at most 1 GiB and 1 MiB.
     Layout::from_size_align(bytes, header.align()).unwrap_or_else(|_| unreachable!("a record fits in memory"))
 }
 

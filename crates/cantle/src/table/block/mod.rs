@@ -135,7 +135,7 @@ impl Block {
             .ok_or(Malformed("an entry is of unknown kind"))?;
         let shared = length(head >> KIND_BITS);
         if shared > KEY_BYTES_MAX || suffix_bytes > KEY_BYTES_MAX - shared {
-            return Err(Malformed("a key exceeds 64 KiB"));
+            return Err(Malformed("a key exceeds 1 MiB"));
         }
         let version = self.base_version.checked_add(version).ok_or(Malformed("a version exceeds 64 bits"))?;
         let room = rest.len();

@@ -222,16 +222,16 @@ fn a_stretch_without_restart_points_is_not_decoded_backwards() {
 #[test]
 fn a_key_that_grows_beyond_its_limit_is_refused() {
     let mut bytes = Vec::new();
-    for shared in [0u64, 40_000] {
+    for shared in [0u64, 600_000] {
         crate::format::codec::put_varint(&mut bytes, shared << KIND_BITS | 1);
-        crate::format::codec::put_varint(&mut bytes, 40_000);
+        crate::format::codec::put_varint(&mut bytes, 600_000);
         bytes.extend_from_slice(&[0, 0]);
-        bytes.resize(bytes.len() + 40_000, b'k');
+        bytes.resize(bytes.len() + 600_000, b'k');
     }
     bytes.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0]);
     let mut cursor = BlockCursor::new(parse(&bytes).unwrap(), KeyOrder::Bytewise);
     cursor.seek_to_first().unwrap();
-    assert_eq!(cursor.next(), Err(Malformed("a key exceeds 64 KiB")));
+    assert_eq!(cursor.next(), Err(Malformed("a key exceeds 1 MiB")));
     assert!(cursor.entry().is_none());
 }
 

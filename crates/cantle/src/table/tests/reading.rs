@@ -127,7 +127,7 @@ fn keys_beyond_the_limit_are_refused() {
     let file = MemFile::new(Vec::new());
     let options = TableOptions::default();
     let mut builder = TableBuilder::new(file, PathBuf::from("t"), super::header(), options).unwrap();
-    let refused = builder.add(&vec![0; (64 << 10) + 1], BASE_VERSION, Kind::Put, b"");
+    let refused = builder.add(&vec![0; (1 << 20) + 1], BASE_VERSION, Kind::Put, b"");
     assert!(matches!(refused, Err(Error::InvalidArgument(_))));
 }
 
