@@ -226,6 +226,7 @@ impl DeadBatches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::codec::NUMBER_MAX;
     use proptest::collection::{btree_set, vec};
     use proptest::prelude::*;
 
@@ -301,9 +302,9 @@ mod tests {
 
     #[test]
     fn a_wild_batch_id_costs_one_gap() {
-        let batches = EpochBatches::from_committed(0, 1, [1, u64::MAX, u64::MAX]);
+        let batches = EpochBatches::from_committed(0, 1, [1, NUMBER_MAX, NUMBER_MAX]);
         assert_eq!(batches.gaps.len(), 1);
-        assert!(batches.is_dead(2) && !batches.is_dead(u64::MAX));
+        assert!(batches.is_dead(2) && !batches.is_dead(NUMBER_MAX));
         let mut table = DeadBatches::default();
         table.push(batches).unwrap();
         let mut bytes = Vec::new();
