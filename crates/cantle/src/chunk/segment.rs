@@ -238,7 +238,7 @@ impl Segment {
         let (offset, len) = self.recorded.part;
         let mut next = Place { offset, len };
         while next.len != 0 {
-            match read_part_end(&records, next) {
+            match read_part_end(&records, next, file_bytes) {
                 Ok(part) => {
                     next = part.previous;
                     indexed.push(Arc::new(part));
@@ -642,7 +642,11 @@ impl Segment {
     }
 }
 
-fn read_part_end(records: &RecordFile, at: Place) -> Result<IndexedPart> {
+fn read_part_end(records: &RecordFile, at: Place, file_bytes: u64) -> Result<IndexedPart> {
+    // Before memory is asked for.
+    if at.offset.saturating_add(u64::from(at.len)) > file_bytes {
+        return Err(Error::corruption(&records.path, at.offset, "the end of a log part lies beyond the log"));
+    }
     let payload = records.read(at.offset, at.len as usize)?;
     match LogRecord::decode(&payload, records.header.base_version) {
         Ok(LogRecord::PartEnd(bytes)) => IndexedPart::decode(bytes, at).map_err(|what| {
