@@ -277,10 +277,12 @@ impl Chunks {
                 }
             }
             // What a snapshot keeps would be there again.
-            None if is_idle && chunk.dead_run() > DEAD_MAX && !self.pins.is_pinning() => {
-                if !chunk.is_changing() {
-                    self.submit(chunk);
-                }
+            None if is_idle
+                && chunk.dead_run() > DEAD_MAX
+                && !self.pins.is_pinning()
+                && !chunk.is_changing() =>
+            {
+                self.submit(chunk);
             }
             None if is_idle && chunk.deleted_in_order.load(Relaxed) > DEAD_MAX => self.submit_probe(chunk),
             None => {}

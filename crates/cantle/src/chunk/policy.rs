@@ -47,7 +47,8 @@ const PAIR_BYTES: u64 = 16;
 impl KeyspaceSizes {
     /// The bytes that the space bound goes by.
     fn bounded_bytes(&self) -> u64 {
-        self.live_bytes + PAIR_BYTES * self.pairs + self.pinned_bytes
+        let of_pairs = self.pairs.saturating_mul(PAIR_BYTES);
+        self.live_bytes.saturating_add(of_pairs).saturating_add(self.pinned_bytes)
     }
 }
 
@@ -232,7 +233,7 @@ pub fn gain(chunk: &ChunkSizes) -> f64 {
     let total = (chunk.table_bytes + chunk.log_bytes) as f64;
     // As all logs have some, what is usual does not count.
     let overhead = chunk.overhead_bytes.saturating_sub(chunk.log_bytes / 4);
-    let garbage = ((chunk.garbage_bytes + overhead) as f64).min(total);
+    let garbage = (chunk.garbage_bytes.saturating_add(overhead) as f64).min(total);
     (garbage + chunk.unclaimed_bytes as f64) / (total - garbage + 4096.0)
 }
 

@@ -145,20 +145,16 @@ impl Funk {
         if value_bytes as u64 >= LARGE_BYTES {
             return true;
         }
-        let (mut puts, mut user_bytes, mut large_bytes) = (0, 0, 0);
+        let (mut puts, mut user_bytes, mut large_bytes) = (0u64, 0u64, 0u64);
         for file in &self.files {
-            match &file.source {
-                Source::Log(segment) => {
-                    puts += segment.puts.load(Relaxed);
-                    user_bytes += segment.user_bytes.load(Relaxed);
-                    large_bytes += segment.large_bytes.load(Relaxed);
-                }
-                Source::Table(table) => {
-                    puts += table.entries;
-                    user_bytes += table.user_bytes;
-                    large_bytes += table.large_bytes;
-                }
-            }
+            let [more_puts, more_user, more_large] = match &file.source {
+                Source::Log(segment) => [&segment.puts, &segment.user_bytes, &segment.large_bytes]
+                    .map(|count| count.load(Relaxed)),
+                Source::Table(table) => [table.entries, table.user_bytes, table.large_bytes],
+            };
+            puts = puts.saturating_add(more_puts);
+            user_bytes = user_bytes.saturating_add(more_user);
+            large_bytes = large_bytes.saturating_add(more_large);
         }
         puts <= FEW_PUTS || large_bytes > user_bytes / LARGE_FRACTION
     }
@@ -169,13 +165,14 @@ impl Funk {
             return Ok(None);
         };
         let hash = bloom::hash(written.key);
-        for (index, file) in self.files.iter().enumerate().skip(own) {
+        for file in self.files.iter().skip(own) {
             if !file.span.contains(&context.order, written.key) || file.dropped.is_some() {
                 continue;
             }
             let looked = match &file.source {
                 Source::Log(segment) => {
-                    let before = if index == own { written.place.offset } else { u64::MAX };
+                    // A chunk that was joined may refer to it twice.
+                    let before = if file.is_of(written.segment) { written.place.offset } else { u64::MAX };
                     look_in_log(context, (file, segment), (written.key, hash), before, look)?
                 }
                 Source::Table(table) => look_in_table(context, table, (written.key, hash), look)?,
@@ -364,7 +361,7 @@ impl Chunks {
         };
         let times = if is_exact { 1 } else { SAMPLE };
         let pinned_below = self.pinned_below(found.version, written.version);
-        self.add_replaced(written.key, written.segment, times * user_bytes, pinned_below);
+        self.add_replaced(written.key, written.segment, user_bytes.saturating_mul(times), pinned_below);
     }
 
     /// Adds garbage to a log that a key was written to, unless a rebalance has taken it in: then it is no more.
@@ -459,7 +456,12 @@ impl Chunks {
             if chunk.munk.load().is_none() {
                 let written = Written { segment, place: hit.place, version: hit.version, key: &key };
                 let found = chunk.funk.load().replaced(&self.context, &written, Look::Indexes)?;
-                self.add_replaced(&key, segment, times * found.map_or(0, |found| found.user_bytes), None);
+                self.add_replaced(
+                    &key,
+                    segment,
+                    found.map_or(0, |found| found.user_bytes.saturating_mul(times)),
+                    None,
+                );
             }
         }
         segment.end_count();
