@@ -1,5 +1,6 @@
 //! Records of logs are damaged that no checkpoint covers, or that no index has: no other key is harmed, nothing older is
 //! returned, and somebody is told.
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
 use cantle::{Db, Error, KeyspaceOptions, Options};

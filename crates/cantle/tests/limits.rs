@@ -1,4 +1,5 @@
 //! The limits of what a store accepts: whatever a writer accepts every reader reads, and what it refuses leaves no trace.
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cantle::vfs::{CrashPlan, MemVfs};
 use cantle::{BATCH_OP_BYTES, Db, Durability, Error, KeyspaceOptions, Options, WriteBatch};

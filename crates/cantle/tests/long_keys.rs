@@ -1,5 +1,6 @@
 //! Keys around 64 KiB and up to 1 MiB, wherever a key can be: in logs, in memory, in tables, at the boundaries of chunks, in range
 //! deletes, transactions, snapshots, backups and repairs.
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cantle::vfs::{CrashPlan, MemVfs};
 use cantle::{Compression, Db, Durability, Error, KEY_BYTES_MAX, KeyspaceOptions, Options, WriteBatch};

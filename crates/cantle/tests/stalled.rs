@@ -1,4 +1,5 @@
 //! A disk that stalls: neither a snapshot nor a get of what is in memory waits for it.
+#![expect(clippy::disallowed_methods, reason = "calls that wait for the disk have threads of their own")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{Call, FaultVfs, MemVfs, Operation, Verdict};

@@ -11,8 +11,8 @@ mod model;
 mod openings;
 mod paths;
 mod pressure;
-mod space;
 mod schedules;
+mod space;
 
 use crate::visit::Visit;
 

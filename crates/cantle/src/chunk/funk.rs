@@ -318,10 +318,10 @@ fn get_in_log(
             return Err(hole.error.clone());
         }
     }
-    if let Some((hit, deleted)) = found {
-        if let Some(found) = settle(segment, &parts, hit, deleted)? {
-            return Ok(Some((found, Served::LogMemory)));
-        }
+    if let Some((hit, deleted)) = found
+        && let Some(found) = settle(segment, &parts, hit, deleted)?
+    {
+        return Ok(Some((found, Served::LogMemory)));
     }
     let within = file.span.parts_within(context, &parts);
     let (mut asked, mut looked_at) = (0, parts.indexed.len());

@@ -282,7 +282,7 @@ impl IndexBuilder<'_> {
 
     /// Whether a record can hold a block of this length.
     fn fits(&self, block_bytes: usize) -> bool {
-        block_bytes as u64 + 1 <= self.request.record_bytes_max
+        (block_bytes as u64) < self.request.record_bytes_max
     }
 
     /// Appends a filter, in pieces if it is long.

@@ -226,11 +226,11 @@ mod tests {
         let db = options.clone().open("store").unwrap();
         assert!(db.get("key").unwrap().is_some());
         let begun = crate::sync::time::now();
-        while ours.iter().any(|name| is_there(name)) {
+        while ours.iter().any(&is_there) {
             assert!(begun.elapsed() < std::time::Duration::from_secs(30), "a crash left them");
         }
         db.close().unwrap();
-        assert!(theirs.iter().all(|name| is_there(name)));
+        assert!(theirs.iter().all(is_there));
         options.destroy("store").unwrap();
         let mut left = disk.list(Path::new("store")).unwrap();
         left.sort();

@@ -52,14 +52,13 @@ pub struct Part {
 }
 
 impl Role {
-    const ALL: [(Self, &'static str); 5] =
-        [
-            (Self::Write, "write"),
-            (Self::Script, "script"),
-            (Self::Live, "live"),
-            (Self::Open, "open"),
-            (Self::Paths, "paths"),
-        ];
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::Write, "write"),
+        (Self::Script, "script"),
+        (Self::Live, "live"),
+        (Self::Open, "open"),
+        (Self::Paths, "paths"),
+    ];
 
     fn name(self) -> &'static str {
         Self::ALL.into_iter().find(|(role, _)| *role == self).map_or("", |(_, name)| name)
