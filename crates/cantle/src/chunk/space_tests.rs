@@ -166,7 +166,8 @@ fn nobody_is_delayed_for_what_a_snapshot_keeps() {
         let delays = db.stats().write_delays;
         for _ in 0..10 {
             (0..16).for_each(|part| overwrite(PAIRS / 16 * part..PAIRS / 16 * (part + 1)));
-            assert!(disk_times() < 1.6, "{} times what is live or pinned", disk_times());
+            // What a rebalance finds to be pinned is known a tick after.
+            wait_until("little more than what is live or pinned", || disk_times() < 1.6);
         }
         // Of 80,000 writes: what is garbage may exceed the bound for a moment. Were what is pinned delayed for, most would be.
         let delays = db.stats().write_delays - delays;
