@@ -510,7 +510,7 @@ fn assemble(
         journal: Journal::new(files.clone(), journals),
         mvcc: Arc::new(Mvcc::new(first_version)),
         cache: runtime.budget.blocks.for_owner(runtime.budget.blocks.next_owner()),
-        tables: Tables::new(),
+        tables: Tables::new(&files),
         health: health.clone(),
         dirty: DirtySet::default(),
         checkpoints: Checkpoints::new(checkpoint.version, checkpoint.next_keyspace.max(newest_keyspace + 1)),

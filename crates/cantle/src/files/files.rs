@@ -221,6 +221,11 @@ impl Files {
         Ok(())
     }
 
+    /// How many tables may stay open.
+    pub fn tables_max(&self) -> usize {
+        self.handles.tables_max()
+    }
+
     /// Makes the names of all files durable.
     pub fn sync_names(&self) -> Result<()> {
         let synced = self.handles.retrying(|| self.vfs.sync_dir(&self.dir));

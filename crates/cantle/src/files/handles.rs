@@ -20,6 +20,9 @@ use std::sync::Weak;
 const FIXED_PER_STORE: usize = 6;
 /// So many are left to the stores however many they are: with fewer, each read would open its file.
 const HANDLES_MIN: usize = 4;
+/// As for handles, for the tables of each store.
+const TABLES_MIN: usize = 2;
+const TABLES_MAX: usize = 32_768;
 /// And never more than this.
 const HANDLES_MAX: usize = 65_536;
 
@@ -42,13 +45,23 @@ impl Shared {
     }
 }
 
-/// How many handles may be kept, with so many stores. All that these have open is half of what the process may open, as the rest is the
-/// application's; a quarter of that is for handles in use, which stay open though others take their place.
-fn capacity(stores: usize) -> usize {
+/// How many files may be kept open, with so many stores. All that these have open is half of what the process may open, as the rest
+/// is the application's; a quarter of that is for files in use, which stay open though others take their place.
+fn kept_files(stores: usize) -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1024);
     let half = usize::try_from(limit / 2).unwrap_or(usize::MAX);
     let left = half.saturating_sub(stores.saturating_mul(FIXED_PER_STORE));
-    (left - left / 4).clamp(HANDLES_MIN, HANDLES_MAX)
+    left - left / 4
+}
+
+/// How many handles may be kept, with so many stores: half of the files, as the other half is for open tables.
+fn capacity(stores: usize) -> usize {
+    (kept_files(stores) / 2).clamp(HANDLES_MIN, HANDLES_MAX)
+}
+
+/// How many tables each of so many stores may keep open.
+fn tables_max(stores: usize) -> usize {
+    (kept_files(stores) / 2 / stores.max(1)).clamp(TABLES_MIN, TABLES_MAX)
 }
 
 /// The handles of one store.
@@ -68,6 +81,11 @@ impl Handles {
         let store = shared.next_store.fetch_add(1, Relaxed);
         shared.set_stores(|stores| stores + 1);
         Self { shared, store }
+    }
+
+    /// How many tables the store may keep open, beside these handles, with as many stores as there are now.
+    pub fn tables_max(&self) -> usize {
+        tables_max(self.shared.stores.load(SeqCst))
     }
 
     pub fn insert(&self, id: u64, handle: Arc<dyn VfsFile>) {

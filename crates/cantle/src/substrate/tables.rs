@@ -14,9 +14,17 @@ pub struct Tables {
 }
 
 impl Tables {
-    pub fn new() -> Self {
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1024);
-        Self { open: Cache::new(usize::try_from(limit / 4).unwrap_or(256).clamp(16, 32_768)) }
+    pub fn new(files: &Files) -> Self {
+        Self { open: Cache::new(files.tables_max()) }
+    }
+
+    /// Keeps a table that was opened, of no more than there may be with as many stores as the process has now.
+    fn keep(&self, id: u64, table: Arc<Table>, files: &Files) {
+        let most = files.tables_max() as u64;
+        if self.open.capacity() != most {
+            self.open.set_capacity(most);
+        }
+        self.open.insert(id, table);
     }
 
     /// Closes a table that nothing current refers to any more.
@@ -68,7 +76,7 @@ impl TableHandle {
             cache.clone(),
         )?;
         let table = Arc::new(table);
-        tables.open.insert(self.file.id, table.clone());
+        tables.keep(self.file.id, table.clone(), files);
         Ok(table)
     }
 }
