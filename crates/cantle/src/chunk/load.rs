@@ -18,7 +18,7 @@
 
 use super::Chunks;
 use super::chunk::{Chunk, ChunkWriter};
-use super::funk::{FileRef, Source};
+use super::funk::{FileRef, Funk, Source};
 use super::memory_part::MemoryHit;
 use super::merged::Merged;
 use super::munk::{Content, Munk, MunkBuilder, record_bytes_of, room_for};
@@ -286,6 +286,31 @@ impl Chunks {
             }
             None if is_idle && chunk.deleted_in_order.load(Relaxed) > DEAD_MAX => self.submit_probe(chunk),
             None => {}
+        }
+    }
+
+    /// Sorts an idle chunk of few or large pairs that shares a log since a split. The log's garbage is divided by bytes among the
+    /// chunks, and not by whose it is: those that were sorted first may have taken that of the others along, which then count as
+    /// having none. A sorted chunk has no more garbage than is known.
+    pub(super) fn sort_shared(&self, chunk: &Arc<Chunk>, funk: &Funk, ticks: u64) {
+        /// Garbage of a log that is worth it, in bytes: a sixteenth of a chunk of the usual size.
+        const GARBAGE_BYTES_MIN: u64 = 512 << 10;
+        let limits = self.limits();
+        let is_shared = |file: &FileRef| match &file.source {
+            Source::Log(log) => {
+                file.share_bytes.is_some() && log.garbage_bytes.load(Relaxed) >= GARBAGE_BYTES_MIN
+            }
+            Source::Table(_) => false,
+        };
+        if limits.extensions
+            && limits.log_bytes.is_none()
+            && chunk.last_access() + IDLE_TICKS <= ticks
+            && funk.files.iter().any(is_shared)
+            && funk.is_counted_exactly(0)
+            && !self.pins.is_pinning()
+            && !chunk.is_changing()
+        {
+            self.submit(chunk);
         }
     }
 
