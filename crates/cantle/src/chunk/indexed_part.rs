@@ -26,7 +26,7 @@ use crate::filter::bloom::{self, BloomBuilder};
 use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
 use crate::format::header::FileHeader;
 use crate::format::limits::check_record;
-use crate::log::encode_record;
+use crate::log::{encode_record, record_bytes};
 use crate::order::KeyOrder;
 use crate::span::Span;
 use crate::table::block::BlockBuilder;
@@ -37,10 +37,8 @@ use std::sync::OnceLock;
 const BLOCK_BYTES: usize = 4 << 10;
 const FILTER_BITS_PER_KEY: u32 = 10;
 
-/// What a whole piece of a filter takes in the log: checksum, length, tag.
-const FILTER_PIECE_BYTES: u32 = 4 + 3 + 1 + bloom::PIECE_BYTES as u32;
-const _: () =
-    assert!(bloom::PIECE_BYTES < 1 << 21 && bloom::PIECE_BYTES >= 1 << 14, "a length of three bytes");
+/// Bytes of a whole piece of a filter in the log: a record of a tag and the piece.
+const FILTER_PIECE_BYTES: u32 = record_bytes(0, 1 + bloom::PIECE_BYTES) as u32;
 
 /// Where an indexed part and its index are.
 #[derive(Debug)]
@@ -292,9 +290,10 @@ impl IndexBuilder<'_> {
             return Place { offset: 0, len: 0 };
         }
         let start = self.request.end + self.out.len() as u64;
-        pieces.iter().for_each(|piece| {
-            self.record(piece);
-        });
+        for piece in &pieces {
+            let place = self.record(piece);
+            debug_assert!(pieces.len() == 1 || place.len == FILTER_PIECE_BYTES);
+        }
         let end = self.request.end + self.out.len() as u64;
         // Of 2^32 bytes the index itself would be longer.
         Place { offset: start, len: u32::try_from(end - start).unwrap_or(0) }

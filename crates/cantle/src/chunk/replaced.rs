@@ -224,11 +224,13 @@ fn look_in_log(
             continue;
         }
         let deleted = deleted_before(context, &part.tombstones, key, before);
-        let passes = segment.may_contain(context, &parts.header, part, hash)?;
         let is_filtered = part.filter.len > 0;
-        let hit = if !passes {
+        // The filter of the part that the write itself stands in knows its key. Only a batch as long as a part finds it indexed
+        // already: an index block for each of its keys is more than a guess is worth.
+        let is_own = look == Look::Filters && is_filtered && part.end > before;
+        let hit = if is_own || !segment.may_contain(context, &parts.header, part, hash)? {
             None
-        } else if part.root.len > 0 && (look != Look::Filters || !is_filtered || part.end > before) {
+        } else if part.root.len > 0 && (look != Look::Filters || !is_filtered) {
             find_indexed_before(context, segment, &parts, part.root, (key, u64::MAX), before)?
         } else if is_filtered && deleted.is_none() {
             let of = |count: &AtomicU64| count.load(Relaxed);

@@ -14,5 +14,7 @@
 mod record;
 mod salvage;
 
-pub use record::{HEAD_BYTES_MAX, RecordFile, encode_record, record_bytes_max, record_payload, valid_extent};
+pub use record::{
+    HEAD_BYTES_MAX, RecordFile, encode_record, record_bytes, record_bytes_max, record_payload, valid_extent,
+};
 pub use salvage::{Salvage, Salvaged};

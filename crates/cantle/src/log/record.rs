@@ -2,7 +2,7 @@
 
 use crate::canary::Canary;
 use crate::error::{Error, Result};
-use crate::format::codec::{Decoder, put_varint};
+use crate::format::codec::{Decoder, put_varint, varint_bytes};
 use crate::format::header::{FileHeader, HEADER_BYTES};
 use crate::format::limits::RECORD_BYTES_MAX;
 use crate::vfs::VfsFile;
@@ -25,6 +25,13 @@ const SCAN_BYTES: usize = 256 << 10;
 /// An upper bound of the bytes that a record with this payload takes.
 pub fn record_bytes_max(payload_bytes: usize) -> usize {
     FRAME_BYTES_MAX + payload_bytes
+}
+
+/// Bytes of a record whose payload has this head and length.
+pub const fn record_bytes(head_bytes: usize, payload_bytes: usize) -> usize {
+    let is_divided = payload_bytes - head_bytes >= BODY_BYTES_MIN;
+    let body = if is_divided { varint_bytes(head_bytes as u64) + 4 } else { 0 };
+    4 + varint_bytes((payload_bytes as u64) << 1) + body + payload_bytes
 }
 
 fn checksum(header: &FileHeader, offset: u64, framed: &[u8]) -> u32 {
