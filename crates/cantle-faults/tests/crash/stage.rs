@@ -143,15 +143,32 @@ fn read_all(vfs: &MemVfs, path: &Path) -> Vec<u8> {
 }
 
 /// Opens a copy of `image` with another stage. What it holds is right, however much that is.
+/// How many of the pairs can be read, each as it was written; of others nothing is known, or their record is damaged.
+fn count_whole(db: &Db, context: &str) -> u64 {
+    let is_whole = |n: &u64| match db.get(key(*n)) {
+        Ok(Some(found)) => {
+            assert_eq!(found, value(*n)[..], "{context}: pair {n}");
+            true
+        }
+        Ok(None) => false,
+        Err(error) => {
+            assert!(error.is_corruption(), "{context}: {error}");
+            false
+        }
+    };
+    (0..50).filter(is_whole).count() as u64
+}
+
 fn open_with(image: &MemVfs, stage: &[u8], context: &str) -> u64 {
     let vfs = image.kill();
     vfs.remove(&stage_path()).unwrap();
     vfs.open(&stage_path(), OpenMode::CreateNew).unwrap().write_at(stage, 0).unwrap();
     let db = open(vfs);
-    let found = count(&db, context);
+    let found = count_whole(&db, context);
     let report = db.verify().unwrap();
+    // What was staged behind damage is in its log now, and so is the damage.
     let of_stage = |error: &Error| matches!(error, Error::Corruption { path, .. } if *path == stage_path());
-    assert!(report.damage.iter().all(of_stage), "{context}: {:?}", report.damage);
+    assert!(report.is_ok() || report.damage.iter().any(of_stage), "{context}: {:?}", report.damage);
     assert!(!context.starts_with("bit") || !report.is_ok(), "{context} is not told");
     found
 }
@@ -307,7 +324,7 @@ fn there_is_no_stage_where_it_is_unwanted_or_space_is_short() {
     let vfs = MemVfs::new();
     assert_eq!(staged(options(vfs.clone()).durability(Durability::Buffered), &vfs), (false, false));
     let vfs = MemVfs::new();
-    assert_eq!(staged(options(vfs.clone()).default_keyspace(keyspace().stage(false)), &vfs), (true, false));
+    assert_eq!(staged(options(vfs.clone()).default_keyspace(keyspace().stage(false)), &vfs), (false, false));
     let vfs = MemVfs::new();
     vfs.set_capacity_bytes(Some(1 << 30));
     assert_eq!(staged(options(vfs.clone()), &vfs), (false, false));

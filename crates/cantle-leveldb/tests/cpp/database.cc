@@ -295,7 +295,7 @@ static void bad_calls(const std::string& name) {
   CHECK(db->Get(then, "a", &value).IsInvalidArgument());
   other->ReleaseSnapshot(then.snapshot);
 
-  CHECK(db->Put(WriteOptions(), std::string(70000, 'k'), "too long a key").IsInvalidArgument());
+  CHECK(db->Put(WriteOptions(), std::string((1 << 20) + 1, 'k'), "too long a key").IsInvalidArgument());
   CHECK_TEXT(get(db.get(), "a"), "1");
 
   at.reset(db->NewIterator(ReadOptions()));

@@ -4,6 +4,8 @@ use super::harm::Harm;
 use super::rules::ends_early;
 use super::shapes::{End, Shape};
 use crate::files::{Kind, names, read};
+use crate::sealed::whole_records;
+use crate::setup::STORE;
 use cantle::vfs::MemVfs;
 
 /// The reason for which a damage may go unnoticed; none if that is a finding. Of two files that were damaged, each must have one.
@@ -51,7 +53,14 @@ fn of_file(shape: &Shape, harm: &Harm, file: &str, damaged: &MemVfs) -> Option<&
             }
         },
         (Kind::Log, End::Killed) | (Kind::Journal | Kind::Manifest, End::Killed | End::PowerLost) => {
-            ends_early(shape, harm, file).then_some("the end of a file is damaged as a crash would leave it")
+            let ends = ends_early(shape, harm, file)
+                .then_some("the end of a file is damaged as a crash would leave it");
+            let unproven = || {
+                is_unproven(shape, file, damaged).then_some(
+                    "no record says that the last checkpoint was durable: it looks as if it was being written",
+                )
+            };
+            ends.or_else(unproven)
         }
         // What `PAGECACHE` says of its length has no more than the last checkpoint.
         (Kind::Manifest, End::Booted | End::Closed) => ends_early(shape, harm, file)
@@ -59,8 +68,32 @@ fn of_file(shape: &Shape, harm: &Harm, file: &str, damaged: &MemVfs) -> Option<&
         (Kind::Log, End::PowerLost) if matches!(harm, Harm::Missing { .. }) => {
             Some("a log that no checkpoint knows: the journal has what it held")
         }
+        (Kind::Log | Kind::Table, End::PowerLost) if is_left_over(shape, file) => {
+            Some("the power failed before the removal of the file was durable: nothing refers to it")
+        }
         _ => None,
     }
+}
+
+/// Whether an opening of the store without the damage removes the file.
+fn is_left_over(shape: &Shape, file: &str) -> bool {
+    let vfs = shape.vfs.kill();
+    let closed = shape.options(&vfs).open(STORE).and_then(|db| db.close());
+    closed.is_ok() && names(&vfs).iter().all(|name| name != file)
+}
+
+/// Whether only what the last checkpoint added to a manifest was changed, or what follows it, after a loss of power.
+fn is_unproven(shape: &Shape, file: &str, damaged: &MemVfs) -> bool {
+    /// The tag of a checkpoint (`docs/format/manifest.md`).
+    const CHECKPOINT: u8 = 6;
+    if (Kind::of(file), shape.end) != (Kind::Manifest, End::PowerLost) {
+        return false;
+    }
+    let (before, Some(after)) = (&shape.bytes[file], bytes(damaged, file)) else { return false };
+    let records = whole_records(before);
+    let mut checkpoints = records.iter().rev().filter(|record| before[record.payload] == CHECKPOINT);
+    let kept = checkpoints.nth(1).map_or(0, |proven| proven.end);
+    after.get(..kept) == Some(&before[..kept])
 }
 
 /// The stretches of a stage that hold something: its head, and of each slot what it says that it stages.
