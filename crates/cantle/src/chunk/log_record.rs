@@ -81,7 +81,7 @@ pub enum LogRecord<'a> {
     PartEnd(&'a [u8]),
 }
 
-/// Whether a record of a log may begin so: [`MayBegin`](crate::log::MayBegin).
+/// Whether a record of a log may begin so: `MayBegin` of `log/record.rs`.
 pub fn may_begin(beginning: &[u8], bytes: u64) -> bool {
     let Some((&tag, rest)) = beginning.split_first() else { return false };
     if tag == BLOCK || tag == PART_END {

@@ -67,7 +67,7 @@ impl JournalRecord {
         decoder.varint().ok().filter(|_| tag == WRITE)
     }
 
-    /// Whether a record of a journal may begin so: [`MayBegin`](crate::log::MayBegin).
+    /// Whether a record of a journal may begin so: `MayBegin` of `log/record.rs`.
     pub fn may_begin(beginning: &[u8], _: u64) -> bool {
         matches!(beginning.first(), Some(&COMMIT | &WRITE))
     }

@@ -152,7 +152,7 @@ impl Edit {
         proven.unwrap_or(0)
     }
 
-    /// Whether a record of a manifest may begin so: [`MayBegin`](crate::log::MayBegin).
+    /// Whether a record of a manifest may begin so: `MayBegin` of `log/record.rs`.
     pub fn may_begin(beginning: &[u8], _: u64) -> bool {
         beginning.first().is_some_and(|tag| (tag::KEYSPACE..=tag::GROUP).contains(tag))
     }
