@@ -147,12 +147,14 @@ fn nobody_is_delayed_for_what_a_snapshot_keeps() {
             sizes.held_bytes == 0
                 && policy::over_bytes(&chunks.limits(), &sizes) == 0
                 && chunks.jobs.active.load(Relaxed) == 0
+                && chunks.measure_pressure().overload == 0.0
         };
         let overwrite = |numbers: std::ops::Range<u64>| {
             numbers.for_each(|number| {
                 db.put((number * 7 % PAIRS).to_be_bytes(), [number as u8; 1000]).unwrap();
             });
-            wait_until("it is settled", is_settled);
+            // Were what is pinned taken for garbage, the bound would be exceeded for good, and each write delayed.
+            wait_until("nobody is braked", is_settled);
         };
         let disk_times = || {
             let stats = &db.stats().keyspaces[0];
@@ -163,15 +165,11 @@ fn nobody_is_delayed_for_what_a_snapshot_keeps() {
         let snapshot = db.snapshot();
         let ticks = chunks.jobs.ticks.load(Relaxed);
         wait_until("it is open at two ticks", || chunks.jobs.ticks.load(Relaxed) > ticks + 2);
-        let delays = db.stats().write_delays;
         for _ in 0..10 {
             (0..16).for_each(|part| overwrite(PAIRS / 16 * part..PAIRS / 16 * (part + 1)));
             // What a rebalance finds to be pinned is known a tick after.
             wait_until("little more than what is live or pinned", || disk_times() < 1.6);
         }
-        // Of 80,000 writes: what is garbage may exceed the bound for a moment. Were what is pinned delayed for, most would be.
-        let delays = db.stats().write_delays - delays;
-        assert!(delays < 80, "{delays} delays; with munks: {munks}");
         let pinned = db.stats().keyspaces[0].pinned_bytes;
         assert!((PAIRS * 900..PAIRS * 1200).contains(&pinned), "{pinned}");
         assert!(snapshot.range(..).all(|pair| pair.is_ok()));
