@@ -7,7 +7,8 @@
 //!     → new epoch in `PAGECACHE`, then in the manifest → keyspaces → journal replay → orphans removed
 //! ```
 //!
-//! No log of a chunk is read, but for the ends of those that were staged. A power failure at any point finds the same last checkpoint and journal again.
+//! Logs of chunks are read in three cases, each bounded: the ends of those that were staged; up to 64 MiB to count what is left
+//! behind where the last checkpoint counts (`left_behind`); a share of the small ones that killed processes left (`chunk/tier.rs`). A power failure at any point finds the same last checkpoint and journal again.
 
 use super::activity::Activity;
 use super::check_options::{check_keyspace_options, check_options};

@@ -15,7 +15,7 @@ const HEAT: u64 = 15;
 /// Moments of a second life at which it ends.
 const MOMENTS: usize = 3;
 
-/// What a crash left, and what was promised of it.
+/// A crashed store, and the promises that it must keep.
 pub struct Left<'a> {
     pub setup: &'a Setup,
     pub history: &'a History,

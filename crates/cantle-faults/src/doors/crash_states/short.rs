@@ -208,7 +208,6 @@ fn run(visit: &Visit, trails: &Trails, alphabet: &[Step], case: &Case, seed: u64
                 let open = db.take().expect("an open store");
                 open.close().unwrap_or_else(|error| panic!("{name}: closing: {error}"));
                 progress.all_is_durable();
-                // The lock goes with the last handle.
                 drop(open);
                 db = Some(
                     setup.open(Arc::new(fault.clone())).unwrap_or_else(|error| panic!("{name}: {error}")),

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 /// Longer than what a reader once looked ahead by: 4 MiB.
 const LONG_BYTES: usize = (4 << 20) + 4321;
-/// Of so many records of a store one is long.
+/// One record in this many is long.
 const LONG_ONE_IN: u64 = 24;
 const KEYS: u64 = 40;
 const RECORDS: u64 = 64;
-/// How many damages are done to a store in the short form.
+/// Number of damages done to a store in the short form.
 const DAMAGES: u64 = 120;
 
 /// A store whose process died, and what it holds.

@@ -1,6 +1,6 @@
 //! Files of a store are damaged: cut, flipped, zeroed, swapped, replaced, doubled, gone. What is read afterwards is right, or an
 //! error that names the file and the place, and `verify` knows of it; `silence` says of what it need not. A repair saves what is intact.
-//! Of damage in one record of a log nobody suffers but its key (`alone`).
+//! Damage in one record of a log harms its key alone (`alone`).
 //!
 //! *Right* is what was there when the store was left. There are exceptions, where the format cannot tell damage from what a crash
 //! leaves; `rules` says which, and `docs/format` why. All of them are older values of the same keys, never anything that was

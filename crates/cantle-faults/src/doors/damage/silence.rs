@@ -75,14 +75,14 @@ fn of_file(shape: &Shape, harm: &Harm, file: &str, damaged: &MemVfs) -> Option<&
     }
 }
 
-/// Whether an opening of the store without the damage removes the file.
+/// True if an opening of the undamaged store removes the file.
 fn is_left_over(shape: &Shape, file: &str) -> bool {
     let vfs = shape.vfs.kill();
     let closed = shape.options(&vfs).open(STORE).and_then(|db| db.close());
     closed.is_ok() && names(&vfs).iter().all(|name| name != file)
 }
 
-/// Whether only what the last checkpoint added to a manifest was changed, or what follows it, after a loss of power.
+/// True if the damage is in the last checkpoint of a manifest or after it, and power was lost.
 fn is_unproven(shape: &Shape, file: &str, damaged: &MemVfs) -> bool {
     /// The tag of a checkpoint (`docs/format/manifest.md`).
     const CHECKPOINT: u8 = 6;

@@ -164,7 +164,7 @@ pub fn page_cache_seeds(layout: Layout) -> Vec<Vec<u8>> {
     seeds(layout, Kind::PageCache)
 }
 
-/// What arithmetic stumbles over.
+/// Numbers at which arithmetic overflows.
 const EXTREMES: [u64; 8] = [0, 1, 1 << 31, 1 << 32, 1 << 44, 1 << 62, 1 << 63, u64::MAX];
 
 /// One number of a manifest is an extreme: which one of which manifest, say the first three bytes; the fourth, the extreme. Whoever opens,

@@ -41,7 +41,7 @@ pub const LIFE: Door =
 const LIVES: u64 = 40;
 /// Lives side by side: most of their time they wait for maintenance.
 const SIDE_BY_SIDE: usize = 12;
-/// How often one store is killed.
+/// Number of kills of one store.
 const CYCLES: u64 = 3;
 /// A life begins with as many writes as fill the store, but so many at least and at most; each cycle adds some fourth of that.
 const WRITES_MIN: u64 = 100;
@@ -77,18 +77,18 @@ pub fn life_of(seed: u64, layout: Layout) -> (Plan, Tuning) {
     (Plan::of(seed, tuning.filling_bytes(seed)), tuning)
 }
 
-/// How many writes each of a store's cycles has: the first is to fill it.
+/// Number of writes in each cycle of a store; the first cycle fills it.
 pub fn writes_of(plan: &Plan, cycle: u64, rng: &mut Rng) -> u64 {
     let writes = plan.filling.clamp(WRITES_MIN, WRITES_MAX);
     if cycle == 0 { writes } else { writes / 4 + rng.below(writes / 4) }
 }
 
-/// What a death left.
+/// A store after the death of its process, and the bounds of what it may hold.
 struct Left {
     memory: MemVfs,
-    /// So many writes were durable for certain.
+    /// Least number of writes that it must hold: these were durable.
     durable: u64,
-    /// How many there may be.
+    /// Greatest number of writes that it may hold.
     promised: RangeInclusive<u64>,
 }
 
