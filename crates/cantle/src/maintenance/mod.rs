@@ -5,6 +5,8 @@ mod calls;
 mod gate;
 mod pool;
 mod throttle;
+#[cfg(test)]
+mod throttle_tests;
 
 pub use calls::{Call, Calls};
 pub use gate::{Gate, Pass};

@@ -1,8 +1,8 @@
 //! The brake: writers are slowed in proportion to how far maintenance is behind, so that nobody is ever stopped
 //! while somebody else catches up.
 //!
-//! Delays are taken before a write holds any lock or is announced. Each is short; what bounds a writer is their
-//! sum.
+//! Delays are taken before a write holds any lock or is announced. Each is short for what is written; what bounds a writer is
+//! their sum.
 //!
 //! Invariant: every nanosecond that a write owes is slept once, by one thread, or is still owed. A write adds to the
 //! debt and claims its part of it in one step, so two threads never sleep the same part and the debt never falls below 0.
@@ -13,8 +13,10 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::thread;
 use std::time::Duration;
 
-/// The longest delay of one write: 20 ms, a fifth of the longest stall that we allow ourselves.
+/// The longest delay of a write of up to a MiB, and of each further MiB: 20 ms, a fifth of the longest stall that we allow
+/// ourselves.
 const DELAY_NANOS_MAX: u64 = 20_000_000;
+const BYTES_PER_DELAY: u64 = 1 << 20;
 /// Delays shorter than this are saved up, as a thread cannot sleep for less than the timer's slack (50 µs).
 const SLEEP_NANOS_MIN: u64 = 200_000;
 
@@ -55,14 +57,20 @@ impl Throttle {
     pub fn delay(&self, bytes: usize) {
         let nanos_per_kib = self.nanos_per_kib.load(Relaxed);
         if nanos_per_kib > 0 {
-            self.owe(nanos_per_kib.saturating_mul((bytes as u64).div_ceil(64)) / 16);
+            let bytes = bytes as u64;
+            let delay_nanos_max = DELAY_NANOS_MAX * bytes.div_ceil(BYTES_PER_DELAY).max(1);
+            self.sleep(nanos_per_kib.saturating_mul(bytes.div_ceil(64)) / 16, delay_nanos_max);
         }
     }
 
     /// Delays a write by so much, for reasons of its own.
-    #[cold]
     pub fn owe(&self, nanos: u64) {
-        let delay = self.claim(nanos);
+        self.sleep(nanos, DELAY_NANOS_MAX);
+    }
+
+    #[cold]
+    fn sleep(&self, nanos: u64, delay_nanos_max: u64) {
+        let delay = self.claim(nanos, delay_nanos_max);
         if delay == 0 {
             return;
         }
@@ -72,11 +80,11 @@ impl Throttle {
     }
 
     /// Adds to the debt and takes from it what this thread is to sleep: 0 while the debt is too small for a sleep.
-    fn claim(&self, nanos: u64) -> u64 {
+    fn claim(&self, nanos: u64, delay_nanos_max: u64) -> u64 {
         let mut owed = self.owed_nanos.load(Relaxed);
         loop {
             let total = owed.saturating_add(nanos);
-            let delay = if total < SLEEP_NANOS_MIN { 0 } else { total.min(DELAY_NANOS_MAX) };
+            let delay = if total < SLEEP_NANOS_MIN { 0 } else { total.min(delay_nanos_max) };
             match self.owed_nanos.compare_exchange_weak(owed, total - delay, Relaxed, Relaxed) {
                 Ok(_) => return delay,
                 Err(now) => owed = now,
