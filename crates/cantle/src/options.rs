@@ -219,10 +219,11 @@ impl KeyspaceOptions {
     /// Bytes on disk per live byte over the keyspace, kept by sorting logs in time and exceeded only for moments; above
     /// 1.1. Less space costs more writing: about 3.5, 2.2 and 1.6 bytes written per byte overwritten at 1.25, 1.5 and 2.0.
     ///
-    /// Default: 1.5. While half of the memory budget, or 512 MiB where that is more, exceeds half of the live bytes, as much is
-    /// taken beside these instead, up to three bytes per live byte in all: with a budget of 1 GiB, 256 MiB of data take up
-    /// to 768 MiB, 512 MiB of data 1 GiB, and 1 GiB of data or more no more than one and a half times as much. Keyspaces
-    /// share this by what is live in each.
+    /// Default: 1.5. While half of the memory budget (at most 512 MiB) and four chunks (at most 32 MiB) exceed half of the live
+    /// bytes, as much is taken beside these instead, up to three bytes per live byte in all: with a budget of 1 GiB, 256 MiB of
+    /// data take up to 768 MiB, 512 MiB of data 1,056 MiB, and 2 GiB of data no more than 3 GiB. Keyspaces share this by what is
+    /// live in each. While a keyspace is written to, it may take a twelfth more (at most 64 MiB), which is given back once
+    /// nobody has written for a second. A bound that is set is kept at all times, but for a chunk that is being written anew.
     ///
     /// Live are keys, values, 16 bytes a pair, and what open snapshots see beside.
     pub fn space_amplification(mut self, bound: f64) -> Self {

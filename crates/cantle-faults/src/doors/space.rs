@@ -155,13 +155,16 @@ struct Run<'a> {
     db: Option<Db>,
     /// By number of the key, how long the value is.
     values: Vec<Option<u64>>,
+    /// Of these keys, values and pairs.
+    live_bytes: u64,
     bytes: Vec<u8>,
     rng: Rng,
 }
 
 fn run(visit: &Visit, case: &Case, place: &mut Place, seed: u64) {
     let bytes = vec![7; 4 << 20];
-    let mut run = Run { case, place, db: None, values: Vec::new(), bytes, rng: Rng::new(seed) };
+    let mut run =
+        Run { case, place, db: None, values: Vec::new(), live_bytes: 0, bytes, rng: Rng::new(seed) };
     run.db = Some(run.open());
     run.fill();
     run.reopen();
@@ -169,6 +172,10 @@ fn run(visit: &Visit, case: &Case, place: &mut Place, seed: u64) {
     run.reopen();
     run.settle();
     visit.count("stores", 1);
+}
+
+fn pair_bytes(value_bytes: Option<u64>) -> u64 {
+    value_bytes.map_or(0, |value_bytes| value_bytes + 8 + PAIR_BYTES)
 }
 
 impl Run<'_> {
@@ -229,12 +236,15 @@ impl Run<'_> {
         if self.values.len() <= number {
             self.values.resize(number + 1, None);
         }
-        self.values[number] = Some(value_bytes);
+        let before = self.values[number].replace(value_bytes);
+        self.live_bytes += pair_bytes(Some(value_bytes));
+        self.live_bytes -= pair_bytes(before);
     }
 
     fn delete(&mut self, number: u64) {
         self.db().delete(number.to_be_bytes()).unwrap();
-        self.values[number as usize] = None;
+        let before = self.values[number as usize].take();
+        self.live_bytes -= pair_bytes(before);
     }
 
     fn fill(&mut self) {
@@ -295,7 +305,7 @@ impl Run<'_> {
     /// The most that the store may take.
     fn promised_bytes(&self) -> u64 {
         let scale = self.place.scale();
-        let live: u64 = self.values.iter().flatten().map(|value_bytes| value_bytes + 8 + PAIR_BYTES).sum();
+        let live = self.live_bytes;
         let times = |bound: f64| (live as f64 * bound) as u64;
         let spare = (self.case.budget_bytes / 2).min(SPARE_BYTES_MAX) / scale;
         self.case.bound.map_or((live + spare).max(times(1.5)), times) + FIXED_BYTES / scale
@@ -319,16 +329,23 @@ impl Run<'_> {
             idle = if is_idle { idle + 1 } else { 0 };
             last = Some(done);
         }
-        let keyspace = &self.db().stats().keyspaces[0];
-        panic!(
-            "{:?} takes {} bytes for good, {promised} at most were promised: logs {}, tables {}, unclaimed {}, held {}, live {}",
-            self.case,
+        panic!("{:?} takes {} for good, {promised} bytes at most were promised", self.case, self.taken());
+    }
+
+    /// What the store takes, and for what.
+    fn taken(&self) -> String {
+        let stats = self.db().stats();
+        let keyspace = &stats.keyspaces[0];
+        format!(
+            "{} bytes (logs {}, tables {}, unclaimed {}, held {}; writes were delayed by {:?}; live {}, in truth {})",
             self.place.allocated_bytes(),
             keyspace.log_bytes,
             keyspace.table_bytes,
             keyspace.unclaimed_bytes,
             keyspace.held_bytes,
+            stats.write_delay_total,
             keyspace.live_bytes,
-        );
+            self.live_bytes,
+        )
     }
 }

@@ -374,6 +374,7 @@ impl Chunks {
             return;
         }
         let ticks = self.jobs.ticks.fetch_add(1, Relaxed);
+        self.jobs.note_writes(ticks, self.context.counters.writes.get());
         self.look_for_pins(ticks);
         self.tell_live_bytes(self.sizes().live_bytes);
         if self.context.options().munks {
@@ -429,11 +430,12 @@ impl Chunks {
         /// Exceeding the bound by this fraction makes writers as slow as maintenance.
         const FULL: f64 = 0.05;
         let (limits, sizes) = (self.limits(), self.sizes());
+        let freed_part = policy::slack_bytes(&limits, &sizes) as f64 / (sizes.live_bytes as f64).max(1.0);
         let frees_space = !self.context.read_only && !self.released.load(Acquire);
         Pressure {
             overload: if frees_space { policy::excess(&limits, &sizes) / FULL } else { 0.0 },
             // A rebalance moves some 100 MB a second; of that a part is garbage that it frees.
-            freed_bytes_per_second: 100e6 * (policy::bound(&limits, &sizes) - 1.0).clamp(0.1, 1.0),
+            freed_bytes_per_second: 100e6 * freed_part.clamp(0.1, 1.0),
             moves_memory: limits.extensions,
         }
     }

@@ -158,6 +158,9 @@ struct Jobs {
     /// Chunks with dropped files that a snapshot still needed.
     waiting: Mutex<HashMap<u64, Weak<Chunk>>>,
     ticks: AtomicU64,
+    /// The operations written until the last tick, and the last tick before which there were some.
+    writes: AtomicU64,
+    written_ticks: AtomicU64,
     /// After a rebalance that found no room, none is tried to free space before this tick.
     pause: AtomicU64,
     /// When memory is short, logs are indexed on disk from here on; `None` for the first chunk.
@@ -175,6 +178,24 @@ struct Jobs {
     evicted: Mutex<Option<popularity::Evicted>>,
     /// Held by a writer who evicts.
     evicting: Mutex<()>,
+}
+
+impl Jobs {
+    /// A keyspace that nobody has written to for so many ticks, about a second, gives back what it took only while it was written to.
+    const WRITTEN_TICKS: u64 = 50;
+
+    /// In each tick.
+    fn note_writes(&self, ticks: u64, writes: u64) {
+        if self.writes.swap(writes, Relaxed) != writes {
+            self.written_ticks.store(ticks, Relaxed);
+        }
+    }
+
+    /// Whether somebody wrote within about a second.
+    fn is_written(&self) -> bool {
+        let quiet = self.ticks.load(Relaxed).saturating_sub(self.written_ticks.load(Relaxed));
+        quiet <= Self::WRITTEN_TICKS && self.writes.load(Relaxed) > 0
+    }
 }
 
 /// What puts wait for on a disk that is nearly full.
@@ -221,7 +242,7 @@ impl Chunks {
 
     /// This keyspace's part of what the memory budget lets the store take beside its live bytes.
     fn spare_bytes(&self) -> u64 {
-        let spare = (self.context.budget.total_bytes / 2).min(policy::SPARE_BYTES_MAX);
+        let spare = policy::spare_bytes(self.context.budget.total_bytes, self.context.options().chunk_bytes);
         let own = self.jobs.told_live_bytes.load(Relaxed).max(0) as f64;
         let all = self.context.live_bytes.load(Relaxed).max(0) as f64;
         if own >= all { spare } else { (spare as f64 * (own / all)) as u64 }
@@ -245,6 +266,7 @@ impl Chunks {
             freeing_bytes: of(&self.jobs.freeing_bytes),
             live_bytes,
             pinned_bytes: self.pins.bytes(),
+            is_written: self.jobs.is_written(),
             pairs: (of(&totals.puts) as f64 * (live_bytes as f64 / user_bytes.max(1) as f64)) as u64,
         }
     }

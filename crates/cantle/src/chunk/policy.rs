@@ -39,6 +39,8 @@ pub struct KeyspaceSizes {
     pub pairs: u64,
     /// Estimated bytes of keys and values that open snapshots keep beside these.
     pub pinned_bytes: u64,
+    /// Whether somebody wrote a moment ago.
+    pub is_written: bool,
 }
 
 /// What a pair counts beside its key and value, where space is bounded by what is live.
@@ -99,11 +101,18 @@ const MUNK_CHUNKS_MAX: u64 = 2;
 const REWRITE_COST: u64 = 4;
 /// A typical entry's length, to turn bytes into entries where these were not counted.
 pub const ENTRY_BYTES: u64 = 256;
-/// The space bound where none was given, and the most that it becomes while data is small beside the memory budget.
+/// Bytes on disk per live byte where no bound was given, and the most that they become while data is small beside the memory budget.
 const USUAL_BOUND: f64 = 1.5;
 const SPARED_BOUND_MAX: f64 = 3.0;
 /// The most that a keyspace takes beside its live bytes because the memory budget is large.
-pub const SPARE_BYTES_MAX: u64 = 512 << 20;
+const SPARE_BYTES_MAX: u64 = 512 << 20;
+/// It may take so many chunks besides, up to so many bytes: a part of the 64 MiB that a store takes whatever is in it.
+const SPARE_CHUNKS: u64 = 4;
+const SPARE_CHUNK_BYTES_MAX: u64 = 32 << 20;
+/// A keyspace that is written to may take so much more, as a part of what it may take, and in bytes: for as long as that lasts fewer
+/// bytes are written anew, and a second or two suffice to give it back.
+const WHILE_WRITTEN: f64 = 1.0 / 12.0;
+const WHILE_WRITTEN_BYTES_MAX: f64 = (64 << 20) as f64;
 /// So much a keyspace may take whatever is in it: below this, headers and half-filled files dominate.
 const BOUNDED_BYTES_MIN: u64 = 4 << 20;
 
@@ -181,15 +190,26 @@ pub fn munk_split_count(live_bytes: u64, limits: &Limits) -> u64 {
     if limits.extensions { split_count(live_bytes, limits) } else { 2 }
 }
 
-/// Bytes on disk per live byte, at most.
-pub fn bound(limits: &Limits, keyspace: &KeyspaceSizes) -> f64 {
-    let spared = || 1.0 + limits.spare_bytes as f64 / (keyspace.bounded_bytes() as f64).max(1.0);
-    limits.space_amplification.unwrap_or_else(|| spared().clamp(USUAL_BOUND, SPARED_BOUND_MAX))
+/// What a store may take beside its live bytes where no bound was given.
+pub fn spare_bytes(budget_bytes: u64, chunk_bytes: u64) -> u64 {
+    (budget_bytes / 2).min(SPARE_BYTES_MAX) + (SPARE_CHUNKS * chunk_bytes).min(SPARE_CHUNK_BYTES_MAX)
+}
+
+/// What the keyspace may take beside the bytes that its bound goes by.
+pub fn slack_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
+    let live = keyspace.bounded_bytes() as f64;
+    let Some(bound) = limits.space_amplification else {
+        let usual =
+            (limits.spare_bytes as f64).clamp(live * (USUAL_BOUND - 1.0), live * (SPARED_BOUND_MAX - 1.0));
+        let more = if keyspace.is_written { (live + usual) * WHILE_WRITTEN } else { 0.0 };
+        return (usual + more.min(WHILE_WRITTEN_BYTES_MAX)) as u64;
+    };
+    (live * (bound - 1.0)) as u64
 }
 
 /// The bytes that the space bound allows.
 fn allowed_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
-    ((keyspace.bounded_bytes() as f64 * bound(limits, keyspace)) as u64).max(BOUNDED_BYTES_MIN)
+    (keyspace.bounded_bytes().saturating_add(slack_bytes(limits, keyspace))).max(BOUNDED_BYTES_MIN)
 }
 
 /// What must stay free below the bound, so that it holds while a chunk is written anew and the old files wait for
@@ -246,8 +266,7 @@ pub fn output_bytes(chunk: &ChunkSizes) -> u64 {
 
 /// Bytes of obsolete files beyond which the next checkpoint is brought forward.
 pub fn held_limit_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
-    let slack = keyspace.bounded_bytes() as f64 * (bound(limits, keyspace) - 1.0);
-    ((slack / 16.0) as u64).clamp(2 << 20, HELD_BYTES_MAX)
+    (slack_bytes(limits, keyspace) / 16).clamp(2 << 20, HELD_BYTES_MAX)
 }
 
 /// Into how many chunks `bytes` are split: none is over the limit, and each has room to grow.
@@ -275,15 +294,35 @@ mod tests {
     };
 
     fn bound_at(limits: &Limits, live_mib: u64) -> f64 {
-        bound(limits, &KeyspaceSizes { live_bytes: live_mib << 20, ..KeyspaceSizes::default() })
+        let sizes = KeyspaceSizes { live_bytes: live_mib << 20, ..KeyspaceSizes::default() };
+        1.0 + slack_bytes(limits, &sizes) as f64 / sizes.bounded_bytes() as f64
     }
 
     #[test]
     fn a_keyspace_that_is_small_beside_memory_may_take_more_space() {
-        let bounds = [0, 1, 256, 512, 1024, 4096].map(|live_mib| bound_at(&LIMITS, live_mib));
-        assert_eq!(bounds, [3.0, 3.0, 3.0, 2.0, 1.5, 1.5]);
+        let bounds = [1, 256, 512, 1024, 4096].map(|live_mib| bound_at(&LIMITS, live_mib));
+        assert_eq!(bounds, [3.0, 3.0, 2.0, 1.5, 1.5]);
         let given = Limits { space_amplification: Some(1.25), ..LIMITS };
-        assert_eq!([0, 256, 4096].map(|live_mib| bound_at(&given, live_mib)), [1.25; 3]);
+        assert_eq!([256, 4096].map(|live_mib| bound_at(&given, live_mib)), [1.25; 2]);
+    }
+
+    #[test]
+    fn a_keyspace_that_is_written_to_takes_a_twelfth_more_up_to_64_mib() {
+        let more = |limits: &Limits, live_mib: u64| {
+            let at_rest = KeyspaceSizes { live_bytes: live_mib << 20, ..KeyspaceSizes::default() };
+            let written = KeyspaceSizes { is_written: true, ..at_rest };
+            (allowed_bytes(limits, &written) - allowed_bytes(limits, &at_rest)) >> 20
+        };
+        assert_eq!([4, 256, 512, 4096, 1 << 20].map(|live_mib| more(&LIMITS, live_mib)), [1, 64, 64, 64, 64]);
+        let given = Limits { space_amplification: Some(1.5), ..LIMITS };
+        assert_eq!([4, 4096].map(|live_mib| more(&given, live_mib)), [0; 2]);
+    }
+
+    #[test]
+    fn a_store_takes_half_of_its_memory_budget_and_some_chunks_beside_what_is_live() {
+        let spare = |budget_mib: u64, chunk_mib: u64| spare_bytes(budget_mib << 20, chunk_mib << 20) >> 20;
+        assert_eq!([spare(64, 8), spare(1024, 8), spare(8192, 8)], [64, 544, 544]);
+        assert_eq!([spare(64, 1), spare(64, 1024)], [36, 64]);
     }
 
     #[test]

@@ -178,3 +178,23 @@ fn nobody_is_delayed_for_what_a_snapshot_keeps() {
         wait_until("what was kept goes", || db.stats().keyspaces[0].pinned_bytes == 0 && disk_times() < 1.6);
     }
 }
+
+/// Beyond what it may take at rest, while it is written to; then no more, though nobody reads or writes.
+#[test]
+fn what_is_taken_only_while_writing_is_given_back() {
+    let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(256 << 10).stage(false);
+    let options = Options::new().memory_budget(8 << 20).default_keyspace(keyspace);
+    let db = options.checkpoint_interval(Duration::from_millis(50)).vfs(Arc::new(MemVfs::without_history()));
+    let db = db.open("store").unwrap();
+    let chunks = db.chunks_for_test();
+    let at_rest = || policy::KeyspaceSizes { is_written: false, freeing_bytes: 0, ..chunks.sizes() };
+    let mut beyond = 0u64;
+    for number in 0..120_000u64 {
+        // In no order.
+        let key = (number % 12_000).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        db.put(key.to_be_bytes(), [1; 1000]).unwrap();
+        beyond = beyond.max(policy::over_bytes(&chunks.limits(), &at_rest()));
+    }
+    assert!(beyond > 0, "the allowance was not used");
+    wait_until("given back", || policy::over_bytes(&chunks.limits(), &at_rest()) == 0);
+}
