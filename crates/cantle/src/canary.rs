@@ -27,6 +27,7 @@ macro_rules! canaries {
 canaries! {
     UNSYNCED_TABLE "unsynced-table" "a new table is not synced",
     UNSYNCED_LOG "unsynced-log" "a checkpoint does not sync logs",
+    FAILURE_EVICTED "failure-evicted" "what the kernel could not write of a log is forgotten with its inode",
     UNSYNCED_INHERITED_LOG "unsynced-inherited-log" "the first checkpoint does not sync the logs of a dead process",
     UNSYNCED_CHECKPOINT "unsynced-checkpoint" "a checkpoint's record is not synced",
     UNSYNCED_MANIFEST "unsynced-manifest" "a new manifest is not synced before it is renamed",

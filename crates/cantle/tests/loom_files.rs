@@ -19,6 +19,7 @@ mod files {
     mod files;
     #[path = "../../tests/models/no_handles.rs"]
     mod handles;
+    mod unsynced;
 
     pub use files::{Files, StoreFile, parse_file_name};
 }
@@ -74,7 +75,7 @@ mod sync {
         pub use loom::thread::{JoinHandle, spawn};
     }
 
-    #[derive(Debug)]
+    #[derive(Debug, Default)]
     pub struct Mutex<T>(loom::sync::Mutex<T>);
 
     impl<T> Mutex<T> {

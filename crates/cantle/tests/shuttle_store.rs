@@ -18,6 +18,7 @@ mod files {
     mod files;
     #[path = "../../tests/models/no_handles.rs"]
     mod handles;
+    mod unsynced;
 
     pub use files::{Files, StoreFile, parse_file_name};
 }

@@ -4,7 +4,9 @@
 use super::Door;
 use crate::setup::STORE;
 use crate::visit::Visit;
-use cantle::vfs::{CrashPlan, Held, MemVfs, Operation, StallVfs};
+use cantle::vfs::{
+    CrashPlan, Failure, FaultVfs, Held, MemVfs, Operation, StallVfs, Verdict, Vfs, WriteBackVfs,
+};
 use cantle::{Comparator, KeyspaceOptions, Options, Snapshot};
 use std::cmp::Ordering;
 use std::path::Path;
@@ -24,7 +26,8 @@ fn enter(visit: &Visit) {
     for _ in visit.rounds() {
         a_file_that_comes_during_a_checkpoint_is_named_with_it(visit);
         no_read_misses_a_chunk_that_leaves_memory(visit);
-        visit.count("schedules", 2);
+        what_the_kernel_could_not_write_is_reported(visit);
+        visit.count("schedules", 3);
     }
 }
 
@@ -84,6 +87,40 @@ fn a_file_that_comes_during_a_checkpoint_is_named_with_it(visit: &Visit) {
     }
     let report = db.verify().unwrap();
     assert!(report.is_ok(), "power lost after a checkpoint: {report:?}");
+}
+
+/// The handle of a log is closed while the log is dirty, as too many are open; then the kernel fails to write it back, and evicts the inode
+/// where it may. A sync that succeeds all the same must have made it durable.
+fn what_the_kernel_could_not_write_is_reported(visit: &Visit) {
+    let memory = MemVfs::new();
+    let kernel = WriteBackVfs::new(memory.clone());
+    let vfs = FaultVfs::new(Arc::new(kernel.clone()));
+    let closes = Arc::new(AtomicBool::new(false));
+    let switch = closes.clone();
+    vfs.set_rule(move |call| match call.operation {
+        Operation::Create if switch.swap(false, SeqCst) => Verdict::Fail(Failure::EMFILE),
+        _ => Verdict::Pass,
+    });
+    let open = |vfs| options(visit).vfs(vfs).open(STORE);
+    let db = open(Arc::new(vfs)).unwrap();
+    let other = db.keyspace("other", keyspace(visit)).unwrap();
+    db.put("key", "synced").unwrap();
+    let names = kernel.list(Path::new(STORE)).unwrap();
+    let log =
+        names.iter().find(|name| name.ends_with(".log")).map(|name| Path::new(STORE).join(name)).unwrap();
+    closes.store(true, SeqCst);
+    other.put("key", "value").unwrap();
+    kernel.fail_write_back(&log).unwrap();
+    let _ = kernel.evict(&log).unwrap();
+    let synced = db.sync();
+    let lost = memory.crash(&CrashPlan::LOSE_UNSYNCED);
+    if synced.is_ok() {
+        let found = open(Arc::new(lost)).and_then(|db| db.get("key"));
+        assert!(
+            matches!(&found, Ok(Some(value)) if **value == *b"synced"),
+            "power lost after a sync that succeeded: {found:?}"
+        );
+    }
 }
 
 fn has_name(path: &Path, part: &str) -> bool {

@@ -21,7 +21,6 @@ use super::staged::{Places, Staged};
 use super::tombstone::RangeTombstone;
 use crate::bounds::decode_bounds;
 use crate::cache::CacheValue;
-use crate::canary::Canary;
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::files::StoreFile;
@@ -522,8 +521,7 @@ impl Segment {
         let start = self.tail.flushed.load(Acquire);
         let end = self.len();
         let bytes = self.tail.bytes(start, end);
-        let handle = self.file.handle()?;
-        handle.write_at(&bytes, start).map_err(|e| Error::io("append to", &self.file.path, e))?;
+        self.file.write_at(&bytes, start)?;
         if let Some(promise) = &self.tail.promise {
             let page = if start == HEADER_BYTES { PAGE_BYTES } else { 0 };
             promise.redeem(bytes.len() as u64 + page);
@@ -575,8 +573,7 @@ impl Segment {
         let (bytes, part) = build_index(&request, memory)?;
         // By memory that may have been arranged by an order that failed.
         self.order.check()?;
-        let handle = self.file.handle()?;
-        handle.write_at(&bytes, end).map_err(|e| Error::io("append to", &self.file.path, e))?;
+        self.file.write_at(&bytes, end)?;
         let new_end = end + bytes.len() as u64;
         self.staged.advance(new_end);
         if self.tail.flushed.load(Relaxed) != u64::MAX {
@@ -629,9 +626,7 @@ impl Segment {
         };
         self.flush()?;
         self.staged.release(&self.file)?;
-        let handle = self.file.handle()?;
-        let synced = Canary::UNSYNCED_LOG.leaves_out(|| handle.sync_data());
-        synced.map_err(|e| Error::io("sync", &self.file.path, e))?;
+        self.file.sync()?;
         Ok(SegmentEdit { file: self.file.id, len, part, ..counts })
     }
 
@@ -690,7 +685,7 @@ impl DirtyLog for OpenEnded {
                 tracing::error!(%error, "a log is damaged");
                 let Ok(handle) = self.segment.file.handle() else { return Ok(self.segment.recorded) };
                 let path = &self.segment.file.path;
-                handle.sync_data().map_err(|e| Error::io("sync", path, e))?;
+                self.segment.file.sync()?;
                 let file_bytes = handle.len().map_err(|e| Error::io("measure", path, e))?;
                 Ok(SegmentEdit { len: file_bytes.max(self.segment.recorded.len), ..self.segment.recorded })
             }

@@ -175,7 +175,7 @@ impl Staged {
         while left > kept {
             let from = left.saturating_sub(ZEROS.len() as u64).max(kept);
             let zeros = &ZEROS[..(left - from) as usize];
-            handle.write_at(zeros, from).map_err(|e| Error::io("write to", &file.path, e))?;
+            file.write_at(zeros, from)?;
             left = from;
         }
         if kept < base {
@@ -207,7 +207,7 @@ impl Staged {
     }
 
     fn write(&self, file: &StoreFile, bytes: &[u8], offset: u64, recent: Option<&Arc<Budget>>) -> Result<()> {
-        file.handle()?.write_at(bytes, offset).map_err(|e| Error::io("append to", &file.path, e))?;
+        file.write_at(bytes, offset)?;
         if let Some(budget) = recent {
             budget.recent.keep(&self.recent, offset, bytes, budget.recent_limit_bytes());
         }

@@ -605,13 +605,10 @@ impl Chunks {
             return Ok(());
         }
         let context = &self.context;
-        let (file, handle, header) =
+        let (file, _, header) =
             context.files.create(FileKind::Log, context.keyspace, context.mvcc.current())?;
         let edit = ChunkEdit::Log { chunk: chunk.id, file: file.id, epoch: file.epoch };
-        let created = handle
-            .write_at(&header.encode(), 0)
-            .map_err(|e| Error::io("write to", &file.path, e))
-            .and_then(|()| context.publish(&edit));
+        let created = file.write_at(&header.encode(), 0).and_then(|()| context.publish(&edit));
         if let Err(error) = created {
             context.files.discard(&file);
             return Err(error);

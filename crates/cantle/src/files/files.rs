@@ -2,6 +2,7 @@
 
 use super::claims::Claims;
 use super::handles::Handles;
+use super::unsynced::Unsynced;
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::format::codec::NUMBER_MAX;
@@ -78,6 +79,8 @@ pub struct StoreFile {
     held_bytes: AtomicU64,
     references: AtomicUsize,
     doomed: AtomicBool,
+    /// What was written to it since its last sync.
+    unsynced: Unsynced,
     /// Of those who share it.
     pub claims: Claims,
     files: Arc<Files>,
@@ -193,6 +196,7 @@ impl Files {
             held_bytes: AtomicU64::new(0),
             references: AtomicUsize::new(0),
             doomed: AtomicBool::new(false),
+            unsynced: Unsynced::default(),
             claims: Claims::default(),
             files: self.clone(),
         })
@@ -382,6 +386,16 @@ impl StoreFile {
                 std::io::ErrorKind::NotFound => Error::corruption(&self.path, 0, "the file is missing"),
                 _ => Error::io("open", &self.path, e),
             })
+    }
+
+    /// Writes to a log. No failure to make that durable is forgotten before `sync` reports it.
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.unsynced.write(&*self.handle()?, &self.path, bytes, offset)
+    }
+
+    /// Makes durable what was written to a log before the call.
+    pub fn sync(&self) -> Result<()> {
+        self.unsynced.sync(&self.path, || self.handle())
     }
 
     pub fn bytes(&self) -> u64 {

@@ -15,6 +15,7 @@
 //! * While anybody pins files, none is unlinked; what was to be goes when the last pin ends.
 //! * None is unlinked once others may open the store (`end`).
 //! * What is in nobody's share of a file (`claims`) counts for as long as somebody refers to the file, and no longer.
+//! * What the kernel could not write of a log is reported by the next sync, though its handle was closed meanwhile (`unsynced`).
 //! * A held file adds as many bytes to the held ones as it takes off when it goes, whatever became of its length (`held_tests`).
 //!
 //! Thread safety: everything here may be called from any thread.
@@ -27,5 +28,6 @@ mod files;
 mod handles;
 #[cfg(test)]
 mod held_tests;
+mod unsynced;
 
 pub use files::{Files, StoreFile, file_name, parse_file_name};

@@ -7,7 +7,8 @@
 //! Thread safety: the rule may be replaced at any time; calls that run keep the one they began with.
 
 use super::{
-    Backing, LockError, LockMode, MappedPiece, MemFile, MemVfs, Metadata, OpenMode, Vfs, VfsFile, VfsLock,
+    Backing, LockError, LockMode, MappedPiece, MemFile, MemVfs, Metadata, OpenMode, Reminder, Vfs, VfsFile,
+    VfsLock,
 };
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, RwLock};
@@ -40,13 +41,14 @@ pub enum Operation {
     Allocate,
     Len,
     SyncData,
+    Remember,
     Map,
     Store,
 }
 
 impl Operation {
     /// All of them, in the order of declaration.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Open,
         Self::Create,
         Self::Metadata,
@@ -65,6 +67,7 @@ impl Operation {
         Self::Allocate,
         Self::Len,
         Self::SyncData,
+        Self::Remember,
         Self::Map,
         Self::Store,
     ];
@@ -411,6 +414,10 @@ impl VfsFile for FaultFile {
             }
             Verdict::Fail(failure) | Verdict::ShortWrite { failure, .. } => Err(failure.error()),
         }
+    }
+
+    fn remember(&self) -> io::Result<Reminder> {
+        self.run(Operation::Remember, (0, 0), || self.inner.remember())
     }
 
     fn map(&self, offset: u64, piece_bytes: usize, count: usize) -> io::Result<Vec<Box<dyn MappedPiece>>> {

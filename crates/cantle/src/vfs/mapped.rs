@@ -13,14 +13,15 @@
 #![expect(unsafe_code, reason = "memory that is a file's")]
 
 use super::bus_errors::Guard;
-use super::{Backing, MappedPiece};
+use super::{Backing, MappedPiece, Reminder};
 use rustix::fd::AsFd;
 use rustix::mm::{MapFlags, MlockFlags, ProtFlags, mlock_with, mmap, munmap};
 use std::borrow::Cow;
+use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 /// A mapping, until the last of its pieces is gone.
 #[derive(Debug)]
@@ -78,6 +79,54 @@ pub(super) fn map(
     }
     let piece = |index| StdPiece { mapping: mapping.clone(), start: index * piece_bytes, bytes: piece_bytes };
     Ok((0..count).map(|index| Box::new(piece(index)) as Box<dyn MappedPiece>).collect())
+}
+
+/// Mappings by [`remember`] at most, in the whole process: half of what Linux allows by default (`vm.max_map_count`), as the rest is the
+/// application's.
+const REMINDERS_MAX: usize = 32_768;
+
+static REMINDERS: AtomicUsize = AtomicUsize::new(0);
+
+/// A page of a file that nobody may touch. It keeps the file's inode in memory as an open descriptor would, and counts towards no limit
+/// of those.
+#[derive(Debug)]
+struct Untouched {
+    start: *mut c_void,
+}
+
+// SAFETY: nobody reaches the memory.
+unsafe impl Send for Untouched {}
+// SAFETY: as above.
+unsafe impl Sync for Untouched {}
+
+const UNTOUCHED_BYTES: usize = 4096;
+
+impl Drop for Untouched {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `remember`, and nobody has its address.
+        let unmapped = unsafe { munmap(self.start, UNTOUCHED_BYTES) };
+        debug_assert!(unmapped.is_ok(), "a mapping of our own");
+        REMINDERS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Keeps the inode of `file` in memory.
+pub(super) fn remember(file: impl AsFd) -> io::Result<Reminder> {
+    let more = |count| (count < REMINDERS_MAX).then_some(count + 1);
+    if REMINDERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    // SAFETY: a new mapping, at a place that the system chooses.
+    let mapped = unsafe {
+        mmap(std::ptr::null_mut(), UNTOUCHED_BYTES, ProtFlags::empty(), MapFlags::PRIVATE, file, 0)
+    };
+    match mapped {
+        Ok(start) => Ok(Box::new(Untouched { start })),
+        Err(error) => {
+            REMINDERS.fetch_sub(1, Ordering::Relaxed);
+            Err(error.into())
+        }
+    }
 }
 
 impl StdPiece {

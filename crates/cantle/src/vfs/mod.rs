@@ -143,6 +143,9 @@ pub(crate) fn rooted(vfs: &Arc<dyn Vfs>, dir: &Path) -> io::Result<Arc<dyn Vfs>>
     Ok(vfs.rooted(dir)?.unwrap_or_else(|| vfs.clone()))
 }
 
+/// See [`VfsFile::remember`].
+pub type Reminder = Box<dyn Debug + Send + Sync>;
+
 /// An open file.
 pub trait VfsFile: Send + Sync + Debug {
     /// Reads at `offset` until `buffer` is full or the file ends; returns how many bytes were read.
@@ -164,6 +167,12 @@ pub trait VfsFile: Send + Sync + Debug {
     /// Makes the data, and what is needed to read it back, durable. After an error nothing is known about
     /// what was written since the last success: callers must not retry as if nothing had happened.
     fn sync_data(&self) -> io::Result<()>;
+    /// Has the operating system remember failed write-backs of this file for as long as the result lives, be every handle
+    /// closed meanwhile: a later sync by another handle reports them. Without that, an inode that no handle is open on may be
+    /// evicted with what it remembers. File systems that write nothing back have nothing to remember.
+    fn remember(&self) -> io::Result<Reminder> {
+        Ok(Box::new(()))
+    }
     /// Maps `count` pieces of `piece_bytes` each that stand from `offset` on, all multiples of 4 KiB, into memory. The
     /// file is as long already, and its space reserved: a store for which the file system finds none kills the process.
     /// Nobody else changes these bytes. `Unsupported` where that cannot be.

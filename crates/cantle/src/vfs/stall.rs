@@ -7,7 +7,9 @@
 //! Thread safety: any number of calls may be held at once; one stall is under way at a time, and a call that was held by one is not held
 //! by the next. Stores to mapped memory are never held.
 
-use super::{Call, LockError, LockMode, MappedPiece, Metadata, OpenMode, Operation, Vfs, VfsFile, VfsLock};
+use super::{
+    Call, LockError, LockMode, MappedPiece, Metadata, OpenMode, Operation, Reminder, Vfs, VfsFile, VfsLock,
+};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Condvar, Mutex};
 use std::fmt;
@@ -242,6 +244,10 @@ impl VfsFile for StallFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.pass(Operation::SyncData, (0, 0), || self.inner.sync_data())
+    }
+
+    fn remember(&self) -> io::Result<Reminder> {
+        self.pass(Operation::Remember, (0, 0), || self.inner.remember())
     }
 
     fn map(&self, offset: u64, piece_bytes: usize, count: usize) -> io::Result<Vec<Box<dyn MappedPiece>>> {

@@ -225,6 +225,11 @@ impl VfsFile for StdFile {
     }
 
     #[cfg(all(target_os = "linux", not(miri)))]
+    fn remember(&self) -> io::Result<super::Reminder> {
+        super::mapped::remember(&self.file)
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
     fn map(
         &self,
         offset: u64,

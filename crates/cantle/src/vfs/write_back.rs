@@ -7,7 +7,9 @@
 //!
 //! Thread safety: a lock guards what inodes remember; it is held while nothing else is.
 
-use super::{LockError, LockMode, MappedPiece, MemFile, MemVfs, Metadata, OpenMode, Vfs, VfsFile, VfsLock};
+use super::{
+    LockError, LockMode, MappedPiece, MemFile, MemVfs, Metadata, OpenMode, Reminder, Vfs, VfsFile, VfsLock,
+};
 use crate::sync::{Arc, Mutex};
 use std::collections::HashMap;
 use std::io;
@@ -27,7 +29,7 @@ struct Inode {
     failures: u64,
     /// Whether some sync reported the last of them.
     is_reported: bool,
-    /// Open files.
+    /// Open files, and who wants it remembered.
     open: usize,
 }
 
@@ -63,12 +65,9 @@ impl WriteBackVfs {
 impl Vfs for WriteBackVfs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
         let inner = self.memory.open_file(path, mode)?;
-        let mut inodes = self.inodes.lock();
-        let inode = inodes.entry(inner.id()).or_default();
-        inode.open += 1;
-        let seen = if inode.is_reported { inode.failures } else { 0 };
-        drop(inodes);
-        Ok(Arc::new(WriteBackFile { inner, inodes: Arc::clone(&self.inodes), seen: Mutex::new(seen) }))
+        let inode = OpenInode::new(&self.inodes, inner.id());
+        let seen = inode.look(|inode| if inode.is_reported { inode.failures } else { 0 });
+        Ok(Arc::new(WriteBackFile { inner, inode, seen: Mutex::new(seen) }))
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
@@ -112,32 +111,48 @@ impl Vfs for WriteBackVfs {
     }
 }
 
+/// An inode is not evicted while one of these is left.
+#[derive(Debug)]
+struct OpenInode {
+    inodes: Arc<Mutex<HashMap<u64, Inode>>>,
+    id: u64,
+}
+
+impl OpenInode {
+    fn new(inodes: &Arc<Mutex<HashMap<u64, Inode>>>, id: u64) -> Self {
+        inodes.lock().entry(id).or_default().open += 1;
+        Self { inodes: Arc::clone(inodes), id }
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&mut Inode) -> T) -> T {
+        look(self.inodes.lock().entry(self.id).or_default())
+    }
+}
+
+impl Drop for OpenInode {
+    fn drop(&mut self) {
+        self.look(|inode| inode.open -= 1);
+    }
+}
+
 /// An open file, with how many of the inode's failures it need not report any more.
 #[derive(Debug)]
 struct WriteBackFile {
     inner: Arc<MemFile>,
-    inodes: Arc<Mutex<HashMap<u64, Inode>>>,
+    inode: OpenInode,
     seen: Mutex<u64>,
 }
 
 impl WriteBackFile {
     /// Whether a failure is to be reported, which this does.
     fn takes_failure(&self) -> bool {
-        let mut inodes = self.inodes.lock();
-        let Some(inode) = inodes.get_mut(&self.inner.id()) else { return false };
-        let mut seen = self.seen.lock();
-        let is_new = *seen < inode.failures;
-        *seen = inode.failures;
-        inode.is_reported |= is_new;
-        is_new
-    }
-}
-
-impl Drop for WriteBackFile {
-    fn drop(&mut self) {
-        if let Some(inode) = self.inodes.lock().get_mut(&self.inner.id()) {
-            inode.open -= 1;
-        }
+        self.inode.look(|inode| {
+            let mut seen = self.seen.lock();
+            let is_new = *seen < inode.failures;
+            *seen = inode.failures;
+            inode.is_reported |= is_new;
+            is_new
+        })
     }
 }
 
@@ -165,6 +180,10 @@ impl VfsFile for WriteBackFile {
     fn sync_data(&self) -> io::Result<()> {
         self.inner.sync_data()?;
         if self.takes_failure() { Err(rustix::io::Errno::IO.into()) } else { Ok(()) }
+    }
+
+    fn remember(&self) -> io::Result<Reminder> {
+        Ok(Box::new(OpenInode::new(&self.inode.inodes, self.inner.id())))
     }
 
     fn map(&self, offset: u64, piece_bytes: usize, count: usize) -> io::Result<Vec<Box<dyn MappedPiece>>> {
@@ -221,6 +240,18 @@ mod tests {
         }
         open(&vfs).sync_data().unwrap();
         assert!(!survives(&memory), "a sync that follows a failure makes nothing durable");
+    }
+
+    #[test]
+    fn an_inode_that_is_to_be_remembered_is_not_evicted() {
+        let (_memory, vfs, file) = written();
+        let reminder = file.remember().unwrap();
+        drop(file);
+        vfs.fail_write_back(Path::new(PATH)).unwrap();
+        assert!(!vfs.evict(Path::new(PATH)).unwrap());
+        assert!(open(&vfs).sync_data().is_err());
+        drop(reminder);
+        assert!(vfs.evict(Path::new(PATH)).unwrap());
     }
 
     #[test]

@@ -18,6 +18,20 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
+pub type Reminder = Box<dyn Debug + Send + Sync>;
+
 pub trait VfsFile: Send + Sync + Debug {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remember(&self) -> io::Result<Reminder> {
+        Ok(Box::new(()))
+    }
 }

@@ -1,0 +1,80 @@
+//! Failures of the kernel to write back what was written to a file, until a sync reports them.
+//!
+//! Handles are closed when too many are open, be their files dirty. The kernel may then fail to write the pages back, and evict
+//! the inode with what it remembers of that: a sync by a handle that is opened later reports success, and what was acknowledged is
+//! lost without a word. Therefore the inode stays in memory ([`VfsFile::remember`]) from the first write to the next sync that
+//! succeeds. Where that cannot be, each write is synced before its handle may be closed.
+//!
+//! Thread safety: everything may be called from any thread. The lock is held over writes, which their caller serialises anyway, and
+//! over no sync but that of a write whose inode cannot be kept.
+
+use crate::canary::Canary;
+use crate::error::{Error, Result};
+use crate::sync::{Arc, Mutex};
+use crate::vfs::{Reminder, VfsFile};
+use std::io;
+use std::path::Path;
+
+#[derive(Debug, Default)]
+pub struct Unsynced {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Keeps the inode in memory; `None` while every write before is durable, or about to be: a sync has it then.
+    reminder: Option<Reminder>,
+    /// A sync failed: no later one can tell what became of what was written.
+    failed: bool,
+}
+
+impl Unsynced {
+    /// Writes to the file of `handle`, which stays open meanwhile.
+    pub fn write(&self, handle: &dyn VfsFile, path: &Path, bytes: &[u8], offset: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.failed {
+            return Err(failed_before(path));
+        }
+        if state.reminder.is_none() && !Canary::FAILURE_EVICTED.is_planted() {
+            match handle.remember() {
+                Ok(reminder) => state.reminder = Some(reminder),
+                Err(error) => tracing::debug!(%error, "each write to a log is synced"),
+            }
+        }
+        handle.write_at(bytes, offset).map_err(|e| Error::io("append to", path, e))?;
+        if state.reminder.is_some() {
+            return Ok(());
+        }
+        let synced = Canary::FAILURE_EVICTED.leaves_out(|| handle.sync_data());
+        state.failed = synced.is_err();
+        synced.map_err(|e| Error::io("sync", path, e))
+    }
+
+    /// Syncs the file by the handle that `open` returns.
+    pub fn sync(&self, path: &Path, open: impl FnOnce() -> Result<Arc<dyn VfsFile>>) -> Result<()> {
+        // Taken first: a write that comes meanwhile may come too late for this sync, and keeps the inode for the next.
+        let reminder = {
+            let mut state = self.state.lock();
+            if state.failed {
+                return Err(failed_before(path));
+            }
+            state.reminder.take()
+        };
+        let handle = match open() {
+            Ok(handle) => handle,
+            Err(error) => {
+                let mut state = self.state.lock();
+                state.reminder = state.reminder.take().or(reminder);
+                return Err(error);
+            }
+        };
+        Canary::UNSYNCED_LOG.leaves_out(|| handle.sync_data()).map_err(|error| {
+            self.state.lock().failed = true;
+            Error::io("sync", path, error)
+        })
+    }
+}
+
+fn failed_before(path: &Path) -> Error {
+    Error::io("sync", path, io::Error::other("a sync of it failed before"))
+}

@@ -1,0 +1,66 @@
+//! The kernel fails to write back what was written to a log whose handle is closed, and forgets it with the inode. No sync may
+//! take what is lost for durable.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+use cantle::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs, WriteBackVfs};
+use cantle::{Db, Durability, KeyspaceOptions, Options};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+const STORE: &str = "/store";
+
+fn open(vfs: Arc<dyn Vfs>, durability: Durability) -> Db {
+    let options = Options::new().vfs(vfs).durability(durability).memory_budget(16 << 20);
+    options.checkpoint_interval(Duration::from_secs(3600)).open(STORE).unwrap()
+}
+
+fn logs(vfs: &WriteBackVfs) -> Vec<PathBuf> {
+    let names = vfs.list(Path::new(STORE)).unwrap();
+    names.into_iter().filter(|name| name.ends_with(".log")).map(|name| Path::new(STORE).join(name)).collect()
+}
+
+#[test]
+fn what_an_evicted_inode_forgot_is_not_taken_for_durable() {
+    for durability in [Durability::Process, Durability::Buffered] {
+        for remembers in [true, false] {
+            let memory = MemVfs::new();
+            let kernel = WriteBackVfs::new(memory.clone());
+            let vfs = FaultVfs::new(Arc::new(kernel.clone()));
+            let is_out_of_files = Arc::new(AtomicBool::new(false));
+            let switch = is_out_of_files.clone();
+            vfs.set_rule(move |call| match call.operation {
+                Operation::Create if switch.swap(false, SeqCst) => Verdict::Fail(Failure::EMFILE),
+                Operation::Remember if !remembers => {
+                    Verdict::Fail(Failure::Kind(std::io::ErrorKind::OutOfMemory))
+                }
+                _ => Verdict::Pass,
+            });
+            let db = open(Arc::new(vfs), durability);
+            let other = db.keyspace("other", KeyspaceOptions::new()).unwrap();
+            // The first append goes to the log, or to memory if the store is buffered: then the log has a header only.
+            db.put("key", [7; 100]).unwrap();
+            let written = logs(&kernel);
+            assert_eq!(written.len(), 1);
+            // Closes every handle.
+            is_out_of_files.store(true, SeqCst);
+            other.put("key", "value").unwrap();
+            assert!(!is_out_of_files.load(SeqCst), "no file was created");
+            kernel.fail_write_back(&written[0]).unwrap();
+            let _ = kernel.evict(&written[0]).unwrap();
+            let synced = db.sync();
+            let lost = memory.crash(&CrashPlan::LOSE_UNSYNCED);
+            drop((db, other));
+            if synced.is_ok() {
+                let found = open(Arc::new(lost), durability).get("key");
+                assert!(
+                    matches!(&found, Ok(Some(value)) if **value == [7; 100]),
+                    "{durability:?}, {remembers}: a sync succeeded, and then the power failed: {found:?}"
+                );
+            }
+            // Otherwise nothing failed here.
+            assert!(!remembers || synced.is_err(), "{durability:?}: the failure was not reported");
+        }
+    }
+}
