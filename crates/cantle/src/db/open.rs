@@ -516,7 +516,7 @@ fn assemble(
         dirty: DirtySet::default(),
         checkpoints: Checkpoints::new(checkpoint.version, checkpoint.next_keyspace.max(newest_keyspace + 1)),
         reserve: if options.read_only { Reserve::none() } else { Reserve::new(files.clone()) },
-        pool: runtime.pool.clone(),
+        pool: runtime.pool.for_owner(),
         gate: Gate::default(),
         calls: Calls::default(),
         throttle: Throttle::default(),
