@@ -1,6 +1,6 @@
 //! What runs beside the end of a keyspace ends, and says so.
 
-use cantle::vfs::MemVfs;
+use cantle::vfs::{MemVfs, Vfs};
 use cantle::{Comparator, Db, Error, Keyspace, KeyspaceOptions, Options};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -92,4 +92,48 @@ fn whatever_runs_beside_the_end_of_a_keyspace_ends() {
     db.close().unwrap();
     drop(db);
     assert_eq!(open().get("key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn nobody_asks_for_the_order_of_a_keyspace_that_is_gone() {
+    let disk = MemVfs::new();
+    let counting = || Arc::new(Counting(AtomicU64::new(0)));
+    let open = |disk: &MemVfs| Options::new().vfs(Arc::new(disk.clone())).open("store");
+    let ordered = || Options::new().comparator(counting()).vfs(Arc::new(disk.clone())).open("store").unwrap();
+    let db = ordered();
+    let options = || KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10).comparator(counting());
+    let keyspace = db.keyspace("dropped", options()).unwrap();
+    for number in 0..3000 {
+        keyspace.put(format!("{number:06}"), [7; 300]).unwrap();
+    }
+    keyspace.delete_range("000100".."002000").unwrap();
+    db.put("key", "value").unwrap();
+    db.sync().unwrap();
+    drop(keyspace);
+    // It is there, and so must be its order.
+    let refused = open(&disk.kill());
+    assert!(matches!(refused, Err(Error::OptionMismatch { .. })), "{:?}", refused.err());
+    db.drop_keyspace("dropped").unwrap();
+    let killed = disk.kill();
+    db.close().unwrap();
+    drop(db);
+    for disk in [killed, disk] {
+        let read_only = Options::new().vfs(Arc::new(disk.clone())).read_only(true).open("store").unwrap();
+        assert_eq!(read_only.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+        drop(read_only);
+        for _ in 0..2 {
+            let db = open(&disk).unwrap();
+            assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+            assert_eq!(db.keyspaces().unwrap(), ["default"]);
+            db.put("key", "value").unwrap();
+            db.sync().unwrap();
+            let report = db.verify().unwrap();
+            assert!(report.is_ok(), "{:?}", report.damage);
+            db.close().unwrap();
+        }
+        // Its files went with it.
+        let names = disk.list(std::path::Path::new("store")).unwrap();
+        let files = names.iter().filter(|name| name.ends_with(".log") || name.ends_with(".table")).count();
+        assert!(files <= 4, "{names:?}");
+    }
 }

@@ -9,7 +9,7 @@ use crate::span::Span;
 use crate::substrate::TableHandle;
 use bytes::Bytes;
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// A change of the set of chunks.
 #[derive(Debug, Clone, PartialEq)]
@@ -271,6 +271,17 @@ impl ChunkEdit {
 #[derive(Debug, Default)]
 pub struct ChunkMap {
     pub chunks: BTreeMap<u64, ChunkRecord>,
+}
+
+impl ChunkMap {
+    /// One chunk with every file, once: for a keyspace that was dropped. Nothing is read of it any more, whatever its order was.
+    pub fn only_files(self) -> Self {
+        let mut seen = HashSet::new();
+        let files = self.chunks.into_values().flat_map(|chunk| chunk.files);
+        let once = files.filter(|file| seen.insert(file.file));
+        let files = once.map(|file| FileRecord { span: None, share_bytes: None, ..file }).collect();
+        Self { chunks: BTreeMap::from([(1, ChunkRecord { id: 1, start: None, files })]) }
+    }
 }
 
 impl LayoutState for ChunkMap {

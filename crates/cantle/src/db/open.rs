@@ -539,7 +539,11 @@ fn assemble(
     let activity = Arc::new(Activity::default());
     for (id, state) in states {
         let given = given_options(&state.edit, &options);
-        let order = watched(keyspace_order(&state.edit, &options)?, &substrate);
+        // What was dropped may be of an order that nobody knows any more.
+        let order = match state.dropped {
+            Some(_) => KeyOrder::Bytewise,
+            None => watched(keyspace_order(&state.edit, &options)?, &substrate),
+        };
         let Ok(map) = state.layout.into_any().downcast::<ChunkMap>() else {
             return Err(Error::corruption(
                 path,
@@ -547,7 +551,8 @@ fn assemble(
                 format!("keyspace {:?} has an unknown layout", state.edit.name),
             ));
         };
-        let open = OpenState { map: *map, segments: &segments, outlived };
+        let map = if state.dropped.is_some() { map.only_files() } else { *map };
+        let open = OpenState { map, segments: &segments, outlived };
         let chunks = Chunks::open(substrate.clone(), id, order.clone(), chunk_options(&given, &order), open)?;
         let inner = keyspace_inner(&state.edit, order, chunks, true, &activity);
         match state.dropped {
