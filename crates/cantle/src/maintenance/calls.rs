@@ -66,35 +66,3 @@ impl Drop for Call<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sync::Arc;
-    use crate::sync::atomic::AtomicU64;
-    use std::time::Duration;
-
-    #[test]
-    fn closing_waits_for_calls_under_way_and_lets_none_begin() {
-        for _ in 0..200 {
-            let calls = Arc::new(Calls::default());
-            let (under_way, closed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-            std::thread::scope(|scope| {
-                for _ in 0..4 {
-                    scope.spawn(|| {
-                        while let Some(_call) = calls.begin() {
-                            under_way.fetch_add(1, SeqCst);
-                            assert!(!closed.load(SeqCst), "a call is under way in a closed store");
-                            under_way.fetch_sub(1, SeqCst);
-                        }
-                    });
-                }
-                crate::sync::thread::sleep(Duration::from_micros(100));
-                calls.close();
-                closed.store(true, SeqCst);
-                assert_eq!(under_way.load(SeqCst), 0);
-                assert!(calls.begin().is_none());
-            });
-        }
-    }
-}

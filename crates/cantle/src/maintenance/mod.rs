@@ -2,6 +2,8 @@
 //! falls behind.
 
 mod calls;
+#[cfg(test)]
+mod calls_tests;
 mod gate;
 mod pool;
 mod throttle;
