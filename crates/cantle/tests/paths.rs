@@ -408,3 +408,49 @@ fn a_lock_goes_with_its_file() {
     memory.lock(Path::new("a/OTHER"), LockMode::Exclusive).unwrap();
     drop(memory.open(Path::new("a/OTHER"), OpenMode::Read).unwrap());
 }
+
+/// Names that look like those of a store's files, and are none: a store gives numbers of twelve digits, or longer ones that need more.
+#[test]
+fn files_whose_names_a_store_never_gives_are_neither_read_nor_removed() {
+    const THEIRS: [&str; 12] = [
+        "MANIFEST-foo",
+        "MANIFEST-",
+        "MANIFEST-9",
+        "MANIFEST-0000000000009",
+        "MANIFEST-000000000009.bak",
+        "foo.journal",
+        ".journal",
+        "9.journal",
+        "+00000000009.journal",
+        "foo.log",
+        "0000000000009.table",
+        "MANIFEST-foo.tmp",
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let options = || Options::new().durability(cantle::Durability::Sync);
+    drop(options().open(&path).unwrap());
+    for name in THEIRS {
+        std::fs::write(path.join(name), name).unwrap();
+    }
+    for round in 1..=3 {
+        let db = options().open(&path).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        fill(&db, &format!("round {round} "), 100);
+        db.sync().unwrap();
+        db.close().unwrap();
+    }
+    let db = options().read_only(true).open(&path).unwrap();
+    for round in 1..=3 {
+        let prefix = format!("round {round} ");
+        assert_eq!(
+            db.range(..).filter(|pair| pair.as_ref().unwrap().0.starts_with(prefix.as_bytes())).count(),
+            100
+        );
+    }
+    let report = db.verify().unwrap();
+    assert!(report.damage.is_empty() && report.unknown_files.len() == THEIRS.len(), "{report:?}");
+    drop(db);
+    for name in THEIRS {
+        assert_eq!(std::fs::read(path.join(name)).unwrap(), name.as_bytes(), "{name}");
+    }
+}
