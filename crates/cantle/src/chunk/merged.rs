@@ -1,6 +1,7 @@
 //! The entries of a funk as one merged walk, and what range deletes say of them.
 
 use super::context::Context;
+use super::deleted_pieces::DeletedPieces;
 use super::ends;
 use super::file_span::FileSpan;
 use super::funk::{FileRef, Funk, Source};
@@ -20,6 +21,7 @@ use crate::span::Span;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
+use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::ops::Bound;
 
@@ -30,14 +32,47 @@ const AT_ONCE_CHUNKS_MAX: u64 = 3;
 struct SourceTombstones {
     source: usize,
     span: Arc<Span>,
-    /// By where they start.
+    tombstones: Vec<RangeTombstone>,
+    /// For jobs, which ask for all that cover a key.
+    by_start: OnceCell<ByStart>,
+    /// For scans, which ask whether one of them deletes an entry.
+    pieces: Option<DeletedPieces>,
+}
+
+/// Range deletes by where they start.
+struct ByStart {
     tombstones: Vec<RangeTombstone>,
     /// By number, the one that ends last of those up to it.
     last_ending: Vec<usize>,
 }
 
 impl SourceTombstones {
-    fn new(order: &KeyOrder, source: usize, span: Arc<Span>, mut tombstones: Vec<RangeTombstone>) -> Self {
+    fn new(source: usize, span: Arc<Span>, tombstones: Vec<RangeTombstone>) -> Self {
+        Self { source, span, tombstones, by_start: OnceCell::new(), pieces: None }
+    }
+
+    /// Those that cover the key.
+    fn covering(&self, order: &KeyOrder, key: &[u8]) -> impl Iterator<Item = &RangeTombstone> {
+        self.by_start.get_or_init(|| ByStart::new(order, self.tombstones.clone())).covering(order, key)
+    }
+
+    /// Whether one of them that a snapshot of version `at` sees covers the key, and stands behind `position`.
+    fn deletes(&mut self, context: &Context, key: &[u8], at: u64, position: Option<u64>) -> bool {
+        let (order, recovery) = (&context.order, &context.recovery);
+        if !self.span.contains(order, key) {
+            return false;
+        }
+        let tombstones = &self.tombstones;
+        let cut = || DeletedPieces::new(order, tombstones, at, |version| recovery.is_alive(version));
+        if self.pieces.as_ref().is_some_and(|pieces| pieces.at != at) {
+            self.pieces = None;
+        }
+        self.pieces.get_or_insert_with(cut).covers(order, key, position)
+    }
+}
+
+impl ByStart {
+    fn new(order: &KeyOrder, mut tombstones: Vec<RangeTombstone>) -> Self {
         tombstones.sort_by(|a, b| compare_starts(order, &a.bounds, &b.bounds));
         let mut last_ending: Vec<usize> = Vec::with_capacity(tombstones.len());
         for (number, tombstone) in tombstones.iter().enumerate() {
@@ -46,7 +81,7 @@ impl SourceTombstones {
                 before.filter(|&before| ends_behind(order, &tombstones[before].bounds, &tombstone.bounds));
             last_ending.push(ends_last.unwrap_or(number));
         }
-        Self { source, span, tombstones, last_ending }
+        Self { tombstones, last_ending }
     }
 
     /// Those that cover the key: few more are looked at, unless they overlap.
@@ -209,12 +244,16 @@ impl Merged {
     }
 
     /// Whether a range delete that counts at `at` is newer than the entry of `key` at this place.
-    pub fn is_deleted(&self, key: &[u8], at: u64, source: usize, position: u64) -> bool {
-        !self.tombstones.is_empty()
-            && !Canary::RANGE_DELETE_MISSED.is_planted()
-            && self
-                .covering(key, at)
-                .any(|t| t.source < source || (t.source == source && t.offset > position))
+    pub fn is_deleted(&mut self, key: &[u8], at: u64, source: usize, position: u64) -> bool {
+        if Canary::RANGE_DELETE_MISSED.is_planted() {
+            return false;
+        }
+        let context = &self.context;
+        self.tombstones.iter_mut().any(|deletes| match deletes.source.cmp(&source) {
+            Ordering::Less => deletes.deletes(context, key, at, None),
+            Ordering::Equal => deletes.deletes(context, key, at, Some(position)),
+            Ordering::Greater => false,
+        })
     }
 
     pub fn is_alive(&self, version: u64) -> bool {
@@ -233,7 +272,7 @@ impl Sources {
     fn add(&mut self, cursor: impl EntryCursor + 'static, span: &Arc<Span>, deletes: &[RangeTombstone]) {
         if !deletes.is_empty() {
             let (source, span) = (self.cursors.len(), span.clone());
-            self.tombstones.push(SourceTombstones::new(&self.order, source, span, deletes.to_vec()));
+            self.tombstones.push(SourceTombstones::new(source, span, deletes.to_vec()));
         }
         self.cursors.push(Box::new(SpannedCursor::new(cursor, span.clone(), self.order.clone())));
     }

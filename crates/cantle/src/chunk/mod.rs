@@ -36,6 +36,7 @@ pub mod chunk;
 mod clean;
 pub mod context;
 mod cut;
+mod deleted_pieces;
 #[cfg(test)]
 mod documented;
 pub mod edit;

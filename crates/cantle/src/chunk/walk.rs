@@ -219,13 +219,13 @@ impl Walk {
                 }
                 let (kind, version) = (entry.kind, entry.version);
                 if (newest.is_none() || !self.forward) && version <= at && merged.is_alive(version) {
-                    let deleted =
-                        merged.is_deleted(key, at, merged.cursor.source(), merged.cursor.position());
                     if entry.key != key.as_slice() {
                         // Equal, but not identical: each version has its own spelling.
                         key.clear();
                         key.extend_from_slice(entry.key);
                     }
+                    let (source, position) = (merged.cursor.source(), merged.cursor.position());
+                    let deleted = merged.is_deleted(key, at, source, position);
                     newest = Some(if deleted {
                         (Kind::Delete, Bytes::new())
                     } else {

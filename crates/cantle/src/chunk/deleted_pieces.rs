@@ -1,0 +1,226 @@
+//! The range deletes of one source as a snapshot sees them, cut into pieces that do not overlap.
+//!
+//! A scan asks of each entry whether a range delete covers it that stands behind it. Of the deletes that cover a key the last decides, so
+//! a piece has the place of that one only, however many overlap. A scan goes from a piece to its neighbour: it begins where the key before
+//! was, and compares about two ends of pieces a key.
+//!
+//! Deletes of writes that were under way when the pieces were cut are looked at one by one: their writes may commit meanwhile.
+
+use super::tombstone::RangeTombstone;
+use crate::order::KeyOrder;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::ops::Bound;
+
+/// As many neighbours are looked at before all pieces are searched.
+const STEPS_MAX: usize = 4;
+
+/// Of the deletes of one source those that a snapshot sees.
+pub struct DeletedPieces {
+    /// The snapshot's version.
+    pub at: u64,
+    deletes: Vec<RangeTombstone>,
+    /// In the order of keys, each up to the next; what is before the first is not deleted.
+    pieces: Vec<Piece>,
+    under_way: Vec<RangeTombstone>,
+    /// How many pieces begin at or before the key that was asked for last.
+    last: usize,
+}
+
+struct Piece {
+    from: End,
+    /// Deleted is what stands before this place in the log; `None` where nothing is.
+    before: Option<u64>,
+}
+
+/// An end of the delete of this number.
+#[derive(Clone, Copy)]
+enum End {
+    Start(usize),
+    End(usize),
+}
+
+/// Between which keys an end is.
+#[derive(Clone, Copy)]
+enum Gap<'a> {
+    First,
+    Before(&'a [u8]),
+    Behind(&'a [u8]),
+    Last,
+}
+
+fn gap(deletes: &[RangeTombstone], end: End) -> Gap<'_> {
+    match end {
+        End::Start(number) => match &deletes[number].bounds.start {
+            Bound::Unbounded => Gap::First,
+            Bound::Included(key) => Gap::Before(key),
+            Bound::Excluded(key) => Gap::Behind(key),
+        },
+        End::End(number) => match &deletes[number].bounds.end {
+            Bound::Unbounded => Gap::Last,
+            Bound::Included(key) => Gap::Behind(key),
+            Bound::Excluded(key) => Gap::Before(key),
+        },
+    }
+}
+
+fn compare(order: &KeyOrder, a: Gap<'_>, b: Gap<'_>) -> Ordering {
+    let rank = |gap| match gap {
+        Gap::First => 0,
+        Gap::Before(_) | Gap::Behind(_) => 1,
+        Gap::Last => 2,
+    };
+    match (a, b) {
+        (Gap::Before(a), Gap::Before(b)) | (Gap::Behind(a), Gap::Behind(b)) => order.compare(a, b),
+        (Gap::Before(a), Gap::Behind(b)) => order.compare(a, b).then(Ordering::Less),
+        (Gap::Behind(a), Gap::Before(b)) => order.compare(a, b).then(Ordering::Greater),
+        (a, b) => rank(a).cmp(&rank(b)),
+    }
+}
+
+impl DeletedPieces {
+    /// Cuts those of `deletes` that a snapshot of version `at` sees, and that recovery has not undone.
+    pub fn new(
+        order: &KeyOrder,
+        deletes: &[RangeTombstone],
+        at: u64,
+        is_alive: impl Fn(u64) -> bool,
+    ) -> Self {
+        let counts =
+            deletes.iter().filter(|delete| delete.version <= at && is_alive(delete.version)).cloned();
+        let (deletes, under_way): (Vec<_>, Vec<_>) = counts.partition(|delete| delete.is_visible(at));
+        let mut ends: Vec<End> =
+            (0..deletes.len()).flat_map(|number| [End::Start(number), End::End(number)]).collect();
+        let gap_of = |end: &End| gap(&deletes, *end);
+        // Often it is sorted already.
+        order.sort_by(&mut ends, |a, b| compare(order, gap_of(a), gap_of(b)));
+        // Numbers in the place of ends, so that the rest compares no keys.
+        let mut starts = vec![0; deletes.len()];
+        let mut stops = vec![0; deletes.len()];
+        let mut firsts: Vec<End> = Vec::new();
+        for end in &ends {
+            let is_new = firsts
+                .last()
+                .is_none_or(|first| compare(order, gap_of(first), gap_of(end)) != Ordering::Equal);
+            if is_new {
+                firsts.push(*end);
+            }
+            match *end {
+                End::Start(number) => starts[number] = firsts.len() - 1,
+                End::End(number) => stops[number] = firsts.len() - 1,
+            }
+        }
+        let mut by_start: Vec<usize> =
+            (0..deletes.len()).filter(|&number| starts[number] < stops[number]).collect();
+        by_start.sort_unstable_by_key(|&number| starts[number]);
+        let mut beginning = by_start.into_iter().peekable();
+        let mut open: BinaryHeap<(u64, usize)> = BinaryHeap::new();
+        let mut pieces: Vec<Piece> = Vec::new();
+        for (place, from) in firsts.into_iter().enumerate() {
+            while let Some(number) = beginning.next_if(|&number| starts[number] == place) {
+                open.push((deletes[number].offset, stops[number]));
+            }
+            while open.peek().is_some_and(|&(_, stop)| stop <= place) {
+                open.pop();
+            }
+            let before = open.peek().map(|&(offset, _)| offset);
+            if pieces.last().map_or(None, |piece| piece.before) != before {
+                pieces.push(Piece { from, before });
+            }
+        }
+        Self { at, deletes, pieces, under_way, last: 0 }
+    }
+
+    /// Whether what stands at `position` of this source, or of an older one if that is `None`, is deleted if it has this key.
+    pub fn covers(&mut self, order: &KeyOrder, key: &[u8], position: Option<u64>) -> bool {
+        let is_behind = |offset: u64| position.is_none_or(|position| offset > position);
+        self.last = self.find(order, key);
+        let before = self.last.checked_sub(1).and_then(|number| self.pieces[number].before);
+        before.is_some_and(is_behind)
+            || self.under_way.iter().any(|delete| {
+                is_behind(delete.offset) && delete.is_visible(self.at) && delete.covers(order, key)
+            })
+    }
+
+    /// How many pieces begin at or before `key`.
+    fn find(&self, order: &KeyOrder, key: &[u8]) -> usize {
+        let begins = |piece: &Piece| match gap(&self.deletes, piece.from) {
+            Gap::First => true,
+            Gap::Before(start) => order.compare(start, key) != Ordering::Greater,
+            Gap::Behind(start) => order.compare(start, key) == Ordering::Less,
+            Gap::Last => false,
+        };
+        let mut found = self.last;
+        for _ in 0..STEPS_MAX {
+            if self.pieces.get(found).is_some_and(begins) {
+                found += 1;
+            } else if found > 0 && !begins(&self.pieces[found - 1]) {
+                found -= 1;
+            } else {
+                return found;
+            }
+        }
+        self.pieces.partition_point(begins)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bounds::Bounds;
+    use proptest::prelude::*;
+
+    fn bound(key: u8, kind: u8) -> Bound<Vec<u8>> {
+        match kind {
+            0 => Bound::Unbounded,
+            1 => Bound::Included(vec![key]),
+            _ => Bound::Excluded(vec![key]),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_cover_what_one_of_the_deletes_covers(
+            deletes in prop::collection::vec((0..12u8, 0..3u8, 0..12u8, 0..3u8, 1..6u64), 0..12),
+            asked in prop::collection::vec((0..12u8, prop::option::of(0..14u64)), 1..60),
+            at in 0..6u64,
+        ) {
+            let order = KeyOrder::Bytewise;
+            let deletes: Vec<RangeTombstone> = deletes
+                .into_iter()
+                .enumerate()
+                .map(|(number, (start, from, end, upto, version))| RangeTombstone {
+                    bounds: Bounds { start: bound(start, from), end: bound(end, upto) },
+                    version,
+                    offset: number as u64 + 1,
+                    cell: None,
+                })
+                .collect();
+            // Recovery undid one version.
+            let is_alive = |version| version != 3;
+            let mut pieces = DeletedPieces::new(&order, &deletes, at, is_alive);
+            for (key, position) in asked {
+                let expected = deletes.iter().any(|delete| {
+                    delete.is_visible(at)
+                        && is_alive(delete.version)
+                        && delete.covers(&order, &[key])
+                        && position.is_none_or(|position| delete.offset > position)
+                });
+                prop_assert_eq!(pieces.covers(&order, &[key], position), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_delete_whose_write_commits_later_counts_from_then_on() {
+        let cell = crate::mvcc::CommitCell::default();
+        let bounds = Bounds { start: bound(1, 1), end: bound(3, 2) };
+        let delete = RangeTombstone { bounds, version: 1, offset: 1, cell: Some(cell.clone()) };
+        let order = KeyOrder::Bytewise;
+        let mut pieces = DeletedPieces::new(&order, &[delete], u64::MAX, |_| true);
+        assert!(!pieces.covers(&order, &[2], Some(0)));
+        cell.commit();
+        assert!(pieces.covers(&order, &[2], Some(0)) && !pieces.covers(&order, &[3], Some(0)));
+        assert!(!pieces.covers(&order, &[2], Some(1)));
+    }
+}
