@@ -507,7 +507,8 @@ impl Options {
 
     /// Threads for rebalances and splits; there are two more, for checkpoints and for what is due from time to time. Default: half the
     /// cores, at least one, at most four, which all stores of the process share that set neither this nor
-    /// [`resources`](Self::resources) nor a file system of their own. They end with the last of these stores.
+    /// [`resources`](Self::resources) nor a file system of their own. They end with the last of these stores. Where several stores
+    /// share threads, one more sees to it that none waits for the disk of another: while a disk hangs, it starts up to 24 others.
     pub fn background_threads(mut self, threads: usize) -> Self {
         self.background_threads = Some(threads);
         self
