@@ -17,7 +17,7 @@ const DOOR_SECONDS_MAX: u64 = 240;
 
 /// Where to look first.
 const FIRST: &[(&str, &[&str])] = &[
-    ("space", &["new-value-counted"]),
+    ("space", &["new-value-counted", "logs-not-compressed"]),
     (
         "paths",
         &["path-resolved-anew", "lock-inode-ignored", "asked-before-the-lock", "recovered-not-backed-up"],

@@ -68,6 +68,7 @@ canaries! {
     SPLIT_OUTSIDE "split-outside" "a chunk is split at a key of another one, and nobody asks whether that can be opened again",
     MERGE_UNTOLD "merge-untold" "the manifest is not told of two chunks that became one",
     DELETES_FORGOTTEN "deletes-forgotten" "a merge of a chunk's newest files drops deletes of what older files hold",
+    LOGS_NOT_COMPRESSED "logs-not-compressed" "logs of a keyspace that compresses stay as they are",
     FILES_LEFT_BEHIND "files-left-behind" "neither opening nor closing merges what many openings left",
     MANIFEST_NEVER_REWRITTEN "manifest-never-rewritten" "a manifest grows with every opening",
     SNAPSHOT_VERSIONS_DROPPED "snapshot-versions-dropped" "a rebalance keeps only the newest version of a key",

@@ -1,6 +1,8 @@
 //! What a store takes of the disk, counted in allocated blocks, against what the README promises: values of all lengths, written,
 //! overwritten and deleted in all ways, with closing, killing and opening between.
 //!
+//! Where a keyspace compresses, values of one letter take less than they are long once the store is idle.
+//!
 //! `cargo test` does it in memory, at an eighth of the size. A longer visit does it on the real file system (`TMPDIR`) as well, in
 //! full, without killing.
 //!
@@ -9,7 +11,7 @@
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::vfs::MemVfs;
-use cantle::{Db, KeyspaceOptions, Options};
+use cantle::{Compression, Db, KeyspaceOptions, Options};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -132,6 +134,15 @@ pub fn enter(visit: &Visit) {
                 run(visit, case, &mut place, seed);
             }
         });
+        // Values of one letter, each of about this length.
+        visit.each(&[100, 4 << 10, 100_000, 1 << 20], |&value_bytes: &u64| {
+            for reopening in REOPENINGS {
+                if wanted(&format!("compressed {value_bytes} {reopening:?}")) {
+                    compressed(value_bytes, reopening);
+                    visit.count("stores that compress", 1);
+                }
+            }
+        });
         if !visit.is_long() {
             continue;
         }
@@ -146,6 +157,46 @@ pub fn enter(visit: &Visit) {
             }
         }
     }
+}
+
+/// Fills a store that compresses with what compresses well, and waits until it takes little.
+fn compressed(value_bytes: u64, reopening: Reopening) {
+    const BYTES: u64 = 10_000_000;
+    let mut vfs = MemVfs::without_history();
+    let open = |vfs: &MemVfs| {
+        let keyspace = KeyspaceOptions::new().compression(Compression::Lz4).stage(false);
+        let options =
+            Options::new().default_keyspace(keyspace).checkpoint_interval(Duration::from_millis(200));
+        options.vfs(Arc::new(vfs.clone())).open("store").unwrap()
+    };
+    let mut db = open(&vfs);
+    let value = vec![b'x'; value_bytes as usize];
+    for number in 0..BYTES / value_bytes {
+        db.put(number.to_be_bytes(), &value).unwrap();
+    }
+    match reopening {
+        Reopening::None => {}
+        Reopening::Closed => {
+            db.close().unwrap();
+            db = open(&vfs);
+        }
+        Reopening::Killed => {
+            let killed = vfs.kill();
+            drop(std::mem::replace(&mut db, open(&killed)));
+            vfs = killed;
+        }
+    }
+    for _ in 0..10 * IDLE_POLLS {
+        if vfs.allocated_bytes() < BYTES / 2 {
+            return;
+        }
+        std::thread::sleep(POLL);
+    }
+    let (allocated, stats) = (vfs.allocated_bytes(), db.stats());
+    let logs = stats.keyspaces[0].log_bytes;
+    panic!(
+        "{BYTES} bytes of one letter in values of {value_bytes}, {reopening:?}: {allocated} allocated, of logs {logs}"
+    );
 }
 
 /// A store, and what must be in it.

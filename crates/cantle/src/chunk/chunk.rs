@@ -61,6 +61,8 @@ pub struct Chunk {
     load_after: AtomicU64,
     /// The tick before which it is not split: that was refused just now.
     split_after: AtomicU64,
+    /// The tick before which it is not sorted for the sake of compression: that was tried just now.
+    compress_after: AtomicU64,
     /// Somebody copies the munk without its garbage.
     pub cleaning: AtomicBool,
 }
@@ -153,6 +155,7 @@ impl Chunk {
             futile_under: AtomicU64::new(0),
             load_after: AtomicU64::new(0),
             split_after: AtomicU64::new(0),
+            compress_after: AtomicU64::new(0),
             cleaning: AtomicBool::new(false),
         }
     }
@@ -258,6 +261,15 @@ impl Chunk {
 
     pub fn may_be_split(&self, tick: u64) -> bool {
         tick >= self.split_after.load(Relaxed)
+    }
+
+    /// It is being sorted for the sake of compression; if that fails, it is not to be tried before this tick.
+    pub fn put_off_compression(&self, tick: u64) {
+        self.compress_after.store(tick, Relaxed);
+    }
+
+    pub fn may_be_compressed(&self, tick: u64) -> bool {
+        tick >= self.compress_after.load(Relaxed)
     }
 
     /// Recent accesses by what they gain from a munk (YoDB weighs them by type): a put gains little.

@@ -48,7 +48,7 @@ const LOADED_PERCENT: u64 = 101;
 /// More deleted keys in a row than this are not left in an idle chunk: some microseconds of a cursor.
 const DEAD_MAX: u64 = 100;
 /// Half a second after its last access a chunk is idle.
-const IDLE_TICKS: u64 = 25;
+pub(super) const IDLE_TICKS: u64 = 25;
 
 /// A log, and from where its operations are not in the munk yet.
 struct Behind {

@@ -34,6 +34,7 @@ mod backlog_tests;
 #[expect(clippy::module_inception, reason = "the layout is named for what it is made of, and so is the file")]
 pub mod chunk;
 mod clean;
+mod compress;
 pub mod context;
 mod cut;
 mod deleted_pieces;

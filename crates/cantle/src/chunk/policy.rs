@@ -248,6 +248,34 @@ pub fn excess(limits: &Limits, keyspace: &KeyspaceSizes) -> f64 {
 /// A chunk that gains less is not worth rewriting.
 pub const GAIN_MIN: f64 = 0.02;
 
+/// What is known of how well a chunk's contents compress.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Compressible {
+    /// Bytes of logs, which are not compressed, and what nobody has of shared files that the chunk keeps on disk.
+    pub log_bytes: u64,
+    /// Bytes of tables, which are.
+    pub table_bytes: u64,
+    /// Keys and values in these tables.
+    pub table_user_bytes: u64,
+}
+
+/// Whether a chunk of a keyspace that compresses is to be sorted, though nothing else asks for it: if compression of its logs may
+/// save as much as an eighth of what is written for that. Tables tell how well the chunk compresses; without a table, all is taken for saved
+/// and sorting finds out. So a chunk that does not compress is sorted once, and then when its logs are eight times as long as its tables.
+pub fn is_worth_compressing(chunk: &Compressible) -> bool {
+    /// Less is not worth a table and its sync.
+    const SAVED_BYTES_MIN: u64 = 64 << 10;
+    /// Of bytes that follow others which do not compress, at least this part is taken for saved: they may be of another kind.
+    const SAVED_PART_MIN: f64 = 0.125;
+    let kept = match chunk.table_user_bytes {
+        0 => 0.0,
+        user_bytes => chunk.table_bytes as f64 / user_bytes as f64,
+    };
+    let saved = (chunk.log_bytes as f64 * (1.0 - kept).max(SAVED_PART_MIN)) as u64;
+    let written = chunk.table_bytes.saturating_add(chunk.log_bytes - saved);
+    saved >= SAVED_BYTES_MIN.max(written / 8)
+}
+
 /// How much a rebalance of the chunk frees per byte that it writes.
 pub fn gain(chunk: &ChunkSizes) -> f64 {
     let total = (chunk.table_bytes + chunk.log_bytes) as f64;
@@ -385,6 +413,31 @@ mod tests {
     fn writers_of_a_log_that_outgrows_its_sorting_are_slowed() {
         let delays = [1, 20, 30, 40, 1000].map(|log_bytes| long_log_delay_nanos(log_bytes, 10));
         assert_eq!(delays, [0, 0, 10_000, 20_000, 80_000]);
+    }
+
+    #[test]
+    fn what_compresses_is_sorted_once_for_as_much_as_was_written() {
+        // Bytes of a table for each byte of a log.
+        for kept in [0.01, 0.5, 1.0] {
+            let mut chunk = Compressible::default();
+            let (mut appended, mut written, mut sorted) = (0, 0, 0);
+            for _ in 0..1000 {
+                chunk.log_bytes += 16 << 10;
+                appended += 16 << 10;
+                if is_worth_compressing(&chunk) {
+                    chunk.table_user_bytes += chunk.log_bytes;
+                    chunk.table_bytes = (chunk.table_user_bytes as f64 * kept) as u64;
+                    chunk.log_bytes = 0;
+                    (written, sorted) = (written + chunk.table_bytes, sorted + 1);
+                    assert!(!is_worth_compressing(&chunk), "nothing was written since");
+                }
+            }
+            assert!(written <= 9 * appended, "{written} bytes written for {appended}, {kept}");
+            match kept < 0.9 {
+                true => assert!(chunk.log_bytes <= chunk.table_bytes / 2 + (128 << 10), "{chunk:?}"),
+                false => assert!((1..10).contains(&sorted), "{sorted} times for nothing"),
+            }
+        }
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Input {
     /// Whether some dropped files go.
     pub purges: bool,
     keep: Keep,
+    /// Whether the merge goes on while the store is being closed.
+    while_closing: bool,
     /// The chunk in memory, and the snapshot of it that is flushed: what was written when the log was sealed.
     munk: Option<(Arc<Munk>, SnapshotGuard)>,
 }
@@ -42,6 +44,8 @@ pub enum Effort {
     Background,
     /// The user.
     Asked,
+    /// Closing, which does not interrupt its own work.
+    Closing,
 }
 
 /// Whether a merge takes in the oldest file of its chunk.
@@ -73,7 +77,8 @@ impl Chunks {
         let _span = tracing::debug_span!("rebalance", chunk = chunk.id).entered();
         // Before the log is sealed: another one takes space, too.
         let mut grant = self.room_for(chunk, effort)?;
-        let Some(input) = self.seal(chunk)? else { return Ok(false) };
+        let Some(mut input) = self.seal(chunk)? else { return Ok(false) };
+        input.while_closing = effort == Effort::Closing;
         let merges = input.funk.files.iter().any(|file| file.dropped.is_none());
         if !merges && !input.purges {
             return Ok(false);
@@ -139,7 +144,7 @@ impl Chunks {
             // Nobody writes to these any more; what follows may look into them.
             funk.logs().for_each(|log| log.settle_notes());
         }
-        Ok(Some(Input { funk, kept, purges, keep: Keep::new(open), munk }))
+        Ok(Some(Input { funk, kept, purges, keep: Keep::new(open), while_closing: false, munk }))
     }
 
     pub(super) fn merge_files(&self, input: &Input, grant: &mut Grant<'_>) -> Result<Vec<Piece>> {
@@ -221,7 +226,7 @@ impl Chunks {
         let mut merged = Merged::new(context, &input.funk, true, take)?;
         merged.cursor.seek_to_first()?;
         while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
-            if context.health.is_closing() {
+            if context.health.is_closing() && !input.while_closing {
                 return Err(Error::Closed);
             }
             let entries = keep_versions(context, &mut merged, &key, &input.keep, u64::MAX, Bottom::Reached)?;
@@ -241,7 +246,7 @@ impl Chunks {
         let mut versions = munk.versions(upto).peekable();
         let mut entries = Vec::new();
         while let Some(newest) = versions.next() {
-            if context.health.is_closing() {
+            if context.health.is_closing() && !input.while_closing {
                 return Err(Error::Closed);
             }
             entries.clear();

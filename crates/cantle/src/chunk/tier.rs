@@ -42,19 +42,29 @@ pub struct Share {
     files_most: usize,
     /// The bytes that are read for chunks with fewer than `files_most` files, over all keyspaces.
     bytes: u64,
+    /// The bytes of logs that are sorted into compressed tables, over all keyspaces (`compress`).
+    pub(super) compressed_bytes: u64,
 }
 
 impl Share {
     /// About 10 ms of reading and writing.
     const BYTES: u64 = 2 << 20;
+    /// Some 50 ms of reading and compressing with LZ4.
+    const COMPRESSED_BYTES: u64 = 16 << 20;
 
     pub fn of_closing() -> Self {
-        Self { files_max: policy::FILES_MAX, files_most: 2 * policy::FILES_MAX, bytes: Self::BYTES }
+        Self {
+            files_max: policy::FILES_MAX,
+            files_most: 2 * policy::FILES_MAX,
+            bytes: Self::BYTES,
+            compressed_bytes: Self::COMPRESSED_BYTES,
+        }
     }
 
-    /// Openings leave to closings what these do, and see to what was killed before it came to that.
+    /// Openings leave to closings what these do, and see to what was killed before it came to that. What is to be compressed,
+    /// maintenance finds soon after.
     pub fn of_opening() -> Self {
-        Self { files_max: policy::FILES_MAX + 2, ..Self::of_closing() }
+        Self { files_max: policy::FILES_MAX + 2, compressed_bytes: 0, ..Self::of_closing() }
     }
 }
 
@@ -102,7 +112,7 @@ impl Chunks {
                 Err(error) => tracing::warn!(%error, chunk = chunk.id, "cannot merge what openings left"),
             }
         }
-        merged
+        merged | self.compress_share(&mut share.compressed_bytes)
     }
 
     fn newest_run_bytes(&self, chunk: &Chunk) -> u64 {

@@ -1,0 +1,96 @@
+//! Compression of logs: a keyspace that compresses has its logs sorted into tables, which are compressed, as soon as that is no hindrance.
+//!
+//! An append is not compressed, as a record by itself rarely compresses well and a get would pay for it. Maintenance sorts a chunk that
+//! nobody has accessed for half a second, if compression of its logs may save enough (`policy::is_worth_compressing`). Closing
+//! does a share of it (`Share`), for processes that end before they are idle.
+//!
+//! Invariants: a sorted chunk has no log, so it is sorted again only for what is written after that; how well its table
+//! compressed decides how much that must be. A chunk that cannot be sorted is tried again after ten seconds.
+
+use super::Chunks;
+use super::chunk::Chunk;
+use super::funk::{Funk, Source};
+use super::load::IDLE_TICKS;
+use super::policy::{self, Compressible};
+use super::rebalance::Effort;
+use crate::canary::Canary;
+use crate::error::Error;
+use crate::options::Compression;
+use crate::sync::Arc;
+
+/// Ticks after which a chunk is tried again that could not be sorted: about ten seconds.
+const RETRY_TICKS: u64 = 512;
+/// Zstandard at higher levels takes seconds for what closing may compress, and is left to maintenance.
+const CLOSING_LEVEL_MAX: i32 = 6;
+
+impl Chunks {
+    /// Whether idle logs become tables so that they are compressed. Not where somebody chose how long logs are.
+    fn compresses(&self) -> bool {
+        let options = self.context.options();
+        options.table.compression != Compression::None
+            && options.extensions
+            && options.log_bytes.is_none()
+            && !Canary::LOGS_NOT_COMPRESSED.is_planted()
+    }
+
+    fn compressible(funk: &Funk) -> Compressible {
+        let mut found = Compressible { log_bytes: funk.sizes().unclaimed_bytes, ..Compressible::default() };
+        // Files that were dropped go when no snapshot reads them, and no sooner.
+        for file in funk.files.iter().filter(|file| file.dropped.is_none()) {
+            let bytes = file.bytes();
+            match &file.source {
+                Source::Log(_) => found.log_bytes = found.log_bytes.saturating_add(bytes),
+                Source::Table(table) => {
+                    let share = bytes as f64 / table.file.bytes().max(1) as f64;
+                    let user_bytes = (table.user_bytes as f64 * share) as u64;
+                    found.table_bytes = found.table_bytes.saturating_add(bytes);
+                    found.table_user_bytes = found.table_user_bytes.saturating_add(user_bytes);
+                }
+            }
+        }
+        found
+    }
+
+    fn is_worth_compressing(&self, funk: &Funk) -> bool {
+        funk.logs().next().is_some() && policy::is_worth_compressing(&Self::compressible(funk))
+    }
+
+    /// Has a chunk sorted in the background if it is idle and its logs are worth compressing.
+    pub(super) fn compress_idle(&self, chunk: &Arc<Chunk>, funk: &Funk, ticks: u64) {
+        if self.compresses()
+            && chunk.last_access() + IDLE_TICKS <= ticks
+            && chunk.may_be_compressed(ticks)
+            && !chunk.is_changing()
+            && self.is_worth_compressing(funk)
+        {
+            chunk.put_off_compression(ticks + RETRY_TICKS);
+            self.submit(chunk);
+        }
+    }
+
+    /// Sorts chunks whose logs are worth compressing, until so many bytes of logs were read; true if there were any.
+    pub(super) fn compress_share(&self, left_bytes: &mut u64) -> bool {
+        let is_slow = matches!(self.context.options().table.compression,
+            Compression::Zstd(level) if level > CLOSING_LEVEL_MAX);
+        if *left_bytes == 0 || is_slow || !self.compresses() {
+            return false;
+        }
+        let chunks: Vec<Arc<Chunk>> = self.index.view().iter().map(|(_, chunk)| chunk.clone()).collect();
+        let mut done = false;
+        for chunk in chunks {
+            let funk = chunk.funk.load_full();
+            let bytes = funk.sizes().log_bytes;
+            if bytes > *left_bytes || !self.is_worth_compressing(&funk) {
+                continue;
+            }
+            *left_bytes -= bytes;
+            match self.rebalance(&chunk, Effort::Closing) {
+                Ok(sorted) => done |= sorted,
+                Err(Error::Closed) => {}
+                // The files are as they were. Who reads a damaged one is told.
+                Err(error) => tracing::warn!(%error, chunk = chunk.id, "cannot compress a log"),
+            }
+        }
+        done
+    }
+}
