@@ -3,6 +3,9 @@
 import itertools
 import os
 import random
+import subprocess
+import sys
+import tempfile
 import threading
 import weakref
 
@@ -471,6 +474,65 @@ def test_closed_databases(db):
     snapshot.close()
     iterator.close()
     raw.close()
+
+
+def test_backup(tmp_path):
+    plyvel = cantle.plyvel
+    path, backup = str(tmp_path / "store"), str(tmp_path / "backup")
+    db = plyvel.DB(path, create_if_missing=True)
+    fill(db, [b"a", b"b"])
+    db.backup(backup)
+    db.put(b"a", b"later")
+    for there in (backup, os.fsencode(backup), path):
+        with pytest.raises(plyvel.Error):
+            db.backup(there)
+    with pytest.raises(TypeError):
+        db.backup(None)
+    with plyvel.DB(backup) as copy:
+        assert list(copy) == [(b"a", b"of a"), (b"b", b"of b")]
+    assert db.get(b"a") == b"later"
+    db.close()
+    with pytest.raises(plyvel.Error):
+        db.backup(str(tmp_path / "another"))
+
+
+UNWRITABLE = """
+import importlib, os, sys
+plyvel = importlib.import_module(sys.argv[1])
+directory = sys.argv[2]
+if os.geteuid() == 0:
+    os.seteuid(65534)
+names = ["file/store", "empty", "store"]
+if sys.argv[1] != "plyvel":
+    names.append("missing")  # for LevelDB, which does not ask whether it was made, it is not found
+for name in names:
+    try:
+        plyvel.DB(os.path.join(directory, name), create_if_missing=True)
+    except plyvel.IOError as error:
+        assert isinstance(error, OSError) or sys.argv[1] == "plyvel"
+    else:
+        sys.exit(name + " was opened")
+"""
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_cannot_be_written_to_is_an_io_error(name):
+    """As another user, where this one may write anywhere."""
+    plyvel = module(name)
+    # tmp_path is the user's alone.
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o755)
+        plyvel.DB(os.path.join(directory, "store"), create_if_missing=True).close()
+        os.mkdir(os.path.join(directory, "empty"))
+        open(os.path.join(directory, "file"), "w").close()
+        closed = [os.path.join(directory, "store"), os.path.join(directory, "empty"), directory]
+        for path in closed:
+            os.chmod(path, 0o555)
+        try:
+            subprocess.run([sys.executable, "-c", UNWRITABLE, name, directory], check=True)
+        finally:
+            for path in closed:
+                os.chmod(path, 0o755)
 
 
 def test_repair_and_destroy(plyvel, tmp_path):

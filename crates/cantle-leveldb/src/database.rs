@@ -337,6 +337,33 @@ pub unsafe extern "C" fn leveldb_cantle_get(
     }
 }
 
+/// An extension: writes a consistent copy of the database into a new or empty directory: a database that opens.
+///
+/// # Safety
+///
+/// Nobody destroys the database meanwhile; `name` is a C string; `errptr` points to null or to a text from `malloc`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leveldb_cantle_backup(
+    handle: *mut leveldb_t,
+    name: *const c_char,
+    errptr: *mut *mut c_char,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with_error(errptr, (), || {
+            let (database, path) = (database(handle)?, path(name)?);
+            database.db.backup(path).map_err(|error| match error {
+                // What opening says of a database that exists is of no help here.
+                cantle::Error::AlreadyExists { path, .. } => Status::invalid(format!(
+                    "{}: a backup goes into a new or an empty directory, and there is a database",
+                    path.display()
+                )),
+                error => error.into(),
+            })
+        });
+    }
+}
+
 /// Reads a key's value where it lies.
 ///
 /// # Safety

@@ -121,6 +121,15 @@ fn programs_that_were_compiled_against_leveldbs_header_work() {
     }
 }
 
+/// As another user, where this one may write anywhere.
+#[test]
+fn what_cannot_be_written_to_is_an_io_error() {
+    passes("unwritable.c", Against::Ours, &[]);
+    if has_leveldb() {
+        passes("unwritable.c", Against::Theirs, &[]);
+    }
+}
+
 #[test]
 fn bad_calls_give_errors() {
     passes("bad_calls.c", Against::Ours, &[]);
@@ -182,6 +191,7 @@ fn the_header_declares_leveldbs_functions_and_some_more() {
     assert_eq!(
         more,
         [
+            "leveldb_cantle_backup",
             "leveldb_cantle_get",
             "leveldb_iter_cantle_view",
             "leveldb_options_set_cantle_layout",

@@ -312,6 +312,10 @@ class DB(_Reads):
         self._check_open()
         return sizes
 
+    def backup(self, directory: Union[str, bytes]) -> None:
+        """Writes a consistent copy of the store into a new or empty directory: a store that opens. plyvel does not have this."""
+        self._db.backup(_path(directory))
+
     def prefixed_db(self, prefix: bytes) -> PrefixedDB:
         """The keys that begin with a prefix as a DB of their own."""
         return PrefixedDB(db=self, prefix=prefix)

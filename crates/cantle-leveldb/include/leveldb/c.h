@@ -191,6 +191,10 @@ LEVELDB_EXPORT uint8_t leveldb_cantle_get(leveldb_t* db, const leveldb_readoptio
                                           void* state, void (*found)(void* state, const char* val, size_t vallen),
                                           char** errptr);
 
+/* An extension: writes a consistent copy of an open database into a directory that is new or empty: a database that opens. Other threads
+ * may read and write meanwhile; what was written before the call is in the copy. It survives the loss of power once this returns. */
+LEVELDB_EXPORT void leveldb_cantle_backup(leveldb_t* db, const char* name, char** errptr);
+
 /* ---- Comparators ---- */
 
 /* An order of keys, which must never change and is called from any thread. A database keeps its name, and opens with no other. The

@@ -73,6 +73,12 @@ class LEVELDB_EXPORT DB {
 
   // Null: from the first key, or to the last.
   virtual void CompactRange(const Slice* begin, const Slice* end) = 0;
+
+  // An extension: writes a consistent copy into a directory that is new or empty: a store that opens. Other threads may read
+  // and write meanwhile. It survives the loss of power once this returns. NotSupported by derived classes that do not have it.
+  CANTLE_LEVELDB_INLINE virtual Status CantleBackup(const std::string& directory) {
+    return Status::NotSupported("DB::CantleBackup", directory);
+  }
 };
 
 // Removes a store with everything in it. No error if there is none.

@@ -479,6 +479,39 @@ static void damaged_files(const char* dir) {
   free(path);
 }
 
+static void backups(const char* dir) {
+  char* error = NULL;
+  char* from = path_in(dir, "original");
+  char* to = path_in(dir, "backup");
+  leveldb_t* db = open_or_fail(from);
+  put_text(db, wo, "a", "1");
+  put_text(db, wo, "b", "2");
+  leveldb_cantle_backup(db, to, &error);
+  CHECK_OK(error);
+  put_text(db, wo, "a", "later");
+  /* It is there now, as is the original. */
+  leveldb_cantle_backup(db, to, &error);
+  CHECK_ERROR(error, bad, "new or an empty directory");
+  leveldb_cantle_backup(db, from, &error);
+  CHECK_ERROR(error, bad, "new or an empty directory");
+  leveldb_cantle_backup(db, NULL, &error);
+  CHECK_ERROR(error, bad, "");
+  leveldb_cantle_backup(NULL, to, &error);
+  CHECK_ERROR(error, bad, "null");
+  leveldb_t* copy = open_or_fail(to);
+  CHECK_VALUE(copy, ro, "a", "1");
+  CHECK_VALUE(copy, ro, "b", "2");
+  put_text(copy, wo, "c", "3");
+  CHECK_VALUE(db, ro, "a", "later");
+  CHECK_VALUE(db, ro, "c", NULL);
+  leveldb_close(copy);
+  leveldb_close(db);
+  leveldb_cantle_backup(db, to, &error);
+  CHECK_ERROR(error, bad, "closed");
+  free(to);
+  free(from);
+}
+
 int main(int argc, char** argv) {
   CHECK(argc == 2);
   char* path = path_in(argv[1], "db");
@@ -492,6 +525,7 @@ int main(int argc, char** argv) {
   properties(argv[1]);
   views_and_lent_values(argv[1]);
   layouts(path);
+  backups(argv[1]);
   filters_of_comparators(argv[1]);
   directories_of_others(argv[1]);
   no_space(argv[1]);

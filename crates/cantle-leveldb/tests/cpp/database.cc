@@ -340,6 +340,29 @@ static void extensions(const std::string& name) {
 #endif
 }
 
+static void backups(const std::string& name) {
+#if defined(CANTLE_LEVELDB)
+  std::unique_ptr<DB> db = open(name);
+  CHECK_OK(db->Put(WriteOptions(), "a", "1"));
+  const std::string backup = name + ".backup";
+  const Status status = db->CantleBackup(backup);
+#if defined(LINKED_WITH_LEVELDB)
+  CHECK(status.IsNotSupportedError());
+#else
+  CHECK_OK(status);
+  CHECK_OK(db->Put(WriteOptions(), "a", "later"));
+  CHECK(db->CantleBackup(backup).IsInvalidArgument());  // it is there
+  CHECK(db->CantleBackup(std::string("a\0b", 3)).IsInvalidArgument());
+  CHECK_OK(leveldb::WriteStringToFile(leveldb::Env::Default(), "x", name + ".file"));
+  CHECK(db->CantleBackup(name + ".file/backup").IsIOError());
+  CHECK_TEXT(get(open(backup).get(), "a"), "1");
+  CHECK_TEXT(get(db.get(), "a"), "later");
+#endif
+#else
+  (void)name;
+#endif
+}
+
 int main(int count, char** arguments) {
   const std::string directory = directory_of(count, arguments);
   static_assert(leveldb::kMajorVersion == 1 && leveldb::kMinorVersion == 23, "as LevelDB 1.23");
@@ -350,4 +373,5 @@ int main(int count, char** arguments) {
   upkeep(directory + "/upkeep");
   bad_calls(directory + "/bad_calls");
   extensions(directory + "/extensions");
+  backups(directory + "/backups");
 }

@@ -27,6 +27,7 @@ __attribute__((weak)) unsigned char leveldb_cantle_get(leveldb_t* db, const leve
                                                        size_t keylen, void* state,
                                                        void (*found)(void* state, const char* val, size_t vallen), char** errptr);
 __attribute__((weak)) void leveldb_options_set_cantle_memory_budget(leveldb_options_t*, size_t bytes);
+__attribute__((weak)) void leveldb_cantle_backup(leveldb_t* db, const char* name, char** errptr);
 __attribute__((weak)) void leveldb_options_set_cantle_layout(leveldb_options_t*, const char* name);
 }
 #endif

@@ -184,6 +184,18 @@ class LEVELDB_EXPORT Store final : public DB {
                           end == nullptr ? nullptr : Bytes(*end), end == nullptr ? 0 : end->size());
   }
 
+  Status CantleBackup(const std::string& directory) override {
+    if (directory.find('\0') != std::string::npos) return Status::InvalidArgument("a name with a zero byte");
+#if !defined(CANTLE_LEVELDB_C_H)
+    if (leveldb_cantle_backup == nullptr) {
+      return Status::NotSupported("DB::CantleBackup", "the program is linked with a library that does not know it; link libcantle_leveldb");
+    }
+#endif
+    Error error;
+    leveldb_cantle_backup(native_.get(), directory.c_str(), error.out());
+    return error.status();
+  }
+
  private:
   using NativeReadOptions = Owned<leveldb_readoptions_t, leveldb_readoptions_destroy>;
   using NativeWriteOptions = Owned<leveldb_writeoptions_t, leveldb_writeoptions_destroy>;
