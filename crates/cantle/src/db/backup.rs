@@ -18,6 +18,9 @@ const COPY_BYTES: usize = 1 << 20;
 /// Copies that are open at a time, to be synced together.
 const SYNC_GROUP: usize = 16;
 const SYNC_THREADS: usize = 8;
+/// More copies are synced all at once at the end, where the file system can do that: it then writes what others have written, too, which
+/// is not worth it for a few.
+const SYNC_EACH_MAX: usize = 64;
 /// A thread for fewer syncs is not worth starting.
 const SYNCS_PER_THREAD: usize = 2;
 
@@ -65,6 +68,9 @@ impl Store {
         }
         wanted.sort_unstable_by_key(|&(_, id)| id);
         wanted.dedup();
+        let logs = wanted.iter().filter(|(kind, _)| *kind == FileKind::Log).count();
+        // What there is to write by now is written here, so that the end waits for the copies alone.
+        let at_once = logs > SYNC_EACH_MAX && sync_all(&*target, dir)?;
         let mut copied: Vec<(Arc<dyn VfsFile>, PathBuf)> = Vec::new();
         for (kind, id) in wanted {
             let (from, to) = (files.path(kind, id), dir.join(file_name(kind, id)));
@@ -78,12 +84,19 @@ impl Store {
                 (FileKind::Log, None) => continue,
                 _ => None,
             };
-            copied.push((copy((&*files.vfs, &from), (&*target, &to), len)?, to));
+            let copy = copy((&*files.vfs, &from), (&*target, &to), len)?;
+            if at_once {
+                continue;
+            }
+            copied.push((copy, to));
             if copied.len() >= SYNC_GROUP {
                 sync_group(&mut copied)?;
             }
         }
         sync_group(&mut copied)?;
+        if at_once && !sync_all(&*target, dir)? {
+            return Err(Error::io("sync the files of", dir, io::ErrorKind::Unsupported.into()));
+        }
         // A manifest whose name is durable, and those of its files not, would be a store that lacks them.
         Canary::UNNAMED_BACKUP
             .leaves_out(|| target.sync_dir(dir))
@@ -168,6 +181,15 @@ fn copy(
         offset += read as u64;
     }
     Ok(target)
+}
+
+/// Syncs all files of the directory's file system; false if it cannot do that.
+fn sync_all(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
+    match Canary::UNSYNCED_BACKUP.leaves_out(|| vfs.sync_files(dir)) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(false),
+        Err(error) => Err(Error::io("sync the files of", dir, error)),
+    }
 }
 
 /// Syncs files from several threads at once, as checkpoints do: the file system's journal serves many syncs with one commit.

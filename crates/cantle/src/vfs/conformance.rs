@@ -163,6 +163,9 @@ fn handles_outlive_names(vfs: &dyn Vfs, dir: &Path) {
     replaced.read_exact_at(&mut bytes, 0).unwrap();
     assert_eq!(&bytes, b"newer");
     replaced.sync_data().unwrap();
+    if let Err(error) = vfs.sync_files(dir) {
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    }
 }
 
 fn missing_things(vfs: &dyn Vfs, dir: &Path) {

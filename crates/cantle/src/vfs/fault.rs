@@ -44,6 +44,7 @@ pub enum Operation {
     Remember,
     Map,
     Store,
+    SyncFiles,
 }
 
 impl Operation {
@@ -70,6 +71,7 @@ impl Operation {
         Self::Remember,
         Self::Map,
         Self::Store,
+        Self::SyncFiles,
     ];
 
     /// Whether it changes files or names, or makes such changes durable.
@@ -87,6 +89,7 @@ impl Operation {
                 | Self::Allocate
                 | Self::SyncData
                 | Self::Store
+                | Self::SyncFiles
         )
     }
 }
@@ -305,6 +308,20 @@ impl Vfs for FaultVfs {
             Verdict::FailLost(failure) => {
                 if let Some(memory) = &self.memory {
                     memory.lose_unsynced_names(dir);
+                }
+                Err(failure.error())
+            }
+            Verdict::Fail(failure) | Verdict::ShortWrite { failure, .. } => Err(failure.error()),
+        }
+    }
+
+    fn sync_files(&self, dir: &Path) -> io::Result<()> {
+        match self.shared.judge(Operation::SyncFiles, dir, 0, 0) {
+            Verdict::Pass => self.inner.sync_files(dir),
+            Verdict::FailDone(failure) => self.inner.sync_files(dir).and(Err(failure.error())),
+            Verdict::FailLost(failure) => {
+                if let Some(memory) = &self.memory {
+                    memory.lose_unsynced_files(dir);
                 }
                 Err(failure.error())
             }

@@ -156,6 +156,13 @@ impl MemVfs {
         names.unsynced.retain(|change| change.directory != dir);
     }
 
+    /// Does with the files of a directory as a failed sync of all of them may ([`MemFile::lose_unsynced`]).
+    pub fn lose_unsynced_files(&self, dir: &Path) {
+        let names = &mut *self.shared.names.write();
+        let dir = self.clean(names, dir);
+        names.files_in(&dir).for_each(|file| file.lose_unsynced());
+    }
+
     /// Gives a directory another path, as a user may while a store in it is open: durable at once, with everything in
     /// it as durable as before. Views that are bound to it go with it. Fails with `AlreadyExists` if there is something
     /// at `to`, and with `InvalidInput` for a directory that would be moved into itself.
@@ -505,6 +512,12 @@ impl Vfs for MemVfs {
             return Err(names.why_missing(&dir));
         }
         names.sync(&dir);
+        Ok(())
+    }
+
+    fn sync_files(&self, _dir: &Path) -> io::Result<()> {
+        let names = self.shared.names.write();
+        names.files().for_each(|file| file.sync());
         Ok(())
     }
 

@@ -118,6 +118,14 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes creations, renames and removals in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Makes the bytes and lengths of all files of the file system of `dir` durable, as `sync_data` of each would, in one go:
+    /// for who has written many. Names need `sync_dir` as ever. Fails if something that was written since this view was
+    /// bound ([`Vfs::rooted`]) could not be made durable. `Unsupported` where a file system, or a view that is not bound,
+    /// cannot tell.
+    fn sync_files(&self, dir: &Path) -> io::Result<()> {
+        let _ = dir;
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Takes the lock that the file at `path` stands for, creating it if missing; never waits. An exclusive
     /// holder writes its process id into the file.
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn VfsLock>, LockError>;

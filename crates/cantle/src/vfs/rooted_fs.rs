@@ -49,6 +49,16 @@ impl RootedVfs {
     }
 }
 
+/// Whether the kernel reports failed writes to who syncs a file system.
+#[cfg(target_os = "linux")]
+fn tells_of_failures() -> bool {
+    const SINCE: (u32, u32) = (5, 8);
+    let system = rustix::system::uname();
+    let release = system.release().to_string_lossy();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    matches!((numbers.next(), numbers.next()), (Some(Some(major)), Some(Some(minor))) if (major, minor) >= SINCE)
+}
+
 impl Vfs for RootedVfs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
         std_fs::open(self.at(path), mode)
@@ -100,6 +110,16 @@ impl Vfs for RootedVfs {
         } else {
             std_fs::open_directory(self.at(dir))?.sync_all()
         }
+    }
+
+    /// Since Linux 5.8 the descriptor of the directory is told of what could not be written since it was opened. File systems whose
+    /// page cache has no identity may pass a sync on to nobody.
+    #[cfg(target_os = "linux")]
+    fn sync_files(&self, dir: &Path) -> io::Result<()> {
+        if !self.is_root(dir) || !tells_of_failures() || self.page_cache_identity(dir)?.is_none() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        Ok(retry(|| rustix::fs::syncfs(&*self.root))?)
     }
 
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn VfsLock>, LockError> {

@@ -187,6 +187,10 @@ impl Vfs for StallVfs {
         self.shared.pass((Operation::SyncDir, dir, 0, 0), || self.shared.inner.sync_dir(dir))
     }
 
+    fn sync_files(&self, dir: &Path) -> io::Result<()> {
+        self.shared.pass((Operation::SyncFiles, dir, 0, 0), || self.shared.inner.sync_files(dir))
+    }
+
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn VfsLock>, LockError> {
         self.shared.pass((Operation::Lock, path, 0, 0), || self.shared.inner.lock(path, mode))
     }

@@ -100,6 +100,18 @@ pub(super) struct FileData {
     pub(super) state: RwLock<FileState>,
 }
 
+impl FileData {
+    /// Makes everything durable. For who holds the names.
+    pub(super) fn sync(&self) {
+        self.state.write().sync();
+    }
+
+    /// As [`MemFile::lose_unsynced`]. For who holds the names.
+    pub(super) fn lose_unsynced(&self) {
+        self.state.write().unsynced.clear();
+    }
+}
+
 /// The space of a file system.
 #[derive(Debug)]
 pub(super) struct Space {
@@ -179,7 +191,7 @@ impl MemFile {
     /// them but no later sync writes them, unless they are dirtied again.
     pub fn lose_unsynced(&self) {
         let _consistent = self.shared.names.read();
-        self.file.data.state.write().unsynced.clear();
+        self.file.data.lose_unsynced();
     }
 
     /// Runs a change with the file system held still for copies, which see it whole or not at all.
@@ -271,7 +283,7 @@ impl VfsFile for MemFile {
 
     fn sync_data(&self) -> io::Result<()> {
         let _consistent = self.shared.names.read();
-        self.file.data.state.write().sync();
+        self.file.data.sync();
         Ok(())
     }
 

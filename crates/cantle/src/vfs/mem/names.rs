@@ -92,6 +92,20 @@ impl Names {
         self.live.get_mut(directory).ok_or(missing)
     }
 
+    /// All files that have a name.
+    pub(super) fn files(&self) -> impl Iterator<Item = &FileData> {
+        self.live.keys().flat_map(|directory| self.files_in(directory))
+    }
+
+    /// Those of one directory.
+    pub(super) fn files_in(&self, directory: &Path) -> impl Iterator<Item = &FileData> {
+        let entries = self.live.get(directory).into_iter().flat_map(|entries| entries.values());
+        entries.filter_map(|entry| match entry {
+            Entry::File(file) => Some(&*file.data),
+            Entry::Directory => None,
+        })
+    }
+
     /// The error for something that is not there: one of the directories above may be a file.
     pub(super) fn why_missing(&self, directory: &Path) -> io::Error {
         let through_a_file = directory
