@@ -232,6 +232,14 @@ impl MemoryPart {
         self.map.back().map(|entry| Bytes::copy_from_slice(&entry.key().key))
     }
 
+    /// The greatest key but for the last. Of what was noted it knows nothing.
+    pub fn key_before_last(&self) -> Option<Bytes> {
+        let last = self.map.back()?;
+        let is_other = |key: &[u8]| self.order.compare(key, &last.key().key) != Ordering::Equal;
+        let before = self.map.iter().rev().find(|entry| is_other(&entry.key().key))?;
+        Some(Bytes::copy_from_slice(&before.key().key))
+    }
+
     /// Whether more than so many of its entries have keys up to this one. Of what was noted it knows nothing.
     pub fn has_more_up_to(&self, key: &[u8], count: usize) -> bool {
         let beyond = self.map.iter().nth(count);

@@ -3,7 +3,7 @@
 //! A chunk that is inserted into in order keeps its munk ([`super::popularity`]), and what is in memory is logged once and sorted
 //! never. But where there is no munk, as after opening, or where it had to go, inserts come faster than a load of the whole chunk
 //! reads, and than a rebalance sorts: neither would end but with another chunk that is behind as far. So the chunk is cut at the
-//! greatest key that was inserted lately. What is behind that is little or nothing, and is loaded at once; the rest
+//! greatest key that was inserted lately, or rather at the shortest that separates it from the one before: the manifest keeps that. What is behind that is little or nothing, and is loaded at once; the rest
 //! keeps the files and is left alone by writers.
 //!
 //! "Lately" is what the log says that the chunk is writing to. It belongs to no other chunk; a log of an earlier epoch, or one that
@@ -11,6 +11,7 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
+use super::cut::separate;
 use super::ends;
 use super::funk::{FileRef, Funk, Source};
 use super::indexed_part::IndexedPart;
@@ -44,8 +45,8 @@ impl Chunks {
             && self.inserted_up_to(chunk).is_some()
     }
 
-    /// The greatest key of the part of the log that is being written, if nearly all it has is behind what the part before has, and
-    /// the chunk can be cut there.
+    /// The shortest key that separates the greatest of the part of the log that is being written from those before it, if nearly all
+    /// of that part is behind what the part before has, and the chunk can be cut there.
     fn inserted_up_to(&self, chunk: &Chunk) -> Option<Bytes> {
         let funk = chunk.funk.load();
         let newest = funk.files.first()?;
@@ -59,8 +60,15 @@ impl Chunks {
         let last = memory.last_key()?;
         let in_order = memory.len() >= KEYS_MIN && !memory.has_more_up_to(before, late_max);
         let order = &self.context.order;
-        let may_begin = is_strictly_within(order, &chunk.span, &last) || Canary::SPLIT_OUTSIDE.is_planted();
-        (in_order && may_begin && order.compare(before, &last) == Ordering::Less).then_some(last)
+        if !in_order || order.compare(before, &last) != Ordering::Less {
+            return None;
+        }
+        let neighbour = memory.key_before_last();
+        let neighbour = neighbour.as_deref().filter(|key| order.compare(before, key) == Ordering::Less);
+        let boundary = separate(order, neighbour.unwrap_or(before), &last);
+        let may_begin =
+            is_strictly_within(order, &chunk.span, &boundary) || Canary::SPLIT_OUTSIDE.is_planted();
+        may_begin.then_some(boundary)
     }
 
     /// Whether this chunk alone writes to the log, or did so last.

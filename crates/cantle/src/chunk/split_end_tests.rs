@@ -68,6 +68,50 @@ fn what_is_inserted_next_goes_to_a_chunk_in_memory_that_has_none_of_the_files_bu
     assert!(db.verify().unwrap().is_ok());
 }
 
+/// The manifest keeps them, in each edit of their chunks.
+#[test]
+fn chunks_begin_at_the_shortest_key_that_separates() {
+    let (db, chunks) = open(Arc::new(MemVfs::new()), small_chunks());
+    let mut next = 0;
+    let mut put = |count: u64| {
+        for number in next..next + count {
+            let key = format!("{number:06}/{}", "k".repeat(600));
+            db.put(key, number.to_be_bytes().repeat(50)).unwrap();
+        }
+        next += count;
+        next
+    };
+    let manifest_bytes = || chunks.context.manifest.bytes();
+    let mut told_bytes = 0;
+    for _ in 0..5 {
+        put(600);
+        let parent = end(&chunks);
+        chunks.evict_munk(&parent);
+        put(500);
+        let mut before = manifest_bytes();
+        // The newest part may have just begun, and say nothing.
+        let is_split = (0..50).any(|_| {
+            let is_split = chunks.split_end(&parent).unwrap();
+            if !is_split {
+                put(4);
+                before = manifest_bytes();
+            }
+            is_split
+        });
+        assert!(is_split);
+        told_bytes += manifest_bytes() - before;
+    }
+    for chunk in &all(&chunks)[1..] {
+        let start = chunk.span.start.as_deref().unwrap();
+        assert!(start.len() <= 6, "{} bytes of a boundary", start.len());
+        let (first, _) = db.range(start.to_vec()..).next().unwrap().unwrap();
+        assert_eq!(first[..6], *start, "nothing lies between it and the key that it was made of");
+    }
+    // Two chunks each, and a few files of theirs.
+    assert!(told_bytes < 5 * 600, "{told_bytes} bytes of a manifest for five splits");
+    assert_eq!(db.range(..).count() as u64, put(0));
+}
+
 #[test]
 fn some_keys_may_come_late_and_no_others_are_in_order() {
     // Of so many keys one comes late: `None` if all come as they like.
