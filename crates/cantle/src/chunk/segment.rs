@@ -521,7 +521,7 @@ impl Segment {
         let start = self.tail.flushed.load(Acquire);
         let end = self.len();
         let bytes = self.tail.bytes(start, end);
-        self.file.write_at(&bytes, start)?;
+        self.staged.write_unstaged(&self.file, &bytes, start)?;
         if let Some(promise) = &self.tail.promise {
             let page = if start == HEADER_BYTES { PAGE_BYTES } else { 0 };
             promise.redeem(bytes.len() as u64 + page);
@@ -573,9 +573,8 @@ impl Segment {
         let (bytes, part) = build_index(&request, memory)?;
         // By memory that may have been arranged by an order that failed.
         self.order.check()?;
-        self.file.write_at(&bytes, end)?;
+        self.staged.write_behind(&self.file, &bytes, end)?;
         let new_end = end + bytes.len() as u64;
-        self.staged.advance(new_end);
         if self.tail.flushed.load(Relaxed) != u64::MAX {
             self.tail.flushed.store(new_end, Release);
         }

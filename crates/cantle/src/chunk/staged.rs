@@ -18,7 +18,7 @@ use crate::files::StoreFile;
 use crate::substrate::stage::{Lease, Stage};
 use crate::sync::atomic::{
     AtomicU64,
-    Ordering::{Acquire, Release},
+    Ordering::{Acquire, Relaxed, Release},
 };
 use crate::sync::{Arc, Mutex};
 
@@ -29,6 +29,9 @@ pub struct Staged {
     writing: Mutex<Writing>,
     /// Changed by who holds `writing`.
     lease: Mutex<Option<Lease>>,
+    /// Up to here the file may have been written to, by writes that failed as well; of one of an earlier epoch, nothing was
+    /// appended. Changed by who holds `writing`.
+    written: AtomicU64,
     recent: Arc<RecentEnd>,
 }
 
@@ -55,6 +58,7 @@ impl Default for Staged {
             drained: AtomicU64::new(u64::MAX),
             writing: Mutex::default(),
             lease: Mutex::default(),
+            written: AtomicU64::new(0),
             recent: Arc::new(RecentEnd::new()),
         }
     }
@@ -130,10 +134,18 @@ impl Staged {
         Ok(())
     }
 
-    /// Who had everything drained has written more behind it, up to `end`.
-    pub fn advance(&self, end: u64) {
+    /// Who had everything drained writes more behind it, at `offset`, that is not staged.
+    pub fn write_behind(&self, file: &StoreFile, bytes: &[u8], offset: u64) -> Result<()> {
         let _writing = self.writing.lock();
-        self.set_base(end);
+        self.write(file, bytes, offset, None)?;
+        self.set_base(offset + bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Writes what was buffered and never staged.
+    pub fn write_unstaged(&self, file: &StoreFile, bytes: &[u8], offset: u64) -> Result<()> {
+        let _writing = self.writing.lock();
+        self.write(file, bytes, offset, None)
     }
 
     /// Takes back what was appended behind `len`.
@@ -151,8 +163,13 @@ impl Staged {
             }
             None => u64::MAX,
         };
-        let handle = file.handle()?;
-        handle.set_len(len.min(base)).map_err(|e| Error::io("truncate", &file.path, e))?;
+        let kept = len.min(base);
+        // An append that could not even open the file has left nothing there: nor can it be opened now.
+        if self.written.load(Relaxed) > kept {
+            let handle = file.handle()?;
+            handle.set_len(kept).map_err(|e| Error::io("truncate", &file.path, e))?;
+            self.written.store(kept, Relaxed);
+        }
         if len < base {
             self.set_base(len);
         }
@@ -207,6 +224,9 @@ impl Staged {
     }
 
     fn write(&self, file: &StoreFile, bytes: &[u8], offset: u64, recent: Option<&Arc<Budget>>) -> Result<()> {
+        // Nothing is left to take back of an append that could not even open the file.
+        let _open = file.handle()?;
+        self.written.fetch_max(offset + bytes.len() as u64, Relaxed);
         file.write_at(bytes, offset)?;
         if let Some(budget) = recent {
             budget.recent.keep(&self.recent, offset, bytes, budget.recent_limit_bytes());

@@ -6,9 +6,10 @@ use crate::cache::budget::Budget;
 use crate::files::{Files, StoreFile};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::{RecordFile, encode_record};
+use crate::options::{KeyspaceOptions, Options};
 use crate::substrate::stage::{Stage, recover};
 use crate::sync::{Arc, Mutex, random};
-use crate::vfs::{FaultVfs, MemVfs, OpenMode, Verdict, Vfs, VfsFile};
+use crate::vfs::{Failure, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs, VfsFile};
 use std::path::Path;
 
 const DIR: &str = "/store";
@@ -263,4 +264,38 @@ fn a_stage_takes_as_much_of_the_disk_as_is_used_and_gives_it_back() {
     assert!(lens.is_sorted() || lens[20] == LEAST, "it grows with use: {lens:?}");
     assert!(stage.drained().records >= 60 && images.load(crate::sync::atomic::Ordering::Relaxed) > 100);
     assert_eq!(budget.take_stage_bytes(u64::MAX), (1 << 30) / 64 - (128 << 10));
+}
+
+/// Else the store would be taken for one whose disk cannot shorten files, and turn read-only for what passes.
+#[test]
+fn an_append_that_cannot_open_its_log_leaves_nothing_to_take_back() {
+    for stage in [false, true] {
+        let disk = MemVfs::new();
+        let vfs = FaultVfs::over_memory(disk.clone());
+        let keyspace = KeyspaceOptions::new().stage(stage).munks(false);
+        let options = |vfs: FaultVfs| Options::new().default_keyspace(keyspace.clone()).vfs(Arc::new(vfs));
+        let db = options(vfs.clone()).open("store").unwrap();
+        let chunks = db.chunks_for_test();
+        for round in 0..3u8 {
+            db.put([round], [round]).unwrap();
+            vfs.set_rule(|call| {
+                let is_log = call.path.extension().is_some_and(|kind| kind == "log");
+                let fails = is_log && call.operation == Operation::Open;
+                if fails { Verdict::Fail(Failure::EMFILE) } else { Verdict::Pass }
+            });
+            chunks.context.files.close_handles();
+            // Longer than what is staged.
+            assert!(db.put([round, 1], vec![round; 2 << 20]).is_err());
+            assert!(chunks.index_part(&mut chunks.first().writer.lock()).is_err());
+            vfs.clear_rule();
+            db.put([round, 2], [round]).unwrap();
+            assert_eq!(db.stats().read_only, None);
+        }
+        let killed = FaultVfs::over_memory(disk.kill());
+        drop(db);
+        let db = options(killed).open("store").unwrap();
+        let found: Vec<_> = db.range(..).map(|pair| pair.unwrap().0.to_vec()).collect();
+        assert_eq!(found, (0..3).flat_map(|round| [vec![round], vec![round, 2]]).collect::<Vec<_>>());
+        assert!(db.verify().unwrap().is_ok());
+    }
 }

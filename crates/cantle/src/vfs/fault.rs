@@ -49,7 +49,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them, in the order of declaration.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Open,
         Self::Create,
         Self::Metadata,
