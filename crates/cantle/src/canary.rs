@@ -51,6 +51,7 @@ canaries! {
     NOT_REVOKED "not-revoked" "a failed sync does not revoke what was vouched for",
     NOT_READ_ONLY "not-read-only" "a failed sync does not make the store read-only",
     IDENTITY_IGNORED "identity-ignored" "a page cache is trusted whichever it is",
+    SUBVOLUME_IGNORED "subvolume-ignored" "a snapshot of a subvolume of Btrfs counts as the subvolume itself",
     DEAD_VERSIONS_FORGOTTEN "dead-versions-forgotten" "recovery does not note the versions that died",
     DEAD_BATCHES_FORGOTTEN "dead-batches-forgotten" "recovery does not note the batches that died",
     VERSIONS_REUSED "versions-reused" "a new epoch begins with versions that a dead one used",

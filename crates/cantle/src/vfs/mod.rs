@@ -18,6 +18,8 @@
 //! serialise writers of one file. Nothing here panics; every operation returns a `Result`.
 
 #[cfg(all(target_os = "linux", not(miri)))]
+mod btrfs;
+#[cfg(all(target_os = "linux", not(miri)))]
 mod bus_errors;
 mod fault;
 mod lock_file;
@@ -131,7 +133,7 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn VfsLock>, LockError>;
     /// Bytes that an unprivileged writer could still store on the file system of `dir`.
     fn available_bytes(&self, dir: &Path) -> io::Result<u64>;
-    /// Names the page cache through which `dir` is written: boot id, device and mounted superblock. As long
+    /// Names the page cache through which `dir` is written: boot id, device and mounted superblock (of Btrfs the subvolume, too). As long
     /// as it stays the same, unsynced writes of a process that died are still there. `None` when the file
     /// system cannot vouch for that. Compare it for equality; its bytes have no other meaning.
     fn page_cache_identity(&self, dir: &Path) -> io::Result<Option<Vec<u8>>>;

@@ -4,21 +4,41 @@
 //! A page cache ends with the boot or with the mounted superblock. Linux gives every mounted superblock of the
 //! common file systems a directory `/sys/fs/<type>/<device>`, made afresh with each mount and so with an
 //! inode number that no other mount had since boot; bind mounts and other mount points of the same superblock
-//! share it. On tmpfs the pages are the storage, so boot and device suffice. Everything else (network and
-//! stacked file systems, FUSE, devices by several names) gets no identity, and so does a process that cannot
-//! read `/proc` or `/sys`: that costs the writes since the last checkpoint after its death, nothing more.
+//! share it. Btrfs has its directory by the identifier of the file system; there the subvolume belongs to the identity, too, as a
+//! snapshot of an open store lacks what its process still had to write. On tmpfs the pages are the storage, so boot and
+//! device suffice. Everything else (network and stacked file systems, FUSE, devices by several names) gets no identity, and
+//! so does a process that cannot read `/proc` or `/sys`: that costs the writes since the last checkpoint after its death,
+//! nothing more.
+//!
+//! A superblock that was mounted anew is never trusted, however well the last one ended: a program cannot learn how it ended. Errors
+//! of the write-back at an unmount are reported to nobody; the marks of a clean unmount (the recovery flag of ext4, the unmount record of XFS)
+//! are cleared by the next mount, which replays the journal without a trace where there are none; and no counter of the
+//! device tells a forced end (`EXT4_IOC_SHUTDOWN`) from another.
 #![expect(clippy::disallowed_methods, reason = "/proc and /sys are no files of the store")]
 
-use std::fs;
+#[cfg(all(target_os = "linux", not(miri)))]
+use super::btrfs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The identity of the page cache of `device`, a directory's `st_dev`. An error if it could not be found out just now: that must
+/// The identity of the page cache of an open directory. An error if it could not be found out just now: that must
 /// not be taken for there being none, as then what a dead process wrote would be given up.
-pub(super) fn identity(device: u64) -> io::Result<Option<Vec<u8>>> {
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+pub(super) fn identity(dir: &File) -> io::Result<Option<Vec<u8>>> {
     let Some(boot) = there(fs::read_to_string("/proc/sys/kernel/random/boot_id"))? else { return Ok(None) };
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if let Some(btrfs::Place { file_system, subvolume }) = btrfs::place_of(dir)? {
+        let superblock = there(fs::metadata(Path::new("/sys/fs/btrfs").join(&file_system)))?;
+        let name = |inode| format!("{} btrfs {file_system} {inode} {subvolume}", boot.trim()).into_bytes();
+        return Ok(superblock.map(|entry| name(entry.ino())));
+    }
+    identity_of_device(&boot, dir.metadata()?.dev())
+}
+
+/// The same of `device`, a directory's `st_dev`.
+fn identity_of_device(boot: &str, device: u64) -> io::Result<Option<Vec<u8>>> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     // Mount points may hold any bytes; what is compared here is ASCII.
     let Some(mounts) = there(fs::read("/proc/self/mountinfo"))? else { return Ok(None) };
     let mounts = String::from_utf8_lossy(&mounts);
@@ -89,6 +109,6 @@ mod tests {
 
     #[test]
     fn a_device_that_is_not_mounted_has_no_identity() {
-        assert_eq!(identity(u64::MAX).unwrap(), None);
+        assert_eq!(identity_of_device("boot", u64::MAX).unwrap(), None);
     }
 }

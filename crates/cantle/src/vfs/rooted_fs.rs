@@ -15,7 +15,6 @@ use rustix::fs::{CWD, Mode};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The file system as seen from one directory.
@@ -140,7 +139,7 @@ impl Vfs for RootedVfs {
         if !self.is_root(dir) {
             return StdVfs.page_cache_identity(dir);
         }
-        page_cache::identity(self.root.metadata()?.dev())
+        page_cache::identity(&self.root)
     }
 
     fn rooted(&self, dir: &Path) -> io::Result<Option<Arc<dyn Vfs>>> {

@@ -62,7 +62,7 @@ impl Vfs for StdVfs {
     }
 
     fn page_cache_identity(&self, dir: &Path) -> io::Result<Option<Vec<u8>>> {
-        page_cache::identity(fs::metadata(directory(dir))?.dev())
+        page_cache::identity(&open_directory((CWD, directory(dir)))?)
     }
 
     fn rooted(&self, dir: &Path) -> io::Result<Option<Arc<dyn Vfs>>> {

@@ -1,0 +1,132 @@
+//! Which file system and which subvolume a directory of Btrfs belongs to.
+//!
+//! Btrfs gives every subvolume a device number of its own, another one at each mount, and no block device stands behind it. Its
+//! own calls name both: the identifier of the file system, under which `/sys/fs/btrfs` lists the mounted superblock, and the
+//! number of the subvolume, which no other subvolume of the file system has or will have. A snapshot is a subvolume, too.
+#![expect(unsafe_code, reason = "two calls that no library has")]
+
+use crate::canary::Canary;
+use rustix::fs::fstatfs;
+use rustix::io::Errno;
+use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
+use std::fs::File;
+use std::io;
+
+/// `BTRFS_SUPER_MAGIC`.
+const MAGIC: u64 = 0x9123_683e;
+
+/// `struct btrfs_ioctl_fs_info_args`.
+#[repr(C, align(8))]
+struct FileSystemInfo {
+    /// The highest number of a device, and how many devices there are.
+    _devices: [u64; 2],
+    id: [u8; 16],
+    _rest: [u8; 992],
+}
+
+/// `struct btrfs_ioctl_get_subvol_info_args`.
+#[repr(C, align(8))]
+struct SubvolumeInfo {
+    number: u64,
+    _name: [u8; 256],
+    /// The number of the parent and the directory in it, the generation and the flags.
+    _place: [u64; 4],
+    id: [u8; 16],
+    /// The identifiers of the parent and of the subvolume received; when which was changed.
+    _rest: [u8; 192],
+}
+
+/// `_IOR(0x94, 31, struct btrfs_ioctl_fs_info_args)`.
+const FS_INFO: Opcode = opcode::read::<FileSystemInfo>(0x94, 31);
+/// `_IOR(0x94, 60, struct btrfs_ioctl_get_subvol_info_args)`.
+const GET_SUBVOL_INFO: Opcode = opcode::read::<SubvolumeInfo>(0x94, 60);
+
+const _: () = assert!(size_of::<FileSystemInfo>() == 1024 && size_of::<SubvolumeInfo>() == 504);
+
+/// Where a directory is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The name of the file system's directory in `/sys/fs/btrfs`.
+    pub file_system: String,
+    /// The subvolume's number and identifier. The number alone is enough while the file system stays mounted.
+    pub subvolume: String,
+}
+
+/// The place of an open directory; `None` if it is none of Btrfs, or the kernel does not answer (before Linux 4.18).
+pub(super) fn place_of(dir: &File) -> io::Result<Option<Place>> {
+    // The magic number has 32 bits, and the field that holds it is a signed one on some machines.
+    if fstatfs(dir)?.f_type as u64 & 0xffff_ffff != MAGIC {
+        return Ok(None);
+    }
+    let Some(file_system) = file_system_info(dir)? else { return Ok(None) };
+    let Some(subvolume) = subvolume_info(dir)? else { return Ok(None) };
+    let subvolume = match Canary::SUBVOLUME_IGNORED.is_planted() {
+        true => String::new(),
+        false => format!("{} {}", subvolume.number, hyphenated(subvolume.id)),
+    };
+    Ok(Some(Place { file_system: hyphenated(file_system.id), subvolume }))
+}
+
+fn file_system_info(dir: &File) -> io::Result<Option<FileSystemInfo>> {
+    let mut info = FileSystemInfo { _devices: [0; 2], id: [0; 16], _rest: [0; 992] };
+    // SAFETY: the call reads and writes one `struct btrfs_ioctl_fs_info_args`, of which `FileSystemInfo` has size and alignment; any
+    // bytes are a value of it.
+    let asked = unsafe { ioctl(dir, Updater::<FS_INFO, FileSystemInfo>::new(&mut info)) };
+    Ok(is_answered(asked)?.then_some(info))
+}
+
+fn subvolume_info(dir: &File) -> io::Result<Option<SubvolumeInfo>> {
+    let mut info = SubvolumeInfo { number: 0, _name: [0; 256], _place: [0; 4], id: [0; 16], _rest: [0; 192] };
+    // SAFETY: the call writes one `struct btrfs_ioctl_get_subvol_info_args`, of which `SubvolumeInfo` has size and alignment; any
+    // bytes are a value of it.
+    let asked = unsafe { ioctl(dir, Updater::<GET_SUBVOL_INFO, SubvolumeInfo>::new(&mut info)) };
+    Ok(is_answered(asked)?.then_some(info))
+}
+
+fn is_answered(result: rustix::io::Result<()>) -> io::Result<bool> {
+    match result {
+        Ok(()) => Ok(true),
+        // A kernel, or a layer between it and this process, that does not know the call; a subvolume that is being deleted.
+        Err(
+            Errno::NOTTY
+            | Errno::INVAL
+            | Errno::OPNOTSUPP
+            | Errno::NOSYS
+            | Errno::PERM
+            | Errno::ACCESS
+            | Errno::NOENT,
+        ) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// An identifier as the kernel prints it.
+fn hyphenated(id: [u8; 16]) -> String {
+    let mut text = String::with_capacity(36);
+    for (index, byte) in id.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_are_printed_as_the_kernel_does() {
+        let id = std::array::from_fn(|index| index as u8 * 0x11);
+        assert_eq!(hyphenated(id), "00112233-4455-6677-8899-aabbccddeeff");
+    }
+
+    #[test]
+    fn other_file_systems_have_no_subvolumes() {
+        let proc = std::fs::File::open("/proc/self").unwrap();
+        assert_eq!(place_of(&proc).unwrap(), None);
+        // Nor do they know the calls.
+        assert!(file_system_info(&proc).unwrap().is_none() && subvolume_info(&proc).unwrap().is_none());
+    }
+}
