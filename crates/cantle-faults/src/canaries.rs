@@ -23,6 +23,7 @@ const FIRST: &[(&str, &[&str])] = &[
         &["path-resolved-anew", "lock-inode-ignored", "asked-before-the-lock", "recovered-not-backed-up"],
     ),
     ("life", &["split-outside"]),
+    ("remount", &["subvolume-ignored"]),
     ("schedules", &["unnamed-late-files", "munk-gone-too-early", "failure-evicted"]),
     (
         "crash-states",

@@ -119,9 +119,15 @@ impl Report {
 
     pub fn print(&self) {
         for visited in &self.visited {
+            // What has a result of its own has a line of its own.
+            let (results, counts): (Vec<_>, Vec<_>) =
+                visited.counts.iter().partition(|(what, _)| what.contains(": "));
             let counts: Vec<String> =
-                visited.counts.iter().map(|(what, count)| format!("{} {what}", grouped(*count))).collect();
+                counts.iter().map(|(what, count)| format!("{} {what}", grouped(**count))).collect();
             println!("{:16}{:>8.1} s  {}", visited.door, visited.seconds, counts.join(", "));
+            for (what, count) in results {
+                println!("{:16}{:>8}    {what}", "", grouped(*count));
+            }
             for skipped in &visited.skipped {
                 println!("{:16}skipped: {skipped}", "");
             }

@@ -1,5 +1,5 @@
 //! The doors to real processes, file systems and limits, for some seconds each. Those that need root or a tool that is missing
-//! say so and do nothing; `CANTLE_REQUIRE_MACHINERY=strace,ext4,xfs,tmpfs,memory-group`, or some of these, has them fail instead. `CANTLE_TEST_FACTOR` and `CANTLE_TEST_CASE` as in `doors.rs`.
+//! say so and do nothing; `CANTLE_REQUIRE_MACHINERY=strace,ext4,xfs,btrfs,tmpfs,memory-group`, or some of these, has them fail instead. `CANTLE_TEST_FACTOR` and `CANTLE_TEST_CASE` as in `doors.rs`.
 
 use cantle::{KeyspaceOptions, Options};
 use cantle_faults::doors::door;
@@ -39,6 +39,16 @@ fn processes_that_use_hard_what_a_killed_one_left_keep_what_they_acknowledged() 
 #[test]
 fn file_systems_that_go_down_keep_what_was_synced() {
     enter("shutdown", &["stores checked"]);
+}
+
+#[test]
+fn volumes_that_are_mounted_anew_or_copied_claim_what_they_can_prove() {
+    let cells = [
+        "ext4, kill, unmount, mount: the last checkpoint, told",
+        "xfs, kill: everything",
+        "btrfs, kill: everything",
+    ];
+    enter("remount", &["stores checked", cells[0], cells[1], cells[2]]);
 }
 
 #[test]

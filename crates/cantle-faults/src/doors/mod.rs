@@ -81,6 +81,7 @@ pub const DOORS: &[Door] = &[
     machinery::KILL_AT_CALLS,
     machinery::KILL_IN_PHASES,
     machinery::SHUTDOWN,
+    machinery::REMOUNT,
     machinery::FULL,
     machinery::BAD_SYNC,
     machinery::BAD_SECTORS,

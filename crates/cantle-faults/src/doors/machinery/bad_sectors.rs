@@ -19,7 +19,7 @@ use std::time::Duration;
 const IMAGE_BYTES: u64 = 3 << 30;
 
 pub fn enter(visit: &Visit) {
-    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|&kind| are_possible(visit, kind)).collect();
+    let kinds: Vec<Kind> = Kind::JOURNALED.into_iter().filter(|&kind| are_possible(visit, kind)).collect();
     for seed in visit.rounds() {
         for &kind in &kinds {
             for durability in DURABILITIES {

@@ -1,7 +1,7 @@
 //! The processes that are broken: what they are told, and what is heard of them.
 
 use super::phases::{self, Phase};
-use super::{life, script, writer};
+use super::{life, remount, script, writer};
 use crate::setup::{Setup, has_layout};
 use cantle::vfs::Vfs;
 use cantle::{Db, Durability, Layout};
@@ -36,6 +36,8 @@ pub enum Role {
     Live,
     /// Opens the store and closes it.
     Open,
+    /// Writes one pair after another until it dies; a sync is between.
+    Fill,
     /// Goes through a world of directories, changing its own working directory.
     Paths,
 }
@@ -52,11 +54,12 @@ pub struct Part {
 }
 
 impl Role {
-    const ALL: [(Self, &'static str); 5] = [
+    const ALL: [(Self, &'static str); 6] = [
         (Self::Write, "write"),
         (Self::Script, "script"),
         (Self::Live, "live"),
         (Self::Open, "open"),
+        (Self::Fill, "fill"),
         (Self::Paths, "paths"),
     ];
 
@@ -90,7 +93,9 @@ impl Part {
     pub fn setup(&self) -> Setup {
         let setup = match self.role {
             Role::Write => writer::setup(self.seed, self.durability),
-            Role::Script | Role::Live | Role::Open | Role::Paths => script::setup(self.durability),
+            Role::Script | Role::Live | Role::Open | Role::Fill | Role::Paths => {
+                script::setup(self.durability)
+            }
         };
         Setup { layout: self.layout, ..setup }
     }
@@ -141,6 +146,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
             Ok(()) => say("closed"),
             Err(error) => say(format!("failed {error}")),
         },
+        Role::Fill => remount::play(&part),
         Role::Paths => say(format!("states {}", crate::doors::paths::play(&part.path, part.seed))),
     }
     Ok(())

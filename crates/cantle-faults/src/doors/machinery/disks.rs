@@ -26,15 +26,19 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
 pub enum Kind {
     Ext4,
     Xfs,
+    Btrfs,
 }
 
 impl Kind {
-    pub const ALL: [Self; 2] = [Self::Ext4, Self::Xfs];
+    pub const ALL: [Self; 3] = [Self::Ext4, Self::Xfs, Self::Btrfs];
+    /// Those that write in place and keep a journal; they can be told to lose what was not synced.
+    pub const JOURNALED: [Self; 2] = [Self::Ext4, Self::Xfs];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Ext4 => "ext4",
             Self::Xfs => "xfs",
+            Self::Btrfs => "btrfs",
         }
     }
 
@@ -42,6 +46,7 @@ impl Kind {
         match self {
             Self::Ext4 => run("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=1,nodiscard", image]),
             Self::Xfs => run("mkfs.xfs", &["-q", "-f", image]),
+            Self::Btrfs => run("mkfs.btrfs", &["-q", "-f", "--nodiscard", image]),
         }
     }
 }
@@ -68,6 +73,12 @@ impl Mounted {
     pub fn resize(&self, bytes: u64) -> Result<(), String> {
         let dir = self.dir.to_string_lossy();
         run("mount", &["-o", &format!("remount,size={bytes}"), &dir]).map(drop)
+    }
+
+    /// Nobody may write to it for a moment, then again: the file system stays mounted.
+    pub fn remount(&self) -> Result<(), String> {
+        let dir = self.dir.to_string_lossy();
+        ["remount,ro", "remount,rw"].iter().try_for_each(|how| run("mount", &["-o", how, &dir]).map(drop))
     }
 
     pub fn dir(&self) -> &Path {
@@ -163,6 +174,30 @@ impl Image {
     pub fn mount(&self) -> Result<Mounted, String> {
         let arguments = ["-t", self.kind.name(), "-o", "loop", &*self.file.to_string_lossy()];
         Mounted::new(&arguments, &self.dirs.path().join("above"))
+    }
+
+    /// Lets `between` happen, after which the device has what it has now, as if its power had failed before. While nobody uses the
+    /// file system.
+    pub fn cut_off<T>(&self, between: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+        let now = self.file.with_extension("now");
+        let written = || std::fs::metadata(&self.file).and_then(|found| found.modified());
+        let text = |error: std::io::Error| error.to_string();
+        // The kernel may write meanwhile, and a copy of two moments is none of any.
+        loop {
+            let before = written().map_err(text)?;
+            run("cp", &["--sparse=always", &self.file.to_string_lossy(), &now.to_string_lossy()])?;
+            if written().map_err(text)? == before {
+                break;
+            }
+        }
+        let done = between()?;
+        std::fs::rename(&now, &self.file).map_err(text)?;
+        Ok(done)
+    }
+
+    /// A directory beside the image, on another file system.
+    pub fn beside(&self) -> PathBuf {
+        self.dirs.path().join("below")
     }
 
     /// What it stands on, if that is a file system of its own.

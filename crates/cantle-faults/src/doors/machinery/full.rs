@@ -18,7 +18,7 @@ pub fn enter(visit: &Visit) {
     {
         return visit.skip("tmpfs", error);
     }
-    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|&kind| are_possible(visit, kind)).collect();
+    let kinds: Vec<Kind> = Kind::JOURNALED.into_iter().filter(|&kind| are_possible(visit, kind)).collect();
     let mut cut_short = 0;
     for (round, seed) in visit.rounds().enumerate() {
         for durability in DURABILITIES {

@@ -6,6 +6,7 @@
 //!   kill-in-phases … before every call of an opening, a batch, a rebalance, …   script, phases
 //!   life-on-disk   … while it uses hard what the last one left                   doors/life
 //!   shutdown       a file system loses all that was not synced                   writer, disks
+//!   remount        … or is unmounted, copied, taken a snapshot of: what counts    disks
 //!   full           a file system is full, then has room again                    filling, disks
 //!   bad-sync       a sync fails because the device does; the next one succeeds   disks
 //!   bad-sectors    a device loses sectors, also those of mapped pages            writer, disks
@@ -33,6 +34,7 @@ mod life;
 mod limits;
 mod page_out;
 mod phases;
+mod remount;
 mod script;
 mod shutdown;
 mod strace;
@@ -66,6 +68,11 @@ pub const SHUTDOWN: Door = Door {
     name: "shutdown",
     about: "ext4 and XFS lose all that was not synced, under a process that writes (root)",
     enter: shutdown::enter,
+};
+pub const REMOUNT: Door = Door {
+    name: "remount",
+    about: "a process is killed, its volume unmounted, cut off, copied: what counts, and who is told of the rest (root)",
+    enter: remount::enter,
 };
 pub const FULL: Door = Door {
     name: "full",

@@ -1,0 +1,370 @@
+//! A process is killed, something happens to its volume, and the next opening finds all that was acknowledged, or the last
+//! checkpoint: the expected result of each pair of a file system and an act.
+//!
+//! The process writes one pair after another in the default durability, with one sync between, and no other checkpoint. So a cell is
+//! exact: *everything* is what was acknowledged, and at most the write under way; *the last checkpoint* is what the sync covered,
+//! no more and no less, and where nothing else was lost, the opening counts exactly what it leaves behind.
+
+use super::child::{Part, Role, Running, say};
+use super::disks::{Image, Kind, Mounted, are_possible, run};
+use crate::rng::Rng;
+use crate::visit::Visit;
+use cantle::{Db, Durability, KeyspaceOptions, Options};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Enough for a stage, which wants 2 GiB of free space.
+const IMAGE_BYTES: u64 = 3 << 30;
+/// Writes in all, few enough that no log is full and none of them makes a checkpoint.
+const OPS_MAX: u64 = 3000;
+const KEYS: u64 = 500;
+
+/// What happens around the kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    /// Nothing more.
+    Kill,
+    /// The volume is read-only for a moment, and stays mounted.
+    Remount,
+    Unmount,
+    /// The file system loses what it has not written to its journal, then is mounted anew.
+    Shutdown,
+    /// The device loses what it was not given yet, then is mounted anew.
+    Cut,
+    /// `cp -a` to the same file system.
+    Copy,
+    /// `cp -a` to another one.
+    CopyAway,
+    /// A snapshot of the subvolume while the store is open.
+    SnapshotOpen,
+    /// A snapshot of the subvolume after the kill.
+    SnapshotKilled,
+}
+
+/// What the next opening finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Everything,
+    /// What the last checkpoint covers; the rest is all there, and is counted.
+    CheckpointAllTold,
+    /// The same, and of the rest as much is counted as is there.
+    Checkpoint,
+}
+
+use Expected::{Checkpoint, CheckpointAllTold, Everything};
+
+/// The matrix of docs/reliability.md.
+const CELLS: &[(Kind, Act, Expected, &str)] = &[
+    (Kind::Ext4, Act::Kill, Everything, "ext4, kill: everything"),
+    (Kind::Ext4, Act::Remount, Everything, "ext4, kill, remount: everything"),
+    (Kind::Ext4, Act::Unmount, CheckpointAllTold, "ext4, kill, unmount, mount: the last checkpoint, told"),
+    (Kind::Ext4, Act::Shutdown, Checkpoint, "ext4, kill, shutdown, mount: the last checkpoint"),
+    (Kind::Ext4, Act::Cut, Checkpoint, "ext4, kill, power off, mount: the last checkpoint"),
+    (Kind::Ext4, Act::Copy, Everything, "ext4, kill, cp -a: everything"),
+    (Kind::Ext4, Act::CopyAway, CheckpointAllTold, "ext4, kill, cp -a elsewhere: the last checkpoint, told"),
+    (Kind::Xfs, Act::Kill, Everything, "xfs, kill: everything"),
+    (Kind::Xfs, Act::Remount, Everything, "xfs, kill, remount: everything"),
+    (Kind::Xfs, Act::Unmount, CheckpointAllTold, "xfs, kill, unmount, mount: the last checkpoint, told"),
+    (Kind::Xfs, Act::Shutdown, Checkpoint, "xfs, kill, shutdown, mount: the last checkpoint"),
+    (Kind::Xfs, Act::Cut, Checkpoint, "xfs, kill, power off, mount: the last checkpoint"),
+    (Kind::Xfs, Act::Copy, Everything, "xfs, kill, cp -a: everything"),
+    (Kind::Xfs, Act::CopyAway, CheckpointAllTold, "xfs, kill, cp -a elsewhere: the last checkpoint, told"),
+    (Kind::Btrfs, Act::Kill, Everything, "btrfs, kill: everything"),
+    (Kind::Btrfs, Act::Remount, Everything, "btrfs, kill, remount: everything"),
+    (Kind::Btrfs, Act::Unmount, CheckpointAllTold, "btrfs, kill, unmount, mount: the last checkpoint, told"),
+    (Kind::Btrfs, Act::Cut, Checkpoint, "btrfs, kill, power off, mount: the last checkpoint"),
+    (Kind::Btrfs, Act::Copy, Everything, "btrfs, kill, cp -a: everything"),
+    (
+        Kind::Btrfs,
+        Act::CopyAway,
+        CheckpointAllTold,
+        "btrfs, kill, cp -a elsewhere: the last checkpoint, told",
+    ),
+    (Kind::Btrfs, Act::SnapshotOpen, Checkpoint, "btrfs, snapshot of an open store: the last checkpoint"),
+    (Kind::Btrfs, Act::SnapshotKilled, CheckpointAllTold, "btrfs, kill, snapshot: the last checkpoint, told"),
+];
+
+pub fn enter(visit: &Visit) {
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|&kind| are_possible(visit, kind)).collect();
+    for seed in visit.rounds() {
+        for &kind in &kinds {
+            if visit.is_over() {
+                break;
+            }
+            let image = Image::new(kind, IMAGE_BYTES).unwrap_or_else(|error| panic!("{error}"));
+            for &(_, act, expected, name) in CELLS.iter().filter(|cell| cell.0 == kind) {
+                let cell = Cell { visit, image: &image, act, expected, seed };
+                cell.check().unwrap_or_else(|found| panic!("{name}, seed {seed}: {found}"));
+                visit.count(name, 1);
+            }
+        }
+    }
+}
+
+/// So many writes are before the sync.
+fn synced(seed: u64) -> u64 {
+    1 + Rng::new(seed).below(OPS_MAX / 4)
+}
+
+/// What write `n` does: to which keyspace, key and value. None deletes.
+fn op(seed: u64, n: u64) -> (&'static str, String, Option<String>) {
+    let mut rng = Rng::new(seed ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let keyspace = ["default", "second"][usize::from(n.is_multiple_of(5))];
+    let key = format!("{:04}", rng.below(KEYS));
+    let length = [0, 20, 100, 1000][rng.below(4) as usize];
+    let value = format!("{n} {}", "v".repeat(length));
+    (keyspace, key, (rng.below(8) > 0).then_some(value))
+}
+
+type State = BTreeMap<(&'static str, String), String>;
+
+fn state_after(seed: u64, ops: u64) -> State {
+    let mut state = State::new();
+    for (keyspace, key, value) in (0..ops).map(|n| op(seed, n)) {
+        match value {
+            Some(value) => drop(state.insert((keyspace, key), value)),
+            None => drop(state.remove(&(keyspace, key))),
+        }
+    }
+    state
+}
+
+fn options() -> Options {
+    // None but those that are asked for.
+    Options::new().memory_budget(64 << 20).checkpoint_interval(Duration::from_secs(3600))
+}
+
+/// What the child does.
+pub fn play(part: &Part) {
+    if let Err(error) = fill(&part.path, part.seed) {
+        say(format!("failed: {error}"));
+    }
+}
+
+fn fill(path: &Path, seed: u64) -> cantle::Result<()> {
+    let db = options().open(path)?;
+    let second = db.keyspace("second", KeyspaceOptions::new())?;
+    let synced = synced(seed);
+    for n in 0..OPS_MAX {
+        if n == synced {
+            db.sync()?;
+            say(format!("synced {n}"));
+        }
+        let (keyspace, key, value) = op(seed, n);
+        match (keyspace, value) {
+            ("second", Some(value)) => second.put(key, value)?,
+            ("second", None) => second.delete(key)?,
+            (_, Some(value)) => db.put(key, value)?,
+            (_, None) => db.delete(key)?,
+        }
+        say(format!("done {}", n + 1));
+    }
+    say("filled");
+    loop {
+        std::thread::park();
+    }
+}
+
+struct Cell<'a> {
+    visit: &'a Visit,
+    image: &'a Image,
+    act: Act,
+    expected: Expected,
+    seed: u64,
+}
+
+impl Cell<'_> {
+    fn check(&self) -> Result<(), String> {
+        let Self { visit, image, act, seed, .. } = *self;
+        let mut rng = Rng::new(seed ^ act as u64);
+        let mut mounted = image.mount()?;
+        let of_subvolume = act == Act::SnapshotOpen || image.kind == Kind::Btrfs && rng.below(2) == 0;
+        let volume = mounted.dir().join("volume");
+        let snapshot = mounted.dir().join("snapshot");
+        match of_subvolume || act == Act::SnapshotKilled {
+            true => subvolume(&["create", &volume.to_string_lossy()])?,
+            false => std::fs::create_dir(&volume).map_err(text)?,
+        }
+        let store = volume.join("store");
+        let (role, durability) = (Role::Fill, Durability::Process);
+        let part = Part { role, path: store.clone(), layout: visit.layout, durability, seed };
+        let mut child = Running::start(&mut part.command(&visit.program));
+        if !child.wait_for("synced") {
+            return Err(format!("{:?}", child.kill().lines.last()));
+        }
+        match rng.below(4) {
+            0 => drop(child.wait_for("filled")),
+            _ => std::thread::sleep(Duration::from_micros(rng.below(20_000))),
+        }
+        let take_snapshot =
+            || subvolume(&["snapshot", &volume.to_string_lossy(), &snapshot.to_string_lossy()]);
+        if act == Act::SnapshotOpen {
+            take_snapshot()?;
+        }
+        let ended = child.kill();
+        if let Some(found) = ended.is_by_itself() {
+            return Err(found);
+        }
+        visit.count("processes killed", 1);
+        let number =
+            |word: &str| ended.lines.iter().rev().find_map(|line| line.strip_prefix(word)?.parse().ok());
+        if let Some(failure) = ended.lines.iter().find(|line| line.starts_with("failed")) {
+            return Err(failure.clone());
+        }
+        let synced = synced(seed);
+        let outcome = Outcome {
+            expected: self.expected,
+            seed,
+            synced,
+            acknowledged: number("done ").unwrap_or(synced),
+        };
+        let whole = Outcome { expected: Everything, ..outcome };
+
+        let checked = |path: &Path, outcome: &Outcome| -> Result<(), String> {
+            let is_read_only_first = rng.clone().below(2) == 0;
+            outcome
+                .check(path, is_read_only_first)
+                .map_err(|found| format!("{}: {found}", path.display()))?;
+            visit.count("stores checked", 1);
+            Ok(())
+        };
+        match act {
+            Act::Kill => checked(&store, &outcome)?,
+            Act::Remount => {
+                mounted.remount()?;
+                checked(&store, &outcome)?;
+            }
+            Act::Unmount => {
+                mounted.unmount()?;
+                mounted = image.mount()?;
+                checked(&store, &outcome)?;
+            }
+            Act::Shutdown => {
+                mounted.shut_down().map_err(text)?;
+                mounted.unmount()?;
+                visit.count("losses of power", 1);
+                mounted = image.mount()?;
+                checked(&store, &outcome)?;
+            }
+            Act::Cut => {
+                image.cut_off(|| mounted.unmount())?;
+                visit.count("losses of power", 1);
+                mounted = image.mount()?;
+                checked(&store, &outcome)?;
+            }
+            Act::Copy | Act::CopyAway => {
+                let copy = match act {
+                    Act::Copy => volume.join("copy"),
+                    _ => image.beside().join("copy"),
+                };
+                run("cp", &["-a", &store.to_string_lossy(), &copy.to_string_lossy()])?;
+                checked(&copy, &outcome)?;
+                std::fs::remove_dir_all(&copy).map_err(text)?;
+                checked(&store, &whole)?;
+            }
+            Act::SnapshotOpen | Act::SnapshotKilled => {
+                if act == Act::SnapshotKilled {
+                    take_snapshot()?;
+                }
+                checked(&snapshot.join("store"), &outcome)?;
+                checked(&store, &whole)?;
+            }
+        }
+        self.clear(mounted, &[volume, snapshot])
+    }
+
+    /// So that the next cell has room.
+    fn clear(&self, mounted: Mounted, volumes: &[PathBuf]) -> Result<(), String> {
+        for volume in volumes.iter().filter(|volume| volume.exists()) {
+            if self.image.kind != Kind::Btrfs || subvolume(&["delete", &volume.to_string_lossy()]).is_err() {
+                std::fs::remove_dir_all(volume).map_err(text)?;
+            }
+        }
+        mounted.unmount()
+    }
+}
+
+fn subvolume(arguments: &[&str]) -> Result<(), String> {
+    run("btrfs", &[&["subvolume"], arguments].concat()).map(drop)
+}
+
+fn text(error: std::io::Error) -> String {
+    error.to_string()
+}
+
+/// What must be found.
+struct Outcome {
+    expected: Expected,
+    seed: u64,
+    synced: u64,
+    acknowledged: u64,
+}
+
+impl Outcome {
+    fn check(&self, path: &Path, is_read_only_first: bool) -> Result<(), String> {
+        if is_read_only_first {
+            let db = options().read_only(true).open(path).map_err(|error| format!("cannot open: {error}"))?;
+            self.check_open(&db).map_err(|found| format!("opened for reading: {found}"))?;
+        }
+        let db = options().open(path).map_err(|error| format!("cannot open: {error}"))?;
+        let found = self.check_open(&db)?;
+        let report = db.verify().map_err(|error| format!("cannot verify: {error}"))?;
+        if !report.is_ok() {
+            return Err(format!("{report:?}"));
+        }
+        // It is of use, and what was left behind does not come back.
+        db.put("new", "pair").map_err(|error| error.to_string())?;
+        db.close().map_err(|error| format!("cannot close: {error}"))?;
+        let db = options().open(path).map_err(|error| format!("cannot open again: {error}"))?;
+        db.delete("new").map_err(|error| error.to_string())?;
+        if contents(&db)? != found {
+            return Err("opened again, it holds something else".into());
+        }
+        Ok(())
+    }
+
+    /// What an open store holds, if that is as it must be.
+    fn check_open(&self, db: &Db) -> Result<State, String> {
+        let Self { expected, seed, synced, acknowledged } = *self;
+        let found = contents(db)?;
+        let stats = db.stats();
+        let told = stats.left_behind_records;
+        let is_after = |ops: u64| found == state_after(seed, ops);
+        // The write under way when the process died may be there, too.
+        let rest = acknowledged - synced..=acknowledged - synced + 1;
+        let (is_right, is_told) = match expected {
+            Everything => (is_after(acknowledged) || is_after(acknowledged + 1), told == 0),
+            CheckpointAllTold => (is_after(synced), rest.contains(&told)),
+            Checkpoint => (is_after(synced), told <= *rest.end()),
+        };
+        if !is_right {
+            let ops = (0..=OPS_MAX).find(|&ops| is_after(ops));
+            return Err(format!(
+                "expected {expected:?} with {synced} writes synced and {acknowledged} acknowledged, found what is \
+                 there after {ops:?}"
+            ));
+        }
+        if !is_told {
+            return Err(format!(
+                "{told} records are said to be left behind; {synced} writes were synced, {acknowledged} acknowledged"
+            ));
+        }
+        Ok(found)
+    }
+}
+
+fn contents(db: &Db) -> Result<State, String> {
+    let text = |error: cantle::Error| format!("cannot read: {error}");
+    let second = db.keyspace("second", KeyspaceOptions::new()).map_err(text)?;
+    let mut state = State::new();
+    for (name, pairs) in [("default", db.range(..)), ("second", second.range(..))] {
+        for pair in pairs {
+            let (key, value) = pair.map_err(text)?;
+            let [key, value] =
+                [&key[..], &value[..]].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+            state.insert((name, key), value);
+        }
+    }
+    Ok(state)
+}
