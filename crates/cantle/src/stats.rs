@@ -186,10 +186,12 @@ pub struct Stats {
     pub open_time: Duration,
     /// Intact operations that this opening left behind: written since the last checkpoint by a process that died, and not
     /// counted, as nothing proves that everything it wrote is on the disk. 0 where everything counts. Beyond 64 MiB of logs
-    /// an estimate.
+    /// an estimate. A background thread counts them after the opening.
     pub left_behind_records: u64,
     /// The bytes that these operations take.
     pub left_behind_bytes: u64,
+    /// Whether these operations are still to be counted: until then both numbers are 0. They stay so if the store is closed first.
+    pub left_behind_pending: bool,
     /// Jobs that wait for a background thread.
     pub maintenance_queued: u64,
     /// Jobs that background threads are at. Of all stores that share them, as those that wait.

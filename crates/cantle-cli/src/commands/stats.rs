@@ -6,6 +6,7 @@ use crate::store::{Access, StoreArgs};
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// Print a store's counters and sizes
 ///
@@ -43,6 +44,10 @@ enum Format {
 impl Stats {
     pub(crate) fn run(self) -> Outcome {
         let opened = self.store.open(Access::Read)?;
+        // What was left behind is counted in the background, in a fraction of a second.
+        while opened.db.stats().left_behind_pending {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         let Value::Object(mut stats) = serde_json::to_value(opened.db.stats())? else {
             return Err(Failure::Failed("the store's statistics are no object".into()));
         };

@@ -4,7 +4,10 @@
 //! again since, or its file system has no identity of a mount. Then what was written since the checkpoint does not count,
 //! though it may be there, byte for byte. It is counted, so that whoever opens the store hears of it; `repair` reads the
 //! same files.
+//!
+//! The opening notes only where to look. A background thread counts, and no file goes until it has, or the store closes.
 
+use super::store::Store;
 use crate::chunk::log_record::LogRecord;
 use crate::error::{Error, Result};
 use crate::files::Files;
@@ -16,7 +19,7 @@ use crate::sync::Arc;
 use crate::vfs::{OpenMode, OverlayVfs, Vfs, VfsFile};
 use std::path::Path;
 
-/// Bytes of logs that an opening reads to count: a fraction of a second. What is behind is estimated by its length.
+/// Bytes of logs that are read to count: a fraction of a second of the disk. What is behind is estimated by its length.
 const READ_BYTES_MAX: u64 = 64 << 20;
 
 /// Intact records of the last epoch that do not count, as no checkpoint covers them.
@@ -27,49 +30,99 @@ pub(super) struct LeftBehind {
     pub bytes: u64,
 }
 
-impl LeftBehind {
-    /// Of a store with this durable state, before anything of it is changed. Damage is no error: it may be what a loss of
-    /// power left.
-    pub fn measure(reading: &Files, state: &State, listed: &[(FileKind, u64)]) -> Self {
-        let overlay: Arc<dyn Vfs> = Arc::new(OverlayVfs::new(reading.vfs.clone()));
-        let header_of = |file: &dyn VfsFile, path: &Path| FileHeader::read(file, path, FileKind::Log);
-        let mut ignored = |error: Error| tracing::debug!(%error, "what was staged cannot be counted");
-        let named = (reading.store, state.start.epoch);
-        let dir = reading.path(FileKind::Log, 0);
-        let dir = dir.parent().unwrap_or(Path::new(""));
-        if let Err(error) = stage::recover(&*overlay, dir, named, &header_of, &mut ignored) {
+/// Where they are. While it lives, no file of the store is removed.
+pub(super) struct Uncounted {
+    files: Arc<Files>,
+    /// The epoch of the last checkpoint, and that of the process that wrote last. It made no checkpoint if they differ.
+    epoch: u64,
+    writer: u64,
+    /// The version that the checkpoint covers.
+    checkpointed: u64,
+    /// Logs, and how much of each the checkpoint covers.
+    logs: Vec<(u64, u64)>,
+    /// What was staged. The file's name goes before anybody counts.
+    stage: Option<Arc<dyn VfsFile>>,
+}
+
+impl Drop for Uncounted {
+    fn drop(&mut self) {
+        self.files.unpin();
+    }
+}
+
+impl Uncounted {
+    /// Of a store with this durable state, to which the process of epoch `writer` wrote last, before anything of it is changed.
+    pub fn new(files: &Arc<Files>, state: &State, writer: u64, listed: &[(FileKind, u64)]) -> Self {
+        files.pin();
+        let logs = listed.iter().filter(|(kind, _)| *kind == FileKind::Log).map(|&(_, id)| {
+            (id, state.segments.get(&id).map_or(HEADER_BYTES, |segment| segment.len.max(HEADER_BYTES)))
+        });
+        let stage = stage::open(&*files.vfs, &files.dir).unwrap_or_else(|error| {
             tracing::debug!(%error, "what was staged cannot be counted");
+            None
+        });
+        Self {
+            files: files.clone(),
+            epoch: state.start.epoch,
+            writer: writer.max(state.start.epoch),
+            checkpointed: state.checkpoint.version,
+            logs: logs.collect(),
+            stage,
         }
-        let mut found = Self::default();
-        let mut read_bytes = 0;
-        for &(_, id) in listed.iter().filter(|(kind, _)| *kind == FileKind::Log) {
-            let recorded =
-                state.segments.get(&id).map_or(HEADER_BYTES, |segment| segment.len.max(HEADER_BYTES));
-            let path = reading.path(FileKind::Log, id);
-            if let Err(error) = found.add_log(&*overlay, &path, (named, recorded), state, &mut read_bytes) {
-                tracing::debug!(%error, "what is behind a log's recorded end cannot be counted");
-            }
-        }
-        found
     }
 
-    fn add_log(
-        &mut self,
+    /// Counts; `None` if that is abandoned. Damage is no error: it may be what a loss of power left.
+    fn count(&self, is_abandoned: &dyn Fn() -> bool) -> Option<LeftBehind> {
+        let Files { vfs, dir, store, .. } = &*self.files;
+        // What was staged goes to its logs in memory.
+        let overlay: Arc<dyn Vfs> = Arc::new(OverlayVfs::new(vfs.clone()));
+        if let Some(stage) = &self.stage {
+            let header_of = |file: &dyn VfsFile, path: &Path| FileHeader::read(file, path, FileKind::Log);
+            let mut ignored =
+                |error: Error| tracing::debug!(%error, "some of what was staged cannot be counted");
+            let named = (*store, self.writer);
+            if let Err(error) = stage::recover_open(&**stage, &*overlay, dir, named, &header_of, &mut ignored)
+            {
+                tracing::debug!(%error, "what was staged cannot be counted");
+            }
+        }
+        let mut found = LeftBehind::default();
+        let mut read_bytes = 0;
+        for &(id, recorded) in &self.logs {
+            let path = self.files.path(FileKind::Log, id);
+            match self.count_log(&*overlay, &path, recorded, &mut read_bytes, is_abandoned) {
+                Ok(more) => {
+                    found.records += more.records;
+                    found.bytes += more.bytes;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "what is behind a log's recorded end cannot be counted")
+                }
+            }
+            if is_abandoned() {
+                return None;
+            }
+        }
+        Some(found)
+    }
+
+    fn count_log(
+        &self,
         vfs: &dyn Vfs,
         path: &Path,
-        ((store, epoch), recorded): ((u128, u64), u64),
-        state: &State,
+        recorded: u64,
         read_bytes: &mut u64,
-    ) -> Result<()> {
+        is_abandoned: &dyn Fn() -> bool,
+    ) -> Result<LeftBehind> {
         let end = vfs.metadata(path).map_err(|e| Error::io("measure", path, e))?.map_or(0, |found| found.len);
         if end <= recorded {
-            return Ok(());
+            return Ok(LeftBehind::default());
         }
         let file = vfs.open(path, OpenMode::Read).map_err(|e| Error::io("open", path, e))?;
         let header = FileHeader::read(&*file, path, FileKind::Log)?;
         // What an earlier epoch left behind was left by an earlier opening.
-        if header.store != store || header.epoch != epoch {
-            return Ok(());
+        if header.store != self.files.store || header.epoch < self.epoch {
+            return Ok(LeftBehind::default());
         }
         let room = READ_BYTES_MAX.saturating_sub(*read_bytes);
         let until = end.min(recorded.saturating_add(room));
@@ -79,10 +132,13 @@ impl LeftBehind {
         let (mut counted, mut bytes) = (0_u32, 0);
         while let Some(record) = scan.next()? {
             if let Ok(LogRecord::Op(op)) = LogRecord::decode(record.payload, header.base_version)
-                && op.version > state.checkpoint.version
+                && op.version > self.checkpointed
             {
                 counted += 1;
                 bytes += record.len as u64;
+            }
+            if is_abandoned() {
+                break;
             }
         }
         // Of what is too long to be read, as much as of what was.
@@ -90,8 +146,20 @@ impl LeftBehind {
             true => (end - recorded) as f64 / (until - recorded) as f64,
             false => 1.0,
         };
-        self.records += (f64::from(counted) * factor) as u64;
-        self.bytes += (bytes as f64 * factor) as u64;
-        Ok(())
+        let (records, bytes) = ((f64::from(counted) * factor) as u64, (bytes as f64 * factor) as u64);
+        Ok(LeftBehind { records, bytes })
+    }
+}
+
+impl Store {
+    /// Counts what this opening left behind, unless that was done or the store closes.
+    pub(super) fn count_left_behind(&self) {
+        let Some(uncounted) = self.uncounted.lock().take() else { return };
+        let counted = uncounted.count(&|| self.substrate.health.is_closing());
+        let Some(LeftBehind { records, bytes }) = counted else { return };
+        *self.left_behind.lock() = counted;
+        if records > 0 {
+            tracing::warn!(path = %self.path.display(), records, bytes, "returned to the last checkpoint: nothing proves that all that was written since reached the disk, so it does not count");
+        }
     }
 }

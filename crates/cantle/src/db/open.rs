@@ -7,14 +7,13 @@
 //!     → new epoch in `PAGECACHE`, then in the manifest → keyspaces → journal replay → orphans removed
 //! ```
 //!
-//! Logs of chunks are read in three cases, each bounded: the ends of those that were staged; up to 64 MiB to count what is left
-//! behind where the last checkpoint counts (`left_behind`); a share of the small ones that killed processes left (`chunk/tier.rs`). A power failure at any point finds the same last checkpoint and journal again.
+//! Logs of chunks are read in two cases, each bounded: the ends of those that were staged; a share of the small ones that killed processes left (`chunk/tier.rs`). A power failure at any point finds the same last checkpoint and journal again.
 
 use super::activity::Activity;
 use super::check_options::{check_keyspace_options, check_options};
 use super::foreign::{Allowed, Found, LOCK_FILE, is_foreign, is_temporary, look_at};
 use super::keyspace::KeyspaceInner;
-use super::left_behind::LeftBehind;
+use super::left_behind::{LeftBehind, Uncounted};
 use super::runtime::Runtime;
 use super::store::{DEFAULT_KEYSPACE, Store, TransactionCounters};
 use super::verdict::{Verdict, judge};
@@ -211,8 +210,8 @@ struct Opened {
     orphans: Vec<std::path::PathBuf>,
     /// What was staged and could not be recovered.
     damage: Vec<Error>,
-    /// What does not count, as nothing vouches for it.
-    left_behind: LeftBehind,
+    /// What does not count, as nothing vouches for it, if there may be such.
+    uncounted: Option<Uncounted>,
 }
 
 fn create(vfs: Arc<dyn Vfs>, path: &Path, options: &Options) -> Result<Opened> {
@@ -253,7 +252,7 @@ fn create(vfs: Arc<dyn Vfs>, path: &Path, options: &Options) -> Result<Opened> {
         next_batch: 1,
         orphans: Vec::new(),
         damage: Vec::new(),
-        left_behind: LeftBehind::default(),
+        uncounted: None,
     })
 }
 
@@ -308,18 +307,13 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let StartEdit { epoch, first_version, .. } = start;
     let checkpointed = state.checkpoint.version;
     tracing::info!(path = %path.display(), epoch, outlived, checkpointed, replayed = replay.len(), "recovered a store");
-    // Where the store was closed, or the journal has all writes, none is left behind.
-    let is_closed = testimony(&*vfs, path)?.closed.store == header.store;
-    let left_behind = match outlived || is_closed || !replay.is_empty() {
-        true => LeftBehind::default(),
-        false => LeftBehind::measure(&reading, &state, &listed),
-    };
-    if left_behind.records > 0 {
-        let LeftBehind { records, bytes } = left_behind;
-        tracing::warn!(path = %path.display(), records, bytes, "returned to the last checkpoint: nothing proves that all that was written since reached the disk, so it does not count");
-    }
-
     let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), header.store, epoch, next_file));
+    // Where the store was closed, or the journal has all writes, none is left behind.
+    let Testimony { epoch: writer, closed, .. } = testimony(&*vfs, path)?;
+    let is_closed = closed.store == header.store;
+    let has_writes = replay.iter().any(|record| matches!(record, JournalRecord::Write { .. }));
+    let may_leave = !outlived && !is_closed && !has_writes;
+    let uncounted = may_leave.then(|| Uncounted::new(&files, &state, writer, &listed));
     // What does not count is gone before the page cache is vouched for in this epoch's name: an earlier epoch of
     // the same number may have written it. And this epoch's block stands before its edit.
     let manifest = if !outlived && may_deceive(&*vfs, path)? {
@@ -390,7 +384,7 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
         next_batch,
         orphans,
         damage,
-        left_behind,
+        uncounted,
     })
 }
 
@@ -495,7 +489,7 @@ fn assemble(
         next_batch,
         orphans,
         damage,
-        left_behind,
+        uncounted,
     } = opened;
     let journal_count = journals.len();
     let State { keyspaces: states, segments, checkpoint, .. } = state;
@@ -575,7 +569,8 @@ fn assemble(
         activity,
         dropped: Mutex::new(dropped),
         opening_damage: damage,
-        left_behind,
+        left_behind: Mutex::new(uncounted.is_none().then(LeftBehind::default)),
+        uncounted: Mutex::new(uncounted),
         open_time: started.elapsed(),
         write_longest_nanos: AtomicU64::new(0),
         transactions: TransactionCounters::default(),
@@ -607,8 +602,9 @@ fn assemble(
         // Not before: the replay may need the space.
         store.substrate.reserve.maintain();
         store.bound_opening(provisional_bytes, journal_count);
-        remove_orphans(&store, orphans);
     }
+    let orphans = if store.options.read_only { Vec::new() } else { orphans };
+    settle_remains(&store, orphans);
     let ticker: Weak<dyn Ticker> = store.this.clone();
     runtime.pool.register(ticker);
     Ok(store)
@@ -627,15 +623,17 @@ fn new_stage(options: &Options, vouch: &Vouch, files: &Arc<Files>, runtime: &Run
     made.map_err(|error| tracing::debug!(%error, "goes without a stage")).ok().flatten().map(Arc::new)
 }
 
-/// Files of before a crash that nothing refers to go in the background, and what is left of them when the store is closed; many at
-/// once, as processes that were killed too soon for that left them.
-fn remove_orphans(store: &Arc<Store>, mut orphans: Vec<PathBuf>) {
+/// What the process before left behind is counted in the background. Then the files of before a crash that nothing refers to go, and
+/// what is left of them when the store is closed; many at once, where nothing is to be counted, as processes that were killed too soon
+/// for that left them.
+fn settle_remains(store: &Arc<Store>, mut orphans: Vec<PathBuf>) {
     /// A few are not worth two syncs, and after a loss of power some are usual.
     const LEFT_MAX: usize = 2;
-    if orphans.is_empty() {
+    let counts = store.uncounted.lock().is_some();
+    if orphans.is_empty() && !counts {
         return;
     }
-    if orphans.len() > LEFT_MAX && store.settle_orphans().is_ok() {
+    if !counts && orphans.len() > LEFT_MAX && store.settle_orphans().is_ok() {
         orphans.drain(..).for_each(|orphan| store.remove_orphan(&orphan));
         return;
     }
@@ -645,7 +643,8 @@ fn remove_orphans(store: &Arc<Store>, mut orphans: Vec<PathBuf>) {
         {
             let Some(store) = this.upgrade() else { return };
             let Some(_work) = store.substrate.begin_work() else { return };
-            if store.settle_orphans().is_err() {
+            store.count_left_behind();
+            if store.orphans.lock().is_empty() || store.settle_orphans().is_err() {
                 return;
             }
         }

@@ -2,7 +2,7 @@
 
 use super::activity::Activity;
 use super::keyspace::KeyspaceInner;
-use super::left_behind::LeftBehind;
+use super::left_behind::{LeftBehind, Uncounted};
 use crate::canary::Canary;
 use crate::chunk::Share;
 use crate::error::{Error, Result};
@@ -55,8 +55,10 @@ pub(crate) struct Store {
     pub(super) dropped: Mutex<Vec<(u64, Arc<KeyspaceInner>)>>,
     /// What opening found damaged and went on without.
     pub(super) opening_damage: Vec<Error>,
-    /// What opening found that no checkpoint covers, and nothing vouches for.
-    pub(super) left_behind: LeftBehind,
+    /// What opening found that no checkpoint covers, and nothing vouches for, once it is counted.
+    pub(super) left_behind: Mutex<Option<LeftBehind>>,
+    /// Where it is, until a background thread takes it to count.
+    pub(super) uncounted: Mutex<Option<Uncounted>>,
     pub(super) open_time: Duration,
     pub(super) write_longest_nanos: AtomicU64,
     pub(super) transactions: TransactionCounters,
@@ -95,6 +97,7 @@ impl Store {
         let keyspaces: Vec<KeyspaceStats> =
             self.all_keyspaces().iter().map(|keyspace| keyspace.stats()).collect();
         let stage = substrate.stage.as_ref();
+        let left_behind = *self.left_behind.lock();
         let drained = stage.map(|stage| stage.drained()).unwrap_or_default();
         let files: u64 = keyspaces
             .iter()
@@ -127,8 +130,9 @@ impl Store {
             transactions_committed: self.transactions.committed.load(Relaxed),
             transaction_conflicts: self.transactions.conflicts.load(Relaxed),
             open_time: self.open_time,
-            left_behind_records: self.left_behind.records,
-            left_behind_bytes: self.left_behind.bytes,
+            left_behind_records: left_behind.map_or(0, |counted| counted.records),
+            left_behind_bytes: left_behind.map_or(0, |counted| counted.bytes),
+            left_behind_pending: left_behind.is_none(),
             maintenance_queued: substrate.pool.queued() as u64,
             maintenance_running: substrate.pool.running() as u64,
             read_only: substrate.health.reason(),
@@ -211,6 +215,8 @@ impl Store {
         self.substrate.health.begin_close();
         self.substrate.calls.close();
         self.substrate.gate.close();
+        // Nobody counts any more; files that waited for it may go.
+        self.uncounted.lock().take();
         let done = if self.options.read_only {
             Ok(())
         } else if let Some(reason) = self.substrate.health.reason() {

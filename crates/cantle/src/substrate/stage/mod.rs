@@ -48,7 +48,7 @@
 mod format;
 mod recover;
 
-pub use recover::{read, recover};
+pub use recover::{open, read, recover, recover_open};
 
 use super::reserve::PLENTY_BYTES;
 use crate::cache::budget::Budget;

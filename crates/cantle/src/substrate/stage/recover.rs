@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::files::file_name;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::valid_extent;
+use crate::sync::Arc;
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::path::Path;
 
@@ -25,14 +26,28 @@ pub fn recover(
     header_of: HeaderOf<'_>,
     damaged: &mut dyn FnMut(Error),
 ) -> Result<u64> {
-    let mut recovered = 0;
-    read(vfs, dir, (store, epoch), damaged, &mut |staged, damaged| {
-        recovered += staged.put(vfs, dir, header_of, damaged)?;
-        Ok(())
-    })?;
+    let Some(file) = open(vfs, dir)? else { return Ok(0) };
+    let recovered = recover_open(&*file, vfs, dir, (store, epoch), header_of, damaged)?;
     if recovered > 0 {
         tracing::info!(dir = %dir.display(), bytes = recovered, "recovered what was staged");
     }
+    Ok(recovered)
+}
+
+/// The same of a stage that is open.
+pub fn recover_open(
+    file: &dyn VfsFile,
+    vfs: &dyn Vfs,
+    dir: &Path,
+    named: (u128, u64),
+    header_of: HeaderOf<'_>,
+    damaged: &mut dyn FnMut(Error),
+) -> Result<u64> {
+    let mut recovered = 0;
+    read_open(file, dir, named, damaged, &mut |staged, damaged| {
+        recovered += staged.put(vfs, dir, header_of, damaged)?;
+        Ok(())
+    })?;
     Ok(recovered)
 }
 
@@ -44,12 +59,32 @@ pub fn read(
     damaged: &mut dyn FnMut(Error),
     visit: Visit<'_>,
 ) -> Result<()> {
+    match open(vfs, dir)? {
+        Some(file) => read_open(&*file, dir, (store, epoch), damaged, visit),
+        None => Ok(()),
+    }
+}
+
+/// The stage of the store in a directory, if there is one. The file can be read after it was removed.
+pub fn open(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Arc<dyn VfsFile>>> {
     let path = dir.join(STAGE_FILE);
     let failed = |error| Error::io("read", &path, error);
     if vfs.metadata(&path).map_err(failed)?.is_none() {
-        return Ok(());
+        return Ok(None);
     }
-    let file = vfs.open(&path, OpenMode::Read).map_err(failed)?;
+    vfs.open(&path, OpenMode::Read).map(Some).map_err(failed)
+}
+
+/// The same as `read`, of a stage that is open.
+fn read_open(
+    file: &dyn VfsFile,
+    dir: &Path,
+    (store, epoch): (u128, u64),
+    damaged: &mut dyn FnMut(Error),
+    visit: Visit<'_>,
+) -> Result<()> {
+    let path = dir.join(STAGE_FILE);
+    let failed = |error| Error::io("read", &path, error);
     let mut head = vec![0; HEAD_BYTES as usize];
     let read = file.read_at(&mut head, 0).map_err(failed)?;
     let Some(head) = Head::decode(&head[..read]) else {
