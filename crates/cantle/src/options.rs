@@ -361,6 +361,7 @@ pub struct Options {
     /// The store is what a repair fills just now.
     pub(crate) fills_repair: bool,
     pub(crate) beside_other_files: bool,
+    pub(crate) keep_left_behind: bool,
     pub(crate) background_threads: Option<usize>,
     pub(crate) checkpoint_interval: Duration,
     pub(crate) resources: Option<Resources>,
@@ -380,6 +381,7 @@ impl Default for Options {
             read_only: false,
             fills_repair: false,
             beside_other_files: false,
+            keep_left_behind: false,
             background_threads: None,
             checkpoint_interval: Duration::from_secs(5),
             resources: None,
@@ -419,6 +421,9 @@ impl Options {
     /// damaged manifest leaves the files: they know which keyspace is theirs (by number) and which version is newer, but
     /// not the keyspaces' names and comparators, nor what was deleted by dropping files; so pairs that
     /// were deleted may come back. Keyspaces whose names are lost are called `lost-` and their number.
+    ///
+    /// What an opening would leave behind, since no checkpoint covers it, is left out, and a note says so; see
+    /// [`keep_left_behind`](Self::keep_left_behind).
     ///
     /// The report has every damaged place, every file that was left out, and the keys of which the newest version may
     /// be lost. Options are those of the new store; comparators of keyspaces must be registered.
@@ -475,6 +480,16 @@ impl Options {
     /// is a mistake. A store leaves alone what is not its own in either case; a directory of another kind of store is always refused.
     pub fn beside_other_files(mut self, on: bool) -> Self {
         self.beside_other_files = on;
+        self
+    }
+
+    /// Whether [`repair`](Self::repair) keeps what was written since the last checkpoint where nothing proves that all of it reached the
+    /// disk: the process was killed, and its volume unmounted since, or the power failed. Default: no, as in an opening
+    /// ([`Stats::left_behind_records`](crate::Stats::left_behind_records)). What is kept is every intact write, in the order of their versions, but some may
+    /// be missing between those that are there; batches are kept whole or not at all, as far as their commits are there. Has no effect on an
+    /// opening; repair before the store is opened for writing, since an opening gives these writes up for good.
+    pub fn keep_left_behind(mut self, on: bool) -> Self {
+        self.keep_left_behind = on;
         self
     }
 

@@ -7,6 +7,8 @@ mod bad_input;
 mod damaged;
 #[path = "repair/interrupted.rs"]
 mod interrupted;
+#[path = "repair/left_behind.rs"]
+mod left_behind;
 #[path = "repair/manifests.rs"]
 mod manifests;
 #[path = "repair/missing.rs"]

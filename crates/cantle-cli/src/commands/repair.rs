@@ -26,6 +26,9 @@ pub(crate) struct Repair {
     db: PathBuf,
     /// The new store's directory, which must not exist
     new: PathBuf,
+    /// Keep what was written since the last checkpoint, though nothing proves that it has no gaps; before the store is opened
+    #[arg(long)]
+    keep_left_behind: bool,
     /// The report as JSON
     #[arg(long)]
     json: bool,
@@ -37,11 +40,13 @@ const EXAMPLES: &str = "\
 Examples:
   cantle repair flights flights.repaired
   cantle repair flights flights.repaired --json > report.json
+  cantle repair flights flights.repaired --keep-left-behind
   cantle verify flights.repaired";
 
 impl Repair {
     pub(crate) fn run(self) -> Outcome {
         let options = self.tuning.options().default_keyspace(self.tuning.keyspace_options());
+        let options = options.keep_left_behind(self.keep_left_behind);
         let mut progress: Option<Progress> = None;
         let report = options.repair_with(&self.db, &self.new, |step| {
             let shown = progress.get_or_insert_with(|| Progress::new("repairing", Some(step.total_bytes)));

@@ -37,7 +37,10 @@ fn whatever_a_power_loss_leaves_opens_and_repairs_alike() {
             let expected = opened(&vfs);
             let (found, report) = repaired(&vfs);
             assert!(found == expected, "{durability:?} {seed}: {report:?}");
-            assert!(report.is_ok() && report.notes.is_empty(), "{durability:?} {seed}: {report:?}");
+            // Without a journal something may be there that no checkpoint covers, and that is told.
+            let is_told =
+                |note: &String| durability == Durability::Process && note.contains("--keep-left-behind");
+            assert!(report.is_ok() && report.notes.iter().all(is_told), "{durability:?} {seed}: {report:?}");
         }
     }
 }

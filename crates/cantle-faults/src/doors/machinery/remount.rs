@@ -1,15 +1,15 @@
 //! A process is killed, something happens to its volume, and the next opening finds all that was acknowledged, or the last
 //! checkpoint: the expected result of each pair of a file system and an act.
 //!
-//! The process writes one pair after another in the default durability, with one sync between, and no other checkpoint. So a cell is
+//! The process makes one write after another in the default durability, with one sync between, or one closing, and no other checkpoint. So a cell is
 //! exact: *everything* is what was acknowledged, and at most the write under way; *the last checkpoint* is what the sync covered,
-//! no more and no less, and where nothing else was lost, the opening counts exactly what it leaves behind.
+//! no more and no less, and where nothing else was lost, the opening counts exactly what it leaves behind, and a repair keeps it.
 
 use super::child::{Part, Role, Running, say};
 use super::disks::{Image, Kind, Mounted, are_possible, run};
 use crate::rng::Rng;
 use crate::visit::Visit;
-use cantle::{Db, Durability, KeyspaceOptions, Options};
+use cantle::{Db, Durability, KeyspaceOptions, Options, WriteBatch};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -107,21 +107,40 @@ fn synced(seed: u64) -> u64 {
     1 + Rng::new(seed).below(OPS_MAX / 4)
 }
 
-/// What write `n` does: to which keyspace, key and value. None deletes.
-fn op(seed: u64, n: u64) -> (&'static str, String, Option<String>) {
+/// Whether the store is closed and opened again in place of the sync: then the process that dies has made no checkpoint.
+fn is_reopened(seed: u64) -> bool {
+    seed % 3 == 1
+}
+
+/// To which keyspace, which key, and which value; without one it is deleted.
+type Change = (&'static str, String, Option<String>);
+
+/// What write `n` does: one change, or a batch of several.
+fn op(seed: u64, n: u64) -> Vec<Change> {
     let mut rng = Rng::new(seed ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let keyspace = ["default", "second"][usize::from(n.is_multiple_of(5))];
-    let key = format!("{:04}", rng.below(KEYS));
-    let length = [0, 20, 100, 1000][rng.below(4) as usize];
-    let value = format!("{n} {}", "v".repeat(length));
-    (keyspace, key, (rng.below(8) > 0).then_some(value))
+    let mut change = |keyspace| {
+        let key = format!("{:04}", rng.below(KEYS));
+        let length = [0, 20, 100, 1000][rng.below(4) as usize];
+        let value = format!("{n} {}", "v".repeat(length));
+        (keyspace, key, (rng.below(8) > 0).then_some(value))
+    };
+    match n % 7 {
+        0 => vec![change("second")],
+        1 => vec![change("default"), change("second")],
+        _ => vec![change("default")],
+    }
+}
+
+/// How many records the writes of a range take.
+fn records(seed: u64, ops: std::ops::Range<u64>) -> u64 {
+    ops.map(|n| op(seed, n).len() as u64).sum()
 }
 
 type State = BTreeMap<(&'static str, String), String>;
 
 fn state_after(seed: u64, ops: u64) -> State {
     let mut state = State::new();
-    for (keyspace, key, value) in (0..ops).map(|n| op(seed, n)) {
+    for (keyspace, key, value) in (0..ops).flat_map(|n| op(seed, n)) {
         match value {
             Some(value) => drop(state.insert((keyspace, key), value)),
             None => drop(state.remove(&(keyspace, key))),
@@ -143,27 +162,39 @@ pub fn play(part: &Part) {
 }
 
 fn fill(path: &Path, seed: u64) -> cantle::Result<()> {
-    let db = options().open(path)?;
-    let second = db.keyspace("second", KeyspaceOptions::new())?;
+    let mut db = options().open(path)?;
     let synced = synced(seed);
     for n in 0..OPS_MAX {
         if n == synced {
-            db.sync()?;
+            if is_reopened(seed) {
+                db.close()?;
+                db = options().open(path)?;
+            } else {
+                db.sync()?;
+            }
             say(format!("synced {n}"));
         }
-        let (keyspace, key, value) = op(seed, n);
-        match (keyspace, value) {
-            ("second", Some(value)) => second.put(key, value)?,
-            ("second", None) => second.delete(key)?,
-            (_, Some(value)) => db.put(key, value)?,
-            (_, None) => db.delete(key)?,
-        }
+        write(&db, op(seed, n))?;
         say(format!("done {}", n + 1));
     }
     say("filled");
     loop {
         std::thread::park();
     }
+}
+
+fn write(db: &Db, changes: Vec<Change>) -> cantle::Result<()> {
+    let second = db.keyspace("second", KeyspaceOptions::new())?;
+    let mut batch = WriteBatch::new();
+    for (keyspace, key, value) in changes {
+        match (keyspace, value) {
+            ("second", Some(value)) => batch.put_in(&second, key, value),
+            ("second", None) => batch.delete_in(&second, key),
+            (_, Some(value)) => batch.put(key, value),
+            (_, None) => batch.delete(key),
+        };
+    }
+    db.write(batch)
 }
 
 struct Cell<'a> {
@@ -224,7 +255,7 @@ impl Cell<'_> {
         let checked = |path: &Path, outcome: &Outcome| -> Result<(), String> {
             let is_read_only_first = rng.clone().below(2) == 0;
             outcome
-                .check(path, is_read_only_first)
+                .check(path, &image.beside().join("kept"), is_read_only_first)
                 .map_err(|found| format!("{}: {found}", path.display()))?;
             visit.count("stores checked", 1);
             Ok(())
@@ -302,7 +333,10 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn check(&self, path: &Path, is_read_only_first: bool) -> Result<(), String> {
+    fn check(&self, path: &Path, scratch: &Path, is_read_only_first: bool) -> Result<(), String> {
+        if self.expected == CheckpointAllTold {
+            self.check_kept(path, scratch)?;
+        }
         if is_read_only_first {
             let db = options().read_only(true).open(path).map_err(|error| format!("cannot open: {error}"))?;
             self.check_open(&db).map_err(|found| format!("opened for reading: {found}"))?;
@@ -324,15 +358,35 @@ impl Outcome {
         Ok(())
     }
 
+    /// A repair keeps on demand what an opening would leave behind: here that is everything.
+    fn check_kept(&self, path: &Path, kept: &Path) -> Result<(), String> {
+        let report = options().keep_left_behind(true).repair(path, kept);
+        let report = report.map_err(|error| format!("cannot repair: {error}"))?;
+        let db = options().open(kept).map_err(|error| format!("cannot open what was repaired: {error}"))?;
+        let found = contents(&db)?;
+        db.close().map_err(|error| format!("cannot close: {error}"))?;
+        std::fs::remove_dir_all(kept).map_err(text)?;
+        let is_after = |ops: u64| found == state_after(self.seed, ops);
+        if !report.is_ok() || !(is_after(self.acknowledged) || is_after(self.acknowledged + 1)) {
+            return Err(format!("a repair keeps {} pairs, not everything: {report:?}", found.len()));
+        }
+        Ok(())
+    }
+
     /// What an open store holds, if that is as it must be.
     fn check_open(&self, db: &Db) -> Result<State, String> {
         let Self { expected, seed, synced, acknowledged } = *self;
         let found = contents(db)?;
-        let stats = db.stats();
-        let told = stats.left_behind_records;
+        let told = loop {
+            let stats = db.stats();
+            if !stats.left_behind_pending {
+                break stats.left_behind_records;
+            }
+            std::thread::yield_now();
+        };
         let is_after = |ops: u64| found == state_after(seed, ops);
         // The write under way when the process died may be there, too.
-        let rest = acknowledged - synced..=acknowledged - synced + 1;
+        let rest = records(seed, synced..acknowledged)..=records(seed, synced..acknowledged + 1);
         let (is_right, is_told) = match expected {
             Everything => (is_after(acknowledged) || is_after(acknowledged + 1), told == 0),
             CheckpointAllTold => (is_after(synced), rest.contains(&told)),

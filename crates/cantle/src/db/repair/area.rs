@@ -55,6 +55,8 @@ pub(super) struct Area {
     pub files: Vec<AreaFile>,
     /// Whether versions say what is newer. Else the order of files does, and in a log the place.
     pub by_version: bool,
+    /// Whether no manifest says what counts.
+    pub is_loose: bool,
     /// Writes of the journal that are to be applied again, after everything else.
     pub replayed: Vec<Entry>,
     pub replayed_deletes: Vec<RangeDelete>,

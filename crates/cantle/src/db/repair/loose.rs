@@ -141,7 +141,7 @@ pub(super) fn by_files(
             "keyspace {:?} was put together without a manifest: pairs that had been deleted may be back",
             known.edit.name
         ));
-        plan.areas.push(Area { keyspace: id, files, by_version: true, ..Area::default() });
+        plan.areas.push(Area { keyspace: id, files, by_version: true, is_loose: true, ..Area::default() });
     }
     plan.areas.sort_by_key(|area| area.keyspace);
     if only.is_none() {

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! With a whole manifest everything is as in an opening (`db::verdict`): the order of a chunk's files says what is
-//! newer, and dead versions, dead batches and dropped files stay out. Without one, versions say what is newer.
+//! newer, and dead versions, dead batches and dropped files stay out. Without one, versions say what is newer. On demand what
+//! no checkpoint covers is kept: then everything is as in an opening after a process that the page cache outlived, but for gaps.
 //!
 //! Invariants: nothing in the damaged store is changed; what bytes say is believed only under a checksum that covers file
 //! and offset; memory is bounded by the budget and a few blocks for each file that is open, and time by the files' length,
@@ -83,7 +84,7 @@ pub(crate) fn repair(
         files.extend(area.files.iter().map(|file| (file.path.clone(), file.bytes)));
         let reader = Reader {
             vfs: &reading,
-            rules: if area.by_version { &loose_rules } else { &rules },
+            rules: if area.is_loose { &loose_rules } else { &rules },
             findings: findings.clone(),
             read_bytes: read_bytes.clone(),
             scratch: (&target_vfs, target),

@@ -6,11 +6,12 @@ use super::report::Findings;
 use super::survey::{Piece, Staged, Survey};
 use crate::chunk::edit::{ChunkMap, ChunkRecord, FileRecord};
 use crate::chunk::salvage::Extent;
+use crate::db::open::{new_layout, read_manifest};
 use crate::db::verdict::{Verdict, judge};
 use crate::error::{Error, Result};
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::journal::JournalRecord;
-use crate::manifest::{Edit, KeyspaceEdit, Replayed, State};
+use crate::manifest::{Edit, KeyspaceEdit, Replayed, State, replay};
 use crate::options::Options;
 use crate::order::KeyOrder;
 use crate::span::Span;
@@ -78,13 +79,16 @@ pub(super) fn by_manifest(
 ) -> Result<Option<(Plan, HashSet<u32>)>> {
     let Origin { vfs, dir, survey, .. } = *origin;
     for (_, file) in survey.of_kind(FileKind::Manifest).rev() {
-        let (replayed, outlived) = match crate::db::open::read_manifest(vfs, dir, &file.path) {
+        let (replayed, outlived) = match read_manifest(vfs, dir, &file.path) {
             Ok(read) => read,
             Err(error) => {
                 findings.damage(error);
                 continue;
             }
         };
+        // As if the page cache had outlived the process. What cannot be read as a whole is not kept.
+        let keeps = origin.options.keep_left_behind && !outlived;
+        let kept = keeps.then(|| replay(vfs, &file.path, new_layout, true).ok()).flatten();
         let newest_epoch = [FileKind::Table, FileKind::Log, FileKind::Journal]
             .into_iter()
             .flat_map(|kind| survey.of_kind(kind))
@@ -96,7 +100,7 @@ pub(super) fn by_manifest(
             findings.damage(Error::corruption(&file.path, 0, "the manifest is older than the files"));
             return Ok(None);
         }
-        return match plan(origin, &file.path, replayed, outlived, findings) {
+        return match plan(origin, &file.path, Manifest { replayed, outlived, kept }, findings) {
             Ok(planned) => Ok(Some(planned)),
             Err(error) if error.is_corruption() => {
                 findings.damage(error);
@@ -108,15 +112,49 @@ pub(super) fn by_manifest(
     Ok(None)
 }
 
+/// What a manifest says.
+struct Manifest {
+    /// As far as an opening would take it.
+    replayed: Replayed,
+    /// Whether that is all of it, as the page cache outlived the writer.
+    outlived: bool,
+    /// All of it, if what no checkpoint covers is to be kept.
+    kept: Option<Replayed>,
+}
+
 fn plan(
     origin: &Origin<'_>,
     manifest_path: &Path,
-    replayed_manifest: Replayed,
-    outlived: bool,
+    manifest: Manifest,
     findings: &mut Findings,
 ) -> Result<(Plan, HashSet<u32>)> {
     let Origin { vfs, dir, survey, options } = *origin;
-    let Replayed { mut state, checkpoint_files, .. } = replayed_manifest;
+    let Manifest { replayed, outlived, kept } = manifest;
+    let Replayed { state: State { start, checkpoint, .. }, .. } = &replayed;
+    let (first_journal, checkpointed) = (checkpoint.first_journal, checkpoint.version);
+    let remains = {
+        let outlived = |epoch| outlived && epoch == start.epoch;
+        JournalRemains::read(origin, outlived, |id| id >= first_journal, findings)?
+    };
+    // A journal that has writes has all that was acknowledged.
+    let is_write =
+        |it: &JournalRecord| matches!(it, JournalRecord::Write { .. }) && it.version() > checkpointed;
+    let has_writes = remains.records.iter().any(is_write);
+    if !outlived && !has_writes && is_more_than_covered(survey, &replayed.state) {
+        findings.note(match kept {
+            Some(_) => {
+                "what was written since the last checkpoint was kept as far as it is there: nothing proves that all \
+                 of it reached the disk, so it may have gaps"
+            }
+            None => {
+                "what was written since the last checkpoint does not count, and was left out: --keep-left-behind \
+                 (Options::keep_left_behind) keeps what of it is there"
+            }
+        });
+    }
+    let kept = kept.filter(|_| !has_writes);
+    let (is_kept, outlived) = (kept.is_some(), outlived || kept.is_some());
+    let Replayed { mut state, checkpoint_files, .. } = kept.unwrap_or(replayed);
     let writer_epoch = state.start.epoch;
     let mut referenced: HashMap<u32, Vec<(FileKind, u64, u64)>> = HashMap::new();
     for (&id, keyspace) in &state.keyspaces {
@@ -131,11 +169,6 @@ fn plan(
         survey.recover_stage(vfs, dir, (writer_epoch, state.start.first_version), keyspace_of)?
     } else {
         Staged { epoch: writer_epoch, ..Staged::default() }
-    };
-    let first_journal = state.checkpoint.first_journal;
-    let remains = {
-        let outlived = |epoch| outlived && epoch == writer_epoch;
-        JournalRemains::read(origin, outlived, |id| id >= first_journal, findings)?
     };
     let malformed = |what: crate::format::codec::Malformed| {
         Error::corruption(manifest_path, 0, format!("the recovery table {}", what.0))
@@ -208,7 +241,7 @@ fn plan(
         let extent = |file: &FileRecord| match segments.get(&file.file) {
             segment if is_open_ended(file.epoch) => {
                 let durable = segment.map_or(0, |segment| segment.len).max(HEADER_BYTES);
-                let gapless = file.epoch == writer_epoch;
+                let gapless = file.epoch == writer_epoch && !is_kept;
                 Some(Extent::OpenEnded { durable, gapless })
             }
             Some(segment) => Some(Extent::Vouched(segment.len)),
@@ -221,12 +254,50 @@ fn plan(
             plan.areas.push(area);
         }
     }
+    let unnamed = if is_kept { keep_unnamed(&mut plan, survey, &all, writer_epoch) } else { HashSet::new() };
     for (id, path) in strangers(survey, &all).map(|(path, keyspace)| (keyspace, path)) {
-        if id.is_none_or(|id| !misfits.contains(&id)) {
+        if id.is_none_or(|id| !misfits.contains(&id)) && !unnamed.contains(path) {
             findings.leave_out(path, "the manifest does not name it: it was left behind", false);
         }
     }
     Ok((plan, misfits))
+}
+
+/// Whether there is more in logs, of the process that wrote last, than the last checkpoint covers.
+fn is_more_than_covered(survey: &Survey, state: &State) -> bool {
+    survey.of_kind(FileKind::Log).any(|(id, file)| {
+        let covered = state.segments.get(&id).map_or(HEADER_BYTES, |segment| segment.len.max(HEADER_BYTES));
+        file.bytes > covered && file.header.is_some_and(|header| header.epoch >= state.start.epoch)
+    })
+}
+
+/// Logs that are newer than the manifest knows belong to whichever chunk has their keys; versions say what is newer there. Older ones
+/// that it does not know were merged into others.
+fn keep_unnamed<'a>(
+    plan: &mut Plan,
+    survey: &'a Survey,
+    known: &HashSet<u64>,
+    epoch: u64,
+) -> HashSet<&'a Path> {
+    let newest = known.iter().copied().max().unwrap_or(0);
+    let mut unnamed = HashSet::new();
+    for (id, file) in survey.of_kind(FileKind::Log).filter(|&(id, _)| id > newest) {
+        let Some(header) = file.header.filter(|header| header.epoch == epoch) else { continue };
+        for area in plan.areas.iter_mut().filter(|area| area.keyspace == header.keyspace) {
+            area.by_version = true;
+            let kept = AreaFile {
+                header,
+                path: file.path.clone(),
+                bytes: file.bytes,
+                span: area.span.clone(),
+                extent: Extent::OpenEnded { durable: HEADER_BYTES, gapless: false },
+                staged: plan.staged.pieces.get(&id).cloned(),
+            };
+            area.files.insert(0, kept);
+            unnamed.insert(&*file.path);
+        }
+    }
+    unnamed
 }
 
 /// Tables and logs that are in none of `known`, and their keyspaces.
