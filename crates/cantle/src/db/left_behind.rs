@@ -5,7 +5,7 @@
 //! though it may be there, byte for byte. It is counted, so that whoever opens the store hears of it; `repair` reads the
 //! same files.
 //!
-//! The opening notes only where to look. A background thread counts, and no file goes until it has, or the store closes.
+//! The opening notes only where to look. A background thread counts, and no file that it looks at goes until it has, or the store closes.
 
 use super::store::Store;
 use crate::chunk::log_record::LogRecord;
@@ -17,10 +17,15 @@ use crate::manifest::State;
 use crate::substrate::stage;
 use crate::sync::Arc;
 use crate::vfs::{OpenMode, OverlayVfs, Vfs, VfsFile};
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 /// Bytes of logs that are read to count: a fraction of a second of the disk. What is behind is estimated by its length.
 const READ_BYTES_MAX: u64 = 64 << 20;
+
+/// Logs that no checkpoint knows wait to be counted: as many as the checkpoint has files, and these. Without a bound those of many processes
+/// that were killed too soon would pile up.
+const ORPHANS_MAX: usize = 64;
 
 /// Intact records of the last epoch that do not count, as no checkpoint covers them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,6 +45,8 @@ pub(super) struct Uncounted {
     checkpointed: u64,
     /// Logs, and how much of each the checkpoint covers.
     logs: Vec<(u64, u64)>,
+    /// Those of the logs that the checkpoint does not know.
+    orphans: HashSet<u64>,
     /// What was staged. The file's name goes before anybody counts.
     stage: Option<Arc<dyn VfsFile>>,
 }
@@ -52,8 +59,19 @@ impl Drop for Uncounted {
 
 impl Uncounted {
     /// Of a store with this durable state, to which the process of epoch `writer` wrote last, before anything of it is changed.
-    pub fn new(files: &Arc<Files>, state: &State, writer: u64, listed: &[(FileKind, u64)]) -> Self {
+    /// `strays`: the numbers and epochs of logs that the state does not name.
+    pub fn new(
+        files: &Arc<Files>,
+        state: &State,
+        writer: u64,
+        listed: &[(FileKind, u64)],
+        strays: &[(u64, u64)],
+    ) -> Self {
         files.pin();
+        let is_of_last = |&&(_, epoch): &&(u64, u64)| epoch >= state.start.epoch;
+        let mut orphans: Vec<u64> = strays.iter().filter(is_of_last).map(|&(id, _)| id).collect();
+        orphans.sort_unstable_by_key(|&id| std::cmp::Reverse(id));
+        orphans.truncate((listed.len() - strays.len()).max(ORPHANS_MAX));
         let logs = listed.iter().filter(|(kind, _)| *kind == FileKind::Log).map(|&(_, id)| {
             (id, state.segments.get(&id).map_or(HEADER_BYTES, |segment| segment.len.max(HEADER_BYTES)))
         });
@@ -67,8 +85,19 @@ impl Uncounted {
             writer: writer.max(state.start.epoch),
             checkpointed: state.checkpoint.version,
             logs: logs.collect(),
+            orphans: orphans.into_iter().collect(),
             stage,
         }
+    }
+
+    /// Whether a log that nothing refers to waits to be counted.
+    pub fn has_orphan(&self, id: u64) -> bool {
+        self.orphans.contains(&id)
+    }
+
+    /// All such logs.
+    pub fn orphans(&self) -> impl Iterator<Item = PathBuf> {
+        self.orphans.iter().map(|&id| self.files.path(FileKind::Log, id))
     }
 
     /// Counts; `None` if that is abandoned. Damage is no error: it may be what a loss of power left.

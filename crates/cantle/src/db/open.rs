@@ -292,7 +292,7 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
         Error::corruption(&manifest_path, 0, format!("the number of the next file {}", what.0))
     })?;
     let reading = Files::new(vfs.clone(), path.to_path_buf(), header.store, 0, next_file);
-    check_strays(&reading, &listed, &state, &checkpoint_files)?;
+    let strays = check_strays(&reading, &listed, &state, &checkpoint_files)?;
     let first_journal = state.checkpoint.first_journal;
     let journal_ids = listed
         .iter()
@@ -308,12 +308,13 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let checkpointed = state.checkpoint.version;
     tracing::info!(path = %path.display(), epoch, outlived, checkpointed, replayed = replay.len(), "recovered a store");
     let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), header.store, epoch, next_file));
-    // Where the store was closed, or the journal has all writes, none is left behind.
-    let Testimony { epoch: writer, closed, .. } = testimony(&*vfs, path)?;
+    // Where the store was closed, or the journal has all writes, none is left behind. Where nothing can have been lost, the writer
+    // was a buffered store, which kept what it had in memory.
+    let Testimony { epoch: writer, closed, is_intact } = testimony(&*vfs, path)?;
     let is_closed = closed.store == header.store;
     let has_writes = replay.iter().any(|record| matches!(record, JournalRecord::Write { .. }));
-    let may_leave = !outlived && !is_closed && !has_writes;
-    let uncounted = may_leave.then(|| Uncounted::new(&files, &state, writer, &listed));
+    let may_leave = !outlived && !is_closed && !is_intact && !has_writes;
+    let uncounted = may_leave.then(|| Uncounted::new(&files, &state, writer, &listed, &strays));
     // What does not count is gone before the page cache is vouched for in this epoch's name: an earlier epoch of
     // the same number may have written it. And this epoch's block stands before its edit.
     let manifest = if !outlived && may_deceive(&*vfs, path)? {
@@ -342,10 +343,11 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     referenced.extend(
         parse_file_name(&manifest.path().file_name().unwrap_or_default().to_string_lossy()).map(|(_, id)| id),
     );
+    let waits = |id| uncounted.as_ref().is_some_and(|uncounted| uncounted.has_orphan(id));
     let orphans = names
         .iter()
         .filter(|name| match parse_file_name(name) {
-            Some((_, id)) => !referenced.contains(&id),
+            Some((_, id)) => !referenced.contains(&id) && !waits(id),
             None => is_temporary(name),
         })
         .map(|name| path.join(name))
@@ -436,13 +438,14 @@ fn check_whole(path: &Path, replayed: &Replayed, testimony: &Testimony) -> Resul
 }
 
 /// Fails if a file that the manifest does not name is another store's: else it would be removed as what a crash left behind, and
-/// if it is the manifest that was put here by mistake, everything.
+/// if it is the manifest that was put here by mistake, everything. Returns the numbers and epochs of logs that it does not name.
 fn check_strays(
     reading: &Files,
     listed: &[(FileKind, u64)],
     state: &State,
     checkpoint_files: &[(FileKind, u64)],
-) -> Result<()> {
+) -> Result<Vec<(u64, u64)>> {
+    let mut logs = Vec::new();
     let mut referenced: HashSet<u64> = checkpoint_files.iter().map(|&(_, id)| id).collect();
     for keyspace in state.keyspaces.values() {
         keyspace.layout.files(&mut |_, id, _| {
@@ -457,6 +460,9 @@ fn check_strays(
         let file = reading.vfs.open(&path, OpenMode::Read).map_err(|e| Error::io("open", &path, e))?;
         // A crash may leave it without a header.
         let Ok(header) = FileHeader::read(&*file, &path, kind) else { continue };
+        if kind == FileKind::Log {
+            logs.push((id, header.epoch));
+        }
         if header.store != reading.store {
             let what = format!(
                 "the file belongs to store {:032x}, and the manifest to {:032x}: one of them was put here by mistake",
@@ -465,7 +471,7 @@ fn check_strays(
             return Err(Error::corruption(&path, 16, what));
         }
     }
-    Ok(())
+    Ok(logs)
 }
 
 fn assemble(
@@ -623,18 +629,23 @@ fn new_stage(options: &Options, vouch: &Vouch, files: &Arc<Files>, runtime: &Run
     made.map_err(|error| tracing::debug!(%error, "goes without a stage")).ok().flatten().map(Arc::new)
 }
 
-/// What the process before left behind is counted in the background. Then the files of before a crash that nothing refers to go, and
-/// what is left of them when the store is closed; many at once, where nothing is to be counted, as processes that were killed too soon
-/// for that left them.
+/// Files of before a crash that nothing refers to go in the background, and what is left of them when the store is closed; many at
+/// once, as processes that were killed too soon for that left them. Logs of what the last process left behind go once that is
+/// counted.
 fn settle_remains(store: &Arc<Store>, mut orphans: Vec<PathBuf>) {
     /// A few are not worth two syncs, and after a loss of power some are usual.
     const LEFT_MAX: usize = 2;
-    let counts = store.uncounted.lock().is_some();
-    if orphans.is_empty() && !counts {
-        return;
-    }
-    if !counts && orphans.len() > LEFT_MAX && store.settle_orphans().is_ok() {
+    if orphans.len() > LEFT_MAX && store.settle_orphans().is_ok() {
         orphans.drain(..).for_each(|orphan| store.remove_orphan(&orphan));
+    }
+    let counts = match &*store.uncounted.lock() {
+        Some(uncounted) => {
+            orphans.extend(uncounted.orphans().filter(|_| !store.options.read_only));
+            true
+        }
+        None => false,
+    };
+    if orphans.is_empty() && !counts {
         return;
     }
     *store.orphans.lock() = orphans;
