@@ -1,5 +1,6 @@
 //! An opening that returns to the last checkpoint says how much it left behind.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
+#![expect(clippy::disallowed_methods, reason = "an opening waits in a thread of its own")]
 
 use cantle::vfs::{Call, CrashPlan, Held, MemVfs, Operation, StallVfs, Vfs};
 use cantle::{Db, Durability, KeyspaceOptions, Options, Stats, WriteBatch};
