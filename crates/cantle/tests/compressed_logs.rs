@@ -69,6 +69,18 @@ fn idle_logs_take_less_than_what_is_in_them() {
     }
 }
 
+/// A chunk of one pair, which cannot be split, though it is large.
+#[test]
+fn a_value_longer_than_a_chunk_is_compressed_as_well() {
+    let disk = MemVfs::without_history();
+    let db = open(&disk);
+    db.put("key", vec![b'x'; 20 << 20]).unwrap();
+    for _ in 0..100 {
+        assert_eq!(db.get("key").unwrap().map(|value| value.len()), Some(20 << 20));
+    }
+    wait_until("it is compressed", || disk.allocated_bytes() < 1 << 20);
+}
+
 #[test]
 fn a_store_that_was_closed_takes_less_than_what_is_in_it() {
     for value_bytes in LENGTHS {

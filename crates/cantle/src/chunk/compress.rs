@@ -64,7 +64,7 @@ impl Chunks {
             && self.is_worth_compressing(funk)
         {
             chunk.put_off_compression(ticks + RETRY_TICKS);
-            self.submit(chunk);
+            self.submit_sort(chunk);
         }
     }
 

@@ -223,6 +223,13 @@ impl Chunks {
         }
     }
 
+    /// Has a chunk sorted, whatever else it is due for: a munk that is too large to be left, and cannot be split, is no reason not to.
+    pub(super) fn submit_sort(&self, chunk: &Arc<Chunk>) {
+        if !self.context.read_only && !self.released.load(Acquire) && !chunk.queued.swap(true, AcqRel) {
+            self.submit_rebalance(chunk, self.chunk_sizes(chunk));
+        }
+    }
+
     /// The same for a chunk that is marked as queued.
     fn submit_rebalance(&self, chunk: &Arc<Chunk>, sizes: ChunkSizes) {
         self.count_relief();
