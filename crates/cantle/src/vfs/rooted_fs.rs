@@ -118,7 +118,7 @@ impl Vfs for RootedVfs {
         if !self.is_root(dir) || !tells_of_failures() || self.page_cache_identity(dir)?.is_none() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        Ok(retry(|| rustix::fs::syncfs(&*self.root))?)
+        retry(|| rustix::fs::syncfs(&*self.root))
     }
 
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn VfsLock>, LockError> {
