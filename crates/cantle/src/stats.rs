@@ -223,6 +223,8 @@ pub struct MemoryStats {
     pub merges: u64,
     /// Memory of what is staged.
     pub stage: u64,
+    /// Memory that keyspaces take, whether or not they are used.
+    pub keyspaces: u64,
     /// Memory that munks, rows and merges gave back and the next of them will have. Of the whole process, and not part of what is used:
     /// as much as the budget has room for, and a little beside it.
     pub freed: u64,

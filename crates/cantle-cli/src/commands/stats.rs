@@ -141,7 +141,7 @@ fn text(stats: &Map<String, Value>) -> String {
 }
 
 /// Figures that can go down; all others count up from the opening of the store.
-const GAUGES: [&str; 29] = [
+const GAUGES: [&str; 30] = [
     "version",
     "epoch",
     "open_snapshots",
@@ -169,6 +169,7 @@ const GAUGES: [&str; 29] = [
     "memory_log_indexes",
     "memory_merges",
     "memory_stage",
+    "memory_keyspaces",
     "memory_freed",
     "memory_recent",
 ];

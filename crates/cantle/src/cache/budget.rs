@@ -119,6 +119,8 @@ pub(crate) struct Budget {
     merge_bytes: Arc<AtomicU64>,
     /// And of what merges hold back.
     held_bytes: Arc<AtomicU64>,
+    /// Memory of keyspaces, whether or not they are used.
+    keyspace_bytes: Arc<AtomicU64>,
     /// What was appended to logs last.
     pub(crate) recent: Recent,
     /// Memory of what is staged, and what stages may take more.
@@ -191,6 +193,7 @@ impl Budget {
             log_view_bytes: Arc::default(),
             merge_bytes: Arc::default(),
             held_bytes: Arc::default(),
+            keyspace_bytes: Arc::default(),
             recent: Recent::default(),
             stage_bytes: AtomicU64::new(0),
             stage_left_bytes: AtomicU64::new(total_bytes / STAGE_FRACTION),
@@ -231,7 +234,18 @@ impl Budget {
         let of_logs = self.log_index_limit_bytes() + self.log_view_limit_bytes();
         // In steps, as a chunk should not go for what a log needs for a moment.
         let step = (of_logs / 8).max(1);
-        self.munk_limit_bytes.load(Relaxed) + of_logs.saturating_sub(used.div_ceil(step) * step)
+        self.munk_share_bytes() + of_logs.saturating_sub(used.div_ceil(step) * step)
+    }
+
+    /// The munks' share, without what keyspaces take: nothing else is as large and as quick to go.
+    fn munk_share_bytes(&self) -> u64 {
+        let share = self.munk_limit_bytes.load(Relaxed);
+        share.saturating_sub(self.keyspace_bytes.load(Relaxed))
+    }
+
+    /// Takes so many bytes for a keyspace, which has them for as long as it is open.
+    pub(crate) fn take_keyspace_bytes(&self, wanted: u64) -> Option<Taken> {
+        Taken::of(&self.keyspace_bytes, wanted, u64::MAX)
     }
 
     /// By how much munks exceed what they may take.
@@ -239,7 +253,7 @@ impl Budget {
     pub(crate) fn munk_excess_bytes(&self) -> u64 {
         let taken = self.munk_bytes.load(Relaxed);
         // Asked for each write: what logs take changes all the time.
-        if taken <= self.munk_limit_bytes.load(Relaxed) {
+        if taken <= self.munk_share_bytes() {
             return 0;
         }
         taken.saturating_sub(self.munk_limit_bytes())
@@ -341,6 +355,7 @@ impl Budget {
             + self.munk_bytes.load(Relaxed)
             + self.log_memory_bytes()
             + self.stage_bytes.load(Relaxed)
+            + self.keyspace_bytes.load(Relaxed)
     }
 
     pub(crate) fn stats(&self) -> MemoryStats {
@@ -354,6 +369,7 @@ impl Budget {
             log_indexes: self.log_index_bytes.load(Relaxed) + self.log_view_bytes.load(Relaxed),
             merges: self.merging_bytes(),
             stage: self.stage_bytes.load(Relaxed),
+            keyspaces: self.keyspace_bytes.load(Relaxed),
             freed: pages::kept_bytes(),
             recent: self.recent.bytes(),
             recent_reads: self.recent.reads(),

@@ -5,6 +5,7 @@ use super::edit::ChunkEdit;
 use super::geometry::Model;
 use super::memory_part::MemoryPart;
 use crate::cache::rows::Rows;
+use crate::cache::taken::Taken;
 use crate::error::Result;
 use crate::manifest::Edit;
 use crate::options::MunkPolicy;
@@ -14,11 +15,16 @@ use crate::substrate::stage::Stage;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicI64, AtomicU64};
 use crate::sync::counter::Counter;
+use crate::sync::on_use::OnUse;
 use crate::sync::time::Instant;
 use crate::table::TableOptions;
 use arc_swap::{ArcSwap, Guard};
 use std::ops::Deref;
 use std::time::Duration;
+
+/// What a keyspace takes that has one chunk and one log and was not accessed since it was opened, in bytes, as the fault lab
+/// measures it (`tests/idle_keyspaces.rs`).
+const KEYSPACE_BYTES: u64 = 2_750;
 
 /// The options of a keyspace as the layout uses them.
 #[derive(Debug, Clone)]
@@ -120,9 +126,12 @@ pub struct Context {
     pub order: KeyOrder,
     options: ArcSwap<ChunkOptions>,
     pub totals: Totals,
-    pub counters: Counters,
+    /// Made by the first access.
+    pub counters: OnUse<Counters>,
     /// `None` under a comparator whose equal keys may differ: rows are found by their bytes.
     pub rows: Option<Rows>,
+    /// What it takes of the budget.
+    _taken: Option<Taken>,
     /// Held while the manifest is told, so that it has seen the same edits.
     #[cfg(debug_assertions)]
     pub model: crate::sync::Mutex<Model>,
@@ -133,7 +142,8 @@ impl Context {
         let options = ArcSwap::from_pointee(options);
         let rows = order.hashable().then(|| Rows::new(substrate.budget.rows.clone()));
         let totals = Totals { held_bytes: substrate.files.held_bytes_of(keyspace), ..Totals::default() };
-        let counters = Counters::default();
+        let counters = OnUse::default();
+        let taken = substrate.budget.take_keyspace_bytes(KEYSPACE_BYTES);
         Self {
             substrate,
             keyspace,
@@ -142,6 +152,7 @@ impl Context {
             totals,
             counters,
             rows,
+            _taken: taken,
             #[cfg(debug_assertions)]
             model: crate::sync::Mutex::default(),
         }

@@ -363,8 +363,8 @@ impl Chunks {
 
     /// How often something was read or written since opening.
     pub fn accesses(&self) -> u64 {
-        let counters = &self.context.counters;
-        counters.gets.get() + counters.scans.get() + counters.writes.get()
+        let counters = self.context.counters.peek();
+        counters.map_or(0, |counters| counters.gets.get() + counters.scans.get() + counters.writes.get())
     }
 
     /// Whether something is under way, or due as soon as that may be.

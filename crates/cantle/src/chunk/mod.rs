@@ -403,7 +403,8 @@ impl Layout for Chunks {
     }
 
     fn stats(&self) -> KeyspaceStats {
-        let counters = &self.context.counters;
+        let none = context::Counters::default();
+        let counters = self.context.counters.peek().unwrap_or(&none);
         let of = Counter::get;
         let total = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
         let munks = self.resident_munks();

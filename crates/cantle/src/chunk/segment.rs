@@ -37,6 +37,7 @@ use crate::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+use crate::sync::on_use::OnUse;
 use crate::sync::{Arc, Mutex};
 use crate::table::block::Block;
 use arc_swap::ArcSwapOption;
@@ -84,7 +85,7 @@ pub struct Segment {
 /// Records that are not in the file yet (`Durability::Buffered`).
 #[derive(Default)]
 struct Tail {
-    records: SkipMap<u64, Bytes>,
+    records: OnUse<SkipMap<u64, Bytes>>,
     flushed: AtomicU64,
     flushing: Mutex<()>,
     /// Space for these records.
@@ -92,6 +93,10 @@ struct Tail {
 }
 
 impl Tail {
+    fn is_empty(&self) -> bool {
+        self.records.peek().is_none_or(SkipMap::is_empty)
+    }
+
     /// What is buffered from `start` to before `end`.
     fn bytes(&self, start: u64, end: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity((end - start) as usize);
@@ -489,7 +494,8 @@ impl Segment {
 
     /// Forgets buffered records behind `len`.
     pub fn unbuffer(&self, len: u64) {
-        while let Some(record) = self.tail.records.back().filter(|record| *record.key() >= len) {
+        let Some(records) = self.tail.records.peek() else { return };
+        while let Some(record) = records.back().filter(|record| *record.key() >= len) {
             record.remove();
         }
     }
@@ -515,7 +521,7 @@ impl Segment {
     pub fn flush(&self) -> Result<()> {
         self.staged.drain(&self.file)?;
         let _flushing = self.tail.flushing.lock();
-        if self.tail.records.is_empty() {
+        if self.tail.is_empty() {
             return Ok(());
         }
         let start = self.tail.flushed.load(Acquire);
@@ -535,11 +541,7 @@ impl Segment {
 
     /// Bytes that wait for a flush.
     pub fn buffered_bytes(&self) -> u64 {
-        if self.tail.records.is_empty() {
-            0
-        } else {
-            self.len().saturating_sub(self.tail.flushed.load(Relaxed))
-        }
+        if self.tail.is_empty() { 0 } else { self.len().saturating_sub(self.tail.flushed.load(Relaxed)) }
     }
 
     /// Takes back what was written behind `len`. When that fails, the segment must not be written any more.

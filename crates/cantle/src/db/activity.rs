@@ -115,10 +115,4 @@ mod tests {
         }
         assert!((0..8).all(|_| look().len() <= PER_TICK), "they idle");
     }
-
-    /// What an idle keyspace is charged for nobody counts but this.
-    #[test]
-    fn counters_of_an_idle_keyspace_take_less_than_a_kibibyte() {
-        assert!(size_of::<crate::chunk::context::Counters>() <= 1024);
-    }
 }

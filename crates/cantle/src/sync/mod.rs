@@ -6,6 +6,7 @@
 pub mod counter;
 #[cfg(miri)]
 mod miri;
+pub mod on_use;
 pub mod process_wide;
 pub mod random;
 pub mod thread;

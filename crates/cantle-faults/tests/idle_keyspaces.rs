@@ -1,0 +1,45 @@
+//! What idle keyspaces take, in a process where nothing else is done.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+use cantle::vfs::MemVfs;
+use cantle::{Db, Options};
+use cantle_faults::memory::{Watched, live};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[global_allocator]
+static MEMORY: Watched = Watched;
+
+/// A keyspace itself, its chunk, its log and what leads to them. Its counters come with the first access.
+const BYTES_MAX: u64 = 3 << 10;
+
+fn open(vfs: &MemVfs) -> Db {
+    let options = Options::new().vfs(Arc::new(vfs.clone())).memory_budget(4 << 20).background_threads(1);
+    options.checkpoint_interval(Duration::from_secs(3600)).open("store").unwrap()
+}
+
+/// What a store takes for each of its keyspaces, which nobody has used since it was opened.
+#[test]
+fn an_idle_keyspace_takes_little_and_is_counted() {
+    const FEW: u64 = 100;
+    const MANY: u64 = 1_100;
+    let opened = |keyspaces: u64| {
+        let vfs = MemVfs::without_history();
+        let db = open(&vfs);
+        for number in 0..keyspaces {
+            let keyspace = db.keyspace(&format!("{number:05}"), Default::default()).unwrap();
+            keyspace.put("key", "value").unwrap();
+        }
+        db.close().unwrap();
+        drop(db);
+        let before = live();
+        let db = open(&vfs);
+        ((live() - before) as u64, db.stats().memory.keyspaces)
+    };
+    let ((few, few_counted), (many, many_counted)) = (opened(FEW), opened(MANY));
+    let each = many.saturating_sub(few) / (MANY - FEW);
+    let counted = (many_counted - few_counted) / (MANY - FEW);
+    println!("{each} bytes each, {counted} counted");
+    assert!(each <= BYTES_MAX, "{each} bytes for each idle keyspace");
+    assert!(counted.abs_diff(each) <= each / 4, "{each} bytes each, {counted} counted");
+}
