@@ -24,6 +24,7 @@ const FIRST: &[(&str, &[&str])] = &[
     ),
     ("life", &["split-outside"]),
     ("remount", &["subvolume-ignored"]),
+    ("stores", &["files-not-shared"]),
     ("schedules", &["unnamed-late-files", "munk-gone-too-early", "failure-evicted"]),
     (
         "crash-states",

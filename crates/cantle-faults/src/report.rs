@@ -57,6 +57,7 @@ const CYCLES: &[&str] = &[
     "limits",
     "openings that were killed",
     "limits of memory",
+    "processes with few files",
 ];
 const EXECUTIONS: &[&str] = &["configurations", "histories"];
 

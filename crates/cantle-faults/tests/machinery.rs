@@ -85,6 +85,16 @@ fn processes_at_their_limits_keep_what_they_acknowledged() {
     enter("limits", &["stores checked"]);
 }
 
+#[test]
+fn several_stores_with_few_files_leave_half_of_them_and_lose_nothing() {
+    enter("stores", &["processes with few files", "stores checked", "operations refused"]);
+}
+
+#[test]
+fn processes_have_no_more_in_memory_than_their_budget_and_64_mib() {
+    enter("resident", &["processes measured"]);
+}
+
 /// Stores into a mapped file that failed are answered by a signal, which kills the process where nobody handles it.
 #[test]
 fn a_stage_that_fails_under_an_open_store_kills_nobody() {

@@ -71,6 +71,7 @@ canaries! {
     DELETES_FORGOTTEN "deletes-forgotten" "a merge of a chunk's newest files drops deletes of what older files hold",
     LOGS_NOT_COMPRESSED "logs-not-compressed" "logs of a keyspace that compresses stay as they are",
     FILES_LEFT_BEHIND "files-left-behind" "neither opening nor closing merges what many openings left",
+    FILES_NOT_SHARED "files-not-shared" "each store of a process keeps as many tables open as if it were the only one",
     MANIFEST_NEVER_REWRITTEN "manifest-never-rewritten" "a manifest grows with every opening",
     SNAPSHOT_VERSIONS_DROPPED "snapshot-versions-dropped" "a rebalance keeps only the newest version of a key",
     PENDING_WAIT_SKIPPED "pending-wait-skipped" "a snapshot does not wait for the writes that belong to it",

@@ -86,6 +86,8 @@ pub const DOORS: &[Door] = &[
     machinery::BAD_SYNC,
     machinery::BAD_SECTORS,
     machinery::LIMITS,
+    machinery::STORES,
+    machinery::RESIDENT,
 ];
 
 impl Door {

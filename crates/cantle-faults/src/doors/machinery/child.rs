@@ -1,7 +1,7 @@
 //! The processes that are broken: what they are told, and what is heard of them.
 
 use super::phases::{self, Phase};
-use super::{life, remount, script, writer};
+use super::{life, remount, resident, script, stores, writer};
 use crate::setup::{Setup, has_layout};
 use cantle::vfs::Vfs;
 use cantle::{Db, Durability, Layout};
@@ -40,6 +40,10 @@ pub enum Role {
     Fill,
     /// Goes through a world of directories, changing its own working directory.
     Paths,
+    /// Uses several stores where few files may be open.
+    Stores,
+    /// Fills a store and says how much memory that took.
+    Resident,
 }
 
 /// A role, and the store that it is played on.
@@ -54,13 +58,15 @@ pub struct Part {
 }
 
 impl Role {
-    const ALL: [(Self, &'static str); 6] = [
+    const ALL: [(Self, &'static str); 8] = [
         (Self::Write, "write"),
         (Self::Script, "script"),
         (Self::Live, "live"),
         (Self::Open, "open"),
         (Self::Fill, "fill"),
         (Self::Paths, "paths"),
+        (Self::Stores, "stores"),
+        (Self::Resident, "resident"),
     ];
 
     fn name(self) -> &'static str {
@@ -93,9 +99,7 @@ impl Part {
     pub fn setup(&self) -> Setup {
         let setup = match self.role {
             Role::Write => writer::setup(self.seed, self.durability),
-            Role::Script | Role::Live | Role::Open | Role::Fill | Role::Paths => {
-                script::setup(self.durability)
-            }
+            _ => script::setup(self.durability),
         };
         Setup { layout: self.layout, ..setup }
     }
@@ -147,6 +151,8 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
             Err(error) => say(format!("failed {error}")),
         },
         Role::Fill => remount::play(&part),
+        Role::Stores => stores::play(&part),
+        Role::Resident => resident::play(&part),
         Role::Paths => say(format!("states {}", crate::doors::paths::play(&part.path, part.seed))),
     }
     Ok(())

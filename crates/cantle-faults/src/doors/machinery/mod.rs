@@ -11,6 +11,8 @@
 //!   bad-sync       a sync fails because the device does; the next one succeeds   disks
 //!   bad-sectors    a device loses sectors, also those of mapped pages            writer, disks
 //!   limits         open files, the length of files, memory                       writer
+//!   stores         several stores in one process that may open few files
+//!   resident       what a process has in memory, against its store's budget
 //!
 //!   child          the processes that are broken, and what is heard of them
 //!   writer         threads that write for ever, and what must be left of that
@@ -35,8 +37,10 @@ mod limits;
 mod page_out;
 mod phases;
 mod remount;
+mod resident;
 mod script;
 mod shutdown;
+mod stores;
 mod strace;
 mod writer;
 
@@ -88,6 +92,16 @@ pub const BAD_SECTORS: Door = Door {
     name: "bad-sectors",
     about: "a device loses its sectors under an open store, mapped pages among them (root)",
     enter: bad_sectors::enter,
+};
+pub const STORES: Door = Door {
+    name: "stores",
+    about: "several stores in one process that may open few files, of which the program takes its half, then all",
+    enter: stores::enter,
+};
+pub const RESIDENT: Door = Door {
+    name: "resident",
+    about: "many keyspaces, tiny pairs, long keys, closed iterators: resident memory against the budget",
+    enter: resident::enter,
 };
 pub const LIMITS: Door = Door {
     name: "limits",

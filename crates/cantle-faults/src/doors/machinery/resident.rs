@@ -1,0 +1,175 @@
+//! What a process has in memory that has one store, against the store's budget: many idle keyspaces, tiny pairs, long keys, iterators that
+//! were closed. No more than the budget and 64 MiB should be resident; where that does not hold yet, a case says how much more, so that
+//! it becomes no worse.
+//!
+//! `cargo test` has a twentieth of each; `cantle-faults --doors resident --minutes …` has all of it, and `--case NAME` one of them.
+
+use super::child::{Part, Role, Running, say};
+use crate::rng::Rng;
+use crate::visit::Visit;
+use cantle::{Db, Durability, KeyspaceOptions, Options};
+use std::path::Path;
+use std::time::Duration;
+
+const BUDGET_BYTES: u64 = 64 << 20;
+const BESIDE_BYTES: u64 = 64 << 20;
+/// A short visit has so much less.
+const SHORT: u64 = 20;
+
+struct Case {
+    name: &'static str,
+    play: fn(&Path, u64),
+    /// What a long visit finds beyond `BESIDE_BYTES`, and some more.
+    more_bytes: u64,
+}
+
+const CASES: [Case; 4] = [
+    // Some 6 KiB for each that was written to since the opening, most of them in small pieces that no budget knows of.
+    Case { name: "keyspaces", play: keyspaces, more_bytes: 36 << 20 },
+    // More than the budget is counted while logs in no order are written to in many chunks at once.
+    Case { name: "pairs", play: pairs, more_bytes: 48 << 20 },
+    // Keys at both ends of open tables, and in what is merged.
+    Case { name: "keys", play: keys, more_bytes: 44 << 20 },
+    // Free pieces between cached blocks, which the allocator does not give back.
+    Case { name: "iterators", play: iterators, more_bytes: 24 << 20 },
+];
+
+pub fn enter(visit: &Visit) {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in visit.rounds() {
+        for (number, Case { name, more_bytes, .. }) in CASES.into_iter().enumerate() {
+            if visit.is_over() {
+                return;
+            }
+            if visit.case.as_ref().is_some_and(|case| case != name) {
+                continue;
+            }
+            let less = if visit.is_long() { 1 } else { SHORT };
+            let path = dir.path().join(name);
+            let (layout, durability) = (visit.layout, Durability::Process);
+            // Which case, and how much less of it.
+            let seed = less * CASES.len() as u64 + number as u64;
+            let part = Part { role: Role::Resident, path, layout, durability, seed };
+            let ended = Running::start(&mut part.command(&visit.program)).wait(Duration::from_secs(3600));
+            let said = |name: &str| {
+                let value = ended.lines.iter().rev().find_map(|line| line.strip_prefix(name));
+                value.and_then(|value| value.trim().parse::<u64>().ok())
+            };
+            // What iterators keep while they are open is the callers'.
+            let measured = said(if name == "iterators" { "resident" } else { "peak" });
+            let (Some(measured), Some(_)) = (measured, said("peak")) else {
+                panic!("{name}: {:?}; {}", ended.lines.last(), ended.errors.trim());
+            };
+            println!("{name}, 1/{less}: {}", ended.lines.join("; "));
+            let most = BUDGET_BYTES + BESIDE_BYTES + if less == 1 { more_bytes } else { 0 };
+            let said = ended.lines.join("; ");
+            assert!(measured <= most, "{name}: {measured} bytes resident at most, of {most}; {said}");
+            visit.count("processes measured", 1);
+            let _ = std::fs::remove_dir_all(&part.path);
+        }
+    }
+}
+
+/// Plays one case, in a process that does nothing else.
+pub fn play(part: &Part) {
+    let cases = CASES.len() as u64;
+    (CASES[(part.seed % cases) as usize].play)(&part.path, part.seed / cases);
+    say(format!("peak {}", of_process("VmHWM:")));
+}
+
+/// A line of `/proc/self/status`, in bytes.
+fn of_process(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+fn open(path: &Path) -> Db {
+    Options::new().memory_budget(BUDGET_BYTES).open(path).unwrap()
+}
+
+fn tell(what: &str, db: &Db) {
+    let stats = db.stats();
+    let memory = &stats.memory;
+    let parts = [
+        ("munks", memory.munks),
+        ("rows", memory.rows),
+        ("blocks", memory.blocks),
+        ("log indexes", memory.log_indexes),
+        ("merges", memory.merges),
+        ("recent", memory.recent),
+        ("stage", memory.stage),
+        ("keyspaces", memory.keyspaces),
+        ("freed", memory.freed),
+    ];
+    let parts = parts.map(|(name, bytes)| format!("{name} {bytes}")).join(", ");
+    say(format!("{what}: {} counted ({parts}), {} resident", stats.memory_used, of_process("VmRSS:")));
+    say(format!("resident {}", of_process("VmRSS:")));
+}
+
+fn keyspaces(path: &Path, less: u64) {
+    let db = open(path);
+    let before = of_process("VmRSS:");
+    let count = 20_000 / less;
+    for number in 0..count {
+        let keyspace = db.keyspace(&format!("{number:05}"), KeyspaceOptions::new()).unwrap();
+        keyspace.put("key", "value").unwrap();
+    }
+    tell("filled", &db);
+    db.close().unwrap();
+    drop(db);
+    let db = open(path);
+    tell("opened again", &db);
+    let each = of_process("VmRSS:").saturating_sub(before) / count;
+    say(format!("bytes for each keyspace: {each}"));
+}
+
+fn pairs(path: &Path, less: u64) {
+    let db = open(path);
+    let mut rng = Rng::new(1);
+    for number in 0..10_000_000 / less {
+        db.put(rng.next().to_be_bytes(), number.to_be_bytes()).unwrap();
+    }
+    tell("filled", &db);
+    for _ in 0..200_000 / less {
+        let _ = db.get(rng.next().to_be_bytes()).unwrap();
+    }
+    db.range(..).take(100_000).for_each(|pair| drop(pair.unwrap()));
+    tell("read", &db);
+}
+
+fn keys(path: &Path, less: u64) {
+    let db = open(path);
+    let mut rng = Rng::new(1);
+    let count = 20_000 / less;
+    let key = |number: u64| {
+        let mut key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec();
+        key.resize(64 << 10, number as u8);
+        key
+    };
+    (0..count).for_each(|number| db.put(key(number), number.to_be_bytes()).unwrap());
+    tell("filled", &db);
+    for _ in 0..2 * count {
+        assert!(db.get(key(rng.below(count))).unwrap().is_some());
+    }
+    assert_eq!(db.range(..).count() as u64, count);
+    tell("read", &db);
+}
+
+fn iterators(path: &Path, less: u64) {
+    let db = open(path);
+    (0..1_000_000 / less).for_each(|number: u64| db.put(number.to_be_bytes(), [1; 100]).unwrap());
+    tell("filled", &db);
+    let mut rng = Rng::new(1);
+    let mut open = Vec::new();
+    for _ in 0..10_000 / less {
+        let mut range = db.range(rng.below(1_000_000 / less).to_be_bytes()..);
+        drop(range.next());
+        open.push(range);
+    }
+    // What open iterators keep is the callers'.
+    say(format!("open: {} resident", of_process("VmRSS:")));
+    drop(open);
+    std::thread::sleep(Duration::from_secs(2));
+    tell("closed", &db);
+}
