@@ -124,7 +124,7 @@ impl DeletedPieces {
                 open.pop();
             }
             let before = open.peek().map(|&(offset, _)| offset);
-            if pieces.last().map_or(None, |piece| piece.before) != before {
+            if pieces.last().and_then(|piece| piece.before) != before {
                 pieces.push(Piece { from, before });
             }
         }
