@@ -114,7 +114,10 @@ fn hyphenated(id: [u8; 16]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::std_fs::open_directory;
     use super::*;
+    use rustix::fs::CWD;
+    use std::path::Path;
 
     #[test]
     fn identifiers_are_printed_as_the_kernel_does() {
@@ -124,7 +127,7 @@ mod tests {
 
     #[test]
     fn other_file_systems_have_no_subvolumes() {
-        let proc = std::fs::File::open("/proc/self").unwrap();
+        let proc = open_directory((CWD, Path::new("/proc/self"))).unwrap();
         assert_eq!(place_of(&proc).unwrap(), None);
         // Nor do they know the calls.
         assert!(file_system_info(&proc).unwrap().is_none() && subvolume_info(&proc).unwrap().is_none());
