@@ -759,6 +759,16 @@ cantle_status cantle_options_beside_other_files(cantle_options *options,
                                                 bool on);
 
 /**
+ * Whether cantle_repair keeps what was written since the last checkpoint where nothing proves that all of it reached the disk: the
+ * process was killed, and its volume unmounted since, or the power failed. Default: no. Some of these writes may be missing between
+ * those that are kept. Has no effect on an opening, which gives them up for good if it is for writing.
+ *
+ * Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
+ */
+cantle_status cantle_options_keep_left_behind(cantle_options *options,
+                                              bool on);
+
+/**
  * Reads only: writes fail, nothing on disk changes, and any number of readers may have the store open at once, but no writer.
  * Default: no.
  *

@@ -190,6 +190,19 @@ pub unsafe extern "C" fn cantle_options_beside_other_files(
     set(options, Ok(on), Options::beside_other_files)
 }
 
+/// Whether cantle_repair keeps what was written since the last checkpoint where nothing proves that all of it reached the disk: the
+/// process was killed, and its volume unmounted since, or the power failed. Default: no. Some of these writes may be missing between
+/// those that are kept. Has no effect on an opening, which gives them up for good if it is for writing.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_options_keep_left_behind(
+    options: *mut cantle_options,
+    on: bool,
+) -> cantle_status {
+    set(options, Ok(on), Options::keep_left_behind)
+}
+
 /// Reads only: writes fail, nothing on disk changes, and any number of readers may have the store open at once, but no writer.
 /// Default: no.
 ///
