@@ -123,6 +123,9 @@ impl<'py> Given<'py> {
         if let Some(on) = self.flag("beside_other_files")? {
             options = options.beside_other_files(on);
         }
+        if let Some(on) = self.flag("keep_left_behind")? {
+            options = options.keep_left_behind(on);
+        }
         if let Some(on) = self.flag("read_only")? {
             options = options.read_only(on);
         }

@@ -171,6 +171,7 @@ def repair(
     target: Union[str, _os.PathLike[str]],
     *,
     progress: Optional[Callable[[int, int, int], object]] = None,
+    keep_left_behind: bool = False,
     **options: Any,
 ) -> RepairReport:
     """Saves what is left of the damaged store in source into a new store in target, which must not exist. source is not
@@ -178,9 +179,13 @@ def repair(
 
     progress is called now and then with the bytes read, the bytes of all files, and the pairs saved.
 
+    keep_left_behind: also keeps what was written since the last checkpoint where nothing proves that all of it reached the disk (the
+        process was killed, and its volume unmounted since, or the power failed): every intact write, though some may be
+        missing between those that are there. Repair before the store is opened for writing, which gives them up for good.
+
     The report has every damaged place, every file left out, and the keys of which the newest version may be lost.
     """
-    return _cantle.repair(source, target, progress, **options)
+    return _cantle.repair(source, target, progress, keep_left_behind=keep_left_behind, **options)
 
 
 def destroy(path: Union[str, _os.PathLike[str]]) -> None:
