@@ -1,5 +1,9 @@
 //! Where a keyspace compresses, what was written takes less than it is long: after closing and reopening, and when it is idle, counted
 //! in allocated blocks. What does not compress is not written again and again for that.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "looks at files from outside, and waits for threads that it does not see"
+)]
 #![expect(clippy::unwrap_used, reason = "a helper of tests may panic")]
 
 use cantle::vfs::MemVfs;
