@@ -224,6 +224,8 @@ impl Store {
             if self.is_dirty() { Err(Error::ReadOnly { reason }) } else { Ok(()) }
         } else {
             self.do_share(Share::of_closing());
+            // Or many short openings would each leave it to the next.
+            self.forget_dropped();
             let settled = self.all_keyspaces().iter().try_for_each(|keyspace| keyspace.layout.settle());
             let done =
                 settled.and_then(|()| if self.is_dirty() { self.substrate.checkpoint() } else { Ok(()) });
