@@ -47,7 +47,7 @@ fn life() {
 
 #[test]
 fn schedules() {
-    assert_eq!(enter("schedules").tally()["schedules"], 2 * factor());
+    assert_eq!(enter("schedules").tally()["schedules"], 3 * factor());
 }
 
 #[test]
