@@ -1,8 +1,9 @@
 //! Every door of the lab, for some seconds. `CANTLE_TEST_FACTOR` multiplies what is drawn by chance, `CANTLE_TEST_CASE` runs
 //! the one case that a failure named.
 
+use cantle::Layout;
 use cantle_faults::doors::door;
-use cantle_faults::visit::{Visit, factor};
+use cantle_faults::visit::{Effort, Visit, factor};
 
 /// Goes through a door; what it did is told.
 fn enter(name: &str) -> Visit {
@@ -74,4 +75,14 @@ fn openings() {
         tally["openings that were killed"] >= 100 && tally["openings that were closed"] >= 100,
         "{tally:?}"
     );
+}
+
+/// A store that is being destroyed, whose last manifest had replaced another: power lost without the removal of that one, it opened as
+/// the store of that day.
+#[test]
+fn no_older_manifest_comes_back_with_an_older_store() {
+    let case = "upkeep:503501878571572501".to_owned();
+    let visit = Visit::new(Layout::default(), 0, Effort::Rounds(1)).of_case(Some(case));
+    (door("crash-states").expect("a door").enter)(&visit);
+    assert!(visit.tally()["states of repairs and destructions"] > 1000);
 }

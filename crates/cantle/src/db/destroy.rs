@@ -29,9 +29,16 @@ pub(crate) fn destroy(options: &Options, dir: &Path) -> Result<()> {
     let vfs = &*bind(&vfs, dir)?;
     let _lock = lock_store(vfs, dir, LockMode::Exclusive)?;
     names = list(vfs, dir)?;
-    // Without its newest manifest nothing opens what an interruption leaves, and a second attempt removes the rest.
-    names.sort_by_key(|name| (rank(name), std::cmp::Reverse(name.clone())));
+    // Without its newest manifest nothing opens what an interruption leaves, and a second attempt removes the rest. Older ones must be gone for
+    // good before, those as well that the store itself has removed: else a loss of power could bring one back, and with it an older store.
+    let newest = names.iter().filter(|name| is_manifest(name)).max().cloned();
+    names.sort_by_key(|name| rank(name, newest.as_deref()));
+    let mut is_synced = false;
     for name in names.iter().filter(|name| is_ours(name)) {
+        if rank(name, newest.as_deref()) > 0 && !is_synced {
+            sync(vfs, dir)?;
+            is_synced = true;
+        }
         let path = dir.join(name);
         if is_foreign(vfs, &path) {
             tracing::warn!(path = %path.display(), "a file of somebody else, under a name that a store may give, stays");
@@ -39,8 +46,11 @@ pub(crate) fn destroy(options: &Options, dir: &Path) -> Result<()> {
         }
         vfs.remove(&path).map_err(|e| Error::io("remove", path, e))?;
     }
-    let synced = Canary::UNNAMED_DESTRUCTION.leaves_out(|| vfs.sync_dir(dir));
-    synced.map_err(|e| Error::io("sync directory", dir, e))
+    Canary::UNNAMED_DESTRUCTION.leaves_out(|| sync(vfs, dir))
+}
+
+fn sync(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    vfs.sync_dir(dir).map_err(|e| Error::io("sync directory", dir, e))
 }
 
 fn not_a_store(dir: &Path, what: String) -> Error {
@@ -58,12 +68,17 @@ fn is_ours(name: &str) -> bool {
         || is_temporary(name)
 }
 
-/// Manifests go first, the lock last.
-fn rank(name: &str) -> u8 {
-    match parse_file_name(name) {
-        Some((FileKind::Manifest, _)) => 0,
-        _ if name == LOCK_FILE => 2,
-        _ => 1,
+fn is_manifest(name: &str) -> bool {
+    matches!(parse_file_name(name), Some((FileKind::Manifest, _)))
+}
+
+/// Older manifests go first, then the newest; the lock goes last.
+fn rank(name: &str, newest: Option<&str>) -> u8 {
+    match name {
+        LOCK_FILE => 3,
+        _ if Some(name) == newest => 1,
+        _ if is_manifest(name) => 0,
+        _ => 2,
     }
 }
 
