@@ -190,7 +190,7 @@ pub struct Stats {
     pub left_behind_records: u64,
     /// The bytes that these operations take.
     pub left_behind_bytes: u64,
-    /// Whether these operations are still to be counted: until then both numbers are 0. They stay so if the store is closed first.
+    /// True while these operations are still to be counted: until then both numbers are 0. They stay so if the store is closed first.
     pub left_behind_pending: bool,
     /// Jobs that wait for a background thread.
     pub maintenance_queued: u64,

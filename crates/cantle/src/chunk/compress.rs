@@ -24,7 +24,7 @@ const RETRY_TICKS: u64 = 512;
 const CLOSING_LEVEL_MAX: i32 = 6;
 
 impl Chunks {
-    /// Whether idle logs become tables so that they are compressed. Not where somebody chose how long logs are.
+    /// True if idle logs become tables so that they are compressed. Not where somebody chose how long logs are.
     fn compresses(&self) -> bool {
         let options = self.context.options();
         options.table.compression != Compression::None

@@ -15,7 +15,7 @@ use std::ops::Bound;
 /// As many neighbours are looked at before all pieces are searched.
 const STEPS_MAX: usize = 4;
 
-/// Of the deletes of one source those that a snapshot sees.
+/// Those deletes of one source that a snapshot sees.
 pub struct DeletedPieces {
     /// The snapshot's version.
     pub at: u64,
@@ -23,7 +23,7 @@ pub struct DeletedPieces {
     /// In the order of keys, each up to the next; what is before the first is not deleted.
     pieces: Vec<Piece>,
     under_way: Vec<RangeTombstone>,
-    /// How many pieces begin at or before the key that was asked for last.
+    /// The number of pieces that begin at or before the key that was asked for last.
     last: usize,
 }
 
@@ -131,7 +131,7 @@ impl DeletedPieces {
         Self { at, deletes, pieces, under_way, last: 0 }
     }
 
-    /// Whether what stands at `position` of this source, or of an older one if that is `None`, is deleted if it has this key.
+    /// True if the entry at `position` of this source, or of an older one if that is `None`, is deleted if it has this key.
     pub fn covers(&mut self, order: &KeyOrder, key: &[u8], position: Option<u64>) -> bool {
         let is_behind = |offset: u64| position.is_none_or(|position| offset > position);
         self.last = self.find(order, key);
@@ -142,7 +142,7 @@ impl DeletedPieces {
             })
     }
 
-    /// How many pieces begin at or before `key`.
+    /// The number of pieces that begin at or before `key`.
     fn find(&self, order: &KeyOrder, key: &[u8]) -> usize {
         let begins = |piece: &Piece| match gap(&self.deletes, piece.from) {
             Gap::First => true,

@@ -193,7 +193,7 @@ impl Jobs {
         }
     }
 
-    /// Whether somebody wrote within about a second.
+    /// True if somebody wrote within about a second.
     fn is_written(&self) -> bool {
         let quiet = self.ticks.load(Relaxed).saturating_sub(self.written_ticks.load(Relaxed));
         quiet <= Self::WRITTEN_TICKS && self.writes.load(Relaxed) > 0

@@ -39,7 +39,7 @@ pub struct KeyspaceSizes {
     pub pairs: u64,
     /// Estimated bytes of keys and values that open snapshots keep beside these.
     pub pinned_bytes: u64,
-    /// Whether somebody wrote a moment ago.
+    /// True if somebody wrote a moment ago.
     pub is_written: bool,
 }
 
@@ -190,12 +190,12 @@ pub fn munk_split_count(live_bytes: u64, limits: &Limits) -> u64 {
     if limits.extensions { split_count(live_bytes, limits) } else { 2 }
 }
 
-/// What a store may take beside its live bytes where no bound was given.
+/// Bytes that a store may take beside its live ones where no bound was given.
 pub fn spare_bytes(budget_bytes: u64, chunk_bytes: u64) -> u64 {
     (budget_bytes / 2).min(SPARE_BYTES_MAX) + (SPARE_CHUNKS * chunk_bytes).min(SPARE_CHUNK_BYTES_MAX)
 }
 
-/// What the keyspace may take beside the bytes that its bound goes by.
+/// Bytes that the keyspace may take beside those that its bound goes by.
 pub fn slack_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
     let live = keyspace.bounded_bytes() as f64;
     let Some(bound) = limits.space_amplification else {
@@ -248,7 +248,7 @@ pub fn excess(limits: &Limits, keyspace: &KeyspaceSizes) -> f64 {
 /// A chunk that gains less is not worth rewriting.
 pub const GAIN_MIN: f64 = 0.02;
 
-/// What is known of how well a chunk's contents compress.
+/// Sizes that tell how well a chunk's contents compress.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Compressible {
     /// Bytes of logs, which are not compressed, and what nobody has of shared files that the chunk keeps on disk.
@@ -259,7 +259,7 @@ pub struct Compressible {
     pub table_user_bytes: u64,
 }
 
-/// Whether a chunk of a keyspace that compresses is to be sorted, though nothing else asks for it: if compression of its logs may
+/// True if a chunk of a keyspace that compresses is to be sorted, though nothing else asks for it: if compression of its logs may
 /// save as much as an eighth of what is written for that. Tables tell how well the chunk compresses; without a table, all is taken for saved
 /// and sorting finds out. So a chunk that does not compress is sorted once, and then when its logs are eight times as long as its tables.
 pub fn is_worth_compressing(chunk: &Compressible) -> bool {

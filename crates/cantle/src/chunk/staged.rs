@@ -134,7 +134,7 @@ impl Staged {
         Ok(())
     }
 
-    /// Who had everything drained writes more behind it, at `offset`, that is not staged.
+    /// Writes at `offset`, behind everything that was drained, bytes that are not staged.
     pub fn write_behind(&self, file: &StoreFile, bytes: &[u8], offset: u64) -> Result<()> {
         let _writing = self.writing.lock();
         self.write(file, bytes, offset, None)?;

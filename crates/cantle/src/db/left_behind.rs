@@ -35,7 +35,7 @@ pub(super) struct LeftBehind {
     pub bytes: u64,
 }
 
-/// Where they are. While it lives, no file of the store is removed.
+/// The place of these records. While it lives, no file of the store is removed.
 pub(super) struct Uncounted {
     files: Arc<Files>,
     /// The epoch of the last checkpoint, and that of the process that wrote last. It made no checkpoint if they differ.
@@ -90,7 +90,7 @@ impl Uncounted {
         }
     }
 
-    /// Whether a log that nothing refers to waits to be counted.
+    /// True if a log that nothing refers to waits to be counted.
     pub fn has_orphan(&self, id: u64) -> bool {
         self.orphans.contains(&id)
     }

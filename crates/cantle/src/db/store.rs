@@ -55,9 +55,9 @@ pub(crate) struct Store {
     pub(super) dropped: Mutex<Vec<(u64, Arc<KeyspaceInner>)>>,
     /// What opening found damaged and went on without.
     pub(super) opening_damage: Vec<Error>,
-    /// What opening found that no checkpoint covers, and nothing vouches for, once it is counted.
+    /// Records that no checkpoint covers, and nothing vouches for, once they are counted.
     pub(super) left_behind: Mutex<Option<LeftBehind>>,
-    /// Where it is, until a background thread takes it to count.
+    /// Their place, until a background thread takes it to count them.
     pub(super) uncounted: Mutex<Option<Uncounted>>,
     pub(super) open_time: Duration,
     pub(super) write_longest_nanos: AtomicU64,

@@ -79,7 +79,7 @@ pub struct StoreFile {
     held_bytes: AtomicU64,
     references: AtomicUsize,
     doomed: AtomicBool,
-    /// What was written to it since its last sync.
+    /// Writes to it since its last sync.
     unsynced: Unsynced,
     /// Of those who share it.
     pub claims: Claims,

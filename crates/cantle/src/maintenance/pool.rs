@@ -31,9 +31,9 @@ pub trait Ticker: Send + Sync {
 const TICK: Duration = Duration::from_millis(20);
 /// A job that takes longer may be one whose disk hangs. Most take less.
 const STUCK: Duration = Duration::from_secs(1);
-/// How often somebody looks for such jobs.
+/// The time between two looks for such jobs.
 const WATCH: Duration = Duration::from_millis(200);
-/// How many spare threads of each kind there may be at once: as many disks may hang.
+/// The most spare threads of each kind at once: as many disks may hang.
 const SPARES_MAX: usize = 8;
 
 /// A handle to the threads. Cheap to clone.
@@ -108,7 +108,7 @@ impl Queue {
         self.jobs.iter().position(|job| !self.is_stuck(job.owner, now))
     }
 
-    /// Whether such a job waits, and whoever could do it is held up.
+    /// True if such a job waits, and every thread that could do it is held up.
     fn wants_spare(&self, now: Instant) -> bool {
         self.spares < SPARES_MAX
             && self.running.len() >= self.workers + self.spares

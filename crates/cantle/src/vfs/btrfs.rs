@@ -43,7 +43,7 @@ const GET_SUBVOL_INFO: Opcode = opcode::read::<SubvolumeInfo>(0x94, 60);
 
 const _: () = assert!(size_of::<FileSystemInfo>() == 1024 && size_of::<SubvolumeInfo>() == 504);
 
-/// Where a directory is.
+/// The file system and subvolume of a directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// The name of the file system's directory in `/sys/fs/btrfs`.

@@ -20,7 +20,7 @@ const IMAGE_BYTES: u64 = 3 << 30;
 const OPS_MAX: u64 = 3000;
 const KEYS: u64 = 500;
 
-/// What happens around the kill.
+/// An event around the kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
     /// Nothing more.
@@ -42,11 +42,11 @@ enum Act {
     SnapshotKilled,
 }
 
-/// What the next opening finds.
+/// The result of the next opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Everything,
-    /// What the last checkpoint covers; the rest is all there, and is counted.
+    /// The writes that the last checkpoint covers; the rest is all there, and is counted.
     CheckpointAllTold,
     /// The same, and of the rest as much is counted as is there.
     Checkpoint,
@@ -102,12 +102,12 @@ pub fn enter(visit: &Visit) {
     }
 }
 
-/// So many writes are before the sync.
+/// The number of writes before the sync.
 fn synced(seed: u64) -> u64 {
     1 + Rng::new(seed).below(OPS_MAX / 4)
 }
 
-/// Whether the store is closed and opened again in place of the sync: then the process that dies has made no checkpoint.
+/// True if the store is closed and opened again in place of the sync: then the process that dies has made no checkpoint.
 fn is_reopened(seed: u64) -> bool {
     seed % 3 == 1
 }
@@ -115,7 +115,7 @@ fn is_reopened(seed: u64) -> bool {
 /// To which keyspace, which key, and which value; without one it is deleted.
 type Change = (&'static str, String, Option<String>);
 
-/// What write `n` does: one change, or a batch of several.
+/// Write `n`: one change, or a batch of several.
 fn op(seed: u64, n: u64) -> Vec<Change> {
     let mut rng = Rng::new(seed ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut change = |keyspace| {
@@ -131,7 +131,7 @@ fn op(seed: u64, n: u64) -> Vec<Change> {
     }
 }
 
-/// How many records the writes of a range take.
+/// The number of records of a range of writes.
 fn records(seed: u64, ops: std::ops::Range<u64>) -> u64 {
     ops.map(|n| op(seed, n).len() as u64).sum()
 }
@@ -154,7 +154,7 @@ fn options() -> Options {
     Options::new().memory_budget(64 << 20).checkpoint_interval(Duration::from_secs(3600))
 }
 
-/// What the child does.
+/// The part of the child.
 pub fn play(part: &Part) {
     if let Err(error) = fill(&part.path, part.seed) {
         say(format!("failed: {error}"));
@@ -305,7 +305,7 @@ impl Cell<'_> {
         self.clear(mounted, &[volume, snapshot])
     }
 
-    /// So that the next cell has room.
+    /// Makes room for the next cell.
     fn clear(&self, mounted: Mounted, volumes: &[PathBuf]) -> Result<(), String> {
         for volume in volumes.iter().filter(|volume| volume.exists()) {
             if self.image.kind != Kind::Btrfs || subvolume(&["delete", &volume.to_string_lossy()]).is_err() {
@@ -324,7 +324,7 @@ fn text(error: std::io::Error) -> String {
     error.to_string()
 }
 
-/// What must be found.
+/// The state that must be found.
 struct Outcome {
     expected: Expected,
     seed: u64,
@@ -373,7 +373,7 @@ impl Outcome {
         Ok(())
     }
 
-    /// What an open store holds, if that is as it must be.
+    /// The contents of an open store, if they are as they must be.
     fn check_open(&self, db: &Db) -> Result<State, String> {
         let Self { expected, seed, synced, acknowledged } = *self;
         let found = contents(db)?;
