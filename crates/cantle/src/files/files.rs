@@ -33,6 +33,8 @@ pub struct Files {
     /// Of all keyspaces: the sum of what `held` counts.
     held_bytes: AtomicU64,
     pins: Mutex<Pins>,
+    /// Doomed files that somebody still holds.
+    doomed: Mutex<HashMap<u64, FileKind>>,
     /// Whether no file is opened or removed any more. Held for reading by who does so.
     ended: RwLock<bool>,
     /// The process that opened the store: one that was forked from it removes nothing.
@@ -128,6 +130,7 @@ impl Files {
             held: Mutex::new(Held::default()),
             held_bytes: AtomicU64::new(0),
             pins: Mutex::new(Pins { count: 0, waiting: Vec::new() }),
+            doomed: Mutex::default(),
             ended: RwLock::new(false),
             process: std::process::id(),
             keeps_discarded: AtomicBool::new(false),
@@ -292,6 +295,7 @@ impl Files {
         if files.is_empty() {
             return;
         }
+        self.doomed.lock().extend(files.iter().map(|file| (file.id, file.kind)));
         let mut held = self.held.lock();
         for file in &files {
             self.count_held(&mut held, file, 0);
@@ -356,10 +360,22 @@ impl Files {
     }
 
     /// No file is opened by its name or removed from here on, by whoever reads or lets go of one late: handles may be left,
-    /// and a job that waits for a background thread, which other stores may keep busy, holds the files of its chunk. To be
-    /// called before others may open the store; what is left behind is removed at the next opening.
+    /// and a job that waits for a background thread, which other stores may keep busy, holds the files of its chunk. What
+    /// those hold though it is doomed is removed here: a store that was closed takes no space for it. To be called
+    /// before others may open the store.
     pub fn end(&self) {
         *self.ended.write() = true;
+        let late = std::mem::take(&mut *self.doomed.lock());
+        if self.process != std::process::id() || self.pins.lock().count > 0 {
+            return;
+        }
+        for (id, kind) in late {
+            let path = self.path(kind, id);
+            // Who let go of it just now may have removed it.
+            if let Err(error) = self.vfs.remove(&path) {
+                tracing::debug!(path = %path.display(), %error, "did not remove an obsolete file");
+            }
+        }
     }
 
     /// Closes every handle that nobody uses at the moment.
@@ -434,6 +450,8 @@ impl Drop for StoreFile {
         if self.doomed.load(Acquire) {
             self.files.handles.remove(self.id);
             self.files.unlink(&self.path);
+            // Not before: `end` removes what is still there.
+            self.files.doomed.lock().remove(&self.id);
             self.files.dir_dirty.store(true, Release);
             if self.kind == FileKind::Table {
                 self.files.gone.lock().push(self.id);

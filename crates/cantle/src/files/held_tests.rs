@@ -3,7 +3,8 @@
 use super::Files;
 use crate::format::header::FileKind;
 use crate::sync::Arc;
-use crate::vfs::MemVfs;
+use crate::vfs::{MemVfs, OpenMode, Vfs};
+use std::path::Path;
 
 #[test]
 fn what_is_held_counts_until_it_goes_with_the_length_that_was_counted() {
@@ -24,4 +25,23 @@ fn what_is_held_counts_until_it_goes_with_the_length_that_was_counted() {
     second.set_bytes(10);
     files.doom(files.take_held());
     assert_eq!(files.held_bytes(), 0);
+}
+
+#[test]
+fn what_is_doomed_is_gone_when_the_store_is_closed_though_somebody_holds_it() {
+    let vfs = MemVfs::new();
+    vfs.create_dir_all("store".as_ref()).unwrap();
+    let files = Arc::new(Files::new(Arc::new(vfs.clone()), "store".into(), 1, 1, 1));
+    let exists = |path: &Path| vfs.open(path, OpenMode::Read).is_ok();
+    let create = || files.create(FileKind::Log, 0, 1).unwrap().0;
+    let (doomed, needed) = (create(), create());
+    files.doom(vec![doomed.clone()]);
+    assert!(exists(&doomed.path), "it may be read");
+    files.end();
+    assert!(!exists(&doomed.path) && exists(&needed.path));
+    // Another store may have a file of this name by now.
+    vfs.open(&doomed.path, OpenMode::CreateNew).unwrap();
+    let path = doomed.path.clone();
+    drop(doomed);
+    assert!(exists(&path));
 }

@@ -13,7 +13,7 @@
 //! * A name is durable before a checkpoint's record that knows it: it is marked as new before the edit that names it is
 //!   appended, and a checkpoint looks for the mark while it holds the manifest's lock.
 //! * While anybody pins files, none is unlinked; what was to be goes when the last pin ends.
-//! * None is unlinked once others may open the store (`end`).
+//! * None is unlinked once others may open the store (`end`), and until then every doomed file is, whoever holds it (`held_tests`).
 //! * What is in nobody's share of a file (`claims`) counts for as long as somebody refers to the file, and no longer.
 //! * What the kernel could not write of a log is reported by the next sync, though its handle was closed meanwhile (`unsynced`).
 //! * A held file adds as many bytes to the held ones as it takes off when it goes, whatever became of its length (`held_tests`).
