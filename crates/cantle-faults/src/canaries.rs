@@ -1,6 +1,7 @@
 //! Plants one bug after the other and goes through the doors until one of them finds it: the proof that they would.
 //!
-//! Each bug is planted in a process of its own, as it may take that down.
+//! Each bug is planted in a process of its own, as it may take that down. What a door finds without the bug as well, at the same seed,
+//! proves nothing of the bug and does not count.
 
 use crate::Args;
 use crate::report::grouped;
@@ -117,9 +118,10 @@ pub fn hunt_all(args: &Args, names: &[String]) -> ExitCode {
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     let mut hunts = Vec::new();
+    let mut lab = Lab::new(args);
     for canary in canaries {
         bar.set_message(canary.name);
-        let hunt = hunt(args, canary);
+        let hunt = lab.hunt(canary);
         if !args.json {
             bar.suspend(|| print(&hunt));
         }
@@ -153,8 +155,9 @@ fn matrix(args: &Args, canaries: &[&Canary]) -> ExitCode {
         println!("{:26} {}", "", doors.join("  "));
     }
     let mut rows = Vec::new();
+    let mut lab = Lab::new(args);
     for canary in canaries {
-        let found = doors.iter().map(|&door| (door, enter(args, canary, door)));
+        let found = doors.iter().map(|&door| (door, lab.enter(canary, door)));
         let row = Row { canary: canary.name, about: canary.about, doors: found.collect() };
         if !args.json {
             let cells = doors.iter().map(|&door| {
@@ -183,39 +186,68 @@ fn print(hunt: &Hunt) {
     println!("{:26} {:14} {:>6.1} s  {}", hunt.canary, door, hunt.seconds, hunt.about);
 }
 
-fn hunt(args: &Args, canary: &Canary) -> Hunt {
-    let started = Instant::now();
-    let likely = FIRST.iter().filter(|(_, names)| names.contains(&canary.name)).map(|(door, _)| *door);
-    let rest = DOORS.iter().map(|door| door.name);
-    let mut tried: Vec<&'static str> = Vec::new();
-    let mut finding = None;
-    for door in likely.chain(rest) {
-        if !is_wanted(args, door) || tried.contains(&door) {
-            continue;
+/// Goes through doors, and knows which of them find something though nothing is planted.
+struct Lab<'a> {
+    args: &'a Args,
+    unplanted: BTreeMap<String, Option<String>>,
+}
+
+impl<'a> Lab<'a> {
+    fn new(args: &'a Args) -> Self {
+        Self { args, unplanted: BTreeMap::new() }
+    }
+
+    fn hunt(&mut self, canary: &Canary) -> Hunt {
+        let started = Instant::now();
+        let likely = FIRST.iter().filter(|(_, names)| names.contains(&canary.name)).map(|(door, _)| *door);
+        let rest = DOORS.iter().map(|door| door.name);
+        let mut tried: Vec<&'static str> = Vec::new();
+        let mut finding = None;
+        for door in likely.chain(rest) {
+            if !is_wanted(self.args, door) || tried.contains(&door) {
+                continue;
+            }
+            tried.push(door);
+            if let Some(found) = self.enter(canary, door) {
+                finding = Some((door, found));
+                break;
+            }
         }
-        tried.push(door);
-        if let Some(found) = enter(args, canary, door) {
-            finding = Some((door, found));
-            break;
+        let (door, finding) = finding.unzip();
+        Hunt {
+            canary: canary.name,
+            about: canary.about,
+            door,
+            seconds: started.elapsed().as_secs_f64(),
+            finding: finding.unwrap_or_default(),
         }
     }
-    let (door, finding) = finding.unzip();
-    Hunt {
-        canary: canary.name,
-        about: canary.about,
-        door,
-        seconds: started.elapsed().as_secs_f64(),
-        finding: finding.unwrap_or_default(),
+
+    /// The finding of the door with the bug planted, if it has none without.
+    fn enter(&mut self, canary: &Canary, door: &str) -> Option<String> {
+        let found = enter(self.args, Some(canary), door)?;
+        if !self.unplanted.contains_key(door) {
+            let own = enter(self.args, None, door);
+            if let Some(own) = &own {
+                eprintln!("{door} finds something with nothing planted, and does not count: {own}");
+            }
+            self.unplanted.insert(door.to_owned(), own);
+        }
+        self.unplanted[door].is_none().then_some(found)
     }
 }
 
-/// What the door found with the bug planted.
-fn enter(args: &Args, canary: &Canary, door: &str) -> Option<String> {
+/// The finding of a door in a process of its own, with a bug planted or with none.
+fn enter(args: &Args, canary: Option<&Canary>, door: &str) -> Option<String> {
     let program = std::env::current_exe().ok()?;
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    match canary {
+        Some(canary) => command.env(PLANTED, canary.name),
+        None => command.env_remove(PLANTED),
+    };
+    let mut child = command
         .args(["--doors", door, "--json", "--seed", &args.seed.to_string()])
         .env("RUST_BACKTRACE", "0")
-        .env(PLANTED, canary.name)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
