@@ -100,6 +100,11 @@ impl ChunkWriter {
         std::mem::take(&mut self.deleted.0)
     }
 
+    /// The length of the part of the log that is indexed in memory only.
+    pub fn part_bytes(&self) -> u64 {
+        self.active.as_ref().map_or(0, |active| active.end - active.part_start)
+    }
+
     /// The next write begins another segment.
     pub fn end_log(&mut self) {
         if let Some(active) = self.active.take() {

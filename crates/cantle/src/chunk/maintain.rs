@@ -28,6 +28,8 @@ const PAUSE_TICKS: u64 = 16;
 const MUNK_TICKS: u64 = 4;
 /// Chunks looked at in one tick when memory is short.
 const HAND_CHUNKS: usize = 256;
+/// Parts of logs that are shorter stay in memory while their chunks are in use.
+const SHORT_PART_BYTES: u64 = 16 << 10;
 
 /// A rebalance under way in the background; no longer, however it ended, when this is dropped.
 struct Job<'a> {
@@ -475,19 +477,27 @@ impl Chunks {
         }
     }
 
-    /// Indexes parts of logs on disk, the coldest first by way of a clock hand, until memory suffices.
+    /// Indexes parts of logs on disk, the coldest first by way of a clock hand, until memory suffices. Short parts of chunks that are
+    /// in use stay: each would cost reads an index more, and soon be followed by another.
     pub(super) fn free_memory(&self) {
         let view = self.index.view();
         let from = self.jobs.hand.lock().take();
         let round = || view.iter_from_or_first(from.as_deref());
-        let heat = round().take(HAND_CHUNKS).map(|(_, chunk)| chunk.heat()).sum::<u64>();
-        let mean_heat = 1 + heat / HAND_CHUNKS as u64;
+        let (mut heat, mut looked_at) = (0, 0);
+        for (_, chunk) in round().take(HAND_CHUNKS) {
+            heat += chunk.heat();
+            looked_at += 1;
+        }
+        let mean_heat = 1 + heat / looked_at.max(1);
+        let share_bytes = self.context.budget.log_index_limit_bytes() / (2 * view.len() as u64).max(1);
+        let short_bytes = SHORT_PART_BYTES.min(share_bytes);
         let mut chunks = round();
         for (_, chunk) in chunks.by_ref().take(HAND_CHUNKS) {
             if chunk.heat() > 2 * mean_heat {
                 continue;
             }
             if let Some(mut writer) = chunk.writer.try_lock()
+                && (chunk.heat() == 0 || writer.part_bytes() >= short_bytes)
                 && let Err(error) = self.index_part(&mut writer)
             {
                 tracing::warn!(%error, "cannot index a part of a log");

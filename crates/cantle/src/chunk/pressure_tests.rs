@@ -110,3 +110,27 @@ fn the_budget_knows_the_data_of_all_keyspaces() {
     db.close().unwrap();
     assert_eq!(all[0].context.budget.data_bytes(), 0);
 }
+
+/// A store of few chunks, all of which are as hot as can be, keeps no more of its logs in memory than others.
+#[test]
+fn parts_of_a_few_hot_chunks_are_indexed_on_disk_as_well() {
+    let db = open(&MemVfs::without_history());
+    let chunks = chunks(&db, "a");
+    let budget = &chunks.context.budget;
+    let a = db.keyspace("a", KeyspaceOptions::new().munks(false)).unwrap();
+    let limit = budget.log_index_limit_bytes();
+    let mut most = 0;
+    for round in 0..8 {
+        for number in 0..20_000_u64 {
+            let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(round).to_be_bytes();
+            a.put(key, key).unwrap();
+        }
+        // A chunk that maintenance looks at just now is left out.
+        for _ in 0..100 {
+            chunks.free_memory();
+        }
+        most = most.max(budget.log_index_bytes.load(Relaxed));
+    }
+    assert!(chunks.index.view().len() < 64, "these are not few");
+    assert!(most < limit, "{most} of {limit}");
+}

@@ -3,7 +3,7 @@
 use super::harm::Harm;
 use super::rules::ends_early;
 use super::shapes::{End, Shape};
-use crate::files::{Kind, names, read};
+use crate::files::{Kind, names, put, read};
 use crate::sealed::whole_records;
 use crate::setup::STORE;
 use cantle::vfs::MemVfs;
@@ -68,16 +68,17 @@ fn of_file(shape: &Shape, harm: &Harm, file: &str, damaged: &MemVfs) -> Option<&
         (Kind::Log, End::PowerLost) if matches!(harm, Harm::Missing { .. }) => {
             Some("a log that no checkpoint knows: the journal has what it held")
         }
-        (Kind::Log | Kind::Table, End::PowerLost) if is_left_over(shape, file) => {
-            Some("the power failed before the removal of the file was durable: nothing refers to it")
-        }
+        (Kind::Log | Kind::Table, End::PowerLost) if is_left_over(shape, file, damaged) => Some(
+            "nothing refers to the file: its removal was not durable yet, or the end of the manifest is gone",
+        ),
         _ => None,
     }
 }
 
-/// True if an opening of the undamaged store removes the file.
-fn is_left_over(shape: &Shape, file: &str) -> bool {
-    let vfs = shape.vfs.kill();
+/// True if an opening removes the file where it is whole, and what else was damaged is as it is.
+fn is_left_over(shape: &Shape, file: &str, damaged: &MemVfs) -> bool {
+    let vfs = damaged.kill();
+    put(&vfs, file, &shape.bytes[file]);
     let closed = shape.options(&vfs).open(STORE).and_then(|db| db.close());
     closed.is_ok() && names(&vfs).iter().all(|name| name != file)
 }
