@@ -47,6 +47,11 @@ pub fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyA
     let message = named(error);
     let plain = |name: &str| class(py, name)?.call1((&message,));
     let system = |name: &str, errno: i32, path: &Path| class(py, name)?.call1((errno, &message, path));
+    // What failed is the class, that the write took place is in the message.
+    let error = match error {
+        Error::NotDurable { source, .. } => source,
+        error => error,
+    };
     Ok(match error {
         Error::Io { path, source, .. } => system("IoError", source.raw_os_error().unwrap_or(EIO), path)?,
         Error::NoSpace { path, source, .. } => {

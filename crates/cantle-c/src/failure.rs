@@ -35,6 +35,11 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let mut failure = Self::new(CANTLE_INTERNAL, error.to_string());
         let details = &mut *failure.0;
+        // What failed is the code, that the write took place is in the message.
+        let error = match error {
+            Error::NotDurable { source, .. } => *source,
+            error => error,
+        };
         let (status, path) = match error {
             Error::Io { path, source, .. } => {
                 details.os_code = source.raw_os_error().unwrap_or(0);

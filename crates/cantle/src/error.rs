@@ -133,6 +133,16 @@ pub enum Error {
         /// What changed, or a part of it: a key (both bounds include it), or a range that was deleted.
         keys: (Bound<Vec<u8>>, Bound<Vec<u8>>),
     },
+    /// A write that asked for more durability than the store's took place, and everybody sees it; making it durable failed. It survives what
+    /// any write of this store does.
+    #[error(
+        "the write took place, but may not survive a power loss: {source}: to make it durable, call sync"
+    )]
+    #[non_exhaustive]
+    NotDurable {
+        /// Why the checkpoint failed.
+        source: Box<Error>,
+    },
     /// The store was closed through one of its handles.
     #[error("the store is closed")]
     Closed,

@@ -1,8 +1,8 @@
 //! How many writes and syncs a durable write takes, counted in the file system.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
-use cantle::vfs::{FaultVfs, MemVfs, Operation};
-use cantle::{Db, Durability, KeyspaceOptions, Options, WriteBatch, WriteOptions};
+use cantle::vfs::{Failure, FaultVfs, MemVfs, Operation, Verdict};
+use cantle::{Db, Durability, Error, KeyspaceOptions, Options, WriteBatch, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,4 +100,32 @@ fn durable_puts_among_others_leave_a_prefix() {
             assert!(keys.len() as u64 >= durable, "{durability:?}, {pattern:b}: {} of {durable}", keys.len());
         }
     }
+}
+
+/// A program that takes the error for "nothing was written" would do it twice.
+#[test]
+fn a_write_whose_checkpoint_fails_took_place_and_the_error_says_so() {
+    let vfs = FaultVfs::over_memory(MemVfs::new());
+    let db = open(&vfs, Durability::Process);
+    let other = db.keyspace("other", KeyspaceOptions::new()).unwrap();
+    // Makes the files that it goes to.
+    db.put("zero", "0").unwrap();
+    other.put("key", "value").unwrap();
+    vfs.set_rule(|call| {
+        let is_checkpoint =
+            call.operation == Operation::WriteAt && call.path.to_string_lossy().contains("MANIFEST-");
+        if is_checkpoint { Verdict::Fail(Failure::EIO) } else { Verdict::Pass }
+    });
+    // The other log is dirty, so that a sync of one does not do.
+    let mut batch = WriteBatch::new();
+    batch.put("one", "1");
+    let error = db.write_with(batch, WriteOptions::new().durability(Durability::Sync)).unwrap_err();
+    assert!(
+        matches!(&error, Error::NotDurable { source, .. } if matches!(**source, Error::Io { .. })),
+        "{error}"
+    );
+    assert!(error.to_string().contains("took place") && error.to_string().contains("MANIFEST"), "{error}");
+    assert_eq!(db.get("one").unwrap().as_deref(), Some(&b"1"[..]));
+    vfs.clear_rule();
+    db.sync().unwrap();
 }

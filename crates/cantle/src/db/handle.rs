@@ -87,9 +87,9 @@ impl Db {
 
     /// Applies a batch that may ask for more durability than the store's. Where everything before it is durable, one sync of the
     /// journal makes it so, which others that wait for that share; else, and where it goes to several logs, a checkpoint follows,
-    /// which others share as well. If a checkpoint fails, as on a full disk, the error is returned although the batch is there, and
-    /// as durable as any other write; a later checkpoint or [`sync`](Self::sync) makes up for it. If a sync fails, the store is
-    /// read-only from then on.
+    /// which others share as well. If a checkpoint fails, as on a full disk, the batch is there all the same, as durable as any
+    /// other write, and the error is [`NotDurable`](crate::Error::NotDurable); a later checkpoint or [`sync`](Self::sync) makes up for it.
+    /// If a sync fails, the store is read-only from then on.
     pub fn write_with(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {
         self.handle.store.write_batch(batch, options.durability)
     }

@@ -214,9 +214,18 @@ impl Store {
                 writes.map(|(write, part)| (&mut **write, part.keyspace.id, &part.ops[..])).collect();
             self.commit(&mut writes, durability)
         })?;
-        self.acknowledge(lsn, durability)?;
+        self.acknowledge(lsn, durability).map_err(|error| self.not_durable(error))?;
         self.note_duration(started.elapsed());
         Ok(())
+    }
+
+    /// The error of a write that took place, where what failed is only to make it as durable as was asked for. In a store that turned
+    /// read-only nobody knows whether a later opening finds it.
+    fn not_durable(&self, error: Error) -> Error {
+        match self.substrate.health.check_writable() {
+            Ok(()) => Error::NotDurable { source: Box::new(error) },
+            Err(_) => error,
+        }
     }
 
     pub(super) fn update(

@@ -242,6 +242,13 @@ impl Worked {
                     self.backups.push((workload::backup_path(serial), self.history.now().clone()));
                 }
             }
+            // It is there, and a checkpoint to come makes it durable.
+            Err(Error::NotDurable { .. }) => {
+                assert!(matches!(op, Op::Durable(..)), "{}: {op:?}", context());
+                self.history.push(op);
+                self.marks.begun += 1;
+                self.marks.acknowledged += 1;
+            }
             Err(error) => {
                 assert!(!error.is_corruption(), "{}: {op:?}: {error}", context());
                 self.read_only = db.stats().read_only.is_some();
