@@ -15,8 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Openings of one round: enough for files to be merged, and for the merged ones to be merged again.
-const OPENINGS: u64 = 160;
+/// Openings of one round: enough for files to be merged, and for the merged ones to be merged again; in one of a few rounds, enough for
+/// a manifest to be written anew.
+const OPENINGS: [u64; 8] = [160, 160, 160, 160, 160, 160, 160, 900];
+/// Every so many openings the pairs are compared: a delete that was lost does not show once its key is put again.
+const OPENINGS_COMPARED: u64 = 16;
 /// A closing leaves eight files and a log; killed processes add two before an opening merges.
 const CHUNK_FILES_MAX: usize = 11;
 /// Where every chunk is written to each time, a quarter of them is merged at a time, and none has more than this.
@@ -33,6 +36,7 @@ type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 struct Plan {
     rng: Rng,
     durability: Durability,
+    openings: u64,
     keyspaces: Vec<String>,
     chunk_bytes: u64,
     keys: u64,
@@ -41,6 +45,10 @@ struct Plan {
     value_bytes: u64,
     /// One opening in so many is closed.
     closed_one_in: u64,
+    /// The first opening fills the store: files that are merged later have older ones beneath.
+    is_filled: bool,
+    /// With a range delete among them the newest files are not merged by themselves.
+    deletes_ranges: bool,
 }
 
 impl Plan {
@@ -50,13 +58,16 @@ impl Plan {
         let names = ["default", "second", "third"];
         Self {
             durability: durabilities[rng.below(3) as usize],
+            openings: OPENINGS[rng.below(8) as usize],
             keyspaces: names[..1 + rng.below(3) as usize].iter().map(ToString::to_string).collect(),
             chunk_bytes: [64 << 10, 256 << 10][rng.below(2) as usize],
-            keys: [50, 2_000][rng.below(2) as usize],
+            keys: [50, 300, 2_000][rng.below(3) as usize],
             writes: [1, 12][rng.below(2) as usize],
             value_bytes: [20, 400][rng.below(2) as usize],
             // A buffered store that is killed loses what no checkpoint covers.
             closed_one_in: [1, 4, 1_000][rng.below(3) as usize],
+            is_filled: rng.below(2) == 0,
+            deletes_ranges: rng.below(2) == 0,
             rng,
         }
     }
@@ -76,6 +87,29 @@ impl Plan {
             .unwrap()
     }
 
+    fn compare(&self, db: &Db, name: &str, pairs: &Pairs) {
+        let keyspace = db.keyspace(name, self.keyspace()).unwrap();
+        let found: Pairs = keyspace
+            .range(..)
+            .map(|pair| pair.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap())
+            .collect();
+        assert!(found == *pairs, "{name} has {} pairs, not {}, or others", found.len(), pairs.len());
+    }
+
+    fn fill(&self, db: &Db, model: &mut BTreeMap<String, Pairs>) {
+        for name in &self.keyspaces {
+            let keyspace = db.keyspace(name, self.keyspace()).unwrap();
+            let pairs = model.entry(name.clone()).or_default();
+            for number in 0..self.keys {
+                let (key, value) = (format!("key {number:08}").into_bytes(), vec![1; 400]);
+                keyspace.put(&key, &value).unwrap();
+                pairs.insert(key, value);
+            }
+            keyspace.compact_range(..).unwrap();
+        }
+        db.sync().unwrap();
+    }
+
     fn write(&mut self, db: &Db, model: &mut BTreeMap<String, Pairs>) {
         for name in self.keyspaces.clone() {
             let keyspace = db.keyspace(&name, self.keyspace()).unwrap();
@@ -84,12 +118,12 @@ impl Plan {
                 let number = self.rng.below(self.keys);
                 let key = format!("key {number:08}").into_bytes();
                 match self.rng.below(24) {
-                    0 => {
+                    0 if self.deletes_ranges => {
                         let to = format!("key {:08}", number + self.rng.below(20)).into_bytes();
                         keyspace.delete_range(&key[..]..&to[..]).unwrap();
                         pairs.retain(|other, _| *other < key || *other >= to);
                     }
-                    1..6 => {
+                    0..6 => {
                         keyspace.delete(&key).unwrap();
                         pairs.remove(&key);
                     }
@@ -147,12 +181,18 @@ fn round(seed: u64, visit: &Visit) {
     let mut plan = Plan::random(seed);
     let resources = Resources::new(4 << 20, 1);
     let mut disk = MemVfs::new();
-    let mut model = BTreeMap::new();
+    let mut model: BTreeMap<String, Pairs> = BTreeMap::new();
     let bytes = Arc::new(AtomicU64::new(0));
     let every_chunk = plan.writes * u64::from(plan.keys < 100) > 0 || plan.keyspaces.len() > 1;
     let chunk_files_max = if every_chunk { CHUNK_FILES_MOST } else { CHUNK_FILES_MAX };
-    for opening in 0..OPENINGS {
+    for opening in 0..plan.openings {
         let db = plan.open(Arc::new(counted(&disk, &bytes)), &resources);
+        if opening % OPENINGS_COMPARED == 0 {
+            model.iter().for_each(|(name, pairs)| plan.compare(&db, name, pairs));
+        }
+        if opening == 0 && plan.is_filled {
+            plan.fill(&db, &mut model);
+        }
         plan.write(&db, &mut model);
         let chunks: u64 = db.stats().keyspaces.iter().map(|keyspace| keyspace.chunks).sum();
         if (opening + 1) % plan.closed_one_in == 0 {
@@ -174,12 +214,8 @@ fn round(seed: u64, visit: &Visit) {
     let db = plan.open(Arc::new(disk), &resources);
     assert!(db.verify().unwrap().damage.is_empty());
     for (name, pairs) in &model {
+        plan.compare(&db, name, pairs);
         let keyspace = db.keyspace(name, plan.keyspace()).unwrap();
-        let found: Pairs = keyspace
-            .range(..)
-            .map(|pair| pair.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap())
-            .collect();
-        assert!(found == *pairs, "{name} has {} pairs, not {}, or others", found.len(), pairs.len());
         for number in 0..plan.keys {
             let key = format!("key {number:08}").into_bytes();
             assert!(
@@ -203,7 +239,7 @@ pub fn enter(visit: &Visit) {
         return tell(case.parse().unwrap_or_else(|_| panic!("{case:?} is no seed")));
     }
     for seed in visit.rounds() {
-        const STORES: u64 = 8;
+        const STORES: u64 = 32;
         let seeds: Vec<u64> = (0..STORES).map(|store| seed.wrapping_add(store)).collect();
         visit.each(&seeds, |seed| tell(*seed));
     }

@@ -13,14 +13,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 const STORES: u64 = 3;
-const KEYS: u64 = 1_500;
+/// So many tables that each store alone would open all that three may have together.
+const KEYS: u64 = 6_000;
 /// How long stores may take to work again once files can be opened.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub fn enter(visit: &Visit) {
     let dir = tempfile::tempdir().unwrap();
     for seed in visit.rounds() {
-        let limit = 64 + Rng::new(seed).below(65);
+        let limit = 64 + Rng::new(seed).below(33);
         let path = dir.path().join(seed.to_string());
         let (layout, durability) = (visit.layout, Durability::Process);
         let part = Part { role: Role::Stores, path, layout, durability, seed };
