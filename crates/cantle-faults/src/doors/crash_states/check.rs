@@ -102,7 +102,9 @@ impl Moment<'_> {
             .unwrap_or_else(|found| panic!("{context}: {found}"));
         workload::settle(&db);
         fault.clear_rule();
-        let images = std::mem::take(&mut *recovering.lock().unwrap());
+        let mut images = std::mem::take(&mut *recovering.lock().unwrap());
+        let end = Image { vfs: vfs.kill(), marks: self.marks, call: None, at: "anything else".into() };
+        images.push(end);
         self.write_on(db, &vfs, context);
         visit.count("states", 1);
         visit.count("recoveries that failed", 1);

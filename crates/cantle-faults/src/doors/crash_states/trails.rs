@@ -74,10 +74,10 @@ impl Trails {
     }
 }
 
-/// The places of the steps before which to fail, as what comes before them is rare.
+/// The places of the steps before which to fail, as what comes before them is rare; behind the last step is one, too.
 pub fn places(steps: &[Step], rare: &HashSet<Pair>) -> BTreeSet<usize> {
     let places = pairs_of(steps).enumerate().filter(|(_, pair)| rare.contains(pair));
-    places.flat_map(|(place, _)| place..steps.len().min(place + 1 + BEHIND)).collect()
+    places.flat_map(|(place, _)| place..(steps.len() + 1).min(place + 1 + BEHIND)).collect()
 }
 
 /// Each step with the one before it.
@@ -98,13 +98,13 @@ mod tests {
         let trails = Trails::new(2);
         let rare = |names: &[&str]| places(&steps(names), &trails.take_rare(Death::Power, &steps(names)));
         let usual = ["1.log", "MANIFEST", "2.log", "3.table"];
-        assert_eq!(rare(&usual), (0..4).collect());
-        assert_eq!(rare(&usual), (0..4).collect());
+        assert_eq!(rare(&usual), (0..5).collect());
+        assert_eq!(rare(&usual), (0..5).collect());
         assert!(rare(&usual).is_empty());
         assert!(rare(&["7.log", "MANIFEST", "8.log"]).is_empty(), "numbers do not count");
         let more = ["1.log", "MANIFEST", "2.log", "MANIFEST", "2.log", "3.table", "MANIFEST"];
-        assert_eq!(rare(&more), BTreeSet::from([6]));
-        assert_eq!(rare(&["MANIFEST", "1.log", "3.table", "3.table", "3.table"]), (0..5).collect());
+        assert_eq!(rare(&more), BTreeSet::from([6, 7]));
+        assert_eq!(rare(&["MANIFEST", "1.log", "3.table", "3.table", "3.table"]), (0..6).collect());
         assert!(!trails.take_rare(Death::Process, &steps(&usual)).is_empty(), "another death");
     }
 }
