@@ -7,7 +7,7 @@ use crate::measure::group;
 use crate::record::{Plan, Run};
 use crate::runner::{self, Results, Runner};
 use crate::suite::{self, Cell, Parameters, Suite};
-use crate::{report, smoke, trace, worker};
+use crate::{reference, report, smoke, trace, worker};
 use cantle_workloads::size::{parse_duration, parse_size};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,7 +33,7 @@ enum Action {
     Run(RunArgs),
     /// Run a recorded trace
     Replay {
-        /// The trace, as `cantle bench --record` and `trace` write it
+        /// The trace, as `trace` writes it
         file: PathBuf,
         #[command(flatten)]
         common: Common,
@@ -49,6 +49,8 @@ enum Action {
         #[arg(long)]
         markdown: bool,
     },
+    /// Compare Cantle with maps in memory and bare appends, in one process and in turns
+    Reference(reference::Args),
     /// Write a generated trace as text
     Trace(trace::Args),
     /// What can be measured
@@ -159,6 +161,7 @@ pub fn run(command: Command) -> Result<bool> {
     match command.action {
         Action::Worker => worker::run().map(|()| true),
         Action::Smoke => smoke::run(),
+        Action::Reference(args) => reference::run(&args, &mut std::io::stdout().lock()),
         Action::Trace(args) => trace::run(&args).map(|()| true),
         Action::Engines => {
             engine::list().iter().for_each(|line| println!("{line}"));

@@ -6,6 +6,7 @@ mod failure;
 mod job;
 mod measure;
 mod record;
+mod reference;
 mod report;
 mod runner;
 mod smoke;

@@ -1,4 +1,4 @@
-//! Every workload, and every adapter of Cantle, at a tiny size: that the lab works, not how fast anything is.
+//! Every workload, every adapter of Cantle and every reference at a tiny size: that the lab works, not how fast anything is.
 
 use crate::engine::{Durability, Spec};
 use crate::failure::{Failure, Result};
@@ -6,7 +6,7 @@ use crate::job::Step;
 use crate::record::{Plan, Run, Trial};
 use crate::runner::{self, Results, Runner};
 use crate::suite::{self, Parameters, Suite};
-use crate::{report, trace};
+use crate::{reference, report, trace};
 
 /// Records of every data set, and operations of every step.
 const RECORDS: u64 = 2_000;
@@ -23,7 +23,7 @@ const MEMORY_BYTES: u64 = 256 << 20;
 /// Small chunks, so that there are some.
 const CHUNKS: &str = "chunk_bytes=65536";
 
-/// Runs the whole suite and a replay; whether every read was right.
+/// Runs the whole suite, a replay and the references; whether every read was right.
 pub fn run() -> Result<bool> {
     let dir = tempfile::Builder::new().prefix("cantle-lab-smoke-").tempdir()?;
     let specs = [format!("cantle:{CHUNKS}"), format!("cantle-published:{CHUNKS}"), "btree".into()];
@@ -69,7 +69,7 @@ pub fn run() -> Result<bool> {
     let sound = check(&suite, &trials);
     let html = report::html(&run, &suite, &trials);
     println!("{} trials of {} cells; a report of {} bytes", trials.len(), suite.cells.len(), html.len());
-    Ok(sound)
+    Ok(sound && reference::smoke()?)
 }
 
 /// One cell of each shape, with few operations: those of many threads and of every setting differ in numbers only.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 /// Counters of a process (`/proc/self/io`, rusage) at one moment, or the difference of two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -60,6 +61,12 @@ impl Counters {
 fn processor_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// Processor time of the calling thread: other processes are not in it.
+pub fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Field 15 of `/proc/self/stat`; the name in field 2 may hold blanks.
@@ -132,5 +139,12 @@ mod tests {
         let counted = Counters::now().since(before);
         assert!(counted.write_call_bytes >= 3 << 20, "{counted:?}");
         assert!(counted.processor_s > 0.0, "{counted:?}");
+    }
+
+    #[test]
+    fn sleeping_is_not_computing() {
+        let before = thread_cpu_time();
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(thread_cpu_time() - before < Duration::from_millis(50));
     }
 }

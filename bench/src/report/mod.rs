@@ -15,6 +15,7 @@ mod tests;
 use crate::record::{Run, Trial};
 use crate::suite::Suite;
 use compare::Results;
+pub use svg::number;
 
 /// The page.
 pub fn html(run: &Run, suite: &Suite, trials: &[Trial]) -> String {

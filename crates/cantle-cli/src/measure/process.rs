@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 use std::fs;
-use std::time::Duration;
 
 /// `/proc/self/io` at one moment, or the difference of two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -55,12 +54,6 @@ pub(crate) fn reset_peak_resident() -> bool {
     fs::write("/proc/self/clear_refs", "5").is_ok()
 }
 
-/// How long the calling thread has been computing: what other processes do to it is not in it.
-pub(crate) fn thread_cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
 /// The kernel's release, for reports.
 pub(crate) fn kernel_release() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/osrelease").ok()?.trim().to_string())
@@ -79,13 +72,6 @@ mod tests {
         assert_eq!(bytes, DeviceBytes { read_bytes: 4096, written_bytes: 4096 });
         assert_eq!(bytes.since(DeviceBytes { read_bytes: 96, written_bytes: 5000 }).written_bytes, 0);
         assert_eq!(DeviceBytes::parse("rchar: 1\n"), None);
-    }
-
-    #[test]
-    fn sleeping_is_not_computing() {
-        let before = thread_cpu_time();
-        std::thread::sleep(Duration::from_millis(100));
-        assert!(thread_cpu_time() - before < Duration::from_millis(50));
     }
 
     #[cfg(target_os = "linux")]

@@ -23,7 +23,6 @@ use std::time::Duration;
   cantle bench --workload insert-random --records 5m        an insert-only load
   cantle bench --workload A --duration 10m --memory 200MiB  the longest stalls of a long run
   cantle bench --open --records 5m                          how fast a killed store opens
-  cantle bench --reference                                  beside maps in memory and bare appends
   cantle bench --smoke                                      everything, tiny; checks what it reads")]
 pub(crate) struct Args {
     /// Workloads to run one after the other on the same store, separated by commas
@@ -46,7 +45,7 @@ pub(crate) struct Args {
     ///
     /// With data of four times the memory budget, this is how long a write can take. The appends tell a slow
     /// device from a slow store.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["operations", "overwrites", "smoke", "open", "reference"])]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["operations", "overwrites", "smoke", "open"])]
     pub(crate) duration: Option<Duration>,
 
     /// In workload P and before --open: N times as many puts as records
@@ -111,7 +110,7 @@ pub(crate) struct Args {
     /// Write the operations, those of the load too, to a new file as a trace, which the lab replays against any store
     ///
     /// One operation per line, as text. Threads take turns at the file, so that figures of such a run are lower.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["smoke", "open", "reference"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["smoke", "open"])]
     pub(crate) record: Option<PathBuf>,
 
     /// Of keys, values and order: the same seed repeats a run
@@ -125,22 +124,6 @@ pub(crate) struct Args {
     /// Run every workload and distribution at a tiny size and check what is read
     #[arg(long, conflicts_with_all = ["open", "operations", "overwrites", "keep"])]
     pub(crate) smoke: bool,
-
-    /// Measure gets, scans and puts beside maps in memory and bare appends, in turns, on the same operations
-    ///
-    /// C beside a BTreeMap under a lock and a lock-free skip list, S100 beside the same, P beside appends of the
-    /// same records to 100 files. Other workloads are left out, and E100 stands for S100. Defaults are 2GiB of
-    /// memory, 2 threads and 3,000,000 puts.
-    #[arg(long, conflicts_with_all = ["smoke", "open", "overwrites", "warmup"])]
-    pub(crate) reference: bool,
-
-    /// Rounds of --reference; in each, every side has its turn
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    pub(crate) rounds: u64,
-
-    /// How long a turn of gets or scans is in --reference
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
-    pub(crate) turn: Duration,
 
     /// Measure how long a store takes to open after the process that wrote it was killed
     #[arg(long)]
@@ -316,7 +299,6 @@ mod tests {
             "--operations 5 --duration 5s",
             "--duration soon",
             "--munk-policy none",
-            "--rounds 0",
             "--cold",
         ] {
             assert!(parse(line).is_err(), "{line}");

@@ -2,14 +2,12 @@
 //!
 //! A run makes one new store in a directory of its own, loads it in key order, syncs, and measures one phase
 //! for each distribution and workload on it. `--smoke` does all of it at a tiny size and checks what it reads;
-//! `--open` measures how fast a store opens whose writer was killed; `--reference` measures the store beside maps in
-//! memory and bare appends.
+//! `--open` measures how fast a store opens whose writer was killed.
 
 mod args;
 mod open;
 mod phase;
 mod recorder;
-mod reference;
 mod report;
 mod smoke;
 
@@ -39,8 +37,6 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
     let sound = if args.smoke {
         smoke::run(&args)?
-    } else if args.reference {
-        reference::run(&args)?
     } else if args.open {
         open::run(&args)?
     } else {

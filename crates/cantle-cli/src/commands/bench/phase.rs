@@ -372,7 +372,7 @@ pub(crate) fn load(
 }
 
 /// Hands the records `0..records` to `put`, in key order. The same seed gives the same values.
-pub(crate) fn each_record(
+fn each_record(
     title: &str,
     values: &Values,
     records: u64,

@@ -208,18 +208,18 @@ impl Parameters {
 }
 
 /// A ratio, if there is something to divide by.
-pub(super) fn per(part: u64, whole: u64) -> Option<f64> {
+fn per(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| display::ratio(part, whole))
 }
 
 /// A counter over all keyspaces, after less before.
-pub(super) fn grown(stats: &(Stats, Stats), counter: impl Fn(&cantle::KeyspaceStats) -> u64) -> u64 {
+fn grown(stats: &(Stats, Stats), counter: impl Fn(&cantle::KeyspaceStats) -> u64) -> u64 {
     let sum = |stats: &Stats| stats.keyspaces.iter().map(&counter).sum::<u64>();
     sum(&stats.1).saturating_sub(sum(&stats.0))
 }
 
 /// Where gets were served from, by the names that the library gives, so that new places show by themselves.
-pub(super) fn served(stats: &(Stats, Stats)) -> Map<String, Value> {
+fn served(stats: &(Stats, Stats)) -> Map<String, Value> {
     let sum = |stats: &Stats| {
         let mut places = Map::new();
         for keyspace in &stats.keyspaces {

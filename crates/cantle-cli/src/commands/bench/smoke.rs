@@ -3,12 +3,11 @@
 
 use super::args::Args;
 use super::workload::Workload;
-use super::{Bench, Workplace, plan, reference};
+use super::{Bench, Workplace, plan};
 use crate::failure::Outcome;
 use crate::measure::generator::Distribution;
 use crate::tuning::Tuning;
 use std::io::Write;
-use std::time::Duration;
 
 /// Records of the store: a few chunks of the size below.
 const RECORDS: u64 = 2_000;
@@ -21,10 +20,6 @@ const CHUNK_BYTES: u64 = 64 << 10;
 
 /// Enough to work, little enough to evict.
 const MEMORY_BYTES: u64 = 16 << 20;
-
-/// What is measured beside maps and appends, and how long each turn is.
-const REFERENCE: [Workload; 3] = [Workload::C, Workload::S100, Workload::P];
-const TURN: Duration = Duration::from_millis(10);
 
 /// Threads: more than one, so that they meet.
 const THREADS: u64 = 3;
@@ -68,7 +63,5 @@ pub(crate) fn run(args: &Args) -> Outcome<bool> {
         sound &= report.is_sound();
     }
     bench.db.close()?;
-    drop(out);
-    let reference = Args { smoke: true, workload: REFERENCE.into(), rounds: 2, turn: TURN, ..tiny.clone() };
-    Ok(sound & reference::run(&reference)?)
+    Ok(sound)
 }

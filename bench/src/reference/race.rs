@@ -1,25 +1,25 @@
-//! Turns: threads that repeat one operation over keys drawn beforehand.
+//! Turns: threads that repeat one operation over keys that were drawn before.
 //!
 //! Keys are drawn before the clock starts, since drawing one costs about as much as finding it in a map. All sides of
-//! a round get the same keys in the same order; whoever is through with them begins again.
+//! a round get the same keys in the same order; a thread that has used all of its keys begins again with the first.
 
-use super::super::records::{self, KEY_BYTES};
-use crate::failure::{Failure, Outcome};
-use crate::measure::display;
-use crate::measure::generator::{Chooser, Random};
+use crate::failure::{Failure, Result};
 use crate::measure::process::thread_cpu_time;
+use cantle_workloads::generator::{Chooser, Random};
+use cantle_workloads::records::{self, KEY_BYTES};
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-pub(super) type Key = [u8; KEY_BYTES];
+/// A record's key.
+pub type Key = [u8; KEY_BYTES];
 
 /// The keys of one round, those of each thread apart.
-pub(super) struct Keys(Vec<Vec<Key>>);
+pub struct Keys(Vec<Vec<Key>>);
 
 impl Keys {
     /// `counts` keys for each thread; `round` has random streams of its own.
-    pub(super) fn draw(chooser: &Chooser, records: u64, counts: &[u64], seed: u64, round: u64) -> Self {
+    pub fn draw(chooser: &Chooser, records: u64, counts: &[u64], seed: u64, round: u64) -> Self {
         let draw = |thread: usize| {
             let mut random = Random::stream(Random::stream(seed, round).bits(), thread as u64);
             let mut chooser = chooser.clone();
@@ -31,8 +31,8 @@ impl Keys {
 
 /// How long a turn is.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Length {
-    /// So long, over and over.
+pub enum Length {
+    /// For this time, over and over.
     Time(Duration),
     /// Once through the keys.
     Once,
@@ -40,7 +40,7 @@ pub(super) enum Length {
 
 /// The rows that one thread has read, and a sum over them that keeps the compiler from leaving a read out.
 #[derive(Debug, Default)]
-pub(super) struct Touched {
+pub struct Touched {
     rows: u64,
     sum: u64,
 }
@@ -48,7 +48,7 @@ pub(super) struct Touched {
 impl Touched {
     /// Reads the value's first and last byte: its two outer cache lines, without a copy.
     #[inline]
-    pub(super) fn value(&mut self, value: &[u8]) {
+    pub fn value(&mut self, value: &[u8]) {
         if let [first, .., last] = value {
             self.sum = self.sum.wrapping_add(u64::from(*first) + u64::from(*last));
         }
@@ -56,22 +56,27 @@ impl Touched {
     }
 }
 
-/// What a turn did.
+/// Counts of one turn.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Turn {
-    pub(super) operations: u64,
-    pub(super) rows: u64,
-    pub(super) took: Duration,
-    /// Of all threads, while they ran operations.
-    pub(super) cpu: Duration,
+pub struct Turn {
+    /// Operations of all threads.
+    pub operations: u64,
+    /// Rows that they read.
+    pub rows: u64,
+    /// The time of the slowest thread.
+    pub took: Duration,
+    /// Processor time of all threads while they ran operations.
+    pub cpu: Duration,
 }
 
 impl Turn {
-    pub(super) fn operations_per_s(&self) -> f64 {
-        display::rate(self.operations, self.took)
+    /// Operations of all threads per second.
+    pub fn operations_per_s(&self) -> f64 {
+        self.operations as f64 / self.took.as_secs_f64().max(1e-9)
     }
 
-    pub(super) fn cpu_ns_per_operation(&self) -> f64 {
+    /// Processor time of one operation, in nanoseconds.
+    pub fn cpu_ns_per_operation(&self) -> f64 {
         self.cpu.as_nanos() as f64 / self.operations.max(1) as f64
     }
 }
@@ -80,12 +85,12 @@ impl Turn {
 const BATCH: usize = 64;
 
 /// One turn. `prepare` makes the operation of a thread, with what that thread has for itself.
-pub(super) fn turn<O>(keys: &Keys, length: Length, prepare: impl Fn(usize) -> O + Sync) -> Outcome<Turn>
+pub fn turn<O>(keys: &Keys, length: Length, prepare: impl Fn(usize) -> O + Sync) -> Result<Turn>
 where
-    O: FnMut(&Key, &mut Touched) -> Outcome,
+    O: FnMut(&Key, &mut Touched) -> Result,
 {
     let barrier = Barrier::new(keys.0.len());
-    let work = |thread: usize, keys: &[Key]| -> Outcome<Turn> {
+    let work = |thread: usize, keys: &[Key]| -> Result<Turn> {
         let mut operation = prepare(thread);
         let mut touched = Touched::default();
         let mut operations = 0;
@@ -115,8 +120,7 @@ where
             keys.0.iter().enumerate().map(|(thread, keys)| scope.spawn(move || work(thread, keys))).collect();
         let mut sum = Turn { operations: 0, rows: 0, took: Duration::ZERO, cpu: Duration::ZERO };
         for thread in threads {
-            let turn =
-                thread.join().unwrap_or_else(|_| Err(Failure::Failed("a worker thread panicked".into())))?;
+            let turn = thread.join().unwrap_or_else(|_| Err(Failure::new("a thread of a turn panicked")))?;
             sum.operations += turn.operations;
             sum.rows += turn.rows;
             sum.cpu += turn.cpu;
@@ -129,7 +133,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::generator::Distribution;
+    use cantle_workloads::generator::Distribution;
 
     #[test]
     fn every_key_has_its_turn_and_time_ends_it() {
@@ -137,7 +141,7 @@ mod tests {
         let keys = Keys::draw(&chooser, 50, &[100, 30], 1, 1);
         assert_eq!(keys.0.iter().map(Vec::len).collect::<Vec<_>>(), [100, 30]);
         let operation = |_| {
-            |key: &Key, touched: &mut Touched| -> Outcome {
+            |key: &Key, touched: &mut Touched| -> Result {
                 touched.value(key);
                 Ok(())
             }
