@@ -220,7 +220,7 @@ fn replay(plan: &Plan) -> Suite {
     let id = format!("replay/{}", file.file_name().unwrap_or_default().to_string_lossy());
     let steps = vec![Step::Replay { name: "run".into(), file }];
     let threads = plan.threads;
-    let cell = Cell { id, records: 0, steps, threads, durability: None, engines: None, reopen: false };
+    let cell = Cell { id, records: 0, steps, threads, durability: None, engines: None, reopen: None };
     suite::of_one(cell)
 }
 

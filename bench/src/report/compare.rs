@@ -169,7 +169,7 @@ pub fn comparisons(run: &Run, suite: &Suite, results: &Results) -> Vec<Compariso
                 rival.as_ref().and_then(|(_, rival)| (rival.median > 0.0).then(|| own.median / rival.median));
             found.push(Comparison {
                 cell: cell.id.clone(),
-                step: if cell.steps.len() + usize::from(cell.reopen) > 1 {
+                step: if cell.steps.len() + usize::from(cell.reopen.is_some()) > 1 {
                     step.clone()
                 } else {
                     String::new()
@@ -188,7 +188,7 @@ pub fn comparisons(run: &Run, suite: &Suite, results: &Results) -> Vec<Compariso
 /// Names of the measured steps of a cell.
 pub fn steps(cell: &Cell) -> Vec<String> {
     let mut names: Vec<String> = cell.steps.iter().filter_map(|step| step.name().map(String::from)).collect();
-    if cell.reopen {
+    if cell.reopen.is_some() {
         names.push(crate::runner::FIRST_GETS.into());
     }
     names

@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result, on};
 use crate::job::{Job, Step};
 use crate::measure::group;
 use crate::record::{Outcome, Plan, Trial};
-use crate::suite::{Cell, Suite};
+use crate::suite::{Cell, PageCache, Suite};
 use cantle_workloads::generator::Distribution;
 use cantle_workloads::records::RECORD_BYTES;
 use cantle_workloads::workload::Workload;
@@ -195,7 +195,8 @@ impl<'a> Runner<'a> {
         remove(&dir)?;
         let mut steps = cell.steps.clone();
         if engine.is_volatile() {
-            if cell.reopen || steps.iter().any(|step| matches!(step, Step::Replay { .. })) && cell.records > 0
+            if cell.reopen.is_some()
+                || steps.iter().any(|step| matches!(step, Step::Replay { .. })) && cell.records > 0
             {
                 return Err(Failure(format!("{LEFT_OUT}: it keeps nothing")));
             }
@@ -221,7 +222,10 @@ impl<'a> Runner<'a> {
             copy::drop_caches(&dir)?;
         }
         let job = self.job(cell, engine, dir.clone(), steps);
-        let outcome = if cell.reopen { self.reopen(job, cell) } else { self.child(&job)?.end() };
+        let outcome = match cell.reopen {
+            Some(page_cache) => self.reopen(job, cell, page_cache),
+            None => self.child(&job)?.end(),
+        };
         let outcome = outcome.map(|outcome| Outcome { device_reads, ..outcome });
         remove(&dir)?;
         if let Err(failure) = shared.check() {
@@ -232,12 +236,15 @@ impl<'a> Runner<'a> {
         outcome
     }
 
-    /// The steps, SIGKILL, and what opening takes then. The page cache stays, as it does when a process dies.
-    fn reopen(&self, mut job: Job, cell: &Cell) -> Result<Outcome> {
+    /// The steps, SIGKILL, and what opening takes then.
+    fn reopen(&self, mut job: Job, cell: &Cell, page_cache: PageCache) -> Result<Outcome> {
         job.hold = true;
         let mut child = self.child(&job)?;
         let before = child.outcome()?;
         child.kill()?;
+        if page_cache == PageCache::Dropped && !self.is_smoke {
+            copy::drop_caches(&job.settings.dir)?;
+        }
         job.hold = false;
         job.steps = vec![Step::Run {
             name: FIRST_GETS.into(),

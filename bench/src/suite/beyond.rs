@@ -1,9 +1,9 @@
 //! What users of stores ask and the papers do not show: loads, synced writes, opening, writing against space.
 
-use super::View;
 use super::builder::{Builder, panel, point, point_of, series};
 use super::evendb::THETA;
 use super::measure::Measure;
+use super::{PageCache, View};
 use crate::engine::{Durability, Spec};
 use crate::job::Step;
 use cantle_workloads::generator::Distribution::{Uniform, ZipfComposite};
@@ -61,19 +61,23 @@ fn synced(builder: &mut Builder) {
 
 fn opening(builder: &mut Builder) {
     let size = builder.size(64);
-    let mut cell = builder.ycsb_cell(P, ZipfComposite, THETA, size, builder.threads());
-    cell.id = format!("opening/{size}GB");
-    cell.reopen = true;
-    let cell = builder.add(cell);
-    let columns = vec![Measure::Open, Measure::Throughput];
-    let points = vec![point("", cell, crate::runner::FIRST_GETS)];
-    let panels = vec![panel(format!("{size} GB"), "", View::Table(columns), vec![series("", points)])];
+    let caches =
+        [("opening", "", PageCache::Kept), ("opening-cold", ", page cache emptied", PageCache::Dropped)];
+    let panels = caches.map(|(name, title, page_cache)| {
+        let mut cell = builder.ycsb_cell(P, ZipfComposite, THETA, size, builder.threads());
+        cell.id = format!("{name}/{size}GB");
+        cell.reopen = Some(page_cache);
+        let cell = builder.add(cell);
+        let columns = vec![Measure::Open, Measure::Throughput];
+        let points = vec![point("", cell, crate::runner::FIRST_GETS)];
+        panel(format!("{size} GB{title}"), "", View::Table(columns), vec![series("", points)])
+    });
     builder.figure(
         "opening",
         "Opening after SIGKILL in the midst of puts",
         "Near-instant recovery: no log is replayed (§3.5).",
         "The throughput is that of the first gets, which may have to read what opening left aside.",
-        panels,
+        panels.into(),
     );
 }
 

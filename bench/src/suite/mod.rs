@@ -31,8 +31,17 @@ pub struct Cell {
     pub durability: Option<Durability>,
     /// The engines, if they are not the run's.
     pub engines: Option<Vec<Spec>>,
-    /// Whether the store is killed after the steps, and the next opening is what counts.
-    pub reopen: bool,
+    /// If the store is killed after the steps and the next opening is what counts: with which page cache.
+    pub reopen: Option<PageCache>,
+}
+
+/// The page cache when a killed store is opened again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageCache {
+    /// As the killed process left it.
+    Kept,
+    /// Empty, as after a restart of the machine.
+    Dropped,
 }
 
 impl Cell {
@@ -203,7 +212,7 @@ mod tests {
             assert!(cells.contains(point.cell.as_str()), "{}", point.cell);
             let cell = suite.cells.iter().find(|cell| cell.id == point.cell).unwrap();
             assert!(
-                cell.reopen || cell.steps.iter().any(|step| step.name() == Some(point.step)),
+                cell.reopen.is_some() || cell.steps.iter().any(|step| step.name() == Some(point.step)),
                 "{} has no step {}",
                 cell.id,
                 point.step
