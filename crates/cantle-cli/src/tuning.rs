@@ -70,12 +70,7 @@ impl Tuning {
 
     /// Options of the keyspace that is written to.
     pub(crate) fn keyspace_options(&self) -> KeyspaceOptions {
-        self.keyspace_options_over(KeyspaceOptions::new())
-    }
-
-    /// As [`keyspace_options`](Self::keyspace_options), with others as they are in `base`.
-    pub(crate) fn keyspace_options_over(&self, base: KeyspaceOptions) -> KeyspaceOptions {
-        let mut keyspace = base.compression(self.compression);
+        let mut keyspace = KeyspaceOptions::new().compression(self.compression);
         if let Some(bound) = self.space_amplification {
             keyspace = keyspace.space_amplification(bound);
         }

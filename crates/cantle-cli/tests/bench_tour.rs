@@ -62,8 +62,7 @@ fn bench_json_carries_parameters_and_figures() {
 #[test]
 fn bench_duration_ends_in_time_and_tells_the_device_from_the_store() {
     let text = succeeds(
-        "bench --workload A --duration 300ms --records 5k --memory 16MiB --chunk-bytes 64KiB --json \
-         --no-row-cache --as-published"
+        "bench --workload A --duration 300ms --records 5k --memory 16MiB --chunk-bytes 64KiB --json"
             .split_whitespace(),
     );
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -72,7 +71,6 @@ fn bench_duration_ends_in_time_and_tells_the_device_from_the_store() {
     let put = &report["latency"]["put"];
     let decades = put["decades"].as_array().unwrap().iter().filter_map(serde_json::Value::as_u64);
     assert_eq!(Some(decades.sum()), put["count"].as_u64());
-    assert_eq!((&report["parameters"]["munk_policy"], &report["row_hits"]), (&"recency".into(), &0.into()));
     assert!(report["memory"]["munk_limit_bytes"].as_u64() > Some(0), "{text}");
 }
 
@@ -87,33 +85,6 @@ fn bench_reports_stay_within_100_columns() {
         "{text}"
     );
     assert_eq!(text.lines().find(|line| line.chars().count() > 100), None);
-}
-
-#[test]
-fn bench_without_munks_has_none() {
-    let text = succeeds(
-        "bench --workload C,S100 --records 3k --operations 500 --no-munks --memory 16MiB --json"
-            .split_whitespace(),
-    );
-    for line in text.lines() {
-        let report: serde_json::Value = serde_json::from_str(line).unwrap();
-        assert_eq!((&report["munks"]["munks"], &report["munks"]["loads"]), (&0.into(), &0.into()), "{line}");
-        assert_eq!((&report["gets_served"]["munk"], &report["scans_munk"]), (&0.into(), &0.into()), "{line}");
-    }
-}
-
-#[test]
-fn bench_open_finds_what_a_killed_process_wrote() {
-    let cold = cfg!(target_os = "linux");
-    let line = "bench --open --records 5k --chunk-bytes 256KiB --json";
-    let text = succeeds(line.split_whitespace().chain(cold.then_some("--cold")));
-    let opening: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((&opening["missing"], &opening["wrong"]), (&0.into(), &0.into()));
-    // The background may have sorted all logs by then.
-    let count = |name: &str| opening[name].as_u64().unwrap();
-    assert!(count("log_bytes") + count("table_bytes") > 5000 * 800, "{text}");
-    assert!(count("first_gets") > 0 && count("later_gets") > count("first_gets"), "{text}");
-    assert_eq!(opening["cold"], cold);
 }
 
 #[test]

@@ -25,25 +25,6 @@ pub(crate) fn allocated_bytes(dir: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Has the kernel write the files in `dir` and then forget them, so that they are next read from the device.
-#[cfg(target_os = "linux")]
-pub(crate) fn evict(dir: &Path) -> io::Result<()> {
-    use rustix::fs::{Advice, fadvise};
-    for entry in fs::read_dir(dir)? {
-        let file = fs::File::open(entry?.path())?;
-        if file.metadata()?.is_file() {
-            file.sync_all()?;
-            fadvise(&file, 0, None, Advice::DontNeed)?;
-        }
-    }
-    Ok(())
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn evict(_: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
 #[cfg(unix)]
 fn allocated(metadata: &fs::Metadata) -> u64 {
     // POSIX leaves the unit open; on Linux, macOS and the BSDs st_blocks counts 512 bytes.

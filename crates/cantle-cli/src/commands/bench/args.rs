@@ -4,9 +4,8 @@ use super::records::{RECORDS_MAX, VALUE_BYTES};
 use super::workload::Workload;
 use crate::measure::generator::Distribution;
 use crate::tuning::Tuning;
-use cantle::{KeyspaceOptions, MunkPolicy, Options};
-use cantle_workloads::size::{parse_duration, parse_size};
-use serde::Serialize;
+use cantle::Options;
+use cantle_workloads::size::parse_duration;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,7 +21,6 @@ use std::time::Duration;
   cantle bench --workload A,C,E100 --records 10m --memory 1GiB --threads 8 --json
   cantle bench --workload insert-random --records 5m        an insert-only load
   cantle bench --workload A --duration 10m --memory 200MiB  the longest stalls of a long run
-  cantle bench --open --records 5m                          how fast a killed store opens
   cantle bench --smoke                                      everything, tiny; checks what it reads")]
 pub(crate) struct Args {
     /// Workloads to run one after the other on the same store, separated by commas
@@ -45,10 +43,10 @@ pub(crate) struct Args {
     ///
     /// With data of four times the memory budget, this is how long a write can take. The appends tell a slow
     /// device from a slow store.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["operations", "overwrites", "smoke", "open"])]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["operations", "overwrites", "smoke"])]
     pub(crate) duration: Option<Duration>,
 
-    /// In workload P and before --open: N times as many puts as records
+    /// In workload P: N times as many puts as records
     #[arg(long, value_name = "N", conflicts_with = "operations")]
     pub(crate) overwrites: Option<f64>,
 
@@ -67,38 +65,6 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) tuning: Tuning,
 
-    /// A fixed limit of a chunk's log, as in 2MiB [default: follows from the space bound]
-    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
-    pub(crate) log_bytes: Option<u64>,
-
-    /// Search logs linearly behind partitioned Bloom filters, as published, instead of by their index
-    #[arg(long)]
-    pub(crate) no_log_index: bool,
-
-    /// Append to logs by one system call each, instead of collecting appends in a mapped file
-    #[arg(long)]
-    pub(crate) no_stage: bool,
-
-    /// Do not keep in memory what was appended to logs last
-    #[arg(long)]
-    pub(crate) no_recent_appends: bool,
-
-    /// The settings of the published EvenDB, without what Cantle adds; other options refine them
-    #[arg(long)]
-    pub(crate) as_published: bool,
-
-    /// Keep no chunks in memory
-    #[arg(long)]
-    pub(crate) no_munks: bool,
-
-    /// Cache no single rows
-    #[arg(long)]
-    pub(crate) no_row_cache: bool,
-
-    /// Which chunks are kept in memory [default: frequency; with --as-published recency]
-    #[arg(long, value_enum)]
-    pub(crate) munk_policy: Option<Policy>,
-
     /// Where to put the store, in a new directory of its own [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
@@ -106,12 +72,6 @@ pub(crate) struct Args {
     /// Leave the store behind and say where it is
     #[arg(long)]
     pub(crate) keep: bool,
-
-    /// Write the operations, those of the load too, to a new file as a trace, which the lab replays against any store
-    ///
-    /// One operation per line, as text. Threads take turns at the file, so that figures of such a run are lower.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["smoke", "open"])]
-    pub(crate) record: Option<PathBuf>,
 
     /// Of keys, values and order: the same seed repeats a run
     #[arg(long, default_value_t = 1)]
@@ -122,68 +82,14 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 
     /// Run every workload and distribution at a tiny size and check what is read
-    #[arg(long, conflicts_with_all = ["open", "operations", "overwrites", "keep"])]
+    #[arg(long, conflicts_with_all = ["operations", "overwrites", "keep"])]
     pub(crate) smoke: bool,
-
-    /// Measure how long a store takes to open after the process that wrote it was killed
-    #[arg(long)]
-    pub(crate) open: bool,
-
-    /// With --open: have the kernel forget the store's files before it is opened, so that they are read from the device
-    #[arg(long, requires = "open")]
-    pub(crate) cold: bool,
-
-    /// The writing process of --open: the directory it writes to
-    #[arg(long, hide = true, value_name = "DIR")]
-    pub(crate) open_child: Option<PathBuf>,
-}
-
-/// The choice of chunks as an argument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Policy {
-    /// Those that are accessed most
-    Frequency,
-    /// Those that were accessed last
-    Recency,
-}
-
-impl Policy {
-    fn munk_policy(self) -> MunkPolicy {
-        match self {
-            Self::Frequency => MunkPolicy::Frequency,
-            Self::Recency => MunkPolicy::Recency,
-        }
-    }
 }
 
 impl Args {
     /// The options that the store is opened with.
     pub(crate) fn store_options(&self) -> Options {
-        let base = if self.as_published { KeyspaceOptions::as_published() } else { KeyspaceOptions::new() };
-        let mut keyspace = self
-            .tuning
-            .keyspace_options_over(base)
-            .log_index(self.has_log_index())
-            .munks(!self.no_munks)
-            .munk_policy(self.policy().munk_policy())
-            .row_cache(!self.no_row_cache)
-            .stage(!self.no_stage)
-            .recent_appends(!self.no_recent_appends);
-        if let Some(bytes) = self.log_bytes {
-            keyspace = keyspace.log_bytes(bytes);
-        }
-        self.tuning.options().default_keyspace(keyspace)
-    }
-
-    /// Whether logs have an index.
-    pub(crate) fn has_log_index(&self) -> bool {
-        !self.no_log_index && !self.as_published
-    }
-
-    /// The choice of chunks.
-    pub(crate) fn policy(&self) -> Policy {
-        self.munk_policy.unwrap_or(if self.as_published { Policy::Recency } else { Policy::Frequency })
+        self.tuning.options().default_keyspace(self.tuning.keyspace_options())
     }
 
     /// Threads that run operations.
@@ -278,15 +184,6 @@ mod tests {
     }
 
     #[test]
-    fn as_published_is_refined_by_what_else_is_given() {
-        let published = parse("--as-published").unwrap();
-        assert_eq!((published.policy(), published.has_log_index()), (Policy::Recency, false));
-        assert_eq!(parse("--as-published --munk-policy frequency").unwrap().policy(), Policy::Frequency);
-        let plain = parse("").unwrap();
-        assert_eq!((plain.policy(), plain.has_log_index()), (Policy::Frequency, true));
-    }
-
-    #[test]
     fn what_makes_no_sense_is_refused() {
         for line in [
             "--workload G",
@@ -294,12 +191,10 @@ mod tests {
             "--records many",
             "--compression zstd:23",
             "--threads 0",
-            "--smoke --open",
+            "--smoke --duration 5s",
             "--operations 5 --overwrites 5",
             "--operations 5 --duration 5s",
             "--duration soon",
-            "--munk-policy none",
-            "--cold",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

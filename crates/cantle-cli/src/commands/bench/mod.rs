@@ -1,13 +1,10 @@
 //! `cantle bench`: the workloads of the papers on this machine.
 //!
 //! A run makes one new store in a directory of its own, loads it in key order, syncs, and measures one phase
-//! for each distribution and workload on it. `--smoke` does all of it at a tiny size and checks what it reads;
-//! `--open` measures how fast a store opens whose writer was killed.
+//! for each distribution and workload on it. `--smoke` does all of it at a tiny size and checks what it reads.
 
 mod args;
-mod open;
 mod phase;
-mod recorder;
 mod report;
 mod smoke;
 
@@ -21,7 +18,6 @@ use cantle::Db;
 use cantle_workloads::{population, records, workload};
 use phase::Phase;
 use population::Population;
-use recorder::Recorder;
 use records::Values;
 use report::{Report, Run};
 use std::io::Write;
@@ -32,16 +28,7 @@ use workload::Workload;
 /// Runs the command. Records that were missing or wrong are reported as damage.
 pub(crate) fn run(args: Args) -> Outcome {
     args.check().map_err(Failure::Usage)?;
-    if let Some(dir) = &args.open_child {
-        return open::child(&args, dir);
-    }
-    let sound = if args.smoke {
-        smoke::run(&args)?
-    } else if args.open {
-        open::run(&args)?
-    } else {
-        measure(&args)?
-    };
+    let sound = if args.smoke { smoke::run(&args)? } else { measure(&args)? };
     if sound {
         Ok(())
     } else {
@@ -84,8 +71,6 @@ struct Bench<'a> {
     dir: PathBuf,
     values: Values,
     population: Population,
-    /// Who writes down the operations, if that is asked for.
-    recorder: Option<Recorder>,
     /// Phases run so far; gives each its own random streams.
     phases: u64,
 }
@@ -99,14 +84,12 @@ impl<'a> Bench<'a> {
             dir: dir.to_path_buf(),
             values: Values::new(args.seed),
             population: Population::new(0),
-            recorder: args.record.as_deref().map(Recorder::create).transpose()?,
             phases: 0,
         })
     }
 
     fn load(&mut self) -> Outcome {
-        let recorder = self.recorder.as_ref();
-        let took = phase::load(&self.db, &self.values, self.args.records, self.args.seed, recorder)?;
+        let took = phase::load(&self.db, &self.values, self.args.records, self.args.seed)?;
         self.population = Population::new(self.args.records);
         if !self.args.json && !self.args.smoke {
             let records = self.args.records;
@@ -156,7 +139,6 @@ impl<'a> Bench<'a> {
             threads: args.thread_count(),
             seed: Random::stream(args.seed, self.phases).bits(),
             title: workload.name().to_string(),
-            recorder: self.recorder.as_ref(),
         };
         let outcome = phase.run()?;
         let run = Run { args, records: existing, threads: phase.threads };
@@ -205,9 +187,6 @@ fn measure(args: &Args) -> Outcome<bool> {
         sound &= report.is_sound();
     }
     bench.db.close()?;
-    if let Some(recorder) = &bench.recorder {
-        recorder.finish()?;
-    }
     if let Workplace::Kept(dir) = &workplace {
         writeln!(std::io::stderr(), "the store is kept in {}", dir.display())?;
     }

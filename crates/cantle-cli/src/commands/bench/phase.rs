@@ -5,7 +5,6 @@
 //! and shows progress while it waits.
 
 use super::population::Population;
-use super::recorder::Recorder;
 use super::records::{self, RECORD_BYTES, VALUE_BYTES, Values};
 use super::workload::{Operation, Workload};
 use crate::failure::{Failure, Outcome as Fallible};
@@ -54,8 +53,6 @@ pub(crate) struct Phase<'a> {
     pub(crate) seed: u64,
     /// What the progress bar says.
     pub(crate) title: String,
-    /// Who writes down the operations.
-    pub(crate) recorder: Option<&'a Recorder>,
 }
 
 /// What a phase measured.
@@ -274,9 +271,6 @@ impl Phase<'_> {
             if !matches!(operation, Operation::Get | Operation::Scan(_)) {
                 self.values.fill(&mut value, target, &mut random);
             }
-            if let Some(recorder) = self.recorder {
-                recorder.add(operation, &key)?;
-            }
             let begun = Instant::now();
             self.perform(operation, &key, &value, &mut tally)?;
             let ended = Instant::now();
@@ -353,20 +347,9 @@ impl Phase<'_> {
 
 /// Puts the records `0..records` in key order by one thread, then syncs: the start of every YCSB experiment.
 /// Returns how long it took.
-pub(crate) fn load(
-    db: &Db,
-    values: &Values,
-    records: u64,
-    seed: u64,
-    recorder: Option<&Recorder>,
-) -> Fallible<Duration> {
+pub(crate) fn load(db: &Db, values: &Values, records: u64, seed: u64) -> Fallible<Duration> {
     let start = Instant::now();
-    each_record("load", values, records, seed, |key, value| {
-        if let Some(recorder) = recorder {
-            recorder.add(Operation::Put, key)?;
-        }
-        Ok(db.put(key, value)?)
-    })?;
+    each_record("load", values, records, seed, |key, value| Ok(db.put(key, value)?))?;
     db.sync()?;
     Ok(start.elapsed())
 }

@@ -1,6 +1,6 @@
 //! What is printed of one phase, for machines and for people.
 
-use super::args::{Args, Policy};
+use super::args::Args;
 use super::phase::Outcome;
 use super::records::{KEY_BYTES, VALUE_BYTES};
 use super::workload::{Operation, Workload};
@@ -72,14 +72,6 @@ pub(crate) struct Parameters {
     space_amplification: Option<f64>,
     compression: String,
     chunk_bytes: Option<u64>,
-    log_bytes: Option<u64>,
-    as_published: bool,
-    log_index: bool,
-    munks: bool,
-    munk_policy: Policy,
-    row_cache: bool,
-    stage: bool,
-    recent_appends: bool,
     warmup: u64,
     seed: u64,
     cantle_version: &'static str,
@@ -190,14 +182,6 @@ impl Parameters {
             space_amplification: args.tuning.space_amplification,
             compression: compression_name(args.tuning.compression),
             chunk_bytes: args.tuning.chunk_bytes,
-            log_bytes: args.log_bytes,
-            as_published: args.as_published,
-            log_index: args.has_log_index(),
-            munks: !args.no_munks,
-            munk_policy: args.policy(),
-            row_cache: !args.no_row_cache,
-            stage: !args.no_stage,
-            recent_appends: !args.no_recent_appends,
             warmup: args.warmup,
             seed: args.seed,
             cantle_version: env!("CARGO_PKG_VERSION"),
