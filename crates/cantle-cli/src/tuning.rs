@@ -2,11 +2,13 @@
 
 use cantle::{Compression, Durability, KeyspaceOptions, Options};
 use cantle_workloads::size::parse_size;
+use serde::{Serialize, Serializer};
 
 /// A store does not remember them: they hold for the command that is given them.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Serialize, clap::Args)]
 pub(crate) struct Tuning {
     /// The store's memory budget, as in 256MiB [default: a quarter of the machine's, at most 4GiB]
+    #[serde(rename = "memory_bytes")]
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) memory: Option<u64>,
 
@@ -19,6 +21,7 @@ pub(crate) struct Tuning {
     pub(crate) space_amplification: Option<f64>,
 
     /// Compression of tables: none, lz4, zstd or zstd:LEVEL
+    #[serde(serialize_with = "compression_name")]
     #[arg(long, default_value = "none", value_parser = parse_compression)]
     pub(crate) compression: Compression,
 
@@ -28,7 +31,8 @@ pub(crate) struct Tuning {
 }
 
 /// The store's durability as an argument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Survives {
     /// Nothing until the next checkpoint
     Buffered,
@@ -45,15 +49,6 @@ impl Survives {
             Self::Buffered => Durability::Buffered,
             Self::Process => Durability::Process,
             Self::Sync => Durability::Sync,
-        }
-    }
-
-    /// As given on the command line.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Buffered => "buffered",
-            Self::Process => "process",
-            Self::Sync => "sync",
         }
     }
 }
@@ -97,12 +92,12 @@ fn parse_compression(text: &str) -> Result<Compression, String> {
     }
 }
 
-/// A compression as given on the command line.
-pub(crate) fn compression_name(compression: Compression) -> String {
+/// Serializes a compression as it is given on the command line.
+fn compression_name<S: Serializer>(compression: &Compression, serializer: S) -> Result<S::Ok, S::Error> {
     match compression {
-        Compression::None => "none".into(),
-        Compression::Lz4 => "lz4".into(),
-        Compression::Zstd(level) => format!("zstd:{level}"),
-        other => format!("{other:?}"),
+        Compression::None => serializer.serialize_str("none"),
+        Compression::Lz4 => serializer.serialize_str("lz4"),
+        Compression::Zstd(level) => serializer.collect_str(&format_args!("zstd:{level}")),
+        other => serializer.collect_str(&format_args!("{other:?}")),
     }
 }

@@ -53,8 +53,13 @@ fn bench_json_carries_parameters_and_figures() {
     assert_eq!(count("get") + count("put"), 3000);
     assert_eq!(a["user_bytes_written"].as_u64(), Some(count("put") * 814));
     assert!(a["space"]["end"].as_f64().unwrap() >= 1.0);
-    let served = a["gets_served"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64);
-    assert_eq!(served.sum::<u64>(), count("get"));
+    let gets = |when: &str| a["stats"][when]["keyspaces"][0]["gets"].as_u64().unwrap();
+    assert_eq!(gets("after") - gets("before"), count("get"));
+    let parameters = &a["parameters"];
+    assert_eq!(
+        (&parameters["memory_bytes"], &parameters["durability"], &parameters["compression"]),
+        (&(16 << 20).into(), &"process".into(), &"none".into())
+    );
     assert_eq!(reports[1]["operations"], 2000);
     assert_eq!(reports[1]["space"]["live_bytes"], 4000 * 814);
 }
@@ -71,7 +76,7 @@ fn bench_duration_ends_in_time_and_tells_the_device_from_the_store() {
     let put = &report["latency"]["put"];
     let decades = put["decades"].as_array().unwrap().iter().filter_map(serde_json::Value::as_u64);
     assert_eq!(Some(decades.sum()), put["count"].as_u64());
-    assert!(report["memory"]["munk_limit_bytes"].as_u64() > Some(0), "{text}");
+    assert!(report["stats"]["after"]["memory"]["munk_limit"].as_u64() > Some(0), "{text}");
 }
 
 #[test]

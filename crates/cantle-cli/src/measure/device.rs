@@ -1,6 +1,8 @@
 //! What the device does without a store: the measure that a slow store is told from a slow disk by.
 
+use super::failed;
 use super::latency::Latencies;
+use crate::failure::{Failure, Outcome};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -19,9 +21,9 @@ pub(crate) struct Probe {
 
 impl Probe {
     /// Starts it, with appends of `bytes` to a nameless file in `dir`.
-    pub(crate) fn start(dir: &Path, bytes: usize) -> io::Result<Self> {
-        let mut file = tempfile::tempfile_in(dir)?;
-        let mut latencies = Latencies::new().map_err(io::Error::other)?;
+    pub(crate) fn start(dir: &Path, bytes: usize) -> Outcome<Self> {
+        let mut file = tempfile::tempfile_in(dir).map_err(failed("create a file in", dir))?;
+        let mut latencies = Latencies::new()?;
         let (end, ended) = mpsc::channel();
         let record = vec![0x5a; bytes];
         let thread = std::thread::spawn(move || {
@@ -36,9 +38,10 @@ impl Probe {
     }
 
     /// Ends it. Returns how long the appends took.
-    pub(crate) fn finish(self) -> io::Result<Latencies> {
+    pub(crate) fn finish(self) -> Outcome<Latencies> {
         drop(self.end);
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread of the probe panicked")))
+        let panicked = |_| Err(io::Error::other("the thread of the probe panicked"));
+        self.thread.join().unwrap_or_else(panicked).map_err(|error| Failure::Failed(error.to_string()))
     }
 }
 

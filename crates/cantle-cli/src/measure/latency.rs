@@ -1,5 +1,6 @@
 //! Latencies of operations by type, as high-dynamic-range histograms.
 
+use crate::failure::{Failure, Outcome};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
@@ -43,8 +44,9 @@ pub(crate) const DECADES: [&str; 7] =
 
 impl Latencies {
     /// Empty.
-    pub(crate) fn new() -> Result<Self, hdrhistogram::CreationError> {
-        Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).map(Self)
+    pub(crate) fn new() -> Outcome<Self> {
+        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS);
+        histogram.map(Self).map_err(|error| Failure::Failed(error.to_string()))
     }
 
     /// Counts one operation.
@@ -54,8 +56,8 @@ impl Latencies {
     }
 
     /// Adds another thread's operations.
-    pub(crate) fn add(&mut self, other: &Self) -> Result<(), hdrhistogram::AdditionError> {
-        self.0.add(&other.0)
+    pub(crate) fn add(&mut self, other: &Self) -> Outcome {
+        self.0.add(&other.0).map_err(|error| Failure::Failed(error.to_string()))
     }
 
     fn decades(&self) -> [u64; DECADES.len()] {

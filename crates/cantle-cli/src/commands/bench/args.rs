@@ -1,11 +1,11 @@
 //! The arguments of `cantle bench`.
 
-use super::records::{RECORDS_MAX, VALUE_BYTES};
-use super::workload::Workload;
-use crate::measure::generator::Distribution;
 use crate::tuning::Tuning;
-use cantle::Options;
+use cantle_workloads::generator::Distribution;
+use cantle_workloads::records::{RECORDS_MAX, VALUE_BYTES};
 use cantle_workloads::size::parse_duration;
+use cantle_workloads::workload::Workload;
+use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Loads records of 14-byte keys and 800-byte values in key order into a new store, syncs, and runs each
 /// workload over each distribution (EvenDB, section 5.3). Prints throughput, latencies, write, read and space
 /// amplification as the kernel and the store count them, where gets were served from, stalls and memory.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Serialize, clap::Args)]
 #[command(after_help = "Examples:
   cantle bench                                              a few minutes, 1,000,000 records
   cantle bench --workload P --distribution uniform,zipf-composite --overwrites 10
@@ -24,18 +24,21 @@ use std::time::Duration;
   cantle bench --smoke                                      everything, tiny; checks what it reads")]
 pub(crate) struct Args {
     /// Workloads to run one after the other on the same store, separated by commas
+    #[serde(skip)]
     #[arg(long, value_enum, value_delimiter = ',', default_value = "P,A,C,E100")]
     pub(crate) workload: Vec<Workload>,
 
     /// Which records they touch, separated by commas
+    #[serde(skip)]
     #[arg(long, value_enum, value_delimiter = ',', default_value = "zipf-composite")]
     pub(crate) distribution: Vec<Distribution>,
 
-    /// Records to load, or to insert; k, m and g stand for thousands, millions and milliards
+    /// Records to load, or to insert; k, m and g stand for thousands, millions and billions
     #[arg(long, value_name = "N", default_value = "1m", value_parser = parse_count)]
     pub(crate) records: u64,
 
     /// Operations of each workload [default: as many as records]
+    #[serde(skip)]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) operations: Option<u64>,
 
@@ -43,6 +46,7 @@ pub(crate) struct Args {
     ///
     /// With data of four times the memory budget, this is how long a write can take. The appends tell a slow
     /// device from a slow store.
+    #[serde(skip)]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["operations", "overwrites", "smoke"])]
     pub(crate) duration: Option<Duration>,
 
@@ -55,21 +59,24 @@ pub(crate) struct Args {
     pub(crate) warmup: u64,
 
     /// Threads that run operations [default: as many as cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
-    pub(crate) threads: Option<u64>,
+    #[arg(long, value_name = "N", default_value_t = cores(), hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub(crate) threads: u64,
 
     /// Skew of the Zipf distributions: 0 is uniform, below 1
     #[arg(long, default_value_t = 0.99, value_parser = parse_theta)]
     pub(crate) theta: f64,
 
+    #[serde(flatten)]
     #[command(flatten)]
     pub(crate) tuning: Tuning,
 
     /// Where to put the store, in a new directory of its own [default: the system's temporary directory]
+    #[serde(skip)]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 
     /// Leave the store behind and say where it is
+    #[serde(skip)]
     #[arg(long)]
     pub(crate) keep: bool,
 
@@ -78,28 +85,17 @@ pub(crate) struct Args {
     pub(crate) seed: u64,
 
     /// One JSON object per workload and line
+    #[serde(skip)]
     #[arg(long)]
     pub(crate) json: bool,
 
     /// Run every workload and distribution at a tiny size and check what is read
+    #[serde(skip)]
     #[arg(long, conflicts_with_all = ["operations", "overwrites", "keep"])]
     pub(crate) smoke: bool,
 }
 
 impl Args {
-    /// The options that the store is opened with.
-    pub(crate) fn store_options(&self) -> Options {
-        self.tuning.options().default_keyspace(self.tuning.keyspace_options())
-    }
-
-    /// Threads that run operations.
-    pub(crate) fn thread_count(&self) -> usize {
-        match self.threads {
-            Some(threads) => threads as usize,
-            None => std::thread::available_parallelism().map_or(1, usize::from),
-        }
-    }
-
     /// Operations of `workload`.
     pub(crate) fn operation_count(&self, workload: Workload) -> u64 {
         match (workload, self.overwrites) {
@@ -119,6 +115,11 @@ impl Args {
         }
         Ok(())
     }
+}
+
+/// Cores of this machine.
+pub(crate) fn cores() -> u64 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64)
 }
 
 fn parse_count(text: &str) -> Result<u64, String> {
@@ -166,7 +167,7 @@ mod tests {
         assert_eq!(args.workload, [Workload::P, Workload::A, Workload::C, Workload::E100]);
         assert_eq!((args.records, args.theta), (1_000_000, 0.99));
         assert_eq!(args.operation_count(Workload::A), 1_000_000);
-        assert!(args.check().is_ok() && args.thread_count() >= 1);
+        assert!(args.check().is_ok() && args.threads == cores());
     }
 
     #[test]
