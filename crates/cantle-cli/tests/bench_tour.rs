@@ -73,9 +73,6 @@ fn bench_duration_ends_in_time_and_tells_the_device_from_the_store() {
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!((0.3..30.0).contains(&report["took_s"].as_f64().unwrap()), "{text}");
     assert!(report["stalls"]["bare_append"]["count"].as_u64() > Some(0), "{text}");
-    let put = &report["latency"]["put"];
-    let decades = put["decades"].as_array().unwrap().iter().filter_map(serde_json::Value::as_u64);
-    assert_eq!(Some(decades.sum()), put["count"].as_u64());
     assert!(report["stats"]["after"]["memory"]["munk_limit"].as_u64() > Some(0), "{text}");
 }
 
@@ -86,7 +83,9 @@ fn bench_reports_stay_within_100_columns() {
             .split_whitespace(),
     );
     assert!(
-        ["budget", "munks", "cached", "causes", "(bare append)"].iter().all(|name| text.contains(name)),
+        ["written", "space", "cached", "stalls", "causes", "memory", "(bare append)"]
+            .iter()
+            .all(|name| text.contains(name)),
         "{text}"
     );
     assert_eq!(text.lines().find(|line| line.chars().count() > 100), None);

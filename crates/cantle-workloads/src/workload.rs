@@ -143,12 +143,6 @@ impl Workload {
         self.mix().insert == 100
     }
 
-    /// Whether it writes nothing.
-    pub fn is_read_only(self) -> bool {
-        let mix = self.mix();
-        mix.get + mix.scan == 100
-    }
-
     /// The distribution that it runs over when `asked` is asked for; `None` where there is nothing to choose.
     pub fn distribution(self, asked: Distribution) -> Option<Distribution> {
         match self {
@@ -237,7 +231,6 @@ mod tests {
             );
             assert_eq!(mix.scan > 0, mix.rows.1 > 0, "{}", mix.name);
         }
-        assert!(Workload::C.is_read_only() && Workload::S100.is_read_only() && !Workload::B.is_read_only());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! How much of the disk a store occupies, now and over time.
 
+use serde::Serialize;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -47,12 +48,26 @@ pub(crate) struct SpaceSampler {
     sum: f64,
     max: f64,
     last: f64,
+    disk_bytes: u64,
+    live_bytes: u64,
+}
+
+/// Bytes on disk per live byte.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct Space {
+    pub(crate) max: f64,
+    pub(crate) mean: f64,
+    pub(crate) end: f64,
+    /// Bytes on disk at the end.
+    disk_bytes: u64,
+    /// Bytes of keys and values at the end.
+    pub(crate) live_bytes: u64,
 }
 
 impl SpaceSampler {
     /// The first sample is due at once.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { next: now, samples: 0, sum: 0.0, max: 0.0, last: 0.0 }
+        Self { next: now, samples: 0, sum: 0.0, max: 0.0, last: 0.0, disk_bytes: 0, live_bytes: 0 }
     }
 
     /// Whether the next sample is due.
@@ -63,6 +78,7 @@ impl SpaceSampler {
     /// Takes a sample: `disk_bytes` on disk for `live_bytes` of keys and values. Nothing live, no ratio.
     pub(crate) fn sample(&mut self, now: Instant, disk_bytes: u64, live_bytes: u64) {
         self.next = now + INTERVAL;
+        (self.disk_bytes, self.live_bytes) = (disk_bytes, live_bytes);
         if live_bytes > 0 {
             self.last = disk_bytes as f64 / live_bytes as f64;
             self.samples += 1;
@@ -71,9 +87,16 @@ impl SpaceSampler {
         }
     }
 
-    /// The largest, the mean and the last ratio.
-    pub(crate) fn summary(&self) -> (f64, f64, f64) {
-        (self.max, if self.samples == 0 { 0.0 } else { self.sum / self.samples as f64 }, self.last)
+    /// Of all samples.
+    pub(crate) fn summary(&self) -> Space {
+        let mean = if self.samples == 0 { 0.0 } else { self.sum / self.samples as f64 };
+        Space {
+            max: self.max,
+            mean,
+            end: self.last,
+            disk_bytes: self.disk_bytes,
+            live_bytes: self.live_bytes,
+        }
     }
 }
 
@@ -104,7 +127,10 @@ mod tests {
             sampler.sample(start, disk, 100);
         }
         sampler.sample(start, 999, 0);
-        assert_eq!(sampler.summary(), (3.0, 2.0, 2.0));
+        assert_eq!(
+            sampler.summary(),
+            Space { max: 3.0, mean: 2.0, end: 2.0, disk_bytes: 999, live_bytes: 0 }
+        );
         assert!(!sampler.is_due(start + Duration::from_millis(199)));
         assert!(sampler.is_due(start + Duration::from_millis(200)));
     }

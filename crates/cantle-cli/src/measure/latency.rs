@@ -34,13 +34,7 @@ pub(crate) struct Percentiles {
     pub(crate) p99_99_ns: u64,
     /// The slowest.
     pub(crate) max_ns: u64,
-    /// How many took how long, see [`DECADES`].
-    pub(crate) decades: [u64; DECADES.len()],
 }
-
-/// Names of the powers of ten that operations are counted by.
-pub(crate) const DECADES: [&str; 7] =
-    ["< 1 µs", "< 10 µs", "< 100 µs", "< 1 ms", "< 10 ms", "< 100 ms", "longer"];
 
 impl Latencies {
     /// Empty.
@@ -60,16 +54,6 @@ impl Latencies {
         self.0.add(&other.0).map_err(|error| Failure::Failed(error.to_string()))
     }
 
-    fn decades(&self) -> [u64; DECADES.len()] {
-        let mut counts = [0; DECADES.len()];
-        for bucket in self.0.iter_recorded() {
-            // Below a microsecond there are three digits.
-            let decade = bucket.value_iterated_to().max(1).ilog10().saturating_sub(2) as usize;
-            counts[decade.min(DECADES.len() - 1)] += bucket.count_at_value();
-        }
-        counts
-    }
-
     /// What is reported; `None` if there was no operation.
     pub(crate) fn percentiles(&self) -> Option<Percentiles> {
         (!self.0.is_empty()).then(|| Percentiles {
@@ -81,7 +65,6 @@ impl Latencies {
             p99_9_ns: self.0.value_at_quantile(0.999),
             p99_99_ns: self.0.value_at_quantile(0.9999),
             max_ns: self.0.max(),
-            decades: self.decades(),
         })
     }
 }
@@ -106,11 +89,6 @@ mod tests {
             assert!(found.abs_diff(us * 1000) <= us * 2, "{found} for {us} µs");
         }
         assert!(all.p99_9_ns <= all.p99_99_ns && all.p99_99_ns <= all.max_ns);
-        // Buckets are a thousandth wide, so that neighbours of a power of ten may change sides.
-        for (found, count) in all.decades.into_iter().zip([0, 9, 90, 900, 9_001, 0, 0]) {
-            assert!(u64::abs_diff(found, count) <= 10, "{:?}", all.decades);
-        }
-        assert_eq!(all.decades.iter().sum::<u64>(), all.count);
     }
 
     #[test]

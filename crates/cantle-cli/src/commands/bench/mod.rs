@@ -5,6 +5,7 @@
 //! Comparisons with other stores and of single mechanisms are the lab's, under `bench/` of the repository.
 
 mod args;
+mod figures;
 mod phase;
 mod print;
 mod report;
@@ -40,7 +41,7 @@ fn measure(args: &Args) -> Outcome<bool> {
         sound &= report.is_sound();
         show(&report, args)?;
     }
-    session.close()?;
+    session.db.close()?;
     Ok(sound)
 }
 

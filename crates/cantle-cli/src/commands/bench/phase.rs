@@ -4,19 +4,20 @@
 //! stream, histograms and timeline, which are added up when all have ended. The calling thread samples space
 //! and shows progress while it waits.
 
+use super::figures::Figures;
 use super::session::Session;
 use super::tally::Tally;
 use crate::failure::{Failure, Outcome};
 use crate::measure::device::Probe;
-use crate::measure::disk::{self, SpaceSampler};
+use crate::measure::disk::{self, Space, SpaceSampler};
 use crate::measure::failed;
 use crate::measure::latency::Latencies;
 use crate::measure::process::{self, DeviceBytes};
 use crate::progress::Progress;
-use cantle::Stats;
 use cantle_workloads::generator::{Chooser, Permutation, Random};
 use cantle_workloads::records::{self, RECORD_BYTES, VALUE_BYTES};
 use cantle_workloads::workload::{Operation, Workload};
+use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
@@ -45,27 +46,23 @@ pub(crate) struct Phase<'a> {
 }
 
 /// Everything that a phase measured.
+#[derive(Serialize)]
 pub(crate) struct Measured {
     /// All threads' operations.
+    #[serde(flatten)]
     pub(crate) tally: Tally,
     /// Appends without a store, beside a phase that has a duration.
+    #[serde(skip)]
     pub(crate) bare_append: Option<Latencies>,
     /// Bytes that the kernel counted, those of the final sync included.
     pub(crate) device: Option<DeviceBytes>,
-    /// Peak resident memory.
     pub(crate) peak_resident_bytes: Option<u64>,
     /// Whether that peak is this phase's alone.
-    pub(crate) peak_is_of_phase: bool,
-    /// Bytes on disk per live byte; the last sample is taken after the final sync.
-    pub(crate) space: SpaceSampler,
-    /// Bytes on disk after the final sync.
-    pub(crate) disk_bytes: u64,
-    /// Bytes of keys and values that exist at the end.
-    pub(crate) live_bytes: u64,
-    /// The store's figures before and after.
-    pub(crate) stats: (Stats, Stats),
-    /// How long the final sync took.
-    pub(crate) sync_took: Duration,
+    pub(crate) peak_resident_is_of_phase: bool,
+    /// The last sample is taken after the final sync.
+    pub(crate) space: Space,
+    pub(crate) final_sync_s: f64,
+    pub(crate) stats: Figures,
 }
 
 /// What the workers of a phase share.
@@ -83,12 +80,12 @@ impl Phase<'_> {
     pub(crate) fn run(&self) -> Outcome<Measured> {
         let Session { db, population, .. } = self.session;
         let dir = self.session.dir();
-        let stats_before = db.stats();
+        let before = db.stats();
         let probe = match (self.duration, dir.parent()) {
             (Some(_), Some(parent)) => Some(Probe::start(parent, RECORD_BYTES as usize)?),
             _ => None,
         };
-        let peak_is_of_phase = process::reset_peak_resident();
+        let peak_resident_is_of_phase = process::reset_peak_resident();
         let device_before = DeviceBytes::now();
         let shared = Shared {
             start: Instant::now(),
@@ -118,22 +115,19 @@ impl Phase<'_> {
         let bare_append = probe.map(Probe::finish).transpose()?;
         let sync_started = Instant::now();
         db.sync()?;
-        let sync_took = sync_started.elapsed();
+        let final_sync_s = sync_started.elapsed().as_secs_f64();
         let device = device_before.and_then(|before| Some(DeviceBytes::now()?.since(before)));
-        let live_bytes = population.existing() * RECORD_BYTES;
         let disk_bytes = disk::allocated_bytes(dir).map_err(failed("list", dir))?;
-        space.sample(Instant::now(), disk_bytes, live_bytes);
+        space.sample(Instant::now(), disk_bytes, population.existing() * RECORD_BYTES);
         Ok(Measured {
             tally,
             bare_append,
             device,
             peak_resident_bytes: process::peak_resident_bytes(),
-            peak_is_of_phase,
-            space,
-            disk_bytes,
-            live_bytes,
-            stats: (stats_before, db.stats()),
-            sync_took,
+            peak_resident_is_of_phase,
+            space: space.summary(),
+            final_sync_s,
+            stats: Figures { before, after: db.stats() },
         })
     }
 
@@ -225,7 +219,7 @@ impl Phase<'_> {
 
     fn put(&self, key: &[u8], value: &[u8; VALUE_BYTES], tally: &mut Tally) -> cantle::Result<()> {
         self.session.db.put(key, value)?;
-        tally.bytes_written += RECORD_BYTES;
+        tally.user_bytes_written += RECORD_BYTES;
         Ok(())
     }
 
@@ -233,7 +227,7 @@ impl Phase<'_> {
         let read = |value: &[u8]| (value.len(), records::belongs(key, value));
         match self.session.db.get_with(key, read)? {
             Some((bytes, belongs)) => {
-                tally.bytes_read += (key.len() + bytes) as u64;
+                tally.user_bytes_read += (key.len() + bytes) as u64;
                 tally.wrong += u64::from(!belongs);
             }
             None => tally.missing += 1,
@@ -247,7 +241,7 @@ impl Phase<'_> {
             let (key, value) = pair?;
             let in_order = last.is_none_or(|last| last < key);
             tally.wrong += u64::from(!in_order || !records::belongs(&key, &value));
-            tally.bytes_read += (key.len() + value.len()) as u64;
+            tally.user_bytes_read += (key.len() + value.len()) as u64;
             tally.rows_scanned += 1;
             last = Some(key);
         }

@@ -14,7 +14,7 @@ use cantle_workloads::records::{self, RECORD_BYTES, RECORDS_MAX, VALUE_BYTES, Va
 use cantle_workloads::workload::Workload;
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tempfile::TempDir;
 
 /// The store of a run. Its directory is new, and removed at the end unless it is to be kept.
@@ -111,7 +111,15 @@ impl Session {
         drop(progress);
         self.population = Population::new(args.records);
         if !args.json && !args.smoke {
-            print_load(args.records, start.elapsed())?;
+            let (records, took) = (args.records, start.elapsed());
+            writeln!(
+                std::io::stdout(),
+                "loaded {} records ({}) in key order in {}: {} per second",
+                display::count(records),
+                display::bytes(records * RECORD_BYTES),
+                display::duration(took),
+                display::count(display::rate(records, took) as u64),
+            )?;
         }
         Ok(())
     }
@@ -129,20 +137,4 @@ impl Session {
         }
         Ok(())
     }
-
-    /// Closes the store.
-    pub(crate) fn close(self) -> Outcome {
-        Ok(self.db.close()?)
-    }
-}
-
-fn print_load(records: u64, took: Duration) -> Outcome {
-    Ok(writeln!(
-        std::io::stdout(),
-        "loaded {} records ({}) in key order in {}: {} per second",
-        display::count(records),
-        display::bytes(records * RECORD_BYTES),
-        display::duration(took),
-        display::count(display::rate(records, took) as u64),
-    )?)
 }

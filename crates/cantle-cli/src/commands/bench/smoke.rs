@@ -51,6 +51,6 @@ pub(crate) fn run(args: &Args) -> Outcome<bool> {
         sound &= report.is_sound();
         show(&report, args)?;
     }
-    session.close()?;
+    session.db.close()?;
     Ok(sound)
 }
