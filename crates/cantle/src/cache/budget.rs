@@ -414,6 +414,12 @@ impl Budget {
         self.data_bytes.load(Relaxed)
     }
 
+    /// True if the first division by what data there is took place; from then on only many reads change it.
+    #[cfg(test)]
+    pub(crate) fn knows_data(&self) -> bool {
+        self.trial.lock().knows_data
+    }
+
     /// To be called every second or two: judges the division that is being tried, and tries another; and gives back memory
     /// that was freed.
     pub(crate) fn tick(&self) {

@@ -116,6 +116,20 @@ mod tests {
         options(&disk).destroy("nowhere").unwrap();
     }
 
+    /// It looks damaged until its last file is gone.
+    #[test]
+    fn a_store_that_is_being_destroyed_is_locked() {
+        let disk = Arc::new(MemVfs::new());
+        let db = options(&disk).open("store").unwrap();
+        db.put("key", "value").unwrap();
+        for name in disk.list(Path::new("store")).unwrap().iter().filter(|name| is_manifest(name)) {
+            disk.remove(&Path::new("store").join(name)).unwrap();
+        }
+        assert!(matches!(options(&disk).open("store"), Err(Error::Locked { .. })));
+        drop(db);
+        assert!(options(&disk).open("store").unwrap_err().is_corruption(), "nobody does");
+    }
+
     #[test]
     fn a_destroyed_store_can_be_created_anew() {
         let disk = Arc::new(MemVfs::new());

@@ -65,10 +65,16 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     let started = now();
     check_options(&options)?;
     let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
-    let found = look_at(&*vfs, path, Allowed::by(&options))?;
-    check_wanted(&found, path, &options)?;
-    if matches!(found, Found::Nothing) {
-        create_directories(&*vfs, path)?;
+    match look_at(&*vfs, path, Allowed::by(&options)) {
+        // Somebody may be in the midst of destroying the store, or of creating it: the lock tells.
+        Err(error) if error.is_corruption() => {}
+        found => {
+            let found = found?;
+            check_wanted(&found, path, &options)?;
+            if matches!(found, Found::Nothing) {
+                create_directories(&*vfs, path)?;
+            }
+        }
     }
     let vfs = bind(&vfs, path)?;
     let lock = take_lock(&*vfs, path, &options)?;

@@ -374,8 +374,9 @@ impl Ticker for Store {
             substrate.budget.tick();
         }
         let checkpoints = &substrate.checkpoints;
-        let used_versions =
-            substrate.mvcc.current() - checkpoints.durable_version().max(substrate.first_version);
+        // In this order: a checkpoint that ends meanwhile is of a later version.
+        let covered = checkpoints.durable_version().max(substrate.first_version);
+        let used_versions = substrate.mvcc.current().saturating_sub(covered);
         let wanted = checkpoints.take_wanted();
         let due = wanted
             || (checkpoints.since_last() >= self.options.checkpoint_interval && self.is_dirty())
