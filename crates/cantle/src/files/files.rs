@@ -64,7 +64,7 @@ impl Held {
 #[derive(Debug)]
 struct Pins {
     count: usize,
-    waiting: Vec<PathBuf>,
+    waiting: Vec<(u64, PathBuf)>,
 }
 
 /// One file. Lives as long as somebody reads it or refers to it.
@@ -216,7 +216,7 @@ impl Files {
             return;
         }
         self.handles.remove(file.id);
-        self.unlink(&file.path);
+        self.unlink(file.id, &file.path);
     }
 
     /// Makes new names durable, if there are any.
@@ -334,18 +334,18 @@ impl Files {
             pins.count -= 1;
             if pins.count == 0 { std::mem::take(&mut pins.waiting) } else { Vec::new() }
         };
-        waited.iter().for_each(|path| self.unlink(path));
+        waited.iter().for_each(|(id, path)| self.unlink(*id, path));
     }
 
     /// Removes a file that nobody refers to, or leaves it to the last `unpin`.
-    pub fn unlink(&self, path: &Path) {
+    pub fn unlink(&self, id: u64, path: &Path) {
         if self.process != std::process::id() {
             return;
         }
         {
             let mut pins = self.pins.lock();
             if pins.count > 0 {
-                pins.waiting.push(path.to_path_buf());
+                pins.waiting.push((id, path.to_path_buf()));
                 return;
             }
         }
@@ -357,6 +357,9 @@ impl Files {
             // Left behind, it is removed at the next opening, as no manifest names it.
             tracing::warn!(path = %path.display(), %error, "cannot remove an obsolete file");
         }
+        self.doomed.lock().remove(&id);
+        // Until here: `end` removes what is doomed still.
+        drop(ended);
     }
 
     /// No file is opened by its name or removed from here on, by whoever reads or lets go of one late: handles may be left,
@@ -371,9 +374,8 @@ impl Files {
         }
         for (id, kind) in late {
             let path = self.path(kind, id);
-            // Who let go of it just now may have removed it.
             if let Err(error) = self.vfs.remove(&path) {
-                tracing::debug!(path = %path.display(), %error, "did not remove an obsolete file");
+                tracing::warn!(path = %path.display(), %error, "cannot remove an obsolete file");
             }
         }
     }
@@ -449,9 +451,7 @@ impl Drop for StoreFile {
     fn drop(&mut self) {
         if self.doomed.load(Acquire) {
             self.files.handles.remove(self.id);
-            self.files.unlink(&self.path);
-            // Not before: `end` removes what is still there.
-            self.files.doomed.lock().remove(&self.id);
+            self.files.unlink(self.id, &self.path);
             self.files.dir_dirty.store(true, Release);
             if self.kind == FileKind::Table {
                 self.files.gone.lock().push(self.id);

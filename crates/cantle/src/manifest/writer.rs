@@ -253,7 +253,7 @@ impl Locked<'_> {
         let new = write_new(&manifest.files, edits.into_iter())?;
         let old = std::mem::replace(inner, new);
         // A backup may be reading it.
-        manifest.files.unlink(&old.path);
+        manifest.files.unlink(old.header.file, &old.path);
         Ok(())
     }
 }

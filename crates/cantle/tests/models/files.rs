@@ -242,7 +242,7 @@ pub fn a_backup(pins: bool) {
 
 /// Jobs that waited for their threads let go of files that nobody needs, while their store is closed and opened by others.
 ///
-/// Holds: what they find stays until they remove it. With `ends` off the store is closed without a word to its files.
+/// Holds: what they find stays until they remove it, and nothing is left that nobody needs. With `ends` off the store is closed without a word to its files.
 pub fn late_jobs(ends: bool) {
     let (names, files) = store();
     let obsolete = [table(&files, 1), table(&files, 1)];
@@ -254,6 +254,7 @@ pub fn late_jobs(ends: bool) {
         files.end();
     }
     let found = ids.map(|id| names.has(id));
+    assert!(!ends || found == [false; 2], "a store that was closed keeps a file");
     assert_eq!(ids.map(|id| names.has(id)), found, "a file went that another opening had found");
     late.into_iter().for_each(join);
 }
