@@ -170,10 +170,9 @@ impl Life {
             0 => (Death::Power, image.crash(&CrashPlan::random(rng.next()))),
             _ => (Death::Process, image),
         };
-        let keeps_all = match death {
-            Death::Power => self.tuning.durability == Durability::Sync,
-            Death::Process => self.tuning.durability != Durability::Buffered,
-        };
+        // What a `Sync` store acknowledges is durable; a write that was not, and that an opening found all the same, is not before
+        // a checkpoint.
+        let keeps_all = death == Death::Process && self.tuning.durability != Durability::Buffered;
         visit.count(if death == Death::Power { "losses of power" } else { "processes killed" }, 1);
         let first = if keeps_all { marks.acknowledged } else { marks.durable };
         Left { memory, durable: marks.durable, promised: first..=marks.begun }
