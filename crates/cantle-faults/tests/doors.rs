@@ -70,7 +70,7 @@ fn openings() {
         return;
     }
     let tally = visit.tally();
-    assert_eq!(tally["stores checked"], 8 * factor(), "{tally:?}");
+    assert_eq!(tally["stores checked"], 32 * factor(), "{tally:?}");
     assert!(
         tally["openings that were killed"] >= 100 && tally["openings that were closed"] >= 100,
         "{tally:?}"
