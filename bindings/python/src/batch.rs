@@ -48,9 +48,15 @@ impl WriteBatch {
         // Its keys and values are shared, not copied.
         let again = batch.clone();
         let options = write_options(self.durability);
-        self.store.with(py, |db| db.write_with(batch, options)).inspect_err(|_| {
+        let mut took_place = false;
+        let written = self.store.with(py, |db| {
+            let written = db.write_with(batch, options);
+            took_place = matches!(written, Ok(()) | Err(cantle::Error::NotDurable { .. }));
+            written
+        });
+        written.inspect_err(|_| {
             let mut batch = self.batch.lock();
-            if batch.is_empty() {
+            if batch.is_empty() && !took_place {
                 *batch = again;
             }
         })

@@ -126,6 +126,13 @@ fn a_write_whose_checkpoint_fails_took_place_and_the_error_says_so() {
     );
     assert!(error.to_string().contains("took place") && error.to_string().contains("MANIFEST"), "{error}");
     assert_eq!(db.get("one").unwrap().as_deref(), Some(&b"1"[..]));
+    other.put("key", "dirty again").unwrap();
+    let mut tx = db.transaction();
+    tx.put("two", "2").unwrap();
+    let error = tx.commit_with(WriteOptions::new().durability(Durability::Sync)).unwrap_err();
+    assert!(matches!(error, Error::NotDurable { .. }), "{error}");
+    assert_eq!(db.stats().transactions_committed, 1);
     vfs.clear_rule();
     db.sync().unwrap();
+    assert_eq!(db.get("two").unwrap().as_deref(), Some(&b"2"[..]));
 }

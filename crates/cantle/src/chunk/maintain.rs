@@ -489,8 +489,11 @@ impl Chunks {
             looked_at += 1;
         }
         let mean_heat = 1 + heat / looked_at.max(1);
-        let share_bytes = self.context.budget.log_index_limit_bytes() / (2 * view.len() as u64).max(1);
-        let short_bytes = SHORT_PART_BYTES.min(share_bytes);
+        let budget = &self.context.budget;
+        let limit_bytes = budget.log_index_limit_bytes();
+        // Where all parts are short, they go as well.
+        let is_tight = budget.log_index_bytes.load(Relaxed) > limit_bytes + limit_bytes / 4;
+        let short_bytes = if is_tight { 0 } else { SHORT_PART_BYTES };
         let mut chunks = round();
         for (_, chunk) in chunks.by_ref().take(HAND_CHUNKS) {
             if chunk.heat() > 2 * mean_heat {

@@ -65,19 +65,28 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     let started = now();
     check_options(&options)?;
     let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
-    match look_at(&*vfs, path, Allowed::by(&options)) {
-        // Somebody may be in the midst of destroying the store, or of creating it: the lock tells.
-        Err(error) if error.is_corruption() => {}
-        found => {
-            let found = found?;
-            check_wanted(&found, path, &options)?;
-            if matches!(found, Found::Nothing) {
-                create_directories(&*vfs, path)?;
-            }
+    let look = || look_at(&*vfs, path, Allowed::by(&options));
+    let damage = |found: &Result<Found>| found.as_ref().err().filter(|error| error.is_corruption()).cloned();
+    let mut found = look();
+    // Somebody may be in the midst of destroying the store: the lock tells, which goes last.
+    let has_lock = || vfs.metadata(&path.join(LOCK_FILE)).is_ok_and(|lock| lock.is_some());
+    if damage(&found).is_some() && !has_lock() {
+        found = look();
+    }
+    let damage = damage(&found).filter(|_| has_lock());
+    if damage.is_none() {
+        let found = found?;
+        check_wanted(&found, path, &options)?;
+        if matches!(found, Found::Nothing) {
+            create_directories(&*vfs, path)?;
         }
     }
-    let vfs = bind(&vfs, path)?;
-    let lock = take_lock(&*vfs, path, &options)?;
+    let or_damage = |error: Error| match &damage {
+        Some(damage) if !matches!(error, Error::Locked { .. }) => damage.clone(),
+        _ => error,
+    };
+    let vfs = bind(&vfs, path).map_err(or_damage)?;
+    let lock = take_lock(&*vfs, path, &options).map_err(or_damage)?;
     // Another process may have created or destroyed the store before the lock was ours.
     if !Canary::ASKED_BEFORE_THE_LOCK.is_planted() {
         check_wanted(&look_at(&*vfs, path, Allowed::by(&options))?, path, &options)?;

@@ -222,7 +222,8 @@ impl Store {
     /// The error of a write that took place, where what failed is only to make it as durable as was asked for. In a store that turned
     /// read-only nobody knows whether a later opening finds it.
     fn not_durable(&self, error: Error) -> Error {
-        match self.substrate.health.check_writable() {
+        // Not whether it is being closed, which waits for this call.
+        match self.substrate.health.check_sound() {
             Ok(()) => Error::NotDurable { source: Box::new(error) },
             Err(_) => error,
         }

@@ -298,7 +298,8 @@ impl Transaction {
         self.commit_with(WriteOptions::new())
     }
 
-    /// Commits, and may ask for more durability than the store's.
+    /// Commits, and may ask for more durability than the store's. If the checkpoint fails that this takes, it is committed all the same
+    /// ([`Error::NotDurable`]).
     pub fn commit_with(self, options: WriteOptions) -> Result<()> {
         let touched = self.shared.read.lock().take().unwrap_or_default();
         let store = &self.snapshot.handle.store;
@@ -314,7 +315,7 @@ impl Transaction {
             store.write_parts(parts, Some(self.snapshot.guard.version()), options.durability)
         };
         match &done {
-            Ok(()) => store.transactions.committed.fetch_add(1, Relaxed),
+            Ok(()) | Err(Error::NotDurable { .. }) => store.transactions.committed.fetch_add(1, Relaxed),
             Err(error) if error.is_conflict() => store.transactions.conflicts.fetch_add(1, Relaxed),
             Err(_) => 0,
         };
