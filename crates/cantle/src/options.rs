@@ -104,7 +104,7 @@ impl WriteOptions {
     }
 
     /// Survive at least this. Less than the store's own durability has no effect. More is a checkpoint after the write, or a sync of
-    /// the journal: if the checkpoint fails, the write took place all the same ([`Error::NotDurable`](crate::Error::NotDurable)).
+    /// the journal: if the checkpoint fails, the write took place all the same ([`NotDurable`](crate::Error::NotDurable)).
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
