@@ -68,7 +68,7 @@ pub struct Comparison {
     turn: String,
     sides: Vec<Side>,
     ratios: Vec<Ratio>,
-    /// Whether the floors are kept: all of them, or where only the lower counts, one.
+    /// True if all floors are kept, or one of them where only the lower counts.
     met: bool,
     #[serde(skip)]
     lower_counts: bool,
@@ -83,7 +83,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Of `sides`, each with its operations per second in each round.
+    /// A comparison of `sides`, each with its operations per second in each round.
     pub fn new(reference: &'static str, turn: String, sides: Vec<(&'static str, Vec<f64>)>) -> Self {
         let side = |(name, rates)| Side { name, operations_per_s: Rounds::new(rates), cpu_ns: None };
         Self {
@@ -99,7 +99,7 @@ impl Comparison {
         }
     }
 
-    /// Of the turns of `sides`, with the processor time of each.
+    /// A comparison of the turns of `sides`, with the processor time of each.
     pub fn of_turns(reference: &'static str, turn: String, sides: Vec<(&'static str, Vec<Turn>)>) -> Self {
         let of = |turns: &[Turn], figure: fn(&Turn) -> f64| turns.iter().map(figure).collect::<Vec<_>>();
         let rates = sides.iter().map(|(name, turns)| (*name, of(turns, Turn::operations_per_s)));

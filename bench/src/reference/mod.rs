@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "C,S100,P", value_parser = parse_workload)]
     workload: Vec<Workload>,
 
-    /// Which records they touch
+    /// Distribution of the records that operations touch
     #[arg(long, value_enum, default_value = "zipf-composite")]
     distribution: Distribution,
 
@@ -70,7 +70,7 @@ pub struct Args {
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=1000))]
     rounds: u64,
 
-    /// How long a turn of gets or scans is
+    /// Length of a turn of gets or scans
     #[serde(skip)]
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     turn: Duration,
@@ -84,11 +84,11 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", default_value = "2GiB", value_parser = parse_size)]
     memory: u64,
 
-    /// Of keys, values and order
+    /// Seed of keys, values and order
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Where the store and the appends go, in a new directory of its own [default: the system's temporary directory]
+    /// Directory in which the store and the appends get a new one of their own [default: the system's temporary directory]
     #[serde(skip)]
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -282,7 +282,7 @@ impl Race<'_> {
         Ok((munks, chunks))
     }
 
-    /// How many of 1,000 keys and 20 scans give something else in the store than in the maps.
+    /// The number of keys, of 1,000, and of scans, of 20, that give something else in the store than in the maps.
     fn differences(&self, maps: &Maps) -> Result<u64> {
         let mut chooser = self.chooser.clone();
         let mut random = Random::stream(self.args.seed, u64::MAX - 4);

@@ -87,7 +87,7 @@ impl SpaceSampler {
         }
     }
 
-    /// Of all samples.
+    /// Space over all samples.
     pub(crate) fn summary(&self) -> Space {
         let mean = if self.samples == 0 { 0.0 } else { self.sum / self.samples as f64 };
         Space {

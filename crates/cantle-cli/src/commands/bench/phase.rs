@@ -57,7 +57,7 @@ pub(crate) struct Measured {
     /// Bytes that the kernel counted, those of the final sync included.
     pub(crate) device: Option<DeviceBytes>,
     pub(crate) peak_resident_bytes: Option<u64>,
-    /// Whether that peak is this phase's alone.
+    /// True if that peak is this phase's alone.
     pub(crate) peak_resident_is_of_phase: bool,
     /// The last sample is taken after the final sync.
     pub(crate) space: Space,
@@ -65,7 +65,7 @@ pub(crate) struct Measured {
     pub(crate) stats: Figures,
 }
 
-/// What the workers of a phase share.
+/// State that the workers of a phase share.
 struct Shared {
     start: Instant,
     /// Records before the phase.

@@ -13,7 +13,7 @@ pub(crate) struct Tally {
     /// In the order of [`Operation::NAMES`].
     #[serde(skip)]
     pub(crate) latencies: Vec<Latencies>,
-    /// How long the longest operation took, when it ended, and its name.
+    /// Duration of the longest operation, when it ended, and its name.
     #[serde(skip)]
     pub(crate) longest: (Duration, Duration, &'static str),
     /// Operations over time.
