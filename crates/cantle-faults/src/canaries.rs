@@ -189,7 +189,8 @@ fn print(hunt: &Hunt) {
 /// Goes through doors, and knows which of them find something though nothing is planted.
 struct Lab<'a> {
     args: &'a Args,
-    unplanted: BTreeMap<String, Option<String>>,
+    /// By door, for how long it was gone through with nothing planted, and whether it found nothing.
+    unplanted: BTreeMap<String, (Duration, bool)>,
 }
 
 impl<'a> Lab<'a> {
@@ -227,15 +228,18 @@ impl<'a> Lab<'a> {
     fn enter(&mut self, canary: &Canary, door: &str) -> Option<String> {
         let begun = Instant::now();
         let found = enter(self.args, Some(canary), door, Duration::from_secs(DOOR_SECONDS_MAX))?;
-        if !self.unplanted.contains_key(door) {
-            // What it finds later than this it did not find now.
-            let own = enter(self.args, None, door, 2 * begun.elapsed());
+        // A finding of its own that comes later than this was not the one of now.
+        let limit = 2 * begun.elapsed();
+        let (mut looked, mut is_clean) = self.unplanted.get(door).copied().unwrap_or((Duration::ZERO, true));
+        if is_clean && looked < limit {
+            let own = enter(self.args, None, door, limit);
             if let Some(own) = &own {
                 eprintln!("{door} finds something with nothing planted, and does not count: {own}");
             }
-            self.unplanted.insert(door.to_owned(), own);
+            (looked, is_clean) = (limit, own.is_none());
+            self.unplanted.insert(door.to_owned(), (looked, is_clean));
         }
-        self.unplanted[door].is_none().then_some(found)
+        is_clean.then_some(found)
     }
 }
 

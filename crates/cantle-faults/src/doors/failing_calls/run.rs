@@ -243,8 +243,9 @@ impl Worked {
                 }
             }
             // It is there, and a checkpoint to come makes it durable.
-            Err(Error::NotDurable { .. }) => {
+            Err(Error::NotDurable { source, .. }) => {
                 assert!(matches!(op, Op::Durable(..)), "{}: {op:?}", context());
+                assert!(!source.is_corruption(), "{}: {op:?}: {source}", context());
                 self.history.push(op);
                 self.marks.begun += 1;
                 self.marks.acknowledged += 1;
