@@ -136,7 +136,7 @@ pub enum Error {
     /// A write that asked for more durability than the store's took place, and everybody sees it; making it durable failed. It survives what
     /// any write of this store does.
     #[error(
-        "the write took place, but may not survive a power loss: {source}: to make it durable, call sync"
+        "the write took place, but is not as durable as was asked for: {source}: to make it so, call sync"
     )]
     #[non_exhaustive]
     NotDurable {

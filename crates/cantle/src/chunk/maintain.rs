@@ -28,7 +28,7 @@ const PAUSE_TICKS: u64 = 16;
 const MUNK_TICKS: u64 = 4;
 /// Chunks looked at in one tick when memory is short.
 const HAND_CHUNKS: usize = 256;
-/// Parts of logs that are shorter stay in memory while their chunks are in use.
+/// Parts of logs that are shorter stay in memory while their chunks are in use and memory is less than a quarter over its limit.
 const SHORT_PART_BYTES: u64 = 16 << 10;
 
 /// A rebalance under way in the background; no longer, however it ended, when this is dropped.

@@ -65,22 +65,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     let started = now();
     check_options(&options)?;
     let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
-    let look = || look_at(&*vfs, path, Allowed::by(&options));
-    let damage = |found: &Result<Found>| found.as_ref().err().filter(|error| error.is_corruption()).cloned();
-    let mut found = look();
-    // Somebody may be in the midst of destroying the store: the lock tells, which goes last.
-    let has_lock = || vfs.metadata(&path.join(LOCK_FILE)).is_ok_and(|lock| lock.is_some());
-    if damage(&found).is_some() && !has_lock() {
-        found = look();
-    }
-    let damage = damage(&found).filter(|_| has_lock());
-    if damage.is_none() {
-        let found = found?;
-        check_wanted(&found, path, &options)?;
-        if matches!(found, Found::Nothing) {
-            create_directories(&*vfs, path)?;
-        }
-    }
+    let damage = look_first(&*vfs, path, &options)?;
     let or_damage = |error: Error| match &damage {
         Some(damage) if !matches!(error, Error::Locked { .. }) => damage.clone(),
         _ => error,
@@ -118,6 +103,27 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     }?;
     *store.lock.lock() = lock;
     Ok(store)
+}
+
+/// Looks at the directory before the lock is ours, and makes it if there is none. Returns the damage of a store that has a lock:
+/// somebody may be in the midst of destroying that store, and whoever holds the lock knows.
+fn look_first(vfs: &dyn Vfs, path: &Path, options: &Options) -> Result<Option<Error>> {
+    let is_damaged = |found: &Result<Found>| found.as_ref().is_err_and(Error::is_corruption);
+    let has_lock = || vfs.metadata(&path.join(LOCK_FILE)).is_ok_and(|lock| lock.is_some());
+    let mut found = look_at(vfs, path, Allowed::by(options));
+    if is_damaged(&found) && !has_lock() {
+        // The lock goes last: nobody destroys the store any more.
+        found = look_at(vfs, path, Allowed::by(options));
+    }
+    if is_damaged(&found) && has_lock() {
+        return Ok(found.err());
+    }
+    let found = found?;
+    check_wanted(&found, path, options)?;
+    if matches!(found, Found::Nothing) {
+        create_directories(vfs, path)?;
+    }
+    Ok(None)
 }
 
 /// Whether the options allow an opening, given what is there.

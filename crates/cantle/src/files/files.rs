@@ -349,6 +349,7 @@ impl Files {
                 return;
             }
         }
+        // Held to the end: `end` removes what is doomed still.
         let ended = self.ended.read();
         if *ended {
             return;
@@ -358,8 +359,6 @@ impl Files {
             tracing::warn!(path = %path.display(), %error, "cannot remove an obsolete file");
         }
         self.doomed.lock().remove(&id);
-        // Until here: `end` removes what is doomed still.
-        drop(ended);
     }
 
     /// No file is opened by its name or removed from here on, by whoever reads or lets go of one late: handles may be left,
