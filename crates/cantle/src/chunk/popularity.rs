@@ -152,7 +152,8 @@ impl Chunks {
         let mut gone = Vec::new();
         let mut freed = 0;
         for (resident_score, chunk) in residents {
-            if taken() + needed <= limit + freed {
+            // Who displaces nobody does not fill the room that is to be left.
+            if !gone.is_empty() && taken() + needed <= limit + freed {
                 break;
             }
             if !displaces(policy, score, needed, resident_score) {
@@ -161,7 +162,7 @@ impl Chunks {
             freed += chunk.munk.load().as_ref().map_or(0, |munk| munk.bytes());
             gone.push(chunk);
         }
-        if taken() + needed > limit + freed {
+        if gone.is_empty() || taken() + needed > limit + freed {
             budget.demand_munk(score);
             return false;
         }
@@ -400,6 +401,8 @@ mod tests {
         let budget = &chunks.context.budget;
         let resident = load_all_that_fit(&chunks);
         assert!((8..24).contains(&resident), "{resident}");
+        let room = budget.munk_load_limit_bytes() - budget.munk_bytes.load(Relaxed);
+        assert!(room >= budget.munk_load_limit_bytes() / 100 * ROOM_PERCENT, "{room}");
         let before = budget.munk_limit_bytes();
         let _merging = budget.take_merge_bytes(budget.total_bytes / 16).unwrap();
         assert!(budget.munk_limit_bytes() < before, "it was lent to munks");
