@@ -2,7 +2,7 @@
 
 use super::{Durability, Engine, Figures, Opened, Settings, Spec};
 use crate::failure::{Failure, Result};
-use cantle::{Db, KeyspaceOptions, MunkPolicy, Options};
+use cantle::{Db, KeyspaceOptions, Options};
 use std::collections::BTreeMap;
 
 struct Cantle(Db);
@@ -53,15 +53,11 @@ fn refine(keyspace: KeyspaceOptions, name: &str, value: &str) -> Result<Keyspace
     Ok(match name {
         "layout" if value == "chunk" => keyspace.layout(cantle::Layout::Chunk),
         "munks" => keyspace.munks(on()?),
-        "munk_policy" if value == "recency" => keyspace.munk_policy(MunkPolicy::Recency),
-        "munk_policy" if value == "frequency" => keyspace.munk_policy(MunkPolicy::Frequency),
         "row_cache" => keyspace.row_cache(on()?),
-        "log_index" => keyspace.log_index(on()?),
         "stage" => keyspace.stage(on()?),
         "recent_appends" => keyspace.recent_appends(on()?),
         "log_bytes" => keyspace.log_bytes(bytes()?),
         "munk_log_bytes" => keyspace.munk_log_bytes(bytes()?),
-        "munk_rebalance_bytes" => keyspace.munk_rebalance_bytes(bytes()?),
         "chunk_bytes" => keyspace.chunk_bytes(bytes()?),
         "filter_partitions" => keyspace.filter_partitions(value.parse()?),
         "space_amplification" => keyspace.space_amplification(value.parse()?),

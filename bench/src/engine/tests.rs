@@ -102,7 +102,7 @@ fn every_variant_that_a_suite_asks_for_can_be_opened() {
 
 #[test]
 fn specs_are_read_as_they_are_written() {
-    for text in ["cantle", "cantle:log_index=off:munks=off", "leveldb=/opt/x.so", "rocksdb-tuned"] {
+    for text in ["cantle", "cantle:munks=off:row_cache=off", "leveldb=/opt/x.so", "rocksdb-tuned"] {
         let specs = Spec::parse(text).unwrap();
         assert_eq!((specs.len(), specs[0].to_string().as_str()), (1, text));
         let json = serde_json::to_string(&specs[0]).unwrap();

@@ -224,12 +224,11 @@ fn table(panel: &Panel, measures: &[Measure], results: &Results) -> String {
 }
 
 /// What serves gets: its name in the store's statistics, and for people. The first two are memory.
-const COMPONENTS: [(&str, &str); 7] = [
+const COMPONENTS: [(&str, &str); 6] = [
     ("munk", "munks"),
     ("row", "row cache"),
     ("log_memory", "logs, by the index in memory"),
-    ("log_index", "logs, by their index"),
-    ("log_search", "logs, searched"),
+    ("log_index", "logs, their older parts"),
     ("table", "tables"),
     ("absent", "nowhere"),
 ];

@@ -3,7 +3,7 @@
 
 use crate::comparator::PythonOrder;
 use crate::errors;
-use cantle::{Compression, Durability, KeyspaceOptions, Layout, MunkPolicy, Options};
+use cantle::{Compression, Durability, KeyspaceOptions, Layout, Options};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt};
@@ -152,8 +152,7 @@ impl<'py> Given<'py> {
 
     /// Those of a keyspace, and its order if one is named.
     pub fn keyspace(&self, orders: &Orders) -> PyResult<(KeyspaceOptions, Option<Arc<PythonOrder>>)> {
-        let published = self.flag("as_published")?.unwrap_or(false);
-        let mut options = if published { KeyspaceOptions::as_published() } else { KeyspaceOptions::new() };
+        let mut options = KeyspaceOptions::new();
         if let Some(layout) = self.text("layout")? {
             options = options.layout(one_of("layout", &layout, &[("chunk", Layout::Chunk)])?);
         }
@@ -171,10 +170,6 @@ impl<'py> Given<'py> {
                 options = options.compression(one_of("compression", other, &known)?);
             }
         }
-        if let Some(policy) = self.text("munk_policy")? {
-            let known = [("frequency", MunkPolicy::Frequency), ("recency", MunkPolicy::Recency)];
-            options = options.munk_policy(one_of("munk_policy", &policy, &known)?);
-        }
         if let Some(bytes) = self.number("chunk_bytes")? {
             options = options.chunk_bytes(bytes);
         }
@@ -187,9 +182,6 @@ impl<'py> Given<'py> {
         if let Some(bytes) = self.number("munk_log_bytes")? {
             options = options.munk_log_bytes(bytes);
         }
-        if let Some(bytes) = self.number("munk_rebalance_bytes")? {
-            options = options.munk_rebalance_bytes(bytes);
-        }
         if let Some(partitions) = self.number("filter_partitions")? {
             options = options.filter_partitions(partitions.try_into().unwrap_or(u32::MAX));
         }
@@ -198,9 +190,6 @@ impl<'py> Given<'py> {
         }
         if let Some(on) = self.flag("row_cache")? {
             options = options.row_cache(on);
-        }
-        if let Some(on) = self.flag("log_index")? {
-            options = options.log_index(on);
         }
         if let Some(on) = self.flag("stage")? {
             options = options.stage(on);

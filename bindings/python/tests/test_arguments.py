@@ -100,7 +100,6 @@ def test_sizes_beyond_what_a_store_takes_are_value_errors(db):
         ({"chunk_bytes": 1}, ValueError),
         ({"space_amplification": 1.0}, ValueError),
         ({"filter_partitions": 65}, ValueError),
-        ({"munk_policy": "none"}, ValueError),
         ({"comparator": "mine"}, ValueError),
         ({"comparators": {"mine": 5}}, TypeError),
         ({"comparators": {5: lambda a, b: 0}}, TypeError),
@@ -144,15 +143,11 @@ def test_all_options_together_open_a_store(tmp_path):
         space_amplification=2.0,
         log_bytes=1 << 20,
         munk_log_bytes=1 << 20,
-        munk_rebalance_bytes=1 << 19,
         filter_partitions=4,
         munks=True,
-        munk_policy="recency",
         row_cache=False,
-        log_index=False,
         stage=False,
         recent_appends=False,
-        as_published=True,
     ) as db:
         db[b"key"] = b"value"
         assert db[b"key"] == b"value"

@@ -228,20 +228,6 @@ typedef enum {
 } cantle_compression;
 
 /**
- * Which chunks are kept in memory.
- */
-typedef enum {
-    /**
-     * Those that are accessed most.
-     */
-    CANTLE_FREQUENCY = 0,
-    /**
-     * Those that were accessed last.
-     */
-    CANTLE_RECENCY = 1,
-} cantle_munk_policy;
-
-/**
  * How a range ends at one side.
  */
 typedef enum {
@@ -564,14 +550,6 @@ cantle_status cantle_comparator_free(cantle_comparator *comparator);
 cantle_keyspace_options *cantle_keyspace_options_new(void);
 
 /**
- * The settings of the published EvenDB, to see what each extension gains.
- *
- * Ownership: the options are the caller's, to be freed by cantle_keyspace_options_free. Errors: NULL if there are too many handles.
- * Threads: any.
- */
-cantle_keyspace_options *cantle_keyspace_options_as_published(void);
-
-/**
  * Frees options of a keyspace. NULL is nothing to free.
  *
  * Ownership: the options are gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what are no such options, or were freed. Threads: any.
@@ -639,15 +617,6 @@ cantle_status cantle_keyspace_options_munk_log_bytes(cantle_keyspace_options *op
                                                      uint64_t bytes);
 
 /**
- * At how many bytes a chunk in memory is cleaned of its garbage. Default: when a third of it is garbage, or more while there is
- * memory.
- *
- * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
- */
-cantle_status cantle_keyspace_options_munk_rebalance_bytes(cantle_keyspace_options *options,
-                                                           uint64_t bytes);
-
-/**
  * Into how many parts a full log's Bloom filter is divided; 1 to 64. Default: 16.
  *
  * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
@@ -663,25 +632,11 @@ cantle_status cantle_keyspace_options_filter_partitions(cantle_keyspace_options 
 cantle_status cantle_keyspace_options_munks(cantle_keyspace_options *options, bool on);
 
 /**
- * How chunks are chosen for memory: a cantle_munk_policy. Default: CANTLE_FREQUENCY.
- *
- * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
- */
-cantle_status cantle_keyspace_options_munk_policy(cantle_keyspace_options *options, int policy);
-
-/**
  * Whether popular single pairs of other chunks are cached. Default: yes.
  *
  * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
  */
 cantle_status cantle_keyspace_options_row_cache(cantle_keyspace_options *options, bool on);
-
-/**
- * Whether logs carry an index, so that a read touches a bounded number of blocks. Default: yes.
- *
- * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
- */
-cantle_status cantle_keyspace_options_log_index(cantle_keyspace_options *options, bool on);
 
 /**
  * Whether appends to logs are collected in a mapped file, so that many of them take one system call. Default: yes. The first store

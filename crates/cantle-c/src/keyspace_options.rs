@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::handle::{self, Object};
 use crate::options::Settings;
 use crate::status::cantle_status;
-use cantle::{Compression, KeyspaceOptions, Layout, MunkPolicy};
+use cantle::{Compression, KeyspaceOptions, Layout};
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
@@ -26,15 +26,6 @@ pub enum cantle_compression {
     CANTLE_LZ4 = 1,
     /// Zstandard, at the level that goes with it: smaller, slower.
     CANTLE_ZSTD = 2,
-}
-
-/// Which chunks are kept in memory.
-#[repr(C)]
-pub enum cantle_munk_policy {
-    /// Those that are accessed most.
-    CANTLE_FREQUENCY = 0,
-    /// Those that were accessed last.
-    CANTLE_RECENCY = 1,
 }
 
 /// Options of a keyspace. Layout and comparator are fixed when it is created; the rest takes effect at each opening. What is wrong with
@@ -76,15 +67,6 @@ fn new(options: KeyspaceOptions) -> *mut cantle_keyspace_options {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_keyspace_options_new() -> *mut cantle_keyspace_options {
     new(KeyspaceOptions::new())
-}
-
-/// The settings of the published EvenDB, to see what each extension gains.
-///
-/// Ownership: the options are the caller's, to be freed by cantle_keyspace_options_free. Errors: NULL if there are too many handles.
-/// Threads: any.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cantle_keyspace_options_as_published() -> *mut cantle_keyspace_options {
-    new(KeyspaceOptions::as_published())
 }
 
 /// Frees options of a keyspace. NULL is nothing to free.
@@ -190,18 +172,6 @@ pub unsafe extern "C" fn cantle_keyspace_options_munk_log_bytes(
     set(options, Ok(bytes), KeyspaceOptions::munk_log_bytes)
 }
 
-/// At how many bytes a chunk in memory is cleaned of its garbage. Default: when a third of it is garbage, or more while there is
-/// memory.
-///
-/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cantle_keyspace_options_munk_rebalance_bytes(
-    options: *mut cantle_keyspace_options,
-    bytes: u64,
-) -> cantle_status {
-    set(options, Ok(bytes), KeyspaceOptions::munk_rebalance_bytes)
-}
-
 /// Into how many parts a full log's Bloom filter is divided; 1 to 64. Default: 16.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
@@ -224,22 +194,6 @@ pub unsafe extern "C" fn cantle_keyspace_options_munks(
     set(options, Ok(on), KeyspaceOptions::munks)
 }
 
-/// How chunks are chosen for memory: a cantle_munk_policy. Default: CANTLE_FREQUENCY.
-///
-/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cantle_keyspace_options_munk_policy(
-    options: *mut cantle_keyspace_options,
-    policy: c_int,
-) -> cantle_status {
-    let policy = match policy {
-        0 => Ok(MunkPolicy::Frequency),
-        1 => Ok(MunkPolicy::Recency),
-        other => Err(Failure::invalid(format!("{other} is no cantle_munk_policy"))),
-    };
-    set(options, policy, KeyspaceOptions::munk_policy)
-}
-
 /// Whether popular single pairs of other chunks are cached. Default: yes.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
@@ -249,17 +203,6 @@ pub unsafe extern "C" fn cantle_keyspace_options_row_cache(
     on: bool,
 ) -> cantle_status {
     set(options, Ok(on), KeyspaceOptions::row_cache)
-}
-
-/// Whether logs carry an index, so that a read touches a bounded number of blocks. Default: yes.
-///
-/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cantle_keyspace_options_log_index(
-    options: *mut cantle_keyspace_options,
-    on: bool,
-) -> cantle_status {
-    set(options, Ok(on), KeyspaceOptions::log_index)
 }
 
 /// Whether appends to logs are collected in a mapped file, so that many of them take one system call. Default: yes. The first store

@@ -24,7 +24,8 @@ pub struct Setup {
     pub checkpoint_interval: Duration,
     pub chunk_bytes: u64,
     pub log_bytes: u64,
-    pub log_index: bool,
+    /// The published variant of the layout, which searches logs linearly.
+    pub as_published: bool,
     pub threads: usize,
 }
 
@@ -42,17 +43,17 @@ impl Setup {
             checkpoint_interval: intervals[rng.below(3) as usize],
             chunk_bytes: 64 << 10,
             log_bytes: [4096, 16 << 10, 64 << 10][rng.below(3) as usize],
-            log_index: rng.below(4) > 0,
+            as_published: rng.below(8) == 0,
             threads: 1 + rng.below(2) as usize,
         }
     }
 
     pub fn keyspace(&self) -> KeyspaceOptions {
-        KeyspaceOptions::new()
-            .layout(self.layout)
+        let base = if self.as_published { KeyspaceOptions::as_published() } else { KeyspaceOptions::new() };
+        base.layout(self.layout)
             .chunk_bytes(self.chunk_bytes)
             .log_bytes(self.log_bytes)
-            .log_index(self.log_index)
+            .munk_log_bytes(self.log_bytes)
             .filter_partitions(4)
     }
 

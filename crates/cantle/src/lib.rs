@@ -129,9 +129,7 @@ pub use db::{Cursor, Db, Keyspace, METADATA_BYTES_MAX, Range, Snapshot, Transact
 pub use db::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 pub use error::{Error, Result};
 pub use format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
-pub use options::{
-    Compression, Durability, KeyspaceOptions, Layout, MunkPolicy, Options, Resources, WriteOptions,
-};
+pub use options::{Compression, Durability, KeyspaceOptions, Layout, Options, Resources, WriteOptions};
 pub use order::Comparator;
 pub use stats::{ChunkInfo, GetTimes, GetsServed, KeyspaceStats, MemoryStats, Report, Stats};
 pub use value::{Key, Value};

@@ -1,5 +1,6 @@
 //! Settings: plain data with documented defaults. No option but `memory_budget` should ever need a thought.
 
+use crate::chunk::options::ChunkOptions;
 use crate::db::{Db, RepairProgress, RepairReport, Runtime, default_budget_bytes, default_threads};
 use crate::error::{Error, Result};
 use crate::format::limits::Limits;
@@ -63,18 +64,6 @@ impl std::str::FromStr for Layout {
     }
 }
 
-/// Which chunks are kept in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub enum MunkPolicy {
-    /// Those that are accessed most, by counts that halve every ten seconds and weigh operations by their type (YoDB).
-    #[default]
-    Frequency,
-    /// Those that were accessed last (EvenDB §4).
-    Recency,
-}
-
 /// How blocks of tables are compressed. Logs are not, but become tables when they are idle (see
 /// [`KeyspaceOptions::compression`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -113,49 +102,11 @@ impl WriteOptions {
 
 /// How a keyspace is laid out. The layout and the comparator are fixed when it is created; the rest takes
 /// effect at each opening.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct KeyspaceOptions {
     pub(crate) layout: Option<Layout>,
     pub(crate) order: Option<KeyOrder>,
-    pub(crate) compression: Compression,
-    pub(crate) chunk_bytes: u64,
-    /// `None`: 1.5, or more for a keyspace that is small beside the memory budget.
-    pub(crate) space_amplification: Option<f64>,
-    pub(crate) log_bytes: Option<u64>,
-    pub(crate) filter_partitions: u32,
-    pub(crate) log_index: bool,
-    pub(crate) stage: bool,
-    pub(crate) recent_appends: bool,
-    pub(crate) munks: bool,
-    pub(crate) munk_policy: MunkPolicy,
-    pub(crate) row_cache: bool,
-    pub(crate) munk_log_bytes: Option<u64>,
-    pub(crate) munk_rebalance_bytes: Option<u64>,
-    /// Whether what goes beyond the paper, and has no option of its own, is on.
-    pub(crate) extensions: bool,
-}
-
-impl Default for KeyspaceOptions {
-    fn default() -> Self {
-        Self {
-            layout: None,
-            order: None,
-            compression: Compression::None,
-            chunk_bytes: 8 << 20,
-            space_amplification: None,
-            log_bytes: None,
-            filter_partitions: 16,
-            log_index: true,
-            stage: true,
-            recent_appends: true,
-            munks: true,
-            munk_policy: MunkPolicy::Frequency,
-            row_cache: true,
-            munk_log_bytes: None,
-            munk_rebalance_bytes: None,
-            extensions: true,
-        }
-    }
+    pub(crate) chunk: ChunkOptions,
 }
 
 impl KeyspaceOptions {
@@ -164,33 +115,10 @@ impl KeyspaceOptions {
         Self::default()
     }
 
-    /// The settings of the published EvenDB (§5.1), to reproduce what the paper measured and to see what each
-    /// extension gains: chunks of 10 MB, munks rebalanced at 7 MB, logs of 2 MB and, with a munk, 20 MB, filters in 16
-    /// parts, chunks in memory by recency, rows cached.
-    ///
-    /// Off is what the paper has not: the index of logs, the bound of space, sorting for the sake of reads, merging of
-    /// small chunks, moving sorted tables as they are, splitting where keys have little in common, and moving the budget
-    /// between munks, rows and blocks, unless another keyspace with the same budget wants it. A munk that exceeds a
-    /// chunk's size is split into two in memory, and the files of both are written at once (§3.4); by default a munk may
-    /// grow to two chunks, is split into as many as it is worth, and the files stay shared until each chunk is
-    /// rebalanced for reasons of its own.
-    ///
-    /// On stays what no option can take away without another design: rows are in a cache that resists scans instead of a
-    /// queue of tables, blocks of tables are cached (the paper leaves them to the page cache), single gets and scans load
-    /// no chunk, and what several snapshots or a recovery need is kept by version.
+    /// The published variant of the layout, for the lab and for tests: settings and rules of EvenDB, without what goes beyond it.
+    #[doc(hidden)]
     pub fn as_published() -> Self {
-        Self {
-            chunk_bytes: 10_000_000,
-            log_bytes: Some(2_000_000),
-            munk_log_bytes: Some(20_000_000),
-            munk_rebalance_bytes: Some(7_000_000),
-            filter_partitions: 16,
-            log_index: false,
-            munk_policy: MunkPolicy::Recency,
-            recent_appends: false,
-            extensions: false,
-            ..Self::default()
-        }
+        Self { chunk: ChunkOptions::as_published(), ..Self::default() }
     }
 
     /// The layout. Default: [`Layout::Chunk`] for a new keyspace, whatever it has for an existing one.
@@ -212,14 +140,14 @@ impl KeyspaceOptions {
     /// all (with Zstandard, at levels up to 6). A chunk that turns out not to compress is sorted again only when its logs
     /// are eight times as long as its tables. With [`log_bytes`](Self::log_bytes) set, logs are sorted at that length only.
     pub fn compression(mut self, compression: Compression) -> Self {
-        self.compression = compression;
+        self.chunk.compression = compression;
         self
     }
 
     /// The size at which a chunk splits, in bytes; 64 KiB to 1 GiB (EvenDB §5.1 has 10 MB). Default: 8 MiB. Smaller
     /// chunks rebalance faster and need more files; larger ones the reverse.
     pub fn chunk_bytes(mut self, bytes: u64) -> Self {
-        self.chunk_bytes = bytes;
+        self.chunk.chunk_bytes = bytes;
         self
     }
 
@@ -234,60 +162,40 @@ impl KeyspaceOptions {
     ///
     /// Live are keys, values, 16 bytes a pair, and what open snapshots see beside.
     pub fn space_amplification(mut self, bound: f64) -> Self {
-        self.space_amplification = Some(bound);
+        self.chunk.space_amplification = Some(bound);
         self
     }
 
     /// A fixed limit of a chunk's log in bytes instead of the one that follows from the space bound (EvenDB
     /// §5.5). Default: none.
     pub fn log_bytes(mut self, bytes: u64) -> Self {
-        self.log_bytes = Some(bytes);
+        self.chunk.log_bytes = Some(bytes);
         self
     }
 
     /// The same for the log of a chunk that is in memory, which nobody reads (EvenDB §3.4). Default: what `log_bytes`
     /// says; without that, twenty chunks.
     pub fn munk_log_bytes(mut self, bytes: u64) -> Self {
-        self.munk_log_bytes = Some(bytes);
-        self
-    }
-
-    /// At how many bytes a munk with garbage is rebalanced (EvenDB §5.1 has 7 MB). Default: when a third of it is garbage, or
-    /// four fifths while munks take less than seven eighths of their memory.
-    pub fn munk_rebalance_bytes(mut self, bytes: u64) -> Self {
-        self.munk_rebalance_bytes = Some(bytes);
+        self.chunk.munk_log_bytes = Some(bytes);
         self
     }
 
     /// Into how many parts a full log's Bloom filter is divided (EvenDB §3.1); 1–64. Default: 16.
     pub fn filter_partitions(mut self, partitions: u32) -> Self {
-        self.filter_partitions = partitions;
+        self.chunk.filter_partitions = partitions;
         self
     }
 
     /// Whether popular chunks are kept in memory (EvenDB §3.1). Default: yes. Without it every read goes to logs,
     /// tables and their caches.
     pub fn munks(mut self, on: bool) -> Self {
-        self.munks = on;
-        self
-    }
-
-    /// How chunks are chosen for memory. Default: [`MunkPolicy::Frequency`].
-    pub fn munk_policy(mut self, policy: MunkPolicy) -> Self {
-        self.munk_policy = policy;
+        self.chunk.munks = on;
         self
     }
 
     /// Whether popular single pairs of other chunks are cached (EvenDB §4). Default: yes.
     pub fn row_cache(mut self, on: bool) -> Self {
-        self.row_cache = on;
-        self
-    }
-
-    /// Whether logs carry an index, so that a read touches a bounded number of blocks. Default: yes. Without
-    /// it a read searches a part of the log linearly, as published.
-    pub fn log_index(mut self, on: bool) -> Self {
-        self.log_index = on;
+        self.chunk.row_cache = on;
         self
     }
 
@@ -298,14 +206,14 @@ impl KeyspaceOptions {
     /// A mapped file that fails makes the system send SIGBUS. The first store with a stage installs a handler of it, which
     /// sees to its own mappings and passes everything else on to whatever was installed before.
     pub fn stage(mut self, on: bool) -> Self {
-        self.stage = on;
+        self.chunk.stage = on;
         self
     }
 
     /// Whether what was appended to logs last stays in memory for those who read it, in chunks without a munk: up to a sixteenth of the memory budget,
     /// of what the indexes of logs do not use of theirs. Default: yes.
     pub fn recent_appends(mut self, on: bool) -> Self {
-        self.recent_appends = on;
+        self.chunk.recent_appends = on;
         self
     }
 }

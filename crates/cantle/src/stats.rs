@@ -16,10 +16,8 @@ pub struct GetsServed {
     pub row: u64,
     /// From the in-memory index of a log's newest part.
     pub log_memory: u64,
-    /// From an indexed part of a log.
+    /// From an older part of a log, by its index.
     pub log_index: u64,
-    /// By searching a part of a log linearly (`log_index(false)` only).
-    pub log_search: u64,
     /// From a table.
     pub table: u64,
     /// Not found.
@@ -34,10 +32,8 @@ pub struct GetsServed {
 pub struct GetTimes {
     /// From the in-memory index of a log's newest part.
     pub log_memory_total: Duration,
-    /// From an indexed part of a log.
+    /// From an older part of a log, by its index.
     pub log_index_total: Duration,
-    /// By searching a part of a log linearly.
-    pub log_search_total: Duration,
     /// From a table.
     pub table_total: Duration,
     /// Not found.

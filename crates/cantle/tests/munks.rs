@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "waits for background threads")]
 
 use cantle::vfs::MemVfs;
-use cantle::{Db, KeyspaceOptions, KeyspaceStats, MunkPolicy, Options};
+use cantle::{Db, KeyspaceOptions, KeyspaceStats, Options};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -143,28 +143,28 @@ fn the_least_popular_makes_way() {
 }
 
 #[test]
-fn the_policies_differ() {
-    for policy in [MunkPolicy::Frequency, MunkPolicy::Recency] {
-        let db = filled(&MemVfs::new(), keyspace().munk_policy(policy));
+fn by_frequency_and_as_published_by_recency() {
+    let published = KeyspaceOptions::as_published().chunk_bytes(64 << 10);
+    for (keyspace, by_recency) in [(keyspace(), false), (published, true)] {
+        let db = filled(&MemVfs::new(), keyspace);
         let loaded = fill_memory(&db);
         let limit = db.stats().memory.munk_limit;
         loaded.iter().for_each(|&number| get(&db, number, 8000));
         let_pass();
         // Later than the others, and not as often.
         get(&db, 7500, 200);
-        match policy {
+        if by_recency {
             // The later it is read, the more it counts, however slow the looks of a busy machine are.
-            MunkPolicy::Recency => wait("what was read last", || {
+            wait("what was read last", || {
                 get(&db, 7500, 1);
                 is_in_memory(&db, 7500)
-            }),
-            _ => {
-                let_pass();
-                // One also leaves when memory is moved to the blocks.
-                let all_stayed = loaded.iter().all(|&number| is_in_memory(&db, number))
-                    || db.stats().memory.munk_limit != limit;
-                assert!(all_stayed || !is_in_memory(&db, 7500), "what is read less drove out another chunk");
-            }
+            });
+        } else {
+            let_pass();
+            // One also leaves when memory is moved to the blocks.
+            let all_stayed = loaded.iter().all(|&number| is_in_memory(&db, number))
+                || db.stats().memory.munk_limit != limit;
+            assert!(all_stayed || !is_in_memory(&db, 7500), "what is read less drove out another chunk");
         }
     }
 }

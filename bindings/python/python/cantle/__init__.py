@@ -121,15 +121,11 @@ def open(
     space_amplification: Optional[float] = None,
     log_bytes: Optional[int] = None,
     munk_log_bytes: Optional[int] = None,
-    munk_rebalance_bytes: Optional[int] = None,
     filter_partitions: Optional[int] = None,
     munks: Optional[bool] = None,
-    munk_policy: Optional[str] = None,
     row_cache: Optional[bool] = None,
-    log_index: Optional[bool] = None,
     stage: Optional[bool] = None,
     recent_appends: Optional[bool] = None,
-    as_published: Optional[bool] = None,
 ) -> DB:
     """Opens the store in a directory, which is created if there is none. What is None keeps its default.
 
@@ -155,10 +151,9 @@ def open(
     compression: "none" (default), "lz4" or "zstd"; compression_level: of Zstandard, 1 to 22, default 3.
     chunk_bytes: at which size a chunk splits; default 8 MiB.
     space_amplification: bytes on disk per live byte, above 1.1; default 1.5, or more for what is small beside the budget.
-    munks, row_cache, log_index, stage, recent_appends: False switches off chunks in memory, cached rows, the index of logs, staged
-        appends, the last appends in memory.
-    munk_policy: "frequency" (default) or "recency".
-    log_bytes, munk_log_bytes, munk_rebalance_bytes, filter_partitions, as_published: for experiments; see the Rust library.
+    munks, row_cache, stage, recent_appends: False switches off chunks in memory, cached rows, staged appends, the last appends in
+        memory.
+    log_bytes, munk_log_bytes, filter_partitions: for experiments; see the Rust library.
     """
     given = {name: value for name, value in locals().items() if name != "path" and value is not None}
     if comparators is not None:

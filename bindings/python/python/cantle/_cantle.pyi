@@ -46,15 +46,11 @@ class _KeyspaceOptions(TypedDict, total=False):
     space_amplification: Optional[float]
     log_bytes: Optional[int]
     munk_log_bytes: Optional[int]
-    munk_rebalance_bytes: Optional[int]
     filter_partitions: Optional[int]
     munks: Optional[bool]
-    munk_policy: Optional[str]
     row_cache: Optional[bool]
-    log_index: Optional[bool]
     stage: Optional[bool]
     recent_appends: Optional[bool]
-    as_published: Optional[bool]
 
 def open(path: _PathLike, **options: Any) -> DB: ...
 def destroy(path: _PathLike) -> None: ...

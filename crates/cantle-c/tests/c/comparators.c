@@ -192,32 +192,23 @@ static void from_many_threads(const char *path) {
 }
 
 static void keyspace_options(cantle_db *db) {
-    static const char *names[] = {"one", "published"};
-    for (int i = 0; i < 2; i++) {
-        cantle_keyspace *keyspace;
-        cantle_keyspace_options *options =
-            i == 0 ? cantle_keyspace_options_new() : cantle_keyspace_options_as_published();
-        if (i == 0) {
-            cantle_keyspace_options_layout(options, CANTLE_CHUNK);
-            cantle_keyspace_options_compression(options, CANTLE_LZ4, 0);
-            cantle_keyspace_options_chunk_bytes(options, 1 << 20);
-            cantle_keyspace_options_space_amplification(options, 2.0);
-            cantle_keyspace_options_log_bytes(options, 1 << 20);
-            cantle_keyspace_options_munk_log_bytes(options, 4 << 20);
-            cantle_keyspace_options_munk_rebalance_bytes(options, 1 << 20);
-            cantle_keyspace_options_filter_partitions(options, 8);
-            cantle_keyspace_options_munks(options, true);
-            cantle_keyspace_options_munk_policy(options, CANTLE_RECENCY);
-            cantle_keyspace_options_row_cache(options, false);
-            cantle_keyspace_options_log_index(options, true);
-            cantle_keyspace_options_recent_appends(options, true);
-            cantle_keyspace_options_stage(options, false);
-        }
-        SOME(keyspace, cantle_keyspace_open(db, names[i], options, &error));
-        CHECK(cantle_keyspace_options_free(options) == CANTLE_OK);
-        put(db, keyspace, "k", "v");
-        CHECK(has(db, keyspace, "k", "v") && cantle_keyspace_free(keyspace) == CANTLE_OK);
-    }
+    cantle_keyspace *keyspace;
+    cantle_keyspace_options *options = cantle_keyspace_options_new();
+    cantle_keyspace_options_layout(options, CANTLE_CHUNK);
+    cantle_keyspace_options_compression(options, CANTLE_LZ4, 0);
+    cantle_keyspace_options_chunk_bytes(options, 1 << 20);
+    cantle_keyspace_options_space_amplification(options, 2.0);
+    cantle_keyspace_options_log_bytes(options, 1 << 20);
+    cantle_keyspace_options_munk_log_bytes(options, 4 << 20);
+    cantle_keyspace_options_filter_partitions(options, 8);
+    cantle_keyspace_options_munks(options, true);
+    cantle_keyspace_options_row_cache(options, false);
+    cantle_keyspace_options_recent_appends(options, true);
+    cantle_keyspace_options_stage(options, false);
+    SOME(keyspace, cantle_keyspace_open(db, "one", options, &error));
+    CHECK(cantle_keyspace_options_free(options) == CANTLE_OK);
+    put(db, keyspace, "k", "v");
+    CHECK(has(db, keyspace, "k", "v") && cantle_keyspace_free(keyspace) == CANTLE_OK);
 }
 
 static void shared_resources(const char *directory) {

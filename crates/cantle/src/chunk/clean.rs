@@ -13,9 +13,6 @@ use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 /// So much garbage is not worth a copy.
 const GARBAGE_BYTES_MIN: u64 = 64 << 10;
 
-/// Where memory is plenty, garbage is copied away from once it is so many times what is live: more would save little.
-const GARBAGE_TIMES_MAX: u64 = 4;
-
 /// What is caught up with under the lock at most: less than a millisecond's work.
 const LAST_RECORDS_MAX: usize = 512;
 /// How often a copy catches up beside its writers before it is given up.
@@ -53,17 +50,14 @@ impl Chunks {
         let munk = munk.as_ref()?;
         let (garbage, live) = (munk.garbage_bytes(), munk.live_bytes());
         let budget = &self.context.budget;
-        let due = match self.context.options().munk_rebalance_bytes {
-            // What is live does not become less by it.
-            Some(bytes) => garbage + live > bytes && garbage > live / 8,
-            // While there is memory, copying is what costs; once it is short, those go first that were written to most,
-            // which free the most for what is copied.
-            None if budget.munk_bytes.load(Relaxed) < budget.munk_limit_bytes() / 8 * 7 => {
-                garbage / GARBAGE_TIMES_MAX > live
-            }
-            None => garbage > live / 2,
-        };
-        if due && garbage > GARBAGE_BYTES_MIN { Cleaning::begin(chunk, munk) } else { None }
+        let rules = self.context.options().rules;
+        let is_roomy = budget.munk_bytes.load(Relaxed) < budget.munk_limit_bytes() / 8 * 7;
+        let due = if is_roomy { rules.roomy_munk } else { rules.tight_munk };
+        if due.is_due(garbage, live) && garbage > GARBAGE_BYTES_MIN {
+            Cleaning::begin(chunk, munk)
+        } else {
+            None
+        }
     }
 
     /// Copies the munk without its garbage, and has the copy take its place. Who calls holds no chunk's lock.
@@ -107,15 +101,21 @@ impl Chunks {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rules::MunkGarbage;
     use super::*;
     use crate::options::{KeyspaceOptions, Options};
     use crate::vfs::MemVfs;
     use crate::{Db, WriteBatch};
 
+    fn keyspace() -> KeyspaceOptions {
+        let mut keyspace = KeyspaceOptions::new();
+        keyspace.chunk.rules.roomy_munk = MunkGarbage { munk_bytes_min: 1, garbage_part: 1, live_part: 8 };
+        keyspace
+    }
+
     /// A store whose munks are copied for any garbage that is worth it, with one chunk, which has a munk and garbage.
     fn open() -> (Db, Arc<Chunks>, Arc<Chunk>) {
-        let keyspace = KeyspaceOptions::new().munks(false).munk_rebalance_bytes(1);
-        let options = Options::new().default_keyspace(keyspace);
+        let options = Options::new().default_keyspace(keyspace().munks(false));
         let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
         let chunks = db.chunks_for_test();
         db.put("a", [1; 60_000]).unwrap();
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn batches_over_keyspaces_wait_for_no_lock_while_they_hold_others() {
         let (db, chunks, chunk) = open();
-        let other = db.keyspace("other", KeyspaceOptions::new().munk_rebalance_bytes(1)).unwrap();
+        let other = db.keyspace("other", keyspace()).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..2u8 {
                 let (db, other) = (&db, &other);

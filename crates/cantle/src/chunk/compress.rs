@@ -27,8 +27,7 @@ impl Chunks {
     /// True if idle logs become tables so that they are compressed. Not where somebody chose how long logs are.
     fn compresses(&self) -> bool {
         let options = self.context.options();
-        options.table.compression != Compression::None
-            && options.extensions
+        options.compression != Compression::None
             && options.log_bytes.is_none()
             && !Canary::LOGS_NOT_COMPRESSED.is_planted()
     }
@@ -70,7 +69,7 @@ impl Chunks {
 
     /// Sorts chunks whose logs are worth compressing, until so many bytes of logs were read; true if there were any.
     pub(super) fn compress_share(&self, left_bytes: &mut u64) -> bool {
-        let is_slow = matches!(self.context.options().table.compression,
+        let is_slow = matches!(self.context.options().compression,
             Compression::Zstd(level) if level > CLOSING_LEVEL_MAX);
         if *left_bytes == 0 || is_slow || !self.compresses() {
             return false;

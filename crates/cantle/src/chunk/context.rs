@@ -4,11 +4,11 @@ use super::edit::ChunkEdit;
 #[cfg(debug_assertions)]
 use super::geometry::Model;
 use super::memory_part::MemoryPart;
+use super::options::ChunkOptions;
 use crate::cache::rows::Rows;
 use crate::cache::taken::Taken;
 use crate::error::Result;
 use crate::manifest::Edit;
-use crate::options::MunkPolicy;
 use crate::order::KeyOrder;
 use crate::substrate::Substrate;
 use crate::substrate::stage::Stage;
@@ -25,25 +25,6 @@ use std::time::Duration;
 /// What a keyspace takes that has one chunk and one log and was not accessed since it was opened, in bytes, as the fault lab
 /// measures it (`tests/idle_keyspaces.rs`).
 const KEYSPACE_BYTES: u64 = 2_750;
-
-/// The options of a keyspace as the layout uses them.
-#[derive(Debug, Clone)]
-pub struct ChunkOptions {
-    pub chunk_bytes: u64,
-    pub space_amplification: Option<f64>,
-    pub log_bytes: Option<u64>,
-    pub filter_partitions: u32,
-    pub log_index: bool,
-    pub stage: bool,
-    pub recent_appends: bool,
-    pub munks: bool,
-    pub munk_policy: MunkPolicy,
-    pub row_cache: bool,
-    pub munk_log_bytes: Option<u64>,
-    pub munk_rebalance_bytes: Option<u64>,
-    pub extensions: bool,
-    pub table: TableOptions,
-}
 
 /// Counters of one keyspace since opening.
 #[derive(Debug, Default)]
@@ -66,7 +47,6 @@ pub struct Counters {
     pub gets_row: Counter,
     pub gets_log_memory: Timed,
     pub gets_log_index: Timed,
-    pub gets_log_search: Timed,
     pub gets_table: Timed,
     pub gets_absent: Timed,
     pub filter_skips: Counter,
@@ -160,6 +140,12 @@ impl Context {
 
     pub fn options(&self) -> Guard<Arc<ChunkOptions>> {
         self.options.load()
+    }
+
+    /// How its tables are written.
+    pub fn table_options(&self) -> TableOptions {
+        let compression = self.options().compression;
+        TableOptions { compression, order: self.order.clone(), ..TableOptions::default() }
     }
 
     /// From the next rebalance on.

@@ -1,6 +1,6 @@
 //! Where a chunk that is split is cut: between two thirds of the length that a part should have and a third more, at
 //! the place where neighbouring keys have the least in common, so that chunks tend to hold whole prefixes. Keys that
-//! all share one prefix are cut near the middle, as are all keys as published.
+//! all share one prefix are cut near the middle, as are all keys where prefixes do not count.
 
 use crate::order::KeyOrder;
 use bytes::Bytes;
@@ -18,8 +18,8 @@ pub fn most_bytes(target_bytes: u64) -> u64 {
 /// The best of the places between neighbouring keys that were looked at.
 pub struct BestCut<P> {
     target_bytes: u64,
-    /// Whether it counts what keys have in common.
-    by_prefix: bool,
+    /// How many bytes that neighbouring keys have in common count.
+    prefix_bytes_max: usize,
     best: Option<Cut<P>>,
 }
 
@@ -31,8 +31,8 @@ pub struct Cut<P> {
 }
 
 impl<P> BestCut<P> {
-    pub fn new(target_bytes: u64, by_prefix: bool) -> Self {
-        Self { target_bytes, by_prefix, best: None }
+    pub fn new(target_bytes: u64, prefix_bytes_max: usize) -> Self {
+        Self { target_bytes, prefix_bytes_max, best: None }
     }
 
     /// Looks at the place between two neighbouring keys, with so many bytes before it.
@@ -48,10 +48,8 @@ impl<P> BestCut<P> {
             return; // nothing would be before it
         }
         let (shared, distance) = (shared_prefix(order, before, key), bytes.abs_diff(self.target_bytes));
-        let is_better = |best: &Cut<P>| match self.by_prefix {
-            true => (shared, distance) < (best.shared, best.distance),
-            false => distance < best.distance,
-        };
+        let counted = |shared: usize| shared.min(self.prefix_bytes_max);
+        let is_better = |best: &Cut<P>| (counted(shared), distance) < (counted(best.shared), best.distance);
         if self.best.as_ref().is_none_or(is_better) {
             self.best = Some(Cut { place: place(), shared, distance });
         }
@@ -82,8 +80,8 @@ pub struct Part {
 }
 
 impl<'a> Cutter<'a> {
-    pub fn new(order: &'a KeyOrder, total_bytes: u64, target_bytes: u64, by_prefix: bool) -> Self {
-        let (last, best) = (Vec::new(), BestCut::new(target_bytes, by_prefix));
+    pub fn new(order: &'a KeyOrder, total_bytes: u64, target_bytes: u64, prefix_bytes_max: usize) -> Self {
+        let (last, best) = (Vec::new(), BestCut::new(target_bytes, prefix_bytes_max));
         Self { order, target_bytes, total_bytes, told_bytes: 0, last, best, parts: vec![Part::default()] }
     }
 
@@ -144,12 +142,12 @@ mod tests {
     use super::*;
 
     fn parts(keys: &[String], bytes: u64, target_bytes: u64) -> Vec<Part> {
-        parts_by(true, keys, bytes, target_bytes)
+        parts_by(usize::MAX, keys, bytes, target_bytes)
     }
 
-    fn parts_by(by_prefix: bool, keys: &[String], bytes: u64, target_bytes: u64) -> Vec<Part> {
+    fn parts_by(prefix_bytes_max: usize, keys: &[String], bytes: u64, target_bytes: u64) -> Vec<Part> {
         let order = KeyOrder::default();
-        let mut cutter = Cutter::new(&order, bytes * keys.len() as u64, target_bytes, by_prefix);
+        let mut cutter = Cutter::new(&order, bytes * keys.len() as u64, target_bytes, prefix_bytes_max);
         keys.iter().for_each(|key| cutter.tell(key.as_bytes(), bytes));
         cutter.finish()
     }
@@ -167,8 +165,8 @@ mod tests {
     #[test]
     fn where_prefixes_do_not_count_parts_are_equal() {
         let keys: Vec<String> = (0..200).map(|key| format!("{}/{key:03}", key / 90)).collect();
-        let middle = |by_prefix| parts_by(by_prefix, &keys, 10, 1000)[1].from_bytes;
-        assert_eq!((middle(true), middle(false)), (900, 1000));
+        let middle = |prefix_bytes_max| parts_by(prefix_bytes_max, &keys, 10, 1000)[1].from_bytes;
+        assert_eq!([usize::MAX, 1, 0].map(middle), [900, 900, 1000]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::indexed_part::{IndexRequest, build_index};
 use super::log_record::{Link, LogOp};
 use super::memory_part::{MemoryPart, Place};
+use super::rules::LogSearch;
 use super::tombstone::RangeTombstone;
 use crate::bounds::{Bounds, encode_bounds};
 use crate::cache::budget::Budget;
@@ -59,7 +60,7 @@ fn the_documented_log_is_what_is_written() {
         end,
         operations: 3,
         previous: Place { offset: 0, len: 0 },
-        with_index: true,
+        search: LogSearch::Indexed,
         record_bytes_max: RECORD_BYTES_MAX,
     };
     let (index, _) = build_index(&request, &part).unwrap();

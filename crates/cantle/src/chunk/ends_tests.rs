@@ -3,6 +3,7 @@
 use super::Chunks;
 use super::file_span::FileSpan;
 use super::parts::Parts;
+use super::rules::LogSearch;
 use super::segment::Segment;
 use crate::options::{KeyspaceOptions, Options};
 use crate::span::Span;
@@ -16,7 +17,8 @@ const KEYS: u64 = 9_000;
 
 /// One chunk, whose log is not sorted before it is 16 MiB long: parts of half a MiB.
 fn open(disk: &MemVfs) -> (Db, Arc<Chunks>) {
-    let keyspace = KeyspaceOptions::as_published().log_index(true).munks(false);
+    let mut keyspace = KeyspaceOptions::as_published().munks(false);
+    keyspace.chunk.rules.log_search = LogSearch::Indexed;
     let keyspace = keyspace.chunk_bytes(64 * MIB).log_bytes(16 * MIB);
     let options = Options::new().memory_budget(256 * MIB).default_keyspace(keyspace);
     let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();

@@ -199,7 +199,6 @@ pub enum Found {
 enum Served {
     LogMemory,
     LogIndex,
-    LogSearch,
     Table,
 }
 
@@ -275,7 +274,6 @@ impl Funk {
                     (None, _) => &counters.gets_absent,
                     (_, Served::LogMemory) => &counters.gets_log_memory,
                     (_, Served::LogIndex) => &counters.gets_log_index,
-                    (_, Served::LogSearch) => &counters.gets_log_search,
                     (_, Served::Table) => &counters.gets_table,
                 };
                 counter.add_since(begun);
@@ -341,17 +339,17 @@ fn get_in_log(
             }
             continue;
         }
-        let (hit, served) = if part.root.len > 0 {
+        let hit = if part.root.len > 0 {
             ends::learn(context, segment, &parts, part)?;
-            (find_indexed(context, segment, &parts, part.root, key, at)?, Served::LogIndex)
+            find_indexed(context, segment, &parts, part.root, key, at)?
         } else {
-            (search_part(context, segment, &parts, part, key, at)?, Served::LogSearch)
+            search_part(context, segment, &parts, part, key, at)?
         };
         if hit.is_none() && part.filter.len > 0 {
             context.counters.filter_false_positives.add(1);
         }
         if let Some(settled) = settle(segment, &parts, hit, deleted)? {
-            (found, looked_at) = (Some((settled, served)), number + 1);
+            (found, looked_at) = (Some((settled, Served::LogIndex)), number + 1);
             break;
         }
     }

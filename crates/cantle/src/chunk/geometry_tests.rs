@@ -3,9 +3,9 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
-use super::context::ChunkOptions;
 use super::funk::Funk;
 use super::geometry::{Misfit, Tile, check_replacement, check_starts};
+use super::options::ChunkOptions;
 use super::rebalance::Effort;
 use super::split_tests::{Pairs, assert_holds, open, put};
 use crate::bounds::Bounds;

@@ -12,12 +12,13 @@
 //! A filter longer than 16 KiB is stored in pieces of that length, each a record of its own, one behind the other. So a
 //! filter of megabytes, which a large batch leaves, is read as a block is.
 //!
-//! Without an index (`log_index(false)`) root and blocks are missing, and the part is searched linearly, as
-//! published.
+//! Root and blocks are missing where [`LogSearch`] does without an index, as published, and the root where it would exceed
+//! what a record can hold: then the part is searched linearly.
 
 use super::ends::Ends;
 use super::log_record::LogRecord;
 use super::memory_part::{MemoryHit, MemoryPart, Place};
+use super::rules::LogSearch;
 use super::tombstone::RangeTombstone;
 use crate::bounds::{decode_bounds, encode_bounds};
 use crate::cache::budget::Budget;
@@ -172,7 +173,7 @@ pub struct IndexRequest<'a> {
     /// How many operations the log has up to `end`.
     pub operations: u64,
     pub previous: Place,
-    pub with_index: bool,
+    pub search: LogSearch,
     /// The longest payload of a record. A root or a filter that would exceed it is left out, and the part is searched
     /// without it.
     pub record_bytes_max: u64,
@@ -193,12 +194,12 @@ pub fn build_index(
         block: BlockBuilder::new(request.header.base_version),
         root: BlockBuilder::new(request.header.base_version),
         last_key: Vec::new(),
+        value: Vec::with_capacity(16),
     };
     let mut filter = BloomBuilder::new(FILTER_BITS_PER_KEY);
     let mut newest: Option<(Vec<u8>, u64)> = None;
     let mut first: Option<(Vec<u8>, MemoryHit)> = None;
     let mut entries = 0;
-    let mut value = Vec::with_capacity(16);
     part.for_each(|key, hit| {
         // Of the operations on a key at one version the latest, which comes first, hides the others.
         let same_key = newest.as_ref().is_some_and(|(last, _)| last == key);
@@ -211,11 +212,7 @@ pub fn build_index(
         first.get_or_insert_with(|| (key.to_vec(), hit));
         newest = Some((key.to_vec(), hit.version));
         entries += 1;
-        if request.with_index {
-            value.clear();
-            encode_place(hit.place, &mut value);
-            builder.add(key, hit.version, hit.kind, &value);
-        }
+        request.search.index(&mut builder, key, hit);
     });
     let root = builder.finish_root();
     let filter = if request.order.hashable() { builder.filter(filter) } else { Place { offset: 0, len: 0 } };
@@ -240,17 +237,31 @@ pub fn build_index(
     Ok((builder.out, indexed))
 }
 
+impl LogSearch {
+    /// Notes an operation of the part in what stands behind it.
+    fn index(self, builder: &mut IndexBuilder<'_>, key: &[u8], hit: MemoryHit) {
+        match self {
+            Self::Indexed => builder.add(key, hit),
+            Self::Linear => {}
+        }
+    }
+}
+
 struct IndexBuilder<'a> {
     request: &'a IndexRequest<'a>,
     out: Vec<u8>,
     block: BlockBuilder,
     root: BlockBuilder,
     last_key: Vec<u8>,
+    /// The place that was added last.
+    value: Vec<u8>,
 }
 
 impl IndexBuilder<'_> {
-    fn add(&mut self, key: &[u8], version: u64, kind: Kind, value: &[u8]) {
-        self.block.add(key, version, kind, value);
+    fn add(&mut self, key: &[u8], hit: MemoryHit) {
+        self.value.clear();
+        encode_place(hit.place, &mut self.value);
+        self.block.add(key, hit.version, hit.kind, &self.value);
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
         if self.block.size_bytes() >= BLOCK_BYTES {
@@ -271,7 +282,7 @@ impl IndexBuilder<'_> {
 
     fn finish_root(&mut self) -> Place {
         self.finish_block();
-        if !self.request.with_index || self.root.is_empty() {
+        if self.root.is_empty() {
             return Place { offset: 0, len: 0 };
         }
         let root = self.root.finish();
@@ -335,7 +346,7 @@ mod tests {
                 end: 1 << 20,
                 operations: 3000,
                 previous: Place { offset: 0, len: 0 },
-                with_index: true,
+                search: LogSearch::Indexed,
                 record_bytes_max,
             };
             build_index(&request, &part)

@@ -21,9 +21,6 @@ use crate::sync::Arc;
 impl Chunks {
     /// Joins `chunk` with one of its neighbours if both together are small.
     pub(super) fn join_if_small(&self, chunk: &Arc<Chunk>) -> Result<bool> {
-        if !self.limits().extensions {
-            return Ok(false);
-        }
         let view = self.index.view();
         let next = chunk.span.end.as_ref().map(|end| view.find(end).clone());
         let previous = chunk.span.start.as_ref().map(|start| view.find_last_before(Some(start)).clone());

@@ -258,8 +258,7 @@ impl Chunks {
 
     /// Rids a chunk that is idle, or has little else, of the deleted keys that cursors step over.
     pub(super) fn bury_dead(&self, chunk: &Arc<Chunk>, ticks: u64) {
-        let limits = self.limits();
-        if !limits.extensions || limits.log_bytes.is_some() {
+        if self.limits().log_bytes.is_some() {
             return;
         }
         let is_idle = chunk.last_access() + IDLE_TICKS <= ticks;
@@ -295,15 +294,13 @@ impl Chunks {
     pub(super) fn sort_shared(&self, chunk: &Arc<Chunk>, funk: &Funk, ticks: u64) {
         /// Garbage of a log that is worth it, in bytes: a sixteenth of a chunk of the usual size.
         const GARBAGE_BYTES_MIN: u64 = 512 << 10;
-        let limits = self.limits();
         let is_shared = |file: &FileRef| match &file.source {
             Source::Log(log) => {
                 file.share_bytes.is_some() && log.garbage_bytes.load(Relaxed) >= GARBAGE_BYTES_MIN
             }
             Source::Table(_) => false,
         };
-        if limits.extensions
-            && limits.log_bytes.is_none()
+        if self.limits().log_bytes.is_none()
             && chunk.last_access() + IDLE_TICKS <= ticks
             && funk.files.iter().any(is_shared)
             && funk.is_counted_exactly(0)

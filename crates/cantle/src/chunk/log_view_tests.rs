@@ -2,6 +2,7 @@
 
 use super::Chunks;
 use super::funk::Source;
+use super::rules::LogSearch;
 use super::segment::Segment;
 use crate::options::{KeyspaceOptions, Options};
 use crate::sync::Arc;
@@ -16,7 +17,8 @@ const MIB: u64 = 1 << 20;
 
 /// One chunk, whose log is not sorted before it is 8 MiB long, however much it is read: parts of half a MiB.
 fn open(disk: &MemVfs, memory_bytes: u64) -> (Db, Arc<Chunks>) {
-    let keyspace = KeyspaceOptions::as_published().log_index(true).munks(false);
+    let mut keyspace = KeyspaceOptions::as_published().munks(false);
+    keyspace.chunk.rules.log_search = LogSearch::Indexed;
     let keyspace = keyspace.chunk_bytes(64 * MIB).log_bytes(8 * MIB);
     let options = Options::new().memory_budget(memory_bytes).default_keyspace(keyspace);
     let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();

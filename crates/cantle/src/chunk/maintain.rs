@@ -446,7 +446,7 @@ impl Chunks {
             overload: if frees_space { policy::excess(&limits, &sizes) / FULL } else { 0.0 },
             // A rebalance moves some 100 MB a second; of that a part is garbage that it frees.
             freed_bytes_per_second: 100e6 * freed_part.clamp(0.1, 1.0),
-            moves_memory: limits.extensions,
+            moves_memory: limits.rules.moves_memory,
         }
     }
 

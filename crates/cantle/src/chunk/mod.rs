@@ -72,6 +72,7 @@ mod memory_part;
 mod merged;
 mod munk;
 mod open;
+pub mod options;
 #[cfg(test)]
 mod order_tests;
 mod output;
@@ -83,6 +84,7 @@ mod popularity;
 mod pressure_tests;
 mod rebalance;
 mod replaced;
+mod rules;
 pub mod salvage;
 pub mod segment;
 #[cfg(test)]
@@ -236,7 +238,7 @@ impl Chunks {
             spare_bytes: self.spare_bytes(),
             log_bytes: options.log_bytes,
             munk_log_bytes: options.munk_log_bytes,
-            extensions: options.extensions,
+            rules: options.rules,
             // The table that the log is merged into takes the other half.
             log_bytes_max: self.context.reserve.rebalance_bytes_max() / 2,
         }
@@ -429,14 +431,12 @@ impl Layout for Chunks {
                 row: of(&counters.gets_row),
                 log_memory: of(&counters.gets_log_memory.count),
                 log_index: of(&counters.gets_log_index.count),
-                log_search: of(&counters.gets_log_search.count),
                 table: of(&counters.gets_table.count),
                 absent: of(&counters.gets_absent.count),
             },
             get_times: GetTimes {
                 log_memory_total: counters.gets_log_memory.total(),
                 log_index_total: counters.gets_log_index.total(),
-                log_search_total: counters.gets_log_search.total(),
                 table_total: counters.gets_table.total(),
                 absent_total: counters.gets_absent.total(),
             },

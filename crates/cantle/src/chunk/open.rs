@@ -1,11 +1,12 @@
 //! A keyspace from what the manifest says of it, or a new one.
 
 use super::chunk::Chunk;
-use super::context::{ChunkOptions, Context};
+use super::context::Context;
 use super::edit::{ChunkEdit, ChunkMap, ChunkRecord};
 use super::funk::{FileRef, Funk, FunkSizes, Source};
 use super::geometry::{Misfit, check_starts};
 use super::index::ChunkIndex;
+use super::options::ChunkOptions;
 use super::pinned::Pins;
 use super::segment::{OpenEnded, Segment};
 use super::{Chunks, Jobs};

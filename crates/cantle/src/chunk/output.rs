@@ -132,7 +132,7 @@ impl<'a, 'r> Output<'a, 'r> {
     /// Ends the table at the best place among the keys held back.
     fn cut(&mut self, written: u64) -> Result<()> {
         let held = self.held.take();
-        let mut best = BestCut::new(self.target_bytes, self.context.options().extensions);
+        let mut best = BestCut::new(self.target_bytes, self.context.options().rules.cut_prefix_bytes);
         let mut bytes = written;
         let mut previous = self.last_key.as_deref();
         for (index, entries) in held.keys().enumerate() {
@@ -161,8 +161,7 @@ impl<'a, 'r> Output<'a, 'r> {
         if self.current.is_none() {
             let (file, handle, header) =
                 self.context.files.create(FileKind::Table, self.context.keyspace, self.base_version)?;
-            let builder =
-                TableBuilder::new(handle, file.path.clone(), header, self.context.options().table.clone());
+            let builder = TableBuilder::new(handle, file.path.clone(), header, self.context.table_options());
             let builder = builder.inspect_err(|_| self.context.files.discard(&file))?;
             self.current = Some(Current {
                 file,

@@ -1,4 +1,6 @@
-//! When a chunk is rebalanced: pure functions from sizes to choices.
+//! When a chunk is rebalanced: pure functions from sizes to choices, by the [rules](super::rules) of a variant.
+
+use super::rules::Rules;
 
 /// What the policy knows of a chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -65,8 +67,7 @@ pub struct Limits {
     pub log_bytes: Option<u64>,
     /// The same for chunks in memory.
     pub munk_log_bytes: Option<u64>,
-    /// Whether what goes beyond the paper is on.
-    pub extensions: bool,
+    pub rules: Rules,
     /// Where space is short, the longest log that a rebalance finds room to sort.
     pub log_bytes_max: u64,
 }
@@ -95,10 +96,6 @@ const RANGE_DELETES_MAX: usize = 32;
 /// A log may be this many chunks long before it is sorted, so that sorting it rewrites at most a twentieth of
 /// what was sorted before: 1 (log) + 1 (table) + 1/20 bytes written per byte inserted.
 const LOG_CHUNKS_MAX: u64 = 20;
-/// A munk that has grown so far beyond a chunk's size is split before its log is sorted.
-const MUNK_CHUNKS_MAX: u64 = 2;
-/// Writing an entry anew costs about this many times what walking over it does, or reading it by itself from a log.
-const REWRITE_COST: u64 = 4;
 /// A typical entry's length, to turn bytes into entries where these were not counted.
 pub const ENTRY_BYTES: u64 = 256;
 /// Bytes on disk per live byte where no bound was given, and the most that they become while data is small beside the memory budget.
@@ -154,7 +151,7 @@ pub fn due(chunk: &ChunkSizes, limits: &Limits, keyspace: &KeyspaceSizes) -> Opt
         counted => counted,
     };
     let unsorted = chunk.log_bytes > 0 || chunk.files > 1;
-    if limits.extensions && unsorted && chunk.read_debt > REWRITE_COST * entries.max(64) {
+    if unsorted && chunk.read_debt > limits.rules.rewrite_cost.saturating_mul(entries.max(64)) {
         return Some(Why::Reads);
     }
     // Last: it writes nothing anew, and where it cannot be done that is no reason to.
@@ -180,14 +177,29 @@ pub fn is_oversized(chunk: &ChunkSizes, limits: &Limits) -> bool {
     chunk.table_bytes + chunk.log_bytes > OVERSIZED_CHUNKS * limits.chunk_bytes
 }
 
-/// Whether a munk with so many live bytes is to be split. In the paper, as soon as it exceeds a chunk's size.
+/// Whether a munk with so many live bytes is to be split, before its log is sorted.
 pub fn is_munk_large(live_bytes: u64, limits: &Limits) -> bool {
-    live_bytes > if limits.extensions { MUNK_CHUNKS_MAX } else { 1 } * limits.chunk_bytes
+    live_bytes > limits.rules.munk_chunks_max * limits.chunk_bytes
 }
 
-/// Into how many chunks a large munk is split. In the paper, into two halves.
+/// Into how many chunks a large munk is split.
 pub fn munk_split_count(live_bytes: u64, limits: &Limits) -> u64 {
-    if limits.extensions { split_count(live_bytes, limits) } else { 2 }
+    split_count(live_bytes, limits).min(limits.rules.munk_parts_max)
+}
+
+/// Whether a chunk that a split in memory has left with so many bytes of shared files is to be sorted at once.
+pub fn is_sorted_once_divided(shared_bytes: u64, limits: &Limits) -> bool {
+    shared_bytes > limits.rules.shared_bytes_max
+}
+
+/// Whether a table is long enough to be kept as it is, rather than written anew with the log that continues it.
+pub fn is_table_kept(table_bytes: u64, log_bytes: u64, limits: &Limits) -> bool {
+    table_bytes.min(log_bytes) >= (limits.chunk_bytes / 2).saturating_mul(limits.rules.kept_table_halves)
+}
+
+/// Whether a chunk without a munk that is inserted into in order has so much that what comes next gets a chunk of its own.
+pub fn is_end_split(live_bytes: u64, limits: &Limits) -> bool {
+    live_bytes >= limits.chunk_bytes.saturating_mul(limits.rules.end_split_chunks)
 }
 
 /// Bytes that a store may take beside its live ones where no bound was given.
@@ -304,22 +316,25 @@ pub fn split_count(bytes: u64, limits: &Limits) -> u64 {
 
 /// Whether two neighbours underflow so far that they should be one.
 pub fn should_merge(a_bytes: u64, b_bytes: u64, limits: &Limits) -> bool {
-    a_bytes.min(b_bytes) < limits.chunk_bytes / 8 && a_bytes + b_bytes < limits.chunk_bytes / 2
+    let small_bytes = limits.chunk_bytes / 8 * limits.rules.small_eighths;
+    a_bytes.min(b_bytes) < small_bytes && a_bytes + b_bytes < limits.chunk_bytes / 2
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
-        chunk_bytes: 8 << 20,
-        space_amplification: None,
-        spare_bytes: 512 << 20,
-        log_bytes: None,
-        munk_log_bytes: None,
-        extensions: true,
-        log_bytes_max: u64::MAX,
-    };
+    fn limits() -> Limits {
+        Limits {
+            chunk_bytes: 8 << 20,
+            space_amplification: None,
+            spare_bytes: 512 << 20,
+            log_bytes: None,
+            munk_log_bytes: None,
+            rules: Rules::default(),
+            log_bytes_max: u64::MAX,
+        }
+    }
 
     fn bound_at(limits: &Limits, live_mib: u64) -> f64 {
         let sizes = KeyspaceSizes { live_bytes: live_mib << 20, ..KeyspaceSizes::default() };
@@ -328,9 +343,9 @@ mod tests {
 
     #[test]
     fn a_keyspace_that_is_small_beside_memory_may_take_more_space() {
-        let bounds = [1, 256, 512, 1024, 4096].map(|live_mib| bound_at(&LIMITS, live_mib));
+        let bounds = [1, 256, 512, 1024, 4096].map(|live_mib| bound_at(&limits(), live_mib));
         assert_eq!(bounds, [3.0, 3.0, 2.0, 1.5, 1.5]);
-        let given = Limits { space_amplification: Some(1.25), ..LIMITS };
+        let given = Limits { space_amplification: Some(1.25), ..limits() };
         assert_eq!([256, 4096].map(|live_mib| bound_at(&given, live_mib)), [1.25; 2]);
     }
 
@@ -341,8 +356,11 @@ mod tests {
             let written = KeyspaceSizes { is_written: true, ..at_rest };
             (allowed_bytes(limits, &written) - allowed_bytes(limits, &at_rest)) >> 20
         };
-        assert_eq!([4, 256, 512, 4096, 1 << 20].map(|live_mib| more(&LIMITS, live_mib)), [1, 64, 64, 64, 64]);
-        let given = Limits { space_amplification: Some(1.5), ..LIMITS };
+        assert_eq!(
+            [4, 256, 512, 4096, 1 << 20].map(|live_mib| more(&limits(), live_mib)),
+            [1, 64, 64, 64, 64]
+        );
+        let given = Limits { space_amplification: Some(1.5), ..limits() };
         assert_eq!([4, 4096].map(|live_mib| more(&given, live_mib)), [0; 2]);
     }
 
@@ -387,7 +405,7 @@ mod tests {
 
     #[test]
     fn what_snapshots_pin_and_pairs_take_is_allowed_beside_what_is_live() {
-        let limits = Limits { space_amplification: Some(1.5), ..LIMITS };
+        let limits = Limits { space_amplification: Some(1.5), ..limits() };
         let sizes =
             KeyspaceSizes { live_bytes: 100 << 20, file_bytes: 190 << 20, ..KeyspaceSizes::default() };
         assert!(excess(&limits, &sizes) > 0.2);
@@ -449,10 +467,32 @@ mod tests {
             read_debt,
             ..ChunkSizes::default()
         };
-        let due =
-            |chunk| due(&chunk, &LIMITS, &KeyspaceSizes { live_bytes: 4 << 30, ..KeyspaceSizes::default() });
+        let due = |chunk| {
+            due(&chunk, &limits(), &KeyspaceSizes { live_bytes: 4 << 30, ..KeyspaceSizes::default() })
+        };
         assert_eq!(due(chunk(10_000, 40_000)), None);
         assert_eq!(due(chunk(10_000, 40_001)), Some(Why::Reads));
         assert_eq!(due(chunk(0, 40_001)), None, "not known: many, short ones");
+    }
+
+    #[test]
+    fn what_goes_beyond_the_paper_is_never_due_as_published() {
+        let ours = limits();
+        let published = Limits { rules: Rules::as_published(), ..limits() };
+        let (chunk, read_debt) = (8 << 20, u64::MAX);
+        let sizes = ChunkSizes { log_bytes: 1, read_debt, ..ChunkSizes::default() };
+        let keyspace = KeyspaceSizes::default();
+        assert_eq!(
+            (due(&sizes, &ours, &keyspace), due(&sizes, &published, &keyspace)),
+            (Some(Why::Reads), None)
+        );
+        for (limits, beyond) in [(&ours, true), (&published, false)] {
+            assert_eq!(should_merge(0, 1, limits), beyond);
+            assert_eq!(is_table_kept(chunk, chunk, limits), beyond);
+            assert_eq!(is_end_split(1 << 48, limits), beyond);
+            assert_eq!(is_sorted_once_divided(1, limits), !beyond);
+            assert_eq!(is_munk_large(chunk + 1, limits), !beyond);
+            assert_eq!(munk_split_count(10 * chunk, limits), if beyond { 13 } else { 2 });
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Which chunks are in memory (EvenDB §4; YoDB weighs operations by their type).
 //!
-//! A chunk's *score* is its decayed count of accesses, or with `MunkPolicy::Recency` the time of the last one. A chunk
+//! A chunk's *score* is its decayed count of accesses, or by other rules the time of the last one. A chunk
 //! is loaded when it was read more often than a passing read or scan does, and there is room, or it is clearly more
 //! popular than the least popular chunks in memory, which are then evicted.
 
@@ -8,21 +8,13 @@ use super::Chunks;
 use super::chunk::Chunk;
 use super::munk::{self, Munk};
 use super::policy;
-use crate::options::MunkPolicy;
+use super::rules::Popularity;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 /// A chunk that is accessed less is not worth loading, though there be room: one scan (counted as 8 gets) or a few
 /// gets do not load it.
 const SCORE_MIN: u64 = 32;
-/// A chunk takes another's place if its score is greater by a quarter and this much: else two of about the same
-/// popularity would take turns.
-const SCORE_MARGIN: u64 = 16;
-/// And by one for so many bytes: to read and copy these takes as long as a get from files. Else chunks whose scores
-/// differ by chance would be loaded again and again.
-const BYTES_PER_SCORE: u64 = 16 << 10;
-/// By recency, a chunk takes another's place if that was accessed so many ticks earlier: about a third of a second.
-const TICKS_MARGIN: u64 = 16;
 /// A chunk that was accessed so many ticks ago is being accessed: about a third of a second, as who writes to it may have been put
 /// aside for others' work.
 const BUSY_TICKS: u64 = 16;
@@ -47,22 +39,13 @@ const ROOM_PERCENT: u64 = 4;
 const EXCESS_FRACTION: u64 = 16;
 const EXCESS_BYTES_MAX: u64 = 16 << 20;
 
-/// Whether a chunk with this score, whose munk takes so many bytes, takes the place of one with that.
-fn displaces(policy: MunkPolicy, candidate: u64, bytes: u64, resident: u64) -> bool {
-    candidate
-        > match policy {
-            MunkPolicy::Frequency => resident + resident / 4 + SCORE_MARGIN + bytes / BYTES_PER_SCORE,
-            // Moments have no proportion: a quarter of one would be a quarter of the time that the store is open.
-            MunkPolicy::Recency => resident + TICKS_MARGIN,
-        }
-}
-
 impl Chunks {
+    fn popularity(&self) -> Popularity {
+        self.context.options().rules.popularity
+    }
+
     fn score(&self, chunk: &Chunk) -> u64 {
-        match self.context.options().munk_policy {
-            MunkPolicy::Frequency => chunk.score(),
-            MunkPolicy::Recency => chunk.last_access(),
-        }
+        self.popularity().score(chunk.score(), chunk.last_access())
     }
 
     /// A chunk that has a munk now.
@@ -147,7 +130,6 @@ impl Chunks {
         if self.jobs.loading.load(Relaxed) > 0 {
             return false;
         }
-        let policy = self.context.options().munk_policy;
         let residents = self.residents();
         let mut gone = Vec::new();
         let mut freed = 0;
@@ -156,7 +138,7 @@ impl Chunks {
             if !gone.is_empty() && taken() + needed <= limit + freed {
                 break;
             }
-            if !displaces(policy, score, needed, resident_score) {
+            if !self.popularity().displaces(score, needed, resident_score) {
                 break;
             }
             freed += chunk.munk.load().as_ref().map_or(0, |munk| munk.bytes());
@@ -176,7 +158,7 @@ impl Chunks {
         let evicted = self.jobs.evicted.lock();
         evicted.as_ref().is_none_or(|evicted| {
             let is_over = self.jobs.ticks.load(Relaxed) > evicted.tick + CROWDED_TICKS;
-            is_over || displaces(self.context.options().munk_policy, score, bytes, evicted.score)
+            is_over || self.popularity().displaces(score, bytes, evicted.score)
         })
     }
 
@@ -188,8 +170,7 @@ impl Chunks {
             return;
         }
         let least = self.residents().into_iter().next();
-        let policy = self.context.options().munk_policy;
-        let displaces = |chunk: &Chunk, score| displaces(policy, demand, munk_bytes(chunk), score);
+        let displaces = |chunk: &Chunk, score| self.popularity().displaces(demand, munk_bytes(chunk), score);
         match least.filter(|(score, chunk)| displaces(chunk, *score)) {
             Some((_, chunk)) => self.try_evict_munk(&chunk),
             // Somebody else may. Nobody will for ever: who demands does so again, as long as he does.
@@ -323,34 +304,11 @@ pub fn live(chunk: &Chunk) -> (u64, u64) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rules::SCORE_MARGIN;
     use super::*;
     use crate::Db;
     use crate::options::{KeyspaceOptions, Options};
     use crate::vfs::MemVfs;
-
-    #[test]
-    fn chunks_of_about_the_same_popularity_do_not_take_turns() {
-        let displaces = |candidate, resident| displaces(MunkPolicy::Frequency, candidate, 0, resident);
-        assert!(displaces(100, 0) && displaces(200, 100));
-        assert!(!displaces(110, 100) && !displaces(1100, 1000));
-        assert!(!displaces(SCORE_MARGIN, 0), "what is hardly read displaces nothing");
-    }
-
-    #[test]
-    fn a_chunk_that_costs_more_to_load_must_gain_more() {
-        let displaces = |bytes, candidate| displaces(MunkPolicy::Frequency, candidate, bytes, 1000);
-        assert!(displaces(64 << 10, 1300) && !displaces(8 << 20, 1300));
-        assert!(displaces(8 << 20, 1800));
-    }
-
-    #[test]
-    fn by_recency_the_age_of_the_store_does_not_matter() {
-        let displaces = |candidate, resident| displaces(MunkPolicy::Recency, candidate, 8 << 20, resident);
-        for opened_ticks in [0, 1_000, 10_000_000] {
-            assert!(displaces(opened_ticks + 200, opened_ticks + 100));
-            assert!(!displaces(opened_ticks + 101, opened_ticks + 100));
-        }
-    }
 
     /// Munks come and go as the test says: the background neither loads and evicts, nor sorts a log, which would hold a
     /// munk twice for a while.

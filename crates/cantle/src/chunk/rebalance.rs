@@ -182,9 +182,8 @@ impl Chunks {
         let (Some((file, handle)), None) = (tables.next(), tables.next()) else { return Ok(None) };
         let logs = |file: &FileRef| file.dropped.is_none() && matches!(file.source, Source::Log(_));
         let log_bytes: u64 = input.funk.files.iter().filter(|file| logs(file)).map(FileRef::bytes).sum();
-        let large = handle.file.bytes() >= self.limits().chunk_bytes / 2
-            && log_bytes >= self.limits().chunk_bytes / 2;
-        if !large || !input.kept.is_empty() || !self.limits().extensions {
+        let large = policy::is_table_kept(handle.file.bytes(), log_bytes, &self.limits());
+        if !large || !input.kept.is_empty() {
             return Ok(None);
         }
         let table = handle.open(&context.tables, &context.files, &context.order, &context.cache)?;

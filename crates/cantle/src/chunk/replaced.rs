@@ -287,7 +287,7 @@ fn look_in_table(
     if look == Look::Filters {
         return Ok(guess());
     }
-    let table_options = &context.options().table;
+    let table_options = context.table_options();
     let Some(block_bytes) = table.block_bytes_for(key)? else { return Ok(Looked::Further) };
     // No block of several entries is so long.
     if block_bytes >= LARGE_BYTES.max(4 * table_options.block_bytes as u64) {

@@ -569,7 +569,7 @@ impl Segment {
             end,
             operations,
             previous: parts.indexed.first().map_or(Place { offset: 0, len: 0 }, |part| part.at),
-            with_index: context.options().log_index,
+            search: context.options().rules.log_search,
             record_bytes_max: RECORD_BYTES_MAX,
         };
         let (bytes, part) = build_index(&request, memory)?;

@@ -83,14 +83,17 @@ impl Chunks {
 
     /// Splits a chunk whose munk has become large: the first phase of the paper's split. The munks share the parent's
     /// blocks, the chunks its files, under key bounds, until the rebalance of each, which is the second phase. Writes
-    /// nothing but an edit. The second phase is left to when a rebalance is due; as published, it follows at once.
+    /// nothing but an edit. The second phase is left to when a rebalance is due, unless the rules have it follow at once.
     pub(super) fn divide(&self, parent: &Arc<Chunk>) -> Result<bool> {
         let Some(children) = self.divide_munk(parent)? else { return Ok(false) };
-        if !self.limits().extensions {
-            for child in &children {
-                if let Err(error) = self.rebalance(child, Effort::Background) {
-                    tracing::debug!(%error, chunk = child.id, "shares files for longer than published");
-                }
+        let limits = self.limits();
+        let is_due = |child: &&Arc<Chunk>| {
+            let shared_bytes = child.funk.load().files.iter().map(FileRef::bytes).sum();
+            policy::is_sorted_once_divided(shared_bytes, &limits)
+        };
+        for child in children.iter().filter(is_due) {
+            if let Err(error) = self.rebalance(child, Effort::Background) {
+                tracing::debug!(%error, chunk = child.id, "shares files until it is rebalanced");
             }
         }
         Ok(true)
@@ -108,7 +111,7 @@ impl Chunks {
         let order = &self.context.order;
         let live_bytes = munk.live_bytes();
         let target_bytes = live_bytes / policy::munk_split_count(live_bytes, &limits);
-        let mut cutter = Cutter::new(order, live_bytes, target_bytes, limits.extensions);
+        let mut cutter = Cutter::new(order, live_bytes, target_bytes, limits.rules.cut_prefix_bytes);
         let mut live = Histogram::new(order, live_bytes);
         munk.for_each_key(|key, bytes| {
             cutter.tell(key, bytes);

@@ -15,6 +15,7 @@ use super::cut::separate;
 use super::ends;
 use super::funk::{FileRef, Funk, Source};
 use super::indexed_part::IndexedPart;
+use super::policy;
 use super::popularity::live;
 use super::segment::Segment;
 use crate::canary::Canary;
@@ -37,10 +38,9 @@ impl Chunks {
     /// it was refused just now.
     pub(super) fn is_inserted_in_order(&self, chunk: &Chunk) -> bool {
         let limits = self.limits();
-        limits.extensions
-            && self.context.options().munks
+        self.context.options().munks
             && chunk.munk.load().is_none()
-            && live(chunk).0 >= limits.chunk_bytes
+            && policy::is_end_split(live(chunk).0, &limits)
             && chunk.may_be_split(self.jobs.ticks.load(Relaxed))
             && self.inserted_up_to(chunk).is_some()
     }

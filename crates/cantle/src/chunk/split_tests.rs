@@ -1,8 +1,8 @@
 //! Splits whose edit of the manifest fails, and splits as published.
 
 use super::Chunks;
-use super::context::ChunkOptions;
 use super::funk::{FileRef, Source};
+use super::options::ChunkOptions;
 use super::policy;
 use super::rebalance::Effort;
 use crate::Db;

@@ -21,7 +21,6 @@ use crate::cache::budget::DataShare;
 use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::OpenState;
-use crate::chunk::context::ChunkOptions;
 use crate::chunk::edit::ChunkMap;
 use crate::error::{Error, Result};
 use crate::files::{Files, parse_file_name};
@@ -45,7 +44,6 @@ use crate::substrate::{
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use crate::sync::time::now;
 use crate::sync::{Arc, Mutex, RwLock, random};
-use crate::table::TableOptions;
 use crate::vfs::{LockError, LockMode, OpenMode, OverlayVfs, StdVfs, Vfs, VfsFile, VfsLock, rooted};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -574,7 +572,7 @@ fn assemble(
         };
         let map = if state.dropped.is_some() { map.only_files() } else { *map };
         let open = OpenState { map, segments: &segments, outlived };
-        let chunks = Chunks::open(substrate.clone(), id, order.clone(), chunk_options(&given, &order), open)?;
+        let chunks = Chunks::open(substrate.clone(), id, order.clone(), given.chunk, open)?;
         let inner = keyspace_inner(&state.edit, order, chunks, true, &activity);
         match state.dropped {
             Some(version) => {
@@ -768,29 +766,6 @@ fn check_order(edit: &KeyspaceEdit, given: &KeyspaceOptions) -> Result<()> {
     }
 }
 
-fn chunk_options(given: &KeyspaceOptions, order: &KeyOrder) -> ChunkOptions {
-    ChunkOptions {
-        chunk_bytes: given.chunk_bytes,
-        space_amplification: given.space_amplification,
-        log_bytes: given.log_bytes,
-        filter_partitions: given.filter_partitions,
-        log_index: given.log_index,
-        stage: given.stage,
-        recent_appends: given.recent_appends,
-        munks: given.munks,
-        munk_policy: given.munk_policy,
-        row_cache: given.row_cache,
-        munk_log_bytes: given.munk_log_bytes,
-        munk_rebalance_bytes: given.munk_rebalance_bytes,
-        extensions: given.extensions,
-        table: TableOptions {
-            compression: given.compression,
-            order: order.clone(),
-            ..TableOptions::default()
-        },
-    }
-}
-
 fn keyspace_inner(
     edit: &KeyspaceEdit,
     order: KeyOrder,
@@ -830,7 +805,7 @@ impl Store {
         if let Some(existing) = keyspaces.get(name) {
             check_order(&existing.edit(Vec::new()), &options)?;
             if name != DEFAULT_KEYSPACE {
-                existing.chunks.context.set_options(chunk_options(&options, &existing.order));
+                existing.chunks.context.set_options(options.chunk.clone());
             }
             let existing = existing.clone();
             drop(keyspaces);
@@ -852,8 +827,7 @@ impl Store {
             Edit::Layout { keyspace: id, payload: first.encode() },
         ])?;
         let open = OpenState { map, segments: &Default::default(), outlived: false };
-        let chunks =
-            Chunks::open(self.substrate.clone(), id, order.clone(), chunk_options(&options, &order), open)?;
+        let chunks = Chunks::open(self.substrate.clone(), id, order.clone(), options.chunk, open)?;
         let inner = keyspace_inner(&edit, order, chunks, false, &self.activity);
         keyspaces.insert(name.to_owned(), inner.clone());
         drop(keyspaces);

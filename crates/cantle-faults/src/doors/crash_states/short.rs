@@ -176,7 +176,7 @@ fn run(visit: &Visit, trails: &Trails, alphabet: &[Step], case: &Case, seed: u64
         checkpoint_interval: Duration::from_secs(3600),
         chunk_bytes: 64 << 10,
         log_bytes: 4096,
-        log_index: true,
+        as_published: false,
         threads: 1,
     };
     let memory = MemVfs::new();

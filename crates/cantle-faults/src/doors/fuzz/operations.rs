@@ -27,7 +27,7 @@ impl World {
             checkpoint_interval: Duration::from_secs(3600),
             chunk_bytes: 64 << 10,
             log_bytes: if draw & 2 == 0 { 4096 } else { 32 << 10 },
-            log_index: draw & 4 == 0,
+            as_published: draw & 12 == 4,
             threads: 1,
         };
         let state = State::from([("default".into(), Default::default())]);

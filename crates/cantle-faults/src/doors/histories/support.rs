@@ -34,14 +34,19 @@ pub fn dir() -> TempDir {
 
 /// Chunks of 64 KiB in the layout under test.
 pub fn keyspace(visit: &Visit) -> KeyspaceOptions {
-    KeyspaceOptions::new().layout(visit.layout).chunk_bytes(64 << 10)
+    small(KeyspaceOptions::new(), visit)
+}
+
+fn small(base: KeyspaceOptions, visit: &Visit) -> KeyspaceOptions {
+    base.layout(visit.layout).chunk_bytes(64 << 10)
 }
 
 /// Chunks of 64 KiB that are rebalanced after every few writes, and frequent checkpoints.
 pub fn options(visit: &Visit, durability: Durability, rng: &mut Rng) -> Options {
-    let keyspace = keyspace(visit)
-        .log_bytes([4 << 10, 16 << 10, 48 << 10][rng.below(3) as usize])
-        .log_index(rng.below(4) > 0);
+    let log_bytes = [4 << 10, 16 << 10, 48 << 10][rng.below(3) as usize];
+    // A few search their logs linearly.
+    let base = if rng.below(8) > 0 { KeyspaceOptions::new() } else { KeyspaceOptions::as_published() };
+    let keyspace = small(base, visit).log_bytes(log_bytes).munk_log_bytes(log_bytes);
     Options::new()
         .durability(durability)
         .memory_budget(2 << 20)

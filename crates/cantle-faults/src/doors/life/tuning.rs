@@ -42,12 +42,17 @@ impl Tuning {
             return options.memory_budget(256 << 20);
         }
         let mut pick = |choices: &[u64]| choices[rng.below(choices.len() as u64) as usize];
-        let mut keyspace = KeyspaceOptions::new()
+        let filter_partitions = pick(&[1, 4, 16, 64]) as u32;
+        let space_amplification = pick(&[5, 6, 8]) as f64 / 4.0;
+        let base = match pick(&[0, 1, 1, 1, 1]) {
+            0 => KeyspaceOptions::as_published(),
+            _ => KeyspaceOptions::new(),
+        };
+        let mut keyspace = base
             .layout(self.layout)
             .chunk_bytes(self.chunk_bytes())
-            .filter_partitions(pick(&[1, 4, 16, 64]) as u32)
-            .space_amplification(pick(&[5, 6, 8]) as f64 / 4.0)
-            .log_index(pick(&[0, 1, 1, 1, 1]) == 1)
+            .filter_partitions(filter_partitions)
+            .space_amplification(space_amplification)
             .munks(pick(&[0, 1, 1, 1, 1, 1]) == 1)
             .stage(pick(&[0, 1, 1]) == 1)
             .recent_appends(pick(&[0, 1, 1]) == 1);

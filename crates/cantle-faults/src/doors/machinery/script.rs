@@ -15,7 +15,7 @@ pub fn setup(durability: Durability) -> Setup {
         checkpoint_interval: Duration::from_secs(3600),
         chunk_bytes: 64 << 10,
         log_bytes: 16 << 10,
-        log_index: true,
+        as_published: false,
         threads: 1,
     }
 }

@@ -3,7 +3,7 @@
 use super::keys::Keys;
 use super::order::Order;
 use super::random::Random;
-use cantle::{Compression, Durability, KeyspaceOptions, Layout, MunkPolicy, Options, Resources};
+use cantle::{Compression, Durability, KeyspaceOptions, Layout, Options, Resources};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,14 +29,11 @@ struct Tuning {
     space_amplification: f64,
     log_bytes: Option<u64>,
     filter_partitions: u32,
-    log_index: bool,
     compression: Compression,
-    /// What the paper has, and no more.
+    /// The published variant, whose logs are searched linearly, and munks chosen by recency.
     as_published: bool,
     munks: bool,
-    munk_policy: MunkPolicy,
     munk_log_bytes: Option<u64>,
-    munk_rebalance_bytes: Option<u64>,
     row_cache: bool,
     stage: bool,
     recent_appends: bool,
@@ -113,13 +110,10 @@ impl Tuning {
             space_amplification: random.pick(&[1.1, 1.25, 1.5, 2.0, 3.0]),
             log_bytes: random.pick(&[None, None, Some(4 << 10), Some(32 << 10), Some(512 << 10)]),
             filter_partitions: random.pick(&[1, 2, 16, 64]),
-            log_index: random.chance(70),
             compression: random.pick(&[Compression::None, Compression::Lz4, Compression::Zstd(1)]),
-            as_published: random.chance(10),
+            as_published: random.chance(15),
             munks: random.chance(85),
-            munk_policy: random.pick(&[MunkPolicy::Frequency, MunkPolicy::Recency]),
             munk_log_bytes: random.pick(&[None, None, Some(16 << 10), Some(256 << 10)]),
-            munk_rebalance_bytes: random.pick(&[None, None, Some(32 << 10), Some(128 << 10)]),
             row_cache: random.chance(85),
             stage: random.chance(80),
             recent_appends: random.chance(80),
@@ -132,10 +126,8 @@ impl Tuning {
             .chunk_bytes(self.chunk_bytes)
             .space_amplification(self.space_amplification)
             .filter_partitions(self.filter_partitions)
-            .log_index(self.log_index)
             .compression(self.compression)
             .munks(self.munks)
-            .munk_policy(self.munk_policy)
             .row_cache(self.row_cache)
             .stage(self.stage)
             .recent_appends(self.recent_appends);
@@ -144,9 +136,6 @@ impl Tuning {
         }
         if let Some(bytes) = self.munk_log_bytes {
             options = options.munk_log_bytes(bytes);
-        }
-        if let Some(bytes) = self.munk_rebalance_bytes {
-            options = options.munk_rebalance_bytes(bytes);
         }
         options
     }

@@ -17,7 +17,6 @@ pub struct Totals {
     pub scans_munk: u64,
     pub log_memory: u64,
     pub log_index: u64,
-    pub log_search: u64,
     pub table: u64,
     pub absent: u64,
     pub filter_skips: u64,
@@ -55,7 +54,6 @@ impl Totals {
             self.scans_munk += keyspace.scans_munk;
             self.log_memory += keyspace.gets_served.log_memory;
             self.log_index += keyspace.gets_served.log_index;
-            self.log_search += keyspace.gets_served.log_search;
             self.table += keyspace.gets_served.table;
             self.absent += keyspace.gets_served.absent;
             self.filter_skips += keyspace.filter_skips;
@@ -84,7 +82,6 @@ impl Totals {
         self.scans_munk += other.scans_munk;
         self.log_memory += other.log_memory;
         self.log_index += other.log_index;
-        self.log_search += other.log_search;
         self.table += other.table;
         self.absent += other.absent;
         self.filter_skips += other.filter_skips;
@@ -132,7 +129,6 @@ impl Totals {
             ("scans_munk", self.scans_munk),
             ("log_memory", self.log_memory),
             ("log_index", self.log_index),
-            ("log_search", self.log_search),
             ("table", self.table),
             ("absent", self.absent),
             ("filter_skips", self.filter_skips),
