@@ -1,13 +1,108 @@
 //! What can go wrong, in terms of what the caller can do about it.
 
 use crate::bounds::Bounds;
-use std::io;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, io};
 
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What a failed operation attempted. Displays as a verb to be followed by a path: `append to`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Attempt {
+    /// Set blocks of the disk aside for a file.
+    Allocate,
+    /// Append to a file.
+    Append,
+    /// Keep a write in memory until it is appended: the space that it needs on the disk is not there.
+    BufferWrite,
+    /// Create a file.
+    Create,
+    /// Create a directory.
+    CreateDirectory,
+    /// Make a file longer.
+    Extend,
+    /// Ask which file system, and which life of it, a path is on.
+    FindFileSystem,
+    /// List the files of a directory.
+    List,
+    /// Lock a store.
+    Lock,
+    /// Ask what is at a path.
+    LookAt,
+    /// Ask for the length of a file.
+    Measure,
+    /// Open a file.
+    Open,
+    /// Open a directory.
+    OpenDirectory,
+    /// Read a file.
+    Read,
+    /// Write a chunk of a keyspace anew.
+    Rebalance,
+    /// Remove a file.
+    Remove,
+    /// Rename a file.
+    Rename,
+    /// Start threads.
+    StartThreads,
+    /// Sync a file.
+    Sync,
+    /// Sync a directory, and so the names in it.
+    SyncDirectory,
+    /// Sync several files of a directory.
+    SyncFiles,
+    /// Sync the name of a file or directory.
+    SyncName,
+    /// Make a file shorter.
+    Truncate,
+    /// Write to a file.
+    Write,
+    /// Write a new file out to the disk, which nothing refers to yet.
+    WriteOut,
+}
+
+impl Attempt {
+    /// If this fails, what was written before may not be durable, whatever a later sync says.
+    fn is_sync(self) -> bool {
+        matches!(self, Self::Sync | Self::SyncDirectory | Self::SyncFiles | Self::SyncName)
+    }
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Allocate => "allocate",
+            Self::Append => "append to",
+            Self::BufferWrite => "buffer a write for",
+            Self::Create => "create",
+            Self::CreateDirectory => "create directory",
+            Self::Extend => "extend",
+            Self::FindFileSystem => "find out the file system of",
+            Self::List => "list",
+            Self::Lock => "lock",
+            Self::LookAt => "look at",
+            Self::Measure => "read the length of",
+            Self::Open => "open",
+            Self::OpenDirectory => "open directory",
+            Self::Read => "read",
+            Self::Rebalance => "rebalance a chunk in",
+            Self::Remove => "remove",
+            Self::Rename => "rename",
+            Self::StartThreads => "start threads for",
+            Self::Sync => "sync",
+            Self::SyncDirectory => "sync directory",
+            Self::SyncFiles => "sync the files of",
+            Self::SyncName => "sync the name of",
+            Self::Truncate => "truncate",
+            Self::Write => "write to",
+            Self::WriteOut => "write out",
+        })
+    }
+}
 
 /// Why an operation failed, what it touched, and what to do.
 ///
@@ -20,8 +115,8 @@ pub enum Error {
     #[error("cannot {operation} {}: {source}", path.display())]
     #[non_exhaustive]
     Io {
-        /// What was attempted, as a verb: "read", "append to", "create".
-        operation: &'static str,
+        /// What was attempted.
+        operation: Attempt,
         /// The file or directory.
         path: PathBuf,
         /// What the operating system said.
@@ -32,7 +127,7 @@ pub enum Error {
     #[non_exhaustive]
     NoSpace {
         /// What was attempted.
-        operation: &'static str,
+        operation: Attempt,
         /// The file or directory.
         path: PathBuf,
         /// What the operating system said.
@@ -150,10 +245,10 @@ pub enum Error {
 
 impl Error {
     /// Wraps an operating-system error, telling a full file system from the rest.
-    pub(crate) fn io(operation: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
+    pub(crate) fn io(operation: Attempt, path: impl AsRef<Path>, source: io::Error) -> Self {
         let path = path.as_ref().to_path_buf();
-        // Not for who syncs: what the kernel had no space for then, it will not try again.
-        let full = is_full(&source) && !operation.starts_with("sync");
+        // A sync is no matter of space: what the kernel could not write then, it does not try again.
+        let full = is_full(&source) && !operation.is_sync();
         let source = Arc::new(source);
         if full { Self::NoSpace { operation, path, source } } else { Self::Io { operation, path, source } }
     }
@@ -165,7 +260,7 @@ impl Error {
     /// of its own; if there are others, their own syncs say so. Anything else is a device that fails, and as grave as
     /// any failed sync.
     pub(crate) fn sync_unreferenced(path: impl AsRef<Path>, source: io::Error) -> Self {
-        Self::io(if is_full(&source) { "write out" } else { "sync" }, path, source)
+        Self::io(if is_full(&source) { Attempt::WriteOut } else { Attempt::Sync }, path, source)
     }
 
     /// Damage at `offset` of `path`.
@@ -191,7 +286,7 @@ impl Error {
     /// Whether a sync failed: what it should have made durable may be lost, whatever a later one says. A directory that
     /// could not even be opened was not synced, but nothing of it was given up either.
     pub(crate) fn is_sync(&self) -> bool {
-        matches!(self, Self::Io { operation, .. } if operation.starts_with("sync")) && !self.is_unopened()
+        matches!(self, Self::Io { operation, .. } if operation.is_sync()) && !self.is_unopened()
     }
 
     /// Whether a name could not be opened or made: for want of descriptors or of permission, or as a directory is not there.
@@ -257,3 +352,29 @@ const _: fn() = || {
     fn assert<T: Send + Sync + 'static>() {}
     assert::<Error>();
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_no_matter_of_space_to_a_sync() {
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        for sync in [Attempt::Sync, Attempt::SyncDirectory, Attempt::SyncFiles, Attempt::SyncName] {
+            let error = Error::io(sync, "file", full());
+            assert!(error.is_sync() && !error.is_no_space(), "{error}");
+        }
+        for other in [Attempt::Append, Attempt::Allocate, Attempt::Extend, Attempt::Write, Attempt::WriteOut] {
+            let error = Error::io(other, "file", full());
+            assert!(error.is_no_space() && !error.is_sync(), "{error}");
+        }
+        let error = Error::sync_unreferenced("file", full());
+        assert_eq!(error.to_string().split(':').next(), Some("no space left to write out file"));
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_opened_is_no_failed_sync() {
+        let error = Error::io(Attempt::SyncDirectory, "directory", io::ErrorKind::PermissionDenied.into());
+        assert!(!error.is_sync() && error.is_unopened());
+    }
+}

@@ -11,7 +11,7 @@ use super::memory_part::Place;
 use super::parts::Parts;
 use super::segment::Segment;
 use crate::cache::taken::Taken;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::format::header::FileHeader;
 use crate::log::record_payload;
 use crate::pages::Buffer;
@@ -45,7 +45,7 @@ impl AsRef<[u8]> for Counted {
 
 fn read_into(segment: &Segment, bytes: &mut [u8], at: u64) -> Result<usize> {
     let handle = segment.file.handle()?;
-    handle.read_at(bytes, at).map_err(|e| Error::io("read", &segment.file.path, e))
+    handle.read_at(bytes, at).map_err(|e| Error::io(Attempt::Read, &segment.file.path, e))
 }
 
 /// A part of a log's file in memory. What is missing at its end is reported with the place that should be there.

@@ -9,7 +9,7 @@ use super::log_record::{LogRecord, may_begin};
 use super::memory_part::Place;
 use crate::bounds::{Bounds, decode_bounds};
 use crate::entry::Kind;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::format::codec::Decoder;
 use crate::format::header::HEADER_BYTES;
 use crate::log::{RecordFile, Salvage, Salvaged};
@@ -71,7 +71,7 @@ pub fn salvage_log(
     gap: Range<u64>,
     visit: &mut dyn FnMut(LogFound<'_>) -> Result<bool>,
 ) -> Result<()> {
-    let file_bytes = records.file.len().map_err(|e| Error::io("measure", &records.path, e))?;
+    let file_bytes = records.file.len().map_err(|e| Error::io(Attempt::Measure, &records.path, e))?;
     let (vouched, end) = match extent {
         Extent::Vouched(len) => (len, len),
         Extent::OpenEnded { durable, .. } => (durable, file_bytes),

@@ -22,7 +22,7 @@ use super::tombstone::RangeTombstone;
 use crate::bounds::decode_bounds;
 use crate::cache::CacheValue;
 use crate::entry::Kind;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::files::StoreFile;
 use crate::filter::bloom;
 use crate::format::codec::{Decoder, Malformed};
@@ -170,7 +170,7 @@ impl Segment {
         if !self.open_ended || self.loaded().is_some() {
             return Ok(self.len());
         }
-        self.file.handle()?.len().map_err(|e| Error::io("measure", &self.file.path, e))
+        self.file.handle()?.len().map_err(|e| Error::io(Attempt::Measure, &self.file.path, e))
     }
 
     /// The parts, if they are in memory.
@@ -223,7 +223,7 @@ impl Segment {
     fn load(&self, context: &Context) -> Result<Parts> {
         let path = &self.file.path;
         let handle = self.file.handle()?;
-        let file_bytes = handle.len().map_err(|e| Error::io("measure", path, e))?;
+        let file_bytes = handle.len().map_err(|e| Error::io(Attempt::Measure, path, e))?;
         if file_bytes < HEADER_BYTES && self.recorded.len <= HEADER_BYTES {
             // Created, and nothing more, before the power failed.
             let header = context.files.header_of(FileKind::Log, self.file.keyspace, self.file.id);
@@ -633,7 +633,7 @@ impl Segment {
 
     /// Whether a checkpoint must find out how long this segment of an earlier epoch is.
     pub fn is_unaccounted(&self) -> Result<bool> {
-        let len = self.file.handle()?.len().map_err(|e| Error::io("measure", &self.file.path, e))?;
+        let len = self.file.handle()?.len().map_err(|e| Error::io(Attempt::Measure, &self.file.path, e))?;
         Ok(self.open_ended && len != self.recorded.len)
     }
 }
@@ -687,7 +687,7 @@ impl DirtyLog for OpenEnded {
                 let Ok(handle) = self.segment.file.handle() else { return Ok(self.segment.recorded) };
                 let path = &self.segment.file.path;
                 self.segment.file.sync()?;
-                let file_bytes = handle.len().map_err(|e| Error::io("measure", path, e))?;
+                let file_bytes = handle.len().map_err(|e| Error::io(Attempt::Measure, path, e))?;
                 Ok(SegmentEdit { len: file_bytes.max(self.segment.recorded.len), ..self.segment.recorded })
             }
             done => done,

@@ -13,7 +13,7 @@
 
 use crate::cache::budget::Budget;
 use crate::cache::recent::RecentEnd;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::files::StoreFile;
 use crate::substrate::stage::{Lease, Stage};
 use crate::sync::atomic::{
@@ -157,7 +157,7 @@ impl Staged {
                 lease.cut(len);
                 if !lease.is_kept() {
                     // A dead process may leave it there.
-                    return Err(failed("truncate", file));
+                    return Err(failed(Attempt::Truncate, file));
                 }
                 lease.base()
             }
@@ -167,7 +167,7 @@ impl Staged {
         // An append that could not even open the file has left nothing there: nor can it be opened now.
         if self.written.load(Relaxed) > kept {
             let handle = file.handle()?;
-            handle.set_len(kept).map_err(|e| Error::io("truncate", &file.path, e))?;
+            handle.set_len(kept).map_err(|e| Error::io(Attempt::Truncate, &file.path, e))?;
             self.written.store(kept, Relaxed);
         }
         if len < base {
@@ -184,7 +184,7 @@ impl Staged {
         let base = self.lease.lock().as_ref().map_or(u64::MAX, Lease::base);
         let kept = len.min(base);
         let handle = file.handle()?;
-        let end = handle.len().map_err(|e| Error::io("measure", &file.path, e))?;
+        let end = handle.len().map_err(|e| Error::io(Attempt::Measure, &file.path, e))?;
         // From the end, and less than a record at once: so no record is left behind zeros if that fails, too, and be it half
         // way. Who comes here has a disk that cannot even shorten a file, and few bytes; nobody waits for speed.
         const ZEROS: [u8; 8] = [0; 8];
@@ -211,7 +211,7 @@ impl Staged {
                 return Ok(());
             }
             if !lease.is_readable() {
-                return Err(failed("append to", file));
+                return Err(failed(Attempt::Append, file));
             }
             (staged, lease.base())
         };
@@ -248,10 +248,6 @@ impl Staged {
 }
 
 /// What was staged for the log failed it.
-fn failed(operation: &'static str, file: &StoreFile) -> Error {
-    Error::io(
-        operation,
-        &file.path,
-        std::io::Error::other("the file STAGE cannot be read or written any more"),
-    )
+fn failed(attempt: Attempt, file: &StoreFile) -> Error {
+    Error::io(attempt, &file.path, std::io::Error::other("the file STAGE cannot be read or written any more"))
 }

@@ -4,7 +4,7 @@ use super::foreign::{Found, look};
 use super::open::bind;
 use super::store::Store;
 use crate::canary::Canary;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::files::{Files, file_name};
 use crate::format::header::FileKind;
 use crate::manifest::{CheckpointEdit, Edit, Manifest, Replayed, State, replay};
@@ -95,12 +95,12 @@ impl Store {
         }
         sync_group(&mut copied)?;
         if at_once && !sync_all(&*target, dir)? {
-            return Err(Error::io("sync the files of", dir, io::ErrorKind::Unsupported.into()));
+            return Err(Error::io(Attempt::SyncFiles, dir, io::ErrorKind::Unsupported.into()));
         }
         // A manifest whose name is durable, and those of its files not, would be a store that lacks them.
         Canary::UNNAMED_BACKUP
             .leaves_out(|| target.sync_dir(dir))
-            .map_err(|e| Error::io("sync directory", dir, e))?;
+            .map_err(|e| Error::io(Attempt::SyncDirectory, dir, e))?;
         self.write_manifest(target, dir, &state)
     }
 
@@ -147,7 +147,7 @@ impl Store {
             // What looks like damage may be none.
             keyspace.order.check()?;
         }
-        let names = files.vfs.list(&files.dir).map_err(|e| Error::io("list", &files.dir, e))?;
+        let names = files.vfs.list(&files.dir).map_err(|e| Error::io(Attempt::List, &files.dir, e))?;
         report.unknown_files = names
             .into_iter()
             .filter(|name| !super::foreign::is_ours(name))
@@ -163,21 +163,21 @@ fn copy(
     (target, to): (&dyn Vfs, &Path),
     len: Option<u64>,
 ) -> Result<Arc<dyn VfsFile>> {
-    let source = vfs.open(from, OpenMode::Read).map_err(|e| Error::io("open", from, e))?;
+    let source = vfs.open(from, OpenMode::Read).map_err(|e| Error::io(Attempt::Open, from, e))?;
     let len = match len {
         Some(len) => len,
-        None => source.len().map_err(|e| Error::io("measure", from, e))?,
+        None => source.len().map_err(|e| Error::io(Attempt::Measure, from, e))?,
     };
-    let target = target.open(to, OpenMode::CreateNew).map_err(|e| Error::io("create", to, e))?;
+    let target = target.open(to, OpenMode::CreateNew).map_err(|e| Error::io(Attempt::Create, to, e))?;
     let mut buffer = vec![0; COPY_BYTES.min(usize::try_from(len).unwrap_or(COPY_BYTES))];
     let mut offset = 0;
     while offset < len {
         let piece = &mut buffer[..COPY_BYTES.min((len - offset) as usize)];
-        let read = source.read_at(piece, offset).map_err(|e| Error::io("read", from, e))?;
+        let read = source.read_at(piece, offset).map_err(|e| Error::io(Attempt::Read, from, e))?;
         if read == 0 {
-            return Err(Error::io("read", from, io::ErrorKind::UnexpectedEof.into()));
+            return Err(Error::io(Attempt::Read, from, io::ErrorKind::UnexpectedEof.into()));
         }
-        target.write_at(&piece[..read], offset).map_err(|e| Error::io("write to", to, e))?;
+        target.write_at(&piece[..read], offset).map_err(|e| Error::io(Attempt::Write, to, e))?;
         offset += read as u64;
     }
     Ok(target)
@@ -188,14 +188,14 @@ fn sync_all(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
     match Canary::UNSYNCED_BACKUP.leaves_out(|| vfs.sync_files(dir)) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(false),
-        Err(error) => Err(Error::io("sync the files of", dir, error)),
+        Err(error) => Err(Error::io(Attempt::SyncFiles, dir, error)),
     }
 }
 
 /// Syncs files from several threads at once, as checkpoints do: the file system's journal serves many syncs with one commit.
 fn sync_group(files: &mut Vec<(Arc<dyn VfsFile>, PathBuf)>) -> Result<()> {
     let sync = |(file, path): &(Arc<dyn VfsFile>, PathBuf)| {
-        Canary::UNSYNCED_BACKUP.leaves_out(|| file.sync_data()).map_err(|e| Error::io("sync", path, e))
+        Canary::UNSYNCED_BACKUP.leaves_out(|| file.sync_data()).map_err(|e| Error::io(Attempt::Sync, path, e))
     };
     let per_thread = files.len().div_ceil(SYNC_THREADS).max(SYNCS_PER_THREAD);
     let mut synced = Ok(());

@@ -3,7 +3,7 @@
 use super::foreign::{LOCK_FILE, foreign_store, is_foreign, is_of_store, is_temporary};
 use super::open::{bind, lock_store};
 use crate::canary::Canary;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::files::parse_file_name;
 use crate::format::header::FileKind;
 use crate::options::Options;
@@ -15,7 +15,7 @@ use std::path::Path;
 /// Removes the files of the store in `dir`; the directory and what is not the store's stay.
 pub(crate) fn destroy(options: &Options, dir: &Path) -> Result<()> {
     let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
-    let mut names = match vfs.metadata(dir).map_err(|e| Error::io("look at", dir, e))? {
+    let mut names = match vfs.metadata(dir).map_err(|e| Error::io(Attempt::LookAt, dir, e))? {
         None => return Ok(()),
         Some(found) if !found.is_dir => return Err(not_a_store(dir, "it is a file".into())),
         Some(_) => list(&*vfs, dir)?,
@@ -44,13 +44,13 @@ pub(crate) fn destroy(options: &Options, dir: &Path) -> Result<()> {
             tracing::warn!(path = %path.display(), "a file of somebody else, under a name that a store may give, stays");
             continue;
         }
-        vfs.remove(&path).map_err(|e| Error::io("remove", path, e))?;
+        vfs.remove(&path).map_err(|e| Error::io(Attempt::Remove, path, e))?;
     }
     Canary::UNNAMED_DESTRUCTION.leaves_out(|| sync(vfs, dir))
 }
 
 fn sync(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
-    vfs.sync_dir(dir).map_err(|e| Error::io("sync directory", dir, e))
+    vfs.sync_dir(dir).map_err(|e| Error::io(Attempt::SyncDirectory, dir, e))
 }
 
 fn not_a_store(dir: &Path, what: String) -> Error {
@@ -58,7 +58,7 @@ fn not_a_store(dir: &Path, what: String) -> Error {
 }
 
 fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<String>> {
-    vfs.list(dir).map_err(|e| Error::io("list", dir, e))
+    vfs.list(dir).map_err(|e| Error::io(Attempt::List, dir, e))
 }
 
 /// Whether a file beside those is the store's, too.

@@ -1,6 +1,6 @@
 //! Directories that are not ours: recognised, named, and left alone.
 
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::files::parse_file_name;
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::options::Options;
@@ -46,14 +46,14 @@ pub(super) fn look(vfs: &dyn Vfs, dir: &Path) -> Result<Found> {
 /// The same, where more is allowed.
 pub(super) fn look_at(vfs: &dyn Vfs, dir: &Path, allowed: Allowed) -> Result<Found> {
     let not_a_store = |what: String| Error::NotAStore { path: dir.to_path_buf(), what };
-    match vfs.metadata(dir).map_err(|e| Error::io("look at", dir, e))? {
+    match vfs.metadata(dir).map_err(|e| Error::io(Attempt::LookAt, dir, e))? {
         None => return Ok(Found::Nothing),
         Some(metadata) if !metadata.is_dir => {
             return Err(not_a_store("it is a file, and a store is a directory: give another path".into()));
         }
         Some(_) => {}
     }
-    let names = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    let names = vfs.list(dir).map_err(|e| Error::io(Attempt::List, dir, e))?;
     if !allowed.unfinished && names.iter().any(|name| name == UNFINISHED_FILE) {
         return Err(not_a_store("a repair into it was interrupted: remove it, and repair again".into()));
     }

@@ -9,7 +9,7 @@
 
 use super::store::Store;
 use crate::chunk::log_record::LogRecord;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::files::Files;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::RecordFile;
@@ -143,11 +143,14 @@ impl Uncounted {
         read_bytes: &mut u64,
         is_abandoned: &dyn Fn() -> bool,
     ) -> Result<LeftBehind> {
-        let end = vfs.metadata(path).map_err(|e| Error::io("measure", path, e))?.map_or(0, |found| found.len);
+        let end = vfs
+            .metadata(path)
+            .map_err(|e| Error::io(Attempt::Measure, path, e))?
+            .map_or(0, |found| found.len);
         if end <= recorded {
             return Ok(LeftBehind::default());
         }
-        let file = vfs.open(path, OpenMode::Read).map_err(|e| Error::io("open", path, e))?;
+        let file = vfs.open(path, OpenMode::Read).map_err(|e| Error::io(Attempt::Open, path, e))?;
         let header = FileHeader::read(&*file, path, FileKind::Log)?;
         // What an earlier epoch left behind was left by an earlier opening.
         if header.store != self.files.store || header.epoch < self.epoch {

@@ -22,7 +22,7 @@ use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::OpenState;
 use crate::chunk::edit::ChunkMap;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::files::{Files, parse_file_name};
 use crate::format::codec::{NUMBER_MAX, within};
 use crate::format::header::{FileHeader, FileKind};
@@ -143,7 +143,7 @@ pub(super) fn bind(vfs: &Arc<dyn Vfs>, path: &Path) -> Result<Arc<dyn Vfs>> {
     if Canary::PATH_RESOLVED_ANEW.is_planted() {
         return Ok(vfs.clone());
     }
-    rooted(vfs, path).map_err(|e| Error::io("open directory", path, e))
+    rooted(vfs, path).map_err(|e| Error::io(Attempt::OpenDirectory, path, e))
 }
 
 /// Opens or creates the store at `path`, which nobody else uses. `disk` is the file system without the changes that
@@ -171,12 +171,12 @@ fn give_back_reserve(vfs: &dyn Vfs, path: &Path) -> bool {
 /// Creates a directory and the missing ones above it, all durable when this returns, even if somebody made them
 /// just before and did not see to that.
 pub(super) fn create_directories(vfs: &dyn Vfs, path: &Path) -> Result<()> {
-    vfs.create_dir_all(path).map_err(|e| Error::io("create directory", path, e))?;
+    vfs.create_dir_all(path).map_err(|e| Error::io(Attempt::CreateDirectory, path, e))?;
     for parent in path.ancestors().skip(1) {
         match Canary::UNNAMED_STORE.leaves_out(|| vfs.sync_dir(parent)) {
             // Not ours, and so not made by us.
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => break,
-            synced => synced.map_err(|e| Error::io("sync directory", parent, e))?,
+            synced => synced.map_err(|e| Error::io(Attempt::SyncDirectory, parent, e))?,
         }
     }
     Ok(())
@@ -200,11 +200,11 @@ pub(super) fn lock_store(vfs: &dyn Vfs, path: &Path, mode: LockMode) -> Result<O
             {
                 return Ok(None);
             }
-            Err(LockError::Io(error)) => return Err(Error::io("lock", file, error)),
+            Err(LockError::Io(error)) => return Err(Error::io(Attempt::Lock, file, error)),
         };
         // Who destroys a store removes the lock file before he releases it. By then others may have opened it, and
         // wait for nothing: they would hold what nobody else finds.
-        let current = lock.is_current().map_err(|e| Error::io("lock", &file, e))?;
+        let current = lock.is_current().map_err(|e| Error::io(Attempt::Lock, &file, e))?;
         if current || Canary::LOCK_INODE_IGNORED.is_planted() {
             return Ok(Some(lock));
         }
@@ -301,7 +301,7 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
         let header_of = |file: &dyn VfsFile, path: &Path| FileHeader::read(file, path, FileKind::Log);
         stage::recover(&*vfs, path, (header.store, state.start.epoch), &header_of, &mut damaged)?;
     }
-    let names = vfs.list(path).map_err(|e| Error::io("list", path, e))?;
+    let names = vfs.list(path).map_err(|e| Error::io(Attempt::List, path, e))?;
     let listed: Vec<(FileKind, u64)> = names.iter().filter_map(|name| parse_file_name(name)).collect();
     // Unfinished files count, too: they are removed later, and must not be taken for new ones then.
     let numbers = names.iter().filter_map(|name| parse_file_name(name.strip_suffix(".tmp").unwrap_or(name)));
@@ -476,7 +476,7 @@ fn check_strays(
         .filter(|(kind, id)| matches!(kind, FileKind::Log | FileKind::Table) && !referenced.contains(id));
     for &(kind, id) in strays {
         let path = reading.path(kind, id);
-        let file = reading.vfs.open(&path, OpenMode::Read).map_err(|e| Error::io("open", &path, e))?;
+        let file = reading.vfs.open(&path, OpenMode::Read).map_err(|e| Error::io(Attempt::Open, &path, e))?;
         // A crash may leave it without a header.
         let Ok(header) = FileHeader::read(&*file, &path, kind) else { continue };
         if kind == FileKind::Log {

@@ -1,7 +1,7 @@
 //! Memory and threads, which stores of one process may share.
 
 use crate::cache::budget::Budget;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::maintenance::{Pool, WeakPool};
 use crate::options::Options;
 use crate::sync::process_wide::ProcessWide;
@@ -66,7 +66,7 @@ fn shared_pool() -> Result<Pool> {
 }
 
 fn start_pool(threads: usize) -> Result<Pool> {
-    Pool::new(threads).map_err(|e| Error::io("start threads for", "maintenance", e))
+    Pool::new(threads).map_err(|e| Error::io(Attempt::StartThreads, "maintenance", e))
 }
 
 pub(crate) fn default_budget_bytes() -> u64 {

@@ -9,7 +9,7 @@ use super::store::Store;
 use crate::bounds::{Bounds, encode_bounds};
 use crate::canary::Canary;
 use crate::entry::Kind;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, RECORD_BYTES_MAX};
 use crate::journal::{JournalOp, JournalRecord, Lsn, Reservation, Uncommitted};
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
@@ -517,7 +517,7 @@ impl Store {
             self.substrate.reserve.maintain();
             if self.substrate.reserve.is_spent() {
                 self.substrate.pool.wake();
-                return Err(Error::io("append to", &self.path, std::io::ErrorKind::StorageFull.into()));
+                return Err(Error::io(Attempt::Append, &self.path, std::io::ErrorKind::StorageFull.into()));
             }
         }
         self.substrate.throttle.delay(ops.iter().map(|op| op.key.len() + op.value.len()).sum());

@@ -4,7 +4,7 @@ use super::claims::Claims;
 use super::handles::Handles;
 use super::unsynced::Unsynced;
 use crate::canary::Canary;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::format::codec::NUMBER_MAX;
 use crate::format::header::{FileHeader, FileKind};
 use crate::sync::atomic::{
@@ -164,7 +164,7 @@ impl Files {
         let handle = self
             .handles
             .retrying(|| self.vfs.open(&path, OpenMode::CreateNew))
-            .map_err(|e| Error::io("create", &path, e))?;
+            .map_err(|e| Error::io(Attempt::Create, &path, e))?;
         // Afterwards: a sync of the directory that began before the name was there does not count.
         self.dir_dirty.store(true, Release);
         self.handles.insert(id, handle.clone());
@@ -236,7 +236,7 @@ impl Files {
     /// Makes the names of all files durable.
     pub fn sync_names(&self) -> Result<()> {
         let synced = self.handles.retrying(|| self.vfs.sync_dir(&self.dir));
-        synced.map_err(|e| Error::io("sync directory", &self.dir, e))
+        synced.map_err(|e| Error::io(Attempt::SyncDirectory, &self.dir, e))
     }
 
     /// Creates a file that is to be renamed once it is complete.
@@ -401,7 +401,7 @@ impl StoreFile {
             .map_err(|e| match e.kind() {
                 _ if *self.files.ended.read() => Error::Closed,
                 std::io::ErrorKind::NotFound => Error::corruption(&self.path, 0, "the file is missing"),
-                _ => Error::io("open", &self.path, e),
+                _ => Error::io(Attempt::Open, &self.path, e),
             })
     }
 

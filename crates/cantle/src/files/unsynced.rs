@@ -9,7 +9,7 @@
 //! over no sync but that of a write whose inode cannot be kept.
 
 use crate::canary::Canary;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::sync::{Arc, Mutex};
 use crate::vfs::{Reminder, VfsFile};
 use std::io;
@@ -41,13 +41,13 @@ impl Unsynced {
                 Err(error) => tracing::debug!(%error, "each write to a log is synced"),
             }
         }
-        handle.write_at(bytes, offset).map_err(|e| Error::io("append to", path, e))?;
+        handle.write_at(bytes, offset).map_err(|e| Error::io(Attempt::Append, path, e))?;
         if state.reminder.is_some() {
             return Ok(());
         }
         let synced = Canary::FAILURE_EVICTED.leaves_out(|| handle.sync_data());
         state.failed = synced.is_err();
-        synced.map_err(|e| Error::io("sync", path, e))
+        synced.map_err(|e| Error::io(Attempt::Sync, path, e))
     }
 
     /// Syncs the file by the handle that `open` returns.
@@ -70,11 +70,11 @@ impl Unsynced {
         };
         Canary::UNSYNCED_LOG.leaves_out(|| handle.sync_data()).map_err(|error| {
             self.state.lock().failed = true;
-            Error::io("sync", path, error)
+            Error::io(Attempt::Sync, path, error)
         })
     }
 }
 
 fn failed_before(path: &Path) -> Error {
-    Error::io("sync", path, io::Error::other("a sync of it failed before"))
+    Error::io(Attempt::Sync, path, io::Error::other("a sync of it failed before"))
 }

@@ -11,7 +11,7 @@
 
 use super::codec::{Decoder, NUMBER_MAX};
 use crate::canary::Canary;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::vfs::VfsFile;
 use std::io;
 use std::path::Path;
@@ -81,7 +81,7 @@ impl FileHeader {
             io::ErrorKind::UnexpectedEof => {
                 Error::corruption(path, 0, "the file is shorter than its 64-byte header")
             }
-            _ => Error::io("read", path, source),
+            _ => Error::io(Attempt::Read, path, source),
         })?;
         Self::decode(&bytes, path, kind)
     }

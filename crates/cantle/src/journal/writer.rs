@@ -3,7 +3,7 @@
 use super::record::JournalRecord;
 use crate::canary::Canary;
 use crate::entry::Kind;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::{RECORD_BYTES_MAX, check_record};
@@ -94,7 +94,7 @@ impl Active {
             Ok(()) => {}
             // Without preallocation a full disk shows at the write.
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {}
-            Err(error) => return Err(Error::io("extend", &self.path, error)),
+            Err(error) => return Err(Error::io(Attempt::Extend, &self.path, error)),
         }
         self.allocated_bytes = allocated;
         Ok(())
@@ -184,15 +184,17 @@ impl Journal {
         let temporary = self.files.dir.join(format!("{}.tmp", file_name(FileKind::Journal, id)));
         let vfs = &*self.files.vfs;
         let created = self.files.create_temporary(&temporary);
-        let file = created.map_err(|e| Error::io("create", &temporary, e))?;
+        let file = created.map_err(|e| Error::io(Attempt::Create, &temporary, e))?;
         let written = file
             .write_at(&header.encode(), 0)
-            .map_err(|e| Error::io("write to", &temporary, e))
+            .map_err(|e| Error::io(Attempt::Write, &temporary, e))
             .and_then(|()| {
                 let synced = Canary::UNSYNCED_JOURNAL_HEADER.leaves_out(|| file.sync_data());
                 synced.map_err(|e| Error::sync_unreferenced(&temporary, e))
             })
-            .and_then(|()| vfs.rename(&temporary, &path).map_err(|e| Error::io("rename", &temporary, e)))
+            .and_then(|()| {
+                vfs.rename(&temporary, &path).map_err(|e| Error::io(Attempt::Rename, &temporary, e))
+            })
             // The name must be durable before a sync of the data means anything.
             .and_then(|()| Canary::UNNAMED_JOURNAL.leaves_out(|| self.files.sync_names()));
         if let Err(error) = written {
@@ -228,7 +230,7 @@ impl Journal {
         if !buffer.is_empty() {
             // Their place in the file is before this one; who waits for them syncs them.
             let written = active.file.write_at(buffer, active.len);
-            written.map_err(|e| Uncommitted::Surely(Error::io("append to", &active.path, e)))?;
+            written.map_err(|e| Uncommitted::Surely(Error::io(Attempt::Append, &active.path, e)))?;
             active.len += buffer.len() as u64;
             buffer.clear();
         }
@@ -237,7 +239,7 @@ impl Journal {
             out.extend_from_slice(&payload)
         });
         if let Err(error) = active.file.write_at(&bytes, active.len) {
-            let error = Error::io("append to", &active.path, error);
+            let error = Error::io(Attempt::Append, &active.path, error);
             // The next record goes to the same place.
             let erased = active.file.write_at(&vec![0; bytes.len()], active.len);
             return Err(match erased {
@@ -351,9 +353,9 @@ impl Journal {
         let begun = now();
         // Those of the group may be written already, beside a commit.
         let written = if bytes.is_empty() { Ok(()) } else { file.write_at(&bytes, offset) };
-        let done = written.map_err(|e| Error::io("append to", &path, e)).and_then(|()| {
+        let done = written.map_err(|e| Error::io(Attempt::Append, &path, e)).and_then(|()| {
             let synced = Canary::UNSYNCED_JOURNAL.leaves_out(|| file.sync_data());
-            synced.map_err(|e| Error::io("sync", &path, e))
+            synced.map_err(|e| Error::io(Attempt::Sync, &path, e))
         });
         let sync_time = begun.elapsed();
         self.syncs.fetch_add(1, Relaxed);
@@ -514,8 +516,8 @@ pub fn read_journals(
     let mut all = Vec::new();
     for id in ids {
         let path = files.path(FileKind::Journal, id);
-        let file = files.vfs.open(&path, OpenMode::Read).map_err(|e| Error::io("open", &path, e))?;
-        let file_bytes = file.len().map_err(|e| Error::io("measure", &path, e))?;
+        let file = files.vfs.open(&path, OpenMode::Read).map_err(|e| Error::io(Attempt::Open, &path, e))?;
+        let file_bytes = file.len().map_err(|e| Error::io(Attempt::Measure, &path, e))?;
         let header = FileHeader::read(&*file, &path, FileKind::Journal)?;
         if header.store != files.store || header.file != id {
             return Err(Error::corruption(

@@ -1,7 +1,7 @@
 //! One record: encoding, reading at a known place, and scanning.
 
 use crate::canary::Canary;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::format::codec::{Decoder, put_varint, varint_bytes};
 use crate::format::header::{FileHeader, HEADER_BYTES};
 use crate::format::limits::RECORD_BYTES_MAX;
@@ -263,7 +263,8 @@ impl RecordFile {
     /// The payload of the record of `len` bytes at `offset`, which is known to be there.
     pub fn read(&self, offset: u64, len: usize) -> Result<Bytes> {
         let mut bytes = vec![0; len];
-        let read = self.file.read_at(&mut bytes, offset).map_err(|e| Error::io("read", &self.path, e))?;
+        let read =
+            self.file.read_at(&mut bytes, offset).map_err(|e| Error::io(Attempt::Read, &self.path, e))?;
         record_payload(&self.header, &self.path, offset, Bytes::from(bytes).slice(..read), len)
     }
 
@@ -286,7 +287,8 @@ impl RecordFile {
             usize::try_from(end.saturating_sub(offset))
                 .map_or(HEADED_BYTES_MAX, |left| left.min(HEADED_BYTES_MAX))
         ];
-        let read = self.file.read_at(&mut bytes, offset).map_err(|e| Error::io("read", &self.path, e))?;
+        let read =
+            self.file.read_at(&mut bytes, offset).map_err(|e| Error::io(Attempt::Read, &self.path, e))?;
         let framed = parse(&self.header, offset, &bytes[..read]);
         Ok(framed.head(&bytes).map(|(head, total)| Head { payload: head.to_vec(), total: total as u64 }))
     }
@@ -307,7 +309,8 @@ impl RecordFile {
         while at < end {
             let wanted = (SCAN_BYTES + HEADED_BYTES_MAX).min(usize::try_from(end - at).unwrap_or(usize::MAX));
             bytes.resize(wanted, 0);
-            let read = self.file.read_at(&mut bytes, at).map_err(|e| Error::io("read", &self.path, e))?;
+            let read =
+                self.file.read_at(&mut bytes, at).map_err(|e| Error::io(Attempt::Read, &self.path, e))?;
             bytes.truncate(read);
             let is_last = read < wanted || at + read as u64 == end;
             let limit = if is_last { read } else { SCAN_BYTES };
@@ -442,7 +445,7 @@ impl Scan<'_> {
                 .records
                 .file
                 .read_at(&mut self.buffer[have..], self.buffer_offset + have as u64)
-                .map_err(|e| Error::io("read", &self.records.path, e))?;
+                .map_err(|e| Error::io(Attempt::Read, &self.records.path, e))?;
             self.buffer.truncate(have + read);
             if read == 0 {
                 return Ok(false);

@@ -1,7 +1,7 @@
 //! The state that edits lead to, and how it is read from a file.
 
 use super::edit::{CheckpointEdit, Edit, KeyspaceEdit, SegmentEdit, StartEdit};
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::files::parse_file_name;
 use crate::format::codec::Malformed;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
@@ -155,14 +155,14 @@ pub struct Replayed {
 /// corruption. `provisional` says whether the edits behind the last checkpoint count: whether the page cache
 /// outlived the process that wrote them.
 pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisional: bool) -> Result<Replayed> {
-    let file = vfs.open(path, OpenMode::Read).map_err(|e| Error::io("open", path, e))?;
+    let file = vfs.open(path, OpenMode::Read).map_err(|e| Error::io(Attempt::Open, path, e))?;
     let header = FileHeader::read(&*file, path, FileKind::Manifest)?;
     let number = path.file_name().and_then(|name| parse_file_name(&name.to_string_lossy()));
     if let Some((_, number)) = number.filter(|&(_, number)| number != header.file) {
         let what = format!("the file is number {}, not number {number}", header.file);
         return Err(Error::corruption(path, 32, what));
     }
-    let file_bytes = file.len().map_err(|e| Error::io("measure", path, e))?;
+    let file_bytes = file.len().map_err(|e| Error::io(Attempt::Measure, path, e))?;
     let records = RecordFile { file, path: path.to_path_buf(), header };
     let mut state = State::new(new_layout);
     let mut scan = records.scan(0, file_bytes);

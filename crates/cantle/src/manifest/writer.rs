@@ -3,7 +3,7 @@
 use super::edit::{CheckpointEdit, Edit};
 use super::state::{NewLayoutState, State, replay};
 use crate::canary::Canary;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::{RECORD_BYTES_MAX, check_record};
@@ -89,15 +89,16 @@ impl Manifest {
         Resumed { path, header, end, state_bytes }: Resumed,
         settle: bool,
     ) -> Result<Self> {
-        let file = files.vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io("open", &path, e))?;
+        let file =
+            files.vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io(Attempt::Open, &path, e))?;
         // What a dead process left may not be durable, unless it is made so here.
         let mut durable_bytes = 0;
-        if file.len().map_err(|e| Error::io("measure", &path, e))? != end {
-            file.set_len(end).map_err(|e| Error::io("truncate", &path, e))?;
+        if file.len().map_err(|e| Error::io(Attempt::Measure, &path, e))? != end {
+            file.set_len(end).map_err(|e| Error::io(Attempt::Truncate, &path, e))?;
             if settle {
                 Canary::UNSYNCED_CUT
                     .leaves_out(|| file.sync_data())
-                    .map_err(|e| Error::io("sync", &path, e))?;
+                    .map_err(|e| Error::io(Attempt::Sync, &path, e))?;
                 durable_bytes = end;
             }
         }
@@ -144,7 +145,7 @@ impl Manifest {
     /// Makes what was appended durable. Only a checkpoint makes it count.
     pub fn sync(&self) -> Result<()> {
         let inner = self.inner.lock();
-        inner.file.sync_data().map_err(|e| Error::io("sync", &inner.path, e))?;
+        inner.file.sync_data().map_err(|e| Error::io(Attempt::Sync, &inner.path, e))?;
         self.files.sync_names()
     }
 
@@ -231,7 +232,7 @@ impl Locked<'_> {
         let (manifest, end) = (self.manifest, inner.len);
         drop(self);
         let synced = Canary::UNSYNCED_CHECKPOINT.leaves_out(|| file.sync_data());
-        synced.map_err(|e| Error::io("sync", &path, e))?;
+        synced.map_err(|e| Error::io(Attempt::Sync, &path, e))?;
         let mut inner = manifest.inner.lock();
         inner.durable_bytes = end;
         // Tells damage of this checkpoint from one whose sync never ended. Without it the checkpoint counts, too.
@@ -281,7 +282,7 @@ impl Inner {
         if let Err(error) = self.file.write_at(&bytes, self.len) {
             // What was written of it must not precede the next edit.
             self.broken = self.file.set_len(self.len).is_err();
-            return Err(Error::io("append to", &self.path, error));
+            return Err(Error::io(Attempt::Append, &self.path, error));
         }
         self.len += bytes.len() as u64;
         self.dirty = true;
@@ -331,14 +332,14 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         debug_assert!(len > HEADER_BYTES);
         Ok((file, len))
     };
-    let written = write().map_err(|e| Error::io("write", &temporary, e)).and_then(|(file, len)| {
+    let written = write().map_err(|e| Error::io(Attempt::Write, &temporary, e)).and_then(|(file, len)| {
         let is_late = Canary::UNSYNCED_MANIFEST.is_planted() || Canary::MANIFEST_BEFORE_ITS_DATA.is_planted();
         if !is_late {
             file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e))?;
         }
         // From here on the new manifest may be found: a failure is as grave as that of a sync. But for one: where the
         // directory cannot even be opened, nothing is removed before it was synced, and with it that this one is gone.
-        files.vfs.rename(&temporary, &path).map_err(|e| Error::io("sync the name of", &path, e))?;
+        files.vfs.rename(&temporary, &path).map_err(|e| Error::io(Attempt::SyncName, &path, e))?;
         Canary::UNNAMED_MANIFEST.leaves_out(|| files.sync_names())?;
         if Canary::MANIFEST_BEFORE_ITS_DATA.is_planted() {
             file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e))?;

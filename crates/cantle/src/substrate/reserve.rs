@@ -13,7 +13,7 @@
 //! rebalances) are *promised*: their sum stays below what is free.
 
 use super::jam::{Jam, Jams};
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::files::Files;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -232,7 +232,7 @@ impl Reserve {
         if !self.space.suffices(0) {
             self.look();
             if !self.space.suffices(0) {
-                return Err(self.no_space("buffer a write for"));
+                return Err(self.no_space(Attempt::BufferWrite));
             }
         }
         Ok(promise)
@@ -243,9 +243,9 @@ impl Reserve {
         Promise::none(self.space.clone())
     }
 
-    fn no_space(&self, operation: &'static str) -> Error {
+    fn no_space(&self, attempt: Attempt) -> Error {
         let dir = self.files.as_ref().map(|files| files.dir.clone()).unwrap_or_default();
-        Error::io(operation, dir, io::ErrorKind::StorageFull.into())
+        Error::io(attempt, dir, io::ErrorKind::StorageFull.into())
     }
 
     /// Asks the file system what is free. What it cannot tell is taken for plenty.
@@ -327,7 +327,7 @@ impl Reserve {
             if let Err(error) = files.vfs.remove(&path) {
                 tracing::debug!(%error, "there was no space set aside");
             }
-            Error::io("allocate", &path, error)
+            Error::io(Attempt::Allocate, &path, error)
         })
     }
 }
@@ -428,7 +428,7 @@ impl Grant<'_> {
             }
             reserve.full.store(true, Relaxed);
             if !self.may_use_reserve || !reserve.release(&mut parts.rebalances, REBALANCE_RESERVE_FILE) {
-                return Err(reserve.no_space("rebalance a chunk in"));
+                return Err(reserve.no_space(Attempt::Rebalance));
             }
         }
     }
@@ -476,7 +476,7 @@ mod tests {
         assert!(reserve.grant(4 << 20, true).is_err());
         assert!(vfs.metadata(Path::new("/store/RESERVE")).unwrap().is_some());
         // A delete that finds nothing takes that part, too, and still no rebalance gets it.
-        let mut full = Some(Error::io("append to", "log", io::ErrorKind::StorageFull.into()));
+        let mut full = Some(Error::io(Attempt::Append, "log", io::ErrorKind::StorageFull.into()));
         reserve.with(|| full.take().map_or(Ok(()), Err)).unwrap();
         let free = vfs.available_bytes(Path::new("/store")).unwrap();
         assert!(free > 400 << 10, "{free}");

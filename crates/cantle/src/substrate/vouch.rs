@@ -16,7 +16,7 @@
 //! recognised: by itself it would look like what a power failure leaves.
 
 use crate::canary::Canary;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::sync::{Arc, Mutex};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
@@ -128,14 +128,14 @@ fn look(vfs: &dyn Vfs, dir: &Path) -> Result<Option<(Block, Vec<u8>)>> {
         let read = vfs.open(&path, OpenMode::Read)?.read_at(&mut bytes, 0)?;
         Ok(Block::decode(&bytes[..read]))
     };
-    let block = read().map_err(|e| Error::io("read", &path, e))?;
+    let block = read().map_err(|e| Error::io(Attempt::Read, &path, e))?;
     // Who has no identity is like nobody.
     let identity = identity_of(vfs, dir)?.unwrap_or_default();
     Ok(block.map(|block| (block, identity)))
 }
 
 fn identity_of(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Vec<u8>>> {
-    vfs.page_cache_identity(dir).map_err(|e| Error::io("find out the file system of", dir, e))
+    vfs.page_cache_identity(dir).map_err(|e| Error::io(Attempt::FindFileSystem, dir, e))
 }
 
 /// Whether everything that the process of `epoch` wrote is known to be there still. In doubt, it is not.
@@ -207,7 +207,7 @@ impl Vouch {
             }
             Ok(file)
         };
-        let file = begin().map_err(|e| Error::io("write", &path, e))?;
+        let file = begin().map_err(|e| Error::io(Attempt::Write, &path, e))?;
         Ok(Self { vfs: vfs.clone(), path, file, block: Mutex::new(block) })
     }
 
@@ -220,14 +220,14 @@ impl Vouch {
     pub fn set(&self, vouch: bool) -> Result<()> {
         let mut block = self.block.lock();
         block.vouched = vouch && !block.identity.is_empty() && !block.revoked;
-        self.file.write_at(&block.encode(), 0).map_err(|e| Error::io("write", &self.path, e))
+        self.file.write_at(&block.encode(), 0).map_err(|e| Error::io(Attempt::Write, &self.path, e))
     }
 
     /// The store was closed. That this is not durable does no harm: it proves less then.
     pub fn close(&self, closed: Closed) -> Result<()> {
         let mut block = self.block.lock();
         block.closed = closed;
-        self.file.write_at(&block.encode(), 0).map_err(|e| Error::io("write", &self.path, e))
+        self.file.write_at(&block.encode(), 0).map_err(|e| Error::io(Attempt::Write, &self.path, e))
     }
 
     /// Nothing is vouched for any more.
@@ -242,7 +242,7 @@ impl Vouch {
             // changes the identity of the page cache.
             self.vfs.remove(&self.path).map_err(|_| error)
         });
-        written.and_then(|()| self.file.sync_data()).map_err(|e| Error::io("write", &self.path, e))
+        written.and_then(|()| self.file.sync_data()).map_err(|e| Error::io(Attempt::Write, &self.path, e))
     }
 }
 

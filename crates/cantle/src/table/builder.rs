@@ -8,7 +8,7 @@ use super::properties::TableMeta;
 use super::{BLOCK_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::canary::Canary;
 use crate::entry::Kind;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::filter::bloom::{self, BloomBuilder};
 use crate::format::header::{FileHeader, FileKind};
 use crate::options::Compression;
@@ -255,7 +255,7 @@ impl Writer {
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let written = self.file.write_at(bytes, self.flushed_bytes);
-        written.map_err(|source| Error::io("write", &self.path, source))?;
+        written.map_err(|source| Error::io(Attempt::Write, &self.path, source))?;
         self.flushed_bytes += bytes.len() as u64;
         Ok(())
     }

@@ -7,7 +7,7 @@ use super::frame::{Handle, unframe};
 use super::properties::TableMeta;
 use crate::cache::{BlockCache, CacheValue};
 use crate::entry::Kind;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::filter::bloom;
 use crate::format::codec::Malformed;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
@@ -263,7 +263,7 @@ pub(super) fn read_description(
     path: &Path,
     header: &FileHeader,
 ) -> Result<(Footer, TableMeta)> {
-    let file_bytes = file.len().map_err(|source| Error::io("read the length of", path, source))?;
+    let file_bytes = file.len().map_err(|source| Error::io(Attempt::Measure, path, source))?;
     let Some(footer_offset) = file_bytes.checked_sub(FOOTER_BYTES).filter(|&offset| offset >= HEADER_BYTES)
     else {
         return Err(Error::corruption(path, file_bytes, "the table is cut off before its footer"));
@@ -301,7 +301,7 @@ pub(super) fn read(file: &dyn VfsFile, path: &Path, offset: u64, bytes: u64) -> 
     let mut buffer = vec![0; bytes as usize];
     file.read_exact_at(&mut buffer, offset).map_err(|source| match source.kind() {
         io::ErrorKind::UnexpectedEof => Error::corruption(path, offset, "the file ends within a block"),
-        _ => Error::io("read", path, source),
+        _ => Error::io(Attempt::Read, path, source),
     })?;
     Ok(buffer)
 }

@@ -7,7 +7,7 @@ use super::survey::Piece;
 use super::torn_log::TornLog;
 use crate::chunk::salvage::{Extent, LogFound, salvage_log};
 use crate::entry::Kind;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::KEY_BYTES_MAX;
 use crate::log::RecordFile;
@@ -174,7 +174,7 @@ impl Reader<'_> {
     ) -> Result<()> {
         let there = match (file.bytes >= HEADER_BYTES).then(|| self.vfs.open(&file.path, OpenMode::Read)) {
             Some(Err(error)) => {
-                let error = Error::io("open", &file.path, error);
+                let error = Error::io(Attempt::Open, &file.path, error);
                 self.findings.borrow_mut().lost(error, name, bounds_of(&file.span));
                 return Ok(());
             }
@@ -275,7 +275,7 @@ impl TableReading {
     /// `None` if it cannot be read at all, which is in the findings then.
     fn open(&self) -> Result<Option<TableSalvage>> {
         let AreaFile { path, header, span, .. } = &self.file;
-        let opened = self.vfs.open(path, OpenMode::Read).map_err(|e| Error::io("open", path, e));
+        let opened = self.vfs.open(path, OpenMode::Read).map_err(|e| Error::io(Attempt::Open, path, e));
         let walk = opened.and_then(|file| TableSalvage::new(file, path.clone(), *header, self.order.clone()));
         match walk {
             Ok(walk) => Ok(Some(walk)),

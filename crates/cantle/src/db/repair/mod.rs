@@ -30,7 +30,7 @@ pub use report::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, Uncert
 use super::check_options::check_options;
 use super::foreign::{Found, foreign_store, is_ours, look};
 use super::open::{bind, lock_store};
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::files::parse_file_name;
 use crate::options::Options;
 use crate::sync::Arc;
@@ -112,7 +112,7 @@ pub(crate) fn repair(
     }
     findings.unreadable(lossy.unreadable());
     let mut report = findings.report;
-    let names = damaged.list(source).map_err(|e| Error::io("list", source, e))?;
+    let names = damaged.list(source).map_err(|e| Error::io(Attempt::List, source, e))?;
     report.other_files =
         names.into_iter().filter(|name| !is_ours(name)).map(|name| source.join(name)).collect();
     report.files = files.len() as u64;
@@ -146,7 +146,7 @@ fn plan(
 
 /// Both paths make sense.
 fn check_paths(vfs: &dyn Vfs, source: &Path, target: &Path, options: &Options) -> Result<()> {
-    match vfs.metadata(source).map_err(|e| Error::io("look at", source, e))? {
+    match vfs.metadata(source).map_err(|e| Error::io(Attempt::LookAt, source, e))? {
         None => return Err(Error::NotFound { path: source.to_path_buf() }),
         Some(found) if !found.is_dir => {
             let what = "it is a file, and a store is a directory".into();
@@ -154,7 +154,7 @@ fn check_paths(vfs: &dyn Vfs, source: &Path, target: &Path, options: &Options) -
         }
         Some(_) => {}
     }
-    let names = vfs.list(source).map_err(|e| Error::io("list", source, e))?;
+    let names = vfs.list(source).map_err(|e| Error::io(Attempt::List, source, e))?;
     if names.iter().all(|name| parse_file_name(name).is_none()) {
         let kind = foreign_store(&names).map(|kind| format!("it is a {kind} store"));
         if kind.is_none() && options.beside_other_files {
@@ -169,7 +169,7 @@ fn check_paths(vfs: &dyn Vfs, source: &Path, target: &Path, options: &Options) -
             target.display()
         )));
     }
-    match vfs.metadata(target).map_err(|e| Error::io("look at", target, e))? {
+    match vfs.metadata(target).map_err(|e| Error::io(Attempt::LookAt, target, e))? {
         None => Ok(()),
         Some(_) if matches!(look(vfs, target), Ok(Found::Store { .. })) => {
             Err(Error::AlreadyExists { path: target.to_path_buf() })

@@ -4,7 +4,7 @@
 
 use super::merge::{Newness, Source};
 use crate::entry::Kind;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::format::codec::{Decoder, put_bytes, put_varint};
 use crate::order::KeyOrder;
 use crate::sync::Arc;
@@ -60,7 +60,7 @@ impl<'a> Sorter<'a> {
         let mut bytes = Vec::with_capacity(PIECE_BYTES);
         let mut offset = 0;
         let write = |bytes: &mut Vec<u8>, offset: &mut u64| -> Result<()> {
-            run.file.write_at(bytes, *offset).map_err(|e| Error::io("write to", &run.path, e))?;
+            run.file.write_at(bytes, *offset).map_err(|e| Error::io(Attempt::Write, &run.path, e))?;
             *offset += bytes.len() as u64;
             bytes.clear();
             Ok(())
@@ -127,7 +127,7 @@ impl Run {
     fn create(vfs: &Arc<dyn Vfs>, dir: &Path, number: usize) -> Result<Self> {
         // A name that the next opening removes, should this process die.
         let path = dir.join(format!("repair-{number}.tmp"));
-        let file = vfs.open(&path, OpenMode::CreateNew).map_err(|e| Error::io("create", &path, e))?;
+        let file = vfs.open(&path, OpenMode::CreateNew).map_err(|e| Error::io(Attempt::Create, &path, e))?;
         Ok(Self { vfs: vfs.clone(), file, path })
     }
 }
@@ -183,7 +183,7 @@ impl Source for RunReader {
             // What one entry takes doubles until it is whole.
             self.bytes.resize(have + PIECE_BYTES.max(have), 0);
             let read = self.run.file.read_at(&mut self.bytes[have..], self.offset);
-            let read = read.map_err(|e| Error::io("read", &self.run.path, e))?;
+            let read = read.map_err(|e| Error::io(Attempt::Read, &self.run.path, e))?;
             self.bytes.truncate(have + read);
             self.offset += read as u64;
             if read == 0 {

@@ -1,7 +1,7 @@
 //! Which files there are, and what they say of themselves.
 
 use super::report::Findings;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::files::parse_file_name;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::substrate::stage;
@@ -51,7 +51,7 @@ pub(super) struct Survey {
 impl Survey {
     /// Looks at the directory; reads headers only.
     pub fn of(vfs: &dyn Vfs, dir: &Path, findings: &mut Findings) -> Result<Self> {
-        let names = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
+        let names = vfs.list(dir).map_err(|e| Error::io(Attempt::List, dir, e))?;
         let mut named: Vec<(FileKind, u64)> = names.iter().filter_map(|name| parse_file_name(name)).collect();
         named.sort_unstable_by_key(|&(kind, id)| (kind as u8, id));
         let mut found = Vec::new();

@@ -9,7 +9,7 @@ use crate::db::handle::Db;
 use crate::db::keyspace::{Keyspace, METADATA_BYTES_MAX};
 use crate::db::open::{bind, create_directories};
 use crate::db::store::DEFAULT_KEYSPACE;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::options::{KeyspaceOptions, Options};
 use crate::sync::Arc;
 use crate::vfs::{OpenMode, StdVfs, Vfs};
@@ -38,9 +38,9 @@ impl Target {
         create_directories(&*vfs, path)?;
         let vfs = bind(&vfs, path)?;
         let marker = path.join(UNFINISHED_FILE);
-        vfs.open(&marker, OpenMode::CreateNew).map_err(|e| Error::io("create", &marker, e))?;
+        vfs.open(&marker, OpenMode::CreateNew).map_err(|e| Error::io(Attempt::Create, &marker, e))?;
         let synced = Canary::UNNAMED_REPAIR.leaves_out(|| vfs.sync_dir(path));
-        synced.map_err(|e| Error::io("sync directory", path, e))?;
+        synced.map_err(|e| Error::io(Attempt::SyncDirectory, path, e))?;
         let default = planned.values().find(|known| known.edit.name == DEFAULT_KEYSPACE);
         let mut options =
             Options { read_only: false, create_if_missing: true, fills_repair: true, ..options.clone() };
@@ -83,10 +83,10 @@ impl Target {
     pub fn finish(mut self) -> Result<Vec<RepairedKeyspace>> {
         self.flush()?;
         self.db.close()?;
-        self.vfs.remove(&self.marker).map_err(|e| Error::io("remove", &self.marker, e))?;
+        self.vfs.remove(&self.marker).map_err(|e| Error::io(Attempt::Remove, &self.marker, e))?;
         let dir = self.marker.parent().unwrap_or(&self.marker);
         let synced = Canary::UNNAMED_REPAIR_END.leaves_out(|| self.vfs.sync_dir(dir));
-        synced.map_err(|e| Error::io("sync directory", dir, e))?;
+        synced.map_err(|e| Error::io(Attempt::SyncDirectory, dir, e))?;
         Ok(self.keyspaces.into_values().map(|(_, repaired)| repaired).collect())
     }
 }

@@ -52,7 +52,7 @@ pub use recover::{open, read, recover, recover_open};
 
 use super::reserve::PLENTY_BYTES;
 use crate::cache::budget::Budget;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::files::Files;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};
@@ -121,7 +121,7 @@ impl Stage {
     pub fn create(files: Arc<Files>, budget: Arc<Budget>) -> Result<Option<Self>> {
         remove(&files)?;
         let available = files.vfs.available_bytes(&files.dir);
-        let available = available.map_err(|e| Error::io("look at", &files.dir, e))?;
+        let available = available.map_err(|e| Error::io(Attempt::LookAt, &files.dir, e))?;
         let stage = Self {
             files,
             budget,
@@ -328,7 +328,9 @@ pub fn remove(files: &Files) -> Result<()> {
     [TEMPORARY, STAGE_FILE].into_iter().try_for_each(|name| {
         let path = files.dir.join(name);
         match files.vfs.remove(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path, error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::io(Attempt::Remove, &path, error))
+            }
             _ => Ok(()),
         }
     })

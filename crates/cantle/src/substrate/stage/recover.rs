@@ -2,7 +2,7 @@
 
 use super::STAGE_FILE;
 use super::format::{HEAD_BYTES, Head, SLOT_HEAD_BYTES, State};
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::files::file_name;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::valid_extent;
@@ -68,7 +68,7 @@ pub fn read(
 /// The stage of the store in a directory, if there is one. The file can be read after it was removed.
 pub fn open(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Arc<dyn VfsFile>>> {
     let path = dir.join(STAGE_FILE);
-    let failed = |error| Error::io("read", &path, error);
+    let failed = |error| Error::io(Attempt::Read, &path, error);
     if vfs.metadata(&path).map_err(failed)?.is_none() {
         return Ok(None);
     }
@@ -84,7 +84,7 @@ fn read_open(
     visit: Visit<'_>,
 ) -> Result<()> {
     let path = dir.join(STAGE_FILE);
-    let failed = |error| Error::io("read", &path, error);
+    let failed = |error| Error::io(Attempt::Read, &path, error);
     let mut head = vec![0; HEAD_BYTES as usize];
     let read = file.read_at(&mut head, 0).map_err(failed)?;
     let Some(head) = Head::decode(&head[..read]) else {
@@ -178,7 +178,7 @@ impl Staged<'_> {
     ) -> Result<u64> {
         let &Self { store, epoch, log, base, .. } = self;
         let path = dir.join(file_name(FileKind::Log, log));
-        if vfs.metadata(&path).map_err(|e| Error::io("look at", &path, e))?.is_none() {
+        if vfs.metadata(&path).map_err(|e| Error::io(Attempt::LookAt, &path, e))?.is_none() {
             // The log was obsolete, and is gone.
             return Ok(0);
         }
@@ -186,7 +186,7 @@ impl Staged<'_> {
             damaged(Error::corruption(&path, at, format!("{what}, and what was staged for it is lost")));
             Ok(0)
         };
-        let file = vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io("open", &path, e))?;
+        let file = vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io(Attempt::Open, &path, e))?;
         let header = match header_of(&*file, &path) {
             Ok(header) => header,
             Err(error) if error.is_corruption() => return ignored(0, "the log's header is damaged"),
@@ -195,12 +195,12 @@ impl Staged<'_> {
         if (header.store, header.file, header.epoch) != (store, log, epoch) {
             return ignored(16, "the log is of another store, number or epoch");
         }
-        let file_bytes = file.len().map_err(|e| Error::io("measure", &path, e))?;
+        let file_bytes = file.len().map_err(|e| Error::io(Attempt::Measure, &path, e))?;
         if base < HEADER_BYTES || base > file_bytes {
             return ignored(file_bytes.min(base), "the log ends too early");
         }
         let whole = self.whole(&header, dir, damaged);
-        append(&*file, whole, base).map_err(|e| Error::io("append to", &path, e))?;
+        append(&*file, whole, base).map_err(|e| Error::io(Attempt::Append, &path, e))?;
         Ok(whole.len() as u64)
     }
 }

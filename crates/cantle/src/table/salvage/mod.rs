@@ -13,7 +13,7 @@ use super::footer::Footer;
 use super::frame::{Handle, unframe};
 use super::reader::{read, read_description};
 use crate::entry::EntryRef;
-use crate::error::{Error, Result};
+use crate::error::{Attempt, Error, Result};
 use crate::format::header::{FileHeader, HEADER_BYTES};
 use crate::order::KeyOrder;
 use crate::sync::Arc;
@@ -91,7 +91,7 @@ impl TableSalvage {
 
     fn find_blocks(&mut self) -> Result<Vec<Handle>> {
         let file = self.file.clone();
-        let file_bytes = file.len().map_err(|e| Error::io("measure", &self.path, e))?;
+        let file_bytes = file.len().map_err(|e| Error::io(Attempt::Measure, &self.path, e))?;
         let described = read_description(&*file, &self.path, &self.header);
         let mut search_end = file_bytes;
         match described.map_err(|error| self.lose(error, false)) {
@@ -262,7 +262,7 @@ impl TableSalvage {
         }
         let window_end = self.window_offset + self.window.len() as u64;
         if handle.offset < self.window_offset || handle.end() > window_end {
-            let file_bytes = self.file.len().map_err(|e| Error::io("measure", &self.path, e))?;
+            let file_bytes = self.file.len().map_err(|e| Error::io(Attempt::Measure, &self.path, e))?;
             let bytes = WINDOW_BYTES.min(file_bytes.saturating_sub(handle.offset)).max(framed_bytes);
             self.window = read(&*self.file, &self.path, handle.offset, bytes)?;
             self.window_offset = handle.offset;
