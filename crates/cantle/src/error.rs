@@ -364,7 +364,8 @@ mod tests {
             let error = Error::io(sync, "file", full());
             assert!(error.is_sync() && !error.is_no_space(), "{error}");
         }
-        for other in [Attempt::Append, Attempt::Allocate, Attempt::Extend, Attempt::Write, Attempt::WriteOut] {
+        for other in [Attempt::Append, Attempt::Allocate, Attempt::Extend, Attempt::Write, Attempt::WriteOut]
+        {
             let error = Error::io(other, "file", full());
             assert!(error.is_no_space() && !error.is_sync(), "{error}");
         }

@@ -126,10 +126,11 @@ pub mod vfs;
 
 pub use bounds::KeyRange;
 pub use db::{Cursor, Db, Keyspace, METADATA_BYTES_MAX, Range, Snapshot, Transaction, WriteBatch};
+pub use db::{KeyspaceOptions, Options, Resources, WriteOptions};
 pub use db::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 pub use error::{Attempt, Error, Result};
 pub use format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
-pub use options::{Compression, Durability, KeyspaceOptions, Layout, Options, Resources, WriteOptions};
+pub use options::{Compression, Durability, Layout};
 pub use order::Comparator;
 pub use stats::{ChunkInfo, GetTimes, GetsServed, KeyspaceStats, MemoryStats, Report, Stats};
 pub use value::{Key, Value};

@@ -103,9 +103,9 @@ impl Chunks {
 mod tests {
     use super::super::rules::MunkGarbage;
     use super::*;
-    use crate::options::{KeyspaceOptions, Options};
     use crate::vfs::MemVfs;
     use crate::{Db, WriteBatch};
+    use crate::{KeyspaceOptions, Options};
 
     fn keyspace() -> KeyspaceOptions {
         let mut keyspace = KeyspaceOptions::new();

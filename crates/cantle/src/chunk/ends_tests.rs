@@ -5,12 +5,12 @@ use super::file_span::FileSpan;
 use super::parts::Parts;
 use super::rules::LogSearch;
 use super::segment::Segment;
-use crate::options::{KeyspaceOptions, Options};
 use crate::span::Span;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vfs::MemVfs;
 use crate::{Db, Stats};
+use crate::{KeyspaceOptions, Options};
 
 const MIB: u64 = 1 << 20;
 const KEYS: u64 = 9_000;

@@ -6,13 +6,13 @@ use super::chunk::{Change, Chunk};
 use super::funk::Funk;
 use super::load::CHUNKS_MAX;
 use super::merged::Merged;
-use crate::options::{KeyspaceOptions, Options};
 use crate::span::Span;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::counter::Counter;
 use crate::vfs::{Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs};
 use crate::{Db, Snapshot, WriteBatch};
+use crate::{KeyspaceOptions, Options};
 use std::collections::BTreeMap;
 
 type Pairs = BTreeMap<String, Vec<u8>>;

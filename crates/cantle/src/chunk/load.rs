@@ -332,9 +332,9 @@ impl Chunks {
 mod tests {
     use super::*;
     use crate::filter::bloom;
-    use crate::options::{KeyspaceOptions, Options};
     use crate::vfs::MemVfs;
     use crate::{Db, WriteBatch};
+    use crate::{KeyspaceOptions, Options};
 
     fn open() -> (Db, Arc<Chunks>) {
         let options = Options::new().default_keyspace(KeyspaceOptions::new().munks(false));

@@ -145,8 +145,8 @@ impl Ahead {
 mod tests {
     use super::*;
     use crate::Db;
-    use crate::options::{KeyspaceOptions, Options};
     use crate::vfs::MemVfs;
+    use crate::{KeyspaceOptions, Options};
 
     /// A log of which a part is indexed, and the places of its records in the order of writing.
     fn log(pairs: usize) -> (Db, Arc<Segment>, Arc<Parts>, Vec<Place>) {

@@ -4,11 +4,11 @@ use super::Chunks;
 use super::funk::Source;
 use super::rules::LogSearch;
 use super::segment::Segment;
-use crate::options::{KeyspaceOptions, Options};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vfs::MemVfs;
 use crate::{Db, Snapshot};
+use crate::{KeyspaceOptions, Options};
 use std::collections::BTreeMap;
 
 type Pairs = BTreeMap<String, Vec<u8>>;

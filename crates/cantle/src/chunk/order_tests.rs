@@ -3,10 +3,10 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use crate::Db;
-use crate::options::{KeyspaceOptions, Options};
 use crate::order::Comparator;
 use crate::sync::Arc;
 use crate::vfs::MemVfs;
+use crate::{KeyspaceOptions, Options};
 use std::cmp::Ordering;
 use std::collections::HashSet;
 

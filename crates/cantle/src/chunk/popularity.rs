@@ -307,8 +307,8 @@ mod tests {
     use super::super::rules::SCORE_MARGIN;
     use super::*;
     use crate::Db;
-    use crate::options::{KeyspaceOptions, Options};
     use crate::vfs::MemVfs;
+    use crate::{KeyspaceOptions, Options};
 
     /// Munks come and go as the test says: the background neither loads and evicts, nor sorts a log, which would hold a
     /// munk twice for a while.

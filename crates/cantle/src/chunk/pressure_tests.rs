@@ -3,10 +3,10 @@
 use super::Chunks;
 use crate::Db;
 use crate::bounds::Bounds;
-use crate::options::{KeyspaceOptions, Options};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vfs::MemVfs;
+use crate::{KeyspaceOptions, Options};
 use std::time::Duration;
 
 /// A store in memory whose checkpoints come when they are asked for.

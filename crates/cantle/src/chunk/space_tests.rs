@@ -3,11 +3,11 @@
 use super::Chunks;
 use super::policy;
 use crate::Db;
-use crate::options::{KeyspaceOptions, Options};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::thread;
 use crate::vfs::MemVfs;
+use crate::{KeyspaceOptions, Options};
 use std::time::Duration;
 
 /// Nothing is rebalanced and no munk is loaded.

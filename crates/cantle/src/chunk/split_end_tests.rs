@@ -3,12 +3,12 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use super::split_tests::{Pairs, assert_holds, open, put, until};
-use crate::options::{KeyspaceOptions, Options};
 use crate::order::KeyOrder;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::vfs::MemVfs;
 use crate::{Db, WriteBatch};
+use crate::{KeyspaceOptions, Options};
 
 fn small_chunks() -> KeyspaceOptions {
     KeyspaceOptions::new().chunk_bytes(1 << 20)

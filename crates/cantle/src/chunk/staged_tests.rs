@@ -6,10 +6,10 @@ use crate::cache::budget::Budget;
 use crate::files::{Files, StoreFile};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::{RecordFile, encode_record};
-use crate::options::{KeyspaceOptions, Options};
 use crate::substrate::stage::{Stage, recover};
 use crate::sync::{Arc, Mutex, random};
 use crate::vfs::{Failure, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs, VfsFile};
+use crate::{KeyspaceOptions, Options};
 use std::path::Path;
 
 const DIR: &str = "/store";

@@ -196,9 +196,9 @@ impl Merged {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Options;
     use crate::chunk::memory_part::Place;
     use crate::entry::Kind;
-    use crate::options::Options;
     use crate::vfs::MemVfs;
 
     #[test]

@@ -86,7 +86,7 @@ impl Active {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Options;
+    use crate::db::Options;
     use crate::vfs::MemVfs;
     use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
 //! Options that no store can have are refused before anything is touched.
 
+use crate::db::{KeyspaceOptions, Options};
 use crate::error::{Error, Result};
-use crate::options::{Compression, KeyspaceOptions, Options};
+use crate::options::Compression;
 use crate::order::{BYTEWISE, KeyOrder};
 
 /// Refuses what no store can have.

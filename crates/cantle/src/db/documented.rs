@@ -1,7 +1,7 @@
 //! The example of `docs/format/files.md`, made again.
 
 use super::Db;
-use crate::options::Options;
+use crate::db::Options;
 use crate::sync::Arc;
 use crate::vfs::{MemVfs, Vfs};
 use std::path::Path;

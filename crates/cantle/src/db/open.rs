@@ -22,6 +22,7 @@ use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::OpenState;
 use crate::chunk::edit::ChunkMap;
+use crate::db::{KeyspaceOptions, Options};
 use crate::error::{Attempt, Error, Result};
 use crate::files::{Files, parse_file_name};
 use crate::format::codec::{NUMBER_MAX, within};
@@ -33,7 +34,7 @@ use crate::manifest::{
     CheckpointEdit, Edit, KeyspaceEdit, LayoutState, Manifest, Replayed, Resumed, StartEdit, State, replay,
 };
 use crate::mvcc::{Batches, Mvcc, Unjournaled};
-use crate::options::{Durability, KeyspaceOptions, Layout, Options};
+use crate::options::{Durability, Layout};
 use crate::order::{BYTEWISE, KeyOrder};
 use crate::substrate::stage::{self, Stage};
 use crate::substrate::vouch::{Testimony, Vouch, may_deceive, outlived, testimony};
@@ -864,7 +865,7 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use crate::options::Options;
+    use crate::db::Options;
     use crate::sync::Arc;
     use crate::vfs::{CrashPlan, MemVfs};
     use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Memory and threads, which stores of one process may share.
 
 use crate::cache::budget::Budget;
+use crate::db::Options;
 use crate::error::{Attempt, Error, Result};
 use crate::maintenance::{Pool, WeakPool};
-use crate::options::Options;
 use crate::sync::process_wide::ProcessWide;
 use crate::sync::{Arc, thread};
 use crate::vfs::memory_bytes;

@@ -5,10 +5,11 @@ use super::keyspace::KeyspaceInner;
 use super::left_behind::{LeftBehind, Uncounted};
 use crate::canary::Canary;
 use crate::chunk::Share;
+use crate::db::Options;
 use crate::error::{Error, Result};
 use crate::maintenance::{Ticker, nanos_per_kib};
 use crate::manifest::Edit;
-use crate::options::{Durability, Options};
+use crate::options::Durability;
 use crate::stats::{KeyspaceStats, Stats};
 use crate::substrate::{Substrate, VERSIONS_PER_CHECKPOINT};
 use crate::sync::atomic::{
@@ -393,9 +394,9 @@ impl Ticker for Store {
 #[cfg(test)]
 mod tests {
     use crate::db::Db;
+    use crate::db::Options;
     use crate::error::Result;
     use crate::manifest::SegmentEdit;
-    use crate::options::Options;
     use crate::substrate::DirtyLog;
     use crate::sync::{Arc, time::now};
     use crate::vfs::{MemVfs, OpenMode, Vfs};

@@ -30,9 +30,9 @@ pub use report::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, Uncert
 use super::check_options::check_options;
 use super::foreign::{Found, foreign_store, is_ours, look};
 use super::open::{bind, lock_store};
+use crate::db::Options;
 use crate::error::{Attempt, Error, Result};
 use crate::files::parse_file_name;
-use crate::options::Options;
 use crate::sync::Arc;
 use crate::vfs::{LockMode, LossyVfs, OverlayVfs, StdVfs, Vfs};
 use area::Reader;
