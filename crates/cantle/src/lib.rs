@@ -89,7 +89,6 @@
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
-mod bounds;
 mod cache;
 #[cfg(feature = "canaries")]
 pub mod canary;
@@ -97,8 +96,6 @@ pub mod canary;
 mod canary;
 mod chunk;
 mod db;
-mod entry;
-mod error;
 mod files;
 mod filter;
 mod format;
@@ -110,27 +107,22 @@ mod maintenance;
 mod manifest;
 mod merge;
 mod mvcc;
-mod options;
-mod order;
 mod paged_vec;
 mod pages;
-mod prefix;
 mod read_ahead;
-mod span;
 mod stats;
 mod substrate;
 mod sync;
 mod table;
-mod value;
+mod types;
 pub mod vfs;
 
-pub use bounds::KeyRange;
 pub use db::{Cursor, Db, Keyspace, METADATA_BYTES_MAX, Range, Snapshot, Transaction, WriteBatch};
 pub use db::{KeyspaceOptions, Options, Resources, WriteOptions};
 pub use db::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
-pub use error::{Attempt, Error, Result};
 pub use format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
-pub use options::{Compression, Durability, Layout};
-pub use order::Comparator;
+pub use layout::kind::Layout;
 pub use stats::{ChunkInfo, GetTimes, GetsServed, KeyspaceStats, MemoryStats, Report, Stats};
-pub use value::{Key, Value};
+pub use types::error::{Attempt, Error, Result};
+pub use types::value::{Key, Value};
+pub use types::{bounds::KeyRange, compression::Compression, durability::Durability, order::Comparator};

@@ -1,7 +1,7 @@
 //! What a store says of itself.
 
-use crate::error::Error;
-use crate::options::Layout;
+use crate::layout::kind::Layout;
+use crate::types::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 

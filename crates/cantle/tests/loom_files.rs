@@ -6,12 +6,14 @@
 //! order is.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library")]
 
-#[path = "../src/bounds.rs"]
-mod bounds;
+#[path = "../src/types"]
+mod types {
+    pub mod bounds;
+    pub mod error;
+    pub mod order;
+}
 #[path = "../src/canary.rs"]
 mod canary;
-#[path = "../src/error.rs"]
-mod error;
 #[path = "../src/files"]
 mod files {
     mod claims;
@@ -30,8 +32,6 @@ mod format {
 }
 #[path = "models/files.rs"]
 mod models;
-#[path = "../src/order.rs"]
-mod order;
 #[path = "models/small_vfs.rs"]
 mod vfs;
 

@@ -5,10 +5,18 @@
 //! Taken out by hand once, and noticed: sharing the blocks that are used when a munk is sorted anew or split.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library")]
 
+#[path = "../src/types"]
+mod types {
+    pub mod entry;
+    pub mod order;
+    pub mod prefix;
+    /// What entries return.
+    pub mod error {
+        pub type Result<T> = std::result::Result<T, ()>;
+    }
+}
 #[path = "../src/canary.rs"]
 mod canary;
-#[path = "../src/entry.rs"]
-mod entry;
 #[path = "models/munk.rs"]
 mod models;
 #[path = "../src/chunk/munk"]
@@ -35,19 +43,10 @@ mod munk {
     pub use record::{Content, Record};
     pub use towers::Towers;
 }
-#[path = "../src/order.rs"]
-mod order;
 #[path = "../src/paged_vec.rs"]
 mod paged_vec;
 #[path = "models/lost_pages.rs"]
 mod pages;
-#[path = "../src/prefix.rs"]
-mod prefix;
-
-/// What entries return.
-mod error {
-    pub type Result<T> = std::result::Result<T, ()>;
-}
 
 #[path = "../src/mvcc"]
 mod mvcc {

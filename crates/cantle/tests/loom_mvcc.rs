@@ -10,6 +10,10 @@
 //! `Release` where a slot is freed and where a batch commits; registering under the lock that covers the raise.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
+#[path = "../src/types"]
+mod types {
+    pub mod order;
+}
 #[path = "../src/canary.rs"]
 mod canary;
 #[path = "../src/mvcc/clock.rs"]
@@ -19,8 +23,6 @@ mod commit;
 #[path = "../src/chunk/index.rs"]
 mod index;
 mod models;
-#[path = "../src/order.rs"]
-mod order;
 #[path = "../src/mvcc/pending.rs"]
 mod pending;
 #[path = "models/rebalance.rs"]

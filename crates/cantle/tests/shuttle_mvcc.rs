@@ -2,6 +2,10 @@
 //! consistent, as shuttle is. Where a mechanism is left out, the models fail here as well.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
+#[path = "../src/types"]
+mod types {
+    pub mod order;
+}
 #[path = "../src/canary.rs"]
 mod canary;
 #[path = "../src/mvcc/clock.rs"]
@@ -13,8 +17,6 @@ mod index;
 mod models;
 #[path = "models/munk_life.rs"]
 mod munk_life;
-#[path = "../src/order.rs"]
-mod order;
 #[path = "../src/mvcc/pending.rs"]
 mod pending;
 #[path = "models/rebalance.rs"]

@@ -5,12 +5,15 @@
 //! `CANTLE_TEST_FACTOR=10` runs ten times as many.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
-#[path = "../src/bounds.rs"]
-mod bounds;
+#[path = "../src/types"]
+mod types {
+    pub mod bounds;
+    pub mod error;
+    pub mod order;
+    pub mod span;
+}
 #[path = "../src/canary.rs"]
 mod canary;
-#[path = "../src/error.rs"]
-mod error;
 #[path = "../src/files"]
 mod files {
     mod claims;
@@ -44,12 +47,8 @@ mod mvcc {
     pub use keep::Keep;
     pub use pending::KeySpan;
 }
-#[path = "../src/order.rs"]
-mod order;
 #[path = "models/schedules.rs"]
 mod schedules;
-#[path = "../src/span.rs"]
-mod span;
 #[path = "models/store/mod.rs"]
 mod store;
 #[path = "../src/substrate"]

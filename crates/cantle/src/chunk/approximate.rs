@@ -13,14 +13,14 @@ use super::funk::{FileRef, Funk, Source};
 use super::indexed_part::{IndexedPart, decode_place};
 use super::parts::Parts;
 use super::segment::Segment;
-use crate::bounds::Bounds;
-use crate::error::Result;
 use crate::format::codec::Decoder;
-use crate::order::KeyOrder;
-use crate::span::Span;
 use crate::substrate::TableHandle;
 use crate::sync::Arc;
 use crate::table::block::BlockCursor;
+use crate::types::bounds::Bounds;
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
+use crate::types::span::Span;
 use std::cmp::Ordering;
 use std::ops::Bound;
 
@@ -225,7 +225,7 @@ impl Chunks {
         let mut read = 0;
         for part in unindexed.iter().step_by(step) {
             segment.scan_part(&parts.header, part, |place, op| {
-                if op.kind != crate::entry::Kind::DeleteRange {
+                if op.kind != crate::types::entry::Kind::DeleteRange {
                     sample.add(op.key, place.len.into());
                 }
                 Ok(())

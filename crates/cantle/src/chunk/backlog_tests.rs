@@ -2,12 +2,12 @@
 
 use super::Chunks;
 use super::walk::Walk;
-use crate::bounds::Bounds;
 use crate::layout::PairCursor;
 use crate::mvcc::KeySpan;
-use crate::order::Comparator;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, thread};
+use crate::types::bounds::Bounds;
+use crate::types::order::Comparator;
 use crate::vfs::MemVfs;
 use crate::{KeyspaceOptions, Options};
 use std::cmp::Ordering;

@@ -4,8 +4,6 @@ use super::funk::Funk;
 use super::log_record::Link;
 use super::munk::Munk;
 use super::segment::Segment;
-use crate::order::KeyOrder;
-use crate::span::Span;
 use crate::substrate::Health;
 use crate::sync::Arc;
 use crate::sync::atomic::{
@@ -13,6 +11,8 @@ use crate::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::counter::sampled;
+use crate::types::order::KeyOrder;
+use crate::types::span::Span;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 

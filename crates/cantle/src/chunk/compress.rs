@@ -14,9 +14,9 @@ use super::load::IDLE_TICKS;
 use super::policy::{self, Compressible};
 use super::rebalance::Effort;
 use crate::canary::Canary;
-use crate::error::Error;
-use crate::options::Compression;
 use crate::sync::Arc;
+use crate::types::compression::Compression;
+use crate::types::error::Error;
 
 /// Ticks after which a chunk is tried again that could not be sorted: about ten seconds.
 const RETRY_TICKS: u64 = 512;

@@ -2,7 +2,7 @@
 //! the place where neighbouring keys have the least in common, so that chunks tend to hold whole prefixes. Keys that
 //! all share one prefix are cut near the middle, as are all keys where prefixes do not count.
 
-use crate::order::KeyOrder;
+use crate::types::order::KeyOrder;
 use bytes::Bytes;
 
 /// From here on a part may end.

@@ -7,7 +7,7 @@
 //! Deletes of writes that were under way when the pieces were cut are looked at one by one: their writes may commit meanwhile.
 
 use super::tombstone::RangeTombstone;
-use crate::order::KeyOrder;
+use crate::types::order::KeyOrder;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::ops::Bound;
@@ -167,7 +167,7 @@ impl DeletedPieces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bounds::Bounds;
+    use crate::types::bounds::Bounds;
     use proptest::prelude::*;
 
     fn bound(key: u8, kind: u8) -> Bound<Vec<u8>> {

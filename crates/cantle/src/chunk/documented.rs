@@ -5,14 +5,15 @@ use super::log_record::{Link, LogOp};
 use super::memory_part::{MemoryPart, Place};
 use super::rules::LogSearch;
 use super::tombstone::RangeTombstone;
-use crate::bounds::{Bounds, encode_bounds};
 use crate::cache::budget::Budget;
-use crate::entry::Kind;
+use crate::format::bounds::encode_bounds;
 use crate::format::documented::{assert_documented, example_header};
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::format::limits::RECORD_BYTES_MAX;
 use crate::log::encode_record;
-use crate::order::KeyOrder;
+use crate::types::bounds::Bounds;
+use crate::types::entry::Kind;
+use crate::types::order::KeyOrder;
 
 /// A write, what is appended for it, and where.
 fn append(file: &mut Vec<u8>, part: Option<&MemoryPart>, op: &LogOp<'_>, bounds: Option<&Bounds>) {

@@ -11,10 +11,10 @@ use super::parts::Parts;
 use super::segment::Segment;
 use crate::cache::budget::Budget;
 use crate::cache::taken::Taken;
-use crate::entry::EntryRef;
-use crate::error::Result;
 use crate::format::codec::Decoder;
 use crate::table::block::BlockCursor;
+use crate::types::entry::EntryRef;
+use crate::types::error::Result;
 
 /// What the allocator takes for the keys beside them.
 const ALLOCATION_BYTES: usize = 16;

@@ -9,10 +9,10 @@ use super::context::Context;
 use super::indexed_part::IndexedPart;
 use super::parts::Parts;
 use crate::cache::taken::Taken;
-use crate::order::KeyOrder;
-use crate::prefix::PrefixOf;
-use crate::span::Span;
 use crate::sync::Arc;
+use crate::types::order::KeyOrder;
+use crate::types::prefix::PrefixOf;
+use crate::types::span::Span;
 use arc_swap::{ArcSwapOption, Guard};
 use std::ops::Deref;
 

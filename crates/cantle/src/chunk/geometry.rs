@@ -23,10 +23,10 @@ use super::chunk::Chunk;
 use super::edit::{ChunkEdit, ChunkRecord};
 use super::funk::FileRef;
 use crate::canary::Canary;
-use crate::error::Result;
-use crate::order::KeyOrder;
-use crate::span::Span;
 use crate::sync::Arc;
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
+use crate::types::span::Span;
 use bytes::Bytes;
 use std::cmp::Ordering;
 

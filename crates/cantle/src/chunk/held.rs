@@ -5,7 +5,7 @@
 use super::log_piece::Counted;
 use super::munk::Content;
 use crate::cache::budget::Budget;
-use crate::entry::Kind;
+use crate::types::entry::Kind;
 use std::ops::Range;
 
 /// Copies lie in pieces of so many bytes; a longer one has a piece of its own.

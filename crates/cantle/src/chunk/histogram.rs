@@ -1,7 +1,7 @@
 //! Where in a munk which key lies, by bytes: an equi-depth histogram, as query planners keep of a column. A split has it
 //! tell how much of a log, of which the least and the greatest key are known, is for whom, without reading the log.
 
-use crate::order::KeyOrder;
+use crate::types::order::KeyOrder;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Range;

@@ -25,8 +25,8 @@
 //! `replace` returned finds the new chunks; one that ran before it may hold a chunk that has been replaced, so
 //! a chunk is marked as retired after the flip, and who finds it retired asks again.
 
-use crate::order::KeyOrder;
 use crate::sync::{Arc, ArcSwap, Mutex};
+use crate::types::order::KeyOrder;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::{Deref, Range};

@@ -2,8 +2,8 @@
 //! and has no prefixes; and what a change costs.
 
 use super::index::ChunkIndex;
-use crate::order::{Comparator, KeyOrder};
 use crate::sync::Arc;
+use crate::types::order::{Comparator, KeyOrder};
 use bytes::Bytes;
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;

@@ -10,12 +10,12 @@ use super::log_batch::{BATCH_BYTES, Batch, Wanted};
 use super::log_piece::{Ahead, Piece};
 use super::log_walk::{LogWalk, OnePass};
 use super::memory_part::Place;
-use crate::entry::{EntryCursor, EntryRef, Kind};
-use crate::error::Result;
 use crate::format::codec::{Decoder, Malformed};
-use crate::order::KeyOrder;
 use crate::sync::Arc;
 use crate::table::block::BlockCursor;
+use crate::types::entry::{EntryCursor, EntryRef, Kind};
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
 use bytes::Bytes;
 use std::cmp::Ordering;
 

@@ -20,17 +20,17 @@ use super::log_record::LogRecord;
 use super::memory_part::{MemoryHit, MemoryPart, Place};
 use super::rules::LogSearch;
 use super::tombstone::RangeTombstone;
-use crate::bounds::{decode_bounds, encode_bounds};
 use crate::cache::budget::Budget;
-use crate::entry::Kind;
 use crate::filter::bloom::{self, BloomBuilder};
+use crate::format::bounds::{decode_bounds, encode_bounds};
 use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
 use crate::format::header::FileHeader;
 use crate::format::limits::check_record;
 use crate::log::{encode_record, record_bytes};
-use crate::order::KeyOrder;
-use crate::span::Span;
 use crate::table::block::BlockBuilder;
+use crate::types::entry::Kind;
+use crate::types::order::KeyOrder;
+use crate::types::span::Span;
 use std::cmp::Ordering;
 use std::sync::OnceLock;
 
@@ -187,7 +187,7 @@ pub struct IndexRequest<'a> {
 pub fn build_index(
     request: &IndexRequest<'_>,
     part: &MemoryPart,
-) -> crate::error::Result<(Vec<u8>, IndexedPart)> {
+) -> crate::types::error::Result<(Vec<u8>, IndexedPart)> {
     let mut builder = IndexBuilder {
         request,
         out: Vec::new(),
@@ -324,9 +324,9 @@ impl IndexBuilder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bounds::Bounds;
     use crate::format::documented::example_header;
     use crate::format::header::FileKind;
+    use crate::types::bounds::Bounds;
 
     /// What no record can hold is left out, and the part is searched without it.
     #[test]

@@ -14,9 +14,9 @@ use super::geometry::first_key;
 use super::munk::{Munk, room_for};
 use super::policy;
 use crate::canary::Canary;
-use crate::error::Result;
-use crate::span::Span;
 use crate::sync::Arc;
+use crate::types::error::Result;
+use crate::types::span::Span;
 
 impl Chunks {
     /// Joins `chunk` with one of its neighbours if both together are small.

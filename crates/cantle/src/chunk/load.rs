@@ -26,14 +26,14 @@ use super::popularity::live;
 use super::rebalance::{Bottom, keep_versions};
 use super::segment::Segment;
 use super::walk::Walk;
-use crate::bounds::Bounds;
 use crate::canary::Canary;
-use crate::entry::Kind;
-use crate::error::{Error, Result};
 use crate::layout::PairCursor;
 use crate::mvcc::{Keep, KeySpan};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::types::bounds::Bounds;
+use crate::types::entry::Kind;
+use crate::types::error::{Error, Result};
 use bytes::Bytes;
 use std::ops::Bound;
 

@@ -11,7 +11,6 @@ use super::memory_part::Place;
 use super::parts::Parts;
 use super::segment::Segment;
 use crate::cache::taken::Taken;
-use crate::error::{Attempt, Error, Result};
 use crate::format::header::FileHeader;
 use crate::log::record_payload;
 use crate::pages::Buffer;
@@ -19,6 +18,7 @@ use crate::read_ahead::{Run, SCAN_BYTES};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::table::block::Block;
+use crate::types::error::{Attempt, Error, Result};
 use bytes::Bytes;
 
 /// What is left out between two records that are read together is no longer than this.

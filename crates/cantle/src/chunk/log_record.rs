@@ -12,9 +12,9 @@
 //! The head of an operation's record (`log`) is all before the value. Where a head is damaged, the next operation tells by its
 //! *link* how many operations are lost, and if it is one, by a digest whose: no other key is harmed.
 
-use crate::entry::Kind;
 use crate::format::codec::{Decoder, Malformed, NUMBER_MAX, put_varint, within};
 use crate::log::HEAD_BYTES_MAX;
+use crate::types::entry::Kind;
 
 /// The low bits of the tag are the kind.
 const KIND_MASK: u8 = 0x0f;

@@ -23,13 +23,13 @@ use super::log_walk::LogWalk;
 use super::memory_part::Place;
 use super::segment::Segment;
 use crate::cache::taken::Taken;
-use crate::entry::{EntryCursor, EntryRef, Kind};
-use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Malformed};
 use crate::merge::MergeCursor;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::table::block::{Block, BlockBuilder, BlockCursor};
+use crate::types::entry::{EntryCursor, EntryRef, Kind};
+use crate::types::error::{Error, Result};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 

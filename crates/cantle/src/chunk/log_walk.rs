@@ -6,10 +6,10 @@ use super::log_piece::{Piece, Reads};
 use super::memory_part::Place;
 use super::parts::Parts;
 use super::segment::Segment;
-use crate::error::Result;
-use crate::span::Span;
 use crate::sync::Arc;
 use crate::table::block::BlockCursor;
+use crate::types::error::Result;
+use crate::types::span::Span;
 use std::sync::OnceLock;
 
 /// A log while it is merged.

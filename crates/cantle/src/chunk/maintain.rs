@@ -9,12 +9,12 @@ use super::policy::{self, ChunkSizes, Why};
 use super::rebalance::Effort;
 use super::replaced::Written;
 use super::segment::Segment;
-use crate::bounds::Bounds;
-use crate::error::{Error, Result};
 use crate::layout::{Op, Pressure};
 use crate::substrate::Work;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::types::bounds::Bounds;
+use crate::types::error::{Error, Result};
 use bytes::Bytes;
 use std::ops::Bound;
 

@@ -7,12 +7,12 @@
 //! sorted in when the munk goes (`settle`) or the part is indexed on disk.
 
 use super::tombstone::RangeTombstone;
-use crate::entry::{EntryCursor, EntryRef, Kind};
-use crate::error::Result;
 use crate::mvcc::CommitCell;
-use crate::order::KeyOrder;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};
+use crate::types::entry::{EntryCursor, EntryRef, Kind};
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use crossbeam_skiplist::SkipMap;

@@ -105,9 +105,7 @@ mod verify;
 mod walk;
 mod write;
 
-use crate::bounds::Bounds;
 use crate::cache::rows::LentRow;
-use crate::error::Result;
 use crate::filter::bloom;
 use crate::layout::{Layout, Op, PairCursor, PreparedWrite, Pressure, ReadSet};
 use crate::mvcc::SnapshotGuard;
@@ -117,6 +115,8 @@ use crate::sync::Arc;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::sync::counter::Counter;
+use crate::types::bounds::Bounds;
+use crate::types::error::Result;
 pub use open::OpenState;
 pub use tier::Share;
 
@@ -353,7 +353,7 @@ impl Chunks {
     /// The chunks that overlap the bounds, in order.
     fn overlapping(&self, bounds: &Bounds) -> Vec<Arc<Chunk>> {
         let order = &self.context.order;
-        if crate::span::is_empty_range(order, bounds) {
+        if crate::types::span::is_empty_range(order, bounds) {
             return Vec::new();
         }
         let view = self.index.view();
@@ -412,7 +412,7 @@ impl Layout for Chunks {
         let munks = self.resident_munks();
         KeyspaceStats {
             name: String::new(),
-            layout: crate::options::Layout::Chunk,
+            layout: crate::layout::kind::Layout::Chunk,
             chunks: self.index.load().len() as u64,
             table_bytes: total(&self.context.totals.table_bytes),
             log_bytes: total(&self.context.totals.log_bytes),

@@ -11,14 +11,14 @@ use super::pinned::Pins;
 use super::segment::{OpenEnded, Segment};
 use super::{Chunks, Jobs};
 use crate::canary::Canary;
-use crate::error::{Error, Result};
 use crate::format::header::FileKind;
 use crate::manifest::SegmentEdit;
-use crate::order::KeyOrder;
-use crate::span::Span;
 use crate::substrate::{Substrate, TableHandle};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::types::error::{Error, Result};
+use crate::types::order::KeyOrder;
+use crate::types::span::Span;
 use bytes::Bytes;
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Settings of a keyspace in this layout: plain data, of which [`KeyspaceOptions`](crate::KeyspaceOptions) is made.
 
 use super::rules::Rules;
-use crate::options::Compression;
+use crate::types::compression::Compression;
 
 /// The settings of a keyspace. Those that users choose are documented at [`KeyspaceOptions`](crate::KeyspaceOptions).
 #[derive(Debug, Clone)]

@@ -3,8 +3,8 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use crate::Db;
-use crate::order::Comparator;
 use crate::sync::Arc;
+use crate::types::order::Comparator;
 use crate::vfs::MemVfs;
 use crate::{KeyspaceOptions, Options};
 use std::cmp::Ordering;

@@ -8,14 +8,14 @@ use super::cut::{BestCut, Cut, least_bytes, most_bytes, separator};
 use super::held::{Held, entry_bytes};
 use super::munk::Content;
 use super::replaced::large_part;
-use crate::entry::Kind;
-use crate::error::Result;
 use crate::files::StoreFile;
 use crate::format::header::FileKind;
 use crate::substrate::{Grant, TableHandle};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableBuilder;
+use crate::types::entry::Kind;
+use crate::types::error::Result;
 use bytes::Bytes;
 
 /// A version of a key that is kept.

@@ -5,10 +5,10 @@ use super::log_record::key_digest;
 use super::log_view::LogView;
 use super::memory_part::MemoryPart;
 use crate::canary::Canary;
-use crate::error::{Error, Result};
 use crate::format::header::FileHeader;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::types::error::{Error, Result};
 
 /// A stretch behind the indexed parts of a log of an earlier epoch in which operations are lost: what they wrote hides
 /// whatever is older, whether in this log or in files beneath.

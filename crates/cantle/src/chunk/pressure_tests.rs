@@ -2,9 +2,9 @@
 
 use super::Chunks;
 use crate::Db;
-use crate::bounds::Bounds;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::types::bounds::Bounds;
 use crate::vfs::MemVfs;
 use crate::{KeyspaceOptions, Options};
 use std::time::Duration;

@@ -21,10 +21,7 @@ use super::memory_part::{MemoryHit, Place};
 use super::segment::Segment;
 use super::tombstone::RangeTombstone;
 use crate::canary::Canary;
-use crate::entry::Kind;
-use crate::error::Result;
 use crate::filter::bloom;
-use crate::options::Compression;
 use crate::substrate::TableHandle;
 use crate::sync::atomic::{
     AtomicU64,
@@ -33,6 +30,9 @@ use crate::sync::atomic::{
 use crate::sync::counter::sampled;
 use crate::sync::{Arc, Mutex};
 use crate::table::{Table, TableGet};
+use crate::types::compression::Compression;
+use crate::types::entry::Kind;
+use crate::types::error::Result;
 use bytes::Bytes;
 
 /// Keys and values that are together at least so many bytes long are large: a chunk of 8 MiB has at most 512 of them.

@@ -7,12 +7,13 @@
 use super::indexed_part::IndexedPart;
 use super::log_record::{LogRecord, may_begin};
 use super::memory_part::Place;
-use crate::bounds::{Bounds, decode_bounds};
-use crate::entry::Kind;
-use crate::error::{Attempt, Error, Result};
+use crate::format::bounds::decode_bounds;
 use crate::format::codec::Decoder;
 use crate::format::header::HEADER_BYTES;
 use crate::log::{RecordFile, Salvage, Salvaged};
+use crate::types::bounds::Bounds;
+use crate::types::entry::Kind;
+use crate::types::error::{Attempt, Error, Result};
 use std::collections::HashSet;
 use std::ops::Range;
 

@@ -3,9 +3,9 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use super::split_tests::{Pairs, assert_holds, open, put, until};
-use crate::order::KeyOrder;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use crate::types::order::KeyOrder;
 use crate::vfs::MemVfs;
 use crate::{Db, WriteBatch};
 use crate::{KeyspaceOptions, Options};

@@ -13,7 +13,6 @@
 
 use crate::cache::budget::Budget;
 use crate::cache::recent::RecentEnd;
-use crate::error::{Attempt, Error, Result};
 use crate::files::StoreFile;
 use crate::substrate::stage::{Lease, Stage};
 use crate::sync::atomic::{
@@ -21,6 +20,7 @@ use crate::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use crate::sync::{Arc, Mutex};
+use crate::types::error::{Attempt, Error, Result};
 
 pub struct Staged {
     /// From here on records may be staged; `u64::MAX` without a lease.

@@ -26,11 +26,11 @@ use super::output::{Output, Piece};
 use super::policy;
 use super::rebalance::{Bottom, Effort, keep_versions, table_ref};
 use crate::canary::Canary;
-use crate::error::{Error, Result};
 use crate::mvcc::Keep;
 use crate::substrate::TableHandle;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::types::error::{Error, Result};
 use bytes::Bytes;
 
 /// When an opening or a closing merges files, and how much of that it does.

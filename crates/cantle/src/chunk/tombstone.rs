@@ -1,10 +1,10 @@
 //! Range deletes inside a chunk: what is left of a `delete_range` at the edges of the chunks that it covers
 //! only in part. They live until the chunk's next rebalance.
 
-use crate::bounds::Bounds;
 use crate::mvcc::CommitCell;
-use crate::order::KeyOrder;
-use crate::span::contains;
+use crate::types::bounds::Bounds;
+use crate::types::order::KeyOrder;
+use crate::types::span::contains;
 
 /// Every key within the bounds was deleted at a version, at a place in a log.
 #[derive(Debug, Clone)]

@@ -16,15 +16,15 @@ use super::merged::Merged;
 use super::parts::Parts;
 use super::segment::Segment;
 use super::tombstone::RangeTombstone;
-use crate::bounds::Bounds;
-use crate::error::Result;
 use crate::filter::bloom;
 use crate::layout::ReadSet;
-use crate::order::KeyOrder;
-use crate::span::{Span, contains, intersect_bounds, is_empty_range};
 use crate::substrate::TableHandle;
 use crate::sync::Arc;
 use crate::table::TableGet;
+use crate::types::bounds::Bounds;
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
+use crate::types::span::{Span, contains, intersect_bounds, is_empty_range};
 use std::cmp::Ordering;
 use std::ops::Bound;
 
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use crate::Options;
     use crate::chunk::memory_part::Place;
-    use crate::entry::Kind;
+    use crate::types::entry::Kind;
     use crate::vfs::MemVfs;
 
     #[test]

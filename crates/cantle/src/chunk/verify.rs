@@ -4,10 +4,10 @@ use super::Chunks;
 use super::funk::{FunkSizes, Source};
 use super::log_record::{LogRecord, may_begin};
 use super::segment::Segment;
-use crate::error::{Error, Result};
 use crate::stats::Report;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Release;
+use crate::types::error::{Error, Result};
 use std::collections::HashSet;
 
 impl Chunks {

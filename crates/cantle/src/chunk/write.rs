@@ -16,23 +16,24 @@ use super::munk::{Content, Full};
 use super::replaced::large_part;
 use super::segment::Segment;
 use super::tombstone::RangeTombstone;
-use crate::bounds::{Bounds, encode_bounds};
 use crate::cache::rows::Stripe;
 use crate::canary::Canary;
-use crate::entry::Kind;
-use crate::error::{Error, Result};
 use crate::filter::bloom;
+use crate::format::bounds::encode_bounds;
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
 use crate::log::{encode_record, record_bytes_max};
 use crate::mvcc::{CommitCell, KeySpan};
-use crate::options::Durability;
-use crate::order::KeyOrder;
 use crate::substrate::Promise;
 use crate::sync::{
     Arc,
     atomic::Ordering::{Acquire, Relaxed},
 };
+use crate::types::bounds::Bounds;
+use crate::types::durability::Durability;
+use crate::types::entry::Kind;
+use crate::types::error::{Error, Result};
+use crate::types::order::KeyOrder;
 use bytes::Bytes;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use std::collections::HashMap;

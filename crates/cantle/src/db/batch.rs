@@ -1,11 +1,11 @@
 //! Several operations that take effect together.
 
 use super::keyspace::{Keyspace, KeyspaceInner};
-use crate::bounds::{Bounds, KeyRange};
-use crate::entry::Kind;
 use crate::layout::Op;
-use crate::order::KeyOrder;
 use crate::sync::Arc;
+use crate::types::bounds::{Bounds, KeyRange};
+use crate::types::entry::Kind;
+use crate::types::order::KeyOrder;
 use bytes::Bytes;
 use std::collections::HashSet;
 

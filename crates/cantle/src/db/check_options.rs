@@ -1,9 +1,9 @@
 //! Options that no store can have are refused before anything is touched.
 
 use crate::db::{KeyspaceOptions, Options};
-use crate::error::{Error, Result};
-use crate::options::Compression;
-use crate::order::{BYTEWISE, KeyOrder};
+use crate::types::compression::Compression;
+use crate::types::error::{Error, Result};
+use crate::types::order::{BYTEWISE, KeyOrder};
 
 /// Refuses what no store can have.
 pub(super) fn check_options(options: &Options) -> Result<()> {

@@ -3,10 +3,10 @@
 use super::keyspace::KeyspaceInner;
 use super::snapshot::Snapshot;
 use super::transaction::View;
-use crate::bounds::Bounds;
-use crate::error::Result;
 use crate::layout::PairCursor;
 use crate::sync::Arc;
+use crate::types::bounds::Bounds;
+use crate::types::error::Result;
 
 /// A position among the pairs of a range, as of one snapshot. It may turn round at any time. Every movement says
 /// whether there is a pair under the cursor; after an error (those of `get`) there is none.

@@ -4,11 +4,11 @@ use super::foreign::{LOCK_FILE, foreign_store, is_foreign, is_of_store, is_tempo
 use super::open::{bind, lock_store};
 use crate::canary::Canary;
 use crate::db::Options;
-use crate::error::{Attempt, Error, Result};
 use crate::files::parse_file_name;
 use crate::format::header::FileKind;
 use crate::substrate::{REBALANCE_RESERVE_FILE, RESERVE_FILE, stage::STAGE_FILE};
 use crate::sync::Arc;
+use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{LockMode, StdVfs, Vfs};
 use std::path::Path;
 

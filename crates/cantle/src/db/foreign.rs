@@ -1,10 +1,10 @@
 //! Directories that are not ours: recognised, named, and left alone.
 
 use crate::db::Options;
-use crate::error::{Attempt, Error, Result};
 use crate::files::parse_file_name;
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::substrate::{REBALANCE_RESERVE_FILE, RESERVE_FILE, stage::STAGE_FILE, vouch::VOUCH_FILE};
+use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, Vfs};
 use std::path::Path;
 

@@ -5,10 +5,10 @@ use super::keyspace::{Keyspace, KeyspaceInner};
 use super::snapshot::Snapshot;
 use super::store::Store;
 use crate::db::{KeyspaceOptions, Options, WriteOptions};
-use crate::error::{Error, Result};
 use crate::mvcc::KeySpan;
 use crate::stats::{Report, Stats};
 use crate::sync::Arc;
+use crate::types::error::{Error, Result};
 use std::path::Path;
 
 /// Closes the store, unless that was done, when the last of `Db`, `Keyspace`, `Snapshot`, `Transaction`, `Range` and `Cursor` is gone.

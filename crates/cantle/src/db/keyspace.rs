@@ -2,17 +2,17 @@
 
 use super::activity::Activity;
 use super::handle::Handle;
-use crate::error::{Error, Result};
 use crate::layout::Layout as LayoutTrait;
 use crate::manifest::{Edit, KeyspaceEdit};
 use crate::mvcc::KeySpan;
-use crate::order::KeyOrder;
 use crate::stats::KeyspaceStats;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::{Arc, Mutex};
+use crate::types::error::{Error, Result};
+use crate::types::order::KeyOrder;
 use std::sync::Weak;
 
 /// The longest metadata of a keyspace ([`Keyspace::set_metadata`]), in bytes: 64 KiB.
@@ -95,7 +95,7 @@ impl KeyspaceInner {
     }
 
     /// The keys from one bound to another as a span that writers announce.
-    pub(super) fn span(&self, bounds: &crate::bounds::Bounds) -> KeySpan {
+    pub(super) fn span(&self, bounds: &crate::types::bounds::Bounds) -> KeySpan {
         use std::ops::Bound;
         let prefix = |bound: &Bound<Vec<u8>>, open: u64| match bound {
             Bound::Unbounded => Some(open),

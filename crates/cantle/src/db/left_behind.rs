@@ -9,13 +9,13 @@
 
 use super::store::Store;
 use crate::chunk::log_record::LogRecord;
-use crate::error::{Attempt, Error, Result};
 use crate::files::Files;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::RecordFile;
 use crate::manifest::State;
 use crate::substrate::stage;
 use crate::sync::Arc;
+use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, OverlayVfs, Vfs, VfsFile};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

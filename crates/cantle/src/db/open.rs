@@ -23,19 +23,17 @@ use crate::chunk::Chunks;
 use crate::chunk::OpenState;
 use crate::chunk::edit::ChunkMap;
 use crate::db::{KeyspaceOptions, Options};
-use crate::error::{Attempt, Error, Result};
 use crate::files::{Files, parse_file_name};
 use crate::format::codec::{NUMBER_MAX, within};
 use crate::format::header::{FileHeader, FileKind};
 use crate::journal::{Journal, JournalRecord, OldJournal, read_journals};
 use crate::layout::Layout as LayoutTrait;
+use crate::layout::kind::Layout;
 use crate::maintenance::{Calls, Gate, Throttle, Ticker};
 use crate::manifest::{
     CheckpointEdit, Edit, KeyspaceEdit, LayoutState, Manifest, Replayed, Resumed, StartEdit, State, replay,
 };
 use crate::mvcc::{Batches, Mvcc, Unjournaled};
-use crate::options::{Durability, Layout};
-use crate::order::{BYTEWISE, KeyOrder};
 use crate::substrate::stage::{self, Stage};
 use crate::substrate::vouch::{Testimony, Vouch, may_deceive, outlived, testimony};
 use crate::substrate::{
@@ -45,6 +43,9 @@ use crate::substrate::{
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use crate::sync::time::now;
 use crate::sync::{Arc, Mutex, RwLock, random};
+use crate::types::durability::Durability;
+use crate::types::error::{Attempt, Error, Result};
+use crate::types::order::{BYTEWISE, KeyOrder};
 use crate::vfs::{LockError, LockMode, OpenMode, OverlayVfs, StdVfs, Vfs, VfsFile, VfsLock, rooted};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};

@@ -5,14 +5,14 @@ use super::handle::Db;
 use super::keyspace::Keyspace;
 use super::range::Range;
 use super::snapshot::Snapshot;
-use crate::bounds::{Bounds, KeyRange};
-use crate::entry::Kind;
-use crate::error::Result;
 use crate::layout::Op;
 use crate::mvcc::KeySpan;
-use crate::order::KeyOrder;
 use crate::stats::ChunkInfo;
-use crate::value::Value;
+use crate::types::bounds::{Bounds, KeyRange};
+use crate::types::entry::Kind;
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
+use crate::types::value::Value;
 use bytes::Bytes;
 
 macro_rules! operations {

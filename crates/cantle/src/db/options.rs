@@ -2,11 +2,13 @@
 
 use super::{Db, RepairProgress, RepairReport, Runtime, default_budget_bytes, default_threads};
 use crate::chunk::options::ChunkOptions;
-use crate::error::Result;
 use crate::format::limits::Limits;
-use crate::options::{Compression, Durability, Layout};
-use crate::order::{Comparator, KeyOrder};
+use crate::layout::kind::Layout;
 use crate::sync::Mutex;
+use crate::types::compression::Compression;
+use crate::types::durability::Durability;
+use crate::types::error::Result;
+use crate::types::order::{Comparator, KeyOrder};
 use crate::vfs::Vfs;
 use std::path::Path;
 use std::sync::Arc;

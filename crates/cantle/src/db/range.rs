@@ -4,12 +4,12 @@ use super::keyspace::KeyspaceInner;
 use super::snapshot::Snapshot;
 use super::transaction::View;
 use super::write::note_corruption;
-use crate::bounds::Bounds;
-use crate::error::Result;
 use crate::layout::PairCursor;
-use crate::order::KeyOrder;
 use crate::sync::Arc;
-use crate::value::{Key, Value};
+use crate::types::bounds::Bounds;
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
+use crate::types::value::{Key, Value};
 use std::cmp::Ordering;
 use std::ops::Bound;
 

@@ -2,10 +2,10 @@
 
 use crate::cache::budget::Budget;
 use crate::db::Options;
-use crate::error::{Attempt, Error, Result};
 use crate::maintenance::{Pool, WeakPool};
 use crate::sync::process_wide::ProcessWide;
 use crate::sync::{Arc, thread};
+use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::memory_bytes;
 use std::convert::Infallible;
 use std::sync::Weak;

@@ -4,12 +4,12 @@ use super::cursor::Cursor;
 use super::handle::Handle;
 use super::keyspace::{Keyspace, KeyspaceInner};
 use super::range::Range;
-use crate::bounds::{Bounds, KeyRange};
 use crate::canary::Canary;
-use crate::error::{Error, Result};
 use crate::mvcc::{KeySpan, SnapshotGuard};
 use crate::sync::Arc;
-use crate::value::Value;
+use crate::types::bounds::{Bounds, KeyRange};
+use crate::types::error::{Error, Result};
+use crate::types::value::Value;
 
 /// The store as it was when the snapshot was taken (EvenDB §3.2). Cheap to clone; usable from any thread. While it
 /// lives, the versions that it sees are kept, and no others on its account. Reads fail as [`Db::get`](crate::Db::get)

@@ -6,10 +6,8 @@ use super::left_behind::{LeftBehind, Uncounted};
 use crate::canary::Canary;
 use crate::chunk::Share;
 use crate::db::Options;
-use crate::error::{Error, Result};
 use crate::maintenance::{Ticker, nanos_per_kib};
 use crate::manifest::Edit;
-use crate::options::Durability;
 use crate::stats::{KeyspaceStats, Stats};
 use crate::substrate::{Substrate, VERSIONS_PER_CHECKPOINT};
 use crate::sync::atomic::{
@@ -17,6 +15,8 @@ use crate::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::{Arc, Mutex, RwLock};
+use crate::types::durability::Durability;
+use crate::types::error::{Error, Result};
 use crate::vfs::{Vfs, VfsLock};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -395,10 +395,10 @@ impl Ticker for Store {
 mod tests {
     use crate::db::Db;
     use crate::db::Options;
-    use crate::error::Result;
     use crate::manifest::SegmentEdit;
     use crate::substrate::DirtyLog;
     use crate::sync::{Arc, time::now};
+    use crate::types::error::Result;
     use crate::vfs::{MemVfs, OpenMode, Vfs};
     use std::time::Duration;
 

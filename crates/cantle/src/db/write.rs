@@ -6,22 +6,23 @@
 use super::batch::{WriteBatch, keep_last, range_op};
 use super::keyspace::KeyspaceInner;
 use super::store::Store;
-use crate::bounds::{Bounds, encode_bounds};
 use crate::canary::Canary;
-use crate::entry::Kind;
-use crate::error::{Attempt, Error, Result};
+use crate::format::bounds::encode_bounds;
 use crate::format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, RECORD_BYTES_MAX};
 use crate::journal::{JournalOp, JournalRecord, Lsn, Reservation, Uncommitted};
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
 use crate::maintenance::Call;
 use crate::mvcc::{Announced, CommitCell, KeySpan};
-use crate::options::Durability;
-use crate::span::is_empty_range;
 use crate::substrate::Substrate;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
-use crate::value::Value;
+use crate::types::bounds::Bounds;
+use crate::types::durability::Durability;
+use crate::types::entry::Kind;
+use crate::types::error::{Attempt, Error, Result};
+use crate::types::span::is_empty_range;
+use crate::types::value::Value;
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -536,7 +537,7 @@ fn journal_value(op: &Op) -> Bytes {
 }
 
 fn decode_journal_bounds(value: &[u8]) -> Result<Bounds> {
-    crate::bounds::decode_bounds(&mut crate::format::codec::Decoder::new(value))
+    crate::format::bounds::decode_bounds(&mut crate::format::codec::Decoder::new(value))
         .map_err(|what| Error::corruption("journal", 0, format!("a range delete {}", what.0)))
 }
 

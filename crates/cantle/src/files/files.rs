@@ -4,7 +4,6 @@ use super::claims::Claims;
 use super::handles::Handles;
 use super::unsynced::Unsynced;
 use crate::canary::Canary;
-use crate::error::{Attempt, Error, Result};
 use crate::format::codec::NUMBER_MAX;
 use crate::format::header::{FileHeader, FileKind};
 use crate::sync::atomic::{
@@ -12,6 +11,7 @@ use crate::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::{Arc, Mutex, RwLock};
+use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::collections::HashMap;
 use std::io;

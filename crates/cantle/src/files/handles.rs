@@ -3,13 +3,13 @@
 //! Thread safety: everything may be called from any thread.
 
 use crate::canary::Canary;
-use crate::error::is_out_of_files;
 use crate::sync::Arc;
 use crate::sync::atomic::{
     AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
 use crate::sync::process_wide::ProcessWide;
+use crate::types::error::is_out_of_files;
 use crate::vfs::VfsFile;
 use quick_cache::sync::Cache;
 use std::convert::Infallible;

@@ -9,8 +9,8 @@
 //! over no sync but that of a write whose inode cannot be kept.
 
 use crate::canary::Canary;
-use crate::error::{Attempt, Error, Result};
 use crate::sync::{Arc, Mutex};
+use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{Reminder, VfsFile};
 use std::io;
 use std::path::Path;

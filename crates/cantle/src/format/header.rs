@@ -11,7 +11,7 @@
 
 use super::codec::{Decoder, NUMBER_MAX};
 use crate::canary::Canary;
-use crate::error::{Attempt, Error, Result};
+use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::VfsFile;
 use std::io;
 use std::path::Path;

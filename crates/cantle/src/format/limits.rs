@@ -1,7 +1,7 @@
 //! The limits of what is written, in one place. Whatever a writer accepts every reader must read: `const` assertions
 //! below derive the readers' limits from the writers'.
 
-use crate::error::{Error, Result};
+use crate::types::error::{Error, Result};
 
 /// The longest key, in bytes: 1 MiB.
 pub const KEY_BYTES_MAX: usize = 1 << 20;

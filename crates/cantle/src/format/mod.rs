@@ -1,5 +1,6 @@
 //! What all files share: the header that says what a file is, and the coding of numbers.
 
+pub mod bounds;
 pub mod codec;
 #[cfg(test)]
 pub(crate) mod documented;

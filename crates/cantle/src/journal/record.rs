@@ -1,7 +1,7 @@
 //! The bytes of a journal record.
 
-use crate::entry::Kind;
 use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
+use crate::types::entry::Kind;
 
 /// One operation of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,10 +128,11 @@ impl JournalRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bounds::{Bounds, encode_bounds};
+    use crate::format::bounds::encode_bounds;
     use crate::format::documented::{assert_documented, example_header};
     use crate::format::header::FileKind;
     use crate::log::encode_record;
+    use crate::types::bounds::Bounds;
 
     #[test]
     fn the_documented_journal_is_what_is_written() {

@@ -2,8 +2,6 @@
 
 use super::record::JournalRecord;
 use crate::canary::Canary;
-use crate::entry::Kind;
-use crate::error::{Attempt, Error, Result};
 use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::{RECORD_BYTES_MAX, check_record};
@@ -11,6 +9,8 @@ use crate::log::{RecordFile, encode_record, record_bytes_max};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::time::now;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
+use crate::types::entry::Kind;
+use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, VfsFile};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

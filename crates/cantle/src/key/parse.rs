@@ -2,7 +2,7 @@
 
 use super::builder::Builder;
 use super::part::Part;
-use crate::error::{Error, Result};
+use crate::types::error::{Error, Result};
 use foundationdb_tuple::{Element, TupleUnpack};
 
 /// Nested sequences deeper than this are refused: the decoder recurses once for each level, and a key of

@@ -26,12 +26,14 @@
 //! take its version between *T*'s validation and *T*'s announcement, and a snapshot between the two would see *W*
 //! alone.)
 
-use crate::bounds::Bounds;
-use crate::entry::Kind;
-use crate::error::Result;
+pub mod kind;
+
 use crate::mvcc::{CommitCell, KeySpan, SnapshotGuard};
 use crate::stats::{ChunkInfo, KeyspaceStats, Report};
 use crate::sync::Arc;
+use crate::types::bounds::Bounds;
+use crate::types::entry::Kind;
+use crate::types::error::Result;
 use bytes::Bytes;
 
 /// One operation of a write.

@@ -1,10 +1,10 @@
 //! One record: encoding, reading at a known place, and scanning.
 
 use crate::canary::Canary;
-use crate::error::{Attempt, Error, Result};
 use crate::format::codec::{Decoder, put_varint, varint_bytes};
 use crate::format::header::{FileHeader, HEADER_BYTES};
 use crate::format::limits::RECORD_BYTES_MAX;
+use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::VfsFile;
 use bytes::Bytes;
 use std::path::{Path, PathBuf};

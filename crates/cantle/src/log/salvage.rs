@@ -5,7 +5,7 @@
 //! file's length, and a buffer of bounded length.
 
 use super::record::{MayBegin, RecordFile, Scan};
-use crate::error::{Error, Result};
+use crate::types::error::{Error, Result};
 use std::ops::Range;
 
 /// What stands in the file.

@@ -8,7 +8,7 @@ use crate::format::documented::{assert_documented, example_header};
 use crate::format::header::FileKind;
 use crate::log::encode_record;
 use crate::mvcc::{DeadBatches, EpochBatches, RecoveryTable};
-use crate::span::Span;
+use crate::types::span::Span;
 
 fn append(file: &mut Vec<u8>, edit: &Edit) {
     let header = example_header(FileKind::Manifest, 0, 1, 0);

@@ -1,11 +1,11 @@
 //! The state that edits lead to, and how it is read from a file.
 
 use super::edit::{CheckpointEdit, Edit, KeyspaceEdit, SegmentEdit, StartEdit};
-use crate::error::{Attempt, Error, Result};
 use crate::files::parse_file_name;
 use crate::format::codec::Malformed;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::{RecordFile, record_bytes_max};
+use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, Vfs};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};

@@ -3,13 +3,13 @@
 use super::edit::{CheckpointEdit, Edit};
 use super::state::{NewLayoutState, State, replay};
 use crate::canary::Canary;
-use crate::error::{Attempt, Error, Result};
 use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::{RECORD_BYTES_MAX, check_record};
 use crate::log::encode_record;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex, MutexGuard};
+use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, VfsFile};
 use std::path::PathBuf;
 use std::sync::OnceLock;

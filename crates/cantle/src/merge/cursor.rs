@@ -1,8 +1,8 @@
 //! The merge itself: a binary heap of sources, ordered by the entries under their cursors.
 
-use crate::entry::{EntryCursor, EntryRef};
-use crate::error::Result;
-use crate::order::KeyOrder;
+use crate::types::entry::{EntryCursor, EntryRef};
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
 use bytes::Bytes;
 use std::cmp::Ordering;
 

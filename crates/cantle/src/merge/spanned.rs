@@ -1,10 +1,10 @@
 //! A source of which only a span of keys counts: files are shared under key bounds.
 
-use crate::entry::{EntryCursor, EntryRef};
-use crate::error::Result;
-use crate::order::KeyOrder;
-use crate::span::Span;
 use crate::sync::Arc;
+use crate::types::entry::{EntryCursor, EntryRef};
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
+use crate::types::span::Span;
 use bytes::Bytes;
 use std::cmp::Ordering;
 

@@ -15,7 +15,6 @@
 use super::Substrate;
 use super::tickets::Tickets;
 use crate::canary::Canary;
-use crate::error::{Error, Result};
 use crate::manifest::{CheckpointEdit, SegmentEdit};
 use crate::mvcc::KeySpan;
 use crate::sync::atomic::{
@@ -24,6 +23,7 @@ use crate::sync::atomic::{
 };
 use crate::sync::time::{Instant, now};
 use crate::sync::{Arc, Mutex, thread};
+use crate::types::error::{Error, Result};
 use std::time::Duration;
 
 /// As often as that, a checkpoint syncs the names of files that appeared meanwhile while others may append edits; then it keeps them

@@ -1,12 +1,12 @@
 //! Whether the store still accepts writes, and why not.
 
-use crate::error::{Error, Result};
-use crate::order::KeyOrder;
 use crate::sync::Arc;
 use crate::sync::atomic::{
     AtomicBool,
     Ordering::{Acquire, Release},
 };
+use crate::types::error::{Error, Result};
+use crate::types::order::KeyOrder;
 use arc_swap::ArcSwapOption;
 
 /// Latches the first failure after which nothing may be written any more: a sync that failed (what it should

@@ -21,15 +21,15 @@ use crate::cache::{
     BlockCache,
     budget::{Budget, DataShare},
 };
-use crate::error::Result;
 use crate::files::Files;
 use crate::journal::Journal;
 use crate::maintenance::{Calls, Gate, Pass, Pool, Throttle};
 use crate::manifest::Manifest;
 use crate::mvcc::{Batches, Mvcc, Unjournaled};
-use crate::options::Durability;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicI64;
+use crate::types::durability::Durability;
+use crate::types::error::Result;
 
 /// The shared parts of an open store.
 pub struct Substrate {

@@ -13,7 +13,6 @@
 //! rebalances) are *promised*: their sum stays below what is free.
 
 use super::jam::{Jam, Jams};
-use crate::error::{Attempt, Error, Result};
 use crate::files::Files;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -21,6 +20,7 @@ use crate::sync::atomic::{
 };
 use crate::sync::time::now;
 use crate::sync::{Arc, Mutex, thread};
+use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::OpenMode;
 use std::io;
 use std::time::Duration;

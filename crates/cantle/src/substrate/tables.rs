@@ -1,11 +1,11 @@
 //! Open tables.
 
 use crate::cache::BlockCache;
-use crate::error::Result;
 use crate::files::{Files, StoreFile};
-use crate::order::KeyOrder;
 use crate::sync::Arc;
 use crate::table::Table;
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
 use quick_cache::sync::Cache;
 
 /// Tables that were read recently, with their footers decoded. A bounded number: each holds an open file.

@@ -16,8 +16,8 @@
 //! recognised: by itself it would look like what a power failure leaves.
 
 use crate::canary::Canary;
-use crate::error::{Attempt, Error, Result};
 use crate::sync::{Arc, Mutex};
+use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
 

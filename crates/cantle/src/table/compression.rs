@@ -4,9 +4,9 @@
 //! length is checked against what the compressed bytes could possibly hold before memory is allocated for it.
 
 use super::BLOCK_BYTES_MAX;
-use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Malformed, put_varint};
-use crate::options::Compression;
+use crate::types::compression::Compression;
+use crate::types::error::{Error, Result};
 use bytes::Bytes;
 
 /// The block is stored as it is. The numbers are on disk.

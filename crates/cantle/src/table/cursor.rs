@@ -3,10 +3,10 @@
 use super::block::{Block, BlockCursor};
 use super::frame::{Handle, unframe};
 use super::reader::{Table, read};
-use crate::entry::{EntryCursor, EntryRef};
-use crate::error::Result;
 use crate::read_ahead::{Run, SCAN_BYTES};
 use crate::sync::Arc;
+use crate::types::entry::{EntryCursor, EntryRef};
+use crate::types::error::Result;
 use bytes::Bytes;
 
 /// A cursor without cache reads this much at once as long as it moves forward.

@@ -9,9 +9,9 @@
 //! The parts follow one another without a gap, so their offsets give their lengths.
 
 use super::frame::{Handle, TRAILER_BYTES};
-use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Malformed};
 use crate::format::header::{FileHeader, HEADER_BYTES};
+use crate::types::error::{Error, Result};
 use std::path::Path;
 
 pub(super) const FOOTER_BYTES: u64 = 32;

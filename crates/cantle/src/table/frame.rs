@@ -9,9 +9,9 @@
 
 use super::compression::{self, DecompressError};
 use crate::canary::Canary;
-use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileHeader;
+use crate::types::error::{Error, Result};
 use bytes::Bytes;
 use std::path::Path;
 

@@ -4,12 +4,12 @@ use super::block::{BlockCursor, entry_order};
 use super::frame::Handle;
 use super::properties::TableMeta;
 use super::reader::{Table, check_identity, read_description};
-use crate::entry::{EntryRef, Kind};
-use crate::error::{Error, Result};
 use crate::filter::bloom;
 use crate::format::codec::Malformed;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::sync::Arc;
+use crate::types::entry::{EntryRef, Kind};
+use crate::types::error::{Error, Result};
 use bytes::Bytes;
 use std::cmp::Ordering;
 

@@ -5,12 +5,12 @@
 use crate::clock::{Mvcc, SnapshotGuard};
 use crate::commit::CommitCell;
 use crate::index::ChunkIndex;
-use crate::order::KeyOrder;
 use crate::pending::KeySpan;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::thread::{JoinHandle, spawn, yield_now};
 use crate::sync::{Arc, Mutex};
+use crate::types::order::KeyOrder;
 use bytes::Bytes;
 
 pub fn join<T>(handle: JoinHandle<T>) -> T {

@@ -1,15 +1,15 @@
 //! Small concurrent programs over a munk, with what must hold in every interleaving. A test crate that includes
 //! this file supplies `crate::munk` and what that needs, built on its own threads and atomics.
 
-use crate::entry::Kind;
 use crate::munk::{Content, Munk, MunkBuilder, Towers};
 use crate::mvcc::CommitCell;
-use crate::order::KeyOrder;
 use crate::pages::Seen;
 use crate::sync::ArcSwap;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::thread::{JoinHandle, spawn};
+use crate::types::entry::Kind;
+use crate::types::order::KeyOrder;
 use std::sync::Arc;
 
 fn join<T>(handle: JoinHandle<T>) -> T {

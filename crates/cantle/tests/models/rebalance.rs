@@ -4,11 +4,11 @@
 use crate::clock::Mvcc;
 use crate::index::ChunkIndex;
 use crate::models::join;
-use crate::order::KeyOrder;
 use crate::pending::KeySpan;
 use crate::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::sync::thread::{spawn, yield_now};
 use crate::sync::{Arc, ArcSwap, Mutex};
+use crate::types::order::KeyOrder;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 

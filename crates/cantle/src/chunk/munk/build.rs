@@ -6,10 +6,10 @@ use super::array::Slots;
 use super::record::{Content, RecordPtr, layout};
 use super::towers::Towers;
 use super::{Counts, Munk, Writer};
-use crate::order::KeyOrder;
-use crate::prefix::PrefixOf;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};
+use crate::types::order::KeyOrder;
+use crate::types::prefix::PrefixOf;
 use std::cmp::Ordering;
 
 /// A munk in the making.

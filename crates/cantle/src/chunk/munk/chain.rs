@@ -1,8 +1,8 @@
 //! A key's records, newest first: which of them a reader sees, and which are still needed.
 
 use super::record::Record;
-use crate::entry::Kind;
 use crate::mvcc::CommitCell;
+use crate::types::entry::Kind;
 
 /// The newest visible record at or below `at`, of the chain that begins with what `newest` gives.
 ///

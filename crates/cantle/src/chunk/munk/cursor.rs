@@ -5,8 +5,8 @@ use super::Munk;
 use super::chain::visible;
 use super::record::{Record, RecordPtr};
 use super::search::Place;
-use crate::entry::Kind;
 use crate::sync::Arc;
+use crate::types::entry::Kind;
 
 /// A cursor over the pairs that are visible at one version. It lends keys and values from the munk, which it keeps
 /// for as long as it lives, and stays where it is while others write.

@@ -2,13 +2,13 @@
 
 use super::build::room_for;
 use super::*;
-use crate::entry::Kind;
 use crate::mvcc::CommitCell;
 use crate::mvcc::Keep;
-use crate::order::Comparator;
-use crate::order::KeyOrder;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::types::entry::Kind;
+use crate::types::order::Comparator;
+use crate::types::order::KeyOrder;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

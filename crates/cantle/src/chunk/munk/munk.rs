@@ -6,12 +6,12 @@ use super::chain::visible;
 use super::record::{Record, RecordPtr};
 use super::search::Place;
 use super::towers::Towers;
-use crate::entry::Kind;
 use crate::mvcc::CommitCell;
-use crate::order::KeyOrder;
-use crate::prefix::PrefixOf;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};
+use crate::types::entry::Kind;
+use crate::types::order::KeyOrder;
+use crate::types::prefix::PrefixOf;
 
 /// A chunk in memory.
 pub struct Munk {

@@ -21,10 +21,10 @@
 //! bytes.
 #![expect(unsafe_code, reason = "records of any length, linked without counting")]
 
-use crate::entry::Kind;
 use crate::mvcc::CommitCell;
 use crate::sync::atomic::AtomicPtr;
 use crate::sync::atomic::Ordering::{Acquire, Release};
+use crate::types::entry::Kind;
 use std::alloc::Layout;
 use std::ptr::{NonNull, null_mut, slice_from_raw_parts};
 

@@ -1,12 +1,12 @@
 use super::build::room_for;
 use super::search::Place;
 use super::*;
-use crate::entry::Kind;
 use crate::mvcc::CommitCell;
 use crate::mvcc::Keep;
-use crate::order::KeyOrder;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::types::entry::Kind;
+use crate::types::order::KeyOrder;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
 fn put<'a>(key: &'a [u8], version: u64, value: &'a [u8]) -> Content<'a> {

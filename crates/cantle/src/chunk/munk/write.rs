@@ -7,11 +7,11 @@ use super::record::{Content, Record, RecordPtr};
 use super::search::Place;
 use super::towers::Towers;
 use super::{Munk, Writer};
-use crate::entry::Kind;
 use crate::mvcc::CommitCell;
-use crate::order::KeyOrder;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::types::entry::Kind;
+use crate::types::order::KeyOrder;
 use std::cmp::Ordering;
 use std::ops::Bound;
 

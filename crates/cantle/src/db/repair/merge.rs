@@ -1,10 +1,10 @@
 //! Of each key the newest entry of all sources, unless a newer range delete covers it.
 
-use crate::bounds::Bounds;
-use crate::entry::Kind;
-use crate::error::Result;
-use crate::order::KeyOrder;
-use crate::span::Span;
+use crate::types::bounds::Bounds;
+use crate::types::entry::Kind;
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
+use crate::types::span::Span;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -215,7 +215,7 @@ mod tests {
             let mut expected = Vec::new();
             let covers = |key: u8, version: u64| deletes.iter().any(|&((a, from), (b, to), at)| {
                 let bounds = Bounds { start: bound(a, from), end: bound(b, to) };
-                crate::span::contains(&bounds, &KeyOrder::Bytewise, &[key]) && at > version
+                crate::types::span::contains(&bounds, &KeyOrder::Bytewise, &[key]) && at > version
             });
             for key in 0..30 {
                 let newest = (0..entries.len()).rev().find(|&at| entries[at].0 == key);

@@ -1,7 +1,7 @@
 //! What a repair tells.
 
-use crate::error::Error;
 use crate::sync::Arc;
+use crate::types::error::Error;
 use std::collections::HashSet;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};

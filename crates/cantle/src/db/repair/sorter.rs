@@ -3,11 +3,11 @@
 //! Of each key only the newest entry matters: where a range delete hides that one, it hides the older ones too.
 
 use super::merge::{Newness, Source};
-use crate::entry::Kind;
-use crate::error::{Attempt, Error, Result};
 use crate::format::codec::{Decoder, put_bytes, put_varint};
-use crate::order::KeyOrder;
 use crate::sync::Arc;
+use crate::types::entry::Kind;
+use crate::types::error::{Attempt, Error, Result};
+use crate::types::order::KeyOrder;
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use bytes::Bytes;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! Which files there are, and what they say of themselves.
 
 use super::report::Findings;
-use crate::error::{Attempt, Error, Result};
 use crate::files::parse_file_name;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::substrate::stage;
+use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};

@@ -66,11 +66,11 @@ mod tests {
     use super::super::survey::Piece;
     use super::*;
     use crate::chunk::salvage::{Extent, LogFound, salvage_log};
-    use crate::entry::Kind;
     use crate::format::documented::example_header;
     use crate::format::header::FileKind;
     use crate::log::{RecordFile, encode_record};
-    use crate::span::Span;
+    use crate::types::entry::Kind;
+    use crate::types::span::Span;
     use crate::vfs::{MemVfs, OpenMode, Vfs};
     use std::path::Path;
 

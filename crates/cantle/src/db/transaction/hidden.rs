@@ -1,10 +1,10 @@
 //! What a transaction's range deletes leave of a snapshot.
 
 use super::overlay::Overlay;
-use crate::bounds::Bounds;
-use crate::error::Result;
 use crate::layout::PairCursor;
 use crate::sync::Arc;
+use crate::types::bounds::Bounds;
+use crate::types::error::Result;
 use bytes::Bytes;
 use std::ops::Bound;
 

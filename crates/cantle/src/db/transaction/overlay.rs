@@ -2,14 +2,14 @@
 
 use super::hidden::HidingCursor;
 use super::ranges::Ranges;
-use crate::bounds::Bounds;
 use crate::db::batch::range_op;
-use crate::entry::Kind;
-use crate::error::Result;
 use crate::layout::{Op, PairCursor};
-use crate::order::KeyOrder;
-use crate::span::{contains, is_empty_range, is_later_start};
 use crate::sync::Arc;
+use crate::types::bounds::Bounds;
+use crate::types::entry::Kind;
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
+use crate::types::span::{contains, is_empty_range, is_later_start};
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Ranges of keys that lie apart from one another.
 
-use crate::bounds::Bounds;
-use crate::order::KeyOrder;
-use crate::span::{contains, is_empty_range, is_later_end, is_later_start};
+use crate::types::bounds::Bounds;
+use crate::types::order::KeyOrder;
+use crate::types::span::{contains, is_empty_range, is_later_end, is_later_start};
 use std::cmp::Ordering;
 use std::ops::Bound;
 

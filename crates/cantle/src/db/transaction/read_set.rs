@@ -5,12 +5,12 @@
 
 use super::Shared;
 use super::ranges::Ranges;
-use crate::bounds::Bounds;
-use crate::error::Result;
 use crate::layout::{PairCursor, ReadSet};
-use crate::order::KeyOrder;
-use crate::span::{is_later_end, is_later_start};
 use crate::sync::Arc;
+use crate::types::bounds::Bounds;
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
+use crate::types::span::{is_later_end, is_later_start};
 use bytes::Bytes;
 use std::collections::HashSet;
 use std::ops::Bound;

@@ -52,10 +52,10 @@ pub use recover::{open, read, recover, recover_open};
 
 use super::reserve::PLENTY_BYTES;
 use crate::cache::budget::Budget;
-use crate::error::{Attempt, Error, Result};
 use crate::files::Files;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};
+use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{Backing, MappedPiece, OpenMode, VfsFile};
 use format::{BASE_MAX, HEAD_BYTES, Head, SLOT_HEAD_BYTES, State};
 use std::borrow::Cow;

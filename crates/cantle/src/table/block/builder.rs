@@ -1,8 +1,8 @@
 //! Writes one block after another.
 
 use super::{KIND_BITS, RESTART_ENTRIES_MAX, shared_prefix};
-use crate::entry::Kind;
 use crate::format::codec::put_varint;
+use crate::types::entry::Kind;
 
 /// Collects the entries of a block.
 ///

@@ -1,10 +1,10 @@
 //! Walks a block in both directions.
 
 use super::{Block, RESTART_ENTRIES_MAX, RawEntry, entry_order};
-use crate::entry::{EntryRef, Kind};
 use crate::format::codec::Malformed;
-use crate::order::KeyOrder;
 use crate::sync::Arc;
+use crate::types::entry::{EntryRef, Kind};
+use crate::types::order::KeyOrder;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Range;

@@ -27,9 +27,9 @@ pub(crate) use cursor::BlockCursor;
 pub(crate) use probe::Probe;
 
 use super::KEY_BYTES_MAX;
-use crate::entry::Kind;
 use crate::format::codec::{Decoder, Malformed};
-use crate::order::KeyOrder;
+use crate::types::entry::Kind;
+use crate::types::order::KeyOrder;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Range;

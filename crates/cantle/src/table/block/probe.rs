@@ -1,9 +1,9 @@
 //! Finds one key in a block without copying a key.
 
 use super::{Block, entry_order, shared_prefix};
-use crate::entry::Kind;
 use crate::format::codec::Malformed;
-use crate::order::KeyOrder;
+use crate::types::entry::Kind;
+use crate::types::order::KeyOrder;
 use std::cmp::Ordering;
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 use super::*;
-use crate::entry::{EntryCursor, EntryRef};
-use crate::error::{Error, Result as StoreResult};
 use crate::sync::Arc;
 use crate::table::tests::model::{self, Entry, check_cursor, probes, put};
+use crate::types::entry::{EntryCursor, EntryRef};
+use crate::types::error::{Error, Result as StoreResult};
 use proptest::prelude::*;
 
 const BASE: u64 = 500;
@@ -238,7 +238,7 @@ fn a_key_that_grows_beyond_its_limit_is_refused() {
 #[test]
 #[should_panic(expected = "version 499 is below 500")]
 fn a_version_below_the_base_is_a_broken_invariant() {
-    BlockBuilder::new(BASE).add(b"key", BASE - 1, crate::entry::Kind::Put, b"");
+    BlockBuilder::new(BASE).add(b"key", BASE - 1, crate::types::entry::Kind::Put, b"");
 }
 
 #[test]

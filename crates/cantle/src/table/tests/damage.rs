@@ -2,15 +2,15 @@
 
 use super::model::{Entry, delete, put};
 use super::{BASE_VERSION, MemFile, build, header, open};
-use crate::entry::{EntryCursor, Kind};
-use crate::error::Error;
 use crate::filter::bloom;
-use crate::options::Compression;
-use crate::order::KeyOrder;
 use crate::table::block::BlockCursor;
 use crate::table::footer::FOOTER_BYTES;
 use crate::table::frame::{Handle, trailer};
 use crate::table::{Table, TableGet, TableOptions};
+use crate::types::compression::Compression;
+use crate::types::entry::{EntryCursor, Kind};
+use crate::types::error::Error;
+use crate::types::order::KeyOrder;
 use std::path::Path;
 
 fn sample() -> Vec<Entry> {

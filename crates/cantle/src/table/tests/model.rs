@@ -1,8 +1,8 @@
 //! A sorted vector of entries as the model of blocks and tables.
 
-use crate::entry::{EntryCursor, Kind};
-use crate::order::{Comparator, KeyOrder};
 use crate::sync::Arc;
+use crate::types::entry::{EntryCursor, Kind};
+use crate::types::order::{Comparator, KeyOrder};
 use proptest::prelude::*;
 use std::cmp::Ordering;
 

@@ -3,15 +3,15 @@
 use super::model::{self, Entry, check_cursor, delete, probes, put};
 use super::{BASE_VERSION, FILE, MemFile, STORE, build, open, open_with};
 use crate::cache::BlockCache;
-use crate::entry::{EntryCursor, Kind};
-use crate::error::Error;
 use crate::filter::bloom;
-use crate::options::Compression;
-use crate::order::KeyOrder;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::table::properties::TableMeta;
 use crate::table::{Table, TableBuilder, TableGet, TableOptions};
+use crate::types::compression::Compression;
+use crate::types::entry::{EntryCursor, Kind};
+use crate::types::error::Error;
+use crate::types::order::KeyOrder;
 use proptest::prelude::*;
 use std::path::PathBuf;
 

@@ -4,14 +4,14 @@
 //! Each step is one moment, with a switch of threads possible before it. What a recovery finds is looked at in one moment,
 //! too: of what was not synced nothing is there, and names that were removed are gone.
 
-use crate::error::Result;
 use crate::manifest::{CheckpointEdit, SegmentEdit};
 use crate::mvcc::recovery_table::{DeadBatches, EpochBatches, RecoveryTable};
-use crate::order::KeyOrder;
-use crate::span::Span;
 use crate::store::{BATCH, Fault, KEYS};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
+use crate::types::span::Span;
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;

@@ -3,11 +3,11 @@
 
 use super::Fault;
 use super::disk::{Disk, DiskVfs, Manifest};
-use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::mvcc::{Batches, KeySpan, Mvcc, SnapshotGuard};
 use crate::substrate::checkpoint::{Checkpoints, DirtySet};
 use crate::sync::Arc;
+use crate::types::error::{Error, Result};
 
 pub struct Substrate {
     pub files: Arc<Files>,

@@ -4,10 +4,10 @@
 use super::{Chunk, Chunks, Edit, FileRef, Funk, ORDER, Source, Writer};
 use crate::format::header::FileKind;
 use crate::mvcc::Keep;
-use crate::span::Span;
 use crate::store::disk::Entry;
 use crate::store::{Fault, KEYS};
 use crate::sync::{Arc, MutexGuard};
+use crate::types::span::Span;
 use bytes::Bytes;
 
 impl Chunks {

@@ -1,6 +1,6 @@
 //! Entries: the versions of keys as tables and logs hold them, and the cursors that walk them.
 
-use crate::error::Result;
+use crate::types::error::Result;
 use bytes::Bytes;
 
 /// What an entry says about its key. The numbers are on disk.

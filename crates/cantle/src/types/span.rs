@@ -1,7 +1,7 @@
 //! Key ranges of chunks and of the files that they share.
 
-use crate::bounds::Bounds;
-use crate::order::KeyOrder;
+use crate::types::bounds::Bounds;
+use crate::types::order::KeyOrder;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Bound;

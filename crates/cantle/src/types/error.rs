@@ -1,6 +1,6 @@
 //! What can go wrong, in terms of what the caller can do about it.
 
-use crate::bounds::Bounds;
+use crate::types::bounds::Bounds;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! In bytewise order they are taken after what the keys that are compared have in common: composite keys that
 //! lie together share more than eight bytes. A key outside what is common is before or behind all that have it.
 
-use crate::order::KeyOrder;
+use crate::types::order::KeyOrder;
 
 /// Maps keys to numbers that order as the keys do: `a < b` implies `of(a) <= of(b)`.
 pub struct PrefixOf {

@@ -1,0 +1,17 @@
+//! How blocks are compressed.
+
+/// How blocks of tables are compressed. Logs are not, but become tables when they are idle (see
+/// [`KeyspaceOptions::compression`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum Compression {
+    /// As they are.
+    #[default]
+    None,
+    /// LZ4: fast, about half the size of text.
+    Lz4,
+    /// Zstandard at a level of 1–22: smaller, slower. Needs the feature `zstd`; without it opening a
+    /// keyspace with this option is an `InvalidArgument`.
+    Zstd(i32),
+}
