@@ -89,6 +89,7 @@
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
+mod block;
 mod cache;
 #[cfg(feature = "canaries")]
 pub mod canary;

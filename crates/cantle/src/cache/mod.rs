@@ -15,10 +15,10 @@ pub(crate) mod recent;
 pub(crate) mod rows;
 pub(crate) mod taken;
 
+use crate::block::Block;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::counter::Counter;
-use crate::table::block::Block;
 use bytes::Bytes;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};

@@ -9,10 +9,10 @@ use super::indexed_part::{IndexedPart, decode_place};
 use super::memory_part::MemoryHit;
 use super::parts::Parts;
 use super::segment::Segment;
+use crate::block::BlockCursor;
 use crate::cache::budget::Budget;
 use crate::cache::taken::Taken;
 use crate::format::codec::Decoder;
-use crate::table::block::BlockCursor;
 use crate::types::entry::EntryRef;
 use crate::types::error::Result;
 

@@ -10,6 +10,7 @@ use super::context::Context;
 use super::memory_part::Place;
 use super::parts::Parts;
 use super::segment::Segment;
+use crate::block::Block;
 use crate::cache::taken::Taken;
 use crate::format::header::FileHeader;
 use crate::log::record_payload;
@@ -17,7 +18,6 @@ use crate::pages::Buffer;
 use crate::read_ahead::{Run, SCAN_BYTES};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::table::block::Block;
 use crate::types::error::{Attempt, Error, Result};
 use bytes::Bytes;
 

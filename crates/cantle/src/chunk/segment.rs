@@ -19,6 +19,7 @@ use super::parts::{Hole, Parts};
 use super::replaced::large_part;
 use super::staged::{Places, Staged};
 use super::tombstone::RangeTombstone;
+use crate::block::Block;
 use crate::cache::CacheValue;
 use crate::files::StoreFile;
 use crate::filter::bloom;
@@ -36,7 +37,6 @@ use crate::sync::atomic::{
 };
 use crate::sync::on_use::OnUse;
 use crate::sync::{Arc, Mutex};
-use crate::table::block::Block;
 use crate::types::entry::Kind;
 use crate::types::error::{Attempt, Error, Result};
 use crate::types::order::KeyOrder;

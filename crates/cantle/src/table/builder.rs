@@ -1,11 +1,11 @@
 //! Writes a table, front to back, once.
 
-use super::block::{BlockBuilder, entry_order, shared_prefix};
 use super::compression::{self, Compressor};
 use super::footer::Footer;
 use super::frame::{Handle, trailer};
 use super::properties::TableMeta;
 use super::{BLOCK_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::block::{BlockBuilder, entry_order, shared_prefix};
 use crate::canary::Canary;
 use crate::filter::bloom::{self, BloomBuilder};
 use crate::format::header::{FileHeader, FileKind};

@@ -1,8 +1,8 @@
 //! Walks a table in both directions.
 
-use super::block::{Block, BlockCursor};
 use super::frame::{Handle, unframe};
 use super::reader::{Table, read};
+use crate::block::{Block, BlockCursor};
 use crate::read_ahead::{Run, SCAN_BYTES};
 use crate::sync::Arc;
 use crate::types::entry::{EntryCursor, EntryRef};

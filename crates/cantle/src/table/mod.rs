@@ -22,7 +22,6 @@
 //!
 //! `docs/format/table.md` and `docs/format/block.md` draw every byte.
 
-pub(crate) mod block;
 pub(crate) mod builder;
 mod compression;
 mod cursor;

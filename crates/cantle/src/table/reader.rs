@@ -1,10 +1,10 @@
 //! Reads a table: opening, point lookups, and how blocks reach the cache.
 
-use super::block::{Block, BlockCursor, Probe};
 use super::cursor::TableCursor;
 use super::footer::{FOOTER_BYTES, Footer};
 use super::frame::{Handle, unframe};
 use super::properties::TableMeta;
+use crate::block::{Block, BlockCursor, Probe};
 use crate::cache::{BlockCache, CacheValue};
 use crate::filter::bloom;
 use crate::format::codec::Malformed;

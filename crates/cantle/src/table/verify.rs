@@ -1,9 +1,9 @@
 //! Reads a whole table and reports everything that is wrong with it.
 
-use super::block::{BlockCursor, entry_order};
 use super::frame::Handle;
 use super::properties::TableMeta;
 use super::reader::{Table, check_identity, read_description};
+use crate::block::{BlockCursor, entry_order};
 use crate::filter::bloom;
 use crate::format::codec::Malformed;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};

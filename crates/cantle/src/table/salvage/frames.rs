@@ -6,10 +6,10 @@
 //!
 //! The time this takes is bounded in the file's length.
 
-use super::super::block::{Block, BlockCursor};
 use super::super::frame::{Handle, TRAILER_BYTES, unframe};
 use super::super::properties::TableMeta;
 use super::super::reader::read;
+use crate::block::{Block, BlockCursor};
 use crate::format::codec::Decoder;
 use crate::format::header::{FileHeader, HEADER_BYTES};
 use crate::sync::Arc;

@@ -8,10 +8,10 @@
 
 mod frames;
 
-use super::block::{Block, BlockCursor, entry_order};
 use super::footer::Footer;
 use super::frame::{Handle, unframe};
 use super::reader::{read, read_description};
+use crate::block::{Block, BlockCursor, entry_order};
 use crate::format::header::{FileHeader, HEADER_BYTES};
 use crate::sync::Arc;
 use crate::types::entry::EntryRef;

@@ -1,9 +1,9 @@
 //! Damaged files give errors or right data, never a panic or wrong data.
 
-use super::model::{Entry, delete, put};
 use super::{BASE_VERSION, MemFile, build, header, open};
+use crate::block::BlockCursor;
+use crate::block::model::{Entry, delete, put};
 use crate::filter::bloom;
-use crate::table::block::BlockCursor;
 use crate::table::footer::FOOTER_BYTES;
 use crate::table::frame::{Handle, trailer};
 use crate::table::{Table, TableGet, TableOptions};

@@ -1,10 +1,10 @@
 //! The bytes of the format documentation are the bytes that are written.
 
-use super::model::{delete, put};
 use super::{BASE_VERSION, build, header};
+use crate::block::BlockBuilder;
+use crate::block::model::{delete, put};
 use crate::format::documented::assert_documented;
 use crate::table::TableOptions;
-use crate::table::block::BlockBuilder;
 
 #[test]
 fn the_documented_header_is_what_is_written() {

@@ -2,11 +2,11 @@
 
 mod damage;
 mod format;
-pub(crate) mod model;
 mod reading;
 
 use super::properties::TableMeta;
 use super::{Table, TableBuilder, TableOptions};
+use crate::block::model::Entry;
 use crate::cache::BlockCache;
 use crate::format::header::{FileHeader, FileKind};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,6 @@ use crate::sync::{Arc, Mutex};
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
 use crate::vfs::VfsFile;
-use model::Entry;
 use std::io;
 use std::path::PathBuf;
 

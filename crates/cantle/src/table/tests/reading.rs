@@ -1,7 +1,7 @@
 //! What is read is what was written.
 
-use super::model::{self, Entry, check_cursor, delete, probes, put};
 use super::{BASE_VERSION, FILE, MemFile, STORE, build, open, open_with};
+use crate::block::model::{self, Entry, check_cursor, delete, probes, put};
 use crate::cache::BlockCache;
 use crate::filter::bloom;
 use crate::sync::Arc;

@@ -1,6 +1,6 @@
+use super::model::{self, Entry, check_cursor, probes, put};
 use super::*;
 use crate::sync::Arc;
-use crate::table::tests::model::{self, Entry, check_cursor, probes, put};
 use crate::types::entry::{EntryCursor, EntryRef};
 use crate::types::error::{Error, Result as StoreResult};
 use proptest::prelude::*;

@@ -26,8 +26,8 @@ pub(crate) use builder::BlockBuilder;
 pub(crate) use cursor::BlockCursor;
 pub(crate) use probe::Probe;
 
-use super::KEY_BYTES_MAX;
 use crate::format::codec::{Decoder, Malformed};
+use crate::format::limits::KEY_BYTES_MAX;
 use crate::types::entry::Kind;
 use crate::types::order::KeyOrder;
 use bytes::Bytes;
@@ -216,5 +216,7 @@ pub(crate) fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
     words + a[words..].iter().zip(&b[words..]).take_while(|(a, b)| a == b).count()
 }
 
+#[cfg(test)]
+pub(crate) mod model;
 #[cfg(test)]
 mod tests;
