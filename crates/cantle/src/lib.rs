@@ -106,10 +106,10 @@ mod layout;
 mod log;
 mod maintenance;
 mod manifest;
+mod memory;
 mod merge;
 mod mvcc;
-mod paged_vec;
-mod pages;
+
 mod read_ahead;
 mod stats;
 mod substrate;

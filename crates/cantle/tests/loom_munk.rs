@@ -43,10 +43,12 @@ mod munk {
     pub use record::{Content, Record};
     pub use towers::Towers;
 }
-#[path = "../src/paged_vec.rs"]
-mod paged_vec;
-#[path = "models/lost_pages.rs"]
-mod pages;
+#[path = "../src/memory"]
+mod memory {
+    pub mod paged_vec;
+    #[path = "../../tests/models/lost_pages.rs"]
+    pub mod pages;
+}
 
 #[path = "../src/mvcc"]
 mod mvcc {

@@ -4,8 +4,11 @@
 
 #[path = "models/rows.rs"]
 mod models;
-#[path = "models/lost_pages.rs"]
-mod pages;
+#[path = "models"]
+mod memory {
+    #[path = "lost_pages.rs"]
+    pub mod pages;
+}
 #[path = "../src/cache/rows"]
 mod rows {
     mod ghost;

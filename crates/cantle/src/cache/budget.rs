@@ -9,9 +9,9 @@
 //!
 //! Thread safety: everything may be called from any thread.
 
-use super::taken::Taken;
 use super::{BlockCache, recent::Recent, rows::RowCache};
-use crate::pages::{self, Room};
+use crate::memory::pages::{self, Room};
+use crate::memory::taken::Taken;
 use crate::stats::MemoryStats;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::counter::Counter;

@@ -13,7 +13,6 @@
 pub(crate) mod budget;
 pub(crate) mod recent;
 pub(crate) mod rows;
-pub(crate) mod taken;
 
 use crate::block::Block;
 use crate::sync::Arc;

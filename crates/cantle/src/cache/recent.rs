@@ -15,7 +15,7 @@
 //! Thread safety: all methods may be called from any thread; those that change one log's end by one thread at once. `Recent::queue`
 //! is locked before the runs of an end, never the other way round.
 
-use crate::pages::Buffer;
+use crate::memory::pages::Buffer;
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},

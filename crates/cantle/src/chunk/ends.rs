@@ -11,8 +11,8 @@ use super::parts::Parts;
 use super::segment::Segment;
 use crate::block::BlockCursor;
 use crate::cache::budget::Budget;
-use crate::cache::taken::Taken;
 use crate::format::codec::Decoder;
+use crate::memory::taken::Taken;
 use crate::types::entry::EntryRef;
 use crate::types::error::Result;
 

@@ -8,7 +8,7 @@
 use super::context::Context;
 use super::indexed_part::IndexedPart;
 use super::parts::Parts;
-use crate::cache::taken::Taken;
+use crate::memory::taken::Taken;
 use crate::sync::Arc;
 use crate::types::order::KeyOrder;
 use crate::types::prefix::PrefixOf;

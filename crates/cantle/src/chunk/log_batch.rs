@@ -9,7 +9,7 @@ use super::log_piece::{Counted, GAP_BYTES, Piece};
 use super::memory_part::Place;
 use super::parts::Parts;
 use super::segment::Segment;
-use crate::cache::taken::Taken;
+use crate::memory::taken::Taken;
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
 use bytes::Bytes;

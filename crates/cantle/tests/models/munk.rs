@@ -1,9 +1,9 @@
 //! Small concurrent programs over a munk, with what must hold in every interleaving. A test crate that includes
 //! this file supplies `crate::munk` and what that needs, built on its own threads and atomics.
 
+use crate::memory::pages::Seen;
 use crate::munk::{Content, Munk, MunkBuilder, Towers};
 use crate::mvcc::CommitCell;
-use crate::pages::Seen;
 use crate::sync::ArcSwap;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};

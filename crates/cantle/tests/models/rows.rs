@@ -147,7 +147,7 @@ pub fn a_row_is_lent(lending: Lending, holds: bool) {
         })
     };
     if let Some(row) = store.rows.get(&key(0), hash(0)) {
-        let (seen, number) = (crate::pages::Seen::of(&row), u64::from(row[0]));
+        let (seen, number) = (crate::memory::pages::Seen::of(&row), u64::from(row[0]));
         assert_eq!(*row, value(number), "what is lent is no value");
         let row = Some(row).filter(|_| holds);
         // Steps, for others to go on.

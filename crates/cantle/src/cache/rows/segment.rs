@@ -17,7 +17,7 @@
 //! * Memory counts in a total until the last who holds it lets go.
 #![expect(unsafe_code, reason = "rows are appended to memory while others in it are read")]
 
-use crate::pages::Pages;
+use crate::memory::pages::Pages;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::alloc::Layout;

@@ -7,8 +7,8 @@
 #![expect(unsafe_code, reason = "records are written into a block while others in it are read")]
 
 use super::record::{Content, Record, RecordPtr, layout};
+use crate::memory::pages::{HUGE_BYTES, Pages, of_few_sizes};
 use crate::mvcc::CommitCell;
-use crate::pages::{HUGE_BYTES, Pages, of_few_sizes};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::alloc::Layout;

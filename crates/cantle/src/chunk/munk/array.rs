@@ -6,7 +6,7 @@
 
 use super::fetch::fetch;
 use super::record::{Link, Record, RecordPtr};
-use crate::paged_vec::PagedVec;
+use crate::memory::paged_vec::PagedVec;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 

@@ -1,8 +1,8 @@
-//! A vector of one capacity whose memory is mapped if it is large ([`crate::pages`]): one that lives long and is large leaves no hole in
+//! A vector of one capacity whose memory is mapped if it is large ([`crate::memory::pages`]): one that lives long and is large leaves no hole in
 //! the allocator's heap when it goes.
 #![expect(unsafe_code, reason = "memory of any length")]
 
-use crate::pages::{Pages, asked_for};
+use crate::memory::pages::{Pages, asked_for};
 use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::ops::Deref;
