@@ -5,7 +5,7 @@ use super::funk::{Dropped, FileRef, Source};
 use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileKind;
 use crate::manifest::LayoutState;
-use crate::substrate::TableHandle;
+use crate::table::TableHandle;
 use crate::types::span::Span;
 use bytes::Bytes;
 use std::any::Any;

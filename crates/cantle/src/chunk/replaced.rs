@@ -22,13 +22,13 @@ use super::segment::Segment;
 use super::tombstone::RangeTombstone;
 use crate::canary::Canary;
 use crate::filter::bloom;
-use crate::substrate::TableHandle;
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::counter::sampled;
 use crate::sync::{Arc, Mutex};
+use crate::table::TableHandle;
 use crate::table::{Table, TableGet};
 use crate::types::compression::Compression;
 use crate::types::entry::Kind;

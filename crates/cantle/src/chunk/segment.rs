@@ -21,6 +21,7 @@ use super::staged::{Places, Staged};
 use super::tombstone::RangeTombstone;
 use crate::block::Block;
 use crate::cache::CacheValue;
+use crate::files::Promise;
 use crate::files::StoreFile;
 use crate::filter::bloom;
 use crate::format::bounds::decode_bounds;
@@ -30,7 +31,7 @@ use crate::format::limits::RECORD_BYTES_MAX;
 use crate::log::{RecordFile, record_payload};
 use crate::manifest::SegmentEdit;
 use crate::read_ahead::Runs;
-use crate::substrate::{DirtyLog, Promise};
+use crate::substrate::DirtyLog;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},

@@ -27,9 +27,9 @@ use super::policy;
 use super::rebalance::{Bottom, Effort, keep_versions, table_ref};
 use crate::canary::Canary;
 use crate::mvcc::Keep;
-use crate::substrate::TableHandle;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::table::TableHandle;
 use crate::types::error::{Error, Result};
 use bytes::Bytes;
 

@@ -18,13 +18,13 @@ use super::segment::Segment;
 use super::tombstone::RangeTombstone;
 use crate::cache::rows::Stripe;
 use crate::canary::Canary;
+use crate::files::Promise;
 use crate::filter::bloom;
 use crate::format::bounds::encode_bounds;
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
 use crate::log::{encode_record, record_bytes_max};
 use crate::mvcc::{CommitCell, KeySpan};
-use crate::substrate::Promise;
 use crate::sync::{
     Arc,
     atomic::Ordering::{Acquire, Relaxed},

@@ -33,16 +33,18 @@ use crate::maintenance::{Calls, Gate, Throttle, Ticker};
 use crate::manifest::{
     CheckpointEdit, Edit, KeyspaceEdit, LayoutState, Manifest, Replayed, Resumed, StartEdit, State, replay,
 };
+use crate::mvcc::Recovery;
 use crate::mvcc::{Batches, Mvcc, Unjournaled};
 use crate::substrate::stage::{self, Stage};
 use crate::substrate::vouch::{Testimony, Vouch, may_deceive, outlived, testimony};
 use crate::substrate::{
-    Checkpoints, DirtySet, Health, REBALANCE_RESERVE_FILE, RESERVE_FILE, Recovery, Reserve, Substrate,
-    Tables, VERSIONS_PER_CHECKPOINT,
+    Checkpoints, DirtySet, Health, REBALANCE_RESERVE_FILE, RESERVE_FILE, Reserve, Substrate,
+    VERSIONS_PER_CHECKPOINT,
 };
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use crate::sync::time::now;
 use crate::sync::{Arc, Mutex, RwLock, random};
+use crate::table::Tables;
 use crate::types::durability::Durability;
 use crate::types::error::{Attempt, Error, Result};
 use crate::types::order::{BYTEWISE, KeyOrder};

@@ -29,6 +29,8 @@ mod files;
 mod handles;
 #[cfg(test)]
 mod held_tests;
+pub mod space;
 mod unsynced;
 
 pub use files::{Files, StoreFile, file_name, parse_file_name};
+pub use space::{Promise, Space};

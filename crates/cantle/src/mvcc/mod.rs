@@ -67,6 +67,7 @@ pub mod clock;
 pub mod commit;
 pub mod keep;
 pub mod pending;
+pub mod recovery;
 pub mod recovery_table;
 mod unjournaled;
 
@@ -78,5 +79,6 @@ pub use clock::{Announced, Mvcc, SnapshotGuard};
 pub use commit::CommitCell;
 pub use keep::Keep;
 pub use pending::KeySpan;
+pub use recovery::Recovery;
 pub use recovery_table::{DeadBatches, EpochBatches, RecoveryTable};
 pub use unjournaled::Unjournaled;

@@ -3,19 +3,15 @@
 mod checkpoint;
 mod health;
 mod jam;
-mod recovery;
 mod reserve;
 pub mod stage;
-mod tables;
 mod tickets;
 pub mod vouch;
 
 pub use checkpoint::{Checkpoints, DirtyLog, DirtySet, VERSIONS_PER_CHECKPOINT};
 pub use health::Health;
 pub use jam::Jam;
-pub use recovery::Recovery;
-pub use reserve::{Grant, Promise, REBALANCE_RESERVE_FILE, RESERVE_FILE, Reserve};
-pub use tables::{TableHandle, Tables};
+pub use reserve::{Grant, REBALANCE_RESERVE_FILE, RESERVE_FILE, Reserve};
 
 use crate::cache::{
     BlockCache,
@@ -25,9 +21,10 @@ use crate::files::Files;
 use crate::journal::Journal;
 use crate::maintenance::{Calls, Gate, Pass, Pool, Throttle};
 use crate::manifest::Manifest;
-use crate::mvcc::{Batches, Mvcc, Unjournaled};
+use crate::mvcc::{Batches, Mvcc, Recovery, Unjournaled};
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicI64;
+use crate::table::Tables;
 use crate::types::durability::Durability;
 use crate::types::error::Result;
 

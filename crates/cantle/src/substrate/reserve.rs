@@ -13,7 +13,8 @@
 //! rebalances) are *promised*: their sum stays below what is free.
 
 use super::jam::{Jam, Jams};
-use crate::files::Files;
+use crate::files::space::PLENTY_BYTES;
+use crate::files::{Files, Promise, Space};
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -35,8 +36,6 @@ const REBALANCE_BYTES_MAX: u64 = 24 << 20;
 /// At most this much for the sake of long chunks, and at most an eighth of what is free.
 const LONGEST_BYTES_MAX: u64 = 64 << 20;
 const LONGEST_FRACTION: u64 = 8;
-/// With more than this free there is no need to keep any aside: 32 times both parts at their usual most.
-pub(super) const PLENTY_BYTES: u64 = 2 << 30;
 /// A smaller disk than a MiB has no reserve: writes may use all of it.
 const DISK_BYTES_MIN: u64 = 1 << 20;
 /// With less room than this many of the longest rebalances, puts go no faster than rebalances.
@@ -61,14 +60,6 @@ pub struct Reserve {
     rebalance_bytes: AtomicU64,
     parts: Mutex<Parts>,
     space: Arc<Space>,
-}
-
-/// What is free, and what of that is promised.
-#[derive(Debug)]
-pub struct Space {
-    promised_bytes: AtomicU64,
-    /// As of the last look, less what was written of promises since.
-    available_bytes: AtomicU64,
 }
 
 #[derive(Default)]
@@ -111,10 +102,7 @@ impl Reserve {
             longest_bytes: AtomicU64::new(0),
             rebalance_bytes: AtomicU64::new(0),
             parts: Mutex::default(),
-            space: Arc::new(Space {
-                promised_bytes: AtomicU64::new(0),
-                available_bytes: AtomicU64::new(u64::MAX),
-            }),
+            space: Arc::new(Space::unknown()),
         }
     }
 
@@ -140,7 +128,7 @@ impl Reserve {
 
     /// Whether there is more than anybody needs.
     pub fn has_plenty(&self) -> bool {
-        self.space.available_bytes.load(Relaxed) > PLENTY_BYTES
+        self.space.available_bytes() > PLENTY_BYTES
     }
 
     /// The most that a rebalance may be sure of: while space is plentiful, anything.
@@ -162,7 +150,7 @@ impl Reserve {
         if rebalance_bytes == u64::MAX {
             return None;
         }
-        let promised = self.space.promised_bytes.load(Relaxed);
+        let promised = self.space.promised_bytes();
         let room = self.look().saturating_sub(promised).saturating_add(rebalance_bytes);
         let tight = output_bytes > room / 2 || room < TIGHT_FACTOR * rebalance_bytes;
         tight.then(|| self.jams.begin())
@@ -255,7 +243,7 @@ impl Reserve {
             tracing::debug!(%error, "cannot tell how much space is free");
             u64::MAX
         });
-        self.space.available_bytes.store(available, Relaxed);
+        self.space.note_available(available);
         available
     }
 
@@ -293,7 +281,7 @@ impl Reserve {
         {
             let missing = part.wanted_bytes.saturating_sub(part.kept_bytes);
             // What others were promised is not ours to take.
-            let free = available.saturating_sub(self.space.promised_bytes.load(Relaxed));
+            let free = available.saturating_sub(self.space.promised_bytes());
             let added = if missing <= free { missing } else { free / 4 * 3 };
             if missing == 0 || *unsupported || (added < missing && (!partly || added < ROOM_BYTES_MIN / 4)) {
                 continue;
@@ -352,59 +340,6 @@ impl Parts {
     }
 }
 
-impl Space {
-    /// Whether all promises and so many bytes more find room.
-    fn suffices(&self, bytes: u64) -> bool {
-        let promised = self.promised_bytes.load(Relaxed);
-        promised.saturating_add(bytes) <= self.available_bytes.load(Relaxed)
-    }
-}
-
-/// Bytes that will be written: nobody else is promised them. Given back when dropped.
-#[derive(Debug)]
-pub struct Promise {
-    space: Arc<Space>,
-    bytes: AtomicU64,
-}
-
-impl Promise {
-    fn none(space: Arc<Space>) -> Self {
-        Self { space, bytes: AtomicU64::new(0) }
-    }
-
-    fn add(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Relaxed);
-        self.space.promised_bytes.fetch_add(bytes, Relaxed);
-    }
-
-    /// Hands some of it to another.
-    pub fn hand_over(&self, bytes: u64, to: &Self) {
-        // Never less than nothing, whoever else takes from it.
-        let moved = self.take(bytes);
-        to.bytes.fetch_add(moved, Relaxed);
-    }
-
-    /// So much of it was written: it is in the file system's books now.
-    pub fn redeem(&self, bytes: u64) {
-        let redeemed = self.take(bytes);
-        self.space.promised_bytes.fetch_sub(redeemed, Relaxed);
-        let less = |available: u64| (available != u64::MAX).then(|| available.saturating_sub(bytes));
-        let _ = self.space.available_bytes.fetch_update(Relaxed, Relaxed, less);
-    }
-
-    fn take(&self, bytes: u64) -> u64 {
-        let less = |left: u64| Some(left.saturating_sub(bytes));
-        let before = self.bytes.fetch_update(Relaxed, Relaxed, less).unwrap_or(0);
-        before.min(bytes)
-    }
-}
-
-impl Drop for Promise {
-    fn drop(&mut self) {
-        self.space.promised_bytes.fetch_sub(*self.bytes.get_mut(), Relaxed);
-    }
-}
-
 /// Room for what a rebalance writes.
 pub struct Grant<'a> {
     reserve: &'a Reserve,
@@ -435,7 +370,7 @@ impl Grant<'_> {
 
     /// What may still be written of it.
     pub fn left_bytes(&self) -> u64 {
-        self.promise.bytes.load(Relaxed)
+        self.promise.bytes()
     }
 
     /// A file of so many bytes was written.

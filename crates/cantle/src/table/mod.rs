@@ -27,12 +27,14 @@ mod compression;
 mod cursor;
 mod footer;
 mod frame;
+mod handle;
 mod properties;
 pub(crate) mod reader;
 mod salvage;
 mod verify;
 
 pub(crate) use builder::{TableBuilder, TableOptions};
+pub(crate) use handle::{TableHandle, Tables};
 pub(crate) use reader::{Table, TableGet};
 pub(crate) use salvage::{TableLoss, TableSalvage};
 

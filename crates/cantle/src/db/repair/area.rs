@@ -9,7 +9,7 @@ use crate::chunk::salvage::{Extent, LogFound, salvage_log};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::KEY_BYTES_MAX;
 use crate::log::RecordFile;
-use crate::substrate::Recovery;
+use crate::mvcc::Recovery;
 use crate::sync::Arc;
 use crate::table::{TableLoss, TableSalvage};
 use crate::types::entry::Kind;

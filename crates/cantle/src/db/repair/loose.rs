@@ -17,7 +17,7 @@ use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::journal::JournalRecord;
 use crate::log::{RecordFile, Salvage, Salvaged};
 use crate::manifest::{Edit, KeyspaceEdit, StartEdit};
-use crate::substrate::Recovery;
+use crate::mvcc::Recovery;
 use crate::substrate::vouch::outlived;
 use crate::table::TableSalvage;
 use crate::types::error::{Error, Result};

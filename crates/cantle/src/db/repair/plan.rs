@@ -12,7 +12,7 @@ use crate::db::verdict::{Verdict, judge};
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::journal::JournalRecord;
 use crate::manifest::{Edit, KeyspaceEdit, Replayed, State, replay};
-use crate::substrate::Recovery;
+use crate::mvcc::Recovery;
 use crate::types::error::{Error, Result};
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;

@@ -50,9 +50,9 @@ mod recover;
 
 pub use recover::{open, read, recover, recover_open};
 
-use super::reserve::PLENTY_BYTES;
 use crate::cache::budget::Budget;
 use crate::files::Files;
+use crate::files::space::PLENTY_BYTES;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};
 use crate::types::error::{Attempt, Error, Result};

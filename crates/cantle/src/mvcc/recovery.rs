@@ -1,6 +1,6 @@
 //! Which of what earlier epochs wrote counts.
 
-use crate::mvcc::recovery_table::{DeadBatches, RecoveryTable};
+use super::recovery_table::{DeadBatches, RecoveryTable};
 
 /// The outcome of all recoveries so far (EvenDB §3.5), fixed while the store is open.
 #[derive(Default)]

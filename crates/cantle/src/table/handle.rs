@@ -1,9 +1,9 @@
 //! Open tables.
 
+use super::Table;
 use crate::cache::BlockCache;
 use crate::files::{Files, StoreFile};
 use crate::sync::Arc;
-use crate::table::Table;
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
 use quick_cache::sync::Cache;
