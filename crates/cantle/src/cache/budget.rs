@@ -9,9 +9,10 @@
 //!
 //! Thread safety: everything may be called from any thread.
 
-use super::{BlockCache, recent::Recent, rows::RowCache};
+use super::{BlockCache, rows::RowCache};
+use crate::log::LogMemory;
+use crate::memory::account::Account;
 use crate::memory::pages::{self, Room};
-use crate::memory::taken::Taken;
 use crate::stats::MemoryStats;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::counter::Counter;
@@ -22,22 +23,8 @@ use std::time::Duration;
 /// Of the budget, in percent: what munks, rows and blocks share, and what of it is theirs at first.
 const SHARED_PERCENT: u64 = 88;
 const FIRST_PERCENTS: [u64; 3] = [80, 3, 5];
-/// Of the budget, what the in-memory indexes of logs may take.
-const LOG_INDEX_PERCENT: u64 = 8;
-/// Of the budget, what views of logs may take, and the ends of their parts.
-const LOG_VIEW_PERCENT: u64 = 2;
-/// What views leave of that to the ends, which are small and spare more.
-const LOG_ENDS_FRACTION: u64 = 4;
-/// What the ends of a part with short keys take.
-const LOG_ENDS_BYTES: u64 = 256;
-/// Of the budget, what logs that are being merged may take: of what logs do not use of theirs, else of nobody's.
-const MERGE_FRACTION: u64 = 16;
-/// As much of it is not lent to munks that are loaded: two logs of chunks of the usual size.
+/// Of what merges may take, as much is not lent to munks that are loaded: two logs of chunks of the usual size.
 const MERGE_SPARED_BYTES: u64 = 16 << 20;
-/// Of the budget, what was appended to logs last may take, of what logs do not use of theirs.
-const RECENT_FRACTION: u64 = 16;
-/// Of the budget, what the stages of all its stores may take: of the two percent that are nobody's.
-const STAGE_FRACTION: u64 = 64;
 /// Nobody is left with less than this share: rows and munks must be able to show what they are worth, and blocks
 /// hold the filters and indexes.
 const SHARE_MIN: f64 = 0.03;
@@ -111,21 +98,10 @@ pub(crate) struct Budget {
     munk_limit_bytes: AtomicU64,
     /// The score of the most popular chunk that found no room among its own keyspace's munks.
     munk_demand: AtomicU64,
-    /// Memory of the in-memory indexes of logs.
-    pub(crate) log_index_bytes: Arc<AtomicU64>,
-    /// Memory of views of logs and of the ends of their parts.
-    pub(crate) log_view_bytes: Arc<AtomicU64>,
-    /// Memory of logs that are read at once, to be merged.
-    merge_bytes: Arc<AtomicU64>,
-    /// And of what merges hold back.
-    held_bytes: Arc<AtomicU64>,
-    /// Memory of keyspaces, whether or not they are used.
-    keyspace_bytes: Arc<AtomicU64>,
-    /// What was appended to logs last.
-    pub(crate) recent: Recent,
-    /// Memory of what is staged, and what stages may take more.
-    pub(crate) stage_bytes: AtomicU64,
-    stage_left_bytes: AtomicU64,
+    /// What logs take.
+    pub(crate) logs: Arc<LogMemory>,
+    /// Keyspaces, whether or not they are used.
+    pub(crate) keyspaces: Account,
     costs: Counter,
     reads: Counter,
     trial: Mutex<Trial>,
@@ -189,14 +165,8 @@ impl Budget {
             munk_bytes: Arc::default(),
             munk_limit_bytes: AtomicU64::new(munks),
             munk_demand: AtomicU64::new(0),
-            log_index_bytes: Arc::default(),
-            log_view_bytes: Arc::default(),
-            merge_bytes: Arc::default(),
-            held_bytes: Arc::default(),
-            keyspace_bytes: Arc::default(),
-            recent: Recent::default(),
-            stage_bytes: AtomicU64::new(0),
-            stage_left_bytes: AtomicU64::new(total_bytes / STAGE_FRACTION),
+            logs: Arc::new(LogMemory::new(total_bytes)),
+            keyspaces: Account::new(u64::MAX),
             costs: Counter::default(),
             reads: Counter::default(),
             trial: Mutex::new(Trial {
@@ -219,19 +189,20 @@ impl Budget {
 
     /// What munks may take: their share, and what logs do not use of theirs.
     pub(crate) fn munk_limit_bytes(&self) -> u64 {
-        self.munk_limit_while_logs_use(self.log_memory_bytes())
+        self.munk_limit_while_logs_use(self.logs.used_bytes())
     }
 
     /// What munks may take once another is loaded. Logs are merged now and then, to load a munk for one: what that takes is
     /// no munk's, or each would drive out another, which is loaded again as soon as it is over.
     pub(crate) fn munk_load_limit_bytes(&self) -> u64 {
-        let merging = self.merging_bytes();
-        let kept = self.log_memory_bytes().saturating_sub(merging);
-        self.munk_limit_while_logs_use(kept + merging.max(self.merge_limit_bytes().min(MERGE_SPARED_BYTES)))
+        let merging = self.logs.merging_bytes();
+        let kept = self.logs.used_bytes().saturating_sub(merging);
+        let spared = self.logs.merges.limit_bytes().min(MERGE_SPARED_BYTES);
+        self.munk_limit_while_logs_use(kept + merging.max(spared))
     }
 
     fn munk_limit_while_logs_use(&self, used: u64) -> u64 {
-        let of_logs = self.log_index_limit_bytes() + self.log_view_limit_bytes();
+        let of_logs = self.logs.share_bytes();
         // In steps, as a chunk should not go for what a log needs for a moment.
         let step = (of_logs / 8).max(1);
         self.munk_share_bytes() + of_logs.saturating_sub(used.div_ceil(step) * step)
@@ -240,12 +211,7 @@ impl Budget {
     /// The munks' share, without what keyspaces take: nothing else is as large and as quick to go.
     fn munk_share_bytes(&self) -> u64 {
         let share = self.munk_limit_bytes.load(Relaxed);
-        share.saturating_sub(self.keyspace_bytes.load(Relaxed))
-    }
-
-    /// Takes so many bytes for a keyspace, which has them for as long as it is open.
-    pub(crate) fn take_keyspace_bytes(&self, wanted: u64) -> Option<Taken> {
-        Taken::of(&self.keyspace_bytes, wanted, u64::MAX)
+        share.saturating_sub(self.keyspaces.used_bytes())
     }
 
     /// By how much munks exceed what they may take.
@@ -269,93 +235,14 @@ impl Budget {
         self.munk_demand.swap(0, Relaxed)
     }
 
-    /// What the in-memory indexes of logs may take.
-    pub(crate) fn log_index_limit_bytes(&self) -> u64 {
-        self.total_bytes / 100 * LOG_INDEX_PERCENT
-    }
-
-    /// What views of logs and the ends of their parts may take.
-    pub(crate) fn log_view_limit_bytes(&self) -> u64 {
-        self.total_bytes / 100 * LOG_VIEW_PERCENT
-    }
-
-    /// Takes so many bytes for a view of a log; nothing if there is no room.
-    pub(crate) fn take_view_bytes(&self, wanted: u64) -> Option<Taken> {
-        let limit = self.log_view_limit_bytes();
-        Taken::of(&self.log_view_bytes, wanted, limit - limit / LOG_ENDS_FRACTION)
-    }
-
-    /// Whether there is room for the ends of a part whose keys are not known yet, if they are short.
-    pub(crate) fn has_room_for_ends(&self) -> bool {
-        self.log_view_bytes.load(Relaxed) + LOG_ENDS_BYTES <= self.log_view_limit_bytes()
-    }
-
-    /// Takes so many bytes for the ends of a log's part; nothing if there is no room.
-    pub(crate) fn take_end_bytes(&self, wanted: u64) -> Option<Taken> {
-        Taken::of(&self.log_view_bytes, wanted, self.log_view_limit_bytes())
-    }
-
-    /// What may be kept of what was appended last.
-    pub(crate) fn recent_limit_bytes(&self) -> u64 {
-        let of_logs = self.log_index_limit_bytes() + self.log_view_limit_bytes();
-        let used =
-            self.log_index_bytes.load(Relaxed) + self.log_view_bytes.load(Relaxed) + self.merging_bytes();
-        of_logs.saturating_sub(used).min(self.total_bytes / RECENT_FRACTION)
-    }
-
-    /// What logs that are being merged may take.
-    fn merge_limit_bytes(&self) -> u64 {
-        self.total_bytes / MERGE_FRACTION
-    }
-
-    /// Memory of logs, in all its forms.
-    fn log_memory_bytes(&self) -> u64 {
-        self.log_index_bytes.load(Relaxed)
-            + self.log_view_bytes.load(Relaxed)
-            + self.merging_bytes()
-            + self.recent.bytes()
-    }
-
-    /// Memory of merges: what they read, and what they hold back.
-    fn merging_bytes(&self) -> u64 {
-        self.merge_bytes.load(Relaxed) + self.held_bytes.load(Relaxed)
-    }
-
-    /// Takes so many bytes for a log that is merged, for as long as what is returned is held; nothing if others have
-    /// taken too much.
-    pub(crate) fn take_merge_bytes(&self, wanted: u64) -> Option<Taken> {
-        Taken::of(&self.merge_bytes, wanted, self.merge_limit_bytes())
-    }
-
-    /// The same for what a merge cannot do without, however much others have taken: it is little.
-    pub(crate) fn take_merge_bytes_anyway(&self, wanted: u64) -> Option<Taken> {
-        Taken::of(&self.merge_bytes, wanted, u64::MAX)
-    }
-
-    /// The same for what a merge holds back: logs have as much as without it, munks and what was appended last have less.
-    pub(crate) fn take_held_bytes(&self, wanted: u64) -> Option<Taken> {
-        Taken::of(&self.held_bytes, wanted, u64::MAX)
-    }
-
-    /// Takes up to `wanted` bytes for a stage; says how many.
-    pub(crate) fn take_stage_bytes(&self, wanted: u64) -> u64 {
-        let take = |left: u64| Some(left - left.min(wanted));
-        self.stage_left_bytes.fetch_update(Relaxed, Relaxed, take).unwrap_or(0).min(wanted)
-    }
-
-    /// Gives them back.
-    pub(crate) fn give_stage_bytes_back(&self, bytes: u64) {
-        self.stage_left_bytes.fetch_add(bytes, Relaxed);
-    }
-
     /// Memory accounted for.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.blocks.used_bytes()
             + self.rows.used_bytes()
             + self.munk_bytes.load(Relaxed)
-            + self.log_memory_bytes()
-            + self.stage_bytes.load(Relaxed)
-            + self.keyspace_bytes.load(Relaxed)
+            + self.logs.used_bytes()
+            + self.logs.stage_used.used_bytes()
+            + self.keyspaces.used_bytes()
     }
 
     pub(crate) fn stats(&self) -> MemoryStats {
@@ -366,13 +253,13 @@ impl Budget {
             rows: self.rows.used_bytes(),
             block_limit: self.blocks.capacity_bytes(),
             blocks: self.blocks.used_bytes(),
-            log_indexes: self.log_index_bytes.load(Relaxed) + self.log_view_bytes.load(Relaxed),
-            merges: self.merging_bytes(),
-            stage: self.stage_bytes.load(Relaxed),
-            keyspaces: self.keyspace_bytes.load(Relaxed),
+            log_indexes: self.logs.indexes.used_bytes() + self.logs.views.used_bytes(),
+            merges: self.logs.merging_bytes(),
+            stage: self.logs.stage_used.used_bytes(),
+            keyspaces: self.keyspaces.used_bytes(),
             freed: pages::kept_bytes(),
-            recent: self.recent.bytes(),
-            recent_reads: self.recent.reads(),
+            recent: self.logs.recent.bytes(),
+            recent_reads: self.logs.recent.reads(),
             moves: self.moves.load(Relaxed),
             row_hits: self.rows.hits.get(),
             row_misses: self.rows.misses.get(),
@@ -472,8 +359,8 @@ impl Budget {
 
     /// Munks, rows and merges use pages; what they leave of theirs, freed ones may take until they are wanted again.
     fn make_room(&self) {
-        let of_logs = self.log_index_limit_bytes() + self.log_view_limit_bytes();
-        let in_heap = self.blocks.capacity_bytes() + of_logs + self.total_bytes / STAGE_FRACTION;
+        let of_logs = self.logs.share_bytes() + self.logs.stage.limit_bytes();
+        let in_heap = self.blocks.capacity_bytes() + of_logs;
         self.room.set(self.total_bytes.saturating_sub(in_heap));
     }
 
@@ -684,11 +571,11 @@ mod tests {
             let loadable = budget.munk_load_limit_bytes();
             assert!(loadable > total_bytes / 100 * 40 && loadable < budget.munk_limit_bytes());
             let merging =
-                budget.take_merge_bytes((total_bytes / MERGE_FRACTION).min(MERGE_SPARED_BYTES)).unwrap();
+                budget.logs.merges.charge(budget.logs.merges.limit_bytes().min(MERGE_SPARED_BYTES)).unwrap();
             assert_eq!(budget.munk_load_limit_bytes(), loadable);
             assert!(budget.munk_limit_bytes() >= loadable);
             drop(merging);
-            budget.log_index_bytes.store(budget.log_index_limit_bytes() * 2, Relaxed);
+            budget.logs.indexes.counter().store(budget.logs.indexes.limit_bytes() * 2, Relaxed);
             assert_eq!(budget.munk_load_limit_bytes(), budget.munk_limit_bytes(), "nothing is lent");
         }
     }
@@ -696,19 +583,22 @@ mod tests {
     #[test]
     fn what_merges_take_is_counted_and_leaves_less_for_what_was_appended_last() {
         let budget = Budget::new(192 << 20);
-        let limit = budget.merge_limit_bytes();
-        let recent = budget.recent_limit_bytes();
-        let all = budget.take_merge_bytes(limit).unwrap();
-        assert!(budget.take_merge_bytes(64 << 10).is_none(), "others have taken too much");
-        let little = budget.take_merge_bytes_anyway(64 << 10).unwrap();
-        let held = budget.take_held_bytes(2 << 20).unwrap();
+        let limit = budget.logs.merges.limit_bytes();
+        let recent = budget.logs.recent_limit_bytes();
+        let all = budget.logs.merges.charge(limit).unwrap();
+        assert!(budget.logs.merges.charge(64 << 10).is_none(), "others have taken too much");
+        let little = budget.logs.merges.charge_anyway(64 << 10).unwrap();
+        let held = budget.logs.held.charge_anyway(2 << 20).unwrap();
         assert_eq!(budget.used_bytes(), limit + (64 << 10) + (2 << 20));
         assert_eq!(budget.stats().merges, budget.used_bytes());
-        assert!(budget.recent_limit_bytes() <= recent.saturating_sub(limit / 3), "{recent}");
-        let of_logs = budget.log_index_limit_bytes() + budget.log_view_limit_bytes();
-        assert!(budget.recent_limit_bytes() + limit < of_logs, "together they keep to the share of logs");
+        assert!(budget.logs.recent_limit_bytes() <= recent.saturating_sub(limit / 3), "{recent}");
+        let of_logs = budget.logs.indexes.limit_bytes() + budget.logs.views.limit_bytes();
+        assert!(
+            budget.logs.recent_limit_bytes() + limit < of_logs,
+            "together they keep to the share of logs"
+        );
         drop((all, little, held));
-        assert_eq!((budget.used_bytes(), budget.recent_limit_bytes()), (0, recent));
+        assert_eq!((budget.used_bytes(), budget.logs.recent_limit_bytes()), (0, recent));
     }
 
     #[test]
@@ -719,8 +609,8 @@ mod tests {
         let sum: u64 = parts().iter().sum();
         assert!(sum <= 1 << 30 && sum > (1 << 30) / 100 * 95, "{sum}");
         assert!(parts()[0] > (1 << 30) / 100 * 80, "munks start with most of it");
-        let used = budget.log_index_limit_bytes() + (1 << 20);
-        budget.log_index_bytes.store(used, Relaxed);
+        let used = budget.logs.indexes.limit_bytes() + (1 << 20);
+        budget.logs.indexes.counter().store(used, Relaxed);
         let with_logs = parts().iter().sum::<u64>() + used;
         assert!(with_logs <= sum && with_logs > sum / 100 * 98, "what logs use is not lent");
     }

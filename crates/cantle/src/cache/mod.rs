@@ -11,7 +11,6 @@
 //! Thread safety: all methods may be called from any thread; clones share one cache.
 
 pub(crate) mod budget;
-pub(crate) mod recent;
 pub(crate) mod rows;
 
 use crate::block::Block;

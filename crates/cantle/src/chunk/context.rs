@@ -7,7 +7,7 @@ use super::memory_part::MemoryPart;
 use super::options::ChunkOptions;
 use crate::cache::rows::Rows;
 use crate::manifest::Edit;
-use crate::memory::taken::Taken;
+use crate::memory::account::Charge;
 use crate::substrate::Substrate;
 use crate::substrate::stage::Stage;
 use crate::sync::Arc;
@@ -111,7 +111,7 @@ pub struct Context {
     /// `None` under a comparator whose equal keys may differ: rows are found by their bytes.
     pub rows: Option<Rows>,
     /// What it takes of the budget.
-    _taken: Option<Taken>,
+    _taken: Option<Charge>,
     /// Held while the manifest is told, so that it has seen the same edits.
     #[cfg(debug_assertions)]
     pub model: crate::sync::Mutex<Model>,
@@ -123,7 +123,7 @@ impl Context {
         let rows = order.hashable().then(|| Rows::new(substrate.budget.rows.clone()));
         let totals = Totals { held_bytes: substrate.files.held_bytes_of(keyspace), ..Totals::default() };
         let counters = OnUse::default();
-        let taken = substrate.budget.take_keyspace_bytes(KEYSPACE_BYTES);
+        let taken = substrate.budget.keyspaces.charge_anyway(KEYSPACE_BYTES);
         Self {
             substrate,
             keyspace,
@@ -160,7 +160,7 @@ impl Context {
 
     /// An index in memory, which counts in the store's budget.
     pub fn memory_part(&self) -> MemoryPart {
-        MemoryPart::new(self.order.clone(), self.budget.log_index_bytes.clone())
+        MemoryPart::new(self.order.clone(), self.budget.logs.indexes.counter().clone())
     }
 
     /// Tells the manifest of what came of the order of keys. Where that has failed nothing of it may be found.

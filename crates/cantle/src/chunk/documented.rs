@@ -5,11 +5,11 @@ use super::log_record::{Link, LogOp};
 use super::memory_part::{MemoryPart, Place};
 use super::rules::LogSearch;
 use super::tombstone::RangeTombstone;
-use crate::cache::budget::Budget;
 use crate::format::bounds::encode_bounds;
 use crate::format::documented::{assert_documented, example_header};
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::format::limits::RECORD_BYTES_MAX;
+use crate::log::LogMemory;
 use crate::log::encode_record;
 use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
@@ -56,7 +56,7 @@ fn the_documented_log_is_what_is_written() {
     let request = IndexRequest {
         header: &header,
         order: &KeyOrder::Bytewise,
-        budget: &Budget::new(1 << 20),
+        memory: &LogMemory::new(1 << 20),
         start: HEADER_BYTES,
         end,
         operations: 3,

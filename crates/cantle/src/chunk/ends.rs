@@ -10,9 +10,9 @@ use super::memory_part::MemoryHit;
 use super::parts::Parts;
 use super::segment::Segment;
 use crate::block::BlockCursor;
-use crate::cache::budget::Budget;
 use crate::format::codec::Decoder;
-use crate::memory::taken::Taken;
+use crate::log::LogMemory;
+use crate::memory::account::Charge;
 use crate::types::entry::EntryRef;
 use crate::types::error::Result;
 
@@ -26,14 +26,14 @@ pub struct Ends {
     keys: Box<[u8]>,
     first_key_len: usize,
     pub first: MemoryHit,
-    _taken: Taken,
+    _taken: Charge,
 }
 
 impl Ends {
     /// `None` where memory does not suffice.
-    pub fn new(budget: &Budget, first_key: &[u8], first: MemoryHit, last_key: &[u8]) -> Option<Self> {
+    pub fn new(memory: &LogMemory, first_key: &[u8], first: MemoryHit, last_key: &[u8]) -> Option<Self> {
         let bytes = first_key.len() + last_key.len() + size_of::<Self>() + ALLOCATION_BYTES;
-        let taken = budget.take_end_bytes(bytes as u64)?;
+        let taken = memory.views.charge(bytes as u64)?;
         let keys = [first_key, last_key].concat().into_boxed_slice();
         Some(Self { keys, first_key_len: first_key.len(), first, _taken: taken })
     }
@@ -53,7 +53,7 @@ impl Ends {
 
 /// Reads the ends of an indexed part, if they are not known yet and it has an index: its root and its first block.
 pub fn learn(context: &Context, segment: &Segment, parts: &Parts, part: &IndexedPart) -> Result<()> {
-    if part.ends.get().is_some() || part.root.len == 0 || !context.budget.has_room_for_ends() {
+    if part.ends.get().is_some() || part.root.len == 0 || !context.budget.logs.has_room_for_ends() {
         return Ok(());
     }
     let cursor = |place| -> Result<BlockCursor> {
@@ -71,7 +71,7 @@ pub fn learn(context: &Context, segment: &Segment, parts: &Parts, part: &Indexed
     let Some(entry) = block.entry() else { return Ok(()) };
     let at = decode_place(&mut Decoder::new(block.value_bytes())).map_err(malformed(place))?;
     let first = MemoryHit { kind: entry.kind, version: entry.version, place: at };
-    if let Some(ends) = Ends::new(&context.budget, entry.key, first, &last_key) {
+    if let Some(ends) = Ends::new(&context.budget.logs, entry.key, first, &last_key) {
         // Whoever was first read the same.
         if part.ends.set(ends).is_ok() {
             parts.note_ends();

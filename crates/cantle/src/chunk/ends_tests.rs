@@ -6,7 +6,6 @@ use super::parts::Parts;
 use super::rules::LogSearch;
 use super::segment::Segment;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::span::Span;
 use crate::vfs::MemVfs;
 use crate::{Db, Stats};
@@ -129,21 +128,21 @@ fn ends_are_counted_and_parts_do_without_where_there_is_no_room() {
         })
     };
     let budget = &chunks.context.budget;
-    let taken = budget.take_end_bytes(budget.log_view_limit_bytes()).unwrap();
+    let taken = budget.logs.views.charge(budget.logs.views.limit_bytes()).unwrap();
     get_from(0);
     let (_, passed_over) = added(&db, || get_from(2));
     assert_eq!(passed_over, 0, "without ends");
-    let counted = budget.log_view_bytes.clone();
-    assert_eq!(counted.load(Relaxed), budget.log_view_limit_bytes());
+    let counted = budget.logs.views.clone();
+    assert_eq!(counted.used_bytes(), budget.logs.views.limit_bytes());
     drop(taken);
     get_from(4);
     let (_, passed_over) = added(&db, || get_from(6));
     assert!(passed_over > 0);
-    let (parts, bytes) = (parts(&chunks), counted.load(Relaxed));
+    let (parts, bytes) = (parts(&chunks), counted.used_bytes());
     assert!((64 * parts..256 * parts).contains(&bytes), "{bytes} for the ends of {parts} parts");
     db.close().unwrap();
     drop((db, chunks));
-    assert_eq!(counted.load(Relaxed), 0, "what is gone is counted");
+    assert_eq!(counted.used_bytes(), 0, "what is gone is counted");
 }
 
 #[test]
@@ -200,8 +199,8 @@ fn what_a_span_needs_of_a_log_is_found_once_and_again_when_more_is_known() {
         assert_eq!(numbers, needed, "{key}");
     }
     let budget = &chunks.context.budget;
-    let room = budget.log_view_limit_bytes() - budget.log_view_bytes.load(Relaxed);
-    let taken = budget.take_end_bytes(room).unwrap();
+    let room = budget.logs.views.limit_bytes() - budget.logs.views.used_bytes();
+    let taken = budget.logs.views.charge(room).unwrap();
     let other = FileSpan::from(Span::clone(&span));
     let numbers = || other.parts_within(&chunks.context, &parts).numbers().collect::<Vec<_>>();
     assert_eq!(numbers(), all, "where there is no room to remember");

@@ -8,7 +8,7 @@
 use super::context::Context;
 use super::indexed_part::IndexedPart;
 use super::parts::Parts;
-use crate::memory::taken::Taken;
+use crate::memory::account::Charge;
 use crate::sync::Arc;
 use crate::types::order::KeyOrder;
 use crate::types::prefix::PrefixOf;
@@ -30,7 +30,7 @@ struct Within {
     /// Those that may have something for the span, newest first.
     parts: Box<[Candidate]>,
     prefix: PrefixOf,
-    _taken: Taken,
+    _taken: Charge,
 }
 
 struct Candidate {
@@ -60,7 +60,7 @@ impl Within {
             prefixes: prefixes(part),
         };
         let bytes = size_of::<Self>() + candidates.len() * size_of::<Candidate>();
-        let taken = context.budget.take_end_bytes(bytes as u64 + prefix.bytes())?;
+        let taken = context.budget.logs.views.charge(bytes as u64 + prefix.bytes())?;
         Some(Self { of, parts: candidates.iter().map(candidate).collect(), prefix, _taken: taken })
     }
 }
@@ -115,7 +115,7 @@ impl FileSpan {
         if known.as_ref().is_some_and(|within| within.of == of) {
             return PartsWithin { known, all };
         }
-        let room = ends_known > 0 && context.budget.has_room_for_ends();
+        let room = ends_known > 0 && context.budget.logs.has_room_for_ends();
         let within = if room { Within::new(context, &self.keys, parts, of).map(Arc::new) } else { None };
         if within.is_some() || known.is_some() {
             // What was known is of other parts.

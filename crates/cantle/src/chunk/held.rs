@@ -4,7 +4,7 @@
 
 use super::log_piece::Counted;
 use super::munk::Content;
-use crate::cache::budget::Budget;
+use crate::memory::account::Account;
 use crate::types::entry::Kind;
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use std::ops::Range;
 const PIECE_BYTES: usize = 512 << 10;
 
 pub struct Held<'a> {
-    budget: &'a Budget,
+    account: &'a Account,
     pieces: Vec<Counted>,
     /// Of the last piece.
     filled: usize,
@@ -37,13 +37,13 @@ pub fn entry_bytes(entry: &Content<'_>) -> u64 {
 }
 
 impl<'a> Held<'a> {
-    pub fn new(budget: &'a Budget) -> Self {
-        Self { budget, pieces: Vec::new(), filled: 0, entries: Vec::new(), bytes: 0 }
+    pub fn new(account: &'a Account) -> Self {
+        Self { account, pieces: Vec::new(), filled: 0, entries: Vec::new(), bytes: 0 }
     }
 
     /// All of it, and nothing is left.
     pub fn take(&mut self) -> Self {
-        std::mem::replace(self, Self::new(self.budget))
+        std::mem::replace(self, Self::new(self.account))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -84,7 +84,7 @@ impl<'a> Held<'a> {
         let room = self.pieces.last().map_or(0, |piece| piece.as_ref().len() - self.filled);
         if room < len {
             let piece_bytes = len.max(PIECE_BYTES);
-            self.pieces.extend(Counted::new(piece_bytes, self.budget.take_held_bytes(piece_bytes as u64)));
+            self.pieces.extend(Counted::new(piece_bytes, self.account.charge_anyway(piece_bytes as u64)));
             self.filled = 0;
         }
         let start = self.filled;
@@ -120,8 +120,8 @@ mod tests {
             &[(6, "b"), (7, "b")],
             &[(8, "c")],
         ];
-        let budget = Budget::new(1 << 20);
-        let mut held = Held::new(&budget);
+        let account = Account::new(u64::MAX);
+        let mut held = Held::new(&account);
         assert!(held.is_empty() && held.keys().next().is_none());
         for versions in keys {
             held.push(versions.iter().map(|(index, key)| content(*index, key)));
@@ -141,10 +141,10 @@ mod tests {
         let lens: Vec<_> = held.pieces.iter().map(|piece| piece.as_ref().len()).collect();
         let own = [PIECE_BYTES + 2, PIECE_BYTES + 1];
         assert_eq!(lens, [PIECE_BYTES, PIECE_BYTES, own[0], PIECE_BYTES, own[1], PIECE_BYTES]);
-        assert_eq!(budget.stats().merges, lens.iter().sum::<usize>() as u64);
+        assert_eq!(account.used_bytes(), lens.iter().sum::<usize>() as u64);
         let taken = held.take();
         assert!(held.is_empty() && !taken.is_empty());
         drop(taken);
-        assert_eq!(budget.stats().merges, 0);
+        assert_eq!(account.used_bytes(), 0);
     }
 }

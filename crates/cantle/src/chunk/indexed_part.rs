@@ -21,12 +21,12 @@ use super::memory_part::{MemoryHit, MemoryPart, Place};
 use super::rules::LogSearch;
 use super::tombstone::RangeTombstone;
 use crate::block::BlockBuilder;
-use crate::cache::budget::Budget;
 use crate::filter::bloom::{self, BloomBuilder};
 use crate::format::bounds::{decode_bounds, encode_bounds};
 use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
 use crate::format::header::FileHeader;
 use crate::format::limits::check_record;
+use crate::log::LogMemory;
 use crate::log::{encode_record, record_bytes};
 use crate::types::entry::Kind;
 use crate::types::order::KeyOrder;
@@ -166,7 +166,7 @@ pub struct IndexRequest<'a> {
     pub header: &'a FileHeader,
     pub order: &'a KeyOrder,
     /// For the memory of its ends.
-    pub budget: &'a Budget,
+    pub memory: &'a LogMemory,
     /// The part's first operation, and where its index goes: right behind its last.
     pub start: u64,
     pub end: u64,
@@ -220,7 +220,7 @@ pub fn build_index(
     let IndexRequest { start, end, operations, previous, .. } = *request;
     let at = Place { offset: end + builder.out.len() as u64, len: 0 };
     let ends = first.zip(newest);
-    let ends = ends.and_then(|((key, hit), (last, _))| Ends::new(request.budget, &key, hit, &last));
+    let ends = ends.and_then(|((key, hit), (last, _))| Ends::new(request.memory, &key, hit, &last));
     let ends = ends.map_or_else(OnceLock::new, OnceLock::from);
     let mut indexed =
         IndexedPart { start, end, entries, operations, root, filter, tombstones, at, previous, ends };
@@ -341,7 +341,7 @@ mod tests {
             let request = IndexRequest {
                 header: &header,
                 order: &KeyOrder::Bytewise,
-                budget: &Budget::new(1 << 20),
+                memory: &LogMemory::new(1 << 20),
                 start: 64,
                 end: 1 << 20,
                 operations: 3000,

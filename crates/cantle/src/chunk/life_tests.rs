@@ -384,8 +384,8 @@ fn who_merges_a_log_while_others_have_the_memory_reads_its_records_in_batches() 
     let (db, chunks) = with_a_log(&disk, 4000);
     let budget = &chunks.context.budget;
     let limit = budget.total_bytes / 16;
-    assert!(budget.take_merge_bytes(limit + 1).is_none());
-    let taken = budget.take_merge_bytes(limit).expect("nobody else merges");
+    assert!(budget.logs.merges.charge(limit + 1).is_none());
+    let taken = budget.logs.merges.charge(limit).expect("nobody else merges");
     assert_eq!(budget.stats().merges, limit);
     let munks = budget.munk_limit_bytes();
     let before = disk.count(Operation::ReadAt);

@@ -9,7 +9,7 @@ use super::log_piece::{Counted, GAP_BYTES, Piece};
 use super::memory_part::Place;
 use super::parts::Parts;
 use super::segment::Segment;
-use crate::memory::taken::Taken;
+use crate::memory::account::Charge;
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
 use bytes::Bytes;
@@ -48,7 +48,7 @@ impl Batch {
         mut wanted: Vec<Wanted>,
     ) -> Result<Self> {
         let bytes = |wanted: &[Wanted]| wanted.iter().map(|wanted| u64::from(wanted.place.len)).sum::<u64>();
-        let mut counted = context.budget.take_merge_bytes(bytes(&wanted));
+        let mut counted = context.budget.logs.merges.charge(bytes(&wanted));
         if counted.is_none() {
             let mut left = BATCH_BYTES_MIN;
             let fits = |wanted: &&Wanted| {
@@ -59,7 +59,7 @@ impl Batch {
             // One alone is read in any case.
             let count = wanted.iter().take_while(fits).count().max(1);
             wanted.truncate(count);
-            counted = context.budget.take_merge_bytes_anyway(bytes(&wanted));
+            counted = context.budget.logs.merges.charge_anyway(bytes(&wanted));
         }
         let last_key = wanted.last().map(|last| last.key.clone());
         let mut places: Vec<Place> = wanted.into_iter().map(|wanted| wanted.place).collect();
@@ -126,7 +126,7 @@ struct Values {
 
 impl Values {
     /// For so many bytes at most.
-    fn new(bytes: u64, counted: Option<Taken>) -> Self {
+    fn new(bytes: u64, counted: Option<Charge>) -> Self {
         Self { memory: Counted::new(bytes as usize, counted), filled: 0, places: Vec::new() }
     }
 

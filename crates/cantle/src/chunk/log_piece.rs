@@ -13,8 +13,8 @@ use super::segment::Segment;
 use crate::block::Block;
 use crate::format::header::FileHeader;
 use crate::log::record_payload;
+use crate::memory::account::Charge;
 use crate::memory::pages::Buffer;
-use crate::memory::taken::Taken;
 use crate::read_ahead::{Run, SCAN_BYTES};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,12 +27,12 @@ pub const GAP_BYTES: u64 = 16 << 10;
 /// Memory that counts as a merge's, if it was taken from their share, for as long as anybody holds some of it.
 pub struct Counted {
     pub buffer: Buffer,
-    _taken: Option<Taken>,
+    _taken: Option<Charge>,
 }
 
 impl Counted {
     /// `None` for no bytes.
-    pub fn new(bytes: usize, taken: Option<Taken>) -> Option<Self> {
+    pub fn new(bytes: usize, taken: Option<Charge>) -> Option<Self> {
         Some(Self { buffer: Buffer::mapped(bytes)?, _taken: taken })
     }
 }
@@ -59,7 +59,7 @@ impl Piece {
     /// All of the log that is indexed; `None` if others that are merged have taken the memory.
     pub fn of_indexed(context: &Context, segment: &Segment, parts: &Parts) -> Result<Option<Self>> {
         let len = indexed_end(parts);
-        let Some(counted) = context.budget.take_merge_bytes(len) else { return Ok(None) };
+        let Some(counted) = context.budget.logs.merges.charge(len) else { return Ok(None) };
         let Some(mut memory) = Counted::new(len as usize, Some(counted)) else { return Ok(None) };
         let read = read_into(segment, memory.buffer.as_mut(), 0)?;
         Ok(Some(Self { at: 0, bytes: Bytes::from_owner(memory).slice(..read) }))

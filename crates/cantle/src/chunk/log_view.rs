@@ -24,7 +24,7 @@ use super::memory_part::Place;
 use super::segment::Segment;
 use crate::block::{Block, BlockBuilder, BlockCursor};
 use crate::format::codec::{Decoder, Malformed};
-use crate::memory::taken::Taken;
+use crate::memory::account::Charge;
 use crate::merge::MergeCursor;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -55,7 +55,7 @@ impl LogView {
 
 struct View {
     block: Arc<Block>,
-    _taken: Taken,
+    _taken: Charge,
 }
 
 /// The view of a log's indexed parts, if there is one or if it is time to make it.
@@ -80,7 +80,7 @@ pub fn of(log: &Arc<LogWalk>) -> Result<Option<Arc<Block>>> {
     if !parts.indexed.iter().all(is_indexed) {
         return Ok(None);
     }
-    let Some(mut taken) = context.budget.take_view_bytes(bytes) else { return Ok(None) };
+    let Some(mut taken) = context.budget.logs.charge_view(bytes) else { return Ok(None) };
     let block = Arc::new(merge(log)?);
     taken.shrink_to(block.heap_bytes() as u64);
     parts.view.view.store(Some(Arc::new(View { block: block.clone(), _taken: taken })));

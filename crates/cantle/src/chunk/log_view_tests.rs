@@ -5,7 +5,6 @@ use super::funk::Source;
 use super::rules::LogSearch;
 use super::segment::Segment;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::Relaxed;
 use crate::vfs::MemVfs;
 use crate::{Db, Snapshot};
 use crate::{KeyspaceOptions, Options};
@@ -98,13 +97,13 @@ fn ranges_by_a_view_are_those_by_the_parts_while_parts_are_added() {
     }
     println!("(parts, scans by their view): {scans_by_view:?}");
     assert!(scans_by_view.iter().all(|&(parts, scans)| (parts >= 3) == (scans > 0)), "{scans_by_view:?}");
-    assert!(chunks.context.budget.log_view_bytes.load(Relaxed) > 0);
+    assert!(chunks.context.budget.logs.views.used_bytes() > 0);
     assert!(scans_by_view.last().is_some_and(|&(parts, _)| parts > 5), "{scans_by_view:?}");
     db.close().unwrap();
     drop((db, held));
-    let counted = chunks.context.budget.log_view_bytes.clone();
+    let counted = chunks.context.budget.logs.views.clone();
     drop(chunks);
-    assert_eq!(counted.load(Relaxed), 0, "what is gone is counted");
+    assert_eq!(counted.used_bytes(), 0, "what is gone is counted");
 
     let (db, _) = open(&disk, 256 * MIB);
     for scan in 0..100 {

@@ -401,7 +401,7 @@ impl Chunks {
             self.free_space(ticks);
         }
         let budget = &self.context.budget;
-        if budget.log_index_bytes.load(Relaxed) > budget.log_index_limit_bytes() {
+        if budget.logs.indexes.used_bytes() > budget.logs.indexes.limit_bytes() {
             self.free_memory();
         }
         if ticks.is_multiple_of(16) {
@@ -490,9 +490,9 @@ impl Chunks {
         }
         let mean_heat = 1 + heat / looked_at.max(1);
         let budget = &self.context.budget;
-        let limit_bytes = budget.log_index_limit_bytes();
+        let limit_bytes = budget.logs.indexes.limit_bytes();
         // Where all parts are short, they go as well.
-        let is_tight = budget.log_index_bytes.load(Relaxed) > limit_bytes + limit_bytes / 4;
+        let is_tight = budget.logs.indexes.used_bytes() > limit_bytes + limit_bytes / 4;
         let short_bytes = if is_tight { 0 } else { SHORT_PART_BYTES };
         let mut chunks = round();
         for (_, chunk) in chunks.by_ref().take(HAND_CHUNKS) {

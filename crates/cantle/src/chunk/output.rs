@@ -99,7 +99,7 @@ impl<'a, 'r> Output<'a, 'r> {
             current: None,
             start: None,
             last_key: None,
-            held: Held::new(&context.budget),
+            held: Held::new(&context.budget.logs.held),
         }
     }
 

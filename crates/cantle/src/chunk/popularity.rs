@@ -362,7 +362,7 @@ mod tests {
         let room = budget.munk_load_limit_bytes() - budget.munk_bytes.load(Relaxed);
         assert!(room >= budget.munk_load_limit_bytes() / 100 * ROOM_PERCENT, "{room}");
         let before = budget.munk_limit_bytes();
-        let _merging = budget.take_merge_bytes(budget.total_bytes / 16).unwrap();
+        let _merging = budget.logs.merges.charge(budget.total_bytes / 16).unwrap();
         assert!(budget.munk_limit_bytes() < before, "it was lent to munks");
         chunks.evict_least_popular();
         assert_eq!(chunks.context.counters.munk_evictions.get(), 0);
@@ -374,7 +374,7 @@ mod tests {
         let budget = &chunks.context.budget;
         load_all_that_fit(&chunks);
         // Munks have less for a moment, as if they had grown.
-        let taken = budget.take_keyspace_bytes(4 << 20);
+        let taken = budget.keyspaces.charge_anyway(4 << 20);
         chunks.evict_least_popular();
         drop(taken);
         assert!(chunks.context.counters.munk_evictions.get() > 0);

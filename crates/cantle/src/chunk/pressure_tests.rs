@@ -118,7 +118,7 @@ fn parts_of_a_few_hot_chunks_are_indexed_on_disk_as_well() {
     let chunks = chunks(&db, "a");
     let budget = &chunks.context.budget;
     let a = db.keyspace("a", KeyspaceOptions::new().munks(false)).unwrap();
-    let limit = budget.log_index_limit_bytes();
+    let limit = budget.logs.indexes.limit_bytes();
     let mut most = 0;
     for round in 0..8 {
         for number in 0..20_000_u64 {
@@ -129,7 +129,7 @@ fn parts_of_a_few_hot_chunks_are_indexed_on_disk_as_well() {
         for _ in 0..100 {
             chunks.free_memory();
         }
-        most = most.max(budget.log_index_bytes.load(Relaxed));
+        most = most.max(budget.logs.indexes.used_bytes());
     }
     assert!(chunks.index.view().len() < 64, "these are not few");
     assert!(most < limit, "{most} of {limit}");

@@ -204,7 +204,7 @@ fn look_in_log(
     let budget = &context.budget;
     if look == Look::Filters
         && segment.loaded().is_none()
-        && budget.log_index_bytes.load(Relaxed) > budget.log_index_limit_bytes()
+        && budget.logs.indexes.used_bytes() > budget.logs.indexes.limit_bytes()
     {
         // It would be unloaded at once.
         return Ok(Looked::Further);

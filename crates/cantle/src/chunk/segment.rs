@@ -475,7 +475,7 @@ impl Segment {
         offset: u64,
         is_read: bool,
     ) -> Result<()> {
-        let recent = Some(&context.budget).filter(|_| is_read && context.options().recent_appends);
+        let recent = Some(&context.budget.logs).filter(|_| is_read && context.options().recent_appends);
         let places = Places { stage: context.stage(), recent };
         self.staged.append(&self.file, places, (bytes, records as u64), offset)
     }
@@ -565,7 +565,7 @@ impl Segment {
         let request = IndexRequest {
             header: &parts.header,
             order: &self.order,
-            budget: &context.budget,
+            memory: &context.budget.logs,
             start: part_start,
             end,
             operations,

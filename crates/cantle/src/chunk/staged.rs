@@ -11,9 +11,9 @@
 //! A drain that fails leaves everything staged: readers find it there, a dead process leaves it there, and it is
 //! tried again by the next append, checkpoint or closing, which report the error.
 
-use crate::cache::budget::Budget;
-use crate::cache::recent::RecentEnd;
 use crate::files::StoreFile;
+use crate::log::LogMemory;
+use crate::log::recent::RecentEnd;
 use crate::substrate::stage::{Lease, Stage};
 use crate::sync::atomic::{
     AtomicU64,
@@ -41,7 +41,7 @@ pub struct Places<'a> {
     /// Before it is written, if it may be staged.
     pub stage: Option<&'a Arc<Stage>>,
     /// Whose memory it stays in when it has been written, if somebody may read it from the log.
-    pub recent: Option<&'a Arc<Budget>>,
+    pub recent: Option<&'a Arc<LogMemory>>,
 }
 
 #[derive(Default)]
@@ -49,7 +49,7 @@ struct Writing {
     /// It was appended to since the last checkpoint: another append is worth a slot.
     warm: bool,
     /// As the last append said.
-    recent: Option<Arc<Budget>>,
+    recent: Option<Arc<LogMemory>>,
 }
 
 impl Default for Staged {
@@ -202,7 +202,7 @@ impl Staged {
     }
 
     /// Writes what is staged to the file. Readers find it in the slot until it is there, and wait for nothing.
-    fn drain_to(&self, file: &StoreFile, recent: Option<&Arc<Budget>>) -> Result<()> {
+    fn drain_to(&self, file: &StoreFile, recent: Option<&Arc<LogMemory>>) -> Result<()> {
         let (staged, base) = {
             let lease = self.lease.lock();
             let Some(lease) = lease.as_ref() else { return Ok(()) };
@@ -223,13 +223,19 @@ impl Staged {
         Ok(())
     }
 
-    fn write(&self, file: &StoreFile, bytes: &[u8], offset: u64, recent: Option<&Arc<Budget>>) -> Result<()> {
+    fn write(
+        &self,
+        file: &StoreFile,
+        bytes: &[u8],
+        offset: u64,
+        recent: Option<&Arc<LogMemory>>,
+    ) -> Result<()> {
         // Nothing is left to take back of an append that could not even open the file.
         let _open = file.handle()?;
         self.written.fetch_max(offset + bytes.len() as u64, Relaxed);
         file.write_at(bytes, offset)?;
-        if let Some(budget) = recent {
-            budget.recent.keep(&self.recent, offset, bytes, budget.recent_limit_bytes());
+        if let Some(memory) = recent {
+            memory.recent.keep(&self.recent, offset, bytes, memory.recent_limit_bytes());
         }
         Ok(())
     }

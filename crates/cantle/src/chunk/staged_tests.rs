@@ -2,9 +2,9 @@
 //! returned and was not taken back. And what of it was written lately is read from memory as from the file.
 
 use super::staged::{Places, Staged};
-use crate::cache::budget::Budget;
 use crate::files::{Files, StoreFile};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::log::LogMemory;
 use crate::log::{RecordFile, encode_record};
 use crate::substrate::stage::{Stage, recover};
 use crate::sync::{Arc, Mutex, random};
@@ -40,13 +40,13 @@ impl Log {
     }
 
     /// Appends without acknowledging.
-    fn append(&self, (stage, budget): (&Arc<Stage>, &Arc<Budget>), content: u8, len: usize) -> u64 {
+    fn append(&self, (stage, memory): (&Arc<Stage>, &Arc<LogMemory>), content: u8, len: usize) -> u64 {
         let mut bytes = Vec::new();
         encode_record(&self.header, self.end, (0, len), &mut bytes, |out| {
             out.extend(std::iter::repeat_n(content, len));
         });
         // Not all of it is read from the log.
-        let recent = Some(budget).filter(|_| content > 20);
+        let recent = Some(memory).filter(|_| content > 20);
         self.staged.append(&self.file, Places { stage: Some(stage), recent }, (&bytes, 1), self.end).unwrap();
         self.end + bytes.len() as u64
     }
@@ -115,19 +115,19 @@ fn check(image: &MemVfs, acknowledged: &Acknowledged, context: &str) {
 fn run(seed: u64) -> [u64; 3] {
     let mut random = random::Rng::new(seed);
     let mut below = |bound: u64| random.below(bound);
-    let memory = MemVfs::new();
-    memory.create_dir_all(Path::new(DIR)).unwrap();
-    let fault = FaultVfs::over_memory(memory.clone());
+    let disk = MemVfs::new();
+    disk.create_dir_all(Path::new(DIR)).unwrap();
+    let fault = FaultVfs::over_memory(disk.clone());
     let files = Arc::new(Files::new(Arc::new(fault.clone()), DIR.into(), STORE, EPOCH, 1));
     // Two slots for three logs.
-    let budget = Arc::new(Budget::new(64 * (32 << 10)));
-    let stage = Arc::new(Stage::create(files.clone(), budget.clone()).unwrap().unwrap());
-    let places = (&stage, &budget);
+    let memory = Arc::new(LogMemory::new(64 * (32 << 10)));
+    let stage = Arc::new(Stage::create(files.clone(), memory.clone()).unwrap().unwrap());
+    let places = (&stage, &memory);
     let mut logs: Vec<Log> = (0..3).map(|_| Log::create(&files)).collect();
     let acknowledged: Arc<Mutex<Acknowledged>> = Arc::default();
     let note = |logs: &[Log]| acknowledged.lock().note(logs);
     note(&logs);
-    let images = check_each_change(&fault, &memory, &acknowledged, seed);
+    let images = check_each_change(&fault, &disk, &acknowledged, seed);
     for _ in 0..150 {
         let index = below(logs.len() as u64) as usize;
         acknowledged.lock().busy = logs[index].file.id;
@@ -180,7 +180,7 @@ fn run(seed: u64) -> [u64; 3] {
             start = *end;
         }
     }
-    [images.load(crate::sync::atomic::Ordering::Relaxed), stage.drained().records, budget.recent.reads()]
+    [images.load(crate::sync::atomic::Ordering::Relaxed), stage.drained().records, memory.recent.reads()]
 }
 
 #[test]
@@ -201,9 +201,9 @@ fn slots_are_given_back_and_counted_in_the_budget() {
     let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
     vfs.create_dir_all(Path::new(DIR)).unwrap();
     let files = Arc::new(Files::new(vfs, DIR.into(), STORE, EPOCH, 1));
-    let budget = Arc::new(Budget::new(64 * (40 << 10)));
-    let stage = Arc::new(Stage::create(files.clone(), budget.clone()).unwrap().unwrap());
-    assert_eq!(budget.used_bytes(), 0, "no slot was used");
+    let memory = Arc::new(LogMemory::new(64 * (40 << 10)));
+    let stage = Arc::new(Stage::create(files.clone(), memory.clone()).unwrap().unwrap());
+    assert_eq!(memory.stage_used.used_bytes(), 0, "no slot was used");
     let lease = |file| stage.lease(file, 100);
     let (one, two) = (lease(1).unwrap(), lease(2).unwrap());
     assert!(lease(3).is_none(), "there are two");
@@ -215,36 +215,36 @@ fn slots_are_given_back_and_counted_in_the_budget() {
     assert!(
         again.read(99, 2).is_none() && again.read(101, 1000).is_none() && again.read(u64::MAX, 2).is_none()
     );
-    assert_eq!(budget.used_bytes(), 32 << 10);
-    assert_eq!(budget.take_stage_bytes(1 << 20), 8 << 10, "another store of the budget gets none");
-    budget.give_stage_bytes_back(8 << 10);
+    assert_eq!(memory.stage_used.used_bytes(), 32 << 10);
+    assert_eq!(memory.stage.take_up_to(1 << 20), 8 << 10, "another store of the budget gets none");
+    memory.stage.give_back(8 << 10);
     drop((again, two));
     drop(stage);
-    assert_eq!(budget.used_bytes(), 0);
-    assert_eq!(budget.take_stage_bytes(1 << 20), 40 << 10);
+    assert_eq!(memory.stage_used.used_bytes(), 0);
+    assert_eq!(memory.stage.take_up_to(1 << 20), 40 << 10);
 }
 
 #[test]
 fn a_stage_takes_as_much_of_the_disk_as_is_used_and_gives_it_back() {
-    let memory = MemVfs::new();
-    memory.create_dir_all(Path::new(DIR)).unwrap();
-    let fault = FaultVfs::over_memory(memory.clone());
+    let disk = MemVfs::new();
+    disk.create_dir_all(Path::new(DIR)).unwrap();
+    let fault = FaultVfs::over_memory(disk.clone());
     let files = Arc::new(Files::new(Arc::new(fault.clone()), DIR.into(), STORE, EPOCH, 1));
-    let budget = Arc::new(Budget::new(1 << 30));
-    let stage = Arc::new(Stage::create(files.clone(), budget.clone()).unwrap().unwrap());
-    let stage_bytes = || memory.metadata(&Path::new(DIR).join("STAGE")).unwrap().map_or(0, |file| file.len);
+    let memory = Arc::new(LogMemory::new(1 << 30));
+    let stage = Arc::new(Stage::create(files.clone(), memory.clone()).unwrap().unwrap());
+    let stage_bytes = || disk.metadata(&Path::new(DIR).join("STAGE")).unwrap().map_or(0, |file| file.len);
     assert_eq!((stage_bytes(), stage.file_bytes()), (0, 0), "nothing is staged");
     let mut logs: Vec<Log> = (0..20).map(|_| Log::create(&files)).collect();
     let acknowledged: Arc<Mutex<Acknowledged>> = Arc::default();
     acknowledged.lock().note(&logs);
-    let images = check_each_change(&fault, &memory, &acknowledged, 0);
+    let images = check_each_change(&fault, &disk, &acknowledged, 0);
     const LEAST: u64 = 132 << 10;
     let mut lens = Vec::new();
     for round in 0..3 {
         for index in 0..logs.len() {
             acknowledged.lock().busy = logs[index].file.id;
             for _ in 0..2 {
-                let end = logs[index].append((&stage, &budget), round, 700);
+                let end = logs[index].append((&stage, &memory), round, 700);
                 (logs[index].end, _) = (end, logs[index].records.push((round, end)));
                 acknowledged.lock().note(&logs);
             }
@@ -258,12 +258,12 @@ fn a_stage_takes_as_much_of_the_disk_as_is_used_and_gives_it_back() {
         logs.iter().for_each(|log| log.staged.release(&log.file).unwrap());
         stage.give_back();
         assert_eq!((stage_bytes(), stage.file_bytes()), (LEAST, LEAST));
-        assert!(budget.used_bytes() <= 128 << 10);
+        assert!(memory.stage_used.used_bytes() <= 128 << 10);
     }
     assert_eq!(lens[0], LEAST);
     assert!(lens.is_sorted() || lens[20] == LEAST, "it grows with use: {lens:?}");
     assert!(stage.drained().records >= 60 && images.load(crate::sync::atomic::Ordering::Relaxed) > 100);
-    assert_eq!(budget.take_stage_bytes(u64::MAX), (1 << 30) / 64 - (128 << 10));
+    assert_eq!(memory.stage.take_up_to(u64::MAX), (1 << 30) / 64 - (128 << 10));
 }
 
 /// Else the store would be taken for one whose disk cannot shorten files, and turn read-only for what passes.

@@ -647,7 +647,7 @@ fn new_stage(options: &Options, vouch: &Vouch, files: &Arc<Files>, runtime: &Run
     let made = if options.durability == Durability::Buffered || !vouch.is_possible() {
         stage::remove(files).map(|()| None)
     } else {
-        Stage::create(files.clone(), runtime.budget.clone())
+        Stage::create(files.clone(), runtime.budget.logs.clone())
     };
     made.map_err(|error| tracing::debug!(%error, "goes without a stage")).ok().flatten().map(Arc::new)
 }

@@ -11,9 +11,12 @@
 //! place is recognised, a few kilobytes tell whether a record begins somewhere, and damage in a long value harms that value
 //! alone. A payload that is not divided is all head.
 
+mod memory;
+pub mod recent;
 mod record;
 mod salvage;
 
+pub use memory::LogMemory;
 pub use record::{
     HEAD_BYTES_MAX, RecordFile, encode_record, record_bytes, record_bytes_max, record_payload, valid_extent,
 };

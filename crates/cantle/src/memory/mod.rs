@@ -1,5 +1,5 @@
 //! Memory: pages of the operating system's, vectors in them, and who has taken how much.
 
+pub mod account;
 pub mod paged_vec;
 pub mod pages;
-pub(crate) mod taken;

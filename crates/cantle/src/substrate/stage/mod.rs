@@ -50,9 +50,9 @@ mod recover;
 
 pub use recover::{open, read, recover, recover_open};
 
-use crate::cache::budget::Budget;
 use crate::files::Files;
 use crate::files::space::PLENTY_BYTES;
+use crate::log::LogMemory;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};
 use crate::types::error::{Attempt, Error, Result};
@@ -75,7 +75,7 @@ const SLOTS_MIN: usize = 8;
 /// The slots of one store.
 pub struct Stage {
     files: Arc<Files>,
-    budget: Arc<Budget>,
+    memory: Arc<LogMemory>,
     /// In the file.
     slots: AtomicUsize,
     /// Those that were used before at the end, as their memory is there.
@@ -118,13 +118,13 @@ struct Slot {
 
 impl Stage {
     /// An empty stage, whose file is yet to be made. Whatever the last one held was recovered, or does not count.
-    pub fn create(files: Arc<Files>, budget: Arc<Budget>) -> Result<Option<Self>> {
+    pub fn create(files: Arc<Files>, memory: Arc<LogMemory>) -> Result<Option<Self>> {
         remove(&files)?;
         let available = files.vfs.available_bytes(&files.dir);
         let available = available.map_err(|e| Error::io(Attempt::LookAt, &files.dir, e))?;
         let stage = Self {
             files,
-            budget,
+            memory,
             slots: AtomicUsize::new(0),
             free: Mutex::default(),
             growth: Mutex::default(),
@@ -146,10 +146,10 @@ impl Stage {
         }
         let slots = self.slots.load(Relaxed);
         let wanted = slots.max(SLOTS_MIN).min(SLOTS_MAX - slots);
-        let taken_bytes = self.budget.take_stage_bytes((wanted * SLOT_BYTES) as u64);
+        let taken_bytes = self.memory.stage.take_up_to((wanted * SLOT_BYTES) as u64);
         let more = taken_bytes as usize / SLOT_BYTES;
         let used_bytes = (more * SLOT_BYTES) as u64;
-        self.budget.give_stage_bytes_back(taken_bytes - used_bytes);
+        self.memory.stage.give_back(taken_bytes - used_bytes);
         if more == 0 {
             return None;
         }
@@ -164,7 +164,7 @@ impl Stage {
             }
             Err(error) => {
                 tracing::debug!(%error, slots, "the stage does not grow");
-                self.budget.give_stage_bytes_back(used_bytes);
+                self.memory.stage.give_back(used_bytes);
                 growth.refused = true;
                 None
             }
@@ -233,8 +233,8 @@ impl Stage {
         };
         self.slots.store(SLOTS_MIN, Relaxed);
         let touched = gone.iter().filter(|slot| slot.touched).count();
-        self.budget.stage_bytes.fetch_sub((touched * SLOT_BYTES) as u64, Relaxed);
-        self.budget.give_stage_bytes_back((gone.len() * SLOT_BYTES) as u64);
+        self.memory.stage_used.give_back((touched * SLOT_BYTES) as u64);
+        self.memory.stage.give_back((gone.len() * SLOT_BYTES) as u64);
         // Nobody reaches what is cut off any more.
         drop(gone);
         let path = self.files.dir.join(STAGE_FILE);
@@ -280,7 +280,7 @@ impl Stage {
         self.leases.fetch_add(1, Relaxed);
         if !slot.touched {
             slot.touched = true;
-            self.budget.stage_bytes.fetch_add(SLOT_BYTES as u64, Relaxed);
+            self.memory.stage_used.counter().fetch_add(SLOT_BYTES as u64, Relaxed);
         }
         slot.piece.set_word(8, 0);
         slot.piece.set_word(0, file);
@@ -313,8 +313,8 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         let touched = self.free.lock().iter().filter(|slot| slot.touched).count();
-        self.budget.stage_bytes.fetch_sub((touched * SLOT_BYTES) as u64, Relaxed);
-        self.budget.give_stage_bytes_back((*self.slots.get_mut() * SLOT_BYTES) as u64);
+        self.memory.stage_used.give_back((touched * SLOT_BYTES) as u64);
+        self.memory.stage.give_back((*self.slots.get_mut() * SLOT_BYTES) as u64);
     }
 }
 

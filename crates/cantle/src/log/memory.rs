@@ -1,0 +1,96 @@
+//! What logs take of the memory of one store, or of several that share it.
+//!
+//! Indexes at the ends of logs and views of logs each have a share of their own. What they do not use of it is for merges
+//! and for what was appended last; what these leave is lent to whatever of the budget is quick to go.
+//!
+//! Thread safety: everything may be called from any thread.
+
+use super::recent::Recent;
+use crate::memory::account::{Account, Charge};
+
+/// Of the budget, in percent, what the in-memory indexes of logs may take.
+const INDEX_PERCENT: u64 = 8;
+/// Of the budget, in percent, what views of logs may take, and the ends of their parts.
+const VIEW_PERCENT: u64 = 2;
+/// What views leave of that to the ends, which are small and spare more.
+const ENDS_FRACTION: u64 = 4;
+/// What the ends of a part with short keys take.
+const ENDS_BYTES: u64 = 256;
+/// Of the budget, what logs that are being merged may take: of what logs do not use of theirs, else of nobody's.
+const MERGE_FRACTION: u64 = 16;
+/// Of the budget, what was appended to logs last may take, of what logs do not use of theirs.
+const RECENT_FRACTION: u64 = 16;
+/// Of the budget, what the stages of all its stores may take.
+const STAGE_FRACTION: u64 = 64;
+
+/// The accounts of logs.
+pub struct LogMemory {
+    /// In-memory indexes of logs.
+    pub indexes: Account,
+    /// Views of logs and the ends of their parts.
+    pub views: Account,
+    /// Logs that are read at once, to be merged.
+    pub merges: Account,
+    /// What merges hold back: logs have as much as without it, munks and what was appended last have less.
+    pub held: Account,
+    /// Slots of stages.
+    pub stage: Account,
+    /// Of these, what was ever used.
+    pub stage_used: Account,
+    /// What was appended to logs last.
+    pub recent: Recent,
+    recent_bytes_max: u64,
+}
+
+impl LogMemory {
+    /// Of a budget of so many bytes.
+    pub fn new(budget_bytes: u64) -> Self {
+        let stage_bytes = budget_bytes / STAGE_FRACTION;
+        Self {
+            indexes: Account::new(budget_bytes / 100 * INDEX_PERCENT),
+            views: Account::new(budget_bytes / 100 * VIEW_PERCENT),
+            merges: Account::new(budget_bytes / MERGE_FRACTION),
+            held: Account::new(u64::MAX),
+            stage: Account::new(stage_bytes),
+            stage_used: Account::new(stage_bytes),
+            recent: Recent::default(),
+            recent_bytes_max: budget_bytes / RECENT_FRACTION,
+        }
+    }
+
+    /// The share of logs.
+    pub fn share_bytes(&self) -> u64 {
+        self.indexes.limit_bytes() + self.views.limit_bytes()
+    }
+
+    /// What logs have taken, in all forms but stages.
+    pub fn used_bytes(&self) -> u64 {
+        self.kept_bytes() + self.merging_bytes() + self.recent.bytes()
+    }
+
+    /// Of merges: what they read, and what they hold back.
+    pub fn merging_bytes(&self) -> u64 {
+        self.merges.used_bytes() + self.held.used_bytes()
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        self.indexes.used_bytes() + self.views.used_bytes()
+    }
+
+    /// Takes so many bytes for a view of a log; nothing if there is no room.
+    pub fn charge_view(&self, bytes: u64) -> Option<Charge> {
+        let limit = self.views.limit_bytes();
+        self.views.charge_within(bytes, limit - limit / ENDS_FRACTION)
+    }
+
+    /// There is room for the ends of a part whose keys are not known yet, if they are short.
+    pub fn has_room_for_ends(&self) -> bool {
+        self.views.has_room(ENDS_BYTES)
+    }
+
+    /// What may be kept of what was appended last.
+    pub fn recent_limit_bytes(&self) -> u64 {
+        let used = self.kept_bytes() + self.merging_bytes();
+        self.share_bytes().saturating_sub(used).min(self.recent_bytes_max)
+    }
+}

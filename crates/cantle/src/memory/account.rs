@@ -1,0 +1,121 @@
+//! Memory that is counted for as long as somebody holds it.
+
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What one use of memory has taken, and the most that it may take. Clones are the same account.
+#[derive(Debug, Clone)]
+pub struct Account {
+    used_bytes: Arc<AtomicU64>,
+    limit_bytes: u64,
+}
+
+impl Account {
+    /// An account of nothing yet.
+    pub fn new(limit_bytes: u64) -> Self {
+        Self { used_bytes: Arc::default(), limit_bytes }
+    }
+
+    /// What is taken.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Relaxed)
+    }
+
+    /// The most that may be taken.
+    pub fn limit_bytes(&self) -> u64 {
+        self.limit_bytes
+    }
+
+    /// For what grows piece by piece and counts itself, whatever the limit.
+    pub fn counter(&self) -> &Arc<AtomicU64> {
+        &self.used_bytes
+    }
+
+    /// There is room for so many bytes more.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.used_bytes().checked_add(bytes).is_some_and(|used| used <= self.limit_bytes)
+    }
+
+    /// Takes so many bytes; nothing if less is left.
+    pub fn charge(&self, bytes: u64) -> Option<Charge> {
+        self.charge_within(bytes, self.limit_bytes)
+    }
+
+    /// The same under a limit of the caller's.
+    pub fn charge_within(&self, bytes: u64, limit_bytes: u64) -> Option<Charge> {
+        let take = |used: u64| used.checked_add(bytes).filter(|used| *used <= limit_bytes);
+        self.used_bytes.fetch_update(Relaxed, Relaxed, take).ok()?;
+        Some(Charge { bytes, account: self.used_bytes.clone() })
+    }
+
+    /// The same, however much is taken already: for little, without which work could not go on.
+    pub fn charge_anyway(&self, bytes: u64) -> Option<Charge> {
+        self.charge_within(bytes, u64::MAX)
+    }
+
+    /// Takes up to `wanted` bytes and says how many; to be [given back](Self::give_back).
+    pub fn take_up_to(&self, wanted: u64) -> u64 {
+        let left = |used: u64| self.limit_bytes.saturating_sub(used).min(wanted);
+        let used = self.used_bytes.fetch_update(Relaxed, Relaxed, |used| Some(used + left(used)));
+        used.map_or(0, left)
+    }
+
+    /// Gives back some of what was taken.
+    pub fn give_back(&self, bytes: u64) {
+        self.used_bytes.fetch_sub(bytes, Relaxed);
+    }
+}
+
+/// So many bytes of an account. They are back in it once this is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    bytes: u64,
+    account: Arc<AtomicU64>,
+}
+
+impl Charge {
+    /// Gives back what turned out not to be needed.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        let spared = self.bytes.saturating_sub(bytes);
+        self.account.fetch_sub(spared, Relaxed);
+        self.bytes -= spared;
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.account.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_is_counted_until_it_is_dropped() {
+        let account = Account::new(100);
+        let mut charge = account.charge(60).unwrap();
+        assert!(account.charge(41).is_none() && !account.has_room(41) && account.has_room(40));
+        assert!(account.charge_anyway(u64::MAX).is_none(), "no sum wraps around");
+        assert_eq!(account.used_bytes(), 60);
+        charge.shrink_to(20);
+        charge.shrink_to(30);
+        let rest = account.charge(80).unwrap();
+        assert_eq!(account.used_bytes(), 100);
+        drop((charge, rest));
+        assert_eq!(account.used_bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_left_is_taken_and_given_back() {
+        let account = Account::new(100);
+        let all = account.charge_anyway(70);
+        assert_eq!([60, 60].map(|wanted| account.take_up_to(wanted)), [30, 0]);
+        let more = account.charge_anyway(50);
+        assert_eq!(account.take_up_to(1), 0, "more is taken than there is");
+        drop((all, more));
+        account.give_back(30);
+        assert_eq!(account.used_bytes(), 0);
+    }
+}
