@@ -111,6 +111,7 @@ mod merge;
 mod mvcc;
 
 mod read_ahead;
+mod run;
 mod stats;
 mod substrate;
 mod sync;

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How many deleted keys the first pair is behind: at least, of those that lie in one chunk.
 fn dead_at_head(chunks: &Arc<Chunks>) -> u64 {
     let bounds = Bounds { start: Bound::Unbounded, end: Bound::Unbounded };
-    let snapshot = chunks.context.mvcc.own_snapshot(KeySpan::ALL);
+    let snapshot = chunks.context.substrate.mvcc.own_snapshot(KeySpan::ALL);
     let mut walk = Walk::new(chunks.clone(), bounds, snapshot);
     assert!(walk.seek_to_first().unwrap());
     drop(walk);

@@ -49,7 +49,7 @@ impl Chunks {
         let munk = chunk.munk.load();
         let munk = munk.as_ref()?;
         let (garbage, live) = (munk.garbage_bytes(), munk.live_bytes());
-        let budget = &self.context.budget;
+        let budget = &self.context.substrate.budget;
         let rules = self.context.options().rules;
         let is_roomy = budget.munk_bytes.load(Relaxed) < budget.munk_limit_bytes() / 8 * 7;
         let due = if is_roomy { rules.roomy_munk } else { rules.tight_munk };

@@ -3,7 +3,6 @@
 use super::indexed_part::{IndexRequest, build_index};
 use super::log_record::{Link, LogOp};
 use super::memory_part::{MemoryPart, Place};
-use super::rules::LogSearch;
 use super::tombstone::RangeTombstone;
 use crate::format::bounds::encode_bounds;
 use crate::format::documented::{assert_documented, example_header};
@@ -11,6 +10,7 @@ use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::format::limits::RECORD_BYTES_MAX;
 use crate::log::LogMemory;
 use crate::log::encode_record;
+use crate::log::env::LogSearch;
 use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
 use crate::types::order::KeyOrder;

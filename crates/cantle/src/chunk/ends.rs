@@ -4,7 +4,6 @@
 //! gets and scans pass over the parts that have nothing for them. Parts do without where the budget has no more room
 //! for them: then filters and indexes are asked.
 
-use super::context::Context;
 use super::indexed_part::{IndexedPart, decode_place};
 use super::memory_part::MemoryHit;
 use super::parts::Parts;
@@ -12,6 +11,7 @@ use super::segment::Segment;
 use crate::block::BlockCursor;
 use crate::format::codec::Decoder;
 use crate::log::LogMemory;
+use crate::log::env::LogEnv;
 use crate::memory::account::Charge;
 use crate::types::entry::EntryRef;
 use crate::types::error::Result;
@@ -52,13 +52,13 @@ impl Ends {
 }
 
 /// Reads the ends of an indexed part, if they are not known yet and it has an index: its root and its first block.
-pub fn learn(context: &Context, segment: &Segment, parts: &Parts, part: &IndexedPart) -> Result<()> {
-    if part.ends.get().is_some() || part.root.len == 0 || !context.budget.logs.has_room_for_ends() {
+pub fn learn(env: &LogEnv, segment: &Segment, parts: &Parts, part: &IndexedPart) -> Result<()> {
+    if part.ends.get().is_some() || part.root.len == 0 || !env.memory.has_room_for_ends() {
         return Ok(());
     }
     let cursor = |place| -> Result<BlockCursor> {
-        let block = segment.index_block(context, &parts.header, place)?;
-        Ok(BlockCursor::new(block, context.order.clone()))
+        let block = segment.index_block(env, &parts.header, place)?;
+        Ok(BlockCursor::new(block, env.order.clone()))
     };
     let malformed = |place| segment.malformed_block(place);
     let mut roots = cursor(part.root)?;
@@ -71,7 +71,7 @@ pub fn learn(context: &Context, segment: &Segment, parts: &Parts, part: &Indexed
     let Some(entry) = block.entry() else { return Ok(()) };
     let at = decode_place(&mut Decoder::new(block.value_bytes())).map_err(malformed(place))?;
     let first = MemoryHit { kind: entry.kind, version: entry.version, place: at };
-    if let Some(ends) = Ends::new(&context.budget.logs, entry.key, first, &last_key) {
+    if let Some(ends) = Ends::new(&env.memory, entry.key, first, &last_key) {
         // Whoever was first read the same.
         if part.ends.set(ends).is_ok() {
             parts.note_ends();

@@ -3,8 +3,8 @@
 use super::Chunks;
 use super::file_span::FileSpan;
 use super::parts::Parts;
-use super::rules::LogSearch;
 use super::segment::Segment;
+use crate::log::env::LogSearch;
 use crate::sync::Arc;
 use crate::types::span::Span;
 use crate::vfs::MemVfs;
@@ -127,7 +127,7 @@ fn ends_are_counted_and_parts_do_without_where_there_is_no_room() {
             assert_eq!(db.get(key(number)).unwrap().as_deref(), Some(&value(number)[..]));
         })
     };
-    let budget = &chunks.context.budget;
+    let budget = &chunks.context.substrate.budget;
     let taken = budget.logs.views.charge(budget.logs.views.limit_bytes()).unwrap();
     get_from(0);
     let (_, passed_over) = added(&db, || get_from(2));
@@ -198,7 +198,7 @@ fn what_a_span_needs_of_a_log_is_found_once_and_again_when_more_is_known() {
         // Five bytes tell keys apart.
         assert_eq!(numbers, needed, "{key}");
     }
-    let budget = &chunks.context.budget;
+    let budget = &chunks.context.substrate.budget;
     let room = budget.logs.views.limit_bytes() - budget.logs.views.used_bytes();
     let taken = budget.logs.views.charge(room).unwrap();
     let other = FileSpan::from(Span::clone(&span));

@@ -5,9 +5,9 @@
 //! in no cache of the processor: so the answer is kept with the chunk's reference to the log, and beside it eight bytes of
 //! each end, by which nearly all gets are decided. It counts as memory for ends; where there is none left, all parts are asked.
 
-use super::context::Context;
 use super::indexed_part::IndexedPart;
 use super::parts::Parts;
+use crate::log::env::LogEnv;
 use crate::memory::account::Charge;
 use crate::sync::Arc;
 use crate::types::order::KeyOrder;
@@ -41,8 +41,8 @@ struct Candidate {
 
 impl Within {
     /// `None` where memory does not suffice.
-    fn new(context: &Context, span: &Span, parts: &Parts, of: (usize, usize)) -> Option<Self> {
-        let order = &context.order;
+    fn new(env: &LogEnv, span: &Span, parts: &Parts, of: (usize, usize)) -> Option<Self> {
+        let order = &env.order;
         let candidates: Vec<_> =
             (0..).zip(&parts.indexed).filter(|(_, part)| !part.is_outside(order, span)).collect();
         let known = || candidates.iter().filter_map(|(_, part)| part.known_keys());
@@ -60,7 +60,7 @@ impl Within {
             prefixes: prefixes(part),
         };
         let bytes = size_of::<Self>() + candidates.len() * size_of::<Candidate>();
-        let taken = context.budget.logs.views.charge(bytes as u64 + prefix.bytes())?;
+        let taken = env.memory.views.charge(bytes as u64 + prefix.bytes())?;
         Some(Self { of, parts: candidates.iter().map(candidate).collect(), prefix, _taken: taken })
     }
 }
@@ -108,15 +108,15 @@ impl FileSpan {
 
     /// Those of a log's indexed parts that are not known to have nothing for the span. What is known of a part's keys never
     /// changes: an answer from before more was known has too many parts, and none too few.
-    pub fn parts_within(&self, context: &Context, parts: &Parts) -> PartsWithin {
+    pub fn parts_within(&self, env: &LogEnv, parts: &Parts) -> PartsWithin {
         let (all, ends_known) = (parts.indexed.len(), parts.ends_known());
         let of = (all, ends_known);
         let known = self.within.load();
         if known.as_ref().is_some_and(|within| within.of == of) {
             return PartsWithin { known, all };
         }
-        let room = ends_known > 0 && context.budget.logs.has_room_for_ends();
-        let within = if room { Within::new(context, &self.keys, parts, of).map(Arc::new) } else { None };
+        let room = ends_known > 0 && env.memory.has_room_for_ends();
+        let within = if room { Within::new(env, &self.keys, parts, of).map(Arc::new) } else { None };
         if within.is_some() || known.is_some() {
             // What was known is of other parts.
             self.within.store(within.clone());

@@ -4,7 +4,6 @@
 //! sees everything that the chunk held when it was current, and its active segment goes on growing under him.
 //! Order is recency: what an earlier source says of a key hides what later ones say.
 
-use super::context::{Context, Totals};
 use super::ends;
 use super::file_span::FileSpan;
 use super::indexed_part::{IndexedPart, decode_place};
@@ -13,9 +12,10 @@ use super::parts::Parts;
 use super::segment::Segment;
 use super::tombstone::RangeTombstone;
 use crate::block::BlockCursor;
-use crate::cache::budget::Cost;
+use crate::files::Totals;
 use crate::format::codec::Decoder;
 use crate::mvcc::CommitCell;
+use crate::run::env::RunEnv;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
@@ -46,8 +46,8 @@ impl Dropped {
 #[derive(Debug)]
 pub struct Answer {
     pub value: Option<Bytes>,
-    /// Through the index of a log, which takes longer than in a table.
-    pub searched_log: bool,
+    /// What the key, or what deleted it, was found in.
+    pub served: Option<Served>,
 }
 
 /// What is in a file, as far as it belongs to this chunk.
@@ -197,7 +197,7 @@ pub enum Found {
 
 /// Where a get was served from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Served {
+pub enum Served {
     LogMemory,
     LogIndex,
     Table,
@@ -253,17 +253,17 @@ impl Funk {
     }
 
     /// What there is of `key`, which has this hash, at version `at`, newest source first.
-    pub fn get(&self, context: &Context, key: &[u8], hash: u64, at: u64) -> Result<Answer> {
-        let counters = &context.counters;
+    pub fn get(&self, env: &RunEnv, key: &[u8], hash: u64, at: u64) -> Result<Answer> {
+        let counters = &env.counters;
         let begun = now();
         for file in &self.files {
-            if !file.span.contains(&context.order, key) || !file.is_visible(at) {
+            if !file.span.contains(&env.order, key) || !file.is_visible(at) {
                 continue;
             }
             let found = match &file.source {
-                Source::Log(segment) => get_in_log(context, file, segment, key, hash, at)?,
+                Source::Log(segment) => get_in_log(env, file, segment, key, hash, at)?,
                 Source::Table(table) => {
-                    get_in_table(context, table, key, hash, at)?.map(|found| (found, Served::Table))
+                    get_in_table(env, table, key, hash, at)?.map(|found| (found, Served::Table))
                 }
             };
             if let Some((found, served)) = found {
@@ -278,38 +278,32 @@ impl Funk {
                     (_, Served::Table) => &counters.gets_table,
                 };
                 counter.add_since(begun);
-                context.budget.charge(if served == Served::Table { Cost::Blocks } else { Cost::File });
-                return Ok(Answer { value, searched_log: served == Served::LogIndex });
+                return Ok(Answer { value, served: Some(served) });
             }
         }
         counters.gets_absent.add_since(begun);
-        Ok(Answer { value: None, searched_log: false })
+        Ok(Answer { value: None, served: None })
     }
 }
 
 /// The newest of `tombstones` that covers `key` and counts at `at`: where it stands in its log.
-pub fn newest_tombstone(
-    context: &Context,
-    tombstones: &[RangeTombstone],
-    key: &[u8],
-    at: u64,
-) -> Option<u64> {
+pub fn newest_tombstone(env: &RunEnv, tombstones: &[RangeTombstone], key: &[u8], at: u64) -> Option<u64> {
     let covering = |t: &&RangeTombstone| {
-        t.is_visible(at) && context.recovery.is_alive(t.version) && t.covers(&context.order, key)
+        t.is_visible(at) && env.recovery.is_alive(t.version) && t.covers(&env.order, key)
     };
     tombstones.iter().filter(covering).map(|t| t.offset).max()
 }
 
 fn get_in_log(
-    context: &Context,
+    env: &RunEnv,
     file: &FileRef,
     segment: &Segment,
     key: &[u8],
     hash: u64,
     at: u64,
 ) -> Result<Option<(Found, Served)>> {
-    let parts = segment.parts(context)?;
-    let found = parts.memory.as_ref().map(|memory| get_in_memory(context, memory, key, at));
+    let parts = segment.parts(env)?;
+    let found = parts.memory.as_ref().map(|memory| get_in_memory(env, memory, key, at));
     if let Some(hole) = parts.hole_of(key) {
         // What is lost there hides everything older.
         let newest = found.and_then(|(hit, deleted)| hit.map(|hit| hit.place.offset).max(deleted));
@@ -322,18 +316,18 @@ fn get_in_log(
     {
         return Ok(Some((found, Served::LogMemory)));
     }
-    let within = file.span.parts_within(context, &parts);
+    let within = file.span.parts_within(env, &parts);
     let (mut asked, mut looked_at) = (0, parts.indexed.len());
     let mut found = None;
-    for number in within.numbers_for(&context.order, key) {
+    for number in within.numbers_for(&env.order, key) {
         let part = &parts.indexed[number];
-        if part.lacks(&context.order, key) {
+        if part.lacks(&env.order, key) {
             continue;
         }
         asked += 1;
-        let deleted = newest_tombstone(context, &part.tombstones, key, at);
-        if !segment.may_contain(context, &parts.header, part, hash)? {
-            context.counters.filter_skips.add(1);
+        let deleted = newest_tombstone(env, &part.tombstones, key, at);
+        if !segment.may_contain(env, &parts.header, part, hash)? {
+            env.counters.filter_skips.add(1);
             if deleted.is_some() {
                 (found, looked_at) = (Some((Found::Deleted, Served::LogIndex)), number + 1);
                 break;
@@ -341,32 +335,27 @@ fn get_in_log(
             continue;
         }
         let hit = if part.root.len > 0 {
-            ends::learn(context, segment, &parts, part)?;
-            find_indexed(context, segment, &parts, part.root, key, at)?
+            ends::learn(env, segment, &parts, part)?;
+            find_indexed(env, segment, &parts, part.root, key, at)?
         } else {
-            search_part(context, segment, &parts, part, key, at)?
+            search_part(env, segment, &parts, part, key, at)?
         };
         if hit.is_none() && part.filter.len > 0 {
-            context.counters.filter_false_positives.add(1);
+            env.counters.filter_false_positives.add(1);
         }
         if let Some(settled) = settle(segment, &parts, hit, deleted)? {
             (found, looked_at) = (Some((settled, Served::LogIndex)), number + 1);
             break;
         }
     }
-    context.counters.parts_passed_over.add((looked_at - asked) as u64);
+    env.log.counters.parts_passed_over.add((looked_at - asked) as u64);
     Ok(found)
 }
 
 /// The newest entry and the newest range delete of one moment: a batch may hold both, in either order, and may be
 /// committed at any time. Looks again if a range delete shows meanwhile.
-fn get_in_memory(
-    context: &Context,
-    memory: &MemoryPart,
-    key: &[u8],
-    at: u64,
-) -> (Option<MemoryHit>, Option<u64>) {
-    let tombstone = || newest_tombstone(context, &memory.tombstones(), key, at);
+fn get_in_memory(env: &RunEnv, memory: &MemoryPart, key: &[u8], at: u64) -> (Option<MemoryHit>, Option<u64>) {
+    let tombstone = || newest_tombstone(env, &memory.tombstones(), key, at);
     let mut before = tombstone();
     loop {
         let hit = memory.get(key, at);
@@ -397,19 +386,19 @@ fn settle(
 
 /// Searches a part's index: the root, then one block, or a second one where a key's versions fill the first.
 pub fn find_indexed(
-    context: &Context,
+    env: &RunEnv,
     segment: &Segment,
     parts: &Parts,
     root: Place,
     key: &[u8],
     at: u64,
 ) -> Result<Option<MemoryHit>> {
-    find_indexed_before(context, segment, parts, root, (key, at), u64::MAX)
+    find_indexed_before(env, segment, parts, root, (key, at), u64::MAX)
 }
 
 /// The same, of what stands before `before` in the log.
 pub fn find_indexed_before(
-    context: &Context,
+    env: &RunEnv,
     segment: &Segment,
     parts: &Parts,
     root: Place,
@@ -417,19 +406,17 @@ pub fn find_indexed_before(
     before: u64,
 ) -> Result<Option<MemoryHit>> {
     let malformed = |place| segment.malformed_block(place);
-    let mut roots =
-        BlockCursor::new(segment.index_block(context, &parts.header, root)?, context.order.clone());
+    let mut roots = BlockCursor::new(segment.index_block(env, &parts.header, root)?, env.order.clone());
     roots.seek(key).map_err(malformed(root))?;
     while roots.entry().is_some() {
         let place = decode_place(&mut Decoder::new(&roots.value())).map_err(malformed(root))?;
-        let mut block =
-            BlockCursor::new(segment.index_block(context, &parts.header, place)?, context.order.clone());
+        let mut block = BlockCursor::new(segment.index_block(env, &parts.header, place)?, env.order.clone());
         block.seek_version(key, at).map_err(malformed(place))?;
         while let Some(entry) = block.entry() {
-            if context.order.compare(entry.key, key) != Ordering::Equal {
+            if env.order.compare(entry.key, key) != Ordering::Equal {
                 return Ok(None);
             }
-            if context.recovery.is_alive(entry.version) {
+            if env.recovery.is_alive(entry.version) {
                 let (kind, version) = (entry.kind, entry.version);
                 let at = decode_place(&mut Decoder::new(&block.value())).map_err(malformed(place))?;
                 if at.offset < before {
@@ -445,7 +432,7 @@ pub fn find_indexed_before(
 
 /// Searches a part without an index from end to end (EvenDB §3.3).
 pub fn search_part(
-    context: &Context,
+    env: &RunEnv,
     segment: &Segment,
     parts: &Parts,
     part: &IndexedPart,
@@ -454,8 +441,8 @@ pub fn search_part(
 ) -> Result<Option<MemoryHit>> {
     let mut newest: Option<MemoryHit> = None;
     segment.scan_part(&parts.header, part, |place, op| {
-        let counts = op.version <= at && context.recovery.counts(parts.header.epoch, op.version, op.batch);
-        if op.kind != Kind::DeleteRange && counts && context.order.compare(op.key, key) == Ordering::Equal {
+        let counts = op.version <= at && env.recovery.counts(parts.header.epoch, op.version, op.batch);
+        if op.kind != Kind::DeleteRange && counts && env.order.compare(op.key, key) == Ordering::Equal {
             // Later in the log is newer.
             newest = Some(MemoryHit { kind: op.kind, version: op.version, place });
         }
@@ -464,23 +451,17 @@ pub fn search_part(
     Ok(newest)
 }
 
-fn get_in_table(
-    context: &Context,
-    table: &TableHandle,
-    key: &[u8],
-    hash: u64,
-    at: u64,
-) -> Result<Option<Found>> {
-    let table = table.open(&context.tables, &context.files, &context.order, &context.cache)?;
-    match table.get(key, hash, at, &|version| context.recovery.is_alive(version))? {
+fn get_in_table(env: &RunEnv, table: &TableHandle, key: &[u8], hash: u64, at: u64) -> Result<Option<Found>> {
+    let table = table.open(&env.tables, &env.files, &env.order, &env.cache)?;
+    match table.get(key, hash, at, &|version| env.recovery.is_alive(version))? {
         TableGet::Found { kind: Kind::Put, value, .. } => Ok(Some(Found::Value(value))),
         TableGet::Found { .. } => Ok(Some(Found::Deleted)),
         TableGet::FilteredOut => {
-            context.counters.filter_skips.add(1);
+            env.counters.filter_skips.add(1);
             Ok(None)
         }
         TableGet::Absent => {
-            context.counters.filter_false_positives.add(1);
+            env.counters.filter_false_positives.add(1);
             Ok(None)
         }
     }

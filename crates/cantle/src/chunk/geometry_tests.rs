@@ -322,7 +322,7 @@ fn a_split_that_does_not_fit_is_refused_and_the_store_goes_on() {
     let mut pairs = Pairs::new();
     put(&db, &mut pairs, 0..KEYS, 1).unwrap();
     assert!(Step::SplitEnd.take(&db, &chunks, &mut pairs) > 0);
-    let manifest_bytes = || chunks.context.manifest.bytes();
+    let manifest_bytes = || chunks.context.substrate.manifest.bytes();
     let before = manifest_bytes();
     let [low, high] = <[_; 2]>::try_from(all(&chunks)).ok().unwrap();
     let boundary = high.span.start.clone();
@@ -410,7 +410,7 @@ fn whoever_changes_chunks_while_the_store_is_closed_comes_too_late() {
         let chunk = if step == Step::SplitEnd { all(&chunks)[1].clone() } else { chunks.first() };
         chunk_bytes(&chunks, if step == Step::Join { LARGE } else { 60_000 });
         db.close().unwrap();
-        let bytes = chunks.context.manifest.bytes();
+        let bytes = chunks.context.substrate.manifest.bytes();
         let late = match step {
             Step::SplitEnd => chunks.split_end(&chunk),
             Step::Divide => chunks.divide(&chunk),
@@ -423,7 +423,7 @@ fn whoever_changes_chunks_while_the_store_is_closed_comes_too_late() {
             matches!(chunks.context.substrate.checkpoint(), Err(Error::Closed)) || late.is_ok(),
             "{step:?}"
         );
-        assert_eq!(chunks.context.manifest.bytes(), bytes, "{step:?}");
+        assert_eq!(chunks.context.substrate.manifest.bytes(), bytes, "{step:?}");
         assert_eq!(all(&chunks).len(), 2);
         drop((db, chunks, chunk));
         let (reopened, _) = open(Arc::new(disk), large());

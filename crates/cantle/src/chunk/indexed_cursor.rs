@@ -56,7 +56,7 @@ impl IndexedCursor {
     }
 
     fn order(&self) -> &KeyOrder {
-        &self.log.context.order
+        &self.log.env.order
     }
 
     fn open(&mut self) -> (&LogWalk, &mut Open) {
@@ -135,7 +135,7 @@ impl IndexedCursor {
         let whole = match once.whole.get() {
             Some(whole) => whole,
             None => {
-                let read = Piece::of_indexed(&log.context, &log.segment, &log.parts)?;
+                let read = Piece::of_indexed(&log.env, &log.segment, &log.parts)?;
                 once.whole.get_or_init(|| read)
             }
         };
@@ -146,10 +146,10 @@ impl IndexedCursor {
             return Ok(value);
         }
         let key = self.entry().map(|entry| Bytes::copy_from_slice(entry.key)).unwrap_or_default();
-        if !self.open().1.batch.reaches(&log.context.order, &key) {
+        if !self.open().1.batch.reaches(&log.env.order, &key) {
             self.open().1.batch = Batch::default();
             let wanted = self.wanted_from(&key, once)?;
-            self.open().1.batch = Batch::read(&log.context, &log.segment, &log.parts, wanted)?;
+            self.open().1.batch = Batch::read(&log.env, &log.segment, &log.parts, wanted)?;
         }
         let (_, open) = self.open();
         match open.batch.take(place) {

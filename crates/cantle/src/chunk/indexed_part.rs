@@ -18,7 +18,6 @@
 use super::ends::Ends;
 use super::log_record::LogRecord;
 use super::memory_part::{MemoryHit, MemoryPart, Place};
-use super::rules::LogSearch;
 use super::tombstone::RangeTombstone;
 use crate::block::BlockBuilder;
 use crate::filter::bloom::{self, BloomBuilder};
@@ -27,6 +26,7 @@ use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
 use crate::format::header::FileHeader;
 use crate::format::limits::check_record;
 use crate::log::LogMemory;
+use crate::log::env::LogSearch;
 use crate::log::{encode_record, record_bytes};
 use crate::types::entry::Kind;
 use crate::types::order::KeyOrder;

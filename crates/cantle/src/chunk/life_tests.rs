@@ -317,7 +317,8 @@ fn a_load_that_cannot_catch_up_takes_no_more_memory_than_a_large_chunk() {
     {
         let (db, chunk, written, most_bytes) =
             (db.clone(), chunk.clone(), written.clone(), most_bytes.clone());
-        let (munk_bytes, loading) = (chunks.context.budget.munk_bytes.clone(), std::thread::current().id());
+        let (munk_bytes, loading) =
+            (chunks.context.substrate.budget.munk_bytes.clone(), std::thread::current().id());
         let inside = AtomicBool::new(false);
         fault.set_rule(move |call| {
             // The load reads under the chunk's lock, too, in the end.
@@ -342,7 +343,7 @@ fn a_load_that_cannot_catch_up_takes_no_more_memory_than_a_large_chunk() {
     // A block more, of which not all is filled.
     assert!(most_bytes > 0 && most_bytes <= CHUNKS_MAX * CHUNK_BYTES + (1 << 20), "{most_bytes}");
     assert!(!loaded, "what has outgrown the bound is not loaded");
-    assert_eq!(chunks.context.budget.munk_bytes.load(Relaxed), 0);
+    assert_eq!(chunks.context.substrate.budget.munk_bytes.load(Relaxed), 0);
     assert_eq!(db.range(..).count() as u64, written);
 }
 
@@ -382,7 +383,7 @@ fn who_merges_a_log_once_reads_it_at_once() {
 fn who_merges_a_log_while_others_have_the_memory_reads_its_records_in_batches() {
     let disk = FaultVfs::over_memory(MemVfs::new());
     let (db, chunks) = with_a_log(&disk, 4000);
-    let budget = &chunks.context.budget;
+    let budget = &chunks.context.substrate.budget;
     let limit = budget.total_bytes / 16;
     assert!(budget.logs.merges.charge(limit + 1).is_none());
     let taken = budget.logs.merges.charge(limit).expect("nobody else merges");
@@ -392,7 +393,7 @@ fn who_merges_a_log_while_others_have_the_memory_reads_its_records_in_batches() 
     db.compact_range(..).unwrap();
     let reads = disk.count(Operation::ReadAt) - before;
     assert!((20..1000).contains(&reads), "{reads} reads for 4,000 records");
-    let counters = &chunks.context.counters;
+    let counters = &chunks.context.log.counters;
     let [batches, bytes] = [&counters.log_batches, &counters.log_batch_bytes].map(Counter::get);
     assert!(
         (1..=reads).contains(&batches) && bytes > 3000 * 200,
@@ -417,8 +418,8 @@ fn who_merges_a_piece_of_a_log_reads_its_records_in_batches() {
         file.share_bytes = Some(file.bytes() / 10);
     }
     let before = disk.count(Operation::ReadAt);
-    let budget = &chunks.context.budget;
-    let mut merged = Merged::new(&chunks.context, &funk, true, |_| true).unwrap();
+    let budget = &chunks.context.substrate.budget;
+    let mut merged = Merged::new(&chunks.context.run, &funk, true, |_| true).unwrap();
     merged.cursor.seek_to_first().unwrap();
     let (mut found, mut most) = (0, 0);
     while let Some(entry) = merged.cursor.entry() {

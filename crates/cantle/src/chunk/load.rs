@@ -59,7 +59,7 @@ struct Behind {
 impl Chunks {
     /// What the overwriting of a version asks: whether an open snapshot sees it.
     pub(super) fn is_needed(&self) -> impl Fn(u64, u64) -> bool {
-        |older, newer| self.context.mvcc.is_open_between(older, newer)
+        |older, newer| self.context.substrate.mvcc.is_open_between(older, newer)
     }
 
     /// Gives the chunk a munk; false if that cannot be done now.
@@ -78,23 +78,26 @@ impl Chunks {
                 .active
                 .as_ref()
                 .map(|active| Behind { segment: active.segment.clone(), from: active.end });
-            (funk, behind, context.mvcc.own_snapshot(KeySpan::EMPTY))
+            (funk, behind, context.substrate.mvcc.own_snapshot(KeySpan::EMPTY))
         };
-        let keep = Keep::new(context.mvcc.open_versions());
-        let mut merged = Merged::new(context, &funk, true, |_| true)?;
+        let keep = Keep::new(context.substrate.mvcc.open_versions());
+        let mut merged = Merged::new(&context.run, &funk, true, |_| true)?;
         // Now that its logs are read, their pairs are counted.
         let (live_bytes, pairs) = live(chunk);
         let expected_bytes = record_bytes_of(live_bytes, pairs) / 100 * LOADED_PERCENT;
         let bytes_max = record_bytes_of(CHUNKS_MAX * self.limits().chunk_bytes, pairs)
-            .min(context.budget.munk_limit_bytes() / 2);
-        let mut builder =
-            MunkBuilder::new(context.order.clone(), expected_bytes, context.budget.munk_bytes.clone());
+            .min(context.substrate.budget.munk_limit_bytes() / 2);
+        let mut builder = MunkBuilder::new(
+            context.order.clone(),
+            expected_bytes,
+            context.substrate.budget.munk_bytes.clone(),
+        );
         let mut keys = 0;
         let mut live_user_bytes = 0;
         let mut is_caught_up = true;
         merged.cursor.seek_to_first()?;
         while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
-            if context.health.is_closing() {
+            if context.substrate.health.is_closing() {
                 return Err(Error::Closed);
             }
             let entries =
@@ -118,7 +121,9 @@ impl Chunks {
             };
             let left: u64 = logs.iter().map(|log| log.segment.len().saturating_sub(log.from)).sum();
             // Whoever writes faster than this reads would be run after until memory is gone.
-            if munk.live_bytes() + munk.garbage_bytes() + left > bytes_max || context.health.is_closing() {
+            if munk.live_bytes() + munk.garbage_bytes() + left > bytes_max
+                || context.substrate.health.is_closing()
+            {
                 return Ok(false);
             }
             is_caught_up &= left == 0;
@@ -134,7 +139,7 @@ impl Chunks {
                 }
             }
             if writer.is_some() {
-                context.budget.charge_load(munk.bytes());
+                context.substrate.budget.charge_load(munk.bytes());
                 if is_caught_up {
                     self.correct_garbage(chunk, live_user_bytes);
                 }
@@ -315,12 +320,12 @@ impl Chunks {
     fn submit_probe(&self, chunk: &Arc<Chunk>) {
         chunk.deleted_in_order.store(0, Relaxed);
         let (this, chunk) = (self.this.clone(), chunk.clone());
-        self.context.pool.submit(move || {
+        self.context.substrate.pool.submit(move || {
             let Some(chunks) = this.upgrade() else { return };
-            let Some(_work) = chunks.context.begin_work() else { return };
+            let Some(_work) = chunks.context.substrate.begin_work() else { return };
             let bounds =
                 Bounds { start: Bound::Included(chunk.writer.lock().take_deleted()), end: Bound::Unbounded };
-            let snapshot = chunks.context.mvcc.own_snapshot(KeySpan::ALL);
+            let snapshot = chunks.context.substrate.mvcc.own_snapshot(KeySpan::ALL);
             if let Err(error) = Walk::new(chunks.clone(), bounds, snapshot).seek_to_first() {
                 tracing::debug!(%error, "cannot look for deleted keys");
             }

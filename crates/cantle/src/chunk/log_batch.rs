@@ -4,11 +4,11 @@
 //! it, as one of many chunks that share it since they were split, knows from the index which records come next: those
 //! that lie near one another are read by one call, with what lies between.
 
-use super::context::Context;
 use super::log_piece::{Counted, GAP_BYTES, Piece};
 use super::memory_part::Place;
 use super::parts::Parts;
 use super::segment::Segment;
+use crate::log::env::LogEnv;
 use crate::memory::account::Charge;
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
@@ -41,14 +41,9 @@ pub struct Batch {
 
 impl Batch {
     /// Reads those of `wanted` that come first, which are in the order of their keys.
-    pub fn read(
-        context: &Context,
-        segment: &Segment,
-        parts: &Parts,
-        mut wanted: Vec<Wanted>,
-    ) -> Result<Self> {
+    pub fn read(env: &LogEnv, segment: &Segment, parts: &Parts, mut wanted: Vec<Wanted>) -> Result<Self> {
         let bytes = |wanted: &[Wanted]| wanted.iter().map(|wanted| u64::from(wanted.place.len)).sum::<u64>();
-        let mut counted = context.budget.logs.merges.charge(bytes(&wanted));
+        let mut counted = env.memory.merges.charge(bytes(&wanted));
         if counted.is_none() {
             let mut left = BATCH_BYTES_MIN;
             let fits = |wanted: &&Wanted| {
@@ -59,12 +54,12 @@ impl Batch {
             // One alone is read in any case.
             let count = wanted.iter().take_while(fits).count().max(1);
             wanted.truncate(count);
-            counted = context.budget.logs.merges.charge_anyway(bytes(&wanted));
+            counted = env.memory.merges.charge_anyway(bytes(&wanted));
         }
         let last_key = wanted.last().map(|last| last.key.clone());
         let mut places: Vec<Place> = wanted.into_iter().map(|wanted| wanted.place).collect();
         places.sort_unstable_by_key(|place| place.offset);
-        context.counters.log_batches.add(1);
+        env.counters.log_batches.add(1);
         let runs: Vec<&[Place]> = runs(&places).collect();
         // Lengths may be anything: they are checked when the records are read.
         let len = |place: &Place| u64::from(place.len).min(READ_BYTES_MAX);
@@ -73,7 +68,7 @@ impl Batch {
             let (start, end) = (run[0].offset, run.iter().map(end_of).max().unwrap_or_default());
             // What cannot be read is reported when it is asked for.
             if let Ok(piece) = Piece::read(segment, start, end - start) {
-                context.counters.log_batch_bytes.add(end - start);
+                env.counters.log_batch_bytes.add(end - start);
                 for place in run {
                     if let Ok(value) = piece.value(segment, &parts.header, *place) {
                         values.add(place.offset, &value);

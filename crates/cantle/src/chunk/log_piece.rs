@@ -6,12 +6,12 @@
 //!
 //! Everything that is indexed is in the file: a part is written out before it is indexed.
 
-use super::context::Context;
 use super::memory_part::Place;
 use super::parts::Parts;
 use super::segment::Segment;
 use crate::block::Block;
 use crate::format::header::FileHeader;
+use crate::log::env::LogEnv;
 use crate::log::record_payload;
 use crate::memory::account::Charge;
 use crate::memory::pages::Buffer;
@@ -57,9 +57,9 @@ pub struct Piece {
 
 impl Piece {
     /// All of the log that is indexed; `None` if others that are merged have taken the memory.
-    pub fn of_indexed(context: &Context, segment: &Segment, parts: &Parts) -> Result<Option<Self>> {
+    pub fn of_indexed(env: &LogEnv, segment: &Segment, parts: &Parts) -> Result<Option<Self>> {
         let len = indexed_end(parts);
-        let Some(counted) = context.budget.logs.merges.charge(len) else { return Ok(None) };
+        let Some(counted) = env.memory.merges.charge(len) else { return Ok(None) };
         let Some(mut memory) = Counted::new(len as usize, Some(counted)) else { return Ok(None) };
         let read = read_into(segment, memory.buffer.as_mut(), 0)?;
         Ok(Some(Self { at: 0, bytes: Bytes::from_owner(memory).slice(..read) }))

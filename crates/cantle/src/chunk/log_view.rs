@@ -60,12 +60,12 @@ struct View {
 
 /// The view of a log's indexed parts, if there is one or if it is time to make it.
 pub fn of(log: &Arc<LogWalk>) -> Result<Option<Arc<Block>>> {
-    let LogWalk { context, parts, .. } = &**log;
+    let LogWalk { env, parts, .. } = &**log;
     if parts.indexed.len() < PARTS_MIN {
         return Ok(None);
     }
     if let Some(view) = &*parts.view.view.load() {
-        context.counters.scans_log_view.add(1);
+        env.counters.scans_log_view.add(1);
         return Ok(Some(view.block.clone()));
     }
     let merges = parts.view.merges.fetch_add(1, Relaxed) + 1;
@@ -80,7 +80,7 @@ pub fn of(log: &Arc<LogWalk>) -> Result<Option<Arc<Block>>> {
     if !parts.indexed.iter().all(is_indexed) {
         return Ok(None);
     }
-    let Some(mut taken) = context.budget.logs.charge_view(bytes) else { return Ok(None) };
+    let Some(mut taken) = env.memory.charge_view(bytes) else { return Ok(None) };
     let block = Arc::new(merge(log)?);
     taken.shrink_to(block.heap_bytes() as u64);
     parts.view.view.store(Some(Arc::new(View { block: block.clone(), _taken: taken })));
@@ -93,7 +93,7 @@ fn merge(log: &Arc<LogWalk>) -> Result<Block> {
     for (number, _) in log.parts.indexed.iter().enumerate().filter(|(_, part)| part.root.len > 0) {
         sources.push(Box::new(IndexedCursor::of_places(log.clone(), number)));
     }
-    let mut merged = MergeCursor::new(log.context.order.clone(), sources);
+    let mut merged = MergeCursor::new(log.env.order.clone(), sources);
     let mut builder = BlockBuilder::new(base_version);
     let mut last: Option<(Vec<u8>, u64)> = None;
     merged.seek_to_first()?;
@@ -125,7 +125,7 @@ pub struct ViewCursor {
 
 impl ViewCursor {
     pub fn new(log: Arc<LogWalk>, view: Arc<Block>) -> Self {
-        let entries = BlockCursor::new(view, log.context.order.clone());
+        let entries = BlockCursor::new(view, log.env.order.clone());
         let ahead = Ahead::new(log.reads.clone());
         Self { log, entries, ahead }
     }

@@ -2,8 +2,8 @@
 
 use super::Chunks;
 use super::funk::Source;
-use super::rules::LogSearch;
 use super::segment::Segment;
+use crate::log::env::LogSearch;
 use crate::sync::Arc;
 use crate::vfs::MemVfs;
 use crate::{Db, Snapshot};
@@ -97,11 +97,11 @@ fn ranges_by_a_view_are_those_by_the_parts_while_parts_are_added() {
     }
     println!("(parts, scans by their view): {scans_by_view:?}");
     assert!(scans_by_view.iter().all(|&(parts, scans)| (parts >= 3) == (scans > 0)), "{scans_by_view:?}");
-    assert!(chunks.context.budget.logs.views.used_bytes() > 0);
+    assert!(chunks.context.substrate.budget.logs.views.used_bytes() > 0);
     assert!(scans_by_view.last().is_some_and(|&(parts, _)| parts > 5), "{scans_by_view:?}");
     db.close().unwrap();
     drop((db, held));
-    let counted = chunks.context.budget.logs.views.clone();
+    let counted = chunks.context.substrate.budget.logs.views.clone();
     drop(chunks);
     assert_eq!(counted.used_bytes(), 0, "what is gone is counted");
 

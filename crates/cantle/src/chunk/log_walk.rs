@@ -1,12 +1,12 @@
 //! What the cursors of one merge share of a log: it has a cursor for each of its parts, dozens of them, of which a short
 //! scan comes to few.
 
-use super::context::Context;
 use super::log_piece::{Piece, Reads};
 use super::memory_part::Place;
 use super::parts::Parts;
 use super::segment::Segment;
 use crate::block::BlockCursor;
+use crate::log::env::LogEnv;
 use crate::sync::Arc;
 use crate::types::error::Result;
 use crate::types::span::Span;
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 /// A log while it is merged.
 pub struct LogWalk {
-    pub context: Arc<Context>,
+    pub env: Arc<LogEnv>,
     pub segment: Arc<Segment>,
     pub parts: Arc<Parts>,
     /// For who passes once over all parts, and wants all values, one after the other.
@@ -48,8 +48,8 @@ impl LogWalk {
         let header = &self.parts.header;
         let block = match self.once.as_ref().and_then(|once| once.whole.get()) {
             Some(Some(whole)) => whole.block(&self.segment, header, place)?,
-            _ => self.segment.index_block(&self.context, header, place)?,
+            _ => self.segment.index_block(&self.env, header, place)?,
         };
-        Ok(BlockCursor::new(block, self.context.order.clone()))
+        Ok(BlockCursor::new(block, self.env.order.clone()))
     }
 }

@@ -118,11 +118,12 @@ impl Chunks {
         {
             // Of a length that somebody chose, nothing is known.
             if limits.log_bytes.is_none() {
-                self.context.throttle.owe(policy::long_log_delay_nanos(log_bytes, limit_bytes));
+                self.context.substrate.throttle.owe(policy::long_log_delay_nanos(log_bytes, limit_bytes));
             }
             // Until it is submitted: if nothing comes of that, nothing else would end the jam.
             let _relief = self.begin_relief();
-            let jam = self.context.reserve.jam_if_tight(policy::output_bytes(&self.chunk_sizes(chunk)));
+            let jam =
+                self.context.substrate.reserve.jam_if_tight(policy::output_bytes(&self.chunk_sizes(chunk)));
             self.jobs.relief.lock().jam = jam;
             self.submit(chunk);
         }
@@ -174,7 +175,8 @@ impl Chunks {
 
     /// Has a chunk rebalanced in the background, or split if only its munk is large.
     pub(super) fn submit(&self, chunk: &Arc<Chunk>) {
-        if self.context.read_only || self.released.load(Acquire) || chunk.queued.swap(true, AcqRel) {
+        if self.context.substrate.read_only || self.released.load(Acquire) || chunk.queued.swap(true, AcqRel)
+        {
             return;
         }
         let sizes = self.chunk_sizes(chunk);
@@ -204,7 +206,7 @@ impl Chunks {
     ) {
         let (this, chunk) = (self.this.clone(), chunk.clone());
         self.count_relief();
-        self.context.pool.submit_urgent(move || {
+        self.context.substrate.pool.submit_urgent(move || {
             let Some(chunks) = this.upgrade() else { return };
             let _relief = Relief(&chunks);
             let Some(_work) = chunks.begin_job(&chunk) else { return };
@@ -220,14 +222,20 @@ impl Chunks {
 
     /// The same, now, for one that is inserted into in order, whatever else it is due for.
     pub(super) fn submit_end_split(&self, chunk: &Arc<Chunk>) {
-        if !self.context.read_only && !self.released.load(Acquire) && !chunk.queued.swap(true, AcqRel) {
+        if !self.context.substrate.read_only
+            && !self.released.load(Acquire)
+            && !chunk.queued.swap(true, AcqRel)
+        {
             self.submit_split(chunk, Self::split_end, self.chunk_sizes(chunk), false);
         }
     }
 
     /// Has a chunk sorted, whatever else it is due for: a munk that is too large to be left, and cannot be split, is no reason not to.
     pub(super) fn submit_sort(&self, chunk: &Arc<Chunk>) {
-        if !self.context.read_only && !self.released.load(Acquire) && !chunk.queued.swap(true, AcqRel) {
+        if !self.context.substrate.read_only
+            && !self.released.load(Acquire)
+            && !chunk.queued.swap(true, AcqRel)
+        {
             self.submit_rebalance(chunk, self.chunk_sizes(chunk));
         }
     }
@@ -238,7 +246,7 @@ impl Chunks {
         self.jobs.active.fetch_add(1, Relaxed);
         self.jobs.freeing_bytes.fetch_add(sizes.garbage_bytes as i64, Relaxed);
         let (this, chunk) = (self.this.clone(), chunk.clone());
-        self.context.pool.submit(move || {
+        self.context.substrate.pool.submit(move || {
             let Some(chunks) = this.upgrade() else { return };
             let job = Job { chunks: &chunks, freeing_bytes: sizes.garbage_bytes as i64 };
             let Some(_work) = chunks.begin_job(&chunk) else { return };
@@ -276,8 +284,8 @@ impl Chunks {
     /// From here on the chunk may be submitted again. `None` if the store does no such work any more.
     fn begin_job(&self, chunk: &Chunk) -> Option<Work<'_>> {
         chunk.queued.store(false, Relaxed);
-        let work = self.context.begin_work()?;
-        let is_over = self.context.health.check_writable().is_err() || self.released.load(Acquire);
+        let work = self.context.substrate.begin_work()?;
+        let is_over = self.context.substrate.health.check_writable().is_err() || self.released.load(Acquire);
         (!is_over).then_some(work)
     }
 
@@ -285,14 +293,14 @@ impl Chunks {
         let left = self.chunk_sizes(chunk).garbage_bytes;
         if left > before.garbage_bytes / 2 {
             // An open snapshot keeps it: another rebalance under the same snapshot would free as little.
-            chunk.set_futile(self.context.mvcc.open_versions().first().copied());
+            chunk.set_futile(self.context.substrate.mvcc.open_versions().first().copied());
         }
         let sizes = self.sizes();
         if sizes.held_bytes > policy::held_limit_bytes(&self.limits(), &sizes)
             || self.context.files.held_bytes() > policy::HELD_BYTES_MAX
         {
-            self.context.checkpoints.want();
-            self.context.pool.wake();
+            self.context.substrate.checkpoints.want();
+            self.context.substrate.pool.wake();
         }
         if let Err(error) = self.join_if_small(chunk) {
             tracing::warn!(%error, chunk = chunk.id, "merge of neighbours failed");
@@ -303,7 +311,7 @@ impl Chunks {
     fn rebalance_for_space(&self) {
         let limits = self.limits();
         loop {
-            if self.released.load(Acquire) || self.context.health.check_writable().is_err() {
+            if self.released.load(Acquire) || self.context.substrate.health.check_writable().is_err() {
                 return;
             }
             if self.jobs.active.load(Relaxed) >= JOBS_MAX {
@@ -314,8 +322,8 @@ impl Chunks {
                 return;
             }
             if policy::must_wait_for_checkpoint(&limits, &sizes) {
-                self.context.checkpoints.want();
-                self.context.pool.wake();
+                self.context.substrate.checkpoints.want();
+                self.context.substrate.pool.wake();
                 return;
             }
             let Some(chunk) = self.best_candidate() else { return };
@@ -326,7 +334,7 @@ impl Chunks {
     /// On a full disk: has files freed that only wait for a checkpoint, and then what gains most.
     fn free_space(&self, ticks: u64) {
         if self.context.files.held_bytes() > 0 {
-            self.context.checkpoints.want();
+            self.context.substrate.checkpoints.want();
         }
         if self.jobs.active.load(Relaxed) == 0
             && ticks >= self.jobs.pause.load(Relaxed)
@@ -337,7 +345,7 @@ impl Chunks {
     }
 
     fn best_candidate(&self) -> Option<Arc<Chunk>> {
-        let oldest = self.context.mvcc.open_versions().first().copied();
+        let oldest = self.context.substrate.mvcc.open_versions().first().copied();
         let mut candidates = self.jobs.candidates.lock();
         for _ in 0..2 {
             while let Some(chunk) = candidates.pop() {
@@ -392,15 +400,15 @@ impl Chunks {
                 self.choose_munks();
             }
         }
-        if self.context.read_only {
+        if self.context.substrate.read_only {
             return;
         }
         self.rebalance_for_space();
         self.purge_waiting();
-        if self.context.reserve.is_full() {
+        if self.context.substrate.reserve.is_full() {
             self.free_space(ticks);
         }
-        let budget = &self.context.budget;
+        let budget = &self.context.substrate.budget;
         if budget.logs.indexes.used_bytes() > budget.logs.indexes.limit_bytes() {
             self.free_memory();
         }
@@ -441,7 +449,7 @@ impl Chunks {
         const FULL: f64 = 0.05;
         let (limits, sizes) = (self.limits(), self.sizes());
         let freed_part = policy::slack_bytes(&limits, &sizes) as f64 / (sizes.live_bytes as f64).max(1.0);
-        let frees_space = !self.context.read_only && !self.released.load(Acquire);
+        let frees_space = !self.context.substrate.read_only && !self.released.load(Acquire);
         Pressure {
             overload: if frees_space { policy::excess(&limits, &sizes) / FULL } else { 0.0 },
             // A rebalance moves some 100 MB a second; of that a part is garbage that it frees.
@@ -463,7 +471,7 @@ impl Chunks {
         if waiting.is_empty() {
             return;
         }
-        let open = self.context.mvcc.open_versions();
+        let open = self.context.substrate.mvcc.open_versions();
         for (id, chunk) in waiting {
             let Some(strong) = chunk.upgrade() else { continue };
             let funk = strong.funk.load();
@@ -489,7 +497,7 @@ impl Chunks {
             looked_at += 1;
         }
         let mean_heat = 1 + heat / looked_at.max(1);
-        let budget = &self.context.budget;
+        let budget = &self.context.substrate.budget;
         let limit_bytes = budget.logs.indexes.limit_bytes();
         // Where all parts are short, they go as well.
         let is_tight = budget.logs.indexes.used_bytes() > limit_bytes + limit_bytes / 4;
@@ -528,7 +536,7 @@ impl Chunks {
         };
         loop {
             // Closing the store waits for one chunk, and is not overtaken by the next.
-            let Some(_work) = self.context.begin_work() else { return Err(Error::Closed) };
+            let Some(_work) = self.context.substrate.begin_work() else { return Err(Error::Closed) };
             let chunk = self.chunk_at(at.as_deref());
             self.context.order.check()?;
             if !chunk.span.overlaps(&self.context.order, bounds) {
@@ -552,7 +560,7 @@ impl Chunks {
             at = Some(end);
         }
         for chunk in self.overlapping(bounds) {
-            let Some(_work) = self.context.begin_work() else { return Err(Error::Closed) };
+            let Some(_work) = self.context.substrate.begin_work() else { return Err(Error::Closed) };
             while self.join_if_small(&self.successor(&chunk))? {}
         }
         Ok(())
@@ -572,14 +580,14 @@ impl Chunks {
                 Err(error) if error.is_no_space() && tries < TRIES => {
                     tries += 1;
                     if self.context.files.held_bytes() > 0 {
-                        self.context.checkpoint()?;
+                        self.context.substrate.checkpoint()?;
                         continue;
                     }
                     // Others hold room, or readers hold files that a checkpoint let go.
                     if self.jobs.active.load(Relaxed) == 0 && tries > TRIES / 10 {
                         return Err(error);
                     }
-                    self.context.forget_gone();
+                    self.context.substrate.forget_gone();
                 }
                 Err(error) => return Err(error),
             }

@@ -1,6 +1,5 @@
 //! The entries of a funk as one merged walk, and what range deletes say of them.
 
-use super::context::Context;
 use super::deleted_pieces::DeletedPieces;
 use super::ends;
 use super::file_span::FileSpan;
@@ -13,6 +12,7 @@ use super::memory_part::{MemoryCursor, MemoryPart, Place};
 use super::tombstone::RangeTombstone;
 use crate::canary::Canary;
 use crate::merge::{MergeCursor, SpannedCursor};
+use crate::run::env::RunEnv;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::bounds::Bounds;
@@ -24,9 +24,6 @@ use bytes::Bytes;
 use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::ops::Bound;
-
-/// A log of at most so many chunks is read into memory at once by who merges half of it at least.
-const AT_ONCE_CHUNKS_MAX: u64 = 3;
 
 /// The range deletes of one source.
 struct SourceTombstones {
@@ -57,8 +54,8 @@ impl SourceTombstones {
     }
 
     /// Whether one of them that a snapshot of version `at` sees covers the key, and stands behind `position`.
-    fn deletes(&mut self, context: &Context, key: &[u8], at: u64, position: Option<u64>) -> bool {
-        let (order, recovery) = (&context.order, &context.recovery);
+    fn deletes(&mut self, env: &RunEnv, key: &[u8], at: u64, position: Option<u64>) -> bool {
+        let (order, recovery) = (&env.order, &env.recovery);
         if !self.span.contains(order, key) {
             return false;
         }
@@ -147,7 +144,7 @@ fn ends_before(order: &KeyOrder, bounds: &Bounds, key: &[u8]) -> bool {
 /// A merged walk over files of a chunk.
 pub struct Merged {
     pub cursor: MergeCursor,
-    context: Arc<Context>,
+    env: Arc<RunEnv>,
     tombstones: Vec<SourceTombstones>,
     /// Of logs, but for those that are read at once.
     reads: Reads,
@@ -164,27 +161,21 @@ pub struct Covering {
 impl Merged {
     /// Merges those of `funk`'s files that `take` says. `once` is for jobs that pass once and should leave no
     /// trace in the cache.
-    pub fn new(
-        context: &Arc<Context>,
-        funk: &Funk,
-        once: bool,
-        take: impl Fn(&FileRef) -> bool,
-    ) -> Result<Self> {
-        let mut sources =
-            Sources { order: context.order.clone(), cursors: Vec::new(), tombstones: Vec::new() };
+    pub fn new(env: &Arc<RunEnv>, funk: &Funk, once: bool, take: impl Fn(&FileRef) -> bool) -> Result<Self> {
+        let mut sources = Sources { order: env.order.clone(), cursors: Vec::new(), tombstones: Vec::new() };
         let reads = Reads::default();
         for file in funk.files.iter().filter(|file| take(file)) {
             match &file.source {
                 Source::Log(segment) => {
-                    let parts = segment.parts(context)?;
+                    let parts = segment.parts(env)?;
                     parts.check_whole()?;
                     let one_pass = || {
-                        let at_once = segment.len() <= AT_ONCE_CHUNKS_MAX * context.options().chunk_bytes
-                            && 2 * file.bytes() >= segment.len();
+                        let at_once =
+                            segment.len() <= env.options().at_once_bytes && 2 * file.bytes() >= segment.len();
                         OnePass::new(file.span.keys().clone(), at_once)
                     };
                     let log = Arc::new(LogWalk {
-                        context: context.clone(),
+                        env: env.log.clone(),
                         segment: segment.clone(),
                         parts,
                         once: once.then(one_pass),
@@ -193,8 +184,7 @@ impl Merged {
                     sources.add_log(&log, &file.span)?;
                 }
                 Source::Table(table) => {
-                    let table =
-                        table.open(&context.tables, &context.files, &context.order, &context.cache)?;
+                    let table = table.open(&env.tables, &env.files, &env.order, &env.cache)?;
                     let cursor = if once { table.cursor_without_cache() } else { table.cursor() };
                     sources.add(cursor, file.span.keys(), &[]);
                 }
@@ -202,7 +192,7 @@ impl Merged {
         }
         Ok(Self {
             cursor: MergeCursor::new(sources.order, sources.cursors),
-            context: context.clone(),
+            env: env.clone(),
             tombstones: sources.tombstones,
             reads,
         })
@@ -217,12 +207,12 @@ impl Merged {
     /// one where they do not lie behind one another.
     pub fn count_log_reads(&self) -> u64 {
         let reads = self.reads.load(Relaxed);
-        self.context.counters.scan_log_reads.add(reads);
+        self.env.counters.scan_log_reads.add(reads);
         reads
     }
 
     pub fn order(&self) -> &KeyOrder {
-        &self.context.order
+        &self.env.order
     }
 
     pub fn has_tombstones(&self) -> bool {
@@ -231,10 +221,9 @@ impl Merged {
 
     /// The range deletes that cover `key` and are older or equal to `at`.
     pub fn covering(&self, key: &[u8], at: u64) -> impl Iterator<Item = Covering> {
-        let order = &self.context.order;
+        let order = &self.env.order;
         self.tombstones.iter().filter(|source| source.span.contains(order, key)).flat_map(move |source| {
-            let counts =
-                move |t: &&RangeTombstone| t.is_visible(at) && self.context.recovery.is_alive(t.version);
+            let counts = move |t: &&RangeTombstone| t.is_visible(at) && self.env.recovery.is_alive(t.version);
             source.covering(order, key).filter(counts).map(|t| Covering {
                 version: t.version,
                 source: source.source,
@@ -248,16 +237,16 @@ impl Merged {
         if Canary::RANGE_DELETE_MISSED.is_planted() {
             return false;
         }
-        let context = &self.context;
+        let env = &self.env;
         self.tombstones.iter_mut().any(|deletes| match deletes.source.cmp(&source) {
-            Ordering::Less => deletes.deletes(context, key, at, None),
-            Ordering::Equal => deletes.deletes(context, key, at, Some(position)),
+            Ordering::Less => deletes.deletes(env, key, at, None),
+            Ordering::Equal => deletes.deletes(env, key, at, Some(position)),
             Ordering::Greater => false,
         })
     }
 
     pub fn is_alive(&self, version: u64) -> bool {
-        self.context.recovery.is_alive(version)
+        self.env.recovery.is_alive(version)
     }
 }
 
@@ -278,7 +267,7 @@ impl Sources {
     }
 
     fn add_log(&mut self, log: &Arc<LogWalk>, file_span: &FileSpan) -> Result<()> {
-        let LogWalk { context, segment, parts, once, .. } = &**log;
+        let LogWalk { env, segment, parts, once, .. } = &**log;
         let span = file_span.keys();
         if let Some(memory) = &parts.memory {
             self.add(memory_cursor(log, memory.clone()), span, &memory.tombstones());
@@ -293,13 +282,13 @@ impl Sources {
         }
         // Who passes once reads the log and not its index.
         if once.is_none() && parts.ends_known() < parts.indexed.len() {
-            parts.indexed.iter().try_for_each(|part| ends::learn(context, segment, parts, part))?;
+            parts.indexed.iter().try_for_each(|part| ends::learn(env, segment, parts, part))?;
         }
         let mut read = 0;
-        for number in file_span.parts_within(context, parts).numbers() {
+        for number in file_span.parts_within(env, parts).numbers() {
             let part = &parts.indexed[number];
             // Of which parts are within it may not be known.
-            if part.is_outside(&context.order, span) {
+            if part.is_outside(&env.order, span) {
                 continue;
             }
             read += 1;
@@ -307,10 +296,10 @@ impl Sources {
                 self.add(IndexedCursor::new(log.clone(), number), span, &part.tombstones);
             } else if part.entries > 0 || !part.tombstones.is_empty() {
                 // Without an index the part is sorted here and now.
-                let sorted = context.memory_part();
+                let sorted = env.memory_part();
                 segment.scan_part(&parts.header, part, |place, op| {
                     if op.kind != Kind::DeleteRange
-                        && context.recovery.counts(parts.header.epoch, op.version, op.batch)
+                        && env.recovery.counts(parts.header.epoch, op.version, op.batch)
                     {
                         sorted.insert(op.key, op.version, op.kind, place, None);
                     }
@@ -319,7 +308,7 @@ impl Sources {
                 self.add(memory_cursor(log, Arc::new(sorted)), span, &part.tombstones);
             }
         }
-        context.counters.parts_passed_over.add((parts.indexed.len() - read) as u64);
+        env.counters.parts_passed_over.add((parts.indexed.len() - read) as u64);
         Ok(())
     }
 }

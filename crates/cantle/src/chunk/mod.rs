@@ -68,7 +68,7 @@ mod log_view;
 mod log_view_tests;
 mod log_walk;
 mod maintain;
-mod memory_part;
+pub mod memory_part;
 mod merged;
 mod munk;
 mod open;
@@ -105,10 +105,13 @@ mod verify;
 mod walk;
 mod write;
 
+use crate::cache::budget::Cost;
 use crate::cache::rows::LentRow;
 use crate::filter::bloom;
 use crate::layout::{Layout, Op, PairCursor, PreparedWrite, Pressure, ReadSet};
+use crate::log::env::LogCounters;
 use crate::mvcc::SnapshotGuard;
+use crate::run::env::RunCounters;
 use crate::stats::{ChunkInfo, GetTimes, GetsServed, KeyspaceStats, Report};
 use crate::substrate::Jam;
 use crate::sync::Arc;
@@ -117,13 +120,14 @@ use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Orderin
 use crate::sync::counter::Counter;
 use crate::types::bounds::Bounds;
 use crate::types::error::Result;
+use context::Counters;
 pub use open::OpenState;
 pub use tier::Share;
 
 use bytes::Bytes;
 use chunk::Chunk;
 use context::Context;
-use funk::{Answer, FunkSizes, Source};
+use funk::{Answer, FunkSizes, Served, Source};
 use index::ChunkIndex;
 use policy::{KeyspaceSizes, Limits};
 use std::collections::HashMap;
@@ -240,22 +244,25 @@ impl Chunks {
             munk_log_bytes: options.munk_log_bytes,
             rules: options.rules,
             // The table that the log is merged into takes the other half.
-            log_bytes_max: self.context.reserve.rebalance_bytes_max() / 2,
+            log_bytes_max: self.context.substrate.reserve.rebalance_bytes_max() / 2,
         }
     }
 
     /// This keyspace's part of what the memory budget lets the store take beside its live bytes.
     fn spare_bytes(&self) -> u64 {
-        let spare = policy::spare_bytes(self.context.budget.total_bytes, self.context.options().chunk_bytes);
+        let spare = policy::spare_bytes(
+            self.context.substrate.budget.total_bytes,
+            self.context.options().chunk_bytes,
+        );
         let own = self.jobs.told_live_bytes.load(Relaxed).max(0) as f64;
-        let all = self.context.live_bytes.load(Relaxed).max(0) as f64;
+        let all = self.context.substrate.live_bytes.load(Relaxed).max(0) as f64;
         if own >= all { spare } else { (spare as f64 * (own / all)) as u64 }
     }
 
     /// Tells the store how much is live here.
     fn tell_live_bytes(&self, live_bytes: u64) {
         let before = self.jobs.told_live_bytes.swap(live_bytes as i64, Relaxed);
-        self.context.live_bytes.fetch_add(live_bytes as i64 - before, Relaxed);
+        self.context.substrate.live_bytes.fetch_add(live_bytes as i64 - before, Relaxed);
     }
 
     fn sizes(&self) -> KeyspaceSizes {
@@ -309,7 +316,7 @@ impl Chunks {
             let view = self.index.load();
             let chunk = view.find(key);
             if let Some(reads) = chunk.touch_read(&self.jobs.ticks) {
-                context.budget.count_reads(reads);
+                context.substrate.budget.count_reads(reads);
             }
             if let Some(munk) = &*chunk.munk.load() {
                 context.counters.gets_munk.add(1);
@@ -336,9 +343,13 @@ impl Chunks {
         if let Some(munk) = &*chunk.munk.load() {
             return Ok(munk.get(key, at).map(|value| Lent::Bytes(Bytes::copy_from_slice(value))));
         }
-        let Answer { value, searched_log } = chunk.funk.load().get(context, key, hash, at)?;
-        if searched_log {
-            chunk.owe_log_get();
+        let Answer { value, served } = chunk.funk.load().get(context, key, hash, at)?;
+        if let Some(served) = served {
+            context.substrate.budget.charge(if served == Served::Table { Cost::Blocks } else { Cost::File });
+            if served == Served::LogIndex {
+                // It takes longer than in a table.
+                chunk.owe_log_get();
+            }
         }
         if let (Some(rows), Some(stamp), Some(value)) = (rows, stamp, &value) {
             rows.insert(key, hash, stamp, value);
@@ -405,8 +416,10 @@ impl Layout for Chunks {
     }
 
     fn stats(&self) -> KeyspaceStats {
-        let none = context::Counters::default();
+        let (none, no_runs, no_logs) = <(Counters, RunCounters, LogCounters)>::default();
         let counters = self.context.counters.peek().unwrap_or(&none);
+        let runs = self.context.run.counters.peek().unwrap_or(&no_runs);
+        let logs = self.context.log.counters.peek().unwrap_or(&no_logs);
         let of = Counter::get;
         let total = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
         let munks = self.resident_munks();
@@ -421,28 +434,28 @@ impl Layout for Chunks {
             live_bytes: self.sizes().live_bytes,
             pinned_bytes: self.pins.bytes(),
             user_bytes_written: of(&counters.user_bytes_written),
-            log_bytes_written: of(&counters.log_bytes_written),
-            table_bytes_written: of(&counters.table_bytes_written),
+            log_bytes_written: of(&logs.log_bytes_written),
+            table_bytes_written: of(&runs.table_bytes_written),
             writes: of(&counters.writes),
             gets: of(&counters.gets),
             scans: of(&counters.scans),
             gets_served: GetsServed {
                 munk: of(&counters.gets_munk),
                 row: of(&counters.gets_row),
-                log_memory: of(&counters.gets_log_memory.count),
-                log_index: of(&counters.gets_log_index.count),
-                table: of(&counters.gets_table.count),
-                absent: of(&counters.gets_absent.count),
+                log_memory: of(&runs.gets_log_memory.count),
+                log_index: of(&runs.gets_log_index.count),
+                table: of(&runs.gets_table.count),
+                absent: of(&runs.gets_absent.count),
             },
             get_times: GetTimes {
-                log_memory_total: counters.gets_log_memory.total(),
-                log_index_total: counters.gets_log_index.total(),
-                table_total: counters.gets_table.total(),
-                absent_total: counters.gets_absent.total(),
+                log_memory_total: runs.gets_log_memory.total(),
+                log_index_total: runs.gets_log_index.total(),
+                table_total: runs.gets_table.total(),
+                absent_total: runs.gets_absent.total(),
             },
             scans_munk: of(&counters.scans_munk),
-            scans_log_view: of(&counters.scans_log_view),
-            scan_log_reads: of(&counters.scan_log_reads),
+            scans_log_view: of(&logs.scans_log_view),
+            scan_log_reads: of(&runs.scan_log_reads),
             munks: munks.len() as u64,
             munk_bytes: munks.iter().map(|munk| munk.bytes()).sum(),
             munk_towers: munks.iter().map(|munk| munk.towers()).sum(),
@@ -451,16 +464,16 @@ impl Layout for Chunks {
             munk_rebalances: of(&counters.munk_rebalances),
             munk_splits: of(&counters.munk_splits),
             munk_flushes: of(&counters.munk_flushes),
-            filter_skips: of(&counters.filter_skips),
-            parts_passed_over: of(&counters.parts_passed_over),
-            filter_false_positives: of(&counters.filter_false_positives),
+            filter_skips: of(&runs.filter_skips),
+            parts_passed_over: of(&logs.parts_passed_over),
+            filter_false_positives: of(&runs.filter_false_positives),
             rebalances: of(&counters.rebalances),
             splits: of(&counters.splits),
             end_splits: of(&counters.end_splits),
             merges: of(&counters.merges),
             edits_refused: of(&counters.edits_refused),
-            log_batches: of(&counters.log_batches),
-            log_batch_bytes: of(&counters.log_batch_bytes),
+            log_batches: of(&logs.log_batches),
+            log_batch_bytes: of(&logs.log_batch_bytes),
             chunks_dropped: of(&counters.chunks_dropped),
         }
     }

@@ -57,7 +57,7 @@ impl Chunks {
         order.check()?;
         if let Err(Misfit(why)) = opens {
             let what = format!("keyspace {keyspace}: {why}");
-            return Err(Error::corruption(context.manifest.path(), 0, what));
+            return Err(Error::corruption(context.substrate.manifest.path(), 0, what));
         }
         #[cfg(debug_assertions)]
         {
@@ -169,8 +169,8 @@ impl Opener<'_> {
                         Arc::new(Segment::unloaded(file, context.order.clone(), recorded, open_ended));
                     if open_ended && !Canary::UNSYNCED_INHERITED_LOG.is_planted() {
                         // The first checkpoint finds out how long it is and makes it durable.
-                        context.dirty.add(Arc::new(OpenEnded {
-                            context: Arc::downgrade(context),
+                        context.substrate.dirty.add(Arc::new(OpenEnded {
+                            env: Arc::downgrade(&context.log),
                             segment: segment.clone(),
                         }));
                     }

@@ -1,7 +1,12 @@
 //! Settings of a keyspace in this layout: plain data, of which [`KeyspaceOptions`](crate::KeyspaceOptions) is made.
 
 use super::rules::Rules;
+use crate::log::env::LogOptions;
+use crate::run::env::RunOptions;
 use crate::types::compression::Compression;
+
+/// A log of at most so many chunks is read into memory at once by who merges half of it at least.
+const AT_ONCE_CHUNKS_MAX: u64 = 3;
 
 /// The settings of a keyspace. Those that users choose are documented at [`KeyspaceOptions`](crate::KeyspaceOptions).
 #[derive(Debug, Clone)]
@@ -56,6 +61,20 @@ impl ChunkOptions {
             recent_appends: false,
             rules: Rules::as_published(),
             ..Self::default()
+        }
+    }
+
+    /// What logs know of them.
+    pub fn of_logs(&self) -> LogOptions {
+        LogOptions { stage: self.stage, recent_appends: self.recent_appends, search: self.rules.log_search }
+    }
+
+    /// What runs know of them.
+    pub fn of_runs(&self) -> RunOptions {
+        RunOptions {
+            compression: self.compression,
+            at_once_bytes: AT_ONCE_CHUNKS_MAX.saturating_mul(self.chunk_bytes),
+            cut_prefix_bytes: self.rules.cut_prefix_bytes,
         }
     }
 }

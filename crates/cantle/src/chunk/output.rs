@@ -3,13 +3,13 @@
 //! When a table has grown so long that it may end, the following keys are held back until it would be too long; it ends
 //! at the best place among them (`cut`).
 
-use super::context::Context;
 use super::cut::{BestCut, Cut, least_bytes, most_bytes, separator};
 use super::held::{Held, entry_bytes};
 use super::munk::Content;
 use super::replaced::large_part;
 use crate::files::StoreFile;
 use crate::format::header::FileKind;
+use crate::run::env::RunEnv;
 use crate::substrate::Grant;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -44,9 +44,9 @@ pub struct Piece {
 
 impl Piece {
     /// Removes a table that came to nothing.
-    pub fn discard(&self, context: &Context) {
+    pub fn discard(&self, env: &RunEnv) {
         if !self.reused {
-            context.files.discard(&self.table.file);
+            env.files.discard(&self.table.file);
         }
     }
 }
@@ -55,7 +55,7 @@ impl Piece {
 const ROOM_STEP_BYTES: u64 = 64 << 10;
 
 pub struct Output<'a, 'r> {
-    context: &'a Context,
+    env: &'a RunEnv,
     /// No version is below this one.
     base_version: u64,
     /// Snapshots below this version may see what is kept beside the newest.
@@ -84,13 +84,13 @@ struct Current {
 
 impl<'a, 'r> Output<'a, 'r> {
     pub fn new(
-        context: &'a Context,
+        env: &'a RunEnv,
         (base_version, pinned_below): (u64, u64),
         target_bytes: u64,
         grant: &'a mut Grant<'r>,
     ) -> Self {
         Self {
-            context,
+            env,
             base_version,
             pinned_below,
             target_bytes,
@@ -99,7 +99,7 @@ impl<'a, 'r> Output<'a, 'r> {
             current: None,
             start: None,
             last_key: None,
-            held: Held::new(&context.budget.logs.held),
+            held: Held::new(&env.memory.held),
         }
     }
 
@@ -133,13 +133,13 @@ impl<'a, 'r> Output<'a, 'r> {
     /// Ends the table at the best place among the keys held back.
     fn cut(&mut self, written: u64) -> Result<()> {
         let held = self.held.take();
-        let mut best = BestCut::new(self.target_bytes, self.context.options().rules.cut_prefix_bytes);
+        let mut best = BestCut::new(self.target_bytes, self.env.options().cut_prefix_bytes);
         let mut bytes = written;
         let mut previous = self.last_key.as_deref();
         for (index, entries) in held.keys().enumerate() {
             let key = entries.clone().next().map_or(&[][..], |newest| newest.key);
             if let Some(previous) = previous {
-                best.consider(&self.context.order, previous, key, bytes, || index);
+                best.consider(&self.env.order, previous, key, bytes, || index);
             }
             bytes += entries.map(|entry| entry_bytes(&entry)).sum::<u64>();
             previous = Some(key);
@@ -153,7 +153,7 @@ impl<'a, 'r> Output<'a, 'r> {
         let mut rest = held.keys().skip(index).peekable();
         let first = rest.peek().and_then(|entries| entries.clone().next());
         self.start =
-            first.map(|first| separator(&self.context.order, &Bytes::copy_from_slice(first.key), shared));
+            first.map(|first| separator(&self.env.order, &Bytes::copy_from_slice(first.key), shared));
         rest.try_for_each(|entries| self.add(entries))
     }
 
@@ -161,9 +161,9 @@ impl<'a, 'r> Output<'a, 'r> {
     fn write<'e>(&mut self, entries: impl Iterator<Item = Content<'e>>) -> Result<()> {
         if self.current.is_none() {
             let (file, handle, header) =
-                self.context.files.create(FileKind::Table, self.context.keyspace, self.base_version)?;
-            let builder = TableBuilder::new(handle, file.path.clone(), header, self.context.table_options());
-            let builder = builder.inspect_err(|_| self.context.files.discard(&file))?;
+                self.env.files.create(FileKind::Table, self.env.keyspace, self.base_version)?;
+            let builder = TableBuilder::new(handle, file.path.clone(), header, self.env.table_options());
+            let builder = builder.inspect_err(|_| self.env.files.discard(&file))?;
             self.current = Some(Current {
                 file,
                 builder,
@@ -193,7 +193,7 @@ impl<'a, 'r> Output<'a, 'r> {
         let grown = current.builder.bytes_estimate() as i64 - current.growing;
         current.growing += grown;
         let growing_bytes = current.growing as u64;
-        self.context.totals.growing_bytes.fetch_add(grown, Relaxed);
+        self.env.totals.growing_bytes.fetch_add(grown, Relaxed);
         let missing_bytes = growing_bytes.saturating_sub(self.grant.left_bytes());
         if missing_bytes > 0 {
             self.grant.extend(missing_bytes.next_multiple_of(ROOM_STEP_BYTES))?;
@@ -205,11 +205,11 @@ impl<'a, 'r> Output<'a, 'r> {
         let Some(current) = self.current.take() else { return Ok(()) };
         let Current { file, builder, stale_bytes, large_bytes, newest_version, growing, .. } = current;
         let finished = builder.finish(true);
-        self.context.totals.growing_bytes.fetch_sub(growing, Relaxed);
-        let meta = finished.inspect_err(|_| self.context.files.discard(&file))?;
+        self.env.totals.growing_bytes.fetch_sub(growing, Relaxed);
+        let meta = finished.inspect_err(|_| self.env.files.discard(&file))?;
         file.set_bytes(meta.file_bytes);
         self.grant.redeem(meta.file_bytes);
-        self.context.counters.table_bytes_written.add(meta.file_bytes);
+        self.env.counters.table_bytes_written.add(meta.file_bytes);
         let table = Arc::new(TableHandle {
             file,
             user_bytes: meta.user_bytes,
@@ -229,11 +229,11 @@ impl Drop for Output<'_, '_> {
     fn drop(&mut self) {
         // After an error: what was written is of no use.
         if let Some(current) = self.current.take() {
-            self.context.totals.growing_bytes.fetch_sub(current.growing, Relaxed);
-            self.context.files.discard(&current.file);
+            self.env.totals.growing_bytes.fetch_sub(current.growing, Relaxed);
+            self.env.files.discard(&current.file);
         }
         for piece in self.pieces.drain(..) {
-            piece.discard(self.context);
+            piece.discard(self.env);
         }
     }
 }

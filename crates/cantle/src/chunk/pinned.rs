@@ -53,7 +53,7 @@ impl Chunks {
     /// If an open snapshot sees what was written at `older` and replaced at `newer`: a version that the snapshot is below.
     pub(super) fn pinned_below(&self, older: u64, newer: u64) -> Option<u64> {
         let limit = self.pins.limit.load(Relaxed);
-        (limit > 0 && self.context.mvcc.is_open_between(older, newer.min(limit))).then_some(limit)
+        (limit > 0 && self.context.substrate.mvcc.is_open_between(older, newer.min(limit))).then_some(limit)
     }
 
     /// Bytes of garbage in a log are pinned by snapshots below this version.
@@ -66,8 +66,8 @@ impl Chunks {
     /// Looks which snapshots pin, and now and then how much.
     pub(super) fn look_for_pins(&self, ticks: u64) {
         let pins = &self.pins;
-        let oldest = self.context.mvcc.open_versions().first().copied();
-        let before = pins.looked_at.swap(self.context.mvcc.current(), Relaxed);
+        let oldest = self.context.substrate.mvcc.open_versions().first().copied();
+        let before = pins.looked_at.swap(self.context.substrate.mvcc.current(), Relaxed);
         let Some(oldest) = oldest.filter(|&oldest| oldest < before) else {
             pins.limit.store(0, Relaxed);
             pins.bytes.store(0, Relaxed);

@@ -117,7 +117,7 @@ impl Chunks {
 
     /// Whether so many bytes fit into the budget, once chunks are evicted that a chunk with this score displaces.
     fn make_way(&self, needed: u64, score: u64) -> bool {
-        let budget = &self.context.budget;
+        let budget = &self.context.substrate.budget;
         let limit = budget.munk_load_limit_bytes();
         if needed > limit / 2 {
             return false;
@@ -164,7 +164,7 @@ impl Chunks {
 
     /// Evicts a chunk that one of another keyspace, or of another store with the same budget, displaces.
     fn yield_to_others(&self) {
-        let budget = &self.context.budget;
+        let budget = &self.context.substrate.budget;
         let demand = budget.take_munk_demand();
         if demand == 0 {
             return;
@@ -181,7 +181,7 @@ impl Chunks {
     /// Has munks take no more than they may: without their garbage, if that will do, as a chunk that is evicted for
     /// others' garbage would be loaded again.
     pub(super) fn evict_least_popular(&self) {
-        let budget = &self.context.budget;
+        let budget = &self.context.substrate.budget;
         let over = || budget.munk_excess_bytes() > 0;
         if !over() {
             return;
@@ -201,7 +201,7 @@ impl Chunks {
 
     fn evict_while_over(&self, residents: Vec<(u64, Arc<Chunk>)>) {
         for (score, chunk) in residents {
-            if self.context.budget.munk_excess_bytes() == 0 {
+            if self.context.substrate.budget.munk_excess_bytes() == 0 {
                 return;
             }
             *self.jobs.evicted.lock() = Some(Evicted { score, tick: self.jobs.ticks.load(Relaxed) });
@@ -213,7 +213,7 @@ impl Chunks {
     /// a store that grows quickly would take much more than its budget between two looks of maintenance.
     #[inline]
     pub(super) fn evict_if_crowded(&self) {
-        let budget = &self.context.budget;
+        let budget = &self.context.substrate.budget;
         let excess = budget.munk_excess_bytes();
         if excess > 0 && excess > EXCESS_BYTES_MAX.min(budget.munk_limit_bytes() / EXCESS_FRACTION) {
             self.evict_for_writer();
@@ -250,10 +250,10 @@ impl Chunks {
         self.jobs.loading.fetch_add(1, AcqRel);
         self.jobs.loading_bytes.fetch_add(bytes, Relaxed);
         let (this, chunk) = (self.this.clone(), chunk.clone());
-        self.context.pool.submit(move || {
+        self.context.substrate.pool.submit(move || {
             let Some(chunks) = this.upgrade() else { return };
             let _done = Loading { chunks: &chunks, bytes };
-            let Some(_work) = chunks.context.begin_work() else { return };
+            let Some(_work) = chunks.context.substrate.begin_work() else { return };
             let loaded = chunks.load_munk(&chunk).unwrap_or_else(|error| {
                 tracing::debug!(%error, chunk = chunk.id, "cannot load a chunk into memory");
                 false
@@ -322,7 +322,7 @@ mod tests {
         }
         db.compact_range(..).unwrap();
         // Else the budget is divided anew in the midst of a test.
-        while !chunks.context.budget.knows_data() {
+        while !chunks.context.substrate.budget.knows_data() {
             db.tick_for_test();
         }
         (db, chunks)
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn garbage_goes_before_a_chunk_is_evicted() {
         let (db, chunks) = open(24 << 20, 8);
-        let budget = &chunks.context.budget;
+        let budget = &chunks.context.substrate.budget;
         chunks.index.view().iter().for_each(|(_, chunk)| assert!(chunks.load_munk(chunk).unwrap()));
         assert!(budget.munk_bytes.load(Relaxed) < budget.munk_limit_bytes());
         let mut number = 0;
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn a_log_that_is_merged_drives_no_chunk_out() {
         let (_db, chunks) = open(24 << 20, 24);
-        let budget = &chunks.context.budget;
+        let budget = &chunks.context.substrate.budget;
         let resident = load_all_that_fit(&chunks);
         assert!((8..24).contains(&resident), "{resident}");
         let room = budget.munk_load_limit_bytes() - budget.munk_bytes.load(Relaxed);
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn what_an_evicted_chunk_leaves_is_no_room_for_one_like_it_until_later() {
         let (_db, chunks) = open(24 << 20, 24);
-        let budget = &chunks.context.budget;
+        let budget = &chunks.context.substrate.budget;
         load_all_that_fit(&chunks);
         // Munks have less for a moment, as if they had grown.
         let taken = budget.keyspaces.charge_anyway(4 << 20);
@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn who_writes_faster_than_maintenance_looks_makes_room_himself() {
         let (db, chunks) = open(24 << 20, 8);
-        let budget = &chunks.context.budget;
+        let budget = &chunks.context.substrate.budget;
         chunks.index.view().iter().for_each(|(_, chunk)| assert!(chunks.load_munk(chunk).unwrap()));
         // Nobody evicts in the background where keyspaces have no munks.
         let mut most = 0;

@@ -58,7 +58,7 @@ fn one_keyspace_does_not_end_the_jam_of_another() {
     vfs.set_capacity_bytes(Some(64 << 20));
     let db = open(&vfs);
     let (a, z) = (chunks(&db, "a"), chunks(&db, "z"));
-    let reserve = &a.context.reserve;
+    let reserve = &a.context.substrate.reserve;
     reserve.maintain();
     let jam = |chunks: &Chunks| {
         let jam = reserve.jam_if_tight(1 << 40);
@@ -106,9 +106,9 @@ fn the_budget_knows_the_data_of_all_keyspaces() {
         chunks.context.totals.user_bytes.store(live_bytes, Relaxed);
     }
     db.tick_for_test();
-    assert_eq!(all[0].context.budget.data_bytes(), 6 << 20);
+    assert_eq!(all[0].context.substrate.budget.data_bytes(), 6 << 20);
     db.close().unwrap();
-    assert_eq!(all[0].context.budget.data_bytes(), 0);
+    assert_eq!(all[0].context.substrate.budget.data_bytes(), 0);
 }
 
 /// A store of few chunks, all of which are as hot as can be, keeps no more of its logs in memory than others.
@@ -116,7 +116,7 @@ fn the_budget_knows_the_data_of_all_keyspaces() {
 fn parts_of_a_few_hot_chunks_are_indexed_on_disk_as_well() {
     let db = open(&MemVfs::without_history());
     let chunks = chunks(&db, "a");
-    let budget = &chunks.context.budget;
+    let budget = &chunks.context.substrate.budget;
     let a = db.keyspace("a", KeyspaceOptions::new().munks(false)).unwrap();
     let limit = budget.logs.indexes.limit_bytes();
     let mut most = 0;

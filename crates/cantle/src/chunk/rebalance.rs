@@ -85,11 +85,11 @@ impl Chunks {
             return Ok(false);
         }
         let merged = self.merge_files(&input, &mut grant);
-        let pieces = merged.map_err(|error| self.context.checked(error))?;
+        let pieces = merged.map_err(|error| self.context.substrate.checked(error))?;
         // What was written is in the file system's books.
         drop(grant);
         let cancel = |pieces: &[Piece]| pieces.iter().for_each(|piece| piece.discard(&self.context));
-        let flipped = self.context.reserve.with(|| {
+        let flipped = self.context.substrate.reserve.with(|| {
             if pieces.len() > 1 {
                 self.split(chunk, &input, &pieces)
             } else {
@@ -114,12 +114,12 @@ impl Chunks {
             || policy::gain(&sizes) >= policy::GAIN_MIN
             // Left to grow, it might never find room.
             || policy::due(&sizes, &self.limits(), &self.sizes()) == Some(policy::Why::LogFull);
-        self.context.reserve.grant(policy::output_bytes(&sizes), may_use_reserve)
+        self.context.substrate.reserve.grant(policy::output_bytes(&sizes), may_use_reserve)
     }
 
     /// Tells the reserve how much a rebalance may have to write: a table half too long, and as much of a log.
     pub fn expect_rebalances(&self) {
-        self.context.reserve.expect(3 * self.limits().chunk_bytes);
+        self.context.substrate.reserve.expect(3 * self.limits().chunk_bytes);
     }
 
     /// Diverts puts to a new segment and takes stock of everything before.
@@ -131,13 +131,15 @@ impl Chunks {
             }
             writer.active = None;
             // While the lock is held no write to the chunk is announced: later ones have greater versions.
-            let munk =
-                chunk.munk.load_full().map(|munk| (munk, self.context.mvcc.own_snapshot(KeySpan::EMPTY)));
+            let munk = chunk
+                .munk
+                .load_full()
+                .map(|munk| (munk, self.context.substrate.mvcc.own_snapshot(KeySpan::EMPTY)));
             (chunk.funk.load_full(), munk)
         };
-        self.context.journal.settle().map_err(|error| self.context.sync_failed(error))?;
+        self.context.substrate.journal.settle().map_err(|error| self.context.substrate.sync_failed(error))?;
         // Only now: a snapshot that is opened later needs of each key in these files the newest version only.
-        let open = self.context.mvcc.open_versions();
+        let open = self.context.substrate.mvcc.open_versions();
         let dropped = || funk.files.iter().filter(|file| file.dropped.is_some());
         let kept: Vec<FileRef> = dropped().filter(|file| file.is_needed(&open)).cloned().collect();
         let purges = dropped().count() > kept.len();
@@ -192,7 +194,7 @@ impl Chunks {
         if !file.span.contains(&context.order, smallest) || !file.span.contains(&context.order, largest) {
             return Ok(None); // a shared table: only a part of it is ours
         }
-        let mut merged = Merged::new(context, &input.funk, true, logs)?;
+        let mut merged = Merged::new(&context.run, &input.funk, true, logs)?;
         if merged.has_tombstones() {
             return Ok(None);
         }
@@ -223,10 +225,10 @@ impl Chunks {
     ) -> Result<Vec<Piece>> {
         let context = &self.context;
         let Some(mut output) = self.output_for(input, grant, &take)? else { return Ok(Vec::new()) };
-        let mut merged = Merged::new(context, &input.funk, true, take)?;
+        let mut merged = Merged::new(&context.run, &input.funk, true, take)?;
         merged.cursor.seek_to_first()?;
         while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
-            if context.health.is_closing() && !input.while_closing {
+            if context.substrate.health.is_closing() && !input.while_closing {
                 return Err(Error::Closed);
             }
             let entries = keep_versions(context, &mut merged, &key, &input.keep, u64::MAX, Bottom::Reached)?;
@@ -246,7 +248,7 @@ impl Chunks {
         let mut versions = munk.versions(upto).peekable();
         let mut entries = Vec::new();
         while let Some(newest) = versions.next() {
-            if context.health.is_closing() && !input.while_closing {
+            if context.substrate.health.is_closing() && !input.while_closing {
                 return Err(Error::Closed);
             }
             entries.clear();

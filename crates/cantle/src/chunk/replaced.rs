@@ -201,7 +201,7 @@ fn look_in_log(
     before: u64,
     look: Look,
 ) -> Result<Looked> {
-    let budget = &context.budget;
+    let budget = &context.substrate.budget;
     if look == Look::Filters
         && segment.loaded().is_none()
         && budget.logs.indexes.used_bytes() > budget.logs.indexes.limit_bytes()
@@ -394,7 +394,7 @@ impl Chunks {
                 }
                 // A checkpoint may have recorded what is known of the log since it was written to.
                 if segment.mark_dirty() {
-                    self.context.dirty.add(segment.clone());
+                    self.context.substrate.dirty.add(segment.clone());
                 }
             }
             return;
@@ -415,20 +415,20 @@ impl Chunks {
         let more = more.max(-(segment.garbage_bytes.load(Relaxed) as i64));
         segment.garbage_bytes.fetch_add(more as u64, Relaxed);
         self.context.totals.garbage_bytes.fetch_add(more, Relaxed);
-        if !self.context.read_only && segment.mark_dirty() {
-            self.context.dirty.add(segment.clone());
+        if !self.context.substrate.read_only && segment.mark_dirty() {
+            self.context.substrate.dirty.add(segment.clone());
         }
     }
 
     /// Has the part of a log counted that was found behind its recorded length, unless another is.
     pub(super) fn submit_count(&self, segment: &Arc<Segment>) {
-        if self.context.read_only || self.jobs.counting.swap(true, AcqRel) {
+        if self.context.substrate.read_only || self.jobs.counting.swap(true, AcqRel) {
             return;
         }
         let (this, segment) = (self.this.clone(), segment.clone());
-        self.context.pool.submit(move || {
+        self.context.substrate.pool.submit(move || {
             let Some(chunks) = this.upgrade() else { return };
-            if let Some(_work) = chunks.context.begin_work()
+            if let Some(_work) = chunks.context.substrate.begin_work()
                 && let Err(error) = chunks.count_tail(&segment)
             {
                 tracing::debug!(%error, "cannot count garbage");
@@ -450,7 +450,7 @@ impl Chunks {
             }
         })?;
         for (key, hit, times) in tail {
-            if self.context.health.is_closing() || self.released.load(Acquire) {
+            if self.context.substrate.health.is_closing() || self.released.load(Acquire) {
                 return Ok(());
             }
             let chunk = self.index.find(&key);
@@ -469,7 +469,7 @@ impl Chunks {
         segment.end_count();
         // For the next checkpoint to record it.
         if segment.mark_dirty() {
-            self.context.dirty.add(segment.clone());
+            self.context.substrate.dirty.add(segment.clone());
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! The rules in which a published variant of the layout differs: numbers, and the choices that no number tells.
 
+use crate::log::env::LogSearch;
+
 /// The rules by which the layout chooses, as numbers: a published variant of the layout has others, and the same mechanisms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
@@ -112,15 +114,6 @@ impl Popularity {
                 Self::Recency => resident + TICKS_MARGIN,
             }
     }
-}
-
-/// The strategy by which operations in older parts of logs are found: what stands behind a part besides its filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogSearch {
-    /// By an index, so that a read touches a bounded number of blocks.
-    Indexed,
-    /// From the part's start to its end (EvenDB §3.3).
-    Linear,
 }
 
 /// How much garbage of a munk is much: a part of it exceeds a part of what is live, in a munk of more than so many bytes.

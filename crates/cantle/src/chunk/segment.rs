@@ -11,7 +11,6 @@
 //!
 //! Thread safety: reads never wait for writes, but the first read of an old segment loads it under a lock.
 
-use super::context::Context;
 use super::indexed_part::{IndexRequest, IndexedPart, build_index};
 use super::log_record::{LogOp, LogRecord, may_begin};
 use super::memory_part::{MemoryHit, MemoryPart, Place};
@@ -28,6 +27,7 @@ use crate::format::bounds::decode_bounds;
 use crate::format::codec::{Decoder, Malformed};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::RECORD_BYTES_MAX;
+use crate::log::env::LogEnv;
 use crate::log::{RecordFile, record_payload};
 use crate::manifest::SegmentEdit;
 use crate::read_ahead::Runs;
@@ -121,12 +121,12 @@ impl Tail {
 
 impl Segment {
     /// A new, empty segment.
-    pub fn create(file: Arc<StoreFile>, header: FileHeader, context: &Context) -> Self {
-        let order = context.order.clone();
-        let parts = Parts::new(header, Some(Arc::new(context.memory_part())), Vec::new());
+    pub fn create(file: Arc<StoreFile>, header: FileHeader, env: &LogEnv) -> Self {
+        let order = env.order.clone();
+        let parts = Parts::new(header, Some(Arc::new(env.memory_part())), Vec::new());
         let mut segment =
             Self::unloaded(file, order, SegmentEdit { len: HEADER_BYTES, ..SegmentEdit::default() }, false);
-        segment.tail.promise = Some(context.reserve.no_promise());
+        segment.tail.promise = Some(Promise::none(env.space.clone()));
         segment.parts.store(Some(Arc::new(parts)));
         segment
     }
@@ -180,7 +180,7 @@ impl Segment {
     }
 
     /// The parts, loaded if need be.
-    pub fn parts(&self, context: &Context) -> Result<Arc<Parts>> {
+    pub fn parts(&self, env: &LogEnv) -> Result<Arc<Parts>> {
         if let Some(parts) = self.loaded() {
             return Ok(parts);
         }
@@ -188,7 +188,7 @@ impl Segment {
         if let Some(parts) = self.loaded() {
             return Ok(parts);
         }
-        let parts = Arc::new(self.load(context)?);
+        let parts = Arc::new(self.load(env)?);
         self.parts.store(Some(parts.clone()));
         Ok(parts)
     }
@@ -199,8 +199,8 @@ impl Segment {
     }
 
     /// Lets go of what can be loaded again. Only for segments of earlier epochs.
-    pub fn unload(&self, context: &Context) -> bool {
-        let old = self.loaded().is_some_and(|parts| parts.header.epoch < context.epoch());
+    pub fn unload(&self, env: &LogEnv) -> bool {
+        let old = self.loaded().is_some_and(|parts| parts.header.epoch < env.epoch());
         if old {
             self.parts.store(None);
         }
@@ -221,17 +221,17 @@ impl Segment {
         Ok(RecordFile { file: self.file.handle()?, path: self.file.path.clone(), header })
     }
 
-    fn load(&self, context: &Context) -> Result<Parts> {
+    fn load(&self, env: &LogEnv) -> Result<Parts> {
         let path = &self.file.path;
         let handle = self.file.handle()?;
         let file_bytes = handle.len().map_err(|e| Error::io(Attempt::Measure, path, e))?;
         if file_bytes < HEADER_BYTES && self.recorded.len <= HEADER_BYTES {
             // Created, and nothing more, before the power failed.
-            let header = context.files.header_of(FileKind::Log, self.file.keyspace, self.file.id);
+            let header = env.files.header_of(FileKind::Log, self.file.keyspace, self.file.id);
             return Ok(Parts::new(header, None, Vec::new()));
         }
         let header = FileHeader::read(&*handle, path, FileKind::Log)?;
-        if header.store != context.files.store || header.file != self.file.id {
+        if header.store != env.files.store || header.file != self.file.id {
             return Err(Error::corruption(
                 path,
                 16,
@@ -263,7 +263,7 @@ impl Segment {
             return Err(Error::corruption(path, file_bytes, what));
         }
         let end = if self.open_ended { file_bytes } else { self.recorded.len };
-        let mut loader = Loader::new(context, self, header, indexed);
+        let mut loader = Loader::new(env, self, header, indexed);
         loader.lost_end = lost_end;
         let len = loader.scan(&records, tail_start, end)?;
         // Since it was loaded last, if it ever was.
@@ -273,8 +273,8 @@ impl Segment {
             self.user_bytes.fetch_add(user_bytes, Relaxed);
             self.puts.fetch_add(puts, Relaxed);
             self.large_bytes.fetch_add(large_bytes, Relaxed);
-            context.totals.user_bytes.fetch_add(user_bytes as i64, Relaxed);
-            context.totals.puts.fetch_add(puts as i64, Relaxed);
+            env.totals.user_bytes.fetch_add(user_bytes as i64, Relaxed);
+            env.totals.puts.fetch_add(puts as i64, Relaxed);
             if self.uncounted_from() == 0 {
                 self.uncounted_from.store(self.recorded.len.max(HEADER_BYTES), Relaxed);
             }
@@ -282,8 +282,8 @@ impl Segment {
         // Shares stay what they are.
         let claims = &self.file.claims;
         let (total, grown) = match claims.is_shared() {
-            true => (&context.totals.unclaimed_bytes, claims.grow(grown)),
-            false => (&context.totals.log_bytes, grown),
+            true => (&env.totals.unclaimed_bytes, claims.grow(grown)),
+            false => (&env.totals.log_bytes, grown),
         };
         total.fetch_add(grown, Relaxed);
         self.set_len(len);
@@ -343,12 +343,12 @@ impl Segment {
     }
 
     /// A block of the index, through the cache.
-    pub fn index_block(&self, context: &Context, header: &FileHeader, place: Place) -> Result<Arc<Block>> {
-        if let Some(CacheValue::Block(block)) = context.cache.get(self.file.id, place.offset) {
+    pub fn index_block(&self, env: &LogEnv, header: &FileHeader, place: Place) -> Result<Arc<Block>> {
+        if let Some(CacheValue::Block(block)) = env.cache.get(self.file.id, place.offset) {
             return Ok(block);
         }
         let block = Arc::new(self.block_of(header, place, self.read_payload(header, place)?)?);
-        context.cache.insert(self.file.id, place.offset, CacheValue::Block(block.clone()));
+        env.cache.insert(self.file.id, place.offset, CacheValue::Block(block.clone()));
         Ok(block)
     }
 
@@ -371,7 +371,7 @@ impl Segment {
     /// Whether the part's filter lets a key of this hash pass.
     pub fn may_contain(
         &self,
-        context: &Context,
+        env: &LogEnv,
         header: &FileHeader,
         part: &IndexedPart,
         hash: u64,
@@ -380,7 +380,7 @@ impl Segment {
             return Ok(true);
         }
         let (place, pieces) = part.filter_piece(hash);
-        if let Some(CacheValue::Bytes(filter)) = context.cache.get(self.file.id, place.offset) {
+        if let Some(CacheValue::Bytes(filter)) = env.cache.get(self.file.id, place.offset) {
             return Ok(bloom::may_contain_in_piece(&filter, hash, pieces));
         }
         let payload = self.read_payload(header, place)?;
@@ -388,7 +388,7 @@ impl Segment {
             return Err(Error::corruption(&self.file.path, place.offset, "a filter's place holds no filter"));
         };
         let filter = payload.slice(1..);
-        context.cache.insert(self.file.id, place.offset, CacheValue::Bytes(filter.clone()));
+        env.cache.insert(self.file.id, place.offset, CacheValue::Bytes(filter.clone()));
         Ok(bloom::may_contain_in_piece(&filter, hash, pieces))
     }
 
@@ -421,11 +421,11 @@ impl Segment {
     /// Visits all operations that stand at `from` or behind it, in no order; range deletes excepted.
     pub fn for_each_since(
         &self,
-        context: &Context,
+        env: &LogEnv,
         from: u64,
         mut visit: impl FnMut(&[u8], MemoryHit),
     ) -> Result<()> {
-        let parts = self.parts(context)?;
+        let parts = self.parts(env)?;
         for part in parts.indexed.iter().filter(|part| part.end > from) {
             self.scan_part(&parts.header, part, |place, op| {
                 if place.offset >= from && op.kind != Kind::DeleteRange {
@@ -445,8 +445,8 @@ impl Segment {
     }
 
     /// Whether a range delete stands at `from` or behind it.
-    pub fn has_range_deletes_since(&self, context: &Context, from: u64) -> Result<bool> {
-        let parts = self.parts(context)?;
+    pub fn has_range_deletes_since(&self, env: &LogEnv, from: u64) -> Result<bool> {
+        let parts = self.parts(env)?;
         let since = |tombstones: &[RangeTombstone]| tombstones.iter().any(|t| t.offset >= from);
         let in_memory = parts.memory.as_ref().is_some_and(|memory| since(&memory.tombstones()));
         Ok(in_memory || parts.indexed.iter().any(|part| since(&part.tombstones)))
@@ -470,13 +470,13 @@ impl Segment {
     /// they are in no munk.
     pub fn append(
         &self,
-        context: &Context,
+        env: &LogEnv,
         (bytes, records): (&[u8], usize),
         offset: u64,
         is_read: bool,
     ) -> Result<()> {
-        let recent = Some(&context.budget.logs).filter(|_| is_read && context.options().recent_appends);
-        let places = Places { stage: context.stage(), recent };
+        let recent = Some(&env.memory).filter(|_| is_read && env.options().recent_appends);
+        let places = Places { stage: env.stage(), recent };
         self.staged.append(&self.file, places, (bytes, records as u64), offset)
     }
 
@@ -558,19 +558,19 @@ impl Segment {
 
     /// Indexes the memory part on disk and begins a new one. Up to `end` the log has so many operations. Returns where the log now ends. When that fails, half an index may
     /// stand behind `end`.
-    pub fn seal_part(&self, context: &Context, part_start: u64, end: u64, operations: u64) -> Result<u64> {
+    pub fn seal_part(&self, env: &LogEnv, part_start: u64, end: u64, operations: u64) -> Result<u64> {
         let Some(parts) = self.loaded() else { return Ok(end) };
         let Some(memory) = parts.memory.as_ref().filter(|memory| !memory.is_empty()) else { return Ok(end) };
         self.flush()?;
         let request = IndexRequest {
             header: &parts.header,
             order: &self.order,
-            memory: &context.budget.logs,
+            memory: &env.memory,
             start: part_start,
             end,
             operations,
             previous: parts.indexed.first().map_or(Place { offset: 0, len: 0 }, |part| part.at),
-            search: context.options().rules.log_search,
+            search: env.options().search,
             record_bytes_max: RECORD_BYTES_MAX,
         };
         let (bytes, part) = build_index(&request, memory)?;
@@ -581,11 +581,11 @@ impl Segment {
         if self.tail.flushed.load(Relaxed) != u64::MAX {
             self.tail.flushed.store(new_end, Release);
         }
-        context.counters.log_bytes_written.add(bytes.len() as u64);
+        env.counters.log_bytes_written.add(bytes.len() as u64);
         let mut indexed = Vec::with_capacity(parts.indexed.len() + 1);
         indexed.push(Arc::new(part));
         indexed.extend_from_slice(&parts.indexed);
-        let memory = Some(Arc::new(context.memory_part()));
+        let memory = Some(Arc::new(env.memory_part()));
         self.parts.store(Some(Arc::new(Parts::new(parts.header, memory, indexed))));
         self.set_len(new_end);
         Ok(new_end)
@@ -670,8 +670,8 @@ impl DirtyLog for Segment {
 /// A segment of an earlier epoch whose end is not known yet. Accounting for it makes durable what was accepted
 /// from a process that died.
 pub struct OpenEnded {
-    /// Not to keep alive: this waits in a list that the context itself reaches, and where nobody writes, it waits for ever.
-    pub context: Weak<Context>,
+    /// Not to keep alive: this waits in a list that the env itself reaches, and where nobody writes, it waits for ever.
+    pub env: Weak<LogEnv>,
     pub segment: Arc<Segment>,
 }
 
@@ -680,8 +680,8 @@ impl DirtyLog for OpenEnded {
         if !self.segment.is_unaccounted()? {
             return Ok(self.segment.recorded);
         }
-        let Some(context) = self.context.upgrade() else { return Ok(self.segment.recorded) };
-        match self.segment.parts(&context).and_then(|_| self.segment.sync()) {
+        let Some(env) = self.env.upgrade() else { return Ok(self.segment.recorded) };
+        match self.segment.parts(&env).and_then(|_| self.segment.sync()) {
             Err(error) if error.is_corruption() => {
                 // It must not keep the rest from being safe, nor be forgotten: who reads it is told.
                 tracing::error!(%error, "a log is damaged");
@@ -702,7 +702,7 @@ impl DirtyLog for OpenEnded {
 
 /// Reads the tail of an old segment.
 struct Loader<'a> {
-    context: &'a Context,
+    env: &'a LogEnv,
     segment: &'a Segment,
     header: FileHeader,
     memory: MemoryPart,
@@ -730,15 +730,15 @@ struct Found {
 
 impl<'a> Loader<'a> {
     fn new(
-        context: &'a Context,
+        env: &'a LogEnv,
         segment: &'a Segment,
         header: FileHeader,
         indexed: Vec<Arc<IndexedPart>>,
     ) -> Self {
         let operations = indexed.first().map_or(0, |part| part.operations);
-        let (memory, holes, group) = (context.memory_part(), Vec::new(), Vec::new());
+        let (memory, holes, group) = (env.memory_part(), Vec::new(), Vec::new());
         Self {
-            context,
+            env,
             segment,
             header,
             memory,
@@ -838,7 +838,7 @@ impl<'a> Loader<'a> {
                     self.holes.clear();
                     self.open_holes = 0;
                     self.operations = part.operations;
-                    self.memory = self.context.memory_part();
+                    self.memory = self.env.memory_part();
                     self.indexed.insert(0, Arc::new(part));
                 }
                 Ok(true)
@@ -864,7 +864,7 @@ impl<'a> Loader<'a> {
             self.lose(Error::corruption(&self.segment.file.path, place.offset, what), place.offset);
         }
         if self.open_holes > 0 {
-            let only = op.link.previous_key().filter(|_| lost == 1 && self.context.order.hashable());
+            let only = op.link.previous_key().filter(|_| lost == 1 && self.env.order.hashable());
             let open = self.holes.split_off(self.holes.len() - self.open_holes);
             // Where no operation is missing, the index of a part was damaged.
             self.holes
@@ -887,7 +887,7 @@ impl<'a> Loader<'a> {
 
     fn take(&mut self, place: Place, payload: &[u8]) -> std::result::Result<(), Malformed> {
         let LogRecord::Op(op) = LogRecord::decode(payload, self.header.base_version)? else { return Ok(()) };
-        if !self.context.recovery.counts(self.header.epoch, op.version, op.batch) {
+        if !self.env.recovery.counts(self.header.epoch, op.version, op.batch) {
             return Ok(());
         }
         if op.kind == Kind::Put && place.offset >= self.segment.len() {

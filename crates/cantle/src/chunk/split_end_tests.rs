@@ -81,7 +81,7 @@ fn chunks_begin_at_the_shortest_key_that_separates() {
         next += count;
         next
     };
-    let manifest_bytes = || chunks.context.manifest.bytes();
+    let manifest_bytes = || chunks.context.substrate.manifest.bytes();
     let mut told_bytes = 0;
     for _ in 0..5 {
         put(600);

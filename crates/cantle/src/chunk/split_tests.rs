@@ -338,7 +338,7 @@ fn a_large_munk_is_split_while_all_workers_rebalance() {
     let chunks = db.chunks_for_test();
     let (end, ends) = std::sync::mpsc::channel::<()>();
     // Until the sender is gone.
-    chunks.context.pool.submit(move || {
+    chunks.context.substrate.pool.submit(move || {
         let _ = ends.recv();
     });
     let mut pairs = Pairs::new();

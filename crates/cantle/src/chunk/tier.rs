@@ -134,9 +134,9 @@ impl Chunks {
             }
             (chunk.funk.load_full(), usize::from(writer.active.is_some()))
         };
-        context.journal.settle().map_err(|error| context.sync_failed(error))?;
+        context.substrate.journal.settle().map_err(|error| context.substrate.sync_failed(error))?;
         // Only now: a snapshot that is opened later needs the newest entries only.
-        let keep = Keep::new(context.mvcc.open_versions());
+        let keep = Keep::new(context.substrate.mvcc.open_versions());
         let sealed = &funk.files[newer..];
         let whole = sealed.iter().take_while(|file| file.dropped.is_none());
         let bytes: Vec<u64> = whole.map(FileRef::bytes).collect();
@@ -147,13 +147,13 @@ impl Chunks {
         let run = Funk { files: sealed[..count].to_vec() };
         // Logs that were written beside a munk have notes that readers do not search.
         run.logs().for_each(|log| log.settle_notes());
-        let mut merged = Merged::new(context, &run, true, |_| true)?;
+        let mut merged = Merged::new(&context.run, &run, true, |_| true)?;
         if merged.has_tombstones() {
             return Ok(false);
         }
         let base_version = self.base_version(&run)?;
         let bytes: u64 = bytes[..count].iter().sum();
-        let mut grant = context.reserve.grant(bytes + bytes / 8 + (16 << 10), false)?;
+        let mut grant = context.substrate.reserve.grant(bytes + bytes / 8 + (16 << 10), false)?;
         // One table, however long: a chunk is split when all of it is written anew.
         const WHOLE: u64 = 1 << 60;
         let pinned_below = keep.versions.last().map_or(0, |newest| newest + 1);
@@ -161,7 +161,7 @@ impl Chunks {
         let bottom = if count == sealed.len() { Bottom::Reached } else { Bottom::Deeper };
         merged.cursor.seek_to_first()?;
         while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
-            if effort == Effort::Background && context.health.is_closing() {
+            if effort == Effort::Background && context.substrate.health.is_closing() {
                 return Err(Error::Closed);
             }
             let entries = keep_versions(context, &mut merged, &key, &keep, u64::MAX, bottom)?;
@@ -169,11 +169,11 @@ impl Chunks {
                 output.add(entries.iter().map(|entry| entry.content()))?;
             }
         }
-        let pieces = output.finish().map_err(|error| context.checked(error))?;
+        let pieces = output.finish().map_err(|error| context.substrate.checked(error))?;
         drop(grant);
         let cancel = || pieces.iter().for_each(|piece| piece.discard(context));
         let place = Place { newer, run: &run, older: sealed.len() - count };
-        let flipped = context.reserve.with(|| self.flip_run(chunk, &place, &pieces));
+        let flipped = context.substrate.reserve.with(|| self.flip_run(chunk, &place, &pieces));
         if !flipped.inspect_err(|_| cancel())? {
             cancel();
             return Ok(false);

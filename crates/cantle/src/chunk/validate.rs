@@ -148,7 +148,7 @@ fn span_changed(context: &Arc<Context>, funk: &Funk, span: &Bounds, since: u64) 
         }
     }
     // Those that were dropped hold nothing newer.
-    let mut merged = Merged::new(context, funk, false, |file| file.dropped.is_none() && overlaps(file))?;
+    let mut merged = Merged::new(&context.run, funk, false, |file| file.dropped.is_none() && overlaps(file))?;
     if let Some(deleted) = merged.deleted_since(span, since) {
         return Ok(Some(deleted));
     }
@@ -214,7 +214,7 @@ mod tests {
             }
             tx.put("d", "").unwrap();
             let chunks = db.chunks_for_test();
-            let (version, chunk) = (chunks.context.mvcc.current(), chunks.index.find(b"b"));
+            let (version, chunk) = (chunks.context.substrate.mvcc.current(), chunks.index.find(b"b"));
             let segment = chunk.funk.load().logs().next().unwrap().clone();
             let memory = segment.loaded().unwrap().memory.clone().unwrap();
             memory.note(b"b", version, Kind::Delete, Place { offset: segment.len(), len: 0 });

@@ -124,7 +124,7 @@ impl Walk {
         let at = self.snapshot.version();
         let context = &self.chunks.context;
         chunk.touch_scan(&self.chunks.jobs.ticks);
-        context.budget.count_reads(1);
+        context.substrate.budget.count_reads(1);
         // Who finds no munk finds in the files all that belongs to the snapshot: it was written before.
         let pairs = match chunk.munk.load_full() {
             Some(munk) => {
@@ -132,9 +132,9 @@ impl Walk {
                 Pairs::Munk { cursor: munk.cursor(at), ahead: false }
             }
             None => {
-                context.budget.charge(Cost::Merge);
+                context.substrate.budget.charge(Cost::Merge);
                 let funk = chunk.funk.load_full();
-                Pairs::Files(Box::new(Merged::new(context, &funk, false, |file| file.is_visible(at))?))
+                Pairs::Files(Box::new(Merged::new(&context.run, &funk, false, |file| file.is_visible(at))?))
             }
         };
         let ends_within = match (&self.bounds.end, &chunk.span.end) {

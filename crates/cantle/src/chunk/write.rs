@@ -132,9 +132,9 @@ impl<'a> Write<'a> {
             }
         }
         chunks.context.order.check()?;
-        if chunks.context.durability == Durability::Buffered {
+        if chunks.context.substrate.durability == Durability::Buffered {
             // Memory holds no more than can be written.
-            write.promise = Some(chunks.context.reserve.promise(write.buffered_bytes_max())?);
+            write.promise = Some(chunks.context.substrate.reserve.promise(write.buffered_bytes_max())?);
         }
         Ok(write)
     }
@@ -283,6 +283,7 @@ impl<'a> Write<'a> {
         if let Err(error) = self.chunks.context.tell(&ChunkEdit::Replace { removed, added: restored }) {
             self.chunks
                 .context
+                .substrate
                 .health
                 .fail(format!("{error}; a range delete that failed cannot be taken back: reopen the store"));
         }
@@ -407,7 +408,7 @@ impl PreparedWrite for Write<'_> {
 impl Unit {
     fn append(&mut self, context: &Context, ops: &[Op], bytes: &mut Vec<u8>) -> Result<()> {
         let stamp = self.stamp;
-        let buffered = context.durability == Durability::Buffered;
+        let buffered = context.substrate.durability == Durability::Buffered;
         let Some(active) = &self.guard.active else { return Err(Error::Closed) };
         let Some(parts) = active.segment.loaded() else { return Err(Error::Closed) };
         let header = parts.header;
@@ -461,7 +462,7 @@ impl Unit {
         }
         let Some(active) = &self.guard.active else { return };
         active.segment.unbuffer(active.end);
-        self.guard.take_back(&context.health);
+        self.guard.take_back(&context.substrate.health);
     }
 
     fn publish(&mut self, chunks: &Chunks, ops: &[Op], cell: Option<&CommitCell>, promise: Option<&Promise>) {
@@ -547,10 +548,10 @@ impl Unit {
         chunks.context.totals.puts.fetch_add(puts as i64, Relaxed);
         chunks.context.totals.log_bytes.fetch_add(written as i64, Relaxed);
         let context = &chunks.context;
-        context.counters.log_bytes_written.add(written);
-        context.dirty.add_bytes(written);
+        context.log.counters.log_bytes_written.add(written);
+        context.substrate.dirty.add_bytes(written);
         if segment.mark_dirty() {
-            context.dirty.add(segment.clone());
+            context.substrate.dirty.add(segment.clone());
         }
         self.segment = Some(segment);
         self.published = true;
@@ -576,7 +577,9 @@ impl Unit {
     fn settle(&mut self, chunks: &Chunks) -> Result<()> {
         let context = &chunks.context;
         let Some(active) = &self.guard.active else { return Ok(()) };
-        if context.durability == Durability::Buffered && active.segment.buffered_bytes() >= BUFFER_BYTES_MAX {
+        if context.substrate.durability == Durability::Buffered
+            && active.segment.buffered_bytes() >= BUFFER_BYTES_MAX
+        {
             active.segment.flush()?;
         }
         let part_bytes = active.end - active.part_start;
@@ -607,7 +610,7 @@ impl Chunks {
         }
         let context = &self.context;
         let (file, _, header) =
-            context.files.create(FileKind::Log, context.keyspace, context.mvcc.current())?;
+            context.files.create(FileKind::Log, context.keyspace, context.substrate.mvcc.current())?;
         let edit = ChunkEdit::Log { chunk: chunk.id, file: file.id, epoch: file.epoch };
         let created = file.write_at(&header.encode(), 0).and_then(|()| context.publish(&edit));
         if let Err(error) = created {
@@ -617,7 +620,7 @@ impl Chunks {
         file.retain();
         let segment = Arc::new(Segment::create(file, header, context));
         segment.set_len(HEADER_BYTES);
-        if context.durability == Durability::Buffered {
+        if context.substrate.durability == Durability::Buffered {
             segment.begin_buffering();
         }
         let before = chunk.funk.load_full();
@@ -641,22 +644,22 @@ impl Chunks {
         if writer.active.is_none() {
             return Ok(());
         }
-        self.context.journal.settle().map_err(|error| self.context.sync_failed(error))?;
+        self.context.substrate.journal.settle().map_err(|error| self.context.substrate.sync_failed(error))?;
         let Some(active) = &mut writer.active else { return Ok(()) };
         let sealed =
             active.segment.seal_part(&self.context, active.part_start, active.end, active.link.ordinal);
         let new_end = match sealed {
             Ok(new_end) => new_end,
             Err(error) => {
-                writer.take_back(&self.context.health);
+                writer.take_back(&self.context.substrate.health);
                 return Err(error);
             }
         };
         self.context.totals.log_bytes.fetch_add((new_end - active.end) as i64, Relaxed);
         if new_end != active.end {
-            self.context.dirty.add_bytes(new_end - active.end);
+            self.context.substrate.dirty.add_bytes(new_end - active.end);
             if active.segment.mark_dirty() {
-                self.context.dirty.add(active.segment.clone());
+                self.context.substrate.dirty.add(active.segment.clone());
             }
         }
         active.end = new_end;

@@ -534,7 +534,7 @@ fn assemble(
         journal: Journal::new(files.clone(), journals),
         mvcc: Arc::new(Mvcc::new(first_version)),
         cache: runtime.budget.blocks.for_owner(runtime.budget.blocks.next_owner()),
-        tables: Tables::new(&files),
+        tables: Arc::new(Tables::new(&files)),
         health: health.clone(),
         dirty: DirtySet::default(),
         checkpoints: Checkpoints::new(checkpoint.version, checkpoint.next_keyspace.max(newest_keyspace + 1)),
@@ -553,7 +553,7 @@ fn assemble(
         unjournaled: Unjournaled::new(if outlived || !replay.is_empty() { first_version } else { 0 }),
         files,
         manifest,
-        recovery,
+        recovery: Arc::new(recovery),
         vouch,
         first_version,
     });

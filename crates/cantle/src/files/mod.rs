@@ -30,7 +30,9 @@ mod handles;
 #[cfg(test)]
 mod held_tests;
 pub mod space;
+mod totals;
 mod unsynced;
 
 pub use files::{Files, StoreFile, file_name, parse_file_name};
 pub use space::{Promise, Space};
+pub use totals::Totals;

@@ -11,6 +11,7 @@
 //! place is recognised, a few kilobytes tell whether a record begins somewhere, and damage in a long value harms that value
 //! alone. A payload that is not divided is all head.
 
+pub mod env;
 mod memory;
 pub mod recent;
 mod record;

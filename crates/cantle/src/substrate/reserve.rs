@@ -226,9 +226,9 @@ impl Reserve {
         Ok(promise)
     }
 
-    /// Of nothing yet.
-    pub fn no_promise(&self) -> Promise {
-        Promise::none(self.space.clone())
+    /// What is free, and promised of it.
+    pub fn space(&self) -> &Arc<Space> {
+        &self.space
     }
 
     fn no_space(&self, attempt: Attempt) -> Error {

@@ -1,9 +1,11 @@
 //! Counters that many threads raise at once, and sampling of what happens too often to be counted each time.
 
 use super::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use super::time::Instant;
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Threads beyond this number share cells.
 const CELLS: usize = 8;
@@ -72,6 +74,26 @@ pub fn sampled(every: u64) -> bool {
         ticks.set(tick);
         (tick >> 32).is_multiple_of(every)
     })
+}
+
+/// What is counted and takes its time.
+#[derive(Debug, Default)]
+pub struct Timed {
+    pub count: Counter,
+    nanos: Counter,
+}
+
+impl Timed {
+    /// One that has begun then, and ends now.
+    pub fn add_since(&self, begun: Instant) {
+        self.count.add(1);
+        self.nanos.add(begun.elapsed().as_nanos() as u64);
+    }
+
+    /// How long all of them took together.
+    pub fn total(&self) -> Duration {
+        Duration::from_nanos(self.nanos.get())
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,82 @@
+//! What the logs of one keyspace work with.
+
+use super::LogMemory;
+use crate::cache::BlockCache;
+use crate::chunk::memory_part::MemoryPart;
+use crate::files::space::PLENTY_BYTES;
+use crate::files::{Files, Space, Totals};
+use crate::mvcc::Recovery;
+use crate::substrate::stage::Stage;
+use crate::sync::Arc;
+use crate::sync::counter::Counter;
+use crate::sync::on_use::OnUse;
+use crate::types::order::KeyOrder;
+use arc_swap::ArcSwap;
+
+/// What is counted of the logs of one keyspace since opening.
+#[derive(Debug, Default)]
+pub struct LogCounters {
+    pub log_bytes_written: Counter,
+    pub log_batches: Counter,
+    pub log_batch_bytes: Counter,
+    pub scans_log_view: Counter,
+    pub parts_passed_over: Counter,
+}
+
+/// What of logs can be chosen anew while a keyspace is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Whether appends wait in the stage, where there is one.
+    pub stage: bool,
+    /// Whether what was appended last stays in memory.
+    pub recent_appends: bool,
+    /// The strategy by which operations in older parts are found.
+    pub search: LogSearch,
+}
+
+/// The strategy by which operations in older parts of logs are found: what stands behind a part besides its filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogSearch {
+    /// By an index, so that a read touches a bounded number of blocks.
+    Indexed,
+    /// From the part's start to its end (EvenDB §3.3).
+    Linear,
+}
+
+/// What the logs of one keyspace work with.
+pub struct LogEnv {
+    pub keyspace: u32,
+    pub order: KeyOrder,
+    pub files: Arc<Files>,
+    pub space: Arc<Space>,
+    pub cache: BlockCache,
+    pub recovery: Arc<Recovery>,
+    pub memory: Arc<LogMemory>,
+    /// `None` where appends do not wait.
+    pub stage: Option<Arc<Stage>>,
+    pub options: ArcSwap<LogOptions>,
+    pub totals: Totals,
+    /// Made by the first access.
+    pub counters: OnUse<LogCounters>,
+}
+
+impl LogEnv {
+    pub fn options(&self) -> LogOptions {
+        **self.options.load()
+    }
+
+    /// Where appends wait now, if they do. Drains find room while there is plenty.
+    pub fn stage(&self) -> Option<&Arc<Stage>> {
+        let has_plenty = || self.space.available_bytes() > PLENTY_BYTES;
+        self.stage.as_ref().filter(|_| self.options().stage && has_plenty())
+    }
+
+    /// An index in memory, which counts as logs' memory.
+    pub fn memory_part(&self) -> MemoryPart {
+        MemoryPart::new(self.order.clone(), self.memory.indexes.counter().clone())
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.recovery.epoch
+    }
+}

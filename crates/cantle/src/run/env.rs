@@ -1,0 +1,61 @@
+//! What the runs of one keyspace work with.
+
+use crate::log::env::LogEnv;
+use crate::sync::Arc;
+use crate::sync::counter::{Counter, Timed};
+use crate::sync::on_use::OnUse;
+use crate::table::{TableOptions, Tables};
+use crate::types::compression::Compression;
+use arc_swap::ArcSwap;
+use std::ops::Deref;
+
+/// What is counted of the runs of one keyspace since opening.
+#[derive(Debug, Default)]
+pub struct RunCounters {
+    pub table_bytes_written: Counter,
+    pub scan_log_reads: Counter,
+    pub gets_log_memory: Timed,
+    pub gets_log_index: Timed,
+    pub gets_table: Timed,
+    pub gets_absent: Timed,
+    pub filter_skips: Counter,
+    pub filter_false_positives: Counter,
+}
+
+/// What of runs can be chosen anew while a keyspace is open.
+#[derive(Debug, Clone, Copy)]
+pub struct RunOptions {
+    pub compression: Compression,
+    /// A log of no more than so many bytes is read at once when it is merged.
+    pub at_once_bytes: u64,
+    /// So many of the leading bytes that neighbouring keys share count where tables are cut.
+    pub cut_prefix_bytes: usize,
+}
+
+/// What the runs of one keyspace work with.
+pub struct RunEnv {
+    pub log: Arc<LogEnv>,
+    pub tables: Arc<Tables>,
+    pub options: ArcSwap<RunOptions>,
+    /// Made by the first access.
+    pub counters: OnUse<RunCounters>,
+}
+
+impl RunEnv {
+    pub fn options(&self) -> RunOptions {
+        **self.options.load()
+    }
+
+    /// How tables are written.
+    pub fn table_options(&self) -> TableOptions {
+        let compression = self.options().compression;
+        TableOptions { compression, order: self.order.clone(), ..TableOptions::default() }
+    }
+}
+
+impl Deref for RunEnv {
+    type Target = LogEnv;
+    fn deref(&self) -> &LogEnv {
+        &self.log
+    }
+}

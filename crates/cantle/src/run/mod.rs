@@ -1,0 +1,3 @@
+//! Stacks of runs: sorted tables and indexed logs, newest first, under bounds of keys.
+
+pub mod env;
