@@ -111,6 +111,7 @@ mod merge;
 mod mvcc;
 
 mod read_ahead;
+mod records;
 mod run;
 mod stats;
 mod substrate;

@@ -27,7 +27,7 @@ use crate::format::header::FileHeader;
 use crate::format::limits::check_record;
 use crate::log::LogMemory;
 use crate::log::env::LogSearch;
-use crate::log::{encode_record, record_bytes};
+use crate::records::{encode_record, record_bytes};
 use crate::types::entry::Kind;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;

@@ -13,7 +13,7 @@
 //! *link* how many operations are lost, and if it is one, by a digest whose: no other key is harmed.
 
 use crate::format::codec::{Decoder, Malformed, NUMBER_MAX, put_varint, within};
-use crate::log::HEAD_BYTES_MAX;
+use crate::records::HEAD_BYTES_MAX;
 use crate::types::entry::Kind;
 
 /// The low bits of the tag are the kind.

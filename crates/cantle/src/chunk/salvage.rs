@@ -10,7 +10,7 @@ use super::memory_part::Place;
 use crate::format::bounds::decode_bounds;
 use crate::format::codec::Decoder;
 use crate::format::header::HEADER_BYTES;
-use crate::log::{RecordFile, Salvage, Salvaged};
+use crate::records::{RecordFile, Salvage, Salvaged};
 use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
 use crate::types::error::{Attempt, Error, Result};

@@ -28,9 +28,9 @@ use crate::format::codec::{Decoder, Malformed};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::RECORD_BYTES_MAX;
 use crate::log::env::LogEnv;
-use crate::log::{RecordFile, record_payload};
 use crate::manifest::SegmentEdit;
 use crate::read_ahead::Runs;
+use crate::records::{RecordFile, record_payload};
 use crate::substrate::DirtyLog;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,

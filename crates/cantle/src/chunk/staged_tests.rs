@@ -5,7 +5,7 @@ use super::staged::{Places, Staged};
 use crate::files::{Files, StoreFile};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::LogMemory;
-use crate::log::{RecordFile, encode_record};
+use crate::records::{RecordFile, encode_record};
 use crate::substrate::stage::{Stage, recover};
 use crate::sync::{Arc, Mutex, random};
 use crate::vfs::{Failure, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs, VfsFile};

@@ -55,7 +55,7 @@ impl Chunks {
         // The length first: what comes later is not looked at, and may not be in the file yet.
         let len = segment.len();
         segment.flush()?;
-        let records = crate::log::RecordFile {
+        let records = crate::records::RecordFile {
             file: segment.file.handle()?,
             path: segment.file.path.clone(),
             header: parts.header,

@@ -23,8 +23,8 @@ use crate::filter::bloom;
 use crate::format::bounds::encode_bounds;
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
-use crate::log::{encode_record, record_bytes_max};
 use crate::mvcc::{CommitCell, KeySpan};
+use crate::records::{encode_record, record_bytes_max};
 use crate::sync::{
     Arc,
     atomic::Ordering::{Acquire, Relaxed},

@@ -131,7 +131,7 @@ mod tests {
     use crate::format::bounds::encode_bounds;
     use crate::format::documented::{assert_documented, example_header};
     use crate::format::header::FileKind;
-    use crate::log::encode_record;
+    use crate::records::encode_record;
     use crate::types::bounds::Bounds;
 
     #[test]

@@ -5,7 +5,7 @@ use crate::canary::Canary;
 use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::{RECORD_BYTES_MAX, check_record};
-use crate::log::{RecordFile, encode_record, record_bytes_max};
+use crate::records::{RecordFile, encode_record, record_bytes_max};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::time::now;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};

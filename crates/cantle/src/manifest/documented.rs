@@ -6,8 +6,8 @@ use crate::chunk::Chunks;
 use crate::chunk::edit::{ChunkEdit, ChunkRecord, FileRecord};
 use crate::format::documented::{assert_documented, example_header};
 use crate::format::header::FileKind;
-use crate::log::encode_record;
 use crate::mvcc::{DeadBatches, EpochBatches, RecoveryTable};
+use crate::records::encode_record;
 use crate::types::span::Span;
 
 fn append(file: &mut Vec<u8>, edit: &Edit) {

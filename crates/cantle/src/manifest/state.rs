@@ -4,7 +4,7 @@ use super::edit::{CheckpointEdit, Edit, KeyspaceEdit, SegmentEdit, StartEdit};
 use crate::files::parse_file_name;
 use crate::format::codec::Malformed;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
-use crate::log::{RecordFile, record_bytes_max};
+use crate::records::{RecordFile, record_bytes_max};
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, Vfs};
 use std::any::Any;

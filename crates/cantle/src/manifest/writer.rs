@@ -6,7 +6,7 @@ use crate::canary::Canary;
 use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::{RECORD_BYTES_MAX, check_record};
-use crate::log::encode_record;
+use crate::records::encode_record;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::types::error::{Attempt, Error, Result};

@@ -10,7 +10,7 @@ use crate::format::codec::Decoder;
 use crate::format::header::FileKind;
 use crate::format::limits::KEY_BYTES_MAX;
 use crate::journal::{JournalOp, JournalRecord};
-use crate::log::{RecordFile, Salvage, Salvaged};
+use crate::records::{RecordFile, Salvage, Salvaged};
 use crate::types::entry::Kind;
 use crate::types::error::{Error, Result};
 use crate::types::span::Span;

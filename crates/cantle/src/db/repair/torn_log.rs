@@ -68,7 +68,7 @@ mod tests {
     use crate::chunk::salvage::{Extent, LogFound, salvage_log};
     use crate::format::documented::example_header;
     use crate::format::header::FileKind;
-    use crate::log::{RecordFile, encode_record};
+    use crate::records::{RecordFile, encode_record};
     use crate::types::entry::Kind;
     use crate::types::span::Span;
     use crate::vfs::{MemVfs, OpenMode, Vfs};

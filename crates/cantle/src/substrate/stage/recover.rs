@@ -4,7 +4,7 @@ use super::STAGE_FILE;
 use super::format::{HEAD_BYTES, Head, SLOT_HEAD_BYTES, State};
 use crate::files::file_name;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
-use crate::log::valid_extent;
+use crate::records::valid_extent;
 use crate::sync::Arc;
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, Vfs, VfsFile};

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::format::documented::example_header;
     use crate::format::header::FileKind;
-    use crate::log::encode_record;
+    use crate::records::encode_record;
     use crate::vfs::{MemVfs, OpenMode, Vfs};
     use proptest::prelude::*;
     use std::path::Path;
