@@ -32,6 +32,11 @@ mod format {
 }
 #[path = "../src/chunk/index.rs"]
 mod index;
+#[path = "../src/log"]
+mod log {
+    mod dirty;
+    pub use dirty::DirtyLog;
+}
 #[path = "../src/mvcc"]
 mod mvcc {
     mod batches;

@@ -10,11 +10,11 @@
 
 use super::Chunks;
 use super::funk::{FileRef, Funk, Source};
-use super::indexed_part::{IndexedPart, decode_place};
-use super::parts::Parts;
-use super::segment::Segment;
 use crate::block::BlockCursor;
 use crate::format::codec::Decoder;
+use crate::log::index::indexed_part::{IndexedPart, decode_place};
+use crate::log::index::parts::Parts;
+use crate::log::segment::Segment;
 use crate::sync::Arc;
 use crate::table::TableHandle;
 use crate::types::bounds::Bounds;

@@ -1,9 +1,9 @@
 //! A chunk: a key range, its lock, and its files (EvenDB §2.2).
 
 use super::funk::Funk;
-use super::log_record::Link;
 use super::munk::Munk;
-use super::segment::Segment;
+use crate::log::op::record::Link;
+use crate::log::segment::Segment;
 use crate::substrate::Health;
 use crate::sync::Arc;
 use crate::sync::atomic::{

@@ -6,7 +6,7 @@
 //!
 //! Deletes of writes that were under way when the pieces were cut are looked at one by one: their writes may commit meanwhile.
 
-use super::tombstone::RangeTombstone;
+use crate::log::op::range_delete::RangeTombstone;
 use crate::types::order::KeyOrder;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

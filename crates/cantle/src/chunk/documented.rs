@@ -1,15 +1,15 @@
 //! The example of `docs/format/log.md`, made again.
 
-use super::indexed_part::{IndexRequest, build_index};
-use super::log_record::{Link, LogOp};
-use super::memory_part::{MemoryPart, Place};
-use super::tombstone::RangeTombstone;
 use crate::format::bounds::encode_bounds;
 use crate::format::documented::{assert_documented, example_header};
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::format::limits::RECORD_BYTES_MAX;
 use crate::log::LogMemory;
 use crate::log::env::LogSearch;
+use crate::log::index::indexed_part::{IndexRequest, build_index};
+use crate::log::index::memory_part::{MemoryPart, Place};
+use crate::log::op::range_delete::RangeTombstone;
+use crate::log::op::record::{Link, LogOp};
 use crate::records::encode_record;
 use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;

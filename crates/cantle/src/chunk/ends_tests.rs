@@ -2,9 +2,9 @@
 
 use super::Chunks;
 use super::file_span::FileSpan;
-use super::parts::Parts;
-use super::segment::Segment;
 use crate::log::env::LogSearch;
+use crate::log::index::parts::Parts;
+use crate::log::segment::Segment;
 use crate::sync::Arc;
 use crate::types::span::Span;
 use crate::vfs::MemVfs;

@@ -5,9 +5,9 @@
 //! in no cache of the processor: so the answer is kept with the chunk's reference to the log, and beside it eight bytes of
 //! each end, by which nearly all gets are decided. It counts as memory for ends; where there is none left, all parts are asked.
 
-use super::indexed_part::IndexedPart;
-use super::parts::Parts;
 use crate::log::env::LogEnv;
+use crate::log::index::indexed_part::IndexedPart;
+use crate::log::index::parts::Parts;
 use crate::memory::account::Charge;
 use crate::sync::Arc;
 use crate::types::order::KeyOrder;

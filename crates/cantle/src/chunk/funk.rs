@@ -4,16 +4,16 @@
 //! sees everything that the chunk held when it was current, and its active segment goes on growing under him.
 //! Order is recency: what an earlier source says of a key hides what later ones say.
 
-use super::ends;
 use super::file_span::FileSpan;
-use super::indexed_part::{IndexedPart, decode_place};
-use super::memory_part::{MemoryHit, MemoryPart, Place};
-use super::parts::Parts;
-use super::segment::Segment;
-use super::tombstone::RangeTombstone;
 use crate::block::BlockCursor;
 use crate::files::Totals;
 use crate::format::codec::Decoder;
+use crate::log::index::indexed_part::{IndexedPart, decode_place};
+use crate::log::index::memory_part::{MemoryHit, MemoryPart, Place};
+use crate::log::index::parts::Parts;
+use crate::log::op::range_delete::RangeTombstone;
+use crate::log::read::learn;
+use crate::log::segment::Segment;
 use crate::mvcc::CommitCell;
 use crate::run::env::RunEnv;
 use crate::sync::Arc;
@@ -335,7 +335,7 @@ fn get_in_log(
             continue;
         }
         let hit = if part.root.len > 0 {
-            ends::learn(env, segment, &parts, part)?;
+            learn::learn(env, segment, &parts, part)?;
             find_indexed(env, segment, &parts, part.root, key, at)?
         } else {
             search_part(env, segment, &parts, part, key, at)?

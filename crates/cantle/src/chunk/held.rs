@@ -2,9 +2,9 @@
 //! whole. Values by the thousand that come and go beside what stays would leave the allocator with holes, and slices of what
 //! was read would keep all of it. They count as a merge's.
 
-use super::log_piece::Counted;
 use super::munk::Content;
 use crate::memory::account::Account;
+use crate::memory::charged::ChargedBuffer;
 use crate::types::entry::Kind;
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ const PIECE_BYTES: usize = 512 << 10;
 
 pub struct Held<'a> {
     account: &'a Account,
-    pieces: Vec<Counted>,
+    pieces: Vec<ChargedBuffer>,
     /// Of the last piece.
     filled: usize,
     entries: Vec<Entry>,
@@ -73,7 +73,7 @@ impl<'a> Held<'a> {
     }
 
     fn content(&self, entry: &Entry) -> Content<'_> {
-        let piece = self.pieces.get(entry.piece).map_or(&[][..], Counted::as_ref);
+        let piece = self.pieces.get(entry.piece).map_or(&[][..], ChargedBuffer::as_ref);
         let (key, value) = piece[entry.key.start..entry.key.end + entry.value_len].split_at(entry.key.len());
         Content { key, version: entry.version, kind: entry.kind, value }
     }
@@ -84,7 +84,8 @@ impl<'a> Held<'a> {
         let room = self.pieces.last().map_or(0, |piece| piece.as_ref().len() - self.filled);
         if room < len {
             let piece_bytes = len.max(PIECE_BYTES);
-            self.pieces.extend(Counted::new(piece_bytes, self.account.charge_anyway(piece_bytes as u64)));
+            self.pieces
+                .extend(ChargedBuffer::new(piece_bytes, self.account.charge_anyway(piece_bytes as u64)));
             self.filled = 0;
         }
         let start = self.filled;

@@ -19,15 +19,15 @@
 use super::Chunks;
 use super::chunk::{Chunk, ChunkWriter};
 use super::funk::{FileRef, Funk, Source};
-use super::memory_part::MemoryHit;
 use super::merged::Merged;
 use super::munk::{Content, Munk, MunkBuilder, record_bytes_of, room_for};
 use super::popularity::live;
 use super::rebalance::{Bottom, keep_versions};
-use super::segment::Segment;
 use super::walk::Walk;
 use crate::canary::Canary;
 use crate::layout::PairCursor;
+use crate::log::index::memory_part::MemoryHit;
+use crate::log::segment::Segment;
 use crate::mvcc::{Keep, KeySpan};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;

@@ -2,8 +2,8 @@
 
 use super::Chunks;
 use super::funk::Source;
-use super::segment::Segment;
 use crate::log::env::LogSearch;
+use crate::log::segment::Segment;
 use crate::sync::Arc;
 use crate::vfs::MemVfs;
 use crate::{Db, Snapshot};

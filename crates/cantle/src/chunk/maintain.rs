@@ -4,12 +4,12 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use super::funk::Source;
-use super::memory_part::Place;
 use super::policy::{self, ChunkSizes, Why};
 use super::rebalance::Effort;
 use super::replaced::Written;
-use super::segment::Segment;
 use crate::layout::{Op, Pressure};
+use crate::log::index::memory_part::Place;
+use crate::log::segment::Segment;
 use crate::substrate::Work;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};

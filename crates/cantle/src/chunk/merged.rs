@@ -1,16 +1,16 @@
 //! The entries of a funk as one merged walk, and what range deletes say of them.
 
 use super::deleted_pieces::DeletedPieces;
-use super::ends;
 use super::file_span::FileSpan;
 use super::funk::{FileRef, Funk, Source};
-use super::indexed_cursor::IndexedCursor;
-use super::log_piece::Reads;
-use super::log_view::{self, ViewCursor};
-use super::log_walk::{LogWalk, OnePass};
-use super::memory_part::{MemoryCursor, MemoryPart, Place};
-use super::tombstone::RangeTombstone;
 use crate::canary::Canary;
+use crate::log::index::memory_part::{MemoryCursor, MemoryPart, Place};
+use crate::log::op::range_delete::RangeTombstone;
+use crate::log::read::ahead::Reads;
+use crate::log::read::cursor::IndexedCursor;
+use crate::log::read::learn;
+use crate::log::read::pass::{LogWalk, OnePass};
+use crate::log::read::view::{self, ViewCursor};
 use crate::merge::{MergeCursor, SpannedCursor};
 use crate::run::env::RunEnv;
 use crate::sync::Arc;
@@ -273,7 +273,7 @@ impl Sources {
             self.add(memory_cursor(log, memory.clone()), span, &memory.tombstones());
         }
         // Who passes once gains nothing by it.
-        let view = if once.is_some() { None } else { log_view::of(log)? };
+        let view = if once.is_some() { None } else { view::of(log)? };
         if let Some(view) = view {
             let deletes: Vec<_> =
                 parts.indexed.iter().flat_map(|part| part.tombstones.iter().cloned()).collect();
@@ -282,7 +282,7 @@ impl Sources {
         }
         // Who passes once reads the log and not its index.
         if once.is_none() && parts.ends_known() < parts.indexed.len() {
-            parts.indexed.iter().try_for_each(|part| ends::learn(env, segment, parts, part))?;
+            parts.indexed.iter().try_for_each(|part| learn::learn(env, segment, parts, part))?;
         }
         let mut read = 0;
         for number in file_span.parts_within(env, parts).numbers() {

@@ -41,7 +41,6 @@ mod deleted_pieces;
 #[cfg(test)]
 mod documented;
 pub mod edit;
-mod ends;
 #[cfg(test)]
 mod ends_tests;
 pub mod file_span;
@@ -54,21 +53,13 @@ mod histogram;
 pub mod index;
 #[cfg(test)]
 mod index_tests;
-mod indexed_cursor;
-mod indexed_part;
 mod join;
 #[cfg(test)]
 mod life_tests;
 mod load;
-mod log_batch;
-mod log_piece;
-pub mod log_record;
-mod log_view;
 #[cfg(test)]
 mod log_view_tests;
-mod log_walk;
 mod maintain;
-pub mod memory_part;
 mod merged;
 mod munk;
 mod open;
@@ -76,7 +67,6 @@ pub mod options;
 #[cfg(test)]
 mod order_tests;
 mod output;
-mod parts;
 mod pinned;
 mod policy;
 mod popularity;
@@ -85,8 +75,6 @@ mod pressure_tests;
 mod rebalance;
 mod replaced;
 mod rules;
-pub mod salvage;
-pub mod segment;
 #[cfg(test)]
 mod space_tests;
 mod split;
@@ -95,11 +83,9 @@ mod split_end;
 mod split_end_tests;
 #[cfg(test)]
 mod split_tests;
-mod staged;
 #[cfg(test)]
 mod staged_tests;
 mod tier;
-mod tombstone;
 mod validate;
 mod verify;
 mod walk;

@@ -6,7 +6,6 @@
 use super::cut::{BestCut, Cut, least_bytes, most_bytes, separator};
 use super::held::{Held, entry_bytes};
 use super::munk::Content;
-use super::replaced::large_part;
 use crate::files::StoreFile;
 use crate::format::header::FileKind;
 use crate::run::env::RunEnv;
@@ -16,6 +15,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableBuilder;
 use crate::table::TableHandle;
 use crate::types::entry::Kind;
+use crate::types::entry::large_part;
 use crate::types::error::Result;
 use bytes::Bytes;
 

@@ -57,7 +57,7 @@ impl Chunks {
     }
 
     /// Bytes of garbage in a log are pinned by snapshots below this version.
-    pub(super) fn add_pinned(&self, segment: &super::segment::Segment, bytes: u64, below: u64) {
+    pub(super) fn add_pinned(&self, segment: &crate::log::segment::Segment, bytes: u64, below: u64) {
         segment.pinned_bytes.fetch_add(bytes, Relaxed);
         segment.pinned_below.fetch_max(below, Relaxed);
         self.pins.bytes.fetch_add(bytes as i64, Relaxed);

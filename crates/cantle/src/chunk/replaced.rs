@@ -17,11 +17,11 @@ use super::Chunks;
 use super::chunk::Chunk;
 use super::context::Context;
 use super::funk::{FileRef, Funk, Source, find_indexed_before};
-use super::memory_part::{MemoryHit, Place};
-use super::segment::Segment;
-use super::tombstone::RangeTombstone;
 use crate::canary::Canary;
 use crate::filter::bloom;
+use crate::log::index::memory_part::{MemoryHit, Place};
+use crate::log::op::range_delete::RangeTombstone;
+use crate::log::segment::Segment;
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -31,12 +31,10 @@ use crate::sync::{Arc, Mutex};
 use crate::table::TableHandle;
 use crate::table::{Table, TableGet};
 use crate::types::compression::Compression;
-use crate::types::entry::Kind;
+use crate::types::entry::{Kind, LARGE_BYTES, large_part};
 use crate::types::error::Result;
 use bytes::Bytes;
 
-/// Keys and values that are together at least so many bytes long are large: a chunk of 8 MiB has at most 512 of them.
-const LARGE_BYTES: u64 = 16 << 10;
 /// A chunk with no more puts than this has few: a sample of one in eight may miss most of what there is.
 const FEW_PUTS: u64 = 512;
 /// Large puts that are together less than this fraction of a chunk may be guessed wrongly.
@@ -49,11 +47,6 @@ const COMPARED: u64 = 32;
 const TAIL_COUNTED: u64 = 4096;
 /// What stands around key and value in a record: checksum, lengths, kind and version.
 const RECORD_BYTES: u64 = 11;
-
-/// The bytes of a put that count as large: all or none.
-pub fn large_part(user_bytes: u64) -> u64 {
-    if user_bytes >= LARGE_BYTES { user_bytes } else { 0 }
-}
 
 /// An operation that was written.
 pub struct Written<'a> {

@@ -19,7 +19,7 @@ use super::munk::room_for;
 use super::output::Piece;
 use super::policy;
 use super::rebalance::{Effort, Input, newer_files, table_ref};
-use super::segment::Segment;
+use crate::log::segment::Segment;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::error::Result;

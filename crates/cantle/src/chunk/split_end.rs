@@ -12,13 +12,13 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use super::cut::separate;
-use super::ends;
 use super::funk::{FileRef, Funk, Source};
-use super::indexed_part::IndexedPart;
 use super::policy;
 use super::popularity::live;
-use super::segment::Segment;
 use crate::canary::Canary;
+use crate::log::index::indexed_part::IndexedPart;
+use crate::log::read::learn;
+use crate::log::segment::Segment;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::error::Result;
@@ -149,7 +149,7 @@ impl Chunks {
         let parts = segment.parts(&self.context)?;
         let mut bytes = 0;
         for part in &parts.indexed {
-            ends::learn(&self.context, segment, &parts, part)?;
+            learn::learn(&self.context, segment, &parts, part)?;
             bytes += part_bytes_behind(&self.context.order, part, key);
         }
         // Of what is not indexed on disk yet it is the last key, or about that.

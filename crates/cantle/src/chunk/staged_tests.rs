@@ -1,12 +1,12 @@
 //! The tail of a log by itself: whenever the process is killed, file and stage together have every append that
 //! returned and was not taken back. And what of it was written lately is read from memory as from the file.
 
-use super::staged::{Places, Staged};
 use crate::files::{Files, StoreFile};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::LogMemory;
+use crate::log::tail::stage::{Stage, recover};
+use crate::log::tail::staged::{Places, Staged};
 use crate::records::{RecordFile, encode_record};
-use crate::substrate::stage::{Stage, recover};
 use crate::sync::{Arc, Mutex, random};
 use crate::vfs::{Failure, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs, VfsFile};
 use crate::{KeyspaceOptions, Options};

@@ -13,11 +13,11 @@ use super::chunk::Chunk;
 use super::context::Context;
 use super::funk::{FileRef, Funk, Source, find_indexed, search_part};
 use super::merged::Merged;
-use super::parts::Parts;
-use super::segment::Segment;
-use super::tombstone::RangeTombstone;
 use crate::filter::bloom;
 use crate::layout::ReadSet;
+use crate::log::index::parts::Parts;
+use crate::log::op::range_delete::RangeTombstone;
+use crate::log::segment::Segment;
 use crate::sync::Arc;
 use crate::table::TableGet;
 use crate::table::TableHandle;
@@ -197,7 +197,7 @@ impl Merged {
 mod tests {
     use super::*;
     use crate::Options;
-    use crate::chunk::memory_part::Place;
+    use crate::log::index::memory_part::Place;
     use crate::types::entry::Kind;
     use crate::vfs::MemVfs;
 

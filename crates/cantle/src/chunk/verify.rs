@@ -2,8 +2,8 @@
 
 use super::Chunks;
 use super::funk::{FunkSizes, Source};
-use super::log_record::{LogRecord, may_begin};
-use super::segment::Segment;
+use crate::log::op::record::{LogRecord, may_begin};
+use crate::log::segment::Segment;
 use crate::stats::Report;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Release;

@@ -3,7 +3,8 @@
 use crate::db::Options;
 use crate::files::parse_file_name;
 use crate::format::header::{FileKind, HEADER_BYTES};
-use crate::substrate::{REBALANCE_RESERVE_FILE, RESERVE_FILE, stage::STAGE_FILE, vouch::VOUCH_FILE};
+use crate::log::tail::stage::STAGE_FILE;
+use crate::substrate::{REBALANCE_RESERVE_FILE, RESERVE_FILE, vouch::VOUCH_FILE};
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, Vfs};
 use std::path::Path;

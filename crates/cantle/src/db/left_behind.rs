@@ -8,12 +8,12 @@
 //! The opening notes only where to look. A background thread counts, and no file that it looks at goes until it has, or the store closes.
 
 use super::store::Store;
-use crate::chunk::log_record::LogRecord;
 use crate::files::Files;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::log::op::record::LogRecord;
+use crate::log::tail::stage;
 use crate::manifest::State;
 use crate::records::RecordFile;
-use crate::substrate::stage;
 use crate::sync::Arc;
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, OverlayVfs, Vfs, VfsFile};

@@ -29,13 +29,13 @@ use crate::format::header::{FileHeader, FileKind};
 use crate::journal::{Journal, JournalRecord, OldJournal, read_journals};
 use crate::layout::Layout as LayoutTrait;
 use crate::layout::kind::Layout;
+use crate::log::tail::stage::{self, Stage};
 use crate::maintenance::{Calls, Gate, Throttle, Ticker};
 use crate::manifest::{
     CheckpointEdit, Edit, KeyspaceEdit, LayoutState, Manifest, Replayed, Resumed, StartEdit, State, replay,
 };
 use crate::mvcc::Recovery;
 use crate::mvcc::{Batches, Mvcc, Unjournaled};
-use crate::substrate::stage::{self, Stage};
 use crate::substrate::vouch::{Testimony, Vouch, may_deceive, outlived, testimony};
 use crate::substrate::{
     Checkpoints, DirtySet, Health, REBALANCE_RESERVE_FILE, RESERVE_FILE, Reserve, Substrate,

@@ -395,8 +395,8 @@ impl Ticker for Store {
 mod tests {
     use crate::db::Db;
     use crate::db::Options;
+    use crate::log::DirtyLog;
     use crate::manifest::SegmentEdit;
-    use crate::substrate::DirtyLog;
     use crate::sync::{Arc, time::now};
     use crate::types::error::Result;
     use crate::vfs::{MemVfs, OpenMode, Vfs};

@@ -2,11 +2,11 @@
 
 use super::LogMemory;
 use crate::cache::BlockCache;
-use crate::chunk::memory_part::MemoryPart;
 use crate::files::space::PLENTY_BYTES;
 use crate::files::{Files, Space, Totals};
+use crate::log::index::memory_part::MemoryPart;
+use crate::log::tail::stage::Stage;
 use crate::mvcc::Recovery;
-use crate::substrate::stage::Stage;
 use crate::sync::Arc;
 use crate::sync::counter::Counter;
 use crate::sync::on_use::OnUse;

@@ -1,8 +1,17 @@
 //! Logs: segments that are appended to, their ends in memory, their indexes, and reading them in the order of keys or
 //! of places.
+//!
+//! `op/` has what one record says, `tail/` the end that is not in the file yet, `index/` the parts and where in them
+//! keys are; `segment` appends, loads and cuts; `read/` reads what is indexed. Each imports only those before it.
 
+pub mod dirty;
 pub mod env;
-mod memory;
-pub mod recent;
+pub mod index;
+pub mod op;
+pub mod read;
+pub mod salvage;
+pub mod segment;
+pub mod tail;
 
-pub use memory::LogMemory;
+pub use dirty::DirtyLog;
+pub use tail::memory::LogMemory;

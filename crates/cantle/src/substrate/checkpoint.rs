@@ -15,6 +15,7 @@
 use super::Substrate;
 use super::tickets::Tickets;
 use crate::canary::Canary;
+use crate::log::DirtyLog;
 use crate::manifest::{CheckpointEdit, SegmentEdit};
 use crate::mvcc::KeySpan;
 use crate::sync::atomic::{
@@ -29,14 +30,6 @@ use std::time::Duration;
 /// As often as that, a checkpoint syncs the names of files that appeared meanwhile while others may append edits; then it keeps them
 /// off, or files that come without end would keep its record off.
 const UNLOCKED_TRIES: usize = 16;
-
-/// A log that a checkpoint must make durable.
-pub trait DirtyLog: Send + Sync {
-    /// Makes durable what the log holds now and says how long that is.
-    fn sync(&self) -> Result<SegmentEdit>;
-    /// Whether nothing refers to it any more: the edits that say so precede the checkpoint's record.
-    fn is_obsolete(&self) -> bool;
-}
 
 /// Logs written since the last checkpoint.
 #[derive(Default)]

@@ -4,11 +4,10 @@ mod checkpoint;
 mod health;
 mod jam;
 mod reserve;
-pub mod stage;
 mod tickets;
 pub mod vouch;
 
-pub use checkpoint::{Checkpoints, DirtyLog, DirtySet, VERSIONS_PER_CHECKPOINT};
+pub use checkpoint::{Checkpoints, DirtySet, VERSIONS_PER_CHECKPOINT};
 pub use health::Health;
 pub use jam::Jam;
 pub use reserve::{Grant, REBALANCE_RESERVE_FILE, RESERVE_FILE, Reserve};
@@ -19,6 +18,7 @@ use crate::cache::{
 };
 use crate::files::Files;
 use crate::journal::Journal;
+use crate::log::tail::stage::Stage;
 use crate::maintenance::{Calls, Gate, Pass, Pool, Throttle};
 use crate::manifest::Manifest;
 use crate::mvcc::{Batches, Mvcc, Recovery, Unjournaled};
@@ -43,7 +43,7 @@ pub struct Substrate {
     pub vouch: vouch::Vouch,
     pub reserve: Reserve,
     /// Where appends to logs wait; `None` where they do not.
-    pub stage: Option<Arc<stage::Stage>>,
+    pub stage: Option<Arc<Stage>>,
     pub pool: Pool,
     /// What runs in the pool for this store.
     pub gate: Gate,

@@ -71,3 +71,11 @@ pub trait EntryCursor: Send {
     /// Must only be called when `entry()` is `Some`.
     fn value(&mut self) -> Result<Bytes>;
 }
+
+/// Keys and values that are together at least so many bytes long are large: a chunk of 8 MiB has at most 512 of them.
+pub const LARGE_BYTES: u64 = 16 << 10;
+
+/// The bytes of a put that count as large: all or none.
+pub fn large_part(user_bytes: u64) -> u64 {
+    if user_bytes >= LARGE_BYTES { user_bytes } else { 0 }
+}

@@ -3,7 +3,7 @@
 use super::report::Findings;
 use crate::files::parse_file_name;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
-use crate::substrate::stage;
+use crate::log::tail::stage;
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use bytes::Bytes;

@@ -65,9 +65,9 @@ impl VfsFile for TornLog {
 mod tests {
     use super::super::survey::Piece;
     use super::*;
-    use crate::chunk::salvage::{Extent, LogFound, salvage_log};
     use crate::format::documented::example_header;
     use crate::format::header::FileKind;
+    use crate::log::salvage::{Extent, LogFound, salvage_log};
     use crate::records::{RecordFile, encode_record};
     use crate::types::entry::Kind;
     use crate::types::span::Span;

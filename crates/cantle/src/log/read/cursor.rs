@@ -4,14 +4,14 @@
 //! cursor whose part's ends are known opens no block to stand at the first entry, or past the last: a scan opens the
 //! index of the parts that it reads from, and of no others, and makes nothing for the others but where they stand.
 
-use super::ends::Ends;
-use super::indexed_part::{IndexedPart, decode_place};
-use super::log_batch::{BATCH_BYTES, Batch, Wanted};
-use super::log_piece::{Ahead, Piece};
-use super::log_walk::{LogWalk, OnePass};
-use super::memory_part::Place;
 use crate::block::BlockCursor;
 use crate::format::codec::{Decoder, Malformed};
+use crate::log::index::ends::Ends;
+use crate::log::index::indexed_part::{IndexedPart, decode_place};
+use crate::log::index::memory_part::Place;
+use crate::log::read::ahead::{Ahead, Piece};
+use crate::log::read::batch::{BATCH_BYTES, Batch, Wanted};
+use crate::log::read::pass::{LogWalk, OnePass};
 use crate::sync::Arc;
 use crate::types::entry::{EntryCursor, EntryRef, Kind};
 use crate::types::error::Result;

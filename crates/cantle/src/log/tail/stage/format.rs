@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_documented_stage_is_what_is_written() {
-        let page = include_str!("../../../docs/format/stage.md");
+        let page = include_str!("../../../../docs/format/stage.md");
         let head = Head { store: STORE, epoch: 2, slot_bytes: 16 << 10, slots: 1024 };
         assert_documented(page, &head.encode()[..48], 0);
         assert_eq!(Head::decode(&head.encode()), Some(head));
@@ -104,7 +104,7 @@ mod tests {
             0xf2, 0xc8, 0x2a, 0x4b, 0x1c, 0x80, 0xad, 0x02, 0x07, 0x03, 0xcf, 0xea, 0xd4, 0x05, 0x61, 0x70,
             0x70, 0x2f, 0x31,
         ];
-        assert_documented(include_str!("../../../docs/format/log.md"), &record[3..], 0x130);
+        assert_documented(include_str!("../../../../docs/format/log.md"), &record[3..], 0x130);
         let state = State { base: 0x12d, len: record.len() }.encode(8);
         let mut slot = [8u64.to_le_bytes(), state.to_le_bytes()].concat();
         slot.extend_from_slice(&record);

@@ -4,12 +4,12 @@
 //! the next record that is certainly one; the operations of a write that is cut by damage count, as what follows it
 //! proves that it had been written whole. Range deletes stand in the ends of the log's parts, too.
 
-use super::indexed_part::IndexedPart;
-use super::log_record::{LogRecord, may_begin};
-use super::memory_part::Place;
 use crate::format::bounds::decode_bounds;
 use crate::format::codec::Decoder;
 use crate::format::header::HEADER_BYTES;
+use crate::log::index::indexed_part::IndexedPart;
+use crate::log::index::memory_part::Place;
+use crate::log::op::record::{LogRecord, may_begin};
 use crate::records::{RecordFile, Salvage, Salvaged};
 use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;

@@ -1,12 +1,12 @@
 //! What the cursors of one merge share of a log: it has a cursor for each of its parts, dozens of them, of which a short
 //! scan comes to few.
 
-use super::log_piece::{Piece, Reads};
-use super::memory_part::Place;
-use super::parts::Parts;
-use super::segment::Segment;
 use crate::block::BlockCursor;
 use crate::log::env::LogEnv;
+use crate::log::index::memory_part::Place;
+use crate::log::index::parts::Parts;
+use crate::log::read::ahead::{Piece, Reads};
+use crate::log::segment::Segment;
 use crate::sync::Arc;
 use crate::types::error::Result;
 use crate::types::span::Span;

@@ -13,8 +13,8 @@
 
 use crate::files::StoreFile;
 use crate::log::LogMemory;
-use crate::log::recent::RecentEnd;
-use crate::substrate::stage::{Lease, Stage};
+use crate::log::tail::recent::RecentEnd;
+use crate::log::tail::stage::{Lease, Stage};
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},

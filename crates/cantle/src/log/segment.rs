@@ -11,13 +11,6 @@
 //!
 //! Thread safety: reads never wait for writes, but the first read of an old segment loads it under a lock.
 
-use super::indexed_part::{IndexRequest, IndexedPart, build_index};
-use super::log_record::{LogOp, LogRecord, may_begin};
-use super::memory_part::{MemoryHit, MemoryPart, Place};
-use super::parts::{Hole, Parts};
-use super::replaced::large_part;
-use super::staged::{Places, Staged};
-use super::tombstone::RangeTombstone;
 use crate::block::Block;
 use crate::cache::CacheValue;
 use crate::files::Promise;
@@ -27,11 +20,17 @@ use crate::format::bounds::decode_bounds;
 use crate::format::codec::{Decoder, Malformed};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::RECORD_BYTES_MAX;
+use crate::log::DirtyLog;
 use crate::log::env::LogEnv;
+use crate::log::index::indexed_part::{IndexRequest, IndexedPart, build_index};
+use crate::log::index::memory_part::{MemoryHit, MemoryPart, Place};
+use crate::log::index::parts::{Hole, Parts};
+use crate::log::op::range_delete::RangeTombstone;
+use crate::log::op::record::{LogOp, LogRecord, may_begin};
+use crate::log::tail::staged::{Places, Staged};
 use crate::manifest::SegmentEdit;
 use crate::read_ahead::Runs;
 use crate::records::{RecordFile, record_payload};
-use crate::substrate::DirtyLog;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -39,6 +38,7 @@ use crate::sync::atomic::{
 use crate::sync::on_use::OnUse;
 use crate::sync::{Arc, Mutex};
 use crate::types::entry::Kind;
+use crate::types::entry::large_part;
 use crate::types::error::{Attempt, Error, Result};
 use crate::types::order::KeyOrder;
 use arc_swap::ArcSwapOption;
@@ -296,7 +296,7 @@ impl Segment {
         self.op_of(header, place, self.read_payload(header, place)?)
     }
 
-    pub(super) fn op_of(&self, header: &FileHeader, place: Place, payload: Bytes) -> Result<(Bytes, usize)> {
+    pub fn op_of(&self, header: &FileHeader, place: Place, payload: Bytes) -> Result<(Bytes, usize)> {
         match LogRecord::decode(&payload, header.base_version) {
             Ok(LogRecord::Op(op)) => {
                 let value_start = payload.len() - op.value.len();
@@ -352,7 +352,7 @@ impl Segment {
         Ok(block)
     }
 
-    pub(super) fn block_of(&self, header: &FileHeader, place: Place, payload: Bytes) -> Result<Block> {
+    pub fn block_of(&self, header: &FileHeader, place: Place, payload: Bytes) -> Result<Block> {
         let Ok(LogRecord::Block(_)) = LogRecord::decode(&payload, header.base_version) else {
             return Err(Error::corruption(
                 &self.file.path,
@@ -364,7 +364,7 @@ impl Segment {
     }
 
     /// The error of an index block that is not what it should be.
-    pub(super) fn malformed_block(&self, place: Place) -> impl Fn(Malformed) -> Error {
+    pub fn malformed_block(&self, place: Place) -> impl Fn(Malformed) -> Error {
         move |what| Error::corruption(&self.file.path, place.offset, format!("an index block {}", what.0))
     }
 
@@ -397,7 +397,7 @@ impl Segment {
         &self,
         header: &FileHeader,
         part: &IndexedPart,
-        mut visit: impl FnMut(Place, &super::log_record::LogOp<'_>) -> Result<()>,
+        mut visit: impl FnMut(Place, &crate::log::op::record::LogOp<'_>) -> Result<()>,
     ) -> Result<()> {
         let records = self.record_file(*header)?;
         let mut scan = records.scan(part.start, part.end);

@@ -4,12 +4,13 @@
 //! it, as one of many chunks that share it since they were split, knows from the index which records come next: those
 //! that lie near one another are read by one call, with what lies between.
 
-use super::log_piece::{Counted, GAP_BYTES, Piece};
-use super::memory_part::Place;
-use super::parts::Parts;
-use super::segment::Segment;
 use crate::log::env::LogEnv;
+use crate::log::index::memory_part::Place;
+use crate::log::index::parts::Parts;
+use crate::log::read::ahead::{GAP_BYTES, Piece};
+use crate::log::segment::Segment;
 use crate::memory::account::Charge;
+use crate::memory::charged::ChargedBuffer;
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
 use bytes::Bytes;
@@ -113,7 +114,7 @@ fn runs(places: &[Place]) -> impl Iterator<Item = &[Place]> {
 /// Collects values in one piece of memory, which goes as a whole: thousands that come and go beside what stays leave the allocator with
 /// holes.
 struct Values {
-    memory: Option<Counted>,
+    memory: Option<ChargedBuffer>,
     filled: usize,
     /// By the offset of the record.
     places: Vec<(u64, Range<usize>)>,
@@ -122,7 +123,7 @@ struct Values {
 impl Values {
     /// For so many bytes at most.
     fn new(bytes: u64, counted: Option<Charge>) -> Self {
-        Self { memory: Counted::new(bytes as usize, counted), filled: 0, places: Vec::new() }
+        Self { memory: ChargedBuffer::new(bytes as usize, counted), filled: 0, places: Vec::new() }
     }
 
     fn add(&mut self, offset: u64, value: &[u8]) {

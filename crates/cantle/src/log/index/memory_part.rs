@@ -6,7 +6,7 @@
 //! While the chunk has a munk nobody searches its log: then operations are only *noted*, in the order of writing, and
 //! sorted in when the munk goes (`settle`) or the part is indexed on disk.
 
-use super::tombstone::RangeTombstone;
+use crate::log::op::range_delete::RangeTombstone;
 use crate::mvcc::CommitCell;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};

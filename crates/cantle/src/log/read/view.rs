@@ -16,47 +16,26 @@
 //! Entries are those of the parts. Of several at one version of a key only the latest is kept: the others are hidden
 //! wherever it counts, and versions live and die as a whole.
 
-use super::indexed_cursor::IndexedCursor;
-use super::indexed_part::decode_place;
-use super::log_piece::Ahead;
-use super::log_walk::LogWalk;
-use super::memory_part::Place;
-use super::segment::Segment;
 use crate::block::{Block, BlockBuilder, BlockCursor};
 use crate::format::codec::{Decoder, Malformed};
-use crate::memory::account::Charge;
+use crate::log::index::indexed_part::decode_place;
+use crate::log::index::memory_part::Place;
+use crate::log::index::view::View;
+use crate::log::read::ahead::Ahead;
+use crate::log::read::cursor::IndexedCursor;
+use crate::log::read::pass::LogWalk;
+use crate::log::segment::Segment;
 use crate::merge::MergeCursor;
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::entry::{EntryCursor, EntryRef, Kind};
 use crate::types::error::{Error, Result};
-use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 
 /// Fewer parts are merged as fast as a view is walked.
 const PARTS_MIN: usize = 3;
 /// To position a cursor in a part costs a scan about as much as merging this many of its entries into a view.
 const ENTRIES_PER_SEEK: u64 = 8;
-
-/// A place for a view, and how often it was missed.
-pub struct LogView {
-    view: ArcSwapOption<View>,
-    merges: AtomicU64,
-    /// Of all parts together.
-    entries: u64,
-}
-
-impl LogView {
-    /// For parts that have so many entries together.
-    pub fn new(entries: u64) -> Self {
-        Self { view: ArcSwapOption::empty(), merges: AtomicU64::new(0), entries }
-    }
-}
-
-struct View {
-    block: Arc<Block>,
-    _taken: Charge,
-}
 
 /// The view of a log's indexed parts, if there is one or if it is time to make it.
 pub fn of(log: &Arc<LogWalk>) -> Result<Option<Arc<Block>>> {
@@ -76,14 +55,15 @@ pub fn of(log: &Arc<LogWalk>) -> Result<Option<Arc<Block>>> {
     parts.view.merges.store(0, Relaxed);
     // Of indexes and filters together it takes less.
     let bytes: u64 = parts.indexed.iter().map(|part| part.at.offset - part.end).sum();
-    let is_indexed = |part: &Arc<super::indexed_part::IndexedPart>| part.root.len > 0 || part.entries == 0;
+    let is_indexed =
+        |part: &Arc<crate::log::index::indexed_part::IndexedPart>| part.root.len > 0 || part.entries == 0;
     if !parts.indexed.iter().all(is_indexed) {
         return Ok(None);
     }
-    let Some(mut taken) = env.memory.charge_view(bytes) else { return Ok(None) };
+    let Some(mut charge) = env.memory.charge_view(bytes) else { return Ok(None) };
     let block = Arc::new(merge(log)?);
-    taken.shrink_to(block.heap_bytes() as u64);
-    parts.view.view.store(Some(Arc::new(View { block: block.clone(), _taken: taken })));
+    charge.shrink_to(block.heap_bytes() as u64);
+    parts.view.view.store(Some(Arc::new(View { block: block.clone(), _charge: charge })));
     Ok(Some(block))
 }
 

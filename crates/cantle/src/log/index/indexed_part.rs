@@ -15,10 +15,6 @@
 //! Root and blocks are missing where [`LogSearch`] does without an index, as published, and the root where it would exceed
 //! what a record can hold: then the part is searched linearly.
 
-use super::ends::Ends;
-use super::log_record::LogRecord;
-use super::memory_part::{MemoryHit, MemoryPart, Place};
-use super::tombstone::RangeTombstone;
 use crate::block::BlockBuilder;
 use crate::filter::bloom::{self, BloomBuilder};
 use crate::format::bounds::{decode_bounds, encode_bounds};
@@ -27,6 +23,10 @@ use crate::format::header::FileHeader;
 use crate::format::limits::check_record;
 use crate::log::LogMemory;
 use crate::log::env::LogSearch;
+use crate::log::index::ends::Ends;
+use crate::log::index::memory_part::{MemoryHit, MemoryPart, Place};
+use crate::log::op::range_delete::RangeTombstone;
+use crate::log::op::record::LogRecord;
 use crate::records::{encode_record, record_bytes};
 use crate::types::entry::Kind;
 use crate::types::order::KeyOrder;

@@ -6,13 +6,13 @@
 //!
 //! Everything that is indexed is in the file: a part is written out before it is indexed.
 
-use super::memory_part::Place;
-use super::parts::Parts;
-use super::segment::Segment;
 use crate::block::Block;
 use crate::format::header::FileHeader;
 use crate::log::env::LogEnv;
-use crate::memory::account::Charge;
+use crate::log::index::memory_part::Place;
+use crate::log::index::parts::Parts;
+use crate::log::segment::Segment;
+use crate::memory::charged::ChargedBuffer;
 use crate::memory::pages::Buffer;
 use crate::read_ahead::{Run, SCAN_BYTES};
 use crate::records::record_payload;
@@ -23,25 +23,6 @@ use bytes::Bytes;
 
 /// What is left out between two records that are read together is no longer than this.
 pub const GAP_BYTES: u64 = 16 << 10;
-
-/// Memory that counts as a merge's, if it was taken from their share, for as long as anybody holds some of it.
-pub struct Counted {
-    pub buffer: Buffer,
-    _taken: Option<Charge>,
-}
-
-impl Counted {
-    /// `None` for no bytes.
-    pub fn new(bytes: usize, taken: Option<Charge>) -> Option<Self> {
-        Some(Self { buffer: Buffer::mapped(bytes)?, _taken: taken })
-    }
-}
-
-impl AsRef<[u8]> for Counted {
-    fn as_ref(&self) -> &[u8] {
-        self.buffer.as_ref()
-    }
-}
 
 fn read_into(segment: &Segment, bytes: &mut [u8], at: u64) -> Result<usize> {
     let handle = segment.file.handle()?;
@@ -60,7 +41,7 @@ impl Piece {
     pub fn of_indexed(env: &LogEnv, segment: &Segment, parts: &Parts) -> Result<Option<Self>> {
         let len = indexed_end(parts);
         let Some(counted) = env.memory.merges.charge(len) else { return Ok(None) };
-        let Some(mut memory) = Counted::new(len as usize, Some(counted)) else { return Ok(None) };
+        let Some(mut memory) = ChargedBuffer::new(len as usize, Some(counted)) else { return Ok(None) };
         let read = read_into(segment, memory.buffer.as_mut(), 0)?;
         Ok(Some(Self { at: 0, bytes: Bytes::from_owner(memory).slice(..read) }))
     }

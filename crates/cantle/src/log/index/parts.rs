@@ -1,11 +1,11 @@
 //! What a log consists of, at one moment: its parts, and what is known of all of them together.
 
-use super::indexed_part::IndexedPart;
-use super::log_record::key_digest;
-use super::log_view::LogView;
-use super::memory_part::MemoryPart;
 use crate::canary::Canary;
 use crate::format::header::FileHeader;
+use crate::log::index::indexed_part::IndexedPart;
+use crate::log::index::memory_part::MemoryPart;
+use crate::log::index::view::LogView;
+use crate::log::op::record::key_digest;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::types::error::{Error, Result};

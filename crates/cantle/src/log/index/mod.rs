@@ -1,0 +1,7 @@
+//! The parts of a log, and where in them keys are.
+
+pub mod ends;
+pub mod indexed_part;
+pub mod memory_part;
+pub mod parts;
+pub mod view;

@@ -1,0 +1,4 @@
+//! What one record of a log says.
+
+pub mod range_delete;
+pub mod record;
