@@ -99,7 +99,7 @@ impl FileRecord {
             stale_bytes,
             large_bytes,
             entries,
-            span: (**file.span.keys() != *chunk).then(|| Span::clone(&file.span)),
+            span: (*file.span != *chunk).then(|| Span::clone(&file.span)),
             share_bytes: file.share_bytes,
             dropped: file.dropped.as_ref().map(|dropped| (dropped.version, dropped.batch)),
         }

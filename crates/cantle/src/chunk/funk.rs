@@ -4,7 +4,6 @@
 //! sees everything that the chunk held when it was current, and its active segment goes on growing under him.
 //! Order is recency: what an earlier source says of a key hides what later ones say.
 
-use super::file_span::FileSpan;
 use crate::block::BlockCursor;
 use crate::files::Totals;
 use crate::format::codec::Decoder;
@@ -62,7 +61,7 @@ pub enum Source {
 pub struct FileRef {
     pub source: Source,
     /// Only keys in here count: files may be shared.
-    pub span: FileSpan,
+    pub span: Arc<Span>,
     pub dropped: Option<Dropped>,
     /// This chunk's share of a shared file in bytes; `None` for all of it.
     pub share_bytes: Option<u64>,
@@ -261,7 +260,7 @@ impl Funk {
                 continue;
             }
             let found = match &file.source {
-                Source::Log(segment) => get_in_log(env, file, segment, key, hash, at)?,
+                Source::Log(segment) => get_in_log(env, segment, key, hash, at)?,
                 Source::Table(table) => {
                     get_in_table(env, table, key, hash, at)?.map(|found| (found, Served::Table))
                 }
@@ -296,7 +295,6 @@ pub fn newest_tombstone(env: &RunEnv, tombstones: &[RangeTombstone], key: &[u8],
 
 fn get_in_log(
     env: &RunEnv,
-    file: &FileRef,
     segment: &Segment,
     key: &[u8],
     hash: u64,
@@ -316,11 +314,9 @@ fn get_in_log(
     {
         return Ok(Some((found, Served::LogMemory)));
     }
-    let within = file.span.parts_within(env, &parts);
     let (mut asked, mut looked_at) = (0, parts.indexed.len());
     let mut found = None;
-    for number in within.numbers_for(&env.order, key) {
-        let part = &parts.indexed[number];
+    for (number, part) in parts.indexed.iter().enumerate() {
         if part.lacks(&env.order, key) {
             continue;
         }
@@ -335,7 +331,7 @@ fn get_in_log(
             continue;
         }
         let hit = if part.root.len > 0 {
-            learn::learn(env, segment, &parts, part)?;
+            learn::learn(env, segment, &parts.header, part)?;
             find_indexed(env, segment, &parts, part.root, key, at)?
         } else {
             search_part(env, segment, &parts, part, key, at)?

@@ -42,10 +42,7 @@ pub struct Tile<'a> {
 
 impl<'a> Tile<'a> {
     fn of(chunk: &'a Chunk, files: &'a [FileRef]) -> Self {
-        Self {
-            span: &chunk.span,
-            files: files.iter().map(|file| (file.file().id, &**file.span.keys())).collect(),
-        }
+        Self { span: &chunk.span, files: files.iter().map(|file| (file.file().id, &*file.span)).collect() }
     }
 }
 

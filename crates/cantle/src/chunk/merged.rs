@@ -1,7 +1,6 @@
 //! The entries of a funk as one merged walk, and what range deletes say of them.
 
 use super::deleted_pieces::DeletedPieces;
-use super::file_span::FileSpan;
 use super::funk::{FileRef, Funk, Source};
 use crate::canary::Canary;
 use crate::log::index::memory_part::{MemoryCursor, MemoryPart, Place};
@@ -172,7 +171,7 @@ impl Merged {
                     let one_pass = || {
                         let at_once =
                             segment.len() <= env.options().at_once_bytes && 2 * file.bytes() >= segment.len();
-                        OnePass::new(file.span.keys().clone(), at_once)
+                        OnePass::new(file.span.clone(), at_once)
                     };
                     let log = Arc::new(LogWalk {
                         env: env.log.clone(),
@@ -186,7 +185,7 @@ impl Merged {
                 Source::Table(table) => {
                     let table = table.open(&env.tables, &env.files, &env.order, &env.cache)?;
                     let cursor = if once { table.cursor_without_cache() } else { table.cursor() };
-                    sources.add(cursor, file.span.keys(), &[]);
+                    sources.add(cursor, &file.span, &[]);
                 }
             }
         }
@@ -266,9 +265,8 @@ impl Sources {
         self.cursors.push(Box::new(SpannedCursor::new(cursor, span.clone(), self.order.clone())));
     }
 
-    fn add_log(&mut self, log: &Arc<LogWalk>, file_span: &FileSpan) -> Result<()> {
+    fn add_log(&mut self, log: &Arc<LogWalk>, span: &Arc<Span>) -> Result<()> {
         let LogWalk { env, segment, parts, once, .. } = &**log;
-        let span = file_span.keys();
         if let Some(memory) = &parts.memory {
             self.add(memory_cursor(log, memory.clone()), span, &memory.tombstones());
         }
@@ -280,14 +278,12 @@ impl Sources {
             self.add(ViewCursor::new(log.clone(), view), span, &deletes);
             return Ok(());
         }
-        // Who passes once reads the log and not its index.
-        if once.is_none() && parts.ends_known() < parts.indexed.len() {
-            parts.indexed.iter().try_for_each(|part| learn::learn(env, segment, parts, part))?;
-        }
         let mut read = 0;
-        for number in file_span.parts_within(env, parts).numbers() {
-            let part = &parts.indexed[number];
-            // Of which parts are within it may not be known.
+        for (number, part) in parts.indexed.iter().enumerate() {
+            // A job that passes once reads the log and not its index.
+            if once.is_none() {
+                learn::learn(env, segment, &parts.header, part)?;
+            }
             if part.is_outside(&env.order, span) {
                 continue;
             }

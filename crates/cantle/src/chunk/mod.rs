@@ -43,7 +43,6 @@ mod documented;
 pub mod edit;
 #[cfg(test)]
 mod ends_tests;
-pub mod file_span;
 mod funk;
 mod geometry;
 #[cfg(test)]

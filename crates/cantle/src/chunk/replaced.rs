@@ -166,7 +166,7 @@ impl Funk {
                 Source::Log(segment) => {
                     // A chunk that was joined may refer to it twice.
                     let before = if file.is_of(written.segment) { written.place.offset } else { u64::MAX };
-                    look_in_log(context, (file, segment), (written.key, hash), before, look)?
+                    look_in_log(context, segment, (written.key, hash), before, look)?
                 }
                 Source::Table(table) => look_in_table(context, table, (written.key, hash), look)?,
             };
@@ -189,7 +189,7 @@ fn guess(user_bytes: u64, large_bytes: u64, puts: u64, version: u64) -> Looked {
 /// Whether a write replaced something in a log, of what stands before `before`.
 fn look_in_log(
     context: &Context,
-    (file, segment): (&FileRef, &Segment),
+    segment: &Segment,
     (key, hash): (&[u8], u64),
     before: u64,
     look: Look,
@@ -210,9 +210,7 @@ fn look_in_log(
             found => return Ok(found),
         }
     }
-    let within = file.span.parts_within(context, &parts);
-    for number in within.numbers_for(&context.order, key) {
-        let part = &parts.indexed[number];
+    for part in &parts.indexed {
         if part.start >= before || part.lacks(&context.order, key) {
             continue;
         }

@@ -74,8 +74,7 @@ impl Chunks {
     /// Whether this chunk alone writes to the log, or did so last.
     fn is_own_log(&self, chunk: &Chunk, log: &FileRef) -> bool {
         let is_new = log.file().epoch == self.context.epoch();
-        (is_new && log.share_bytes.is_none() && **log.span.keys() == chunk.span)
-            || Canary::SPLIT_OUTSIDE.is_planted()
+        (is_new && log.share_bytes.is_none() && *log.span == chunk.span) || Canary::SPLIT_OUTSIDE.is_planted()
     }
 
     /// Gives what is inserted next a chunk with a munk; false if that cannot be done now.
@@ -149,7 +148,7 @@ impl Chunks {
         let parts = segment.parts(&self.context)?;
         let mut bytes = 0;
         for part in &parts.indexed {
-            learn::learn(&self.context, segment, &parts, part)?;
+            learn::learn(&self.context, segment, &parts.header, part)?;
             bytes += part_bytes_behind(&self.context.order, part, key);
         }
         // Of what is not indexed on disk yet it is the last key, or about that.

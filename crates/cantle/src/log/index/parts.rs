@@ -7,7 +7,6 @@ use crate::log::index::memory_part::MemoryPart;
 use crate::log::index::view::LogView;
 use crate::log::op::record::key_digest;
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::types::error::{Error, Result};
 
 /// A stretch behind the indexed parts of a log of an earlier epoch in which operations are lost: what they wrote hides
@@ -29,16 +28,12 @@ pub struct Parts {
     holes: Vec<Hole>,
     /// Of the indexed parts; as these never change, neither does it.
     pub view: LogView,
-    /// Of how many of the indexed parts the ends are known, or fewer where one was learnt while another part was added.
-    ends_known: AtomicUsize,
 }
 
 impl Parts {
     pub fn new(header: FileHeader, memory: Option<Arc<MemoryPart>>, indexed: Vec<Arc<IndexedPart>>) -> Self {
         let view = LogView::new(indexed.iter().map(|part| part.entries).sum());
-        let ends_known = indexed.iter().filter(|part| part.ends.get().is_some()).count();
-        let holes = Vec::new();
-        Self { header, memory, indexed, holes, view, ends_known: AtomicUsize::new(ends_known) }
+        Self { header, memory, indexed, holes: Vec::new(), view }
     }
 
     pub fn with_holes(mut self, holes: Vec<Hole>) -> Self {
@@ -58,14 +53,5 @@ impl Parts {
     /// For who reads many keys: a pair may be missing anywhere, or be an older one.
     pub fn check_whole(&self) -> Result<()> {
         self.holes.first().map_or(Ok(()), |hole| Err(hole.error.clone()))
-    }
-
-    pub fn ends_known(&self) -> usize {
-        self.ends_known.load(Relaxed)
-    }
-
-    /// The ends of one more part are known now.
-    pub fn note_ends(&self) {
-        self.ends_known.fetch_add(1, Relaxed);
     }
 }

@@ -2,21 +2,21 @@
 
 use crate::block::BlockCursor;
 use crate::format::codec::Decoder;
+use crate::format::header::FileHeader;
 use crate::log::env::LogEnv;
 use crate::log::index::ends::Ends;
 use crate::log::index::indexed_part::{IndexedPart, decode_place};
 use crate::log::index::memory_part::MemoryHit;
-use crate::log::index::parts::Parts;
 use crate::log::segment::Segment;
 use crate::types::error::Result;
 
 /// Reads the ends of an indexed part, if they are not known yet and it has an index: its root and its first block.
-pub fn learn(env: &LogEnv, segment: &Segment, parts: &Parts, part: &IndexedPart) -> Result<()> {
+pub fn learn(env: &LogEnv, segment: &Segment, header: &FileHeader, part: &IndexedPart) -> Result<()> {
     if part.ends.get().is_some() || part.root.len == 0 || !env.memory.has_room_for_ends() {
         return Ok(());
     }
     let cursor = |place| -> Result<BlockCursor> {
-        let block = segment.index_block(env, &parts.header, place)?;
+        let block = segment.index_block(env, header, place)?;
         Ok(BlockCursor::new(block, env.order.clone()))
     };
     let malformed = |place| segment.malformed_block(place);
@@ -31,10 +31,8 @@ pub fn learn(env: &LogEnv, segment: &Segment, parts: &Parts, part: &IndexedPart)
     let at = decode_place(&mut Decoder::new(block.value_bytes())).map_err(malformed(place))?;
     let first = MemoryHit { kind: entry.kind, version: entry.version, place: at };
     if let Some(ends) = Ends::new(&env.memory, entry.key, first, &last_key) {
-        // Whoever was first read the same.
-        if part.ends.set(ends).is_ok() {
-            parts.note_ends();
-        }
+        // A thread that was faster has learnt the same.
+        let _ = part.ends.set(ends);
     }
     Ok(())
 }
