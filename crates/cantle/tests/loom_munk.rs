@@ -40,7 +40,7 @@ mod munk {
     pub use build::MunkBuilder;
     pub use munk::Munk;
     use munk::{Counts, Writer};
-    pub use record::{Content, Record};
+    pub use record::Record;
     pub use towers::Towers;
 }
 #[path = "../src/memory"]

@@ -9,12 +9,13 @@
 //! for each part, whichever is more, and its part in memory.
 
 use super::Chunks;
-use super::funk::{FileRef, Funk, Source};
 use crate::block::BlockCursor;
 use crate::format::codec::Decoder;
 use crate::log::index::indexed_part::{IndexedPart, decode_place};
 use crate::log::index::parts::Parts;
 use crate::log::segment::Segment;
+use crate::run::run::{Run, Source};
+use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::table::TableHandle;
 use crate::types::bounds::Bounds;
@@ -32,12 +33,12 @@ const PART_BLOCKS_MIN: usize = 2;
 const PARTS_READ_MAX: usize = 4;
 
 /// The bytes of a chunk's files that were not dropped.
-pub fn whole(funk: &Funk) -> Result<u64> {
+pub fn whole(funk: &RunStack) -> Result<u64> {
     funk.files.iter().filter(|file| file.dropped.is_none()).map(bytes_of).sum()
 }
 
 /// Of a log that nobody has read yet since its writer was killed, only the file knows the length.
-fn bytes_of(file: &FileRef) -> Result<u64> {
+fn bytes_of(file: &Run) -> Result<u64> {
     match (&file.source, file.share_bytes) {
         (Source::Log(segment), None) => segment.file_len(),
         _ => Ok(file.bytes()),
@@ -120,7 +121,7 @@ fn side_of(order: &KeyOrder, bounds: &Bounds, key: &[u8]) -> Ordering {
 
 impl Chunks {
     /// The bytes of a chunk's files that are for keys within bounds which cover it in part, garbage included.
-    pub(super) fn approximate_part(&self, funk: &Funk, bounds: &Bounds) -> Result<u64> {
+    pub(super) fn approximate_part(&self, funk: &RunStack, bounds: &Bounds) -> Result<u64> {
         let mut bytes = 0;
         for file in funk.files.iter().filter(|file| file.dropped.is_none()) {
             let share = match &file.source {

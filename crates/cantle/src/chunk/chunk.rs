@@ -1,9 +1,9 @@
 //! A chunk: a key range, its lock, and its files (EvenDB §2.2).
 
-use super::funk::Funk;
 use super::munk::Munk;
 use crate::log::op::record::Link;
 use crate::log::segment::Segment;
+use crate::run::stack::RunStack;
 use crate::substrate::Health;
 use crate::sync::Arc;
 use crate::sync::atomic::{
@@ -33,7 +33,7 @@ pub struct Chunk {
     pub writer: Arc<Mutex<ChunkWriter>>,
 
     /// Replaced under `writer`; read by anyone.
-    pub funk: ArcSwap<Funk>,
+    pub funk: ArcSwap<RunStack>,
     /// What the files say, while the chunk is popular. Set, replaced and written under `writer`; read by anyone.
     pub munk: ArcSwapOption<Munk>,
 
@@ -141,7 +141,7 @@ pub struct Active {
 }
 
 impl Chunk {
-    pub fn new(id: u64, span: Span, funk: Funk) -> Self {
+    pub fn new(id: u64, span: Span, funk: RunStack) -> Self {
         Self {
             id,
             span,
@@ -331,7 +331,8 @@ mod tests {
     /// Else the one that the next inserts in order will go to would be evicted first, as one that was never accessed.
     #[test]
     fn who_succeeds_an_accessed_chunk_was_accessed_as_lately() {
-        let [parent, child] = [1, 2].map(|id| Chunk::new(id, Span::default(), Funk { files: Vec::new() }));
+        let [parent, child] =
+            [1, 2].map(|id| Chunk::new(id, Span::default(), RunStack { files: Vec::new() }));
         parent.touch_write(100, &AtomicU64::new(1000));
         child.inherit(&parent, 4);
         assert_eq!((child.last_access(), child.score()), (1000, parent.score() / 4));

@@ -9,11 +9,12 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
-use super::funk::{Funk, Source};
 use super::load::IDLE_TICKS;
 use super::policy::{self, Compressible};
 use super::rebalance::Effort;
 use crate::canary::Canary;
+use crate::run::run::Source;
+use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::types::compression::Compression;
 use crate::types::error::Error;
@@ -32,7 +33,7 @@ impl Chunks {
             && !Canary::LOGS_NOT_COMPRESSED.is_planted()
     }
 
-    fn compressible(funk: &Funk) -> Compressible {
+    fn compressible(funk: &RunStack) -> Compressible {
         let mut found = Compressible { log_bytes: funk.sizes().unclaimed_bytes, ..Compressible::default() };
         // Files that were dropped go when no snapshot reads them, and no sooner.
         for file in funk.files.iter().filter(|file| file.dropped.is_none()) {
@@ -50,12 +51,12 @@ impl Chunks {
         found
     }
 
-    fn is_worth_compressing(&self, funk: &Funk) -> bool {
+    fn is_worth_compressing(&self, funk: &RunStack) -> bool {
         funk.logs().next().is_some() && policy::is_worth_compressing(&Self::compressible(funk))
     }
 
     /// Has a chunk sorted in the background if it is idle and its logs are worth compressing.
-    pub(super) fn compress_idle(&self, chunk: &Arc<Chunk>, funk: &Funk, ticks: u64) {
+    pub(super) fn compress_idle(&self, chunk: &Arc<Chunk>, funk: &RunStack, ticks: u64) {
         if self.compresses()
             && chunk.last_access() + IDLE_TICKS <= ticks
             && chunk.may_be_compressed(ticks)

@@ -1,10 +1,10 @@
 //! What the chunk layout keeps in the manifest: chunks and their files.
 
 use super::chunk::Chunk;
-use super::funk::{Dropped, FileRef, Source};
 use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileKind;
 use crate::manifest::LayoutState;
+use crate::run::run::{Dropped, Run, Source};
 use crate::table::TableHandle;
 use crate::types::span::Span;
 use bytes::Bytes;
@@ -50,7 +50,7 @@ pub struct FileRecord {
 }
 
 impl ChunkRecord {
-    pub fn of(chunk: &Chunk, files: &[FileRef]) -> Self {
+    pub fn of(chunk: &Chunk, files: &[Run]) -> Self {
         Self {
             id: chunk.id,
             start: chunk.span.start.clone(),
@@ -82,7 +82,7 @@ const SHARE: u8 = 4;
 const DROPPED: u8 = 8;
 
 impl FileRecord {
-    fn of(file: &FileRef, chunk: &Span) -> Self {
+    fn of(file: &Run, chunk: &Span) -> Self {
         let (kind, [bytes, user_bytes, stale_bytes, large_bytes, entries]) = match &file.source {
             Source::Log(_) => (FileKind::Log, [0; 5]),
             Source::Table(table) => {

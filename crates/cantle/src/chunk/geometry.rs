@@ -21,8 +21,8 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use super::edit::{ChunkEdit, ChunkRecord};
-use super::funk::FileRef;
 use crate::canary::Canary;
+use crate::run::run::Run;
 use crate::sync::Arc;
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
@@ -41,7 +41,7 @@ pub struct Tile<'a> {
 }
 
 impl<'a> Tile<'a> {
-    fn of(chunk: &'a Chunk, files: &'a [FileRef]) -> Self {
+    fn of(chunk: &'a Chunk, files: &'a [Run]) -> Self {
         Self { span: &chunk.span, files: files.iter().map(|file| (file.file().id, &*file.span)).collect() }
     }
 }
@@ -132,7 +132,7 @@ impl Chunks {
     pub(super) fn replacement(
         &self,
         removed: &[&Arc<Chunk>],
-        added: &[(&Chunk, &[FileRef])],
+        added: &[(&Chunk, &[Run])],
     ) -> Result<Option<ChunkEdit>> {
         let order = &self.context.order;
         let spans: Vec<&Span> = removed.iter().map(|chunk| &chunk.span).collect();

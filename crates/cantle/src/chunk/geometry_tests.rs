@@ -3,12 +3,12 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
-use super::funk::Funk;
 use super::geometry::{Misfit, Tile, check_replacement, check_starts};
 use super::options::ChunkOptions;
 use super::rebalance::Effort;
 use super::split_tests::{Pairs, assert_holds, open, put};
 use crate::KeyspaceOptions;
+use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use crate::types::bounds::Bounds;
@@ -340,7 +340,7 @@ fn a_split_that_does_not_fit_is_refused_and_the_store_goes_on() {
     for (refused, (parent, spans)) in outside.into_iter().enumerate() {
         let mut writer = parent.writer.lock();
         let children = spans.map(|(start, end)| {
-            Arc::new(Chunk::new(chunks.next_id(), Span { start, end }, Funk { files: Vec::new() }))
+            Arc::new(Chunk::new(chunks.next_id(), Span { start, end }, RunStack { files: Vec::new() }))
         });
         let funk = parent.funk.load_full();
         assert!(!chunks.succeed(parent, &mut writer, &funk, &children).unwrap());
@@ -348,7 +348,7 @@ fn a_split_that_does_not_fit_is_refused_and_the_store_goes_on() {
         assert!(!writer.retired && !parent.may_be_split(0), "it is left alone for a while");
     }
     // What has the right place, and takes that of chunks which are not in the index any more.
-    let stranger = Arc::new(Chunk::new(low.id, low.span.clone(), Funk { files: Vec::new() }));
+    let stranger = Arc::new(Chunk::new(low.id, low.span.clone(), RunStack { files: Vec::new() }));
     assert!(chunks.replacement(&[&stranger], &[(&stranger, &[])]).unwrap().is_none());
     assert_eq!(manifest_bytes(), before, "the manifest was told");
     put(&db, &mut pairs, 0..KEYS + 100, 2).unwrap();

@@ -9,11 +9,12 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
-use super::funk::{FileRef, Funk};
 use super::geometry::first_key;
 use super::munk::{Munk, room_for};
 use super::policy;
 use crate::canary::Canary;
+use crate::run::run::Run;
+use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::types::error::Result;
 use crate::types::span::Span;
@@ -68,9 +69,9 @@ impl Chunks {
         }
         let (left_funk, right_funk) = (left.funk.load_full(), right.funk.load_full());
         // Their spans are disjoint, so which comes first decides nothing.
-        let files: Vec<FileRef> = left_funk.files.iter().chain(&right_funk.files).cloned().collect();
+        let files: Vec<Run> = left_funk.files.iter().chain(&right_funk.files).cloned().collect();
         let span = Span { start: left.span.start.clone(), end: right.span.end.clone() };
-        let joined = Arc::new(Chunk::new(self.next_id(), span, Funk { files }));
+        let joined = Arc::new(Chunk::new(self.next_id(), span, RunStack { files }));
         joined.note_version(left.newest_version().max(right.newest_version()));
         if let (Some(left), Some(right)) = munks {
             let room = room_for(left.len() + right.len());

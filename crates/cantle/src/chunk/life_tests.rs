@@ -3,9 +3,9 @@
 
 use super::Chunks;
 use super::chunk::{Change, Chunk};
-use super::funk::Funk;
 use super::load::CHUNKS_MAX;
-use super::merged::Merged;
+use crate::run::merged::Merged;
+use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::counter::Counter;
@@ -411,7 +411,7 @@ fn who_merges_a_log_while_others_have_the_memory_reads_its_records_in_batches() 
 fn who_merges_a_piece_of_a_log_reads_its_records_in_batches() {
     let disk = FaultVfs::over_memory(MemVfs::new());
     let (_db, chunks) = with_a_log(&disk, 4000);
-    let mut funk = Funk::clone(&chunks.index.find(b"").funk.load());
+    let mut funk = RunStack::clone(&chunks.index.find(b"").funk.load());
     let log_bytes = funk.sizes().log_bytes;
     for file in &mut funk.files {
         file.span = Span { start: Some(key(1000).into()), end: Some(key(1400).into()) }.into();

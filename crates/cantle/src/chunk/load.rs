@@ -18,9 +18,7 @@
 
 use super::Chunks;
 use super::chunk::{Chunk, ChunkWriter};
-use super::funk::{FileRef, Funk, Source};
-use super::merged::Merged;
-use super::munk::{Content, Munk, MunkBuilder, record_bytes_of, room_for};
+use super::munk::{Munk, MunkBuilder, record_bytes_of, room_for};
 use super::popularity::live;
 use super::rebalance::{Bottom, keep_versions};
 use super::walk::Walk;
@@ -29,9 +27,13 @@ use crate::layout::PairCursor;
 use crate::log::index::memory_part::MemoryHit;
 use crate::log::segment::Segment;
 use crate::mvcc::{Keep, KeySpan};
+use crate::run::merged::Merged;
+use crate::run::run::{Run, Source};
+use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::bounds::Bounds;
+use crate::types::entry::Content;
 use crate::types::entry::Kind;
 use crate::types::error::{Error, Result};
 use bytes::Bytes;
@@ -160,7 +162,7 @@ impl Chunks {
         &self,
         chunk: &Chunk,
         writer: &ChunkWriter,
-        files: &[FileRef],
+        files: &[Run],
         behind: Option<&Behind>,
     ) -> Option<Vec<Behind>> {
         let now = chunk.funk.load();
@@ -173,7 +175,7 @@ impl Chunks {
             logs.push(Behind { segment: behind.segment.clone(), from: behind.from });
         }
         // What stands behind the log that was caught up with last is in the munk already.
-        let is_behind = |file: &FileRef| behind.is_some_and(|log| log.segment.file.id == file.file().id);
+        let is_behind = |file: &Run| behind.is_some_and(|log| log.segment.file.id == file.file().id);
         let unseen = now.files[..newer].iter().position(is_behind).unwrap_or(newer);
         for file in now.files[..unseen].iter().rev() {
             match &file.source {
@@ -296,10 +298,10 @@ impl Chunks {
     /// Sorts an idle chunk of few or large pairs that shares a log since a split. The log's garbage is divided by bytes among the
     /// chunks, and not by whose it is: those that were sorted first may have taken that of the others along, which then count as
     /// having none. A sorted chunk has no more garbage than is known.
-    pub(super) fn sort_shared(&self, chunk: &Arc<Chunk>, funk: &Funk, ticks: u64) {
+    pub(super) fn sort_shared(&self, chunk: &Arc<Chunk>, funk: &RunStack, ticks: u64) {
         /// Garbage of a log that is worth it, in bytes: a sixteenth of a chunk of the usual size.
         const GARBAGE_BYTES_MIN: u64 = 512 << 10;
-        let is_shared = |file: &FileRef| match &file.source {
+        let is_shared = |file: &Run| match &file.source {
             Source::Log(log) => {
                 file.share_bytes.is_some() && log.garbage_bytes.load(Relaxed) >= GARBAGE_BYTES_MIN
             }

@@ -1,9 +1,9 @@
 //! Scans read the same by a view of a log as by its parts.
 
 use super::Chunks;
-use super::funk::Source;
 use crate::log::env::LogSearch;
 use crate::log::segment::Segment;
+use crate::run::run::Source;
 use crate::sync::Arc;
 use crate::vfs::MemVfs;
 use crate::{Db, Snapshot};

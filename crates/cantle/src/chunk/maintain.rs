@@ -3,13 +3,13 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
-use super::funk::Source;
 use super::policy::{self, ChunkSizes, Why};
 use super::rebalance::Effort;
 use super::replaced::Written;
 use crate::layout::{Op, Pressure};
 use crate::log::index::memory_part::Place;
 use crate::log::segment::Segment;
+use crate::run::run::Source;
 use crate::substrate::Work;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -147,8 +147,8 @@ impl Chunks {
     }
 
     /// Bytes of logs that earlier openings left.
-    fn inherited_log_bytes(&self, funk: &super::funk::Funk) -> u64 {
-        let inherited = |file: &&super::funk::FileRef| {
+    fn inherited_log_bytes(&self, funk: &crate::run::stack::RunStack) -> u64 {
+        let inherited = |file: &&crate::run::run::Run| {
             matches!(file.source, Source::Log(_)) && file.file().epoch < self.context.epoch()
         };
         funk.files.iter().skip(1).filter(inherited).map(|file| file.bytes()).sum()

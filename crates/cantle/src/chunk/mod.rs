@@ -36,18 +36,14 @@ pub mod chunk;
 mod clean;
 mod compress;
 pub mod context;
-mod cut;
-mod deleted_pieces;
 #[cfg(test)]
 mod documented;
 pub mod edit;
 #[cfg(test)]
 mod ends_tests;
-mod funk;
 mod geometry;
 #[cfg(test)]
 mod geometry_tests;
-mod held;
 mod histogram;
 pub mod index;
 #[cfg(test)]
@@ -59,13 +55,11 @@ mod load;
 #[cfg(test)]
 mod log_view_tests;
 mod maintain;
-mod merged;
 mod munk;
 mod open;
 pub mod options;
 #[cfg(test)]
 mod order_tests;
-mod output;
 mod pinned;
 mod policy;
 mod popularity;
@@ -109,10 +103,12 @@ use context::Counters;
 pub use open::OpenState;
 pub use tier::Share;
 
+use crate::run::get::{Answer, Served};
+use crate::run::run::Source;
+use crate::run::stack::StackSizes;
 use bytes::Bytes;
 use chunk::Chunk;
 use context::Context;
-use funk::{Answer, FunkSizes, Served, Source};
 use index::ChunkIndex;
 use policy::{KeyspaceSizes, Limits};
 use std::collections::HashMap;
@@ -268,7 +264,7 @@ impl Chunks {
     }
 
     /// A chunk's files were exchanged.
-    fn account(&self, before: &FunkSizes, after: &FunkSizes) {
+    fn account(&self, before: &StackSizes, after: &StackSizes) {
         let change = |total: &AtomicI64, before: u64, after: u64| {
             total.fetch_add((after as i64).wrapping_sub(before as i64), Relaxed);
         };

@@ -3,7 +3,6 @@
 use super::chunk::Chunk;
 use super::context::Context;
 use super::edit::{ChunkEdit, ChunkMap, ChunkRecord};
-use super::funk::{FileRef, Funk, FunkSizes, Source};
 use super::geometry::{Misfit, check_starts};
 use super::index::ChunkIndex;
 use super::options::ChunkOptions;
@@ -13,6 +12,8 @@ use crate::canary::Canary;
 use crate::format::header::FileKind;
 use crate::log::segment::{OpenEnded, Segment};
 use crate::manifest::SegmentEdit;
+use crate::run::run::{Run, Source};
+use crate::run::stack::{RunStack, StackSizes};
 use crate::substrate::Substrate;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
@@ -72,7 +73,7 @@ impl Chunks {
             outlived: state.outlived,
             files: HashMap::new(),
         };
-        let mut sizes = FunkSizes::default();
+        let mut sizes = StackSizes::default();
         let mut entries = Vec::with_capacity(records.len());
         let mut dropped = Vec::new();
         for (record, end) in records.into_iter().zip(ends) {
@@ -95,7 +96,7 @@ impl Chunks {
             pins: Pins::default(),
             released: AtomicBool::new(false),
         });
-        chunks.account(&FunkSizes::default(), &sizes);
+        chunks.account(&StackSizes::default(), &sizes);
         chunks.expect_rebalances();
         chunks.jobs.waiting.lock().extend(dropped);
         Ok(chunks)
@@ -124,7 +125,7 @@ impl Opener<'_> {
                 continue;
             }
             let source = self.source(&file).clone();
-            let file = FileRef {
+            let file = Run {
                 span: file.span.clone().unwrap_or_else(|| span.clone()).into(),
                 dropped: file.dropped(),
                 share_bytes: file.share_bytes,
@@ -133,7 +134,7 @@ impl Opener<'_> {
             file.retain(&self.context.totals);
             files.push(file);
         }
-        Arc::new(Chunk::new(record.id, span, Funk { files }))
+        Arc::new(Chunk::new(record.id, span, RunStack { files }))
     }
 
     /// Whether logs of this epoch count as far as they go, beyond what a checkpoint has seen. A later epoch that outlived its

@@ -11,7 +11,8 @@
 //! Thread safety: `look` is for the thread that ticks; the rest may be called by any thread.
 
 use super::Chunks;
-use super::funk::{FileRef, Funk, Source};
+use crate::run::run::{Run, Source};
+use crate::run::stack::RunStack;
 use crate::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU64,
     Ordering::{AcqRel, Relaxed},
@@ -82,14 +83,14 @@ impl Chunks {
         }
     }
 
-    pub(super) fn pinned_bytes(&self, funk: &Funk) -> u64 {
+    pub(super) fn pinned_bytes(&self, funk: &RunStack) -> u64 {
         if !self.pins.is_pinning() {
             return 0;
         }
         funk.files.iter().map(|file| self.pinned_bytes_of(file)).sum()
     }
 
-    fn pinned_bytes_of(&self, file: &FileRef) -> u64 {
+    fn pinned_bytes_of(&self, file: &Run) -> u64 {
         let bytes = file.bytes();
         if let Some(dropped) = &file.dropped {
             return if self.pins.is_pinned_by(dropped.version) { bytes } else { 0 };

@@ -1,4 +1,4 @@
-//! Funk rebalance (EvenDB §3.4): merges a chunk's files into new tables, without blocking puts.
+//! RunStack rebalance (EvenDB §3.4): merges a chunk's files into new tables, without blocking puts.
 //!
 //! The log is sealed under the chunk's lock; puts that come meanwhile open another segment, which the merge does
 //! not look at. When the new tables are durable, they take the place of what was merged: the manifest is told,
@@ -7,14 +7,15 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
-use super::cut::separate;
-use super::funk::{FileRef, Funk, Source};
-use super::merged::{Covering, Merged};
 use super::munk::{Munk, Record};
-use super::output::{KeptEntry, Output, Piece};
 use super::policy;
 use crate::canary::Canary;
 use crate::mvcc::{Keep, KeySpan, SnapshotGuard};
+use crate::run::cut::separate;
+use crate::run::merged::{Covering, Merged};
+use crate::run::run::{Run, Source};
+use crate::run::stack::RunStack;
+use crate::run::writer::{KeptEntry, Output, Piece};
 use crate::substrate::Grant;
 use crate::sync::Arc;
 use crate::table::TableHandle;
@@ -26,9 +27,9 @@ use std::collections::HashSet;
 
 /// What a rebalance works on.
 pub struct Input {
-    pub funk: Arc<Funk>,
+    pub funk: Arc<RunStack>,
     /// Dropped files that a snapshot still reads: they stay as they are.
-    pub kept: Vec<FileRef>,
+    pub kept: Vec<Run>,
     /// Whether some dropped files go.
     pub purges: bool,
     keep: Keep,
@@ -141,7 +142,7 @@ impl Chunks {
         // Only now: a snapshot that is opened later needs of each key in these files the newest version only.
         let open = self.context.substrate.mvcc.open_versions();
         let dropped = || funk.files.iter().filter(|file| file.dropped.is_some());
-        let kept: Vec<FileRef> = dropped().filter(|file| file.is_needed(&open)).cloned().collect();
+        let kept: Vec<Run> = dropped().filter(|file| file.is_needed(&open)).cloned().collect();
         let purges = dropped().count() > kept.len();
         if munk.is_some() {
             // Nobody writes to these any more; what follows may look into them.
@@ -183,8 +184,8 @@ impl Chunks {
             }
         });
         let (Some((file, handle)), None) = (tables.next(), tables.next()) else { return Ok(None) };
-        let logs = |file: &FileRef| file.dropped.is_none() && matches!(file.source, Source::Log(_));
-        let log_bytes: u64 = input.funk.files.iter().filter(|file| logs(file)).map(FileRef::bytes).sum();
+        let logs = |file: &Run| file.dropped.is_none() && matches!(file.source, Source::Log(_));
+        let log_bytes: u64 = input.funk.files.iter().filter(|file| logs(file)).map(Run::bytes).sum();
         let large = policy::is_table_kept(handle.file.bytes(), log_bytes, &self.limits());
         if !large || !input.kept.is_empty() {
             return Ok(None);
@@ -221,7 +222,7 @@ impl Chunks {
         &self,
         input: &Input,
         grant: &mut Grant<'_>,
-        take: impl Fn(&FileRef) -> bool,
+        take: impl Fn(&Run) -> bool,
     ) -> Result<Vec<Piece>> {
         let context = &self.context;
         let Some(mut output) = self.output_for(input, grant, &take)? else { return Ok(Vec::new()) };
@@ -242,7 +243,7 @@ impl Chunks {
     /// The same from the munk, without reading a file (EvenDB §3.4).
     fn flush(&self, input: &Input, grant: &mut Grant<'_>, munk: &Munk, upto: u64) -> Result<Vec<Piece>> {
         let context = &self.context;
-        let take = |file: &FileRef| file.dropped.is_none();
+        let take = |file: &Run| file.dropped.is_none();
         let Some(mut output) = self.output_for(input, grant, take)? else { return Ok(Vec::new()) };
         context.counters.munk_flushes.add(1);
         let mut versions = munk.versions(upto).peekable();
@@ -278,8 +279,8 @@ impl Chunks {
         &'a self,
         input: &Input,
         grant: &'a mut Grant<'r>,
-        take: impl Fn(&FileRef) -> bool,
-    ) -> Result<Option<Output<'a, 'r>>> {
+        take: impl Fn(&Run) -> bool,
+    ) -> Result<Option<Output<'a>>> {
         let context = &self.context;
         let mut base_version = u64::MAX;
         let mut bytes = 0;
@@ -325,7 +326,7 @@ impl Chunks {
         for table in &files[newer..newer + pieces.len()] {
             table.retain(&self.context.totals);
         }
-        let after = Funk { files };
+        let after = RunStack { files };
         self.account(&before.sizes(), &after.sizes());
         chunk.funk.store(Arc::new(after));
         drop(writer);
@@ -334,9 +335,9 @@ impl Chunks {
     }
 
     /// The current structures no longer refer to `files`, but for those in `kept`.
-    pub fn release(&self, files: &[FileRef], kept: &[FileRef]) {
+    pub fn release(&self, files: &[Run], kept: &[Run]) {
         // Where a chunk has several parts of one file, they begin at different keys.
-        let name = |file: &FileRef| (file.file().id, file.span.start.clone());
+        let name = |file: &Run| (file.file().id, file.span.start.clone());
         let kept: HashSet<_> = kept.iter().map(name).collect();
         for file in files {
             if !kept.contains(&name(file))
@@ -351,13 +352,13 @@ impl Chunks {
 }
 
 /// Files that were added while the rebalance ran: they stand before those that it took in.
-pub fn newer_files(now: &Funk, input: &Input) -> Vec<FileRef> {
+pub fn newer_files(now: &RunStack, input: &Input) -> Vec<Run> {
     now.files[..now.files.len() - input.funk.files.len()].to_vec()
 }
 
 /// The new table as one of the chunk's files. If the chunk was dropped meanwhile, so is the table: it holds
 /// nothing newer.
-pub fn table_ref(piece: &Piece, chunk: &Chunk, now: &Funk, newer: usize) -> FileRef {
+pub fn table_ref(piece: &Piece, chunk: &Chunk, now: &RunStack, newer: usize) -> Run {
     let dropped = now.files[newer..]
         .iter()
         .filter_map(|file| file.dropped.clone())
@@ -367,12 +368,7 @@ pub fn table_ref(piece: &Piece, chunk: &Chunk, now: &Funk, newer: usize) -> File
     // One that is used again may be shared still.
     let file = &piece.table.file;
     let share_bytes = file.claims.is_shared().then(|| file.bytes());
-    FileRef {
-        source: Source::Table(piece.table.clone()),
-        span: chunk.span.clone().into(),
-        dropped,
-        share_bytes,
-    }
+    Run { source: Source::Table(piece.table.clone()), span: chunk.span.clone().into(), dropped, share_bytes }
 }
 
 /// Reads all entries of `key` off the cursor; returns those that are kept of the versions up to `upto`, newest first.

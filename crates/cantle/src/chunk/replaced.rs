@@ -16,12 +16,14 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use super::context::Context;
-use super::funk::{FileRef, Funk, Source, find_indexed_before};
 use crate::canary::Canary;
 use crate::filter::bloom;
 use crate::log::index::memory_part::{MemoryHit, Place};
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::segment::Segment;
+use crate::run::get::find_indexed_before;
+use crate::run::run::{Run, Source};
+use crate::run::stack::RunStack;
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -132,7 +134,7 @@ impl Guesses {
     }
 }
 
-impl Funk {
+impl RunStack {
     /// Whether each write to the chunk is to be looked up, this one of a value of so many bytes at least.
     pub fn is_counted_exactly(&self, value_bytes: usize) -> bool {
         if value_bytes as u64 >= LARGE_BYTES {
@@ -323,7 +325,7 @@ impl Chunks {
 
     fn count_replaced_in(
         &self,
-        funk: &Funk,
+        funk: &RunStack,
         written: &Written<'_>,
         (kind, value_bytes): (Kind, usize),
         is_exact: bool,
@@ -396,7 +398,7 @@ impl Chunks {
     pub(super) fn correct_garbage(&self, chunk: &Chunk, live_user_bytes: u64) {
         let funk = chunk.funk.load();
         let own = funk.files.iter().filter(|file| file.share_bytes.is_none() && file.dropped.is_none());
-        let Some(segment) = own.filter_map(FileRef::log).next() else { return };
+        let Some(segment) = own.filter_map(Run::log).next() else { return };
         let sizes = funk.sizes();
         let garbage_bytes = sizes.user_bytes.saturating_sub(live_user_bytes);
         if garbage_bytes.abs_diff(sizes.garbage_bytes) <= sizes.user_bytes / LARGE_FRACTION {

@@ -11,15 +11,16 @@
 use super::Chunks;
 use super::chunk::{Chunk, ChunkWriter};
 use super::context::Context;
-use super::cut::Cutter;
-use super::funk::{FileRef, Funk, FunkSizes, Source};
 use super::geometry::first_key;
 use super::histogram::Histogram;
 use super::munk::room_for;
-use super::output::Piece;
 use super::policy;
 use super::rebalance::{Effort, Input, newer_files, table_ref};
 use crate::log::segment::Segment;
+use crate::run::cut::Cutter;
+use crate::run::run::{Run, Source};
+use crate::run::stack::{RunStack, StackSizes};
+use crate::run::writer::Piece;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::error::Result;
@@ -55,17 +56,17 @@ impl Chunks {
         shares.count(&self.context, &newer, &spans)?;
         let mut children = Vec::with_capacity(pieces.len());
         for (index, (piece, span)) in pieces.iter().zip(spans).enumerate() {
-            let part = |file: &FileRef, share_bytes: u64| {
+            let part = |file: &Run, share_bytes: u64| {
                 let span = file.span.intersect(order, &span)?;
                 (share_bytes > 0).then(|| file.part(span, share_bytes))
             };
-            let mut files: Vec<FileRef> =
+            let mut files: Vec<Run> =
                 newer.iter().filter_map(|file| part(file, shares.of(file, index))).collect();
             let table = table_ref(piece, parent, &before, newer.len());
-            files.push(FileRef { span: span.clone().into(), ..table });
-            let kept_share = |file: &FileRef| (file.bytes() / pieces.len() as u64).max(1);
+            files.push(Run { span: span.clone().into(), ..table });
+            let kept_share = |file: &Run| (file.bytes() / pieces.len() as u64).max(1);
             files.extend(input.kept.iter().filter_map(|file| part(file, kept_share(file))));
-            let child = Chunk::new(self.next_id(), span, Funk { files });
+            let child = Chunk::new(self.next_id(), span, RunStack { files });
             child.inherit(parent, pieces.len() as u64);
             child.note_version(parent.newest_version());
             children.push(Arc::new(child));
@@ -88,7 +89,7 @@ impl Chunks {
         let Some(children) = self.divide_munk(parent)? else { return Ok(false) };
         let limits = self.limits();
         let is_due = |child: &&Arc<Chunk>| {
-            let shared_bytes = child.funk.load().files.iter().map(FileRef::bytes).sum();
+            let shared_bytes = child.funk.load().files.iter().map(Run::bytes).sum();
             policy::is_sorted_once_divided(shared_bytes, &limits)
         };
         for child in children.iter().filter(is_due) {
@@ -134,7 +135,7 @@ impl Chunks {
         before.files.iter().for_each(|file| divide_file(order, file, &parts, &live, &mut files));
         let mut children = Vec::with_capacity(parts.len());
         for (part, files) in parts.into_iter().zip(files) {
-            let child = Chunk::new(self.next_id(), part.span, Funk { files });
+            let child = Chunk::new(self.next_id(), part.span, RunStack { files });
             child.inherit(parent, cuts.len() as u64);
             child.note_version(parent.newest_version());
             children.push(Arc::new(child));
@@ -154,7 +155,7 @@ impl Chunks {
         &self,
         parent: &Arc<Chunk>,
         writer: &mut ChunkWriter,
-        before: &Funk,
+        before: &RunStack,
         children: &[Arc<Chunk>],
     ) -> Result<bool> {
         let funks: Vec<_> = children.iter().map(|child| child.funk.load_full()).collect();
@@ -178,7 +179,7 @@ impl Chunks {
         for child in children {
             child.funk.load().files.iter().for_each(|file| file.retain(&self.context.totals));
         }
-        let mut after = FunkSizes::default();
+        let mut after = StackSizes::default();
         for child in children {
             after.add(&child.funk.load().sizes());
         }
@@ -208,10 +209,10 @@ struct SplitPart {
 /// spread as the live bytes.
 fn divide_file(
     order: &KeyOrder,
-    file: &FileRef,
+    file: &Run,
     parts: &[SplitPart],
     live: &Histogram<'_>,
-    files: &mut [Vec<FileRef>],
+    files: &mut [Vec<Run>],
 ) {
     let known = match &file.source {
         Source::Log(segment) => log_bytes_for(order, segment, parts, live),
@@ -279,7 +280,7 @@ impl Shares {
     }
 
     /// Counts what the logs among `files` hold beyond what was counted before.
-    fn count(&mut self, context: &Arc<Context>, files: &[FileRef], spans: &[Span]) -> Result<()> {
+    fn count(&mut self, context: &Arc<Context>, files: &[Run], spans: &[Span]) -> Result<()> {
         for file in files {
             let Source::Log(segment) = &file.source else { continue };
             let (counted, shares) =
@@ -300,7 +301,7 @@ impl Shares {
         Ok(())
     }
 
-    fn of(&self, file: &FileRef, child: usize) -> u64 {
+    fn of(&self, file: &Run, child: usize) -> u64 {
         self.logs.get(&file.file().id).map_or(0, |(_, shares)| shares[child])
     }
 }

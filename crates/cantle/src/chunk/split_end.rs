@@ -11,14 +11,15 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
-use super::cut::separate;
-use super::funk::{FileRef, Funk, Source};
 use super::policy;
 use super::popularity::live;
 use crate::canary::Canary;
 use crate::log::index::indexed_part::IndexedPart;
 use crate::log::read::learn;
 use crate::log::segment::Segment;
+use crate::run::cut::separate;
+use crate::run::run::{Run, Source};
+use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::error::Result;
@@ -72,7 +73,7 @@ impl Chunks {
     }
 
     /// Whether this chunk alone writes to the log, or did so last.
-    fn is_own_log(&self, chunk: &Chunk, log: &FileRef) -> bool {
+    fn is_own_log(&self, chunk: &Chunk, log: &Run) -> bool {
         let is_new = log.file().epoch == self.context.epoch();
         (is_new && log.share_bytes.is_none() && *log.span == chunk.span) || Canary::SPLIT_OUTSIDE.is_planted()
     }
@@ -96,20 +97,20 @@ impl Chunks {
         }
         self.index_part(&mut writer)?;
         writer.end_log();
-        let child = |span: Span, share_bytes: &dyn Fn(&FileRef) -> u64| {
-            let part = |file: &FileRef| {
+        let child = |span: Span, share_bytes: &dyn Fn(&Run) -> u64| {
+            let part = |file: &Run| {
                 let span = file.span.intersect(&context.order, &span)?;
                 let share_bytes = share_bytes(file);
                 (share_bytes > 0).then(|| file.part(span, share_bytes))
             };
             let files = before.files.iter().filter_map(part).collect();
-            let child = Chunk::new(self.next_id(), span, Funk { files });
+            let child = Chunk::new(self.next_id(), span, RunStack { files });
             child.inherit(parent, 1);
             child.note_version(parent.newest_version());
             Arc::new(child)
         };
         // One that began meanwhile has the key it is cut at.
-        let behind = |file: &FileRef| behind.get(&file.file().id).copied().unwrap_or(1);
+        let behind = |file: &Run| behind.get(&file.file().id).copied().unwrap_or(1);
         let (start, end) = (parent.span.start.clone(), parent.span.end.clone());
         let rest = Span { start, end: Some(at.clone()) };
         let rest = child(rest, &|file| file.bytes().saturating_sub(behind(file)).max(1));
@@ -127,7 +128,7 @@ impl Chunks {
     }
 
     /// About how many bytes of each file concern the keys from this one on: none, where it is known to have none.
-    fn bytes_behind(&self, funk: &Funk, key: &[u8]) -> Result<HashMap<u64, u64>> {
+    fn bytes_behind(&self, funk: &RunStack, key: &[u8]) -> Result<HashMap<u64, u64>> {
         let context = &self.context;
         let mut behind = HashMap::new();
         for file in &funk.files {

@@ -1,11 +1,11 @@
 //! Splits whose edit of the manifest fails, and splits as published.
 
 use super::Chunks;
-use super::funk::{FileRef, Source};
 use super::options::ChunkOptions;
 use super::policy;
 use super::rebalance::Effort;
 use crate::Db;
+use crate::run::run::{Run, Source};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use crate::sync::thread::sleep;
@@ -310,7 +310,7 @@ fn as_published_a_munk_is_split_in_two_at_a_chunks_size_and_its_files_at_once() 
         let tables_of_their_own = || {
             chunks.index.view().iter().all(|(_, chunk)| {
                 let funk = chunk.funk.load();
-                let is_table = |file: &FileRef| matches!(file.source, Source::Table(_));
+                let is_table = |file: &Run| matches!(file.source, Source::Table(_));
                 funk.files.iter().all(|file| file.share_bytes.is_none()) && funk.files.iter().any(is_table)
             })
         };

@@ -20,13 +20,14 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
-use super::funk::{FileRef, Funk, Source};
-use super::merged::Merged;
-use super::output::{Output, Piece};
 use super::policy;
 use super::rebalance::{Bottom, Effort, keep_versions, table_ref};
 use crate::canary::Canary;
 use crate::mvcc::Keep;
+use crate::run::merged::Merged;
+use crate::run::run::{Run, Source};
+use crate::run::stack::RunStack;
+use crate::run::writer::{Output, Piece};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableHandle;
@@ -117,7 +118,7 @@ impl Chunks {
 
     fn newest_run_bytes(&self, chunk: &Chunk) -> u64 {
         let funk = chunk.funk.load();
-        let bytes: Vec<u64> = funk.files.iter().map(FileRef::bytes).collect();
+        let bytes: Vec<u64> = funk.files.iter().map(Run::bytes).collect();
         bytes[..policy::newest_run(&bytes)].iter().sum()
     }
 
@@ -139,12 +140,12 @@ impl Chunks {
         let keep = Keep::new(context.substrate.mvcc.open_versions());
         let sealed = &funk.files[newer..];
         let whole = sealed.iter().take_while(|file| file.dropped.is_none());
-        let bytes: Vec<u64> = whole.map(FileRef::bytes).collect();
+        let bytes: Vec<u64> = whole.map(Run::bytes).collect();
         let count = policy::newest_run(&bytes);
         if count < 2 {
             return Ok(false);
         }
-        let run = Funk { files: sealed[..count].to_vec() };
+        let run = RunStack { files: sealed[..count].to_vec() };
         // Logs that were written beside a munk have notes that readers do not search.
         run.logs().for_each(|log| log.settle_notes());
         let mut merged = Merged::new(&context.run, &run, true, |_| true)?;
@@ -182,7 +183,7 @@ impl Chunks {
         Ok(true)
     }
 
-    fn base_version(&self, run: &Funk) -> Result<u64> {
+    fn base_version(&self, run: &RunStack) -> Result<u64> {
         let context = &self.context;
         let mut base_version = u64::MAX;
         for file in &run.files {
@@ -213,19 +214,19 @@ impl Chunks {
         debug_assert!(start >= place.newer, "a file went during a change");
         let (newer, rest) = before.files.split_at(start);
         let (run, older) = rest.split_at(place.run.files.len());
-        let run = Funk { files: run.to_vec() };
-        let tables: Vec<FileRef> = pieces
+        let run = RunStack { files: run.to_vec() };
+        let tables: Vec<Run> = pieces
             .iter()
             .map(|piece| {
                 let table = self.with_garbage_of(piece, &place.run.files);
                 table_ref(&Piece { start: None, table, reused: false }, chunk, &run, 0)
             })
             .collect();
-        let files: Vec<FileRef> = newer.iter().chain(&tables).chain(older).cloned().collect();
+        let files: Vec<Run> = newer.iter().chain(&tables).chain(older).cloned().collect();
         let Some(edit) = self.replacement(&[chunk], &[(chunk, &files)])? else { return Ok(false) };
         self.context.publish(&edit)?;
         tables.iter().for_each(|table| table.retain(&self.context.totals));
-        let after = Funk { files };
+        let after = RunStack { files };
         self.account(&before.sizes(), &after.sizes());
         chunk.funk.store(Arc::new(after));
         drop(writer);
@@ -235,7 +236,7 @@ impl Chunks {
     }
 
     /// The table with what is known of garbage: its own, and what the merged files made garbage of older files.
-    fn with_garbage_of(&self, piece: &Piece, run: &[FileRef]) -> Arc<TableHandle> {
+    fn with_garbage_of(&self, piece: &Piece, run: &[Run]) -> Arc<TableHandle> {
         let table = &piece.table;
         let (mut garbage_bytes, mut user_bytes) = (0, 0);
         for file in run {
@@ -268,7 +269,7 @@ impl Chunks {
 struct Place<'a> {
     /// How many files stood before them when the merge began.
     newer: usize,
-    run: &'a Funk,
+    run: &'a RunStack,
     /// How many files stand after them: for as long as the merge lasts.
     older: usize,
 }

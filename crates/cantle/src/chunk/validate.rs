@@ -11,13 +11,15 @@
 
 use super::chunk::Chunk;
 use super::context::Context;
-use super::funk::{FileRef, Funk, Source, find_indexed, search_part};
-use super::merged::Merged;
 use crate::filter::bloom;
 use crate::layout::ReadSet;
 use crate::log::index::parts::Parts;
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::segment::Segment;
+use crate::run::get::{find_indexed, search_part};
+use crate::run::merged::Merged;
+use crate::run::run::{Run, Source};
+use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::table::TableGet;
 use crate::table::TableHandle;
@@ -57,7 +59,7 @@ pub fn conflict_since<'a>(
     Ok(None)
 }
 
-impl FileRef {
+impl Run {
     /// Whether the file may hold, or its being dropped may be, something newer than `since`.
     fn may_be_newer(&self, since: u64) -> bool {
         match (&self.dropped, &self.source) {
@@ -70,7 +72,7 @@ impl FileRef {
 }
 
 /// Whether the newest entry of `key`, or a delete of a range that it lies in, is newer than `since`.
-fn key_changed(context: &Context, funk: &Funk, key: &[u8], since: u64) -> Result<bool> {
+fn key_changed(context: &Context, funk: &RunStack, key: &[u8], since: u64) -> Result<bool> {
     let order = &context.order;
     let hash = bloom::hash(key);
     for file in funk.files.iter().filter(|file| file.may_be_newer(since) && file.span.contains(order, key)) {
@@ -136,9 +138,14 @@ fn newest_in_table(context: &Context, table: &TableHandle, key: &[u8], hash: u64
 }
 
 /// What of a range was written after `since`: a key, or a range that was deleted.
-fn span_changed(context: &Arc<Context>, funk: &Funk, span: &Bounds, since: u64) -> Result<Option<Bounds>> {
+fn span_changed(
+    context: &Arc<Context>,
+    funk: &RunStack,
+    span: &Bounds,
+    since: u64,
+) -> Result<Option<Bounds>> {
     let order = &context.order;
-    let overlaps = |file: &FileRef| file.may_be_newer(since) && file.span.overlaps(order, span);
+    let overlaps = |file: &Run| file.may_be_newer(since) && file.span.overlaps(order, span);
     if let Some(file) = funk.files.iter().find(|file| file.dropped.is_some() && overlaps(file)) {
         return Ok(Some(intersect_bounds(order, span, &bounds_of(&file.span))));
     }

@@ -1,9 +1,10 @@
 //! Reading and checking everything, and letting go of everything.
 
 use super::Chunks;
-use super::funk::{FunkSizes, Source};
 use crate::log::op::record::{LogRecord, may_begin};
 use crate::log::segment::Segment;
+use crate::run::run::Source;
+use crate::run::stack::StackSizes;
 use crate::stats::Report;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Release;
@@ -125,7 +126,7 @@ impl Chunks {
         self.tell_live_bytes(0);
         for (_, chunk) in self.index.view().iter() {
             let funk = chunk.funk.load_full();
-            self.account(&funk.sizes(), &FunkSizes::default());
+            self.account(&funk.sizes(), &StackSizes::default());
             self.release(&funk.files, &[]);
             // Whoever still holds a handle of the keyspace must not keep others out of memory.
             self.evict_munk(chunk);

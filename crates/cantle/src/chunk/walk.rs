@@ -2,12 +2,12 @@
 
 use super::Chunks;
 use super::chunk::Chunk;
-use super::merged::Merged;
 use super::munk::MunkCursor;
 use crate::cache::budget::Cost;
 use crate::canary::Canary;
 use crate::layout::PairCursor;
 use crate::mvcc::SnapshotGuard;
+use crate::run::merged::Merged;
 use crate::sync::Arc;
 use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;

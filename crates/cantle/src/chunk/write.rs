@@ -9,8 +9,7 @@ use super::chunk::{Active, Chunk, ChunkWriter};
 use super::clean::Cleaning;
 use super::context::Context;
 use super::edit::{ChunkEdit, ChunkRecord};
-use super::funk::{Dropped, FileRef, Source};
-use super::munk::{Content, Full};
+use super::munk::Full;
 use crate::cache::rows::Stripe;
 use crate::canary::Canary;
 use crate::files::Promise;
@@ -24,12 +23,14 @@ use crate::log::op::record::{Link, LogOp};
 use crate::log::segment::Segment;
 use crate::mvcc::{CommitCell, KeySpan};
 use crate::records::{encode_record, record_bytes_max};
+use crate::run::run::{Dropped, Run, Source};
 use crate::sync::{
     Arc,
     atomic::Ordering::{Acquire, Relaxed},
 };
 use crate::types::bounds::Bounds;
 use crate::types::durability::Durability;
+use crate::types::entry::Content;
 use crate::types::entry::Kind;
 use crate::types::entry::large_part;
 use crate::types::error::{Error, Result};
@@ -625,7 +626,7 @@ impl Chunks {
         }
         let before = chunk.funk.load_full();
         let mut funk = (*before).clone();
-        let file = FileRef {
+        let file = Run {
             source: Source::Log(segment.clone()),
             span: chunk.span.clone().into(),
             dropped: None,

@@ -2,6 +2,7 @@
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::types::error::Result;
 
 /// With more than this free there is no need to keep any aside: 32 times both parts of the reserve at their usual most.
 pub const PLENTY_BYTES: u64 = 2 << 30;
@@ -92,4 +93,14 @@ impl Drop for Promise {
     fn drop(&mut self) {
         self.space.promised_bytes.fetch_sub(*self.bytes.get_mut(), Relaxed);
     }
+}
+
+/// Space that was granted to a job for what it writes.
+pub trait Room {
+    /// What is left of it.
+    fn left_bytes(&self) -> u64;
+    /// Asks for more, as the estimate was too low.
+    fn extend(&mut self, bytes: u64) -> Result<()>;
+    /// A file of so many bytes was written.
+    fn redeem(&self, bytes: u64);
 }

@@ -1,3 +1,16 @@
 //! Stacks of runs: sorted tables and indexed logs, newest first, under bounds of keys.
+//!
+//! A *run* is a table or an indexed log, as far as it counts where it lies ([`run`]); a *stack* is a list of them, newest
+//! first ([`stack`]): what an earlier run says of a key hides what later ones say. Gets ([`get`]) and merged walks
+//! ([`merged`]) read a stack; [`writer`] writes what a merge keeps as tables, cut where neighbours share least ([`cut`]).
 
+pub mod cut;
+mod deleted_pieces;
 pub mod env;
+pub mod get;
+pub mod held;
+pub mod merged;
+#[expect(clippy::module_inception, reason = "named for what it is, and so is the folder")]
+pub mod run;
+pub mod stack;
+pub mod writer;

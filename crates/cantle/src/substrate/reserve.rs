@@ -13,7 +13,7 @@
 //! rebalances) are *promised*: their sum stays below what is free.
 
 use super::jam::{Jam, Jams};
-use crate::files::space::PLENTY_BYTES;
+use crate::files::space::{PLENTY_BYTES, Room};
 use crate::files::{Files, Promise, Space};
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -347,9 +347,8 @@ pub struct Grant<'a> {
     promise: Promise,
 }
 
-impl Grant<'_> {
-    /// Asks for more, as the estimate was too low.
-    pub fn extend(&mut self, bytes: u64) -> Result<()> {
+impl Room for Grant<'_> {
+    fn extend(&mut self, bytes: u64) -> Result<()> {
         let reserve = self.reserve;
         let mut parts = reserve.parts.lock();
         loop {
@@ -368,13 +367,11 @@ impl Grant<'_> {
         }
     }
 
-    /// What may still be written of it.
-    pub fn left_bytes(&self) -> u64 {
+    fn left_bytes(&self) -> u64 {
         self.promise.bytes()
     }
 
-    /// A file of so many bytes was written.
-    pub fn redeem(&self, bytes: u64) {
+    fn redeem(&self, bytes: u64) {
         self.promise.redeem(bytes);
     }
 }

@@ -72,6 +72,15 @@ pub trait EntryCursor: Send {
     fn value(&mut self) -> Result<Bytes>;
 }
 
+/// A whole entry, lent: what is written anew.
+#[derive(Debug, Clone, Copy)]
+pub struct Content<'a> {
+    pub key: &'a [u8],
+    pub version: u64,
+    pub kind: Kind,
+    pub value: &'a [u8],
+}
+
 /// Keys and values that are together at least so many bytes long are large: a chunk of 8 MiB has at most 512 of them.
 pub const LARGE_BYTES: u64 = 16 << 10;
 

@@ -2,13 +2,13 @@
 //! this file supplies `crate::munk` and what that needs, built on its own threads and atomics.
 
 use crate::memory::pages::Seen;
-use crate::munk::{Content, Munk, MunkBuilder, Towers};
+use crate::munk::{Munk, MunkBuilder, Towers};
 use crate::mvcc::CommitCell;
 use crate::sync::ArcSwap;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::thread::{JoinHandle, spawn};
-use crate::types::entry::Kind;
+use crate::types::entry::{Content, Kind};
 use crate::types::order::KeyOrder;
 use std::sync::Arc;
 

@@ -6,11 +6,12 @@
 //! * The total counts a block once, however many arenas hold it, until the last lets go.
 #![expect(unsafe_code, reason = "records are written into a block while others in it are read")]
 
-use super::record::{Content, Record, RecordPtr, layout};
+use super::record::{Record, RecordPtr, layout};
 use crate::memory::pages::{HUGE_BYTES, Pages, of_few_sizes};
 use crate::mvcc::CommitCell;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::types::entry::Content;
 use std::alloc::Layout;
 use std::ptr::NonNull;
 

@@ -3,11 +3,12 @@
 
 use super::arena::Arena;
 use super::array::Slots;
-use super::record::{Content, RecordPtr, layout};
+use super::record::{RecordPtr, layout};
 use super::towers::Towers;
 use super::{Counts, Munk, Writer};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};
+use crate::types::entry::Content;
 use crate::types::order::KeyOrder;
 use crate::types::prefix::PrefixOf;
 use std::cmp::Ordering;

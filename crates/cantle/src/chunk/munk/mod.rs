@@ -75,6 +75,6 @@ pub use build::{MunkBuilder, bytes_of, record_bytes_of, room_for};
 pub use cursor::MunkCursor;
 pub use munk::Munk;
 use munk::{Counts, Writer};
-pub use record::{Content, Record};
+pub use record::Record;
 
 pub use write::Full;

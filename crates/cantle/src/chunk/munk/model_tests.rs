@@ -6,7 +6,7 @@ use crate::mvcc::CommitCell;
 use crate::mvcc::Keep;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::types::entry::Kind;
+use crate::types::entry::{Content, Kind};
 use crate::types::order::Comparator;
 use crate::types::order::KeyOrder;
 use proptest::collection::vec;

@@ -24,18 +24,9 @@
 use crate::mvcc::CommitCell;
 use crate::sync::atomic::AtomicPtr;
 use crate::sync::atomic::Ordering::{Acquire, Release};
-use crate::types::entry::Kind;
+use crate::types::entry::{Content, Kind};
 use std::alloc::Layout;
 use std::ptr::{NonNull, null_mut, slice_from_raw_parts};
-
-/// What is written into a record.
-#[derive(Debug, Clone, Copy)]
-pub struct Content<'a> {
-    pub key: &'a [u8],
-    pub version: u64,
-    pub kind: Kind,
-    pub value: &'a [u8],
-}
 
 #[repr(C)]
 pub struct Header {

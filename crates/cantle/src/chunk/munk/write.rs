@@ -3,13 +3,14 @@
 
 use super::arena::Arena;
 use super::chain::{Above, sift, visible, without_last_deletes};
-use super::record::{Content, Record, RecordPtr};
+use super::record::{Record, RecordPtr};
 use super::search::Place;
 use super::towers::Towers;
 use super::{Munk, Writer};
 use crate::mvcc::CommitCell;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::types::entry::Content;
 use crate::types::entry::Kind;
 use crate::types::order::KeyOrder;
 use std::cmp::Ordering;

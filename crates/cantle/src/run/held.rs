@@ -2,9 +2,9 @@
 //! whole. Values by the thousand that come and go beside what stays would leave the allocator with holes, and slices of what
 //! was read would keep all of it. They count as a merge's.
 
-use super::munk::Content;
 use crate::memory::account::Account;
 use crate::memory::charged::ChargedBuffer;
+use crate::types::entry::Content;
 use crate::types::entry::Kind;
 use std::ops::Range;
 

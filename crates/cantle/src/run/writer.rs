@@ -3,17 +3,17 @@
 //! When a table has grown so long that it may end, the following keys are held back until it would be too long; it ends
 //! at the best place among them (`cut`).
 
-use super::cut::{BestCut, Cut, least_bytes, most_bytes, separator};
-use super::held::{Held, entry_bytes};
-use super::munk::Content;
 use crate::files::StoreFile;
+use crate::files::space::Room;
 use crate::format::header::FileKind;
+use crate::run::cut::{BestCut, Cut, least_bytes, most_bytes, separator};
 use crate::run::env::RunEnv;
-use crate::substrate::Grant;
+use crate::run::held::{Held, entry_bytes};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableBuilder;
 use crate::table::TableHandle;
+use crate::types::entry::Content;
 use crate::types::entry::Kind;
 use crate::types::entry::large_part;
 use crate::types::error::Result;
@@ -54,7 +54,7 @@ impl Piece {
 /// When the estimate was too low, room is asked for in steps of this many bytes.
 const ROOM_STEP_BYTES: u64 = 64 << 10;
 
-pub struct Output<'a, 'r> {
+pub struct Output<'a> {
     env: &'a RunEnv,
     /// No version is below this one.
     base_version: u64,
@@ -63,7 +63,7 @@ pub struct Output<'a, 'r> {
     /// How long each table should be.
     target_bytes: u64,
     /// What may be written.
-    grant: &'a mut Grant<'r>,
+    room: &'a mut dyn Room,
     pieces: Vec<Piece>,
     current: Option<Current>,
     /// Where the next table begins.
@@ -82,19 +82,19 @@ struct Current {
     growing: i64,
 }
 
-impl<'a, 'r> Output<'a, 'r> {
+impl<'a> Output<'a> {
     pub fn new(
         env: &'a RunEnv,
         (base_version, pinned_below): (u64, u64),
         target_bytes: u64,
-        grant: &'a mut Grant<'r>,
+        room: &'a mut dyn Room,
     ) -> Self {
         Self {
             env,
             base_version,
             pinned_below,
             target_bytes,
-            grant,
+            room,
             pieces: Vec::new(),
             current: None,
             start: None,
@@ -194,9 +194,9 @@ impl<'a, 'r> Output<'a, 'r> {
         current.growing += grown;
         let growing_bytes = current.growing as u64;
         self.env.totals.growing_bytes.fetch_add(grown, Relaxed);
-        let missing_bytes = growing_bytes.saturating_sub(self.grant.left_bytes());
+        let missing_bytes = growing_bytes.saturating_sub(self.room.left_bytes());
         if missing_bytes > 0 {
-            self.grant.extend(missing_bytes.next_multiple_of(ROOM_STEP_BYTES))?;
+            self.room.extend(missing_bytes.next_multiple_of(ROOM_STEP_BYTES))?;
         }
         Ok(())
     }
@@ -208,7 +208,7 @@ impl<'a, 'r> Output<'a, 'r> {
         self.env.totals.growing_bytes.fetch_sub(growing, Relaxed);
         let meta = finished.inspect_err(|_| self.env.files.discard(&file))?;
         file.set_bytes(meta.file_bytes);
-        self.grant.redeem(meta.file_bytes);
+        self.room.redeem(meta.file_bytes);
         self.env.counters.table_bytes_written.add(meta.file_bytes);
         let table = Arc::new(TableHandle {
             file,
@@ -225,7 +225,7 @@ impl<'a, 'r> Output<'a, 'r> {
     }
 }
 
-impl Drop for Output<'_, '_> {
+impl Drop for Output<'_> {
     fn drop(&mut self) {
         // After an error: what was written is of no use.
         if let Some(current) = self.current.take() {

@@ -1,7 +1,5 @@
 //! The entries of a funk as one merged walk, and what range deletes say of them.
 
-use super::deleted_pieces::DeletedPieces;
-use super::funk::{FileRef, Funk, Source};
 use crate::canary::Canary;
 use crate::log::index::memory_part::{MemoryCursor, MemoryPart, Place};
 use crate::log::op::range_delete::RangeTombstone;
@@ -11,7 +9,10 @@ use crate::log::read::learn;
 use crate::log::read::pass::{LogWalk, OnePass};
 use crate::log::read::view::{self, ViewCursor};
 use crate::merge::{MergeCursor, SpannedCursor};
+use crate::run::deleted_pieces::DeletedPieces;
 use crate::run::env::RunEnv;
+use crate::run::run::{Run, Source};
+use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::bounds::Bounds;
@@ -160,7 +161,7 @@ pub struct Covering {
 impl Merged {
     /// Merges those of `funk`'s files that `take` says. `once` is for jobs that pass once and should leave no
     /// trace in the cache.
-    pub fn new(env: &Arc<RunEnv>, funk: &Funk, once: bool, take: impl Fn(&FileRef) -> bool) -> Result<Self> {
+    pub fn new(env: &Arc<RunEnv>, funk: &RunStack, once: bool, take: impl Fn(&Run) -> bool) -> Result<Self> {
         let mut sources = Sources { order: env.order.clone(), cursors: Vec::new(), tombstones: Vec::new() };
         let reads = Reads::default();
         for file in funk.files.iter().filter(|file| take(file)) {

@@ -1,0 +1,103 @@
+//! A chunk's files (the paper's *funk*): log segments, newest first, and the sorted tables beneath them.
+//!
+//! A funk is immutable and replaced as a whole (`Chunk::funk`), so that readers need no lock: whoever holds one
+//! sees everything that the chunk held when it was current, and its active segment goes on growing under him.
+//! Order is recency: what an earlier source says of a key hides what later ones say.
+
+use super::run::{Run, Source};
+use crate::log::segment::Segment;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// The files of a chunk, newest first: logs, then tables.
+#[derive(Clone, Default)]
+pub struct RunStack {
+    pub files: Vec<Run>,
+}
+
+/// How much a funk's files hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct StackSizes {
+    pub log_bytes: u64,
+    pub table_bytes: u64,
+    pub tables: u32,
+    /// Keys and values of all puts that were not dropped.
+    pub user_bytes: u64,
+    /// Of these, the part that is estimated to be overwritten or deleted.
+    pub garbage_bytes: u64,
+    /// Files that were dropped whole.
+    pub dropped_bytes: u64,
+    /// What nobody has of shared files, divided among those who keep them.
+    pub unclaimed_bytes: u64,
+    /// What logs take beside keys and values, and tables do not: a rebalance frees it.
+    pub overhead_bytes: u64,
+    /// Puts, about.
+    pub entries: u64,
+}
+
+/// A pair in a table takes about so many bytes beside its key and value.
+const TABLE_PAIR_BYTES: u64 = 12;
+
+impl StackSizes {
+    pub fn add(&mut self, other: &Self) {
+        self.log_bytes = self.log_bytes.saturating_add(other.log_bytes);
+        self.table_bytes = self.table_bytes.saturating_add(other.table_bytes);
+        self.tables = self.tables.saturating_add(other.tables);
+        self.user_bytes = self.user_bytes.saturating_add(other.user_bytes);
+        self.garbage_bytes = self.garbage_bytes.saturating_add(other.garbage_bytes);
+        self.dropped_bytes = self.dropped_bytes.saturating_add(other.dropped_bytes);
+        self.unclaimed_bytes = self.unclaimed_bytes.saturating_add(other.unclaimed_bytes);
+        self.entries = self.entries.saturating_add(other.entries);
+        self.overhead_bytes = self.overhead_bytes.saturating_add(other.overhead_bytes);
+    }
+}
+
+impl RunStack {
+    pub fn logs(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        self.files.iter().filter_map(Run::log)
+    }
+
+    pub fn sizes(&self) -> StackSizes {
+        let mut sizes = StackSizes::default();
+        for file in &self.files {
+            let bytes = file.bytes();
+            sizes.unclaimed_bytes = sizes.unclaimed_bytes.saturating_add(file.unclaimed_bytes());
+            match &file.source {
+                Source::Log(segment) => {
+                    sizes.log_bytes = sizes.log_bytes.saturating_add(bytes);
+                    if file.dropped.is_none() {
+                        // A shared log's contents are taken for evenly spread.
+                        let share =
+                            |total: u64| (total as f64 * bytes as f64 / segment.len().max(1) as f64) as u64;
+                        let user_bytes = share(segment.user_bytes.load(Relaxed));
+                        let entries = share(segment.puts.load(Relaxed));
+                        let garbage_bytes = share(segment.garbage_bytes.load(Relaxed));
+                        let sorted_bytes =
+                            user_bytes.saturating_add(entries.saturating_mul(TABLE_PAIR_BYTES));
+                        sizes.user_bytes = sizes.user_bytes.saturating_add(user_bytes);
+                        sizes.garbage_bytes = sizes.garbage_bytes.saturating_add(garbage_bytes);
+                        sizes.entries = sizes.entries.saturating_add(entries);
+                        sizes.overhead_bytes =
+                            sizes.overhead_bytes.saturating_add(bytes.saturating_sub(sorted_bytes));
+                    }
+                }
+                Source::Table(table) => {
+                    sizes.table_bytes = sizes.table_bytes.saturating_add(bytes);
+                    sizes.tables += 1;
+                    if file.dropped.is_none() {
+                        let share = |total: u64| {
+                            (total as f64 * bytes as f64 / table.file.bytes().max(1) as f64) as u64
+                        };
+                        sizes.user_bytes = sizes.user_bytes.saturating_add(share(table.user_bytes));
+                        sizes.garbage_bytes = sizes.garbage_bytes.saturating_add(share(table.stale_bytes));
+                        sizes.entries = sizes.entries.saturating_add(share(table.entries));
+                    }
+                }
+            }
+            if file.dropped.is_some() {
+                sizes.dropped_bytes = sizes.dropped_bytes.saturating_add(bytes);
+            }
+        }
+        sizes
+    }
+}
