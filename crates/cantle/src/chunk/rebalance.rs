@@ -12,7 +12,8 @@ use super::policy;
 use crate::canary::Canary;
 use crate::mvcc::{Keep, KeySpan, SnapshotGuard};
 use crate::run::cut::separate;
-use crate::run::merged::{Covering, Merged};
+use crate::run::merged::Merged;
+use crate::run::retain::{Bottom, keep_versions};
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
 use crate::run::writer::{KeptEntry, Output, Piece};
@@ -48,15 +49,6 @@ pub enum Effort {
     Asked,
     /// Closing, which does not interrupt its own work.
     Closing,
-}
-
-/// Whether a merge takes in the oldest file of its chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bottom {
-    /// Nothing older is left for a delete to hide.
-    Reached,
-    /// Older files may have what a delete hides.
-    Deeper,
 }
 
 /// A table that lies apart from a chunk's logs.
@@ -369,56 +361,4 @@ pub fn table_ref(piece: &Piece, chunk: &Chunk, now: &RunStack, newer: usize) -> 
     let file = &piece.table.file;
     let share_bytes = file.claims.is_shared().then(|| file.bytes());
     Run { source: Source::Table(piece.table.clone()), span: chunk.span.clone().into(), dropped, share_bytes }
-}
-
-/// Reads all entries of `key` off the cursor; returns those that are kept of the versions up to `upto`, newest first.
-pub fn keep_versions(
-    context: &super::context::Context,
-    merged: &mut Merged,
-    key: &Bytes,
-    keep: &Keep,
-    upto: u64,
-    bottom: Bottom,
-) -> Result<Vec<KeptEntry>> {
-    let mut deletes: Vec<Covering> =
-        if merged.has_tombstones() { merged.covering(key, upto).collect() } else { Vec::new() };
-    // The most recent last, to be taken from the end.
-    deletes.sort_by(|a, b| b.source.cmp(&a.source).then(a.offset.cmp(&b.offset)));
-    let mut kept = Vec::new();
-    let mut newer: Option<u64> = None;
-    let take = |version: u64, newer: &mut Option<u64>| {
-        let needed = keep.needed(*newer, version)
-            && (newer.is_none() || !Canary::SNAPSHOT_VERSIONS_DROPPED.is_planted());
-        *newer = Some(version);
-        needed
-    };
-    while let Some(entry) = merged.cursor.entry() {
-        if context.order.compare(entry.key, key) != Ordering::Equal {
-            break;
-        }
-        let (version, kind) = (entry.version, entry.kind);
-        let (source, position) = (merged.cursor.source(), merged.cursor.position());
-        // A range delete that is more recent than this entry acts as a delete of the key.
-        while let Some(delete) =
-            deletes.pop_if(|d| d.source < source || (d.source == source && d.offset > position))
-        {
-            if take(delete.version, &mut newer) {
-                let (key, version) = (key.clone(), delete.version);
-                kept.push(KeptEntry { key, version, kind: Kind::Delete, value: Bytes::new() });
-            }
-        }
-        if version <= upto && merged.is_alive(version) && take(version, &mut newer) {
-            // Under some comparators equal keys may differ in their bytes.
-            let key = if entry.key == key { key.clone() } else { Bytes::copy_from_slice(entry.key) };
-            let value = if kind == Kind::Put { merged.cursor.value()? } else { Bytes::new() };
-            kept.push(KeptEntry { key, version, kind, value });
-        }
-        merged.cursor.advance()?;
-    }
-    if bottom == Bottom::Deeper && !Canary::DELETES_FORGOTTEN.is_planted() {
-        return Ok(kept);
-    }
-    // Beneath the oldest entry there is nothing left to delete.
-    while kept.pop_if(|entry| entry.kind == Kind::Delete).is_some() {}
-    Ok(kept)
 }

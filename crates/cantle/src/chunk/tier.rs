@@ -21,10 +21,11 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use super::policy;
-use super::rebalance::{Bottom, Effort, keep_versions, table_ref};
+use super::rebalance::{Effort, table_ref};
 use crate::canary::Canary;
 use crate::mvcc::Keep;
 use crate::run::merged::Merged;
+use crate::run::retain::{Bottom, keep_versions};
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
 use crate::run::writer::{Output, Piece};

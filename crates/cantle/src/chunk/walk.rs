@@ -8,9 +8,9 @@ use crate::canary::Canary;
 use crate::layout::PairCursor;
 use crate::mvcc::SnapshotGuard;
 use crate::run::merged::Merged;
+use crate::run::visible::{Passed, next_visible};
 use crate::sync::Arc;
 use crate::types::bounds::Bounds;
-use crate::types::entry::Kind;
 use crate::types::error::Result;
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -37,21 +37,18 @@ struct Open {
     /// Whether no key of the chunk lies behind the walk's end, or before its start.
     ends_within: bool,
     starts_within: bool,
-    /// How many entries the walk passed over, which sorted files would not have; told the chunk at the end.
-    owed: u64,
-    /// How many deleted keys it passed over since the last pair, and the most that there were in a row.
-    dead: u64,
-    dead_most: u64,
+    /// Told the chunk at the end.
+    passed: Passed,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.chunk.note_dead_run(self.dead_most.max(self.dead));
+        self.chunk.note_dead_run(self.passed.dead_most.max(self.passed.dead));
         let reads = match &self.pairs {
             Pairs::Munk { .. } => 0,
             Pairs::Files(merged) => merged.count_log_reads(),
         };
-        self.chunk.owe_reads(self.owed + reads);
+        self.chunk.owe_reads(self.passed.versions + reads);
     }
 }
 
@@ -147,15 +144,7 @@ impl Walk {
             (_, Some(start)) => self.is_behind_start(start),
             (_, None) => false,
         };
-        Ok(self.chunk.insert(Open {
-            chunk,
-            pairs,
-            ends_within,
-            starts_within,
-            owed: 0,
-            dead: 0,
-            dead_most: 0,
-        }))
+        Ok(self.chunk.insert(Open { chunk, pairs, ends_within, starts_within, passed: Passed::default() }))
     }
 
     fn is_before_end(&self, key: &[u8]) -> bool {
@@ -203,51 +192,10 @@ impl Walk {
     /// The value of the next visible pair, whose key is then in `next_key`.
     fn next_merged(&mut self) -> Result<Option<Bytes>> {
         let at = self.snapshot.version() + u64::from(Canary::VERSION_OFF_BY_ONE.is_planted());
-        let Some(Open { pairs: Pairs::Files(merged), owed, dead, dead_most, .. }) = &mut self.chunk else {
+        let Some(Open { pairs: Pairs::Files(merged), passed, .. }) = &mut self.chunk else {
             return Ok(None);
         };
-        let order = &self.chunks.context.order;
-        let key = &mut self.next_key;
-        while let Some(entry) = merged.cursor.entry() {
-            key.clear();
-            key.extend_from_slice(entry.key);
-            // Of the versions of this key the newest that is visible counts. Forward it comes first; backward last.
-            let mut newest: Option<(Kind, Bytes)> = None;
-            while let Some(entry) = merged.cursor.entry() {
-                if order.compare(entry.key, key) != Ordering::Equal {
-                    break;
-                }
-                let (kind, version) = (entry.kind, entry.version);
-                if (newest.is_none() || !self.forward) && version <= at && merged.is_alive(version) {
-                    if entry.key != key.as_slice() {
-                        // Equal, but not identical: each version has its own spelling.
-                        key.clear();
-                        key.extend_from_slice(entry.key);
-                    }
-                    let (source, position) = (merged.cursor.source(), merged.cursor.position());
-                    let deleted = merged.is_deleted(key, at, source, position);
-                    newest = Some(if deleted {
-                        (Kind::Delete, Bytes::new())
-                    } else {
-                        (kind, merged.cursor.value()?)
-                    });
-                } else {
-                    *owed += 1;
-                }
-                merged.cursor.advance()?;
-            }
-            match newest {
-                Some((Kind::Put, value)) => {
-                    *dead_most = (*dead_most).max(std::mem::take(dead));
-                    return Ok(Some(value));
-                }
-                _ => {
-                    *owed += 1;
-                    *dead += 1;
-                }
-            }
-        }
-        Ok(None)
+        next_visible(merged, &mut self.next_key, at, self.forward, passed)
     }
 
     /// Goes on with the next chunks until there is a pair.

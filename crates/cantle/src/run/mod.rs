@@ -4,13 +4,16 @@
 //! first ([`stack`]): what an earlier run says of a key hides what later ones say. Gets ([`get`]) and merged walks
 //! ([`merged`]) read a stack; [`writer`] writes what a merge keeps as tables, cut where neighbours share least ([`cut`]).
 
+pub mod changed;
 pub mod cut;
 mod deleted_pieces;
 pub mod env;
 pub mod get;
 pub mod held;
 pub mod merged;
+pub mod retain;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the folder")]
 pub mod run;
 pub mod stack;
+pub mod visible;
 pub mod writer;

@@ -1,0 +1,161 @@
+//! What of a stack was written after a version, as a transaction asks before it is committed.
+//!
+//! Runs without a newer version are left out. In the others keys are looked up as gets do, the newest run first and with
+//! the filters, and ranges are walked, versions only: the cost goes with what was written since, not with what is asked.
+//!
+//! The caller holds what keeps writers off, so that everything written is committed and nothing comes in between. What a
+//! log has only noted so far is sorted in first.
+
+use super::env::RunEnv;
+use super::get::{find_indexed, search_part};
+use super::merged::Merged;
+use super::run::{Run, Source};
+use super::stack::RunStack;
+use crate::filter::bloom;
+use crate::log::index::parts::Parts;
+use crate::log::op::range_delete::RangeTombstone;
+use crate::log::segment::Segment;
+use crate::sync::Arc;
+use crate::table::{TableGet, TableHandle};
+use crate::types::bounds::Bounds;
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
+use crate::types::span::{Span, contains, intersect_bounds, is_empty_range};
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+impl Run {
+    /// Whether the file may hold, or its being dropped may be, something newer than `since`.
+    pub fn may_be_newer(&self, since: u64) -> bool {
+        match (&self.dropped, &self.source) {
+            // Nothing was written to it later.
+            (Some(dropped), _) => dropped.version > since,
+            (None, Source::Log(segment)) => segment.newest_version() > since,
+            (None, Source::Table(table)) => table.newest_version > since,
+        }
+    }
+}
+
+/// Whether the newest entry of `key`, or a delete of a range that it lies in, is newer than `since`.
+pub fn key_changed(env: &RunEnv, funk: &RunStack, key: &[u8], since: u64) -> Result<bool> {
+    let order = &env.order;
+    let hash = bloom::hash(key);
+    for file in funk.files.iter().filter(|file| file.may_be_newer(since) && file.span.contains(order, key)) {
+        if file.dropped.is_some() {
+            return Ok(true);
+        }
+        let newest = match &file.source {
+            Source::Log(segment) => newest_in_log(env, segment, key, hash)?,
+            Source::Table(table) => newest_in_table(env, table, key, hash)?,
+        };
+        // What comes behind is older.
+        if let Some(version) = newest {
+            return Ok(version > since);
+        }
+    }
+    Ok(false)
+}
+
+/// The parts of a log, in which everything written can be found: nobody is writing.
+fn settled_parts(env: &RunEnv, segment: &Segment) -> Result<Arc<Parts>> {
+    let parts = segment.parts(env)?;
+    if let Some(memory) = &parts.memory {
+        memory.settle();
+    }
+    Ok(parts)
+}
+
+/// The newest version of a key in a log, as its own entry or as a range delete.
+fn newest_in_log(env: &RunEnv, segment: &Segment, key: &[u8], hash: u64) -> Result<Option<u64>> {
+    let covering = |tombstones: &[RangeTombstone]| {
+        tombstones.iter().filter(|t| t.covers(&env.order, key)).map(|t| t.version).max()
+    };
+    let parts = settled_parts(env, segment)?;
+    if let Some(memory) = &parts.memory {
+        let newest = memory.get(key, u64::MAX).map(|hit| hit.version).max(covering(&memory.tombstones()));
+        if newest.is_some() {
+            return Ok(newest);
+        }
+    }
+    for part in &parts.indexed {
+        let mut newest = covering(&part.tombstones);
+        if segment.may_contain(env, &parts.header, part, hash)? {
+            let hit = if part.root.len > 0 {
+                find_indexed(env, segment, &parts, part.root, key, u64::MAX)?
+            } else {
+                search_part(env, segment, &parts, part, key, u64::MAX)?
+            };
+            newest = newest.max(hit.map(|hit| hit.version));
+        }
+        if newest.is_some() {
+            return Ok(newest);
+        }
+    }
+    Ok(None)
+}
+
+fn newest_in_table(env: &RunEnv, table: &TableHandle, key: &[u8], hash: u64) -> Result<Option<u64>> {
+    let table = table.open(&env.tables, &env.files, &env.order, &env.cache)?;
+    Ok(match table.get(key, hash, u64::MAX, &|version| env.recovery.is_alive(version))? {
+        TableGet::Found { version, .. } => Some(version),
+        TableGet::FilteredOut | TableGet::Absent => None,
+    })
+}
+
+/// What of a range was written after `since`: a key, or a range that was deleted.
+pub fn span_changed(env: &Arc<RunEnv>, funk: &RunStack, span: &Bounds, since: u64) -> Result<Option<Bounds>> {
+    let order = &env.order;
+    let overlaps = |file: &Run| file.may_be_newer(since) && file.span.overlaps(order, span);
+    if let Some(file) = funk.files.iter().find(|file| file.dropped.is_some() && overlaps(file)) {
+        return Ok(Some(intersect_bounds(order, span, &bounds_of(&file.span))));
+    }
+    for file in funk.files.iter().filter(|file| overlaps(file)) {
+        if let Source::Log(segment) = &file.source {
+            settled_parts(env, segment)?;
+        }
+    }
+    // Those that were dropped hold nothing newer.
+    let mut merged = Merged::new(env, funk, false, |file| file.dropped.is_none() && overlaps(file))?;
+    if let Some(deleted) = merged.deleted_since(span, since) {
+        return Ok(Some(deleted));
+    }
+    match &span.start {
+        Bound::Unbounded => merged.cursor.seek_to_first()?,
+        Bound::Included(start) | Bound::Excluded(start) => merged.cursor.seek(start)?,
+    }
+    while let Some(entry) = merged.cursor.entry() {
+        let within = contains(span, order, entry.key);
+        if !within && !is_before_start(order, span, entry.key) {
+            break;
+        }
+        if within && entry.version > since {
+            let at = || Bound::Included(entry.key.to_vec());
+            return Ok(Some(Bounds { start: at(), end: at() }));
+        }
+        merged.cursor.advance()?;
+    }
+    Ok(None)
+}
+
+/// Whether `key` is the start that the span excludes.
+fn is_before_start(order: &KeyOrder, span: &Bounds, key: &[u8]) -> bool {
+    matches!(&span.start, Bound::Excluded(start) if order.compare(key, start) == Ordering::Equal)
+}
+
+fn bounds_of(span: &Span) -> Bounds {
+    let start = span.start.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(key.to_vec()));
+    let end = span.end.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec()));
+    Bounds { start, end }
+}
+
+impl Merged {
+    /// What of `span` was deleted by a range delete after `since`.
+    fn deleted_since(&self, span: &Bounds, since: u64) -> Option<Bounds> {
+        let order = self.order();
+        self.range_deletes().filter(|(_, delete)| delete.version > since).find_map(|(file_span, delete)| {
+            let deleted = intersect_bounds(order, &delete.bounds, &bounds_of(file_span));
+            let deleted = intersect_bounds(order, span, &deleted);
+            (!is_empty_range(order, &deleted)).then_some(deleted)
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! The versions that a merge keeps of one key.
+
+use super::env::RunEnv;
+use super::merged::{Covering, Merged};
+use super::writer::KeptEntry;
+use crate::canary::Canary;
+use crate::mvcc::Keep;
+use crate::types::entry::Kind;
+use crate::types::error::Result;
+use bytes::Bytes;
+use std::cmp::Ordering;
+
+/// Whether a merge takes in the oldest run of its stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bottom {
+    /// Nothing older is left for a delete to hide.
+    Reached,
+    /// Older runs may have what a delete hides.
+    Deeper,
+}
+
+/// Reads all entries of `key` off the cursor; returns those that are kept of the versions up to `upto`, newest first.
+pub fn keep_versions(
+    env: &RunEnv,
+    merged: &mut Merged,
+    key: &Bytes,
+    keep: &Keep,
+    upto: u64,
+    bottom: Bottom,
+) -> Result<Vec<KeptEntry>> {
+    let mut deletes: Vec<Covering> =
+        if merged.has_tombstones() { merged.covering(key, upto).collect() } else { Vec::new() };
+    // The most recent last, to be taken from the end.
+    deletes.sort_by(|a, b| b.source.cmp(&a.source).then(a.offset.cmp(&b.offset)));
+    let mut kept = Vec::new();
+    let mut newer: Option<u64> = None;
+    let take = |version: u64, newer: &mut Option<u64>| {
+        let needed = keep.needed(*newer, version)
+            && (newer.is_none() || !Canary::SNAPSHOT_VERSIONS_DROPPED.is_planted());
+        *newer = Some(version);
+        needed
+    };
+    while let Some(entry) = merged.cursor.entry() {
+        if env.order.compare(entry.key, key) != Ordering::Equal {
+            break;
+        }
+        let (version, kind) = (entry.version, entry.kind);
+        let (source, position) = (merged.cursor.source(), merged.cursor.position());
+        // A range delete that is more recent than this entry acts as a delete of the key.
+        while let Some(delete) =
+            deletes.pop_if(|d| d.source < source || (d.source == source && d.offset > position))
+        {
+            if take(delete.version, &mut newer) {
+                let (key, version) = (key.clone(), delete.version);
+                kept.push(KeptEntry { key, version, kind: Kind::Delete, value: Bytes::new() });
+            }
+        }
+        if version <= upto && merged.is_alive(version) && take(version, &mut newer) {
+            // Under some comparators equal keys may differ in their bytes.
+            let key = if entry.key == key { key.clone() } else { Bytes::copy_from_slice(entry.key) };
+            let value = if kind == Kind::Put { merged.cursor.value()? } else { Bytes::new() };
+            kept.push(KeptEntry { key, version, kind, value });
+        }
+        merged.cursor.advance()?;
+    }
+    if bottom == Bottom::Deeper && !Canary::DELETES_FORGOTTEN.is_planted() {
+        return Ok(kept);
+    }
+    // Beneath the oldest entry there is nothing left to delete.
+    while kept.pop_if(|entry| entry.kind == Kind::Delete).is_some() {}
+    Ok(kept)
+}
