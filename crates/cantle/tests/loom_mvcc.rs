@@ -20,11 +20,11 @@ mod canary;
 mod clock;
 #[path = "../src/mvcc/commit.rs"]
 mod commit;
-#[path = "../src/chunk/index.rs"]
-mod index;
 mod models;
 #[path = "../src/mvcc/pending.rs"]
 mod pending;
+#[path = "../src/mvcc/range_index.rs"]
+mod range_index;
 #[path = "models/rebalance.rs"]
 mod rebalance;
 #[path = "../src/mvcc/unjournaled.rs"]

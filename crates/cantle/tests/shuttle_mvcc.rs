@@ -12,13 +12,13 @@ mod canary;
 mod clock;
 #[path = "../src/mvcc/commit.rs"]
 mod commit;
-#[path = "../src/chunk/index.rs"]
-mod index;
 mod models;
 #[path = "models/munk_life.rs"]
 mod munk_life;
 #[path = "../src/mvcc/pending.rs"]
 mod pending;
+#[path = "../src/mvcc/range_index.rs"]
+mod range_index;
 #[path = "models/rebalance.rs"]
 mod rebalance;
 #[path = "models/schedules.rs"]

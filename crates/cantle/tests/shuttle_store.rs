@@ -30,8 +30,8 @@ mod format {
     pub mod codec;
     pub mod header;
 }
-#[path = "../src/chunk/index.rs"]
-mod index;
+#[path = "../src/mvcc/range_index.rs"]
+mod range_index;
 #[path = "../src/log"]
 mod log {
     mod dirty;

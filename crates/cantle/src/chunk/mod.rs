@@ -45,9 +45,6 @@ mod geometry;
 #[cfg(test)]
 mod geometry_tests;
 mod histogram;
-pub mod index;
-#[cfg(test)]
-mod index_tests;
 mod join;
 #[cfg(test)]
 mod life_tests;
@@ -103,13 +100,13 @@ use context::Counters;
 pub use open::OpenState;
 pub use tier::Share;
 
+use crate::mvcc::range_index::RangeIndex;
 use crate::run::get::{Answer, Served};
 use crate::run::run::Source;
 use crate::run::stack::StackSizes;
 use bytes::Bytes;
 use chunk::Chunk;
 use context::Context;
-use index::ChunkIndex;
 use policy::{KeyspaceSizes, Limits};
 use std::collections::HashMap;
 use std::sync::Weak;
@@ -119,7 +116,7 @@ pub struct Chunks {
     /// For jobs that outlive the call that starts them.
     this: Weak<Self>,
     pub context: Arc<Context>,
-    pub index: ChunkIndex<Chunk>,
+    pub index: RangeIndex<Chunk>,
     next_chunk: AtomicU64,
     jobs: Jobs,
     pins: pinned::Pins,

@@ -4,7 +4,6 @@ use super::chunk::Chunk;
 use super::context::Context;
 use super::edit::{ChunkEdit, ChunkMap, ChunkRecord};
 use super::geometry::{Misfit, check_starts};
-use super::index::ChunkIndex;
 use super::options::ChunkOptions;
 use super::pinned::Pins;
 use super::{Chunks, Jobs};
@@ -12,6 +11,7 @@ use crate::canary::Canary;
 use crate::format::header::FileKind;
 use crate::log::segment::{OpenEnded, Segment};
 use crate::manifest::SegmentEdit;
+use crate::mvcc::range_index::RangeIndex;
 use crate::run::run::{Run, Source};
 use crate::run::stack::{RunStack, StackSizes};
 use crate::substrate::Substrate;
@@ -89,7 +89,7 @@ impl Chunks {
         }
         let chunks = Arc::new_cyclic(|this| Self {
             this: this.clone(),
-            index: ChunkIndex::new(order, entries),
+            index: RangeIndex::new(order, entries),
             context,
             next_chunk: AtomicU64::new(next_chunk),
             jobs: Jobs::default(),

@@ -67,6 +67,9 @@ pub mod clock;
 pub mod commit;
 pub mod keep;
 pub mod pending;
+pub mod range_index;
+#[cfg(test)]
+mod range_index_tests;
 pub mod recovery;
 pub mod recovery_table;
 mod unjournaled;

@@ -4,8 +4,8 @@
 
 use crate::clock::{Mvcc, SnapshotGuard};
 use crate::commit::CommitCell;
-use crate::index::ChunkIndex;
 use crate::pending::KeySpan;
+use crate::range_index::RangeIndex;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::thread::{JoinHandle, spawn, yield_now};
@@ -179,7 +179,7 @@ impl Chunk {
 /// the chunk that they found, retired or not.
 pub fn split_and_puts(keys: &'static [&'static [u8]], retry: bool) {
     let whole = Chunk::new(Vec::new());
-    let index = Arc::new(ChunkIndex::new(KeyOrder::Bytewise, vec![(Bytes::new(), whole.clone())]));
+    let index = Arc::new(RangeIndex::new(KeyOrder::Bytewise, vec![(Bytes::new(), whole.clone())]));
     let is_split = Arc::new(AtomicBool::new(false));
     let putting: Vec<_> = keys
         .iter()
@@ -241,7 +241,7 @@ pub fn walk_and_flips(by_key: bool) {
         entry(b"h", Some(b"t"), &[b"p"]),
         entry(b"t", None, &[b"x"]),
     ];
-    let index = Arc::new(ChunkIndex::new(KeyOrder::Bytewise, chunks));
+    let index = Arc::new(RangeIndex::new(KeyOrder::Bytewise, chunks));
     let flipping = {
         let index = index.clone();
         spawn(move || {

@@ -2,9 +2,9 @@
 //! split, on the library's own index and versions. Logs are vectors, tables are sorted vectors.
 
 use crate::clock::Mvcc;
-use crate::index::ChunkIndex;
 use crate::models::join;
 use crate::pending::KeySpan;
+use crate::range_index::RangeIndex;
 use crate::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::sync::thread::{spawn, yield_now};
 use crate::sync::{Arc, ArcSwap, Mutex};
@@ -78,7 +78,7 @@ impl Chunk {
 
 struct Store {
     mvcc: Arc<Mvcc>,
-    index: ChunkIndex<Chunk>,
+    index: RangeIndex<Chunk>,
     fault: Fault,
     /// Of each key, the last put that has returned.
     completed: [AtomicU64; 2],
@@ -186,7 +186,7 @@ fn merge(input: &Funk, open: &[u64]) -> Vec<Entry> {
 fn store(fault: Fault) -> Arc<Store> {
     Arc::new(Store {
         mvcc: Arc::new(Mvcc::with_slots(1, 4)),
-        index: ChunkIndex::new(KeyOrder::Bytewise, vec![(Bytes::new(), Chunk::new(Funk::default()))]),
+        index: RangeIndex::new(KeyOrder::Bytewise, vec![(Bytes::new(), Chunk::new(Funk::default()))]),
         fault,
         completed: [AtomicU64::new(0), AtomicU64::new(0)],
     })

@@ -8,10 +8,10 @@ use super::substrate::Substrate;
 use super::{Fault, KEYS};
 use crate::files::StoreFile;
 use crate::format::header::FileKind;
-use crate::index::ChunkIndex;
 use crate::log::DirtyLog;
 use crate::manifest::SegmentEdit;
 use crate::mvcc::{CommitCell, KeySpan, Mvcc};
+use crate::range_index::RangeIndex;
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::thread::yield_now;
@@ -155,7 +155,7 @@ impl Drop for Change<'_> {
 pub struct Chunks {
     pub substrate: Substrate,
     pub mvcc: Arc<Mvcc>,
-    pub index: ChunkIndex<Chunk>,
+    pub index: RangeIndex<Chunk>,
     next_chunk: AtomicU64,
     pub fault: Fault,
 }
@@ -175,7 +175,7 @@ impl Chunks {
         let next_chunk = AtomicU64::new(chunks.len() as u64);
         let entries = chunks.into_iter().map(|chunk| (chunk.start(), chunk)).collect();
         let mvcc = substrate.mvcc.mvcc.clone();
-        Self { substrate, mvcc, index: ChunkIndex::new(ORDER, entries), next_chunk, fault }
+        Self { substrate, mvcc, index: RangeIndex::new(ORDER, entries), next_chunk, fault }
     }
 
     pub fn disk(&self) -> &Disk {

@@ -1,7 +1,7 @@
-//! The chunk index against a plain sorted list, in the bytewise order and in one that sorts the empty key last
+//! The range index against a plain sorted list, in the bytewise order and in one that sorts the empty key last
 //! and has no prefixes; and what a change costs.
 
-use super::index::ChunkIndex;
+use super::range_index::RangeIndex;
 use crate::sync::Arc;
 use crate::types::order::{Comparator, KeyOrder};
 use bytes::Bytes;
@@ -22,26 +22,26 @@ impl Comparator for Reverse {
     }
 }
 
-/// The chunks' minimal keys and identities; the first is lowest whatever its key.
+/// The ranges' minimal keys and identities; the first is lowest whatever its key.
 type Model = Vec<(Vec<u8>, u32)>;
 
 fn position(model: &Model, order: &KeyOrder, within: impl Fn(Ordering) -> bool, key: &[u8]) -> usize {
     (1..model.len()).rev().find(|&index| within(order.compare(&model[index].0, key))).unwrap_or(0)
 }
 
-fn entries(chunks: &[(Vec<u8>, u32)]) -> Vec<(Bytes, Arc<u32>)> {
-    chunks.iter().map(|(key, chunk)| (Bytes::from(key.clone()), Arc::new(*chunk))).collect()
+fn entries(ranges: &[(Vec<u8>, u32)]) -> Vec<(Bytes, Arc<u32>)> {
+    ranges.iter().map(|(key, range)| (Bytes::from(key.clone()), Arc::new(*range))).collect()
 }
 
 fn check(
-    index: &ChunkIndex<u32>,
+    index: &RangeIndex<u32>,
     model: &Model,
     order: &KeyOrder,
     keys: &[Vec<u8>],
 ) -> Result<(), TestCaseError> {
     let view = index.view();
     prop_assert_eq!(view.len(), model.len());
-    let all: Model = view.iter().map(|(key, chunk)| (key.to_vec(), **chunk)).collect();
+    let all: Model = view.iter().map(|(key, range)| (key.to_vec(), **range)).collect();
     prop_assert_eq!(&all, model);
     for key in keys {
         let at = position(model, order, Ordering::is_le, key);
@@ -49,8 +49,8 @@ fn check(
         prop_assert_eq!(**index.load().find(key), model[at].1);
         let before = position(model, order, Ordering::is_lt, key);
         prop_assert_eq!(**view.find_last_before(Some(key)), model[before].1);
-        let from: Vec<u32> = view.iter_from(key).map(|(_, chunk)| **chunk).collect();
-        prop_assert!(from.iter().eq(model[at..].iter().map(|(_, chunk)| chunk)));
+        let from: Vec<u32> = view.iter_from(key).map(|(_, range)| **range).collect();
+        prop_assert!(from.iter().eq(model[at..].iter().map(|(_, range)| range)));
     }
     prop_assert_eq!(**view.find_last_before(None), model[model.len() - 1].1);
     Ok(())
@@ -77,7 +77,7 @@ proptest! {
         initial.sort_by(|a, b| order.compare(a, b));
         initial.insert(0, Vec::new());
         let mut model: Model = initial.into_iter().zip(names.by_ref()).collect();
-        let index = ChunkIndex::new(order.clone(), entries(&model));
+        let index = RangeIndex::new(order.clone(), entries(&model));
         check(&index, &model, &order, &probes)?;
         for (at, remove_count, mut keys) in steps {
             let at = at.index(model.len());
@@ -94,8 +94,8 @@ proptest! {
             keys.insert(0, first.clone());
             let add: Model = keys.into_iter().zip(names.by_ref()).collect();
             let before = index.view();
-            let unchanged: Vec<u32> = before.iter().map(|(_, chunk)| **chunk).collect();
-            let removed: Vec<_> = before.iter().skip(at).take(end - at).map(|(_, chunk)| chunk).collect();
+            let unchanged: Vec<u32> = before.iter().map(|(_, range)| **range).collect();
+            let removed: Vec<_> = before.iter().skip(at).take(end - at).map(|(_, range)| range).collect();
             let keys: Vec<Bytes> = add.iter().map(|(key, _)| Bytes::from(key.clone())).collect();
             let limit = model.get(end).map(|(key, _)| Bytes::from(key.clone()));
             prop_assert!(index.check_replace(&removed, &keys, limit.as_ref()).is_ok());
@@ -106,7 +106,7 @@ proptest! {
             prop_assert!(index.check_replace(&removed, &keys, Some(&elsewhere)).is_err());
             prop_assert!(index.check_replace(&[&Arc::new(0)], &keys, limit.as_ref()).is_err());
             index.replace(&first, end - at, entries(&add));
-            prop_assert!(before.iter().map(|(_, chunk)| **chunk).eq(unchanged), "an old view changed");
+            prop_assert!(before.iter().map(|(_, range)| **range).eq(unchanged), "an old view changed");
             model.splice(at..end, add);
             check(&index, &model, &order, &probes)?;
         }
@@ -124,8 +124,8 @@ fn number(number: u64) -> Bytes {
 }
 
 /// What a change may copy: two blocks and a neighbour of up to 2√n each, and a list of up to 2√n blocks.
-fn allowed(chunks: usize) -> usize {
-    8 * chunks.isqrt().max(16)
+fn allowed(ranges: usize) -> usize {
+    8 * ranges.isqrt().max(16)
 }
 
 #[test]
@@ -133,9 +133,9 @@ fn a_split_or_a_merge_copies_in_the_order_of_the_square_root() {
     const CHANGES: usize = 8_000;
     for (start, ascending) in [(1, true), (1, false), (92_000, true), (92_000, false)] {
         let stride = u64::MAX / 2 / start as u64;
-        let chunk = Arc::new(());
-        let entries = (0..start as u64).map(|at| (number(at * stride), chunk.clone())).collect();
-        let index = ChunkIndex::new(KeyOrder::Bytewise, entries);
+        let range = Arc::new(());
+        let entries = (0..start as u64).map(|at| (number(at * stride), range.clone())).collect();
+        let index = RangeIndex::new(KeyOrder::Bytewise, entries);
         let (mut state, mut greatest) = (7, start as u64 * stride);
         while index.load().len() < start + CHANGES {
             greatest += 1;
@@ -145,9 +145,9 @@ fn a_split_or_a_merge_copies_in_the_order_of_the_square_root() {
                 continue;
             };
             let copied =
-                index.replace(first, 1, vec![(first.clone(), chunk.clone()), (split, chunk.clone())]);
-            let chunks = view.len();
-            assert!(copied <= allowed(chunks), "a split of one in {chunks} chunks copied {copied} entries");
+                index.replace(first, 1, vec![(first.clone(), range.clone()), (split, range.clone())]);
+            let ranges = view.len();
+            assert!(copied <= allowed(ranges), "a split of one in {ranges} ranges copied {copied} entries");
         }
         let end = start.max(2);
         let mut last_copied = 0;
@@ -156,30 +156,30 @@ fn a_split_or_a_merge_copies_in_the_order_of_the_square_root() {
             let pivot = random(&mut state) as usize % view.len();
             let mut run = view.iter().skip(pivot).take(2);
             let (Some((first, _)), Some(_)) = (run.next(), run.next()) else { continue };
-            last_copied = index.replace(first, 2, vec![(first.clone(), chunk.clone())]);
+            last_copied = index.replace(first, 2, vec![(first.clone(), range.clone())]);
             assert!(last_copied <= allowed(start + CHANGES), "a merge copied {last_copied} entries");
         }
-        assert!(last_copied <= allowed(end), "with {end} chunks left, a merge copied {last_copied} entries");
+        assert!(last_copied <= allowed(end), "with {end} ranges left, a merge copied {last_copied} entries");
     }
 }
 
 #[test]
 fn an_index_built_at_once_costs_no_more_to_change() {
-    for chunks in [1, 2, 1_000, 100_000] {
+    for ranges in [1, 2, 1_000, 100_000] {
         let key = |at: usize| number(at as u64);
-        let entries = (0..chunks).map(|at| (key(at), Arc::new(at))).collect();
-        let index = ChunkIndex::new(KeyOrder::Bytewise, entries);
-        for at in [0, chunks / 2, chunks - 1] {
+        let entries = (0..ranges).map(|at| (key(at), Arc::new(at))).collect();
+        let index = RangeIndex::new(KeyOrder::Bytewise, entries);
+        for at in [0, ranges / 2, ranges - 1] {
             let copied = index.replace(&key(at), 1, vec![(key(at), Arc::new(at))]);
-            assert!(copied <= allowed(chunks), "{copied} of {chunks}");
+            assert!(copied <= allowed(ranges), "{copied} of {ranges}");
         }
     }
 }
 
 #[test]
-#[should_panic(expected = "no chunk begins with")]
+#[should_panic(expected = "no range begins with")]
 fn a_caller_that_lost_track_of_its_chunk_changes_nothing() {
-    let index = ChunkIndex::new(KeyOrder::Bytewise, entries(&[(vec![], 0), (vec![5], 1)]));
+    let index = RangeIndex::new(KeyOrder::Bytewise, entries(&[(vec![], 0), (vec![5], 1)]));
     index.replace(&[4], 1, entries(&[(vec![4], 2)]));
 }
 
@@ -199,10 +199,10 @@ impl Comparator for Failing {
     }
 }
 
-/// What replaces a chunk is on disk by then, and whoever looks for a key goes from a retired chunk to its successor.
+/// What replaces a range is on disk by then, and whoever looks for a key goes from a retired range to its successor.
 #[test]
 fn a_chunk_is_replaced_though_the_comparator_fails_just_then() {
-    let before: Model = (0..20).map(|chunk| (vec![200 - 10 * chunk as u8], chunk)).collect();
+    let before: Model = (0..20).map(|range| (vec![200 - 10 * range as u8], range)).collect();
     for replaced in 0..before.len() {
         let (key, _) = &before[replaced];
         let added = [(key.clone(), 100), (vec![key[0] - 5], 101)];
@@ -212,10 +212,10 @@ fn a_chunk_is_replaced_though_the_comparator_fails_just_then() {
         for comparisons in 0.. {
             let comparator = Arc::new(Failing(usize::MAX.into()));
             let order = KeyOrder::custom(comparator.clone());
-            let index = ChunkIndex::new(order.clone(), entries(&before));
+            let index = RangeIndex::new(order.clone(), entries(&before));
             comparator.0.store(comparisons, Relaxed);
             index.replace(key, 1, entries(&added));
-            let found: Model = index.view().iter().map(|(key, chunk)| (key.to_vec(), **chunk)).collect();
+            let found: Model = index.view().iter().map(|(key, range)| (key.to_vec(), **range)).collect();
             assert_eq!(found, after, "comparison {comparisons}");
             if order.failure().is_none() {
                 break;

@@ -1,29 +1,29 @@
-//! The chunk index: which chunk a key lies in (EvenDB §3.3, §4).
+//! The range index: which range a key lies in (EvenDB §3.3, §4).
 //!
-//! The paper's index is a sorted array of all chunks' minimal keys, rebuilt at each split and flipped
-//! atomically. Here the array has two levels, blocks of about √n chunks and a list of about √n blocks, so that
+//! The paper's index is a sorted array of all ranges' minimal keys, rebuilt at each split and flipped
+//! atomically. Here the array has two levels, blocks of about √n ranges and a list of about √n blocks, so that
 //! a split copies O(√n) entries. A [`View`] is immutable; blocks that a change does not touch are shared between
 //! the old view and the new one.
 //!
 //! ```text
 //!   view    first keys of the blocks:   lowest      k40          k81
 //!                                         │          │            │
-//!   blocks                          lowest k7 k21   k40 k52 k60   k81 k90      minimal keys -> chunks
+//!   blocks                          lowest k7 k21   k40 k52 k60   k81 k90      minimal keys -> ranges
 //! ```
 //!
-//! *Cost*, with n chunks: `find` compares O(log n) keys, of which all but those with the sought key's prefix are
+//! *Cost*, with n ranges: `find` compares O(log n) keys, of which all but those with the sought key's prefix are
 //! compared as integers in a contiguous array. `replace` copies the list of blocks and at most three blocks, of which
 //! none exceeds 2√n' (n' being the greatest n since the block was last written): O(√n) and the entries removed and
-//! added. A million chunks: some thousands of entries, tens of microseconds, for each split.
+//! added. A million ranges: some thousands of entries, tens of microseconds, for each split.
 //!
-//! *Invariants.* There is at least one chunk. The first chunk's key stands for "lowest" whatever its bytes are:
+//! *Invariants.* There is at least one range. The first range's key stands for "lowest" whatever its bytes are:
 //! no key lies before it. The keys of the others ascend strictly in the keyspace's order, and none of them
 //! consists of the same bytes as the first one's (under a comparator that does not sort the empty key first, a
-//! chunk is therefore not split at the empty key).
+//! range is therefore not split at the empty key).
 //!
 //! Thread safety: readers take no lock and never wait. Writers take turns under a mutex. A `find` that begins after
-//! `replace` returned finds the new chunks; one that ran before it may hold a chunk that has been replaced, so
-//! a chunk is marked as retired after the flip, and who finds it retired asks again.
+//! `replace` returned finds the new ranges; one that ran before it may hold a range that has been replaced, so
+//! a range is marked as retired after the flip, and who finds it retired asks again.
 
 use crate::sync::{Arc, ArcSwap, Mutex};
 use crate::types::order::KeyOrder;
@@ -31,15 +31,15 @@ use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::{Deref, Range};
 
-/// From keys to chunks. See the module.
-pub(crate) struct ChunkIndex<T> {
+/// From keys to ranges. See the module.
+pub(crate) struct RangeIndex<T> {
     current: ArcSwap<View<T>>,
     /// Held by a writer from reading the current view to flipping it.
     writer: Mutex<()>,
 }
 
-impl<T> ChunkIndex<T> {
-    /// From the chunks' minimal keys, ascending; the first one's stands for "lowest".
+impl<T> RangeIndex<T> {
+    /// From the ranges' minimal keys, ascending; the first one's stands for "lowest".
     pub(crate) fn new(order: KeyOrder, entries: Vec<(Bytes, Arc<T>)>) -> Self {
         Self { current: ArcSwap::from_pointee(View::new(order, entries)), writer: Mutex::new(()) }
     }
@@ -54,13 +54,13 @@ impl<T> ChunkIndex<T> {
         self.current.load()
     }
 
-    /// The chunk that `key` lies in. It may have been replaced meanwhile; see the module.
+    /// The range that `key` lies in. It may have been replaced meanwhile; see the module.
     pub(crate) fn find(&self, key: &[u8]) -> Arc<T> {
         self.current.load().find(key).clone()
     }
 
-    /// Whether `replace` will find these neighbours, and have chunks that begin with `keys` fit in their place and end where these
-    /// end; else why not. It stays so for as long as nobody else may replace these chunks.
+    /// Whether `replace` will find these neighbours, and have ranges that begin with `keys` fit in their place and end where these
+    /// end; else why not. It stays so for as long as nobody else may replace these ranges.
     pub(crate) fn check_replace(
         &self,
         removed: &[&Arc<T>],
@@ -71,25 +71,25 @@ impl<T> ChunkIndex<T> {
         let first_key = keys.first().ok_or("nothing takes the place of what is removed")?;
         let place = view.place_for(first_key, removed.len(), keys.iter())?;
         let mut next = Some(place.from);
-        for chunk in removed {
-            if !next.is_some_and(|position| Arc::ptr_eq(view.chunk(position), chunk)) {
-                return Err("a chunk that is to be removed is not there");
+        for range in removed {
+            if !next.is_some_and(|position| Arc::ptr_eq(view.range(position), range)) {
+                return Err("a range that is to be removed is not there");
             }
             next = next.and_then(|position| view.after(position));
         }
         if place.limit.map(|limit| view.key(limit)) != end {
-            return Err("the next chunk begins elsewhere");
+            return Err("the next range begins elsewhere");
         }
         Ok(())
     }
 
-    /// Replaces `remove_count` neighbouring chunks, from the one with the minimal key `remove_first_key` on, by
+    /// Replaces `remove_count` neighbouring ranges, from the one with the minimal key `remove_first_key` on, by
     /// `add` in one flip. The first added key is the first removed. Returns how many entries it copied.
     ///
     /// # Panics
     ///
-    /// If there are no such chunks, or `add` does not fit in their place: the caller, who alone may replace
-    /// these chunks, has lost track of them, and has not asked `check_replace` before. Nothing is changed then.
+    /// If there are no such ranges, or `add` does not fit in their place: the caller, who alone may replace
+    /// these ranges, has lost track of them, and has not asked `check_replace` before. Nothing is changed then.
     pub(crate) fn replace(
         &self,
         remove_first_key: &[u8],
@@ -103,24 +103,24 @@ impl<T> ChunkIndex<T> {
     }
 }
 
-/// The chunks at one moment.
+/// The ranges at one moment.
 pub(crate) struct View<T> {
     order: KeyOrder,
     /// The first key of each block.
     first_keys: Keys,
     blocks: Vec<Arc<Block<T>>>,
-    /// Chunks in all blocks.
+    /// Ranges in all blocks.
     len: usize,
 }
 
 struct Block<T> {
     keys: Keys,
-    chunks: Vec<Arc<T>>,
+    ranges: Vec<Arc<T>>,
 }
 
 impl<T> View<T> {
     fn new(order: KeyOrder, entries: Vec<(Bytes, Arc<T>)>) -> Self {
-        assert!(!entries.is_empty(), "an index has at least one chunk");
+        assert!(!entries.is_empty(), "an index has at least one range");
         let len = entries.len();
         let blocks = cut(&order, entries, target_len(len));
         Self::of_blocks(order, blocks, len)
@@ -131,42 +131,42 @@ impl<T> View<T> {
         Self { first_keys: Keys::new(&order, first_keys), order, blocks, len }
     }
 
-    /// The chunk that `key` lies in.
+    /// The range that `key` lies in.
     pub(crate) fn find(&self, key: &[u8]) -> &Arc<T> {
-        self.chunk(self.position(key, Bound::AtOrBefore))
+        self.range(self.position(key, Bound::AtOrBefore))
     }
 
-    /// The last chunk that begins before `key`, or the last of all: where a walk down from `key` starts. The
-    /// first chunk begins before every key.
+    /// The last range that begins before `key`, or the last of all: where a walk down from `key` starts. The
+    /// first range begins before every key.
     pub(crate) fn find_last_before(&self, key: Option<&[u8]>) -> &Arc<T> {
-        self.chunk(match key {
+        self.range(match key {
             Some(key) => self.position(key, Bound::Before),
             None => self.last_position(),
         })
     }
 
-    /// All chunks with their minimal keys, ascending.
+    /// All ranges with their minimal keys, ascending.
     pub(crate) fn iter(&self) -> Iter<'_, T> {
         Iter { view: self, next: Some(Position::FIRST) }
     }
 
-    /// The chunk of the least keys.
+    /// The range of the least keys.
     pub(crate) fn first(&self) -> &Arc<T> {
-        self.chunk(Position::FIRST)
+        self.range(Position::FIRST)
     }
 
-    /// From the chunk that `key` lies in on; from the first without one. The empty key is none of the least in every
-    /// order: who looks at some chunks at a time begins without a key.
+    /// From the range that `key` lies in on; from the first without one. The empty key is none of the least in every
+    /// order: who looks at some ranges at a time begins without a key.
     pub(crate) fn iter_from_or_first(&self, key: Option<&[u8]>) -> Iter<'_, T> {
         key.map_or_else(|| self.iter(), |key| self.iter_from(key))
     }
 
-    /// From the chunk that `key` lies in on.
+    /// From the range that `key` lies in on.
     pub(crate) fn iter_from(&self, key: &[u8]) -> Iter<'_, T> {
         Iter { view: self, next: Some(self.position(key, Bound::AtOrBefore)) }
     }
 
-    /// How many chunks there are: at least one.
+    /// How many ranges there are: at least one.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -175,15 +175,15 @@ impl<T> View<T> {
         self.first_keys.keys[0] == min_key
     }
 
-    /// The last chunk within the bound; the first chunk is within every bound.
+    /// The last range within the bound; the first range is within every bound.
     fn position(&self, key: &[u8], bound: Bound) -> Position {
         let prefix = self.order.prefix(key);
         let block = self.first_keys.last_within(&self.order, key, prefix, bound);
         Position { block, entry: self.blocks[block].keys.last_within(&self.order, key, prefix, bound) }
     }
 
-    fn chunk(&self, position: Position) -> &Arc<T> {
-        &self.blocks[position.block].chunks[position.entry]
+    fn range(&self, position: Position) -> &Arc<T> {
+        &self.blocks[position.block].ranges[position.entry]
     }
 
     fn key(&self, position: Position) -> &Bytes {
@@ -192,18 +192,18 @@ impl<T> View<T> {
 
     fn last_position(&self) -> Position {
         let block = self.blocks.len() - 1;
-        Position { block, entry: self.blocks[block].chunks.len() - 1 }
+        Position { block, entry: self.blocks[block].ranges.len() - 1 }
     }
 
     fn after(&self, Position { block, entry }: Position) -> Option<Position> {
-        if entry + 1 < self.blocks[block].chunks.len() {
+        if entry + 1 < self.blocks[block].ranges.len() {
             Some(Position { block, entry: entry + 1 })
         } else {
             (block + 1 < self.blocks.len()).then_some(Position { block: block + 1, entry: 0 })
         }
     }
 
-    /// The chunk that begins with this key.
+    /// The range that begins with this key.
     fn position_of(&self, min_key: &[u8]) -> Option<Position> {
         if self.is_lowest(min_key) {
             return Some(Position::FIRST);
@@ -231,20 +231,20 @@ impl<T> View<T> {
         remove_count: usize,
         keys: impl Iterator<Item = &'k Bytes> + Clone,
     ) -> Result<Place, &'static str> {
-        let from = self.position_of(first_key).ok_or("no chunk begins with the first key to remove")?;
+        let from = self.position_of(first_key).ok_or("no range begins with the first key to remove")?;
         if keys.clone().next().is_none_or(|key| key != first_key) {
             return Err("the first added key is not the first removed");
         }
         if remove_count == 0 {
-            return Err("a chunk that is added takes the place of none");
+            return Err("a range that is added takes the place of none");
         }
         // The last block touched, and how many of its entries go.
         let (mut last, mut remove_upto) = (from.block, from.entry + remove_count);
-        while remove_upto > self.blocks[last].chunks.len() {
-            remove_upto -= self.blocks[last].chunks.len();
+        while remove_upto > self.blocks[last].ranges.len() {
+            remove_upto -= self.blocks[last].ranges.len();
             last += 1;
             if last == self.blocks.len() {
-                return Err("more chunks are to be removed than there are");
+                return Err("more ranges are to be removed than there are");
             }
         }
         let limit = self.after(Position { block: last, entry: remove_upto - 1 });
@@ -258,7 +258,7 @@ impl<T> View<T> {
         };
         // A comparator that has failed says anything. What is on disk was replaced already, so it is here, too.
         if !(ascends && limit.is_none_or(is_below)) && self.order.failure().is_none() {
-            return Err("the added keys do not ascend, or reach the next chunk's");
+            return Err("the added keys do not ascend, or reach the next range's");
         }
         Ok(Place { from, end: Position { block: last, entry: remove_upto }, limit })
     }
@@ -271,7 +271,7 @@ impl<T> View<T> {
         let len = self.len - remove_count + add.len();
         let target = target_len(len);
         let head = self.blocks[from.block].entries(0..from.entry);
-        let tail = self.blocks[last].entries(end.entry..self.blocks[last].chunks.len());
+        let tail = self.blocks[last].entries(end.entry..self.blocks[last].ranges.len());
         let mut touched = from.block..last + 1;
         let mut entries: Vec<_> = head.chain(add).chain(tail).collect();
         // A block that has become small joins a neighbour, so that the list of blocks stays short.
@@ -279,10 +279,10 @@ impl<T> View<T> {
             if touched.start > 0 {
                 touched.start -= 1;
                 let before = &self.blocks[touched.start];
-                entries.splice(0..0, before.entries(0..before.chunks.len()));
+                entries.splice(0..0, before.entries(0..before.ranges.len()));
             } else if let Some(behind) = self.blocks.get(touched.end) {
                 touched.end += 1;
-                entries.extend(behind.entries(0..behind.chunks.len()));
+                entries.extend(behind.entries(0..behind.ranges.len()));
             }
         }
         let copied_entries = entries.len();
@@ -298,7 +298,7 @@ impl<T> View<T> {
 impl<T> Block<T> {
     fn entries(&self, range: Range<usize>) -> impl Iterator<Item = (Bytes, Arc<T>)> {
         let keys = self.keys.keys[range.clone()].iter().cloned();
-        keys.zip(self.chunks[range].iter().cloned())
+        keys.zip(self.ranges[range].iter().cloned())
     }
 }
 
@@ -315,8 +315,8 @@ fn cut<T>(order: &KeyOrder, entries: Vec<(Bytes, Arc<T>)>, target: usize) -> Vec
     (0..pieces)
         .map(|piece| {
             let piece_len = (piece + 1) * total / pieces - piece * total / pieces;
-            let (keys, chunks) = entries.by_ref().take(piece_len).unzip();
-            Arc::new(Block { keys: Keys::new(order, keys), chunks })
+            let (keys, ranges) = entries.by_ref().take(piece_len).unzip();
+            Arc::new(Block { keys: Keys::new(order, keys), ranges })
         })
         .collect()
 }
@@ -331,12 +331,12 @@ impl Position {
     const FIRST: Self = Self { block: 0, entry: 0 };
 }
 
-/// Chunks that are to be replaced.
+/// Ranges that are to be replaced.
 struct Place {
     from: Position,
     /// In the last block that has some of them: behind the last of them there.
     end: Position,
-    /// The next chunk, if there is one.
+    /// The next range, if there is one.
     limit: Option<Position>,
 }
 
@@ -355,7 +355,7 @@ struct Keys {
 
 impl Keys {
     fn new(order: &KeyOrder, keys: Vec<Bytes>) -> Self {
-        // The first one is never compared, and the lowest chunk's key may be no key of the order.
+        // The first one is never compared, and the lowest range's key may be no key of the order.
         let prefixes = keys.iter().enumerate().map(|(index, key)| match index {
             0 => Some(0),
             _ => order.prefix(key),
@@ -378,7 +378,7 @@ impl Keys {
     }
 }
 
-/// Chunks with their minimal keys, ascending.
+/// Ranges with their minimal keys, ascending.
 pub(crate) struct Iter<'a, T> {
     view: &'a View<T>,
     next: Option<Position>,
@@ -390,6 +390,6 @@ impl<'a, T> Iterator for Iter<'a, T> {
     fn next(&mut self) -> Option<Self::Item> {
         let position = self.next?;
         self.next = self.view.after(position);
-        Some((self.view.key(position), self.view.chunk(position)))
+        Some((self.view.key(position), self.view.range(position)))
     }
 }
