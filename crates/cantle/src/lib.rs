@@ -90,6 +90,7 @@
 pub struct Readme;
 
 mod block;
+mod budget;
 mod cache;
 #[cfg(feature = "canaries")]
 pub mod canary;
@@ -113,19 +114,20 @@ mod mvcc;
 mod read_ahead;
 mod records;
 mod run;
-mod stats;
 mod substrate;
 mod sync;
 mod table;
 mod types;
 pub mod vfs;
 
-pub use db::{Cursor, Db, Keyspace, METADATA_BYTES_MAX, Range, Snapshot, Transaction, WriteBatch};
+pub use budget::MemoryStats;
+pub use db::{Cursor, Db, Keyspace, METADATA_BYTES_MAX, Range, Snapshot, Stats, Transaction, WriteBatch};
 pub use db::{KeyspaceOptions, Options, Resources, WriteOptions};
 pub use db::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 pub use format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use layout::kind::Layout;
-pub use stats::{ChunkInfo, GetTimes, GetsServed, KeyspaceStats, MemoryStats, Report, Stats};
+pub use layout::stats::{ChunkInfo, GetTimes, GetsServed, KeyspaceStats, Report};
+
 pub use types::error::{Attempt, Error, Result};
 pub use types::value::{Key, Value};
 pub use types::{bounds::KeyRange, compression::Compression, durability::Durability, order::Comparator};

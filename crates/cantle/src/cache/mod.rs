@@ -10,7 +10,6 @@
 //!
 //! Thread safety: all methods may be called from any thread; clones share one cache.
 
-pub(crate) mod budget;
 pub(crate) mod rows;
 
 use crate::block::Block;

@@ -5,7 +5,7 @@ use crate::format::documented::{assert_documented, example_header};
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::format::limits::RECORD_BYTES_MAX;
 use crate::log::LogMemory;
-use crate::log::env::LogSearch;
+use crate::log::index::indexed_part::LogSearch;
 use crate::log::index::indexed_part::{IndexRequest, build_index};
 use crate::log::index::memory_part::{MemoryPart, Place};
 use crate::log::op::range_delete::RangeTombstone;

@@ -1,7 +1,7 @@
 //! Scans read the same by a view of a log as by its parts.
 
 use super::Chunks;
-use crate::log::env::LogSearch;
+use crate::log::index::indexed_part::LogSearch;
 use crate::log::segment::Segment;
 use crate::run::run::Source;
 use crate::sync::Arc;

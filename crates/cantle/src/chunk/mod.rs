@@ -81,14 +81,14 @@ mod verify;
 mod walk;
 mod write;
 
-use crate::cache::budget::Cost;
+use crate::budget::Cost;
 use crate::cache::rows::LentRow;
 use crate::filter::bloom;
+use crate::layout::stats::{ChunkInfo, GetTimes, GetsServed, KeyspaceStats, Report};
 use crate::layout::{Layout, Op, PairCursor, PreparedWrite, Pressure, ReadSet};
 use crate::log::env::LogCounters;
 use crate::mvcc::SnapshotGuard;
 use crate::run::env::RunCounters;
-use crate::stats::{ChunkInfo, GetTimes, GetsServed, KeyspaceStats, Report};
 use crate::substrate::Jam;
 use crate::sync::Arc;
 use crate::sync::Mutex;

@@ -1,6 +1,6 @@
 //! The rules in which a published variant of the layout differs: numbers, and the choices that no number tells.
 
-use crate::log::env::LogSearch;
+use crate::log::index::indexed_part::LogSearch;
 
 /// The rules by which the layout chooses, as numbers: a published variant of the layout has others, and the same mechanisms.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,11 +1,11 @@
 //! Reading and checking everything, and letting go of everything.
 
 use super::Chunks;
+use crate::layout::stats::Report;
 use crate::log::op::record::{LogRecord, may_begin};
 use crate::log::segment::Segment;
 use crate::run::run::Source;
 use crate::run::stack::StackSizes;
-use crate::stats::Report;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Release;
 use crate::types::error::{Error, Result};

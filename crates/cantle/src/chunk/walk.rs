@@ -3,7 +3,7 @@
 use super::Chunks;
 use super::chunk::Chunk;
 use super::munk::MunkCursor;
-use crate::cache::budget::Cost;
+use crate::budget::Cost;
 use crate::canary::Canary;
 use crate::layout::PairCursor;
 use crate::mvcc::SnapshotGuard;

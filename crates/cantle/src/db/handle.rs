@@ -1,12 +1,13 @@
 //! The handle to an open store.
 
+use super::Stats;
 use super::batch::WriteBatch;
 use super::keyspace::{Keyspace, KeyspaceInner};
 use super::snapshot::Snapshot;
 use super::store::Store;
 use crate::db::{KeyspaceOptions, Options, WriteOptions};
+use crate::layout::stats::Report;
 use crate::mvcc::KeySpan;
-use crate::stats::{Report, Stats};
 use crate::sync::Arc;
 use crate::types::error::{Error, Result};
 use std::path::Path;

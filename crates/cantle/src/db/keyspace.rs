@@ -3,9 +3,9 @@
 use super::activity::Activity;
 use super::handle::Handle;
 use crate::layout::Layout as LayoutTrait;
+use crate::layout::stats::KeyspaceStats;
 use crate::manifest::{Edit, KeyspaceEdit};
 use crate::mvcc::KeySpan;
-use crate::stats::KeyspaceStats;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},

@@ -22,6 +22,7 @@ mod range;
 mod repair;
 mod runtime;
 mod snapshot;
+mod stats;
 mod store;
 mod transaction;
 mod verdict;
@@ -35,6 +36,7 @@ pub use options::{KeyspaceOptions, Options, Resources, WriteOptions};
 pub use range::Range;
 pub use repair::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 pub use snapshot::Snapshot;
+pub use stats::Stats;
 pub use transaction::Transaction;
 
 use destroy::destroy;

@@ -17,7 +17,7 @@ use super::left_behind::{LeftBehind, Uncounted};
 use super::runtime::Runtime;
 use super::store::{DEFAULT_KEYSPACE, Store, TransactionCounters};
 use super::verdict::{Verdict, judge};
-use crate::cache::budget::DataShare;
+use crate::budget::DataShare;
 use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::OpenState;

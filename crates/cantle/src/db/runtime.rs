@@ -1,6 +1,6 @@
 //! Memory and threads, which stores of one process may share.
 
-use crate::cache::budget::Budget;
+use crate::budget::Budget;
 use crate::db::Options;
 use crate::maintenance::{Pool, WeakPool};
 use crate::sync::process_wide::ProcessWide;

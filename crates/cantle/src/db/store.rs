@@ -1,14 +1,15 @@
 //! What stands behind every handle of an open store.
 
+use super::Stats;
 use super::activity::Activity;
 use super::keyspace::KeyspaceInner;
 use super::left_behind::{LeftBehind, Uncounted};
 use crate::canary::Canary;
 use crate::chunk::Share;
 use crate::db::Options;
+use crate::layout::stats::KeyspaceStats;
 use crate::maintenance::{Ticker, nanos_per_kib};
 use crate::manifest::Edit;
-use crate::stats::{KeyspaceStats, Stats};
 use crate::substrate::{Substrate, VERSIONS_PER_CHECKPOINT};
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,

@@ -27,14 +27,15 @@
 //! alone.)
 
 pub mod kind;
+pub mod stats;
 
 use crate::mvcc::{CommitCell, KeySpan, SnapshotGuard};
-use crate::stats::{ChunkInfo, KeyspaceStats, Report};
 use crate::sync::Arc;
 use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
 use crate::types::error::Result;
 use bytes::Bytes;
+use stats::{ChunkInfo, KeyspaceStats, Report};
 
 /// One operation of a write.
 #[derive(Debug, Clone)]

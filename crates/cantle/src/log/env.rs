@@ -4,6 +4,7 @@ use super::LogMemory;
 use crate::cache::BlockCache;
 use crate::files::space::PLENTY_BYTES;
 use crate::files::{Files, Space, Totals};
+use crate::log::index::indexed_part::LogSearch;
 use crate::log::index::memory_part::MemoryPart;
 use crate::log::tail::stage::Stage;
 use crate::mvcc::Recovery;
@@ -32,15 +33,6 @@ pub struct LogOptions {
     pub recent_appends: bool,
     /// The strategy by which operations in older parts are found.
     pub search: LogSearch,
-}
-
-/// The strategy by which operations in older parts of logs are found: what stands behind a part besides its filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogSearch {
-    /// By an index, so that a read touches a bounded number of blocks.
-    Indexed,
-    /// From the part's start to its end (EvenDB §3.3).
-    Linear,
 }
 
 /// What the logs of one keyspace work with.

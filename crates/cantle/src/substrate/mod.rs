@@ -12,10 +12,8 @@ pub use health::Health;
 pub use jam::Jam;
 pub use reserve::{Grant, REBALANCE_RESERVE_FILE, RESERVE_FILE, Reserve};
 
-use crate::cache::{
-    BlockCache,
-    budget::{Budget, DataShare},
-};
+use crate::budget::{Budget, DataShare};
+use crate::cache::BlockCache;
 use crate::files::Files;
 use crate::journal::Journal;
 use crate::log::tail::stage::Stage;

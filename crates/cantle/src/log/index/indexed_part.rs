@@ -22,7 +22,6 @@ use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
 use crate::format::header::FileHeader;
 use crate::format::limits::check_record;
 use crate::log::LogMemory;
-use crate::log::env::LogSearch;
 use crate::log::index::ends::Ends;
 use crate::log::index::memory_part::{MemoryHit, MemoryPart, Place};
 use crate::log::op::range_delete::RangeTombstone;
@@ -235,6 +234,15 @@ pub fn build_index(
     });
     indexed.at.len = (builder.out.len() - before) as u32;
     Ok((builder.out, indexed))
+}
+
+/// The strategy by which operations in older parts of logs are found: what stands behind a part besides its filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogSearch {
+    /// By an index, so that a read touches a bounded number of blocks.
+    Indexed,
+    /// From the part's start to its end (EvenDB §3.3).
+    Linear,
 }
 
 impl LogSearch {

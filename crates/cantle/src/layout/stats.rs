@@ -1,6 +1,6 @@
-//! What a store says of itself.
+//! What a keyspace says of itself.
 
-use crate::layout::kind::Layout;
+use super::kind::Layout;
 use crate::types::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -127,113 +127,6 @@ pub struct KeyspaceStats {
     pub log_batch_bytes: u64,
     /// Chunks dropped whole by range deletes.
     pub chunks_dropped: u64,
-}
-
-/// Counters and sizes of a store.
-#[derive(Debug, Clone, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct Stats {
-    /// Each keyspace.
-    pub keyspaces: Vec<KeyspaceStats>,
-    /// The global version.
-    pub version: u64,
-    /// Times the store was opened for writing.
-    pub epoch: u64,
-    /// Snapshots, ranges and cursors that are open.
-    pub open_snapshots: u64,
-    /// Checkpoints since opening.
-    pub checkpoints: u64,
-    /// The longest checkpoint.
-    pub checkpoint_longest: Duration,
-    /// Syncs of the journal, and the writes that they made durable.
-    pub journal_syncs: u64,
-    /// Writes made durable by the journal.
-    pub journal_writes: u64,
-    /// Bytes in the store's directory.
-    pub disk_bytes: u64,
-    /// The memory budget.
-    pub memory_budget: u64,
-    /// Memory accounted to the budget.
-    pub memory_used: u64,
-    /// How it is divided, and how often that changed for the better. Of all stores that share the budget.
-    pub memory: MemoryStats,
-    /// Block cache hits.
-    pub cache_hits: u64,
-    /// Block cache misses.
-    pub cache_misses: u64,
-    /// Times that records which were staged went to their log, several at once, since opening.
-    pub stage_drains: u64,
-    /// How many records that were.
-    pub stage_records: u64,
-    /// How many bytes.
-    pub stage_bytes: u64,
-    /// Times a writer was slowed down, and for how long altogether.
-    pub write_delays: u64,
-    /// Time writers were slowed down, altogether.
-    pub write_delay_total: Duration,
-    /// The longest a single write took.
-    pub write_longest: Duration,
-    /// Transactions committed since opening.
-    pub transactions_committed: u64,
-    /// Commits of transactions that failed with a conflict since opening.
-    pub transaction_conflicts: u64,
-    /// How long opening took.
-    pub open_time: Duration,
-    /// Intact operations that this opening left behind: written since the last checkpoint by a process that died, and not
-    /// counted, as nothing proves that everything it wrote is on the disk. 0 where everything counts. Beyond 64 MiB of logs
-    /// an estimate. A background thread counts them after the opening.
-    pub left_behind_records: u64,
-    /// The bytes that these operations take.
-    pub left_behind_bytes: u64,
-    /// True while these operations are still to be counted: until then both numbers are 0. They stay so if the store is closed first.
-    pub left_behind_pending: bool,
-    /// Jobs that wait for a background thread.
-    pub maintenance_queued: u64,
-    /// Jobs that background threads are at. Of all stores that share them, as those that wait.
-    pub maintenance_running: u64,
-    /// Why the store is read-only, if it is.
-    pub read_only: Option<String>,
-}
-
-/// The memory budget and its parts, in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct MemoryStats {
-    /// What munks may take, and take.
-    pub munk_limit: u64,
-    /// Memory of munks.
-    pub munks: u64,
-    /// What rows may take.
-    pub row_limit: u64,
-    /// Memory of cached rows.
-    pub rows: u64,
-    /// What blocks may take.
-    pub block_limit: u64,
-    /// Memory of cached blocks, filters and table indexes.
-    pub blocks: u64,
-    /// Memory of logs' indexes, of views of several as one, and of the keys that parts of logs begin and end with, and which of them chunks need.
-    pub log_indexes: u64,
-    /// Memory of logs that are being merged, and of what merges hold back until they know where to cut.
-    pub merges: u64,
-    /// Memory of what is staged.
-    pub stage: u64,
-    /// Memory that keyspaces take, whether or not they are used.
-    pub keyspaces: u64,
-    /// Memory that munks, rows and merges gave back and the next of them will have. Of the whole process, and not part of what is used:
-    /// as much as the budget has room for, and a little beside it.
-    pub freed: u64,
-    /// Memory of what was appended to logs last.
-    pub recent: u64,
-    /// Records of logs that were read there instead of a file.
-    pub recent_reads: u64,
-    /// Moves from one part to another that made reads cheaper.
-    pub moves: u64,
-    /// Rows found in the cache.
-    pub row_hits: u64,
-    /// Rows not found there.
-    pub row_misses: u64,
 }
 
 /// One chunk, for `inspect`.

@@ -9,11 +9,11 @@
 //!
 //! Thread safety: everything may be called from any thread.
 
-use super::{BlockCache, rows::RowCache};
+use super::MemoryStats;
+use crate::cache::{BlockCache, rows::RowCache};
 use crate::log::LogMemory;
 use crate::memory::account::Account;
 use crate::memory::pages::{self, Room};
-use crate::stats::MemoryStats;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::counter::Counter;
 use crate::sync::time::{Instant, now};

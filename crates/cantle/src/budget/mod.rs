@@ -1,0 +1,8 @@
+//! One number for memory.
+
+#[expect(clippy::module_inception, reason = "named for what it is, and so is the folder")]
+mod budget;
+mod stats;
+
+pub(crate) use budget::{Budget, Cost, DataShare};
+pub use stats::MemoryStats;
