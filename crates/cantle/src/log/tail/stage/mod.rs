@@ -26,7 +26,7 @@
 //!
 //! Invariants: everything of a log before what its slot stages is in its file; what the slot does not count is in no
 //! reader's way; and a slot's piece of the mapping belongs to its lease alone, which is used under the segment's lock
-//! (`chunk/staged.rs`). Records carry checksums that are salted with store, file and offset, so that a slot that lies
+//! (`log/tail/staged.rs`). Records carry checksums that are salted with store, file and offset, so that a slot that lies
 //! is found out (`recover.rs`).
 //!
 //! After a loss of power, whatever the file holds, the last checkpoint counts, for which all was drained and synced:
