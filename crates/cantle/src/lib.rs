@@ -113,6 +113,7 @@ mod mvcc;
 
 mod read_ahead;
 mod records;
+mod repair;
 mod run;
 mod substrate;
 mod sync;
@@ -123,10 +124,10 @@ pub mod vfs;
 pub use budget::MemoryStats;
 pub use db::{Cursor, Db, Keyspace, METADATA_BYTES_MAX, Range, Snapshot, Stats, Transaction, WriteBatch};
 pub use db::{KeyspaceOptions, Options, Resources, WriteOptions};
-pub use db::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 pub use format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use layout::kind::Layout;
 pub use layout::stats::{ChunkInfo, GetTimes, GetsServed, KeyspaceStats, Report};
+pub use repair::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 
 pub use types::error::{Attempt, Error, Result};
 pub use types::value::{Key, Value};

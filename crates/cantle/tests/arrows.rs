@@ -26,6 +26,7 @@ const FLOORS: &[&[&str]] = &[
     &["layout"],
     &["chunk"],
     &["db"],
+    &["repair"],
 ];
 
 /// The rooms of folders that have more than one, from the ground up; "" are the files that lie in the folder itself.

@@ -6,7 +6,7 @@ use crate::types::error::{Error, Result};
 use crate::types::order::{BYTEWISE, KeyOrder};
 
 /// Refuses what no store can have.
-pub(super) fn check_options(options: &Options) -> Result<()> {
+pub(crate) fn check_options(options: &Options) -> Result<()> {
     if let Some(bytes) = options.memory_budget
         && bytes < 1 << 20
     {

@@ -11,13 +11,13 @@ use std::path::Path;
 
 pub(super) const LOCK_FILE: &str = "LOCK";
 /// In a directory that a repair fills.
-pub(super) const UNFINISHED_FILE: &str = "UNFINISHED";
+pub(crate) const UNFINISHED_FILE: &str = "UNFINISHED";
 
 /// In a directory that an import (crate `cantle-import`) builds a store in.
 const IMPORTING_FILE: &str = "IMPORTING";
 
 /// What a directory holds.
-pub(super) enum Found {
+pub(crate) enum Found {
     /// Nothing, or what a crash during creation left behind.
     Nothing,
     /// A store whose newest manifest has this number.
@@ -40,7 +40,7 @@ impl Allowed {
 }
 
 /// Looks at a directory without touching it. One that a repair has not filled yet is no store.
-pub(super) fn look(vfs: &dyn Vfs, dir: &Path) -> Result<Found> {
+pub(crate) fn look(vfs: &dyn Vfs, dir: &Path) -> Result<Found> {
     look_at(vfs, dir, Allowed::default())
 }
 
@@ -106,7 +106,7 @@ fn shell_word(text: &str) -> String {
 }
 
 /// Whether a store may have a file of this name.
-pub(super) fn is_ours(name: &str) -> bool {
+pub(crate) fn is_ours(name: &str) -> bool {
     [LOCK_FILE, VOUCH_FILE, STAGE_FILE, RESERVE_FILE, REBALANCE_RESERVE_FILE, UNFINISHED_FILE].contains(&name)
         || is_temporary(name)
         || parse_file_name(name).is_some()
@@ -143,7 +143,7 @@ pub(super) fn is_temporary(name: &str) -> bool {
     name.strip_suffix(".tmp").is_some_and(|name| is_of_store(name) || name == STAGE_FILE || of_repair(name))
 }
 
-pub(super) fn foreign_store(names: &[String]) -> Option<&'static str> {
+pub(crate) fn foreign_store(names: &[String]) -> Option<&'static str> {
     let has = |name: &str| names.iter().any(|found| found == name);
     let ends = |suffix: &str| names.iter().any(|found| found.ends_with(suffix));
     let starts = |prefix: &str| names.iter().any(|found| found.starts_with(prefix));

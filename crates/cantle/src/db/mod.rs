@@ -5,27 +5,26 @@
 
 mod activity;
 mod backup;
-mod batch;
-mod check_options;
+pub(crate) mod batch;
+pub(crate) mod check_options;
 mod cursor;
 mod destroy;
 #[cfg(test)]
 mod documented;
-mod foreign;
-mod handle;
-mod keyspace;
+pub(crate) mod foreign;
+pub(crate) mod handle;
+pub(crate) mod keyspace;
 mod left_behind;
-mod open;
+pub(crate) mod open;
 mod operations;
 mod options;
 mod range;
-mod repair;
 mod runtime;
 mod snapshot;
 mod stats;
-mod store;
+pub(crate) mod store;
 mod transaction;
-mod verdict;
+pub(crate) mod verdict;
 mod write;
 
 pub use batch::WriteBatch;
@@ -34,11 +33,9 @@ pub use handle::Db;
 pub use keyspace::{Keyspace, METADATA_BYTES_MAX};
 pub use options::{KeyspaceOptions, Options, Resources, WriteOptions};
 pub use range::Range;
-pub use repair::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 pub use snapshot::Snapshot;
 pub use stats::Stats;
 pub use transaction::Transaction;
 
 use destroy::destroy;
-use repair::repair;
 use runtime::{Runtime, default_budget_bytes, default_threads};

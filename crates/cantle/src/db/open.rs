@@ -57,9 +57,9 @@ const CHUNK_LAYOUT: u8 = 1;
 /// How often a lock is taken anew because its file was removed meanwhile. Each time somebody has destroyed the store in the
 /// microseconds between two calls: as often as this is no accident, and the store is in use.
 const LOCK_ATTEMPTS_MAX: usize = 100;
-pub(super) const DEFAULT_ID: u32 = 1;
+pub(crate) const DEFAULT_ID: u32 = 1;
 
-pub(super) fn new_layout(layout: u8) -> Option<Box<dyn LayoutState>> {
+pub(crate) fn new_layout(layout: u8) -> Option<Box<dyn LayoutState>> {
     (layout == CHUNK_LAYOUT).then(|| Box::<ChunkMap>::default() as Box<dyn LayoutState>)
 }
 
@@ -143,7 +143,7 @@ fn check_wanted(found: &Found, path: &Path, options: &Options) -> Result<()> {
 
 /// The file system as seen from the directory that is at `path` now: what the path means later is of no concern to
 /// who uses the view.
-pub(super) fn bind(vfs: &Arc<dyn Vfs>, path: &Path) -> Result<Arc<dyn Vfs>> {
+pub(crate) fn bind(vfs: &Arc<dyn Vfs>, path: &Path) -> Result<Arc<dyn Vfs>> {
     if Canary::PATH_RESOLVED_ANEW.is_planted() {
         return Ok(vfs.clone());
     }
@@ -174,7 +174,7 @@ fn give_back_reserve(vfs: &dyn Vfs, path: &Path) -> bool {
 
 /// Creates a directory and the missing ones above it, all durable when this returns, even if somebody made them
 /// just before and did not see to that.
-pub(super) fn create_directories(vfs: &dyn Vfs, path: &Path) -> Result<()> {
+pub(crate) fn create_directories(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     vfs.create_dir_all(path).map_err(|e| Error::io(Attempt::CreateDirectory, path, e))?;
     for parent in path.ancestors().skip(1) {
         match Canary::UNNAMED_STORE.leaves_out(|| vfs.sync_dir(parent)) {
@@ -193,7 +193,7 @@ pub(super) fn take_lock(vfs: &dyn Vfs, path: &Path, options: &Options) -> Result
 }
 
 /// The same; `None` where the lock file is missing and cannot be made, as nobody can write to the file system.
-pub(super) fn lock_store(vfs: &dyn Vfs, path: &Path, mode: LockMode) -> Result<Option<Box<dyn VfsLock>>> {
+pub(crate) fn lock_store(vfs: &dyn Vfs, path: &Path, mode: LockMode) -> Result<Option<Box<dyn VfsLock>>> {
     let file = path.join(LOCK_FILE);
     for _ in 0..LOCK_ATTEMPTS_MAX {
         let lock = match vfs.lock(&file, mode) {
@@ -279,7 +279,7 @@ fn create(vfs: Arc<dyn Vfs>, path: &Path, options: &Options) -> Result<Opened> {
     })
 }
 
-pub(super) fn keyspace_edit(keyspace: u32, name: &str, order: &KeyOrder) -> KeyspaceEdit {
+pub(crate) fn keyspace_edit(keyspace: u32, name: &str, order: &KeyOrder) -> KeyspaceEdit {
     KeyspaceEdit {
         keyspace,
         name: name.to_owned(),
@@ -414,7 +414,7 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
 }
 
 /// Reads the manifest, with the edits behind its last checkpoint if the page cache outlived their writer.
-pub(super) fn read_manifest(vfs: &dyn Vfs, path: &Path, manifest_path: &Path) -> Result<(Replayed, bool)> {
+pub(crate) fn read_manifest(vfs: &dyn Vfs, path: &Path, manifest_path: &Path) -> Result<(Replayed, bool)> {
     let testimony = &testimony(vfs, path)?;
     let intact = testimony.is_intact;
     match replay(vfs, manifest_path, new_layout, true) {
@@ -728,7 +728,7 @@ fn given_options(edit: &KeyspaceEdit, options: &Options) -> KeyspaceOptions {
 }
 
 /// The order that a keyspace was created with, if we have it.
-pub(super) fn keyspace_order(edit: &KeyspaceEdit, options: &Options) -> Result<KeyOrder> {
+pub(crate) fn keyspace_order(edit: &KeyspaceEdit, options: &Options) -> Result<KeyOrder> {
     let given = given_options(edit, options);
     check_order(edit, &given)?;
     if let Some(order) = &given.order {

@@ -40,7 +40,7 @@ const JOURNALS_MAX: usize = 4;
 const STAGE_TICKS: u64 = 256;
 
 /// The name of the keyspace that `Db`'s own operations work on.
-pub(super) const DEFAULT_KEYSPACE: &str = "default";
+pub(crate) const DEFAULT_KEYSPACE: &str = "default";
 
 pub(crate) struct Store {
     /// As it was given, for messages: it may mean another directory by now.

@@ -9,7 +9,7 @@ use crate::substrate::VERSIONS_PER_CHECKPOINT;
 use std::collections::HashSet;
 
 /// How the next epoch begins.
-pub(super) struct Verdict {
+pub(crate) struct Verdict {
     pub start: StartEdit,
     /// The next spanning batch's number.
     pub next_batch: u64,
@@ -18,7 +18,7 @@ pub(super) struct Verdict {
 }
 
 /// `outlived`: the page cache outlived the process, so that everything counts.
-pub(super) fn judge(
+pub(crate) fn judge(
     state: &State,
     outlived: bool,
     records: Vec<JournalRecord>,

@@ -27,10 +27,10 @@ mod torn_log;
 
 pub use report::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 
-use super::check_options::check_options;
-use super::foreign::{Found, foreign_store, is_ours, look};
-use super::open::{bind, lock_store};
 use crate::db::Options;
+use crate::db::check_options::check_options;
+use crate::db::foreign::{Found, foreign_store, is_ours, look};
+use crate::db::open::{bind, lock_store};
 use crate::files::parse_file_name;
 use crate::sync::Arc;
 use crate::types::error::{Attempt, Error, Result};
@@ -179,5 +179,57 @@ fn check_paths(vfs: &dyn Vfs, source: &Path, target: &Path, options: &Options) -
                 "there is something already, and a repair makes its directory itself: give another path";
             Err(Error::NotAStore { path: target.to_path_buf(), what: what.into() })
         }
+    }
+}
+
+impl Options {
+    /// Saves what is left of the damaged store in directory `source` into a new store in directory `target`, which
+    /// must not exist. Nothing in `source` is changed, and its lock sees to it that nobody else does.
+    ///
+    /// If the manifest is whole, the new store holds what opening the old one would show, as far as bytes are intact,
+    /// and of each key the newest version that is; what follows damage in a table or log is read on. A missing or
+    /// damaged manifest leaves the files: they know which keyspace is theirs (by number) and which version is newer, but
+    /// not the keyspaces' names and comparators, nor what was deleted by dropping files; so pairs that
+    /// were deleted may come back. Keyspaces whose names are lost are called `lost-` and their number.
+    ///
+    /// What an opening would leave behind, since no checkpoint covers it, is left out, and a note says so; see
+    /// [`keep_left_behind`](Self::keep_left_behind).
+    ///
+    /// The report has every damaged place, every file that was left out, and the keys of which the newest version may
+    /// be lost. Options are those of the new store; comparators of keyspaces must be registered.
+    ///
+    /// # Errors
+    ///
+    /// Damage is in the report, not an error. [`AlreadyExists`](crate::Error::AlreadyExists) if there is something at
+    /// `target`, [`NotFound`](crate::Error::NotFound) and [`NotAStore`](crate::Error::NotAStore) if `source` is no
+    /// store, [`Locked`](crate::Error::Locked) if it is open for writing,
+    /// [`OptionMismatch`](crate::Error::OptionMismatch) for a comparator that is not registered,
+    /// [`Corruption`](crate::Error::Corruption) if no file says whose it is, and what writing may fail with. After an
+    /// error `target` is not complete: remove it.
+    ///
+    /// ```
+    /// # fn main() -> cantle::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let (damaged, new) = (dir.path().join("damaged"), dir.path().join("new"));
+    /// # cantle::Db::open(&damaged)?.put("key", "value")?;
+    /// let report = cantle::Options::new().repair(&damaged, &new)?;
+    /// for keys in &report.uncertain {
+    ///     println!("{}: {:?}", keys.keyspace, keys.keys);
+    /// }
+    /// assert_eq!(report.pairs(), 1);
+    /// # Ok(()) }
+    /// ```
+    pub fn repair(self, source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<RepairReport> {
+        self.repair_with(source, target, |_| ())
+    }
+
+    /// As [`repair`](Self::repair), and now and then tells how far it is.
+    pub fn repair_with(
+        self,
+        source: impl AsRef<Path>,
+        target: impl AsRef<Path>,
+        mut progress: impl FnMut(RepairProgress),
+    ) -> Result<RepairReport> {
+        repair(self, source.as_ref(), target.as_ref(), &mut progress)
     }
 }

@@ -201,7 +201,7 @@ impl Source for RunReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::db::repair::merge::Merge;
+    use crate::repair::merge::Merge;
     use crate::vfs::MemVfs;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
