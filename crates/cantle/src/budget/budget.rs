@@ -10,6 +10,7 @@
 //! Thread safety: everything may be called from any thread.
 
 use super::MemoryStats;
+use super::residents::Residents;
 use crate::cache::{BlockCache, rows::RowCache};
 use crate::log::LogMemory;
 use crate::memory::account::Account;
@@ -96,8 +97,9 @@ pub(crate) struct Budget {
     /// Memory of all munks.
     pub(crate) munk_bytes: Arc<AtomicU64>,
     munk_limit_bytes: AtomicU64,
-    /// The score of the most popular chunk that found no room among its own keyspace's munks.
-    munk_demand: AtomicU64,
+    /// Memory that munks will take which are being loaded.
+    pub(crate) loading: Account,
+    pub(super) residents: Mutex<Residents>,
     /// What logs take.
     pub(crate) logs: Arc<LogMemory>,
     /// Keyspaces, whether or not they are used.
@@ -164,7 +166,8 @@ impl Budget {
             rows: Arc::new(RowCache::new(rows)),
             munk_bytes: Arc::default(),
             munk_limit_bytes: AtomicU64::new(munks),
-            munk_demand: AtomicU64::new(0),
+            loading: Account::new(u64::MAX),
+            residents: Mutex::default(),
             logs: Arc::new(LogMemory::new(total_bytes)),
             keyspaces: Account::new(u64::MAX),
             costs: Counter::default(),
@@ -223,16 +226,6 @@ impl Budget {
             return 0;
         }
         taken.saturating_sub(self.munk_limit_bytes())
-    }
-
-    /// A chunk with this score finds no room, and nothing in its keyspace that it displaces: others may have.
-    pub(crate) fn demand_munk(&self, score: u64) {
-        self.munk_demand.fetch_max(score, Relaxed);
-    }
-
-    /// The greatest score demanded since.
-    pub(crate) fn take_munk_demand(&self) -> u64 {
-        self.munk_demand.swap(0, Relaxed)
     }
 
     /// Memory accounted for.

@@ -106,7 +106,7 @@ impl Chunks {
         let log_bytes = funk.files.first().map_or(0, |file| file.bytes());
         let munk_live_bytes = chunk.munk.load().as_ref().map(|munk| munk.live_bytes());
         if munk_live_bytes.is_some() {
-            self.evict_if_crowded();
+            self.context.substrate.budget.evict_munks_if_crowded();
         }
         let limits = self.limits();
         let limit_bytes = policy::log_limit_bytes(&limits, &self.sizes(), munk_live_bytes.is_some());
@@ -380,7 +380,7 @@ impl Chunks {
     /// Whether something is under way, or due as soon as that may be.
     pub fn is_busy(&self) -> bool {
         self.jobs.active.load(Relaxed) > 0
-            || self.jobs.loading.load(Relaxed) > 0
+            || self.jobs.loading.used_bytes() > 0
             || !self.jobs.waiting.lock().is_empty()
             || policy::over_bytes(&self.limits(), &self.sizes()) > 0
     }
@@ -395,7 +395,7 @@ impl Chunks {
         self.look_for_pins(ticks);
         self.tell_live_bytes(self.sizes().live_bytes);
         if self.context.options().munks {
-            self.evict_least_popular();
+            self.keep_munks_within_budget();
             if ticks.is_multiple_of(MUNK_TICKS) {
                 self.choose_munks();
             }

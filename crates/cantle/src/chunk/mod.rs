@@ -87,6 +87,7 @@ use crate::filter::bloom;
 use crate::layout::stats::{ChunkInfo, GetTimes, GetsServed, KeyspaceStats, Report};
 use crate::layout::{Layout, Op, PairCursor, PreparedWrite, Pressure, ReadSet};
 use crate::log::env::LogCounters;
+use crate::memory::account::Account;
 use crate::mvcc::SnapshotGuard;
 use crate::run::env::RunCounters;
 use crate::substrate::Jam;
@@ -155,15 +156,8 @@ struct Jobs {
     look: Mutex<Option<Bytes>>,
     /// The same for those that should be in memory.
     munk_look: Mutex<Option<Bytes>>,
-    /// Chunks in memory, and some that were.
-    residents: Mutex<Vec<Weak<Chunk>>>,
-    /// Chunks that are being loaded, and the memory that they will take.
-    loading: AtomicUsize,
-    loading_bytes: AtomicU64,
-    /// The chunk that was evicted last.
-    evicted: Mutex<Option<popularity::Evicted>>,
-    /// Held by a writer who evicts.
-    evicting: Mutex<()>,
+    /// Chunks that are being loaded.
+    loading: Account,
 }
 
 impl Jobs {
@@ -400,7 +394,8 @@ impl Layout for Chunks {
         let logs = self.context.log.counters.peek().unwrap_or(&no_logs);
         let of = Counter::get;
         let total = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
-        let munks = self.resident_munks();
+        let view = self.index.view();
+        let munks: Vec<_> = view.iter().filter_map(|(_, chunk)| chunk.munk.load_full()).collect();
         KeyspaceStats {
             name: String::new(),
             layout: crate::layout::kind::Layout::Chunk,

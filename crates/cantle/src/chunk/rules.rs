@@ -89,7 +89,7 @@ pub enum Popularity {
 
 /// A chunk takes another's place if its score is greater by a quarter and this much: else two of about the same
 /// popularity would take turns.
-pub const SCORE_MARGIN: u64 = 16;
+const SCORE_MARGIN: u64 = 16;
 /// And by one for so many bytes: to read and copy these takes as long as a get from files. Else chunks whose scores
 /// differ by chance would be loaded again and again.
 const BYTES_PER_SCORE: u64 = 16 << 10;

@@ -66,6 +66,13 @@ impl Account {
     }
 }
 
+impl Default for Account {
+    /// One without a limit.
+    fn default() -> Self {
+        Self::new(u64::MAX)
+    }
+}
+
 /// So many bytes of an account. They are back in it once this is dropped.
 #[derive(Debug)]
 pub struct Charge {
