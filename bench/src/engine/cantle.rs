@@ -18,15 +18,15 @@ pub fn open_published(spec: &Spec, settings: &Settings) -> Result<Opened> {
 }
 
 fn open_over(base: KeyspaceOptions, about: &str, spec: &Spec, settings: &Settings) -> Result<Opened> {
-    let mut keyspace = base;
+    let (mut options, mut keyspace) = (Options::new(), base);
     for (name, value) in &spec.settings {
-        keyspace = refine(keyspace, name, value)?;
+        (options, keyspace) = refine(options, keyspace, name, value)?;
     }
     let durability = match settings.durability {
         Durability::Process => cantle::Durability::Process,
         Durability::Sync => cantle::Durability::Sync,
     };
-    let options = Options::new()
+    let options = options
         .memory_budget(settings.budget_bytes)
         .durability(durability)
         .background_threads(settings.background_threads)
@@ -41,8 +41,13 @@ fn open_over(base: KeyspaceOptions, about: &str, spec: &Spec, settings: &Setting
     })
 }
 
-/// One setting of the keyspace, by the name of its method.
-fn refine(keyspace: KeyspaceOptions, name: &str, value: &str) -> Result<KeyspaceOptions> {
+/// One setting of the store or of its keyspace, by the name of its method.
+fn refine(
+    options: Options,
+    keyspace: KeyspaceOptions,
+    name: &str,
+    value: &str,
+) -> Result<(Options, KeyspaceOptions)> {
     let wrong = || Failure(format!("{name}={value} is no setting of Cantle"));
     let on = || match value {
         "on" => Ok(true),
@@ -50,11 +55,11 @@ fn refine(keyspace: KeyspaceOptions, name: &str, value: &str) -> Result<Keyspace
         _ => Err(wrong()),
     };
     let bytes = || cantle_workloads::size::parse_size(value).map_err(Failure);
-    Ok(match name {
+    let keyspace = match name {
+        "write_buffer" => return Ok((options.write_buffer(on()?), keyspace)),
         "layout" if value == "chunk" => keyspace.layout(cantle::Layout::Chunk),
         "munks" => keyspace.munks(on()?),
         "row_cache" => keyspace.row_cache(on()?),
-        "stage" => keyspace.stage(on()?),
         "recent_appends" => keyspace.recent_appends(on()?),
         "log_bytes" => keyspace.log_bytes(bytes()?),
         "munk_log_bytes" => keyspace.munk_log_bytes(bytes()?),
@@ -62,7 +67,8 @@ fn refine(keyspace: KeyspaceOptions, name: &str, value: &str) -> Result<Keyspace
         "filter_partitions" => keyspace.filter_partitions(value.parse()?),
         "space_amplification" => keyspace.space_amplification(value.parse()?),
         _ => return Err(wrong()),
-    })
+    };
+    Ok((options, keyspace))
 }
 
 impl Engine for Cantle {

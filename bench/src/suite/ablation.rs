@@ -17,7 +17,7 @@ pub fn add(builder: &mut Builder) {
     let plain = || Spec::plain("cantle");
     let variants = [
         ("all on", plain()),
-        ("no stage", plain().with("stage", "off")),
+        ("no write buffer", plain().with("write_buffer", "off")),
         ("last appends not kept", plain().with("recent_appends", "off")),
         ("logs of 2 MB, not adapted", plain().with("log_bytes", "2000000")),
         ("no row cache", plain().with("row_cache", "off")),

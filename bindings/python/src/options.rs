@@ -138,6 +138,9 @@ impl<'py> Given<'py> {
             })?;
             options = options.checkpoint_interval(interval);
         }
+        if let Some(on) = self.flag("write_buffer")? {
+            options = options.write_buffer(on);
+        }
         if let Some(resources) = self.take("resources")? {
             let Ok(resources) = resources.cast::<Resources>() else {
                 return Err(wrong_type("resources", "cantle.Resources", &resources));
@@ -190,9 +193,6 @@ impl<'py> Given<'py> {
         }
         if let Some(on) = self.flag("row_cache")? {
             options = options.row_cache(on);
-        }
-        if let Some(on) = self.flag("stage")? {
-            options = options.stage(on);
         }
         if let Some(on) = self.flag("recent_appends")? {
             options = options.recent_appends(on);

@@ -146,7 +146,7 @@ def test_all_options_together_open_a_store(tmp_path):
         filter_partitions=4,
         munks=True,
         row_cache=False,
-        stage=False,
+        write_buffer=False,
         recent_appends=False,
     ) as db:
         db[b"key"] = b"value"

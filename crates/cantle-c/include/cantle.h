@@ -639,15 +639,6 @@ cantle_status cantle_keyspace_options_munks(cantle_keyspace_options *options, bo
 cantle_status cantle_keyspace_options_row_cache(cantle_keyspace_options *options, bool on);
 
 /**
- * Whether appends to logs are collected in a mapped file, so that many of them take one system call. Default: yes. The first store
- * with such a file installs a handler of SIGBUS, which passes on what is not its own.
- *
- * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
- */
-cantle_status cantle_keyspace_options_stage(cantle_keyspace_options *options,
-                                            bool on);
-
-/**
  * Whether what was appended to logs last stays in memory for those who read it, in chunks that are not in memory themselves: up to a
  * sixteenth of the memory budget. Default: yes.
  *
@@ -747,6 +738,16 @@ cantle_status cantle_options_background_threads(cantle_options *options, size_t 
  */
 cantle_status cantle_options_checkpoint_interval_ms(cantle_options *options,
                                                     uint64_t milliseconds);
+
+/**
+ * Whether the store has a write buffer: a mapped file that collects appends to logs, so that many of them take one system call. A
+ * killed process loses nothing of it. Default: yes. The first store of a process that makes a write buffer installs a handler of
+ * SIGBUS, which stays until the process ends and passes on what is not its own. Where each store opens without, there is none.
+ *
+ * Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
+ */
+cantle_status cantle_options_write_buffer(cantle_options *options,
+                                          bool on);
 
 /**
  * Shares budget and threads with other stores; then cantle_options_memory_budget and cantle_options_background_threads have no effect.

@@ -205,18 +205,6 @@ pub unsafe extern "C" fn cantle_keyspace_options_row_cache(
     set(options, Ok(on), KeyspaceOptions::row_cache)
 }
 
-/// Whether appends to logs are collected in a mapped file, so that many of them take one system call. Default: yes. The first store
-/// with such a file installs a handler of SIGBUS, which passes on what is not its own.
-///
-/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cantle_keyspace_options_stage(
-    options: *mut cantle_keyspace_options,
-    on: bool,
-) -> cantle_status {
-    set(options, Ok(on), KeyspaceOptions::stage)
-}
-
 /// Whether what was appended to logs last stays in memory for those who read it, in chunks that are not in memory themselves: up to a
 /// sixteenth of the memory budget. Default: yes.
 ///

@@ -235,6 +235,19 @@ pub unsafe extern "C" fn cantle_options_checkpoint_interval_ms(
     set(options, Ok(Duration::from_millis(milliseconds)), Options::checkpoint_interval)
 }
 
+/// Whether the store has a write buffer: a mapped file that collects appends to logs, so that many of them take one system call. A
+/// killed process loses nothing of it. Default: yes. The first store of a process that makes a write buffer installs a handler of
+/// SIGBUS, which stays until the process ends and passes on what is not its own. Where each store opens without, there is none.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_options_write_buffer(
+    options: *mut cantle_options,
+    on: bool,
+) -> cantle_status {
+    set(options, Ok(on), Options::write_buffer)
+}
+
 /// Shares budget and threads with other stores; then cantle_options_memory_budget and cantle_options_background_threads have no effect.
 ///
 /// Ownership: the options keep the resources; the caller frees its handle. Errors: as cantle_options_memory_budget. Threads: any.

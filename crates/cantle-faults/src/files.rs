@@ -52,7 +52,7 @@ pub enum Kind {
     Log,
     Manifest,
     Journal,
-    Stage,
+    WriteBuffer,
     PageCache,
     Other,
 }
@@ -60,11 +60,11 @@ pub enum Kind {
 impl Kind {
     /// Those that a store writes for itself.
     pub const ALL: [Self; 6] =
-        [Self::Table, Self::Log, Self::Manifest, Self::Journal, Self::Stage, Self::PageCache];
+        [Self::Table, Self::Log, Self::Manifest, Self::Journal, Self::WriteBuffer, Self::PageCache];
 
     pub fn of(name: &str) -> Self {
         match name {
-            "STAGE" => Self::Stage,
+            "WRITE-BUFFER" => Self::WriteBuffer,
             "PAGECACHE" => Self::PageCache,
             _ if name.starts_with("MANIFEST-") => Self::Manifest,
             _ if name.ends_with(".table") => Self::Table,
@@ -80,7 +80,7 @@ impl Kind {
             Self::Log => "logs",
             Self::Manifest => "manifests",
             Self::Journal => "journals",
-            Self::Stage => "stages",
+            Self::WriteBuffer => "write buffers",
             Self::PageCache => "page cache blocks",
             Self::Other => "other files",
         }

@@ -233,8 +233,8 @@ pub fn seal_page_cache(bytes: &mut [u8]) {
     }
 }
 
-/// Gives the head of `STAGE` its checksum, and each slot its check.
-pub fn seal_stage(bytes: &mut [u8]) {
+/// Gives the head of `WRITE-BUFFER` its checksum, and each slot its check.
+pub fn seal_write_buffer(bytes: &mut [u8]) {
     if bytes.len() < 4096 {
         return;
     }

@@ -14,7 +14,7 @@ mod faults;
 mod full_disk;
 #[path = "crash/power_loss.rs"]
 mod power_loss;
-#[path = "crash/stage.rs"]
-mod stage;
 #[path = "crash/torn_logs.rs"]
 mod torn_logs;
+#[path = "crash/write_buffer.rs"]
+mod write_buffer;

@@ -97,7 +97,7 @@ fn processes_have_no_more_in_memory_than_their_budget_and_64_mib() {
 
 /// Stores into a mapped file that failed are answered by a signal, which kills the process where nobody handles it.
 #[test]
-fn a_stage_that_fails_under_an_open_store_kills_nobody() {
+fn a_write_buffer_that_fails_under_an_open_store_kills_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10);
@@ -115,21 +115,21 @@ fn a_stage_that_fails_under_an_open_store_kills_nobody() {
         db.put(key(n), format!("{n:0300}")).unwrap();
     }
     db.sync().unwrap();
-    let Ok(stage) = std::fs::File::options().write(true).open(path.join("STAGE")) else {
-        println!("skipped: there is no stage here, as there is little space");
+    let Ok(write_buffer) = std::fs::File::options().write(true).open(path.join("WRITE-BUFFER")) else {
+        println!("skipped: there is no write buffer here, as there is little space");
         return;
     };
-    // What is synced is in the logs; of what follows some is lost with the stage.
+    // What is synced is in the logs; of what follows some is lost with the write buffer.
     for n in 2000..2040 {
         db.put(key(n), format!("{n:0300}")).unwrap();
     }
-    stage.set_len(0).unwrap();
+    write_buffer.set_len(0).unwrap();
     let (mut accepted, mut refused) = (Vec::new(), 0);
     for n in 2040..2600 {
         match db.put(key(n), format!("{n:0300}")) {
             Ok(()) => accepted.push(n),
             Err(error) => {
-                assert!(error.to_string().contains("the file STAGE"), "{error}");
+                assert!(error.to_string().contains("the file WRITE-BUFFER"), "{error}");
                 refused += 1;
             }
         }
@@ -147,9 +147,9 @@ fn a_stage_that_fails_under_an_open_store_kills_nobody() {
     }
     drop(db);
     let db = open();
-    // What was lost with the stage may be told, and nothing else.
+    // What was lost with the write buffer may be told, and nothing else.
     for damage in db.verify().unwrap().damage {
-        assert!(damage.to_string().contains("STAGE"), "{damage}");
+        assert!(damage.to_string().contains("WRITE-BUFFER"), "{damage}");
     }
     let last: std::collections::BTreeMap<_, _> = accepted.iter().map(|&n| (key(n), n)).collect();
     for (key, n) in last {

@@ -21,11 +21,7 @@ fn store(vfs: &FaultVfs, keyspaces: usize) -> Db {
 }
 
 fn options(vfs: impl Vfs) -> Options {
-    let keyspace = KeyspaceOptions::new().stage(false);
-    Options::new()
-        .default_keyspace(keyspace)
-        .vfs(Arc::new(vfs))
-        .checkpoint_interval(Duration::from_secs(3600))
+    Options::new().write_buffer(false).vfs(Arc::new(vfs)).checkpoint_interval(Duration::from_secs(3600))
 }
 
 fn syncs(vfs: &FaultVfs) -> u64 {

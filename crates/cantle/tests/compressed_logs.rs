@@ -25,9 +25,8 @@ fn compressing() -> Options {
 }
 
 fn open(disk: &MemVfs) -> Db {
-    // The stage is as long whatever is in the store.
-    let keyspace = KeyspaceOptions::new().compression(Compression::Lz4).stage(false);
-    compressing().default_keyspace(keyspace).vfs(Arc::new(disk.clone())).open("store").unwrap()
+    // The write buffer is as long whatever is in the store.
+    compressing().write_buffer(false).vfs(Arc::new(disk.clone())).open("store").unwrap()
 }
 
 /// Writes the data in values of a length, each of one letter.

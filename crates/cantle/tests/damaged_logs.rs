@@ -12,10 +12,11 @@ const STORE: &str = "/store";
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn options(vfs: &MemVfs, stage: bool) -> Options {
-    let keyspace = KeyspaceOptions::new().munks(false).stage(stage);
+fn options(vfs: &MemVfs, write_buffer: bool) -> Options {
+    let keyspace = KeyspaceOptions::new().munks(false);
     Options::new()
         .vfs(Arc::new(vfs.clone()))
+        .write_buffer(write_buffer)
         .checkpoint_interval(std::time::Duration::from_secs(3600))
         .default_keyspace(keyspace)
 }
@@ -44,9 +45,9 @@ fn put(db: &Db, now: &mut Pairs, key: &str, value: Vec<u8>) {
 }
 
 /// The process is killed. Values in the log have these lengths, their keys are `log-` and their number; each was in the table before.
-fn killed(lens: &[usize], stage: bool) -> Made {
+fn killed(lens: &[usize], write_buffer: bool) -> Made {
     let vfs = MemVfs::new();
-    let db = options(&vfs, stage).open(STORE).unwrap();
+    let db = options(&vfs, write_buffer).open(STORE).unwrap();
     let mut now = Pairs::new();
     for n in 0..lens.len() {
         put(&db, &mut now, &format!("log-{n}"), noise(n as u64 + 1000, 40));
@@ -72,7 +73,7 @@ fn read(vfs: &MemVfs, path: &Path) -> Vec<u8> {
 /// The file, and where in it these bytes begin; the last such place.
 fn place_of(vfs: &MemVfs, wanted: &[u8]) -> (PathBuf, u64) {
     let mut names = vfs.list(STORE.as_ref()).unwrap();
-    names.retain(|name| name.ends_with(".log") || name == "STAGE");
+    names.retain(|name| name.ends_with(".log") || name == "WRITE-BUFFER");
     let wanted = &wanted[..wanted.len().min(32)];
     let found = names.iter().find_map(|name| {
         let path = PathBuf::from(STORE).join(name);
@@ -215,15 +216,15 @@ fn the_end_of_a_log_is_damaged_as_a_crash_would_leave_it() {
     assert_eq!(db.get("log-1").unwrap().as_deref(), Some(&made.now[&b"log-1"[..]][..]));
 }
 
-/// What was staged behind damage is not lost with it.
+/// What was buffered behind damage is not lost with it.
 #[test]
-fn damage_in_the_stage_harms_one_key() {
+fn damage_in_the_write_buffer_harms_one_key() {
     let made = killed(&[30, 30, 30, 30, 30, 30], true);
     let (path, at) = place_of(&made.vfs, &made.now[&b"log-3"[..]]);
-    assert!(path.ends_with("STAGE"), "{path:?}");
+    assert!(path.ends_with("WRITE-BUFFER"), "{path:?}");
     let vfs = made.vfs.kill();
     flip(&vfs, &path, at);
-    assert_eq!(unreadable(&made, &vfs, "the stage"), ["log-3"]);
+    assert_eq!(unreadable(&made, &vfs, "the write buffer"), ["log-3"]);
 }
 
 /// The end of an indexed part is damaged: the log is read without its index.

@@ -17,7 +17,7 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// Some appends of these go to their logs, the rest to the stage.
+/// Some appends of these go to their logs, the rest to the write buffer.
 fn put(db: &Db, numbers: std::ops::Range<u64>) {
     for keyspace in ["one", "two", "three"] {
         let keyspace = db.keyspace(keyspace, KeyspaceOptions::new()).unwrap();
@@ -38,7 +38,7 @@ fn fork_and_die(path: &Path) {
     let db = Options::new().checkpoint_interval(std::time::Duration::from_secs(3600)).open(path).unwrap();
     put(&db, 0..200);
     let before = names(path);
-    assert!(before.iter().any(|name| name == "STAGE"), "{before:?}");
+    assert!(before.iter().any(|name| name == "WRITE-BUFFER"), "{before:?}");
     // SAFETY: the child does what a child may do with the library: it drops what it inherited.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);

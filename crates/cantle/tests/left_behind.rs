@@ -15,9 +15,8 @@ fn options(disk: &MemVfs, durability: Durability) -> Options {
 }
 
 /// A store with so many pairs that a checkpoint covers, and as many others that none does.
-fn filled(disk: &MemVfs, durability: Durability, pairs: u64, staged: bool) -> Db {
-    let keyspace = KeyspaceOptions::new().stage(staged);
-    let db = options(disk, durability).default_keyspace(keyspace).open("store").unwrap();
+fn filled(disk: &MemVfs, durability: Durability, pairs: u64, buffered: bool) -> Db {
+    let db = options(disk, durability).write_buffer(buffered).open("store").unwrap();
     let names = db.keyspace("names", KeyspaceOptions::new()).unwrap();
     (0..pairs).for_each(|number| db.put(number.to_be_bytes(), [1; 100]).unwrap());
     db.sync().unwrap();
@@ -42,16 +41,16 @@ fn counted(db: &Db) -> Stats {
 
 #[test]
 fn what_is_there_and_does_not_count_is_counted() {
-    for (pairs, staged) in [(100, true), (100, false), (20_000, true)] {
+    for (pairs, buffered) in [(100, true), (100, false), (20_000, true)] {
         let disk = MemVfs::new();
-        let db = filled(&disk, Durability::Process, pairs, staged);
+        let db = filled(&disk, Durability::Process, pairs, buffered);
         // The machine came down, and yet all is there: as after a volume was unmounted and mounted again.
         let found = disk.crash(&CrashPlan::KEEP_ALL);
         for read_only in [true, false] {
             let db = options(&found, Durability::Process).read_only(read_only).open("store").unwrap();
             assert_eq!(db.get(0_u64.to_be_bytes()).unwrap().as_deref(), Some(&[1; 100][..]));
             let stats = counted(&db);
-            assert_eq!(stats.left_behind_records, pairs, "staged: {staged}");
+            assert_eq!(stats.left_behind_records, pairs, "buffered: {buffered}");
             let least = pairs * 3 / 4 * 100;
             assert!((least..least * 2).contains(&stats.left_behind_bytes), "{}", stats.left_behind_bytes);
         }
@@ -104,15 +103,14 @@ fn what_follows_a_batch_over_several_logs_is_counted_too() {
 
 #[test]
 fn what_a_process_wrote_before_its_first_checkpoint_is_counted() {
-    for staged in [true, false] {
+    for buffered in [true, false] {
         let disk = MemVfs::new();
-        filled(&disk, Durability::Process, 100, staged).close().unwrap();
-        let keyspace = KeyspaceOptions::new().stage(staged);
-        let db = options(&disk, Durability::Process).default_keyspace(keyspace).open("store").unwrap();
+        filled(&disk, Durability::Process, 100, buffered).close().unwrap();
+        let db = options(&disk, Durability::Process).write_buffer(buffered).open("store").unwrap();
         (0_u64..50).for_each(|number| db.put(number.to_be_bytes(), [3; 100]).unwrap());
         let found = options(&disk.crash(&CrashPlan::KEEP_ALL), Durability::Process).open("store").unwrap();
         assert_eq!(found.get(0_u64.to_be_bytes()).unwrap().as_deref(), Some(&[1; 100][..]));
-        assert_eq!(counted(&found).left_behind_records, 50, "staged: {staged}");
+        assert_eq!(counted(&found).left_behind_records, 50, "buffered: {buffered}");
         drop(db);
     }
 }

@@ -59,7 +59,7 @@ fn stores_that_idle_share_threads_and_take_little_of_the_disk() {
     drop(threaded);
     eventually("the threads of a closed store do not end", || threads() == before);
 
-    // The stage of a store that was busy is given back once it idles.
+    // The write buffer of a store that was busy is given back once it idles.
     let busy = &stores[0];
     let keyspace = |number| busy.keyspace(&format!("keyspace {number}"), Default::default()).unwrap();
     // Each has a log of its own.
@@ -67,10 +67,10 @@ fn stores_that_idle_share_threads_and_take_little_of_the_disk() {
     for keyspace in &keyspaces {
         (0..10).for_each(|key| keyspace.put(format!("{key}"), "value").unwrap());
     }
-    let stage_bytes = || path(0).join("STAGE").metadata().map_or(0, |file| file.len());
-    assert!(stage_bytes() > 512 << 10, "{} bytes of 40 logs", stage_bytes());
+    let write_buffer_bytes = || path(0).join("WRITE-BUFFER").metadata().map_or(0, |file| file.len());
+    assert!(write_buffer_bytes() > 512 << 10, "{} bytes of 40 logs", write_buffer_bytes());
     busy.sync().unwrap();
-    eventually("the stage stays as long", || stage_bytes() <= 256 << 10);
+    eventually("the write buffer stays as long", || write_buffer_bytes() <= 256 << 10);
 
     // Each of these keeps its store open.
     drop(keyspaces);

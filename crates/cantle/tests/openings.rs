@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// LOCK, PAGECACHE, two reserves, the stage, a manifest, a journal, and the journal of a process that was killed.
+/// LOCK, PAGECACHE, two reserves, the write buffer, a manifest, a journal, and the journal of a process that was killed.
 const OTHER_FILES_MAX: usize = 8;
 /// A chunk may have eight files when it is opened, and gets a log; a killed process leaves two more.
 const CHUNK_FILES_MAX: usize = 11;

@@ -121,12 +121,12 @@ fn flip(file: &dyn VfsFile, at: u64) {
     file.write_at(&[byte[0] ^ 1], at).unwrap();
 }
 
-/// Killed, with three pairs beyond the last checkpoint; in the log itself, or staged.
-fn killed_with_three(staged: bool) -> MemVfs {
+/// Killed, with three pairs beyond the last checkpoint; in the log itself, or buffered.
+fn killed_with_three(buffered: bool) -> MemVfs {
     let vfs = MemVfs::new();
     let options = Options::new().vfs(Arc::new(vfs.clone())).memory_budget(4 << 20);
     let options = options.checkpoint_interval(std::time::Duration::from_secs(3600));
-    let db = options.default_keyspace(KeyspaceOptions::new().stage(staged)).open("store").unwrap();
+    let db = options.write_buffer(buffered).open("store").unwrap();
     for key in ["a", "b", "c"] {
         db.put(key, "value").unwrap();
     }
@@ -203,23 +203,25 @@ fn a_log_that_was_cut_before_its_last_checkpoint_is_damaged_after_the_death_of_a
 }
 
 #[test]
-fn a_stage_that_was_cut_or_is_anothers_is_told_by_verify() {
+fn a_write_buffer_that_was_cut_or_is_anothers_is_told_by_verify() {
     let vfs = killed_with_three(true);
-    let stage = file(&vfs, "STAGE");
+    let write_buffer = file(&vfs, "WRITE-BUFFER");
     assert!(open_as_it_is(&vfs.kill()).unwrap().get("c").unwrap().is_some());
-    let cut = damaged(&vfs, &stage, |file| file.set_len(4096).unwrap());
-    let empty = damaged(&vfs, &stage, |file| file.set_len(0).unwrap());
-    let headless = damaged(&vfs, &stage, |file| file.write_at(&[0; 16], 4096).unwrap());
-    let anothers = damaged(&vfs, &stage, |file| {
-        let theirs = killed_with_three(true).open(&stage, OpenMode::Read).unwrap();
+    let cut = damaged(&vfs, &write_buffer, |file| file.set_len(4096).unwrap());
+    let empty = damaged(&vfs, &write_buffer, |file| file.set_len(0).unwrap());
+    let headless = damaged(&vfs, &write_buffer, |file| file.write_at(&[0; 16], 4096).unwrap());
+    let anothers = damaged(&vfs, &write_buffer, |file| {
+        let theirs = killed_with_three(true).open(&write_buffer, OpenMode::Read).unwrap();
         let mut head = [0; 4096];
         theirs.read_exact_at(&mut head, 0).unwrap();
         file.write_at(&head, 0).unwrap();
     });
     for (what, vfs) in [("cut", cut), ("empty", empty), ("headless", headless), ("another's", anothers)] {
         let report = open_as_it_is(&vfs).unwrap().verify().unwrap();
-        let told =
-            report.damage.iter().any(|e| matches!(e, Error::Corruption { path, .. } if *path == stage));
+        let told = report
+            .damage
+            .iter()
+            .any(|e| matches!(e, Error::Corruption { path, .. } if *path == write_buffer));
         assert!(told, "{what}: {:?}", report.damage);
     }
 }

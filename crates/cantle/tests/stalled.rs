@@ -92,7 +92,7 @@ fn a_get_does_not_wait_while_the_end_of_a_log_is_written() {
     let gate = Arc::new(Gate::default());
     let is_log = |call: &Call<'_>| call.path.extension().is_some_and(|name| name == "log");
     let db = open(&gate, move |call| call.operation == Operation::WriteAt && is_log(call));
-    // The first append goes to the file, the second is staged.
+    // The first append goes to the file, the second is buffered.
     (0..10u64).for_each(|number| db.put(number.to_be_bytes(), [7; 100]).unwrap());
     let _open = OpenOnDrop(&gate);
     gate.set(true);

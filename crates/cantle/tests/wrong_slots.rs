@@ -1,5 +1,5 @@
-//! A slot of the stage whose word is wrong, though its check of eight bits is right: one wrong word in 256 is like that. Records have
-//! checksums of their own, which go by the store, the file and the place: so what is read is right, and what is gone was staged there.
+//! A slot of the write buffer whose word is wrong, though its check of eight bits is right: one wrong word in 256 is like that. Records have
+//! checksums of their own, which go by the store, the file and the place: so what is read is right, and what is gone was buffered there.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const STORE: &str = "/store";
-const STAGE: &str = "/store/STAGE";
-/// See `docs/format/stage.md`.
+const WRITE_BUFFER: &str = "/store/WRITE-BUFFER";
+/// See `docs/format/write-buffer.md`.
 const HEAD_BYTES: u64 = 4096;
 const KEYSPACES: [&str; 2] = ["one", "two"];
 const KEYS: u64 = 12;
@@ -32,8 +32,8 @@ fn put(db: &Db, numbers: std::ops::Range<u64>) {
     }
 }
 
-fn stage_bytes(vfs: &MemVfs) -> Vec<u8> {
-    let file = vfs.open(Path::new(STAGE), OpenMode::Read).unwrap();
+fn write_buffer_bytes(vfs: &MemVfs) -> Vec<u8> {
+    let file = vfs.open(Path::new(WRITE_BUFFER), OpenMode::Read).unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_exact_at(&mut bytes, 0).unwrap();
     bytes
@@ -59,11 +59,11 @@ fn a_wrong_slot_with_a_right_check_puts_nothing_in_the_place_of_anything() {
     put(&db, DURABLE..KEYS);
     let killed = vfs.kill();
     drop(db);
-    let stage = stage_bytes(&killed);
-    let slot_bytes = u32::from_le_bytes(stage[32..36].try_into().unwrap()) as usize;
-    let slots: Vec<(u64, u64, u64)> = (HEAD_BYTES as usize..stage.len())
+    let write_buffer = write_buffer_bytes(&killed);
+    let slot_bytes = u32::from_le_bytes(write_buffer[32..36].try_into().unwrap()) as usize;
+    let slots: Vec<(u64, u64, u64)> = (HEAD_BYTES as usize..write_buffer.len())
         .step_by(slot_bytes)
-        .map(|at| (at as u64, word_at(&stage, at), word_at(&stage, at + 8)))
+        .map(|at| (at as u64, word_at(&write_buffer, at), word_at(&write_buffer, at + 8)))
         .filter(|(_, _, word)| word & 0xffff > 0)
         .collect();
     assert_eq!(slots.len(), KEYSPACES.len(), "each has some of a log");
@@ -81,7 +81,7 @@ fn a_wrong_slot_with_a_right_check_puts_nothing_in_the_place_of_anything() {
         for (wrong_log, base, len) in all {
             cases += 1;
             let disk = killed.kill();
-            let file = disk.open(Path::new(STAGE), OpenMode::ReadWrite).unwrap();
+            let file = disk.open(Path::new(WRITE_BUFFER), OpenMode::ReadWrite).unwrap();
             file.write_at(&wrong_log.to_le_bytes(), at).unwrap();
             file.write_at(&word(wrong_log, base, len).to_le_bytes(), at + 8).unwrap();
             let db = open(&disk);
@@ -97,7 +97,7 @@ fn a_wrong_slot_with_a_right_check_puts_nothing_in_the_place_of_anything() {
                         None => {
                             assert!(
                                 number >= DURABLE,
-                                "{context}: {name} {number} was not staged, and is gone"
+                                "{context}: {name} {number} was not buffered, and is gone"
                             );
                             harmed.insert(name);
                         }
@@ -106,7 +106,8 @@ fn a_wrong_slot_with_a_right_check_puts_nothing_in_the_place_of_anything() {
             }
             assert!(harmed.len() <= 1, "{context}: one slot, and {harmed:?}");
             let damage = db.verify().unwrap().damage;
-            let is_of_slot = |what: &String| what.contains("STAGE") || what.contains("what was staged");
+            let is_of_slot =
+                |what: &String| what.contains("WRITE-BUFFER") || what.contains("what was buffered");
             let told: Vec<_> = damage.iter().map(|damage| format!("{damage:?}")).collect();
             assert!(told.iter().all(is_of_slot), "{context}: {told:?}");
         }

@@ -112,6 +112,7 @@ def open(
     read_only: Optional[bool] = None,
     background_threads: Optional[int] = None,
     checkpoint_interval: Optional[float] = None,
+    write_buffer: Optional[bool] = None,
     resources: Optional[Resources] = None,
     comparators: Optional[Mapping[str, Callable[[bytes, bytes], int]]] = None,
     comparator: Optional[str] = None,
@@ -124,7 +125,6 @@ def open(
     filter_partitions: Optional[int] = None,
     munks: Optional[bool] = None,
     row_cache: Optional[bool] = None,
-    stage: Optional[bool] = None,
     recent_appends: Optional[bool] = None,
 ) -> DB:
     """Opens the store in a directory, which is created if there is none. What is None keeps its default.
@@ -140,6 +140,8 @@ def open(
         path is a mistake; a directory of another kind of store is always refused.
     background_threads: default half of the cores, one to four.
     checkpoint_interval: the longest time between checkpoints, in seconds; default 5.
+    write_buffer: whether appends to logs are collected in a mapped file, of which a killed process loses nothing. Default True.
+        The first store of a process that has one installs a handler of SIGBUS, which passes on what is not its own.
     resources: memory and threads that several stores share; then memory_budget and background_threads have no effect.
     comparators: orders that keyspaces may have, by name: functions of two keys that return a negative number, 0 or a positive
         one. An order must be total, never change, and not use the store.
@@ -151,8 +153,7 @@ def open(
     compression: "none" (default), "lz4" or "zstd"; compression_level: of Zstandard, 1 to 22, default 3.
     chunk_bytes: at which size a chunk splits; default 8 MiB.
     space_amplification: bytes on disk per live byte, above 1.1; default 1.5, or more for what is small beside the budget.
-    munks, row_cache, stage, recent_appends: False switches off chunks in memory, cached rows, staged appends, the last appends in
-        memory.
+    munks, row_cache, recent_appends: False switches off chunks in memory, cached rows, the last appends in memory.
     log_bytes, munk_log_bytes, filter_partitions: for experiments; see the Rust library.
     """
     given = {name: value for name, value in locals().items() if name != "path" and value is not None}

@@ -49,7 +49,6 @@ class _KeyspaceOptions(TypedDict, total=False):
     filter_partitions: Optional[int]
     munks: Optional[bool]
     row_cache: Optional[bool]
-    stage: Optional[bool]
     recent_appends: Optional[bool]
 
 def open(path: _PathLike, **options: Any) -> DB: ...

@@ -1,6 +1,9 @@
 /* Pairs, ranges, iterators, batches, snapshots, keyspaces, opening and closing. */
+#define _GNU_SOURCE
 #include "check.h"
+#include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char *append_bar(void *user, const char *old_value, size_t old_len, size_t *new_len) {
     char *buffer = user;
@@ -211,6 +214,20 @@ static void beside_other_files(const char *path, const char *file) {
     CHECK(cantle_options_free(options) == CANTLE_OK);
 }
 
+/* Neither the file nor a handler of SIGBUS is made. */
+static void without_write_buffer(const char *path, const char *file) {
+    cantle_db *db;
+    cantle_options *options = cantle_options_new();
+    CHECK(cantle_options_write_buffer(options, false) == CANTLE_OK);
+    SOME(db, cantle_open(path, options, &error));
+    for (int round = 0; round < 100; round++) put(db, NULL, "a", "1");
+    CHECK(has(db, NULL, "a", "1") && access(file, F_OK) != 0);
+    OK(cantle_close(db, &error));
+    struct sigaction action;
+    CHECK(sigaction(SIGBUS, NULL, &action) == 0 && action.sa_handler == SIG_DFL);
+    CHECK(cantle_options_free(options) == CANTLE_OK);
+}
+
 int main(int argc, char **argv) {
     begin(argc);
     char version[32];
@@ -258,6 +275,7 @@ int main(int argc, char **argv) {
     OK(cantle_close(db, &error));
     OK(cantle_close(second, &error));
     CHECK(cantle_options_free(options) == CANTLE_OK);
+    without_write_buffer(below(argv[1], "unbuffered"), below(argv[1], "unbuffered/WRITE-BUFFER"));
     beside_other_files(below(argv[1], "beside"), below(argv[1], "beside/other"));
     return 0;
 }

@@ -204,7 +204,6 @@ static void keyspace_options(cantle_db *db) {
     cantle_keyspace_options_munks(options, true);
     cantle_keyspace_options_row_cache(options, false);
     cantle_keyspace_options_recent_appends(options, true);
-    cantle_keyspace_options_stage(options, false);
     SOME(keyspace, cantle_keyspace_open(db, "one", options, &error));
     CHECK(cantle_keyspace_options_free(options) == CANTLE_OK);
     put(db, keyspace, "k", "v");

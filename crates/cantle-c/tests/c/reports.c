@@ -34,7 +34,7 @@ static void damage(const char *directory) {
                 memcpy(pending[count++], path, sizeof path);
                 continue;
             }
-            FILE *file = strcmp(entry->d_name, "STAGE") == 0 ? NULL : fopen(path, "rb");
+            FILE *file = strcmp(entry->d_name, "WRITE-BUFFER") == 0 ? NULL : fopen(path, "rb");
             if (file == NULL) continue;
             fseek(file, 0, SEEK_END);
             if (ftell(file) > most) {

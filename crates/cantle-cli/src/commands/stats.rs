@@ -168,7 +168,7 @@ const GAUGES: [&str; 30] = [
     "memory_blocks",
     "memory_log_indexes",
     "memory_merges",
-    "memory_stage",
+    "memory_write_buffer",
     "memory_keyspaces",
     "memory_freed",
     "memory_recent",

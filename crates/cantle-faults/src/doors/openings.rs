@@ -24,7 +24,7 @@ const OPENINGS_COMPARED: u64 = 16;
 const CHUNK_FILES_MAX: usize = 11;
 /// Where every chunk is written to each time, a quarter of them is merged at a time, and none has more than this.
 const CHUNK_FILES_MOST: usize = 18;
-/// LOCK, PAGECACHE, two reserves, the stage, a manifest and the one that is replacing it, journals.
+/// LOCK, PAGECACHE, two reserves, the write buffer, a manifest and the one that is replacing it, journals.
 const OTHER_FILES_MAX: usize = 12;
 /// For a file or a chunk, boundary keys of the length that is used here included.
 const MANIFEST_BYTES_EACH: u64 = 140;

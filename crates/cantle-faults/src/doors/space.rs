@@ -164,10 +164,10 @@ fn compressed(value_bytes: u64, reopening: Reopening) {
     const BYTES: u64 = 10_000_000;
     let mut vfs = MemVfs::without_history();
     let open = |vfs: &MemVfs| {
-        let keyspace = KeyspaceOptions::new().compression(Compression::Lz4).stage(false);
+        let keyspace = KeyspaceOptions::new().compression(Compression::Lz4);
         let options =
             Options::new().default_keyspace(keyspace).checkpoint_interval(Duration::from_millis(200));
-        options.vfs(Arc::new(vfs.clone())).open("store").unwrap()
+        options.write_buffer(false).vfs(Arc::new(vfs.clone())).open("store").unwrap()
     };
     let mut db = open(&vfs);
     let value = vec![b'x'; value_bytes as usize];
@@ -238,9 +238,10 @@ impl Run<'_> {
         }
         let options = Options::new().memory_budget(self.case.budget_bytes / scale);
         match &*self.place {
-            // The stage is as long whatever the scale.
+            // The write buffer is as long whatever the scale.
             Place::Memory(vfs) => options
-                .default_keyspace(keyspace.stage(false))
+                .default_keyspace(keyspace)
+                .write_buffer(false)
                 .checkpoint_interval(Duration::from_millis(200))
                 .vfs(Arc::new(vfs.clone()))
                 .open("store"),

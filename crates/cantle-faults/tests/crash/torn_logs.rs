@@ -25,9 +25,9 @@ fn logs(vfs: &MemVfs) -> Vec<PathBuf> {
 /// A killed store with one log, and its history.
 fn killed(batches: bool) -> (MemVfs, History) {
     let memory = MemVfs::new();
-    // All of it goes to the log: what is staged lies behind what may be torn, and would prove it damaged.
+    // All of it goes to the log: what is buffered lies behind what may be torn, and would prove it damaged.
     let options = setup().options(Arc::new(memory.clone()));
-    let db = options.default_keyspace(setup().keyspace().stage(false)).open(STORE).unwrap();
+    let db = options.write_buffer(false).open(STORE).unwrap();
     let mut history = History::default();
     for n in 0..20u64 {
         let put = |n: u64| ("default", Change::Put(n, vec![n as u8; 30 + n as usize].into()));

@@ -234,7 +234,7 @@ impl Budget {
             + self.rows.used_bytes()
             + self.munk_bytes.load(Relaxed)
             + self.logs.used_bytes()
-            + self.logs.stage_used.used_bytes()
+            + self.logs.write_buffer_used.used_bytes()
             + self.keyspaces.used_bytes()
     }
 
@@ -248,7 +248,7 @@ impl Budget {
             blocks: self.blocks.used_bytes(),
             log_indexes: self.logs.indexes.used_bytes() + self.logs.views.used_bytes(),
             merges: self.logs.merging_bytes(),
-            stage: self.logs.stage_used.used_bytes(),
+            write_buffer: self.logs.write_buffer_used.used_bytes(),
             keyspaces: self.keyspaces.used_bytes(),
             freed: pages::kept_bytes(),
             recent: self.logs.recent.bytes(),
@@ -352,7 +352,7 @@ impl Budget {
 
     /// Munks, rows and merges use pages; what they leave of theirs, freed ones may take until they are wanted again.
     fn make_room(&self) {
-        let of_logs = self.logs.share_bytes() + self.logs.stage.limit_bytes();
+        let of_logs = self.logs.share_bytes() + self.logs.write_buffer.limit_bytes();
         let in_heap = self.blocks.capacity_bytes() + of_logs;
         self.room.set(self.total_bytes.saturating_sub(in_heap));
     }

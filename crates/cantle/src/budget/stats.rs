@@ -21,8 +21,8 @@ pub struct MemoryStats {
     pub log_indexes: u64,
     /// Memory of logs that are being merged, and of what merges hold back until they know where to cut.
     pub merges: u64,
-    /// Memory of what is staged.
-    pub stage: u64,
+    /// Memory of write buffers: the pages of their files that were used.
+    pub write_buffer: u64,
     /// Memory that keyspaces take, whether or not they are used.
     pub keyspaces: u64,
     /// Memory that munks, rows and merges gave back and the next of them will have. Of the whole process, and not part of what is used:

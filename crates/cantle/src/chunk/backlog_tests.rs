@@ -29,8 +29,8 @@ fn dead_at_head(chunks: &Arc<Chunks>) -> u64 {
 #[test]
 fn an_idle_backlog_has_few_deleted_keys_at_its_head() {
     for munks in [false, true] {
-        let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(1 << 20).stage(false);
-        let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace);
+        let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(1 << 20);
+        let options = Options::new().write_buffer(false).memory_budget(64 << 20).default_keyspace(keyspace);
         let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
         let chunks = db.chunks_for_test();
         (0..20_000u64).for_each(|number| db.put(number.to_be_bytes(), [1; 20]).unwrap());
@@ -70,10 +70,10 @@ impl Comparator for Counting {
 fn a_scan_beside_many_range_deletes_looks_at_few_of_them() {
     const PAIRS: u64 = 8_000;
     let count = Arc::new(AtomicU64::new(0));
-    let keyspace = KeyspaceOptions::new().munks(false).log_bytes(u64::MAX).stage(false);
+    let keyspace = KeyspaceOptions::new().munks(false).log_bytes(u64::MAX);
     let keyspace = keyspace.comparator(Arc::new(Counting(count.clone())));
     let options = Options::new().default_keyspace(keyspace).vfs(Arc::new(MemVfs::new()));
-    let db = options.open("store").unwrap();
+    let db = options.write_buffer(false).open("store").unwrap();
     let key = |number: u64| number.to_be_bytes();
     let put = || (0..PAIRS).for_each(|number| db.put(key(number), [1; 20]).unwrap());
     put();

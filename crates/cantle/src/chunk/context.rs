@@ -74,7 +74,7 @@ impl Context {
             cache: substrate.cache.clone(),
             recovery: substrate.recovery.clone(),
             memory: substrate.budget.logs.clone(),
-            stage: substrate.stage.clone(),
+            write_buffer: substrate.write_buffer.clone(),
             options: ArcSwap::from_pointee(options.of_logs()),
             totals: Totals::of(&substrate.files, keyspace),
             counters: OnUse::default(),

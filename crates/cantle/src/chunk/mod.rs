@@ -28,6 +28,8 @@
 //! (`Chunk::writer`) → the index's, the manifest's, the journal's, each only for a moment. Gets and scans take
 //! none of them.
 
+#[cfg(test)]
+mod append_tests;
 mod approximate;
 #[cfg(test)]
 mod backlog_tests;
@@ -73,8 +75,6 @@ mod split_end;
 mod split_end_tests;
 #[cfg(test)]
 mod split_tests;
-#[cfg(test)]
-mod staged_tests;
 mod tier;
 mod validate;
 mod verify;

@@ -18,7 +18,6 @@ pub struct ChunkOptions {
     pub log_bytes: Option<u64>,
     pub munk_log_bytes: Option<u64>,
     pub filter_partitions: u32,
-    pub stage: bool,
     pub recent_appends: bool,
     pub munks: bool,
     pub row_cache: bool,
@@ -34,7 +33,6 @@ impl Default for ChunkOptions {
             log_bytes: None,
             munk_log_bytes: None,
             filter_partitions: 16,
-            stage: true,
             recent_appends: true,
             munks: true,
             row_cache: true,
@@ -66,7 +64,7 @@ impl ChunkOptions {
 
     /// What logs know of them.
     pub fn of_logs(&self) -> LogOptions {
-        LogOptions { stage: self.stage, recent_appends: self.recent_appends, search: self.rules.log_search }
+        LogOptions { recent_appends: self.recent_appends, search: self.rules.log_search }
     }
 
     /// What runs know of them.

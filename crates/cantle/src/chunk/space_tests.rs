@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Nothing is rebalanced and no munk is loaded.
 fn at_rest(disk: &MemVfs) -> (Db, Arc<Chunks>) {
     let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(64 << 20).log_bytes(u64::MAX);
-    let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace.stage(false));
+    let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace).write_buffer(false);
     let options = options.checkpoint_interval(Duration::from_millis(50));
     let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();
     let chunks = db.chunks_for_test();
@@ -136,9 +136,8 @@ fn who_reads_all_of_a_chunk_finds_out_what_is_garbage() {
 fn nobody_is_delayed_for_what_a_snapshot_keeps() {
     const PAIRS: u64 = 8_000;
     for munks in [false, true] {
-        let keyspace =
-            KeyspaceOptions::new().munks(munks).chunk_bytes(1 << 20).space_amplification(1.5).stage(false);
-        let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace);
+        let keyspace = KeyspaceOptions::new().munks(munks).chunk_bytes(1 << 20).space_amplification(1.5);
+        let options = Options::new().write_buffer(false).memory_budget(64 << 20).default_keyspace(keyspace);
         let options = options.checkpoint_interval(Duration::from_millis(20));
         let db = options.vfs(Arc::new(MemVfs::without_history())).open("store").unwrap();
         let chunks = db.chunks_for_test();
@@ -182,8 +181,8 @@ fn nobody_is_delayed_for_what_a_snapshot_keeps() {
 /// Beyond what it may take at rest, while it is written to; then no more, though nobody reads or writes.
 #[test]
 fn what_is_taken_only_while_writing_is_given_back() {
-    let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(256 << 10).stage(false);
-    let options = Options::new().memory_budget(8 << 20).default_keyspace(keyspace);
+    let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(256 << 10);
+    let options = Options::new().write_buffer(false).memory_budget(8 << 20).default_keyspace(keyspace);
     let db = options.checkpoint_interval(Duration::from_millis(50)).vfs(Arc::new(MemVfs::without_history()));
     let db = db.open("store").unwrap();
     let chunks = db.chunks_for_test();

@@ -6,7 +6,7 @@ use crate::canary::Canary;
 use crate::db::Options;
 use crate::files::parse_file_name;
 use crate::format::header::FileKind;
-use crate::log::tail::stage::STAGE_FILE;
+use crate::log::tail::write_buffer::WRITE_BUFFER_FILE;
 use crate::substrate::{REBALANCE_RESERVE_FILE, RESERVE_FILE};
 use crate::sync::Arc;
 use crate::types::error::{Attempt, Error, Result};
@@ -65,7 +65,7 @@ fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<String>> {
 /// Whether a file beside those is the store's, too.
 fn is_ours(name: &str) -> bool {
     is_of_store(name)
-        || [LOCK_FILE, STAGE_FILE, RESERVE_FILE, REBALANCE_RESERVE_FILE].contains(&name)
+        || [LOCK_FILE, WRITE_BUFFER_FILE, RESERVE_FILE, REBALANCE_RESERVE_FILE].contains(&name)
         || is_temporary(name)
 }
 

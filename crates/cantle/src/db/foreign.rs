@@ -3,7 +3,7 @@
 use crate::db::Options;
 use crate::files::parse_file_name;
 use crate::format::header::{FileKind, HEADER_BYTES};
-use crate::log::tail::stage::STAGE_FILE;
+use crate::log::tail::write_buffer::WRITE_BUFFER_FILE;
 use crate::substrate::{REBALANCE_RESERVE_FILE, RESERVE_FILE, vouch::VOUCH_FILE};
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, Vfs};
@@ -107,7 +107,8 @@ fn shell_word(text: &str) -> String {
 
 /// Whether a store may have a file of this name.
 pub(crate) fn is_ours(name: &str) -> bool {
-    [LOCK_FILE, VOUCH_FILE, STAGE_FILE, RESERVE_FILE, REBALANCE_RESERVE_FILE, UNFINISHED_FILE].contains(&name)
+    [LOCK_FILE, VOUCH_FILE, WRITE_BUFFER_FILE, RESERVE_FILE, REBALANCE_RESERVE_FILE, UNFINISHED_FILE]
+        .contains(&name)
         || is_temporary(name)
         || parse_file_name(name).is_some()
 }
@@ -140,7 +141,8 @@ pub(super) fn is_temporary(name: &str) -> bool {
         let number = name.strip_prefix("repair-");
         number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    name.strip_suffix(".tmp").is_some_and(|name| is_of_store(name) || name == STAGE_FILE || of_repair(name))
+    name.strip_suffix(".tmp")
+        .is_some_and(|name| is_of_store(name) || name == WRITE_BUFFER_FILE || of_repair(name))
 }
 
 pub(crate) fn foreign_store(names: &[String]) -> Option<&'static str> {

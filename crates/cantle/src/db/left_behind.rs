@@ -11,7 +11,7 @@ use super::store::Store;
 use crate::files::Files;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::op::record::LogRecord;
-use crate::log::tail::stage;
+use crate::log::tail::write_buffer;
 use crate::manifest::State;
 use crate::records::RecordFile;
 use crate::sync::Arc;
@@ -31,7 +31,7 @@ const ORPHANS_MAX: usize = 64;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LeftBehind {
     pub records: u64,
-    /// What these records take in their logs, and in the stage.
+    /// What these records take in their logs, and in the write buffer.
     pub bytes: u64,
 }
 
@@ -47,8 +47,8 @@ pub(super) struct Uncounted {
     logs: Vec<(u64, u64)>,
     /// Those of the logs that the checkpoint does not know.
     orphans: HashSet<u64>,
-    /// What was staged. The file's name goes before anybody counts.
-    stage: Option<Arc<dyn VfsFile>>,
+    /// What was buffered. The file's name goes before anybody counts.
+    write_buffer: Option<Arc<dyn VfsFile>>,
 }
 
 impl Drop for Uncounted {
@@ -75,8 +75,8 @@ impl Uncounted {
         let logs = listed.iter().filter(|(kind, _)| *kind == FileKind::Log).map(|&(_, id)| {
             (id, state.segments.get(&id).map_or(HEADER_BYTES, |segment| segment.len.max(HEADER_BYTES)))
         });
-        let stage = stage::open(&*files.vfs, &files.dir).unwrap_or_else(|error| {
-            tracing::debug!(%error, "what was staged cannot be counted");
+        let write_buffer = write_buffer::open(&*files.vfs, &files.dir).unwrap_or_else(|error| {
+            tracing::debug!(%error, "what was buffered cannot be counted");
             None
         });
         Self {
@@ -86,7 +86,7 @@ impl Uncounted {
             checkpointed: state.checkpoint.version,
             logs: logs.collect(),
             orphans: orphans.into_iter().collect(),
-            stage,
+            write_buffer,
         }
     }
 
@@ -103,16 +103,17 @@ impl Uncounted {
     /// Counts; `None` if that is abandoned. Damage is no error: it may be what a loss of power left.
     fn count(&self, is_abandoned: &dyn Fn() -> bool) -> Option<LeftBehind> {
         let Files { vfs, dir, store, .. } = &*self.files;
-        // What was staged goes to its logs in memory.
+        // What was buffered goes to its logs in memory.
         let overlay: Arc<dyn Vfs> = Arc::new(OverlayVfs::new(vfs.clone()));
-        if let Some(stage) = &self.stage {
+        if let Some(write_buffer) = &self.write_buffer {
             let header_of = |file: &dyn VfsFile, path: &Path| FileHeader::read(file, path, FileKind::Log);
             let mut ignored =
-                |error: Error| tracing::debug!(%error, "some of what was staged cannot be counted");
+                |error: Error| tracing::debug!(%error, "some of what was buffered cannot be counted");
             let named = (*store, self.writer);
-            if let Err(error) = stage::recover_open(&**stage, &*overlay, dir, named, &header_of, &mut ignored)
+            if let Err(error) =
+                write_buffer::recover_open(&**write_buffer, &*overlay, dir, named, &header_of, &mut ignored)
             {
-                tracing::debug!(%error, "what was staged cannot be counted");
+                tracing::debug!(%error, "what was buffered cannot be counted");
             }
         }
         let mut found = LeftBehind::default();

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   look at the directory → lock → manifest (→ its last checkpoint, if the page cache is not vouched for)
-//!     → what was staged goes to its logs, if the page cache is vouched for
+//!     → what was buffered goes to its logs, if the page cache is vouched for
 //!     → journal: which spanning batches were committed, which writes must be applied again
 //!     → new epoch in `PAGECACHE`, then in the manifest → keyspaces → journal replay → orphans removed
 //! ```
 //!
-//! Logs of chunks are read in two cases, each bounded: the ends of those that were staged; a share of the small ones that killed processes left (`chunk/tier.rs`). A power failure at any point finds the same last checkpoint and journal again.
+//! Logs of chunks are read in two cases, each bounded: the ends of those that were buffered; a share of the small ones that killed processes left (`chunk/tier.rs`). A power failure at any point finds the same last checkpoint and journal again.
 
 use super::activity::Activity;
 use super::check_options::{check_keyspace_options, check_options};
@@ -29,7 +29,7 @@ use crate::format::header::{FileHeader, FileKind};
 use crate::journal::{Journal, JournalRecord, OldJournal, read_journals};
 use crate::layout::Layout as LayoutTrait;
 use crate::layout::kind::Layout;
-use crate::log::tail::stage::{self, Stage};
+use crate::log::tail::write_buffer::{self, WriteBuffer};
 use crate::maintenance::{Calls, Gate, Throttle, Ticker};
 use crate::manifest::{
     CheckpointEdit, Edit, KeyspaceEdit, LayoutState, Manifest, Replayed, Resumed, StartEdit, State, replay,
@@ -231,7 +231,7 @@ struct Opened {
     provisional_bytes: u64,
     next_batch: u64,
     orphans: Vec<std::path::PathBuf>,
-    /// What was staged and could not be recovered.
+    /// What was buffered and could not be recovered.
     damage: Vec<Error>,
     /// What does not count, as nothing vouches for it, if there may be such.
     uncounted: Option<Uncounted>,
@@ -295,15 +295,15 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     let Replayed { header, mut state, end, checkpoint_files, provisional_bytes, .. } = replayed;
     let provisional_bytes = if outlived { provisional_bytes } else { 0 };
     let mut damage = Vec::new();
-    let recovers_stage = (outlived || Canary::STAGE_ALWAYS_RECOVERED.is_planted())
-        && !Canary::STAGE_NOT_RECOVERED.is_planted();
-    if recovers_stage {
+    let recovers_write_buffer = (outlived || Canary::WRITE_BUFFER_ALWAYS_RECOVERED.is_planted())
+        && !Canary::WRITE_BUFFER_NOT_RECOVERED.is_planted();
+    if recovers_write_buffer {
         let mut damaged = |error| {
-            tracing::warn!(%error, "what was staged is not all recovered");
+            tracing::warn!(%error, "what was buffered is not all recovered");
             damage.push(error);
         };
         let header_of = |file: &dyn VfsFile, path: &Path| FileHeader::read(file, path, FileKind::Log);
-        stage::recover(&*vfs, path, (header.store, state.start.epoch), &header_of, &mut damaged)?;
+        write_buffer::recover(&*vfs, path, (header.store, state.start.epoch), &header_of, &mut damaged)?;
     }
     let names = vfs.list(path).map_err(|e| Error::io(Attempt::List, path, e))?;
     let listed: Vec<(FileKind, u64)> = names.iter().filter_map(|name| parse_file_name(name)).collect();
@@ -349,7 +349,7 @@ fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options: &Options) 
     };
     if !outlived {
         // Whatever the power left of it does not count. It must be gone before anything is vouched for.
-        stage::remove(&files)?;
+        write_buffer::remove(&files)?;
     }
     // Until the journal was replayed, this epoch is no whole. In a buffered store a checkpoint takes over first.
     let vouched = outlived || (options.durability != Durability::Buffered && replay.is_empty());
@@ -528,9 +528,9 @@ fn assemble(
     let health = Arc::new(Health::default());
     let failed = health.clone();
     manifest.on_doubt(move |reason| failed.fail(reason));
-    let stage = new_stage(&options, &vouch, &files, &runtime);
+    let write_buffer = new_write_buffer(&options, &vouch, &files, &runtime);
     let substrate = Arc::new(Substrate {
-        stage,
+        write_buffer,
         journal: Journal::new(files.clone(), journals),
         mvcc: Arc::new(Mvcc::new(first_version)),
         cache: runtime.budget.blocks.for_owner(runtime.budget.blocks.next_owner()),
@@ -640,16 +640,21 @@ fn assemble(
 }
 
 /// Where appends wait, unless they wait in the memory of a `Buffered` store. What cannot be had is done without.
-fn new_stage(options: &Options, vouch: &Vouch, files: &Arc<Files>, runtime: &Runtime) -> Option<Arc<Stage>> {
+fn new_write_buffer(
+    options: &Options,
+    vouch: &Vouch,
+    files: &Arc<Files>,
+    runtime: &Runtime,
+) -> Option<Arc<WriteBuffer>> {
     if options.read_only {
         return None;
     }
-    let made = if options.durability == Durability::Buffered || !vouch.is_possible() {
-        stage::remove(files).map(|()| None)
+    let made = if options.write_buffer && options.durability != Durability::Buffered && vouch.is_possible() {
+        WriteBuffer::create(files.clone(), runtime.budget.logs.clone())
     } else {
-        Stage::create(files.clone(), runtime.budget.logs.clone())
+        write_buffer::remove(files).map(|()| None)
     };
-    made.map_err(|error| tracing::debug!(%error, "goes without a stage")).ok().flatten().map(Arc::new)
+    made.map_err(|error| tracing::debug!(%error, "goes without a write buffer")).ok().flatten().map(Arc::new)
 }
 
 /// Files of before a crash that nothing refers to go in the background, and what is left of them when the store is closed; many at

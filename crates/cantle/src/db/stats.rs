@@ -37,12 +37,12 @@ pub struct Stats {
     pub cache_hits: u64,
     /// Block cache misses.
     pub cache_misses: u64,
-    /// Times that records which were staged went to their log, several at once, since opening.
-    pub stage_drains: u64,
+    /// Times that the records of a log went from the write buffer to the log, by one call, since opening.
+    pub write_buffer_drains: u64,
     /// How many records that were.
-    pub stage_records: u64,
+    pub write_buffer_records: u64,
     /// How many bytes.
-    pub stage_bytes: u64,
+    pub write_buffer_bytes: u64,
     /// Times a writer was slowed down, and for how long altogether.
     pub write_delays: u64,
     /// Time writers were slowed down, altogether.

@@ -36,8 +36,8 @@ const PROVISIONAL_BYTES_MAX: u64 = 16 << 10;
 /// The same for journal files: each process that wrote a spanning batch left one.
 const JOURNALS_MAX: usize = 4;
 
-/// A store that stages nothing for so many ticks, some five seconds, gives the space back.
-const STAGE_TICKS: u64 = 256;
+/// A store that buffers nothing for so many ticks, some five seconds, gives the space back.
+const WRITE_BUFFER_TICKS: u64 = 256;
 
 /// The name of the keyspace that `Db`'s own operations work on.
 pub(crate) const DEFAULT_KEYSPACE: &str = "default";
@@ -98,9 +98,9 @@ impl Store {
         let nanos = |counter: &AtomicU64| Duration::from_nanos(counter.load(Relaxed));
         let keyspaces: Vec<KeyspaceStats> =
             self.all_keyspaces().iter().map(|keyspace| keyspace.stats()).collect();
-        let stage = substrate.stage.as_ref();
+        let write_buffer = substrate.write_buffer.as_ref();
         let left_behind = *self.left_behind.lock();
-        let drained = stage.map(|stage| stage.drained()).unwrap_or_default();
+        let drained = write_buffer.map(|write_buffer| write_buffer.drained()).unwrap_or_default();
         let files: u64 = keyspaces
             .iter()
             .map(|keyspace| keyspace.log_bytes + keyspace.table_bytes + keyspace.unclaimed_bytes)
@@ -117,15 +117,15 @@ impl Store {
                 + substrate.files.held_bytes()
                 + substrate.journal.bytes()
                 + substrate.manifest.bytes()
-                + stage.map_or(0, |stage| stage.file_bytes()),
+                + write_buffer.map_or(0, |write_buffer| write_buffer.file_bytes()),
             memory_budget: substrate.budget.total_bytes,
             memory_used: substrate.budget.used_bytes(),
             memory: substrate.budget.stats(),
             cache_hits: substrate.cache.hits(),
             cache_misses: substrate.cache.misses(),
-            stage_drains: drained.drains,
-            stage_records: drained.records,
-            stage_bytes: drained.bytes,
+            write_buffer_drains: drained.drains,
+            write_buffer_records: drained.records,
+            write_buffer_bytes: drained.bytes,
             write_delays: substrate.throttle.delays.load(Relaxed),
             write_delay_total: nanos(&substrate.throttle.delayed_nanos),
             write_longest: nanos(&self.write_longest_nanos),
@@ -231,8 +231,8 @@ impl Store {
             let settled = self.all_keyspaces().iter().try_for_each(|keyspace| keyspace.layout.settle());
             let done =
                 settled.and_then(|()| if self.is_dirty() { self.substrate.checkpoint() } else { Ok(()) });
-            if let (Ok(()), Some(stage)) = (&done, &self.substrate.stage) {
-                stage.close();
+            if let (Ok(()), Some(write_buffer)) = (&done, &self.substrate.write_buffer) {
+                write_buffer.close();
             }
             done.inspect(|()| {
                 self.remove_orphans_left();
@@ -365,10 +365,10 @@ impl Ticker for Store {
         let substrate = &self.substrate;
         substrate.forget_gone();
         let ticks = self.ticks.fetch_add(1, Relaxed);
-        if ticks.is_multiple_of(STAGE_TICKS)
-            && let Some(stage) = &substrate.stage
+        if ticks.is_multiple_of(WRITE_BUFFER_TICKS)
+            && let Some(write_buffer) = &substrate.write_buffer
         {
-            stage.give_back();
+            write_buffer.give_back();
         }
         // Where space is short, what is free changes from one tick to the next.
         if ticks.is_multiple_of(16) || substrate.reserve.is_full() {

@@ -410,7 +410,7 @@ impl Store {
     }
 
     /// A write that found no space is tried again with more, unless the last attempt could not be taken back: its edits would hide
-    /// those of the next, and what it staged would stand in the way.
+    /// those of the next, and what it buffered would stand in the way.
     fn replay_with_room(&self, parts: &[Part], orphans: &mut Vec<std::path::PathBuf>) -> Result<()> {
         loop {
             let Err(error) = self.replay_write(parts) else { return Ok(()) };

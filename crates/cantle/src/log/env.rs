@@ -6,7 +6,7 @@ use crate::files::space::PLENTY_BYTES;
 use crate::files::{Files, Space, Totals};
 use crate::log::index::indexed_part::LogSearch;
 use crate::log::index::memory_part::MemoryPart;
-use crate::log::tail::stage::Stage;
+use crate::log::tail::write_buffer::WriteBuffer;
 use crate::mvcc::Recovery;
 use crate::sync::Arc;
 use crate::sync::counter::Counter;
@@ -27,8 +27,6 @@ pub struct LogCounters {
 /// What of logs can be chosen anew while a keyspace is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Whether appends wait in the stage, where there is one.
-    pub stage: bool,
     /// Whether what was appended last stays in memory.
     pub recent_appends: bool,
     /// The strategy by which operations in older parts are found.
@@ -45,7 +43,7 @@ pub struct LogEnv {
     pub recovery: Arc<Recovery>,
     pub memory: Arc<LogMemory>,
     /// `None` where appends do not wait.
-    pub stage: Option<Arc<Stage>>,
+    pub write_buffer: Option<Arc<WriteBuffer>>,
     pub options: ArcSwap<LogOptions>,
     pub totals: Totals,
     /// Made by the first access.
@@ -58,9 +56,9 @@ impl LogEnv {
     }
 
     /// Where appends wait now, if they do. Drains find room while there is plenty.
-    pub fn stage(&self) -> Option<&Arc<Stage>> {
+    pub fn write_buffer(&self) -> Option<&Arc<WriteBuffer>> {
         let has_plenty = || self.space.available_bytes() > PLENTY_BYTES;
-        self.stage.as_ref().filter(|_| self.options().stage && has_plenty())
+        self.write_buffer.as_ref().filter(|_| has_plenty())
     }
 
     /// An index in memory, which counts as logs' memory.

@@ -27,7 +27,7 @@ use crate::log::index::memory_part::{MemoryHit, MemoryPart, Place};
 use crate::log::index::parts::{Hole, Parts};
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::op::record::{LogOp, LogRecord, may_begin};
-use crate::log::tail::staged::{Places, Staged};
+use crate::log::tail::file_end::{FileEnd, Places};
 use crate::manifest::SegmentEdit;
 use crate::read_ahead::Runs;
 use crate::records::{RecordFile, record_payload};
@@ -78,7 +78,7 @@ pub struct Segment {
     newest_version: AtomicU64,
     dirty: AtomicBool,
     tail: Tail,
-    staged: Staged,
+    file_end: FileEnd,
     /// How long runs of its records were that scans read.
     pub runs: Arc<Runs>,
 }
@@ -152,7 +152,7 @@ impl Segment {
             newest_version: AtomicU64::new(0),
             dirty: AtomicBool::new(false),
             tail: Tail { flushed: AtomicU64::new(u64::MAX), ..Tail::default() },
-            staged: Staged::default(),
+            file_end: FileEnd::default(),
             runs: Arc::default(),
         }
     }
@@ -324,10 +324,10 @@ impl Segment {
             let bytes = record.value().clone();
             return record_payload(header, &self.file.path, place.offset, bytes, len);
         }
-        if let Some(bytes) = self.staged.read(place.offset, len) {
+        if let Some(bytes) = self.file_end.read(place.offset, len) {
             return record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len);
         }
-        if let Some(bytes) = self.staged.read_recent(place.offset, len) {
+        if let Some(bytes) = self.file_end.read_recent(place.offset, len) {
             return record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len);
         }
         self.record_file(*header)?.read(place.offset, len)
@@ -336,7 +336,7 @@ impl Segment {
     /// As [`Self::read_value`], of what was written lately; `None` if it was not.
     pub fn read_recent_value(&self, header: &FileHeader, place: Place) -> Result<Option<Bytes>> {
         let len = place.len as usize;
-        let Some(bytes) = self.staged.read_recent(place.offset, len) else { return Ok(None) };
+        let Some(bytes) = self.file_end.read_recent(place.offset, len) else { return Ok(None) };
         let payload = record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len)?;
         let (payload, value_start) = self.op_of(header, place, payload)?;
         Ok(Some(payload.slice(value_start..)))
@@ -476,13 +476,13 @@ impl Segment {
         is_read: bool,
     ) -> Result<()> {
         let recent = Some(&env.memory).filter(|_| is_read && env.options().recent_appends);
-        let places = Places { stage: env.stage(), recent };
-        self.staged.append(&self.file, places, (bytes, records as u64), offset)
+        let places = Places { write_buffer: env.write_buffer(), recent };
+        self.file_end.append(&self.file, places, (bytes, records as u64), offset)
     }
 
     /// Nobody will append to it any more.
     pub fn end_appends(&self) {
-        if let Err(error) = self.staged.release(&self.file) {
+        if let Err(error) = self.file_end.release(&self.file) {
             // The next checkpoint tries again.
             tracing::warn!(%error, "cannot drain a log");
         }
@@ -518,9 +518,9 @@ impl Segment {
         self.tail.flushed.store(HEADER_BYTES, Release);
     }
 
-    /// Writes what is buffered or staged to the file.
+    /// Writes what is buffered, in memory or in the write buffer, to the file.
     pub fn flush(&self) -> Result<()> {
-        self.staged.drain(&self.file)?;
+        self.file_end.drain(&self.file)?;
         let _flushing = self.tail.flushing.lock();
         if self.tail.is_empty() {
             return Ok(());
@@ -528,7 +528,7 @@ impl Segment {
         let start = self.tail.flushed.load(Acquire);
         let end = self.len();
         let bytes = self.tail.bytes(start, end);
-        self.staged.write_unstaged(&self.file, &bytes, start)?;
+        self.file_end.write_from_memory(&self.file, &bytes, start)?;
         if let Some(promise) = &self.tail.promise {
             let page = if start == HEADER_BYTES { PAGE_BYTES } else { 0 };
             promise.redeem(bytes.len() as u64 + page);
@@ -547,13 +547,13 @@ impl Segment {
 
     /// Takes back what was written behind `len`. When that fails, the segment must not be written any more.
     pub fn cut(&self, len: u64) -> Result<()> {
-        self.staged.cut(&self.file, len)
+        self.file_end.cut(&self.file, len)
     }
 
     /// Makes what stands behind `len` no record, so that nobody who reads the log goes on there. For a segment that is not
     /// written any more.
     pub fn spoil(&self, len: u64) -> Result<()> {
-        self.staged.spoil(&self.file, len)
+        self.file_end.spoil(&self.file, len)
     }
 
     /// Indexes the memory part on disk and begins a new one. Up to `end` the log has so many operations. Returns where the log now ends. When that fails, half an index may
@@ -576,7 +576,7 @@ impl Segment {
         let (bytes, part) = build_index(&request, memory)?;
         // By memory that may have been arranged by an order that failed.
         self.order.check()?;
-        self.staged.write_behind(&self.file, &bytes, end)?;
+        self.file_end.write_behind(&self.file, &bytes, end)?;
         let new_end = end + bytes.len() as u64;
         if self.tail.flushed.load(Relaxed) != u64::MAX {
             self.tail.flushed.store(new_end, Release);
@@ -627,7 +627,7 @@ impl Segment {
             None => (self.len(), self.recorded.part),
         };
         self.flush()?;
-        self.staged.release(&self.file)?;
+        self.file_end.release(&self.file)?;
         self.file.sync()?;
         Ok(SegmentEdit { file: self.file.id, len, part, ..counts })
     }

@@ -34,15 +34,15 @@ pub(super) struct AreaFile {
     pub span: Span,
     /// How far a log counts.
     pub extent: Extent,
-    /// What was staged for a log, behind a stretch of it that is lost.
-    pub staged: Option<Piece>,
+    /// What was buffered for a log, behind a stretch of it that is lost.
+    pub buffered: Option<Piece>,
 }
 
 impl AreaFile {
     /// Of a log that has nothing of its own.
-    pub fn of_staged(path: PathBuf, piece: &Piece) -> Self {
-        let (header, staged) = (piece.header, Some(piece.clone()));
-        Self { header, path, bytes: 0, span: Span::default(), extent: Extent::Unknown, staged }
+    pub fn of_buffered(path: PathBuf, piece: &Piece) -> Self {
+        let (header, buffered) = (piece.header, Some(piece.clone()));
+        Self { header, path, bytes: 0, span: Span::default(), extent: Extent::Unknown, buffered }
     }
 }
 

@@ -9,7 +9,7 @@ use super::area::{Area, AreaFile, Rules};
 use super::journal::JournalRemains;
 use super::plan::{Origin, Plan, PlannedKeyspace, is_name};
 use super::report::Findings;
-use super::survey::{Piece, Staged};
+use super::survey::{LeftInBuffer, Piece};
 use crate::db::open::{DEFAULT_ID, keyspace_edit, keyspace_order};
 use crate::db::store::DEFAULT_KEYSPACE;
 use crate::format::header::{FileKind, HEADER_BYTES};
@@ -102,9 +102,9 @@ pub(super) fn by_files(
     let journals = JournalRemains::read(origin, |_| true, |_| true, findings)?;
     plan.loose_rules = rules(&gleaned, &journals);
     if only.is_none() {
-        plan.staged = recover_stage(origin)?;
+        plan.buffered = recover_write_buffer(origin)?;
     }
-    let mut files = files_by_keyspace(origin, &plan.staged.pieces, findings);
+    let mut files = files_by_keyspace(origin, &plan.buffered.pieces, findings);
     if only.is_none() {
         // Even the default keyspace, which is always there, and those that are empty.
         let known = gleaned.keyspaces.keys().copied().filter(|id| !gleaned.dropped.contains(id));
@@ -190,16 +190,16 @@ fn rules(gleaned: &Gleaned, journals: &JournalRemains) -> Rules {
     Rules { recovery, committed, ..Rules::default() }
 }
 
-/// What was staged goes to its logs, if the process of the newest epoch is known to have left it there.
-fn recover_stage(origin: &Origin<'_>) -> Result<Staged> {
+/// What was buffered goes to its logs, if the process of the newest epoch is known to have left it there.
+fn recover_write_buffer(origin: &Origin<'_>) -> Result<LeftInBuffer> {
     let Origin { vfs, dir, survey, .. } = *origin;
     let epochs = survey.of_kind(FileKind::Log).filter_map(|(_, file)| file.header);
-    let Some(epoch) = epochs.map(|header| header.epoch).max() else { return Ok(Staged::default()) };
+    let Some(epoch) = epochs.map(|header| header.epoch).max() else { return Ok(LeftInBuffer::default()) };
     match outlived(vfs, dir, epoch) {
-        Ok(true) => survey.recover_stage(vfs, dir, (epoch, 0), |_| None),
-        Ok(false) => Ok(Staged { epoch, ..Staged::default() }),
+        Ok(true) => survey.recover_write_buffer(vfs, dir, (epoch, 0), |_| None),
+        Ok(false) => Ok(LeftInBuffer { epoch, ..LeftInBuffer::default() }),
         // Nobody can find out: what is in the logs is saved all the same.
-        Err(error) => Ok(Staged { epoch, damaged: vec![error], ..Staged::default() }),
+        Err(error) => Ok(LeftInBuffer { epoch, damaged: vec![error], ..LeftInBuffer::default() }),
     }
 }
 
@@ -212,15 +212,15 @@ fn files_by_keyspace(
     let mut keyspaces: BTreeMap<u32, Vec<AreaFile>> = BTreeMap::new();
     for (&id, piece) in pieces.iter().filter(|(id, _)| origin.survey.get(FileKind::Log, **id).is_none()) {
         let path = origin.dir.join(crate::files::file_name(FileKind::Log, id));
-        keyspaces.entry(piece.header.keyspace).or_default().push(AreaFile::of_staged(path, piece));
+        keyspaces.entry(piece.header.keyspace).or_default().push(AreaFile::of_buffered(path, piece));
     }
     for kind in [FileKind::Log, FileKind::Table] {
         for (id, file) in origin.survey.of_kind(kind).rev() {
-            let staged = pieces.get(&id).filter(|_| kind == FileKind::Log);
+            let buffered = pieces.get(&id).filter(|_| kind == FileKind::Log);
             if file.bytes < HEADER_BYTES {
                 findings.leave_out(&file.path, "it is shorter than its header", kind == FileKind::Table);
-                let alone = staged
-                    .map(|piece| (piece.header.keyspace, AreaFile::of_staged(file.path.clone(), piece)));
+                let alone = buffered
+                    .map(|piece| (piece.header.keyspace, AreaFile::of_buffered(file.path.clone(), piece)));
                 alone.into_iter().for_each(|(id, file)| keyspaces.entry(id).or_default().push(file));
                 continue;
             }
@@ -238,7 +238,7 @@ fn files_by_keyspace(
                 bytes: file.bytes,
                 span: Span::default(),
                 extent: Extent::Unknown,
-                staged: staged.cloned(),
+                buffered: buffered.cloned(),
             });
         }
     }

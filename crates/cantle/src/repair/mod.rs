@@ -63,13 +63,13 @@ pub(crate) fn repair(
     let damaged = bind(&vfs, source)?;
     let _lock = lock_store(&*damaged, source, LockMode::Shared)?;
     let lossy = LossyVfs::new(damaged.clone());
-    // What was staged goes to its logs in memory.
+    // What was buffered goes to its logs in memory.
     let reading: Arc<dyn Vfs> = Arc::new(OverlayVfs::new(Arc::new(lossy.clone())));
     let mut findings = Findings::default();
     let survey = Survey::of(&*reading, source, &mut findings)?;
     let mut plan = plan(&*reading, source, &survey, &options, &mut findings)?;
     journal::replay(&mut plan, source, &mut findings);
-    plan.tell_of_stage(&mut findings);
+    plan.tell_of_write_buffer(&mut findings);
 
     let budget = options.memory_budget.unwrap_or(SORT_FRACTION * SORT_BYTES_MAX);
     let findings = Rc::new(RefCell::new(findings));

@@ -3,7 +3,7 @@
 use super::area::{Area, AreaFile, Rules, bounds_of};
 use super::journal::JournalRemains;
 use super::report::Findings;
-use super::survey::{Piece, Staged, Survey};
+use super::survey::{LeftInBuffer, Piece, Survey};
 use crate::chunk::edit::{ChunkMap, ChunkRecord, FileRecord};
 use crate::db::Options;
 use crate::db::open::{new_layout, read_manifest};
@@ -33,13 +33,13 @@ pub(super) struct Plan {
     pub loose_rules: Rules,
     /// Writes of the journal that are to be applied again, once all areas are there.
     pub replay: Vec<JournalRecord>,
-    pub staged: Staged,
+    pub buffered: LeftInBuffer,
 }
 
 impl Plan {
-    /// What was staged and is damaged belonged to some log of its epoch.
-    pub fn tell_of_stage(&mut self, findings: &mut Findings) {
-        let Staged { epoch, damaged, .. } = std::mem::take(&mut self.staged);
+    /// What was buffered and is damaged belonged to some log of its epoch.
+    pub fn tell_of_write_buffer(&mut self, findings: &mut Findings) {
+        let LeftInBuffer { epoch, damaged, .. } = std::mem::take(&mut self.buffered);
         let is_concerned = |file: &AreaFile| file.header.kind == FileKind::Log && file.header.epoch == epoch;
         let concerned: BTreeSet<u32> = self
             .areas
@@ -161,14 +161,14 @@ fn plan(
         let files = referenced.entry(id).or_default();
         keyspace.layout.files(&mut |kind, file, epoch| files.push((kind, file, epoch)));
     }
-    let staged = if outlived {
+    let buffered = if outlived {
         let keyspace_of = |log| {
             let of_log = |(_, files): &(&u32, &Vec<_>)| files.contains(&(FileKind::Log, log, writer_epoch));
             referenced.iter().find(of_log).map(|(&keyspace, _)| keyspace)
         };
-        survey.recover_stage(vfs, dir, (writer_epoch, state.start.first_version), keyspace_of)?
+        survey.recover_write_buffer(vfs, dir, (writer_epoch, state.start.first_version), keyspace_of)?
     } else {
-        Staged { epoch: writer_epoch, ..Staged::default() }
+        LeftInBuffer { epoch: writer_epoch, ..LeftInBuffer::default() }
     };
     let malformed = |what: crate::format::codec::Malformed| {
         Error::corruption(manifest_path, 0, format!("the recovery table {}", what.0))
@@ -191,7 +191,7 @@ fn plan(
         ..Rules::default()
     };
 
-    let mut plan = Plan { rules, replay, staged, ..Plan::default() };
+    let mut plan = Plan { rules, replay, buffered, ..Plan::default() };
     let State { keyspaces, segments, .. } = state;
     let known: HashSet<u64> = checkpoint_files.iter().map(|&(_, id)| id).collect();
     let all: HashSet<u64> = referenced.values().flatten().map(|&(_, id, _)| id).chain(known).collect();
@@ -249,7 +249,7 @@ fn plan(
             None => (file.kind == FileKind::Table).then_some(Extent::Vouched(0)),
         };
         for (span, record) in chunks {
-            let pieces = &plan.staged.pieces;
+            let pieces = &plan.buffered.pieces;
             let area = area_of(survey, dir, (id, &name), span, record, (&extent, pieces), findings);
             plan.areas.push(area);
         }
@@ -291,7 +291,7 @@ fn keep_unnamed<'a>(
                 bytes: file.bytes,
                 span: area.span.clone(),
                 extent: Extent::OpenEnded { durable: HEADER_BYTES, gapless: false },
-                staged: plan.staged.pieces.get(&id).cloned(),
+                buffered: plan.buffered.pieces.get(&id).cloned(),
             };
             area.files.insert(0, kept);
             unnamed.insert(&*file.path);
@@ -359,15 +359,15 @@ fn area_of(
         }
         let Some(extent) = extent(file) else { continue };
         let own = file.span.clone().unwrap_or_else(|| span.clone());
-        let staged = pieces.get(&file.file).filter(|_| file.kind == FileKind::Log).cloned();
+        let buffered = pieces.get(&file.file).filter(|_| file.kind == FileKind::Log).cloned();
         // Of a log that has nothing of its own.
-        let staged_alone = |path: PathBuf| {
-            let alone = staged.as_ref().map(|piece| AreaFile::of_staged(path, piece));
+        let buffered_alone = |path: PathBuf| {
+            let alone = buffered.as_ref().map(|piece| AreaFile::of_buffered(path, piece));
             alone.map(|file| AreaFile { span: own.clone(), extent, ..file })
         };
         let Some(found) = survey.get(file.kind, file.file) else {
             lose(dir, file, &span, name, findings);
-            area.files.extend(staged_alone(dir.join(crate::files::file_name(file.kind, file.file))));
+            area.files.extend(buffered_alone(dir.join(crate::files::file_name(file.kind, file.file))));
             continue;
         };
         let durable = match extent {
@@ -379,14 +379,14 @@ fn area_of(
                 let what = format!("the log ends {} bytes too early", durable - found.bytes);
                 findings.lost(Error::corruption(&found.path, found.bytes, what), name, bounds_of(&own));
             }
-            area.files.extend(staged_alone(found.path.clone()));
+            area.files.extend(buffered_alone(found.path.clone()));
             continue;
         }
         found.tell(findings);
         let described = (keyspace, file.epoch);
         let header = found.header_or(file.kind, (survey.store, file.file), described);
         let (path, bytes) = (found.path.clone(), found.bytes);
-        area.files.push(AreaFile { header, path, bytes, span: own, extent, staged });
+        area.files.push(AreaFile { header, path, bytes, span: own, extent, buffered });
     }
     area
 }

@@ -3,7 +3,7 @@
 use super::report::Findings;
 use crate::files::parse_file_name;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
-use crate::log::tail::stage;
+use crate::log::tail::write_buffer;
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use bytes::Bytes;
@@ -23,9 +23,9 @@ pub(super) struct FoundFile {
     pub damage: Option<Error>,
 }
 
-/// What a dead process had staged.
+/// What a dead process had buffered.
 #[derive(Default)]
-pub(super) struct Staged {
+pub(super) struct LeftInBuffer {
     pub epoch: u64,
     /// What of it is damaged.
     pub damaged: Vec<Error>,
@@ -126,15 +126,15 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Has what was staged go to the logs of `epoch`, which began with `first_version`. `described`: the keyspace of a log of that epoch,
+    /// Has what was buffered go to the logs of `epoch`, which began with `first_version`. `described`: the keyspace of a log of that epoch,
     /// where it is known, in place of a header that is lost.
-    pub fn recover_stage(
+    pub fn recover_write_buffer(
         &self,
         vfs: &dyn Vfs,
         dir: &Path,
         (epoch, first_version): (u64, u64),
         described: impl Fn(u64) -> Option<u32>,
-    ) -> Result<Staged> {
+    ) -> Result<LeftInBuffer> {
         let header_of = |(id, file): (u64, &FoundFile)| {
             let by_description =
                 |keyspace| file.header_or(FileKind::Log, (self.store, id), (keyspace, epoch));
@@ -144,10 +144,10 @@ impl Survey {
             let found = self.of_kind(FileKind::Log).find(|(_, file)| file.path == path);
             found.and_then(header_of).ok_or_else(|| Error::corruption(path, 0, "the header is lost"))
         };
-        let mut staged = Staged { epoch, ..Staged::default() };
-        let Staged { damaged, pieces, .. } = &mut staged;
+        let mut buffered = LeftInBuffer { epoch, ..LeftInBuffer::default() };
+        let LeftInBuffer { damaged, pieces, .. } = &mut buffered;
         let mut damaged = |error| damaged.push(error);
-        stage::read(vfs, dir, (self.store, epoch), &mut damaged, &mut |slot, damaged| {
+        write_buffer::read(vfs, dir, (self.store, epoch), &mut damaged, &mut |slot, damaged| {
             let found = self.get(FileKind::Log, slot.log);
             let header = match found {
                 Some(file) if slot.base <= file.bytes => None,
@@ -170,7 +170,7 @@ impl Survey {
             }
             Ok(())
         })?;
-        Ok(staged)
+        Ok(buffered)
     }
 
     pub fn get(&self, kind: FileKind, id: u64) -> Option<&FoundFile> {

@@ -1,4 +1,4 @@
-//! A log of which a stretch is lost, and behind that what was staged for it.
+//! A log of which a stretch is lost, and behind that what was buffered for it.
 
 use super::area::AreaFile;
 use crate::format::header::HEADER_BYTES;
@@ -8,22 +8,22 @@ use bytes::Bytes;
 use std::io;
 use std::ops::Range;
 
-/// What is left of the log's file, and what was staged at its place; nothing in between is read.
+/// What is left of the log's file, and what was buffered at its place; nothing in between is read.
 #[derive(Debug)]
 pub(super) struct TornLog {
     there: Option<Arc<dyn VfsFile>>,
     there_bytes: u64,
     base: u64,
-    staged: Bytes,
+    buffered: Bytes,
 }
 
 impl TornLog {
     /// The log, and what of it is lost; `None` if nothing is left of either.
     pub fn join(there: Option<Arc<dyn VfsFile>>, file: &AreaFile) -> Option<(Arc<dyn VfsFile>, Range<u64>)> {
-        let Some(piece) = &file.staged else { return Some((there?, 0..0)) };
+        let Some(piece) = &file.buffered else { return Some((there?, 0..0)) };
         let gap = file.bytes.max(HEADER_BYTES)..piece.base;
-        let (base, staged) = (piece.base, piece.bytes.clone());
-        Some((Arc::new(Self { there, there_bytes: file.bytes, base, staged }), gap))
+        let (base, buffered) = (piece.base, piece.bytes.clone());
+        Some((Arc::new(Self { there, there_bytes: file.bytes, base, buffered }), gap))
     }
 }
 
@@ -34,9 +34,9 @@ impl VfsFile for TornLog {
             return there.read_at(&mut buffer[..bytes], offset);
         }
         let Some(at) = offset.checked_sub(self.base) else { return Ok(0) };
-        let staged = usize::try_from(at).ok().and_then(|at| self.staged.get(at..)).unwrap_or_default();
-        let bytes = buffer.len().min(staged.len());
-        buffer[..bytes].copy_from_slice(&staged[..bytes]);
+        let buffered = usize::try_from(at).ok().and_then(|at| self.buffered.get(at..)).unwrap_or_default();
+        let bytes = buffer.len().min(buffered.len());
+        buffer[..bytes].copy_from_slice(&buffered[..bytes]);
         Ok(bytes)
     }
 
@@ -53,7 +53,7 @@ impl VfsFile for TornLog {
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.base + self.staged.len() as u64)
+        Ok(self.base + self.buffered.len() as u64)
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -95,9 +95,9 @@ mod tests {
         for (there, bytes) in [(Some(file), there.len() as u64), (None, 0)] {
             let is_there = there.is_some();
             let base = 1 << 60;
-            let staged = Some(Piece { header, base, bytes: put(base, b"staged").into() });
+            let buffered = Some(Piece { header, base, bytes: put(base, b"buffered").into() });
             let (span, extent) = (Span::default(), Extent::OpenEnded { durable: 64, gapless: true });
-            let log = AreaFile { header, path: path.into(), bytes, span, extent, staged };
+            let log = AreaFile { header, path: path.into(), bytes, span, extent, buffered };
             let (file, gap) = TornLog::join(there, &log).unwrap();
             let records = RecordFile { file, path: path.into(), header };
             let (mut keys, mut damages) = (Vec::new(), 0);
@@ -110,7 +110,7 @@ mod tests {
                 Ok(true)
             })
             .unwrap();
-            let expected: &[&[u8]] = if is_there { &[b"first", b"staged"] } else { &[b"staged"] };
+            let expected: &[&[u8]] = if is_there { &[b"first", b"buffered"] } else { &[b"buffered"] };
             assert!(keys == expected && damages == 1, "{keys:?}, {damages} damages");
         }
     }

@@ -16,7 +16,7 @@ use crate::budget::{Budget, DataShare};
 use crate::cache::BlockCache;
 use crate::files::Files;
 use crate::journal::Journal;
-use crate::log::tail::stage::Stage;
+use crate::log::tail::write_buffer::WriteBuffer;
 use crate::maintenance::{Calls, Gate, Pass, Pool, Throttle};
 use crate::manifest::Manifest;
 use crate::mvcc::{Batches, Mvcc, Recovery, Unjournaled};
@@ -41,7 +41,7 @@ pub struct Substrate {
     pub vouch: vouch::Vouch,
     pub reserve: Reserve,
     /// Where appends to logs wait; `None` where they do not.
-    pub stage: Option<Arc<Stage>>,
+    pub write_buffer: Option<Arc<WriteBuffer>>,
     pub pool: Pool,
     /// What runs in the pool for this store.
     pub gate: Gate,

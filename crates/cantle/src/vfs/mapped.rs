@@ -7,9 +7,9 @@
 //!
 //! Miri cannot map a file. What checks this file instead: the tests of all file systems (`conformance.rs`), in which pieces
 //! are written to their ends by several threads, outlive file and name, and refuse what is beyond them; the same and those
-//! of the stage with AddressSanitizer (`.ci/run`), which finds a use of what was unmapped and of what lies beside memory of
+//! of the write buffer with AddressSanitizer (`.ci/run`), which finds a use of what was unmapped and of what lies beside memory of
 //! the allocator, but not one piece's use of another: for that there is one place where addresses are made (`place`), with
-//! its assertion; and kills at every store (`cantle-faults`, `tests/crash/stage.rs`).
+//! its assertion; and kills at every store (`cantle-faults`, `tests/crash/write_buffer.rs`).
 #![expect(unsafe_code, reason = "memory that is a file's")]
 
 use super::bus_errors::Guard;

@@ -199,9 +199,9 @@ fn pages_that_cannot_be_read_cost_no_more_than_what_is_on_them() {
     }
 }
 
-/// The manifest knows whose a log is: its header may be gone altogether, and what is staged for it goes to it.
+/// The manifest knows whose a log is: its header may be gone altogether, and what is buffered for it goes to it.
 #[test]
-fn a_log_without_its_header_has_all_that_was_staged() {
+fn a_log_without_its_header_has_all_that_was_buffered() {
     let (vfs, _) = plain(400, End::Killed);
     let expected = opened(&vfs);
     let logs = files(&vfs).into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "log"));
@@ -231,18 +231,18 @@ fn is_of_one_of(vfs: &MemVfs, file: &[u8]) -> bool {
     keyspace as usize <= db.keyspaces().unwrap().len()
 }
 
-/// Nothing of the log itself is needed for what is staged behind its end, only that the manifest knows it, or that its header is there.
+/// Nothing of the log itself is needed for what is buffered behind its end, only that the manifest knows it, or that its header is there.
 #[test]
-fn what_was_staged_for_a_log_that_is_gone_or_cut_is_saved() {
+fn what_was_buffered_for_a_log_that_is_gone_or_cut_is_saved() {
     let (vfs, history) = plain(400, End::Killed);
     let expected = opened(&vfs);
-    let without_stage = vfs.kill();
-    without_stage.remove(Path::new("store/STAGE")).unwrap();
-    let before = opened(&without_stage);
+    let without_write_buffer = vfs.kill();
+    without_write_buffer.remove(Path::new("store/WRITE-BUFFER")).unwrap();
+    let before = opened(&without_write_buffer);
     let pairs = expected.iter().flat_map(|(name, pairs)| pairs.iter().map(move |pair| (name, pair)));
-    let staged: Vec<_> =
+    let buffered: Vec<_> =
         pairs.filter(|(name, (key, value))| before[*name].get(*key) != Some(value)).collect();
-    assert!(!staged.is_empty());
+    assert!(!buffered.is_empty());
     let logs = files(&vfs).into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "log"));
     let mut lost = 0;
     for path in logs {
@@ -259,29 +259,29 @@ fn what_was_staged_for_a_log_that_is_gone_or_cut_is_saved() {
             let what = format!("{} cut to {len:?} bytes of {}", path.display(), bytes.len());
             let (found, report) = repaired(&damaged);
             check(&expected, &found, &report, &history, &what);
-            for (name, (key, value)) in &staged {
+            for (name, (key, value)) in &buffered {
                 let saved = found[*name].get(*key) == Some(value);
                 assert!(saved, "{what}: {name} {} is lost: {report:?}", String::from_utf8_lossy(key));
             }
             lost += usize::from(found != expected);
         }
     }
-    assert!(lost > 0, "all was staged");
+    assert!(lost > 0, "all was buffered");
 }
 
-/// What was staged when the process was killed is part of the store.
+/// What was buffered when the process was killed is part of the store.
 #[test]
-fn damage_of_the_stage_is_told_by_verify_and_repair() {
+fn damage_of_the_write_buffer_is_told_by_verify_and_repair() {
     let (vfs, history) = plain(400, End::Killed);
     let expected = opened(&vfs);
-    let path = Path::new("store/STAGE");
+    let path = Path::new("store/WRITE-BUFFER");
     let bytes = read_file(&vfs, path);
     for at in [8, 4096, 4096 + 9, 4096 + 30] {
         let mut flipped = bytes.clone();
         flipped[at] ^= 1;
         let damaged = vfs.kill();
         write_file(&damaged, path, &flipped);
-        let what = format!("the stage flipped at {at}");
+        let what = format!("the write buffer flipped at {at}");
         let verified = options(&damaged).read_only(true).open("store").unwrap().verify().unwrap();
         assert!(!verified.is_ok(), "{what}");
         let (found, report) = repaired(&damaged);

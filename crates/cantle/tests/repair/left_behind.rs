@@ -49,10 +49,10 @@ fn unmounted(vfs: &MemVfs) -> MemVfs {
 #[test]
 fn all_that_is_there_is_kept() {
     // Splits and rebalances come after the checkpoint in the longer ones.
-    for (synced, writes, staged) in [(200, 400, true), (1, 250, false), (900, 4000, true)] {
+    for (synced, writes, buffered) in [(200, 400, true), (1, 250, false), (900, 4000, true)] {
         let vfs = MemVfs::new();
-        let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10).stage(staged);
-        let db = slow(&vfs).default_keyspace(keyspace).open("store").unwrap();
+        let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10);
+        let db = slow(&vfs).write_buffer(buffered).default_keyspace(keyspace).open("store").unwrap();
         write(&db, 0, synced);
         db.sync().unwrap();
         let at_the_checkpoint = content(&db);

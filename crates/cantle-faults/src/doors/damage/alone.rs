@@ -32,9 +32,10 @@ struct Store {
 }
 
 fn options(layout: Layout, vfs: &MemVfs) -> Options {
-    // What is staged is in no log.
-    let keyspace = KeyspaceOptions::new().layout(layout).munks(false).stage(false);
+    // What is buffered is in no log.
+    let keyspace = KeyspaceOptions::new().layout(layout).munks(false);
     Options::new()
+        .write_buffer(false)
         .vfs(Arc::new(vfs.clone()))
         .memory_budget(8 << 20)
         .background_threads(1)

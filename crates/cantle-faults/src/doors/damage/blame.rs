@@ -62,8 +62,8 @@ impl<'a> Blame<'a> {
         if !self.harm.concerns(&name) {
             // Whose files are not those of the manifest, the manifest cannot know.
             let is_manifest = self.harm.hits(Kind::Manifest);
-            // What was staged behind damage goes to its log, and the damage with it.
-            if self.harm.hits(Kind::Stage) && Kind::of(&name) == Kind::Log {
+            // What was buffered behind damage goes to its log, and the damage with it.
+            if self.harm.hits(Kind::WriteBuffer) && Kind::of(&name) == Kind::Log {
                 return Ok(());
             }
             return if is_manifest { Ok(()) } else { Err(format!("laid at another's door: {error}")) };

@@ -7,8 +7,8 @@ use crate::rng::Rng;
 
 /// Of the zeros that end a reserved file so many lengths are cut at, by chance.
 const ZEROS_CUT: u64 = 24;
-/// More than is staged in these stores.
-const STAGED: u64 = 4096 + 2048;
+/// More than is buffered in these stores.
+const BUFFERED: u64 = 4096 + 2048;
 /// What the short form draws of a kind, for each shape.
 const FLIPS: u64 = 3000;
 const OTHERS: u64 = 160;
@@ -64,16 +64,16 @@ fn cuts(
     let step = |step: usize| if is_exhaustive { 1 } else { step };
     for (file, bytes) in files {
         let (used, len) = (used_bytes(bytes), bytes.len() as u64);
-        // The block of the page cache and the head of the stage are one: whatever else their length is, they are not read.
-        let one = if matches!(Kind::of(file), Kind::PageCache | Kind::Stage) { 4096 } else { 0 };
+        // The block of the page cache and the head of the write buffer are one: whatever else their length is, they are not read.
+        let one = if matches!(Kind::of(file), Kind::PageCache | Kind::WriteBuffer) { 4096 } else { 0 };
         let cut = |len| Harm::Cut { file: file.clone(), len };
         harms.extend((0..used.min(one)).step_by(step(29)).map(cut));
         // Most of a slot is what was drained from it; and after a loss of power nobody reads it.
-        let is_stage = Kind::of(file) == Kind::Stage;
-        let every_end = if !is_stage {
+        let is_write_buffer = Kind::of(file) == Kind::WriteBuffer;
+        let every_end = if !is_write_buffer {
             used
         } else if shape.end == End::Killed {
-            used.min(STAGED)
+            used.min(BUFFERED)
         } else {
             one
         };
@@ -167,7 +167,7 @@ fn whole_files(shape: &Shape, files: &[(String, Vec<u8>)], harms: &mut Vec<Harm>
             "000000000099.table",
             "000000000099.journal",
             "MANIFEST-000000000099",
-            "STAGE.tmp",
+            "WRITE-BUFFER.tmp",
         ] {
             harms.push(Harm::Doubled { file: file.clone(), name: name.to_owned() });
         }

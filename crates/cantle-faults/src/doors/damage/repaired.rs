@@ -64,7 +64,7 @@ pub fn check(shape: &Shape, harm: &Harm) -> Result<Saved, String> {
             if is_intact
                 && !harm.hits(Kind::Journal)
                 && matches!(rule(shape, harm), Rule::Now)
-                && !is_staged(shape, harm, name, key)
+                && !is_buffered(shape, harm, name, key)
             {
                 wrong.push(format!("{name} {text} is intact and not saved"));
             } else if !is_told(&report, as_named, key) && matches!(rule(shape, harm), Rule::Now) {
@@ -133,11 +133,11 @@ fn made_up(shape: &Shape, name: &str, pairs: &Pairs, wrong: &mut Vec<String>) {
     }
 }
 
-/// Whether a pair waits in a stage that is hit.
-fn is_staged(shape: &Shape, harm: &Harm, name: &str, key: &[u8]) -> bool {
+/// Whether a pair waits in a write buffer that is hit.
+fn is_buffered(shape: &Shape, harm: &Harm, name: &str, key: &[u8]) -> bool {
     let homes = shape.homes.get(&(name.to_owned(), key.to_vec()));
-    harm.hits(Kind::Stage)
-        && homes.is_some_and(|homes| homes.iter().any(|home| Kind::of(&home.file) == Kind::Stage))
+    harm.hits(Kind::WriteBuffer)
+        && homes.is_some_and(|homes| homes.iter().any(|home| Kind::of(&home.file) == Kind::WriteBuffer))
 }
 
 /// Headers and the manifest say what a file is. Where blocks of these are swapped, two files are damaged at once: which keyspace, and

@@ -42,8 +42,8 @@ fn of_file<'a>(shape: &'a Shape, harm: &Harm, file: &str) -> Rule<'a> {
         (_, Kind::Table | Kind::Other) | (End::Closed | End::Booted, _) => Rule::Now,
         // The block is the only one that knows whether writes beyond the checkpoint may be believed.
         (End::Killed, Kind::PageCache) => Rule::Moment(&shape.since),
-        // The store opens without what was staged; `verify` tells.
-        (End::Killed, Kind::Stage) => Rule::Pairs(&shape.since),
+        // The store opens without what was buffered; `verify` tells.
+        (End::Killed, Kind::WriteBuffer) => Rule::Pairs(&shape.since),
         // A file that ends too early looks like one that was about to be written.
         (End::Killed, Kind::Log) if ends_early(shape, harm, file) => Rule::Pairs(&shape.since),
         (End::Killed, Kind::Journal) if ends_early(shape, harm, file) => Rule::Pairs(&shape.since),
@@ -72,7 +72,7 @@ pub fn ends_early(shape: &Shape, harm: &Harm, file: &str) -> bool {
 
 /// Whether what is lost by a damage like this must at least be told by `verify`.
 pub fn is_told(shape: &Shape, harm: &Harm) -> bool {
-    // That there was a stage is written nowhere; one of an earlier moment tells what this one could have; a slot of
+    // That there was a write buffer is written nowhere; one of an earlier moment tells what this one could have; a slot of
     // zeros was never used.
     let silent = match harm {
         Harm::Missing { .. } | Harm::Older { .. } | Harm::Zero { .. } => true,
@@ -80,5 +80,5 @@ pub fn is_told(shape: &Shape, harm: &Harm) -> bool {
         Harm::Swap { other, .. } => !matches!(of_file(shape, harm, other), Rule::Now),
         _ => false,
     };
-    shape.end == End::Killed && Kind::of(harm.file()) == Kind::Stage && !silent
+    shape.end == End::Killed && Kind::of(harm.file()) == Kind::WriteBuffer && !silent
 }

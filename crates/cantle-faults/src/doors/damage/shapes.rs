@@ -98,7 +98,7 @@ impl Maker {
     }
 
     fn open(&mut self) {
-        // The least there is: a stage of one slot.
+        // The least there is: a write buffer of one slot.
         let options = Options::new()
             .vfs(Arc::new(self.vfs.clone()))
             .memory_budget(1 << 20)
@@ -207,7 +207,7 @@ fn blocks(name: &str, bytes: &[u8]) -> Vec<u64> {
         }
         // Their heads begin with what is another file's name or place in one.
         Kind::Log | Kind::Manifest | Kind::Journal => records(bytes).into_iter().chain([0]).collect(),
-        Kind::Stage => {
+        Kind::WriteBuffer => {
             let slot_bytes = bytes.get(32..36).and_then(|bytes| bytes.try_into().ok());
             let slot_bytes = slot_bytes.map_or(0, u32::from_le_bytes).max(16) as usize;
             (4096..bytes.len()).step_by(slot_bytes).chain([0]).collect()
@@ -276,7 +276,7 @@ fn closed(layout: Layout, seed: u64) -> (Maker, Vec<MemVfs>) {
     (maker, older)
 }
 
-/// Killed, with a journal of commits, a stage, and logs that no checkpoint knows.
+/// Killed, with a journal of commits, a write buffer, and logs that no checkpoint knows.
 fn killed(layout: Layout, seed: u64) -> (Maker, Vec<MemVfs>) {
     let mut maker = Maker::new(layout, Durability::Process, Compression::Zstd(3), seed);
     maker.tables();

@@ -17,7 +17,7 @@ pub fn excuse(shape: &Shape, harm: &Harm) -> Option<&'static str> {
     let is_doubtful =
         shape.end == End::Killed && changed.iter().any(|file| Kind::of(file) == Kind::PageCache);
     let mut excuses = changed.iter().map(|file| match Kind::of(file) {
-        Kind::Log | Kind::Journal | Kind::Stage if is_doubtful => {
+        Kind::Log | Kind::Journal | Kind::WriteBuffer if is_doubtful => {
             Some("without PAGECACHE nobody knows that the power was not lost")
         }
         _ => of_file(shape, harm, file, &damaged),
@@ -34,21 +34,21 @@ fn of_file(shape: &Shape, harm: &Harm, file: &str, damaged: &MemVfs) -> Option<&
     match (Kind::of(file), shape.end) {
         // `docs/format/pagecache.md`: it is overwritten in place, and never synced.
         (Kind::PageCache, _) => Some("the block PAGECACHE may be torn by a loss of power"),
-        // `docs/format/stage.md`.
-        (Kind::Stage, End::Closed | End::Booted | End::PowerLost) => {
-            Some("nobody reads a stage but after a kill")
+        // `docs/format/write-buffer.md`.
+        (Kind::WriteBuffer, End::Closed | End::Booted | End::PowerLost) => {
+            Some("nobody reads a write buffer but after a kill")
         }
-        (Kind::Stage, End::Killed) => match harm {
-            Harm::Missing { .. } => Some("nothing tells of a stage but the stage"),
-            Harm::Older { .. } => Some("a stage of an earlier moment is whole"),
+        (Kind::WriteBuffer, End::Killed) => match harm {
+            Harm::Missing { .. } => Some("nothing tells of a write buffer but the write buffer"),
+            Harm::Older { .. } => Some("a write buffer of an earlier moment is whole"),
             _ => {
                 let after = bytes(damaged, file)?;
                 let before = &shape.bytes[file];
                 if !counts(before).any(|range| after.get(range.clone()) != Some(&before[range])) {
-                    Some("of a stage only what is staged counts")
+                    Some("of a write buffer only what is buffered counts")
                 } else {
                     let is_zeros = matches!(harm, Harm::Zero { .. } | Harm::Swap { .. });
-                    is_zeros.then_some("a slot of the stage that is all zeros was never used")
+                    is_zeros.then_some("a slot of the write buffer that is all zeros was never used")
                 }
             }
         },
@@ -97,13 +97,13 @@ fn is_unproven(shape: &Shape, file: &str, damaged: &MemVfs) -> bool {
     after.get(..kept) == Some(&before[..kept])
 }
 
-/// The stretches of a stage that hold something: its head, and of each slot what it says that it stages.
-fn counts(stage: &[u8]) -> impl Iterator<Item = std::ops::Range<usize>> {
-    let slot_bytes = stage.get(32..36).and_then(|bytes| bytes.try_into().ok());
+/// The stretches of a write buffer that hold something: its head, and of each slot what it says that it buffers.
+fn counts(write_buffer: &[u8]) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let slot_bytes = write_buffer.get(32..36).and_then(|bytes| bytes.try_into().ok());
     let slot_bytes = slot_bytes.map_or(0, u32::from_le_bytes).max(16) as usize;
-    let slots = (4096..stage.len()).step_by(slot_bytes).filter_map(move |at| {
-        let staged = u16::from_le_bytes(stage.get(at + 8..at + 10)?.try_into().ok()?);
-        (staged > 0).then(|| at..(at + 16 + usize::from(staged)).min(stage.len()))
+    let slots = (4096..write_buffer.len()).step_by(slot_bytes).filter_map(move |at| {
+        let buffered = u16::from_le_bytes(write_buffer.get(at + 8..at + 10)?.try_into().ok()?);
+        (buffered > 0).then(|| at..(at + 16 + usize::from(buffered)).min(write_buffer.len()))
     });
-    std::iter::once(0..44.min(stage.len())).chain(slots)
+    std::iter::once(0..44.min(write_buffer.len())).chain(slots)
 }

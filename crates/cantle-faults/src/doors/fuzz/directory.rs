@@ -41,7 +41,7 @@ pub fn run(layout: Layout, input: &[u8]) {
                         let blocks = sealed::table_blocks(&bytes);
                         sealed::seal_table(&mut bytes, &blocks);
                     }
-                    Kind::Stage => sealed::seal_stage(&mut bytes),
+                    Kind::WriteBuffer => sealed::seal_write_buffer(&mut bytes),
                     Kind::PageCache => sealed::seal_page_cache(&mut bytes),
                     _ => sealed::seal_records(&mut bytes),
                 }

@@ -39,7 +39,7 @@ fn of_kind(layout: Layout, kind: Kind) -> Vec<File> {
 
 /// Without most of the zeros that reserve space.
 fn used(mut bytes: Vec<u8>, kind: Kind) -> Vec<u8> {
-    if matches!(kind, Kind::Journal | Kind::Stage) {
+    if matches!(kind, Kind::Journal | Kind::WriteBuffer) {
         let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |at| at + 1);
         bytes.truncate(used + 32);
     }
@@ -111,8 +111,8 @@ pub fn journal(layout: Layout, input: &[u8]) {
     run(layout, Kind::Journal, input, |bytes, _| sealed::seal_records(bytes));
 }
 
-pub fn stage(layout: Layout, input: &[u8]) {
-    run(layout, Kind::Stage, input, |bytes, _| sealed::seal_stage(bytes));
+pub fn write_buffer(layout: Layout, input: &[u8]) {
+    run(layout, Kind::WriteBuffer, input, |bytes, _| sealed::seal_write_buffer(bytes));
 }
 
 pub fn page_cache(layout: Layout, input: &[u8]) {
@@ -156,8 +156,8 @@ pub fn journal_seeds(layout: Layout) -> Vec<Vec<u8>> {
     seeds(layout, Kind::Journal)
 }
 
-pub fn stage_seeds(layout: Layout) -> Vec<Vec<u8>> {
-    seeds(layout, Kind::Stage)
+pub fn write_buffer_seeds(layout: Layout) -> Vec<Vec<u8>> {
+    seeds(layout, Kind::WriteBuffer)
 }
 
 pub fn page_cache_seeds(layout: Layout) -> Vec<Vec<u8>> {

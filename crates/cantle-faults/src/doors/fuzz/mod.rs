@@ -36,7 +36,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "manifest", run: files::manifest, seeds: files::manifest_seeds, runs: 1500 },
     Target { name: "numbers", run: files::numbers, seeds: files::number_seeds, runs: 1500 },
     Target { name: "journal", run: files::journal, seeds: files::journal_seeds, runs: 1500 },
-    Target { name: "stage", run: files::stage, seeds: files::stage_seeds, runs: 1500 },
+    Target { name: "write-buffer", run: files::write_buffer, seeds: files::write_buffer_seeds, runs: 1500 },
     Target { name: "page-cache", run: files::page_cache, seeds: files::page_cache_seeds, runs: 500 },
     Target { name: "directory", run: directory::run, seeds: directory::seeds, runs: 2000 },
     Target { name: "operations", run: operations::run, seeds: operations::seeds, runs: 400 },

@@ -16,9 +16,9 @@ mod iterators;
 mod lifecycle;
 mod linearizability;
 mod munks;
-mod stage;
 mod support;
 mod transactions;
+mod write_buffer;
 
 use crate::visit::{Visit, words_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,7 +44,7 @@ const HISTORIES: &[History] = histories! {
     drops: every_operation_ends_beside_the_drop_of_its_keyspace;
     munks: no_get_is_stale_while_munks_and_rows_come_and_go;
     iterators: what_is_held_does_not_change;
-    stage: what_is_staged_is_read_as_if_it_were_in_the_file;
+    write_buffer: what_is_buffered_is_read_as_if_it_were_in_the_file;
     linearizability: every_history_of_a_buffered_store_is_linearizable;
     generations: a_generation_replaces_the_one_before_at_one_moment, a_range_delete_of_many_chunks_has_one_moment;
     batches: who_sees_one_half_of_a_batch_sees_the_other, transfers_keep_the_sum_that_snapshots_see,

@@ -53,15 +53,16 @@ impl Tuning {
             .chunk_bytes(self.chunk_bytes())
             .filter_partitions(filter_partitions)
             .space_amplification(space_amplification)
-            .munks(pick(&[0, 1, 1, 1, 1, 1]) == 1)
-            .stage(pick(&[0, 1, 1]) == 1)
-            .recent_appends(pick(&[0, 1, 1]) == 1);
+            .munks(pick(&[0, 1, 1, 1, 1, 1]) == 1);
+        let write_buffer = pick(&[0, 1, 1]) == 1;
+        keyspace = keyspace.recent_appends(pick(&[0, 1, 1]) == 1);
         if let Some(bytes) =
             [None, None, None, Some(16 << 10), Some(256 << 10)][pick(&[0, 1, 2, 3, 4]) as usize]
         {
             keyspace = keyspace.log_bytes(bytes);
         }
         options
+            .write_buffer(write_buffer)
             .memory_budget(pick(&[4, 16, 64]) << 20)
             .background_threads(pick(&[1, 2]) as usize)
             .checkpoint_interval(Duration::from_millis(pick(&[5, 50, 3_600_000])))

@@ -110,7 +110,7 @@ impl Part {
 
     pub fn open_on(&self, vfs: Arc<dyn Vfs>) -> cantle::Result<Db> {
         let options = self.setup().options(vfs);
-        // A large budget has a large stage, of which much was never touched.
+        // A large budget has a large write buffer, of which much was never touched.
         let budget = [4 << 20, 64 << 20][(self.seed / 2 % 2) as usize];
         let db = options.memory_budget(budget).open(&self.path)?;
         assert!(has_layout(&db, self.layout), "the store has another layout");

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Enough for a stage, which wants 2 GiB of free space.
+/// Enough for a write buffer, which wants 2 GiB of free space.
 const IMAGE_BYTES: u64 = 3 << 30;
 /// Writes in all, few enough that no log is full and none of them makes a checkpoint.
 const OPS_MAX: u64 = 3000;

@@ -101,7 +101,7 @@ fn tell(what: &str, db: &Db) {
         ("log indexes", memory.log_indexes),
         ("merges", memory.merges),
         ("recent", memory.recent),
-        ("stage", memory.stage),
+        ("write_buffer", memory.write_buffer),
         ("keyspaces", memory.keyspaces),
         ("freed", memory.freed),
     ];

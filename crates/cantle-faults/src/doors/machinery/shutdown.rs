@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// So many losses on one store.
 const CHAIN: u64 = 8;
-/// Enough for a stage, which wants 2 GiB of free space.
+/// Enough for a write buffer, which wants 2 GiB of free space.
 const IMAGE_BYTES: u64 = 3 << 30;
 
 pub fn enter(visit: &Visit) {

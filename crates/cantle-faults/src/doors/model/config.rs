@@ -35,7 +35,6 @@ struct Tuning {
     munks: bool,
     munk_log_bytes: Option<u64>,
     row_cache: bool,
-    stage: bool,
     recent_appends: bool,
 }
 
@@ -92,6 +91,7 @@ impl Config {
             .memory_budget(random.pick(&[1 << 20, 1 << 20, 4 << 20, 64 << 20]))
             .background_threads(1 + random.below(4))
             .checkpoint_interval(Duration::from_millis(random.pick(&[5, 50, 500, 60_000])))
+            .write_buffer(random.chance(80))
             .default_keyspace(default);
         if let Some(resources) = &self.resources {
             options = options.resources(resources.clone());
@@ -115,7 +115,6 @@ impl Tuning {
             munks: random.chance(85),
             munk_log_bytes: random.pick(&[None, None, Some(16 << 10), Some(256 << 10)]),
             row_cache: random.chance(85),
-            stage: random.chance(80),
             recent_appends: random.chance(80),
         }
     }
@@ -129,7 +128,6 @@ impl Tuning {
             .compression(self.compression)
             .munks(self.munks)
             .row_cache(self.row_cache)
-            .stage(self.stage)
             .recent_appends(self.recent_appends);
         if let Some(bytes) = self.log_bytes {
             options = options.log_bytes(bytes);

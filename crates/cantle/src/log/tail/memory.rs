@@ -20,8 +20,8 @@ const ENDS_BYTES: u64 = 256;
 const MERGE_FRACTION: u64 = 16;
 /// Of the budget, what was appended to logs last may take, of what logs do not use of theirs.
 const RECENT_FRACTION: u64 = 16;
-/// Of the budget, what the stages of all its stores may take.
-const STAGE_FRACTION: u64 = 64;
+/// Of the budget, what the write buffers of all its stores may take.
+const WRITE_BUFFER_FRACTION: u64 = 64;
 
 /// The accounts of logs.
 pub struct LogMemory {
@@ -33,10 +33,10 @@ pub struct LogMemory {
     pub merges: Account,
     /// What merges hold back: logs have as much as without it, munks and what was appended last have less.
     pub held: Account,
-    /// Slots of stages.
-    pub stage: Account,
+    /// Slots of write buffers.
+    pub write_buffer: Account,
     /// Of these, what was ever used.
-    pub stage_used: Account,
+    pub write_buffer_used: Account,
     /// What was appended to logs last.
     pub recent: Recent,
     recent_bytes_max: u64,
@@ -45,14 +45,14 @@ pub struct LogMemory {
 impl LogMemory {
     /// Of a budget of so many bytes.
     pub fn new(budget_bytes: u64) -> Self {
-        let stage_bytes = budget_bytes / STAGE_FRACTION;
+        let write_buffer_bytes = budget_bytes / WRITE_BUFFER_FRACTION;
         Self {
             indexes: Account::new(budget_bytes / 100 * INDEX_PERCENT),
             views: Account::new(budget_bytes / 100 * VIEW_PERCENT),
             merges: Account::new(budget_bytes / MERGE_FRACTION),
             held: Account::new(u64::MAX),
-            stage: Account::new(stage_bytes),
-            stage_used: Account::new(stage_bytes),
+            write_buffer: Account::new(write_buffer_bytes),
+            write_buffer_used: Account::new(write_buffer_bytes),
             recent: Recent::default(),
             recent_bytes_max: budget_bytes / RECENT_FRACTION,
         }
@@ -63,7 +63,7 @@ impl LogMemory {
         self.indexes.limit_bytes() + self.views.limit_bytes()
     }
 
-    /// What logs have taken, in all forms but stages.
+    /// What logs have taken, in all forms but write buffers.
     pub fn used_bytes(&self) -> u64 {
         self.kept_bytes() + self.merging_bytes() + self.recent.bytes()
     }

@@ -1,6 +1,6 @@
-//! What a dead process had staged goes to its logs, before anybody reads these.
+//! What a dead process had buffered goes to its logs, before anybody reads these.
 
-use super::STAGE_FILE;
+use super::WRITE_BUFFER_FILE;
 use super::format::{HEAD_BYTES, Head, SLOT_HEAD_BYTES, State};
 use crate::files::file_name;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
@@ -11,12 +11,12 @@ use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::path::Path;
 
 /// Is shown what a slot holds, and whom to tell of damage.
-pub type Visit<'a> = &'a mut dyn FnMut(&Staged<'_>, &mut dyn FnMut(Error)) -> Result<()>;
+pub type Visit<'a> = &'a mut dyn FnMut(&SlotContent<'_>, &mut dyn FnMut(Error)) -> Result<()>;
 
 /// The header of the log in a file.
 pub type HeaderOf<'a> = &'a dyn Fn(&dyn VfsFile, &Path) -> Result<FileHeader>;
 
-/// Writes what the process of `epoch` had staged to the logs of `store`. Only if the page cache outlived it. Doing it
+/// Writes what the process of `epoch` had buffered to the logs of `store`. Only if the page cache outlived it. Doing it
 /// again changes nothing. What does not fit is ignored, and never anything but whole records that were written for
 /// just that place: `damaged` is told of it. `header_of` reads the header of a log.
 pub fn recover(
@@ -29,12 +29,12 @@ pub fn recover(
     let Some(file) = open(vfs, dir)? else { return Ok(0) };
     let recovered = recover_open(&*file, vfs, dir, (store, epoch), header_of, damaged)?;
     if recovered > 0 {
-        tracing::info!(dir = %dir.display(), bytes = recovered, "recovered what was staged");
+        tracing::info!(dir = %dir.display(), bytes = recovered, "recovered what was buffered");
     }
     Ok(recovered)
 }
 
-/// The same of a stage that is open.
+/// The same of a write buffer that is open.
 pub fn recover_open(
     file: &dyn VfsFile,
     vfs: &dyn Vfs,
@@ -44,14 +44,14 @@ pub fn recover_open(
     damaged: &mut dyn FnMut(Error),
 ) -> Result<u64> {
     let mut recovered = 0;
-    read_open(file, dir, named, damaged, &mut |staged, damaged| {
-        recovered += staged.put(vfs, dir, header_of, damaged)?;
+    read_open(file, dir, named, damaged, &mut |buffered, damaged| {
+        recovered += buffered.put(vfs, dir, header_of, damaged)?;
         Ok(())
     })?;
     Ok(recovered)
 }
 
-/// Reads what the process of `epoch` had staged for the logs of `store`, a slot at a time.
+/// Reads what the process of `epoch` had buffered for the logs of `store`, a slot at a time.
 pub fn read(
     vfs: &dyn Vfs,
     dir: &Path,
@@ -65,9 +65,9 @@ pub fn read(
     }
 }
 
-/// The stage of the store in a directory, if there is one. The file can be read after it was removed.
+/// The write buffer of the store in a directory, if there is one. The file can be read after it was removed.
 pub fn open(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Arc<dyn VfsFile>>> {
-    let path = dir.join(STAGE_FILE);
+    let path = dir.join(WRITE_BUFFER_FILE);
     let failed = |error| Error::io(Attempt::Read, &path, error);
     if vfs.metadata(&path).map_err(failed)?.is_none() {
         return Ok(None);
@@ -75,7 +75,7 @@ pub fn open(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Arc<dyn VfsFile>>> {
     vfs.open(&path, OpenMode::Read).map(Some).map_err(failed)
 }
 
-/// The same as `read`, of a stage that is open.
+/// The same as `read`, of a write buffer that is open.
 fn read_open(
     file: &dyn VfsFile,
     dir: &Path,
@@ -83,42 +83,54 @@ fn read_open(
     damaged: &mut dyn FnMut(Error),
     visit: Visit<'_>,
 ) -> Result<()> {
-    let path = dir.join(STAGE_FILE);
+    let path = dir.join(WRITE_BUFFER_FILE);
     let failed = |error| Error::io(Attempt::Read, &path, error);
     let mut head = vec![0; HEAD_BYTES as usize];
     let read = file.read_at(&mut head, 0).map_err(failed)?;
     let Some(head) = Head::decode(&head[..read]) else {
-        damaged(Error::corruption(&path, 0, "the stage is damaged: what was staged in it is lost"));
+        damaged(Error::corruption(&path, 0, "the write buffer is damaged: what was buffered in it is lost"));
         return Ok(());
     };
     if head.store != store {
-        damaged(Error::corruption(&path, 8, "the stage belongs to another store: what was staged is lost"));
+        damaged(Error::corruption(
+            &path,
+            8,
+            "the write buffer belongs to another store: what was buffered is lost",
+        ));
         return Ok(());
     }
     if head.epoch != epoch {
-        tracing::debug!(path = %path.display(), epoch = head.epoch, "the stage is of another epoch");
+        tracing::debug!(path = %path.display(), epoch = head.epoch, "the write buffer is of another epoch");
         return Ok(());
     }
     let mut slot = vec![0; head.slot_bytes as usize];
     for index in 0..u64::from(head.slots) {
         let at = HEAD_BYTES + index * u64::from(head.slot_bytes);
-        // With the beginning of what it stages, or once did.
+        // With the beginning of what it buffers, or once did.
         let peek = slot.len().min(SLOT_HEAD_BYTES + 8);
         let read = file.read_at(&mut slot[..peek], at).map_err(failed)?;
         let (Some(id), Some(word)) = (word_at(&slot[..read], 0), word_at(&slot[..read], 8)) else {
-            damaged(Error::corruption(&path, at, "the stage ends too early: what was staged behind is lost"));
+            damaged(Error::corruption(
+                &path,
+                at,
+                "the write buffer ends too early: what was buffered behind is lost",
+            ));
             break;
         };
         if word == 0 {
             if id == 0 && slot[SLOT_HEAD_BYTES..read].iter().any(|&byte| byte != 0) {
-                let what = "a slot of the stage lost its head: what it staged is lost";
+                let what = "a slot of the write buffer lost its head: what it buffered is lost";
                 damaged(Error::corruption(&path, at, what));
             }
             continue;
         }
-        let staged = State::decode(word, id).filter(|state| state.len <= slot.len() - SLOT_HEAD_BYTES);
-        let Some(state) = staged else {
-            damaged(Error::corruption(&path, at, "a slot of the stage is damaged: what it staged is lost"));
+        let buffered = State::decode(word, id).filter(|state| state.len <= slot.len() - SLOT_HEAD_BYTES);
+        let Some(state) = buffered else {
+            damaged(Error::corruption(
+                &path,
+                at,
+                "a slot of the write buffer is damaged: what it buffered is lost",
+            ));
             continue;
         };
         if state.len == 0 {
@@ -130,10 +142,10 @@ fn read_open(
             damaged(Error::corruption(
                 &path,
                 at,
-                "the stage ends within a slot: what it staged there is lost",
+                "the write buffer ends within a slot: what it buffered there is lost",
             ));
         }
-        visit(&Staged { at, store, epoch, log: id, base: state.base, bytes: &body[..read] }, damaged)?;
+        visit(&SlotContent { at, store, epoch, log: id, base: state.base, bytes: &body[..read] }, damaged)?;
     }
     Ok(())
 }
@@ -143,7 +155,7 @@ fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// What a slot holds.
-pub struct Staged<'a> {
+pub struct SlotContent<'a> {
     /// Where the slot is.
     at: u64,
     store: u128,
@@ -154,16 +166,16 @@ pub struct Staged<'a> {
     bytes: &'a [u8],
 }
 
-impl Staged<'_> {
+impl SlotContent<'_> {
     /// What of it was written for just that place in the log with this header, up to its last whole record. What is damaged before
     /// that is left as it is: in the log it is damage as any other, of which the records behind it tell.
     pub fn whole(&self, header: &FileHeader, dir: &Path, damaged: &mut dyn FnMut(Error)) -> &[u8] {
         let (extent, damage) = valid_extent(header, self.base, self.bytes, |_, _| true);
         if let Some(whole) = damage {
             let path = dir.join(file_name(FileKind::Log, self.log));
-            let what = format!("what was staged for {} is damaged", path.display());
+            let what = format!("what was buffered for {} is damaged", path.display());
             let at = self.at + (SLOT_HEAD_BYTES + whole) as u64;
-            damaged(Error::corruption(dir.join(STAGE_FILE), at, what));
+            damaged(Error::corruption(dir.join(WRITE_BUFFER_FILE), at, what));
         }
         &self.bytes[..extent]
     }
@@ -183,7 +195,7 @@ impl Staged<'_> {
             return Ok(0);
         }
         let mut ignored = |at: u64, what: &str| {
-            damaged(Error::corruption(&path, at, format!("{what}, and what was staged for it is lost")));
+            damaged(Error::corruption(&path, at, format!("{what}, and what was buffered for it is lost")));
             Ok(0)
         };
         let file = vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io(Attempt::Open, &path, e))?;

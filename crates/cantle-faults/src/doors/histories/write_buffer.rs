@@ -1,4 +1,4 @@
-//! Reads of what is staged beside writers, checkpoints, rebalances and verification, with less slots than logs.
+//! Reads of what is buffered beside writers, checkpoints, rebalances and verification, with less slots than logs.
 
 use super::support::{Course, StopOnDrop, keyspace};
 use crate::rng::Rng;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const KEYS: u64 = 60;
 
-pub fn what_is_staged_is_read_as_if_it_were_in_the_file(visit: &Visit, seed: u64) {
+pub fn what_is_buffered_is_read_as_if_it_were_in_the_file(visit: &Visit, seed: u64) {
     let mut rng = Rng::new(seed);
     // A real file, really mapped; of 2 MiB two slots.
     let dir = tempfile::tempdir().unwrap();
@@ -66,7 +66,7 @@ pub fn what_is_staged_is_read_as_if_it_were_in_the_file(visit: &Visit, seed: u64
             }
         });
         let mut meddling = rng.fork();
-        while course.goes_on(|| db.stats().stage_records > 0) {
+        while course.goes_on(|| db.stats().write_buffer_records > 0) {
             match meddling.below(3) {
                 0 => db.sync().unwrap(),
                 1 => db.compact_range(key(meddling.below(KEYS))..).unwrap(),
@@ -77,7 +77,7 @@ pub fn what_is_staged_is_read_as_if_it_were_in_the_file(visit: &Visit, seed: u64
             }
         }
     });
-    assert!(db.stats().stage_records > 0);
+    assert!(db.stats().write_buffer_records > 0);
     db.close().unwrap();
     drop(db);
     let db = options(Durability::Process).open(&path).unwrap();

@@ -1,15 +1,14 @@
-//! The tail of a log by itself: whenever the process is killed, file and stage together have every append that
+//! The tail of a log by itself: whenever the process is killed, file and write buffer together have every append that
 //! returned and was not taken back. And what of it was written lately is read from memory as from the file.
 
 use crate::files::{Files, StoreFile};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::LogMemory;
-use crate::log::tail::stage::{Stage, recover};
-use crate::log::tail::staged::{Places, Staged};
+use crate::log::tail::file_end::{FileEnd, Places};
+use crate::log::tail::write_buffer::{WriteBuffer, recover};
 use crate::records::{RecordFile, encode_record};
 use crate::sync::{Arc, Mutex, random};
-use crate::vfs::{Failure, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs, VfsFile};
-use crate::{KeyspaceOptions, Options};
+use crate::vfs::{FaultVfs, MemVfs, OpenMode, Verdict, Vfs, VfsFile};
 use std::path::Path;
 
 const DIR: &str = "/store";
@@ -20,12 +19,12 @@ const EPOCH: u64 = 3;
 struct Log {
     file: Arc<StoreFile>,
     header: FileHeader,
-    staged: Staged,
+    file_end: FileEnd,
     end: u64,
     records: Records,
 }
 
-fn recover_stage(image: &dyn Vfs) {
+fn recover_write_buffer(image: &dyn Vfs) {
     let header_of = |file: &dyn VfsFile, path: &Path| FileHeader::read(file, path, FileKind::Log);
     // What is written when the process dies is whole or does not count: nothing of it is damage.
     let mut damaged = |error| panic!("{error}");
@@ -36,18 +35,25 @@ impl Log {
     fn create(files: &Arc<Files>) -> Self {
         let (file, handle, header) = files.create(FileKind::Log, 1, 0).unwrap();
         handle.write_at(&header.encode(), 0).unwrap();
-        Self { file, header, staged: Staged::default(), end: HEADER_BYTES, records: Vec::new() }
+        Self { file, header, file_end: FileEnd::default(), end: HEADER_BYTES, records: Vec::new() }
     }
 
     /// Appends without acknowledging.
-    fn append(&self, (stage, memory): (&Arc<Stage>, &Arc<LogMemory>), content: u8, len: usize) -> u64 {
+    fn append(
+        &self,
+        (write_buffer, memory): (&Arc<WriteBuffer>, &Arc<LogMemory>),
+        content: u8,
+        len: usize,
+    ) -> u64 {
         let mut bytes = Vec::new();
         encode_record(&self.header, self.end, (0, len), &mut bytes, |out| {
             out.extend(std::iter::repeat_n(content, len));
         });
         // Not all of it is read from the log.
         let recent = Some(memory).filter(|_| content > 20);
-        self.staged.append(&self.file, Places { stage: Some(stage), recent }, (&bytes, 1), self.end).unwrap();
+        self.file_end
+            .append(&self.file, Places { write_buffer: Some(write_buffer), recent }, (&bytes, 1), self.end)
+            .unwrap();
         self.end + bytes.len() as u64
     }
 }
@@ -90,9 +96,9 @@ fn check_each_change(
 }
 
 fn check(image: &MemVfs, acknowledged: &Acknowledged, context: &str) {
-    recover_stage(image);
+    recover_write_buffer(image);
     // Twice is as once.
-    recover_stage(image);
+    recover_write_buffer(image);
     for (id, header, records) in &acknowledged.logs {
         let path = Path::new(DIR).join(crate::files::file_name(FileKind::Log, *id));
         let file = image.open(&path, OpenMode::Read).unwrap();
@@ -121,8 +127,8 @@ fn run(seed: u64) -> [u64; 3] {
     let files = Arc::new(Files::new(Arc::new(fault.clone()), DIR.into(), STORE, EPOCH, 1));
     // Two slots for three logs.
     let memory = Arc::new(LogMemory::new(64 * (32 << 10)));
-    let stage = Arc::new(Stage::create(files.clone(), memory.clone()).unwrap().unwrap());
-    let places = (&stage, &memory);
+    let write_buffer = Arc::new(WriteBuffer::create(files.clone(), memory.clone()).unwrap().unwrap());
+    let places = (&write_buffer, &memory);
     let mut logs: Vec<Log> = (0..3).map(|_| Log::create(&files)).collect();
     let acknowledged: Arc<Mutex<Acknowledged>> = Arc::default();
     let note = |logs: &[Log]| acknowledged.lock().note(logs);
@@ -147,23 +153,23 @@ fn run(seed: u64) -> [u64; 3] {
                 let lost = log.append(places, content, 300);
                 assert!(lost > log.end);
                 if below(2) == 0 {
-                    log.staged.drain(&log.file).unwrap();
+                    log.file_end.drain(&log.file).unwrap();
                 }
-                log.staged.cut(&log.file, before).unwrap();
+                log.file_end.cut(&log.file, before).unwrap();
                 log.end = before;
                 if below(2) == 0 {
                     let end = log.append(places, !content, 300);
                     (log.end, _) = (end, log.records.push((!content, end)));
                 }
             }
-            16 => log.staged.drain(&log.file).unwrap(),
-            17 | 18 => log.staged.release(&log.file).unwrap(),
-            // What it had staged is not drained any more, nor wanted.
+            16 => log.file_end.drain(&log.file).unwrap(),
+            17 | 18 => log.file_end.release(&log.file).unwrap(),
+            // What it had buffered is not drained any more, nor wanted.
             _ => logs[index] = Log::create(&files),
         }
         note(&logs);
         let log = &logs[index];
-        // As readers do: from the stage, or else from the file.
+        // As readers do: from the write buffer, or else from the file.
         let mut start = HEADER_BYTES;
         for (content, end) in &log.records {
             let len = (end - start) as usize;
@@ -172,19 +178,23 @@ fn run(seed: u64) -> [u64; 3] {
                 log.file.handle().unwrap().read_exact_at(&mut bytes, start).unwrap();
                 bytes
             };
-            let bytes = log.staged.read(start, len).unwrap_or_else(in_file);
+            let bytes = log.file_end.read(start, len).unwrap_or_else(in_file);
             assert_eq!(bytes.last(), Some(content), "seed {seed}");
-            if let Some(recent) = log.staged.read_recent(start, len) {
+            if let Some(recent) = log.file_end.read_recent(start, len) {
                 assert_eq!(recent, in_file(), "seed {seed}");
             }
             start = *end;
         }
     }
-    [images.load(crate::sync::atomic::Ordering::Relaxed), stage.drained().records, memory.recent.reads()]
+    [
+        images.load(crate::sync::atomic::Ordering::Relaxed),
+        write_buffer.drained().records,
+        memory.recent.reads(),
+    ]
 }
 
 #[test]
-fn whenever_it_is_killed_file_and_stage_together_have_what_was_appended() {
+fn whenever_it_is_killed_file_and_write_buffer_together_have_what_was_appended() {
     let mut sums = [0; 3];
     for seed in 1..=6 {
         sums.iter_mut().zip(run(seed)).for_each(|(sum, more)| *sum += more);
@@ -202,9 +212,9 @@ fn slots_are_given_back_and_counted_in_the_budget() {
     vfs.create_dir_all(Path::new(DIR)).unwrap();
     let files = Arc::new(Files::new(vfs, DIR.into(), STORE, EPOCH, 1));
     let memory = Arc::new(LogMemory::new(64 * (40 << 10)));
-    let stage = Arc::new(Stage::create(files.clone(), memory.clone()).unwrap().unwrap());
-    assert_eq!(memory.stage_used.used_bytes(), 0, "no slot was used");
-    let lease = |file| stage.lease(file, 100);
+    let write_buffer = Arc::new(WriteBuffer::create(files.clone(), memory.clone()).unwrap().unwrap());
+    assert_eq!(memory.write_buffer_used.used_bytes(), 0, "no slot was used");
+    let lease = |file| write_buffer.lease(file, 100);
     let (one, two) = (lease(1).unwrap(), lease(2).unwrap());
     assert!(lease(3).is_none(), "there are two");
     drop(one);
@@ -215,25 +225,26 @@ fn slots_are_given_back_and_counted_in_the_budget() {
     assert!(
         again.read(99, 2).is_none() && again.read(101, 1000).is_none() && again.read(u64::MAX, 2).is_none()
     );
-    assert_eq!(memory.stage_used.used_bytes(), 32 << 10);
-    assert_eq!(memory.stage.take_up_to(1 << 20), 8 << 10, "another store of the budget gets none");
-    memory.stage.give_back(8 << 10);
+    assert_eq!(memory.write_buffer_used.used_bytes(), 32 << 10);
+    assert_eq!(memory.write_buffer.take_up_to(1 << 20), 8 << 10, "another store of the budget gets none");
+    memory.write_buffer.give_back(8 << 10);
     drop((again, two));
-    drop(stage);
-    assert_eq!(memory.stage_used.used_bytes(), 0);
-    assert_eq!(memory.stage.take_up_to(1 << 20), 40 << 10);
+    drop(write_buffer);
+    assert_eq!(memory.write_buffer_used.used_bytes(), 0);
+    assert_eq!(memory.write_buffer.take_up_to(1 << 20), 40 << 10);
 }
 
 #[test]
-fn a_stage_takes_as_much_of_the_disk_as_is_used_and_gives_it_back() {
+fn a_write_buffer_takes_as_much_of_the_disk_as_is_used_and_gives_it_back() {
     let disk = MemVfs::new();
     disk.create_dir_all(Path::new(DIR)).unwrap();
     let fault = FaultVfs::over_memory(disk.clone());
     let files = Arc::new(Files::new(Arc::new(fault.clone()), DIR.into(), STORE, EPOCH, 1));
     let memory = Arc::new(LogMemory::new(1 << 30));
-    let stage = Arc::new(Stage::create(files.clone(), memory.clone()).unwrap().unwrap());
-    let stage_bytes = || disk.metadata(&Path::new(DIR).join("STAGE")).unwrap().map_or(0, |file| file.len);
-    assert_eq!((stage_bytes(), stage.file_bytes()), (0, 0), "nothing is staged");
+    let write_buffer = Arc::new(WriteBuffer::create(files.clone(), memory.clone()).unwrap().unwrap());
+    let write_buffer_bytes =
+        || disk.metadata(&Path::new(DIR).join("WRITE-BUFFER")).unwrap().map_or(0, |file| file.len);
+    assert_eq!((write_buffer_bytes(), write_buffer.file_bytes()), (0, 0), "nothing is buffered");
     let mut logs: Vec<Log> = (0..20).map(|_| Log::create(&files)).collect();
     let acknowledged: Arc<Mutex<Acknowledged>> = Arc::default();
     acknowledged.lock().note(&logs);
@@ -244,58 +255,26 @@ fn a_stage_takes_as_much_of_the_disk_as_is_used_and_gives_it_back() {
         for index in 0..logs.len() {
             acknowledged.lock().busy = logs[index].file.id;
             for _ in 0..2 {
-                let end = logs[index].append((&stage, &memory), round, 700);
+                let end = logs[index].append((&write_buffer, &memory), round, 700);
                 (logs[index].end, _) = (end, logs[index].records.push((round, end)));
                 acknowledged.lock().note(&logs);
             }
-            lens.push(stage_bytes());
+            lens.push(write_buffer_bytes());
         }
         // As long as somebody has a slot, or had one lately, all stay.
-        stage.give_back();
-        stage.give_back();
-        assert_eq!(stage_bytes(), (4 << 10) + 32 * (16 << 10));
+        write_buffer.give_back();
+        write_buffer.give_back();
+        assert_eq!(write_buffer_bytes(), (4 << 10) + 32 * (16 << 10));
         // A checkpoint.
-        logs.iter().for_each(|log| log.staged.release(&log.file).unwrap());
-        stage.give_back();
-        assert_eq!((stage_bytes(), stage.file_bytes()), (LEAST, LEAST));
-        assert!(memory.stage_used.used_bytes() <= 128 << 10);
+        logs.iter().for_each(|log| log.file_end.release(&log.file).unwrap());
+        write_buffer.give_back();
+        assert_eq!((write_buffer_bytes(), write_buffer.file_bytes()), (LEAST, LEAST));
+        assert!(memory.write_buffer_used.used_bytes() <= 128 << 10);
     }
     assert_eq!(lens[0], LEAST);
     assert!(lens.is_sorted() || lens[20] == LEAST, "it grows with use: {lens:?}");
-    assert!(stage.drained().records >= 60 && images.load(crate::sync::atomic::Ordering::Relaxed) > 100);
-    assert_eq!(memory.stage.take_up_to(u64::MAX), (1 << 30) / 64 - (128 << 10));
-}
-
-/// Else the store would be taken for one whose disk cannot shorten files, and turn read-only for what passes.
-#[test]
-fn an_append_that_cannot_open_its_log_leaves_nothing_to_take_back() {
-    for stage in [false, true] {
-        let disk = MemVfs::new();
-        let vfs = FaultVfs::over_memory(disk.clone());
-        let keyspace = KeyspaceOptions::new().stage(stage).munks(false);
-        let options = |vfs: FaultVfs| Options::new().default_keyspace(keyspace.clone()).vfs(Arc::new(vfs));
-        let db = options(vfs.clone()).open("store").unwrap();
-        let chunks = db.chunks_for_test();
-        for round in 0..3u8 {
-            db.put([round], [round]).unwrap();
-            vfs.set_rule(|call| {
-                let is_log = call.path.extension().is_some_and(|kind| kind == "log");
-                let fails = is_log && call.operation == Operation::Open;
-                if fails { Verdict::Fail(Failure::EMFILE) } else { Verdict::Pass }
-            });
-            chunks.context.files.close_handles();
-            // Longer than what is staged.
-            assert!(db.put([round, 1], vec![round; 2 << 20]).is_err());
-            assert!(chunks.index_part(&mut chunks.first().writer.lock()).is_err());
-            vfs.clear_rule();
-            db.put([round, 2], [round]).unwrap();
-            assert_eq!(db.stats().read_only, None);
-        }
-        let killed = FaultVfs::over_memory(disk.kill());
-        drop(db);
-        let db = options(killed).open("store").unwrap();
-        let found: Vec<_> = db.range(..).map(|pair| pair.unwrap().0.to_vec()).collect();
-        assert_eq!(found, (0..3).flat_map(|round| [vec![round], vec![round, 2]]).collect::<Vec<_>>());
-        assert!(db.verify().unwrap().is_ok());
-    }
+    assert!(
+        write_buffer.drained().records >= 60 && images.load(crate::sync::atomic::Ordering::Relaxed) > 100
+    );
+    assert_eq!(memory.write_buffer.take_up_to(u64::MAX), (1 << 30) / 64 - (128 << 10));
 }

@@ -1,12 +1,12 @@
-//! The stage: where appends to logs wait, safe from the death of the process, until many go to their file at once.
+//! The write buffer: where appends to logs wait, safe from the death of the process, until many go to their file at once.
 //!
 //! An append costs a system call, which costs more than everything else in a put, and the more so under the chunk's
-//! lock. The file `STAGE` is mapped into memory instead and cut into *slots*. A slot stages the tail of one log: the
+//! lock. The file `WRITE-BUFFER` is mapped into memory instead and cut into *slots*. A slot buffers the tail of one log: the
 //! bytes exactly as they will stand in the log. An append is a copy into the slot; when the slot is full, what is in
 //! it is *drained*: written to the log by one call. What is in the slot is in the page cache, as what is in the file is.
 //!
 //! ```text
-//!   STAGE   ├─ head, 4 KiB ─┼─ slot 0 ─┼─ slot 1 ─┼─ …
+//!   file    ├─ head, 4 KiB ─┼─ slot 0 ─┼─ slot 1 ─┼─ …
 //!
 //!   slot    0         8          16
 //!           ├─────────┼──────────┼─────────┼─────────┼─ …
@@ -14,35 +14,35 @@
 //!             u64       u64
 //! ```
 //!
-//! `state` is one word: where in the log the staged bytes belong, how many there are, and a check over both and the
+//! `state` is one word: where in the log the buffered bytes belong, how many there are, and a check over both and the
 //! file's number. So every change of a slot takes effect by the store of one word:
 //!
-//! * *append*: the bytes behind the staged ones, then the word that counts them. Killed between, they do not count.
-//! * *drain*: the bytes to the log, then the word that says that none is staged and where the next belongs. Killed
+//! * *append*: the bytes behind the buffered ones, then the word that counts them. Killed between, they do not count.
+//! * *drain*: the bytes to the log, then the word that says that none is buffered and where the next belongs. Killed
 //!   between, the next opening writes the same bytes to the same place again.
 //! * *lease*, of a slot to another log: the word zero, the file's number, the word. Before, the slot had been drained
 //!   or its log had lost its worth.
 //! * *cut*, of an append that is taken back: the word that counts less.
 //!
-//! Invariants: everything of a log before what its slot stages is in its file; what the slot does not count is in no
+//! Invariants: everything of a log before what its slot buffers is in its file; what the slot does not count is in no
 //! reader's way; and a slot's piece of the mapping belongs to its lease alone, which is used under the segment's lock
-//! (`log/tail/staged.rs`). Records carry checksums that are salted with store, file and offset, so that a slot that lies
+//! (`log/tail/file_end.rs`). Records carry checksums that are salted with store, file and offset, so that a slot that lies
 //! is found out (`recover.rs`).
 //!
 //! After a loss of power, whatever the file holds, the last checkpoint counts, for which all was drained and synced:
-//! the stage is neither synced nor read then. What an earlier opening left is removed at each opening, and the file is made with the first
-//! append that is staged.
+//! the write buffer is neither synced nor read then. What an earlier opening left is removed at each opening, and the file is made with the first
+//! append that is buffered.
 //!
 //! The file has `SLOTS_MIN` slots at first, twice as many each time that none is free, and as many as at first once a store has
-//! staged nothing for a while (`give_back`). The head counts slots that are there: it is written after the space of more was
+//! buffered nothing for a while (`give_back`). The head counts slots that are there: it is written after the space of more was
 //! allocated, and before the space of some is given back, so a process that is killed in between leaves no slot beyond the end.
 //! Slots that are given back are leased to nobody.
 //!
 //! A file that fails (its device, its file system) cannot refuse a store; it shows afterwards (`MappedPiece::backing`). Then nothing more
-//! is staged: what is there is drained, and records go to their logs by system calls, which say what fails. That the file still
+//! is buffered: what is there is drained, and records go to their logs by system calls, which say what fails. That the file still
 //! shows what was drained does no harm, as long as nothing of it is taken back: a cut fails then.
 //!
-//! There is no stage where nobody could vouch for the page cache, nor while less than 2 GiB of the disk is free: a
+//! There is no write buffer where nobody could vouch for the page cache, nor while less than 2 GiB of the disk is free: a
 //! drain always finds room then, as all slots together are less than a hundredth of that.
 
 mod format;
@@ -61,9 +61,9 @@ use format::{BASE_MAX, HEAD_BYTES, Head, SLOT_HEAD_BYTES, State};
 use std::borrow::Cow;
 use std::io;
 
-pub const STAGE_FILE: &str = "STAGE";
+pub const WRITE_BUFFER_FILE: &str = "WRITE-BUFFER";
 /// While it is being made.
-const TEMPORARY: &str = "STAGE.tmp";
+const TEMPORARY: &str = "WRITE-BUFFER.tmp";
 /// Some twenty records of the usual length: the call that drains them is paid by each with a twentieth, and a longer
 /// slot would save less than it costs in memory.
 const SLOT_BYTES: usize = 16 << 10;
@@ -73,7 +73,7 @@ const SLOTS_MAX: usize = 1024;
 const SLOTS_MIN: usize = 8;
 
 /// The slots of one store.
-pub struct Stage {
+pub struct WriteBuffer {
     files: Arc<Files>,
     memory: Arc<LogMemory>,
     /// In the file.
@@ -82,7 +82,7 @@ pub struct Stage {
     free: Mutex<Vec<Slot>>,
     /// Taken before `free`.
     growth: Mutex<Growth>,
-    /// Whether the file failed: nothing more is staged.
+    /// Whether the file failed: nothing more is buffered.
     failed: AtomicBool,
     leases: AtomicU64,
     drains: AtomicU64,
@@ -99,7 +99,7 @@ struct Growth {
     leases: u64,
 }
 
-/// What went through the stage since opening.
+/// What went through the write buffer since opening.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Drained {
     pub drains: u64,
@@ -116,13 +116,13 @@ struct Slot {
     touched: bool,
 }
 
-impl Stage {
-    /// An empty stage, whose file is yet to be made. Whatever the last one held was recovered, or does not count.
+impl WriteBuffer {
+    /// An empty write buffer, whose file is yet to be made. Whatever the last one held was recovered, or does not count.
     pub fn create(files: Arc<Files>, memory: Arc<LogMemory>) -> Result<Option<Self>> {
         remove(&files)?;
         let available = files.vfs.available_bytes(&files.dir);
         let available = available.map_err(|e| Error::io(Attempt::LookAt, &files.dir, e))?;
-        let stage = Self {
+        let write_buffer = Self {
             files,
             memory,
             slots: AtomicUsize::new(0),
@@ -135,7 +135,7 @@ impl Stage {
             bytes: AtomicU64::new(0),
         };
         let has_plenty = available.saturating_sub(end_of(SLOTS_MAX)) > PLENTY_BYTES;
-        Ok(has_plenty.then_some(stage))
+        Ok(has_plenty.then_some(write_buffer))
     }
 
     /// Makes the file, or makes it longer, if that may be. Who finds somebody at it does without a slot.
@@ -146,10 +146,10 @@ impl Stage {
         }
         let slots = self.slots.load(Relaxed);
         let wanted = slots.max(SLOTS_MIN).min(SLOTS_MAX - slots);
-        let taken_bytes = self.memory.stage.take_up_to((wanted * SLOT_BYTES) as u64);
+        let taken_bytes = self.memory.write_buffer.take_up_to((wanted * SLOT_BYTES) as u64);
         let more = taken_bytes as usize / SLOT_BYTES;
         let used_bytes = (more * SLOT_BYTES) as u64;
-        self.memory.stage.give_back(taken_bytes - used_bytes);
+        self.memory.write_buffer.give_back(taken_bytes - used_bytes);
         if more == 0 {
             return None;
         }
@@ -163,8 +163,8 @@ impl Stage {
                 Some(())
             }
             Err(error) => {
-                tracing::debug!(%error, slots, "the stage does not grow");
-                self.memory.stage.give_back(used_bytes);
+                tracing::debug!(%error, slots, "the write buffer does not grow");
+                self.memory.write_buffer.give_back(used_bytes);
                 growth.refused = true;
                 None
             }
@@ -177,7 +177,7 @@ impl Stage {
     }
 
     fn make(&self, slots: usize) -> io::Result<Vec<Box<dyn MappedPiece>>> {
-        let [temporary, path] = [TEMPORARY, STAGE_FILE].map(|name| self.files.dir.join(name));
+        let [temporary, path] = [TEMPORARY, WRITE_BUFFER_FILE].map(|name| self.files.dir.join(name));
         let make = || {
             let file = self.files.create_temporary(&temporary)?;
             file.write_at(&self.head(slots), 0)?;
@@ -192,7 +192,7 @@ impl Stage {
     }
 
     fn extend(&self, slots: usize, more: usize) -> io::Result<Vec<Box<dyn MappedPiece>>> {
-        let path = self.files.dir.join(STAGE_FILE);
+        let path = self.files.dir.join(WRITE_BUFFER_FILE);
         let file = self.files.vfs.open(&path, OpenMode::ReadWrite)?;
         file.allocate(end_of(slots + more))?;
         let pieces = file.map(end_of(slots), SLOT_BYTES, more)?;
@@ -200,13 +200,13 @@ impl Stage {
         Ok(pieces)
     }
 
-    /// Says how many slots there are now. If that fails, the head is as it was, or nothing more is staged.
+    /// Says how many slots there are now. If that fails, the head is as it was, or nothing more is buffered.
     fn write_head(&self, file: &dyn VfsFile, before: usize, slots: usize) -> io::Result<()> {
         let written = file.write_at(&self.head(slots), 0);
         if written.is_err()
             && let Err(error) = file.write_at(&self.head(before), 0)
         {
-            tracing::warn!(%error, "the stage's head may be damaged: records go to their logs directly");
+            tracing::warn!(%error, "the write buffer's head may be damaged: records go to their logs directly");
             self.failed.store(true, Relaxed);
         }
         written
@@ -233,19 +233,19 @@ impl Stage {
         };
         self.slots.store(SLOTS_MIN, Relaxed);
         let touched = gone.iter().filter(|slot| slot.touched).count();
-        self.memory.stage_used.give_back((touched * SLOT_BYTES) as u64);
-        self.memory.stage.give_back((gone.len() * SLOT_BYTES) as u64);
+        self.memory.write_buffer_used.give_back((touched * SLOT_BYTES) as u64);
+        self.memory.write_buffer.give_back((gone.len() * SLOT_BYTES) as u64);
         // Nobody reaches what is cut off any more.
         drop(gone);
-        let path = self.files.dir.join(STAGE_FILE);
+        let path = self.files.dir.join(WRITE_BUFFER_FILE);
         let cut = || -> io::Result<()> {
             let file = self.files.vfs.open(&path, OpenMode::ReadWrite)?;
             self.write_head(&*file, slots, SLOTS_MIN)?;
             file.set_len(end_of(SLOTS_MIN))
         };
         if let Err(error) = cut() {
-            // Slots that the head counts and nobody uses say that nothing is staged. It does not grow again.
-            tracing::debug!(%error, "the stage stays as long as it was");
+            // Slots that the head counts and nobody uses say that nothing is buffered. It does not grow again.
+            tracing::debug!(%error, "the write buffer stays as long as it was");
             growth.refused = true;
         }
     }
@@ -280,11 +280,12 @@ impl Stage {
         self.leases.fetch_add(1, Relaxed);
         if !slot.touched {
             slot.touched = true;
-            self.memory.stage_used.counter().fetch_add(SLOT_BYTES as u64, Relaxed);
+            self.memory.write_buffer_used.counter().fetch_add(SLOT_BYTES as u64, Relaxed);
         }
         slot.piece.set_word(8, 0);
         slot.piece.set_word(0, file);
-        let mut lease = Lease { stage: self.clone(), slot: Some(slot), file, base, len: 0, records: 0 };
+        let mut lease =
+            Lease { write_buffer: self.clone(), slot: Some(slot), file, base, len: 0, records: 0 };
         lease.set_state();
         lease.is_kept().then_some(lease)
     }
@@ -297,7 +298,7 @@ impl Stage {
         self.free.lock().pop()
     }
 
-    /// Whether anything may be staged: no store has failed to reach the file.
+    /// Whether anything may be buffered: no store has failed to reach the file.
     pub fn is_sound(&self) -> bool {
         !self.failed.load(Relaxed)
     }
@@ -305,16 +306,16 @@ impl Stage {
     /// All was drained, and nobody will append any more.
     pub fn close(&self) {
         if let Err(error) = remove(&self.files) {
-            tracing::debug!(%error, "cannot remove the stage");
+            tracing::debug!(%error, "cannot remove the write buffer");
         }
     }
 }
 
-impl Drop for Stage {
+impl Drop for WriteBuffer {
     fn drop(&mut self) {
         let touched = self.free.lock().iter().filter(|slot| slot.touched).count();
-        self.memory.stage_used.give_back((touched * SLOT_BYTES) as u64);
-        self.memory.stage.give_back((*self.slots.get_mut() * SLOT_BYTES) as u64);
+        self.memory.write_buffer_used.give_back((touched * SLOT_BYTES) as u64);
+        self.memory.write_buffer.give_back((*self.slots.get_mut() * SLOT_BYTES) as u64);
     }
 }
 
@@ -325,7 +326,7 @@ fn end_of(slots: usize) -> u64 {
 
 /// Removes what another opening left.
 pub fn remove(files: &Files) -> Result<()> {
-    [TEMPORARY, STAGE_FILE].into_iter().try_for_each(|name| {
+    [TEMPORARY, WRITE_BUFFER_FILE].into_iter().try_for_each(|name| {
         let path = files.dir.join(name);
         match files.vfs.remove(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -336,13 +337,13 @@ pub fn remove(files: &Files) -> Result<()> {
     })
 }
 
-/// A slot while it stages the tail of one log.
+/// A slot while it buffers the tail of one log.
 pub struct Lease {
-    stage: Arc<Stage>,
+    write_buffer: Arc<WriteBuffer>,
     /// Until it is given back.
     slot: Option<Slot>,
     file: u64,
-    /// Where the staged bytes belong in the log.
+    /// Where the buffered bytes belong in the log.
     base: u64,
     len: usize,
     records: u64,
@@ -353,7 +354,7 @@ impl Lease {
         self.base
     }
 
-    /// Behind what is staged.
+    /// Behind what is buffered.
     pub fn end(&self) -> u64 {
         self.base + self.len as u64
     }
@@ -378,16 +379,16 @@ impl Lease {
         false
     }
 
-    /// Whether what was staged is in the file, as far as is known. From the first time that it is not, nothing is staged.
+    /// Whether what was buffered is in the file, as far as is known. From the first time that it is not, nothing is buffered.
     pub fn is_kept(&self) -> bool {
         let backing = self.backing();
-        if backing != Backing::File && !self.stage.failed.swap(true, Relaxed) {
-            tracing::warn!(?backing, "the stage's file has failed: records go to their logs directly");
+        if backing != Backing::File && !self.write_buffer.failed.swap(true, Relaxed) {
+            tracing::warn!(?backing, "the write buffer's file has failed: records go to their logs directly");
         }
         backing == Backing::File
     }
 
-    /// Whether what is staged can be read.
+    /// Whether what is buffered can be read.
     pub fn is_readable(&self) -> bool {
         self.backing() != Backing::Lost
     }
@@ -396,15 +397,15 @@ impl Lease {
         self.slot.as_ref().map_or(Backing::File, |slot| slot.piece.backing())
     }
 
-    /// What is staged.
-    pub fn staged(&self) -> Cow<'_, [u8]> {
+    /// What is buffered.
+    pub fn buffered(&self) -> Cow<'_, [u8]> {
         match &self.slot {
             Some(slot) => slot.piece.read(SLOT_HEAD_BYTES, self.len),
             None => Cow::default(),
         }
     }
 
-    /// Staged bytes by their place in the log, if they are.
+    /// Buffered bytes by their place in the log, if they are.
     pub fn read(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
         let at = usize::try_from(offset.checked_sub(self.base)?).ok()?;
         let within = at.checked_add(len).is_some_and(|end| end <= self.len);
@@ -412,21 +413,21 @@ impl Lease {
         Some(slot.piece.read(SLOT_HEAD_BYTES + at, len).into_owned())
     }
 
-    /// What was staged is in the log.
+    /// What was buffered is in the log.
     pub fn set_drained(&mut self) {
-        self.stage.drains.fetch_add(1, Relaxed);
-        self.stage.records.fetch_add(self.records, Relaxed);
-        self.stage.bytes.fetch_add(self.len as u64, Relaxed);
+        self.write_buffer.drains.fetch_add(1, Relaxed);
+        self.write_buffer.records.fetch_add(self.records, Relaxed);
+        self.write_buffer.bytes.fetch_add(self.len as u64, Relaxed);
         self.set_base(self.end());
     }
 
-    /// The log's file ends at `base`, and nothing is staged.
+    /// The log's file ends at `base`, and nothing is buffered.
     pub fn set_base(&mut self, base: u64) {
         (self.base, self.len, self.records) = (base, 0, 0);
         self.set_state();
     }
 
-    /// Forgets what is staged from `end` on.
+    /// Forgets what is buffered from `end` on.
     pub fn cut(&mut self, end: u64) {
         let len = end.saturating_sub(self.base).min(self.len as u64);
         self.len = len as usize;
@@ -450,7 +451,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         // What the slot says stays: if its log was not drained, it may be the last that knows.
         if let Some(slot) = self.slot.take() {
-            self.stage.free.lock().push(slot);
+            self.write_buffer.free.lock().push(slot);
         }
     }
 }

@@ -1,20 +1,20 @@
-//! The tail of a log: what waits in the stage, and what was written lately.
+//! The end of a log's file: what waits for it in the write buffer, and what was written to it lately.
 //!
 //! `Segment` comes here for each append and for whatever looks at the end of the file. There are two locks. `writing` is taken
 //! by who changes the end of the log, appends (under the chunk's lock) and checkpoints, and is held over calls on the file.
-//! `lease` is taken by them and by readers of what is staged, and is held for a copy: a get never waits for the disk here.
+//! `lease` is taken by them and by readers of what is buffered, and is held for a copy: a get never waits for the disk here.
 //!
 //! Invariants: without a lease the file has the whole log. With one, the file has what stands before `lease.base()`, and
 //! `drained` is the same number, which readers compare their place with: below it they read the file and take no lock.
 //! It is raised after the call that drains, and lowered only by who takes back an append, which no reader knows of.
 //!
-//! A drain that fails leaves everything staged: readers find it there, a dead process leaves it there, and it is
+//! A drain that fails leaves everything buffered: readers find it there, a dead process leaves it there, and it is
 //! tried again by the next append, checkpoint or closing, which report the error.
 
 use crate::files::StoreFile;
 use crate::log::LogMemory;
 use crate::log::tail::recent::RecentEnd;
-use crate::log::tail::stage::{Lease, Stage};
+use crate::log::tail::write_buffer::{Lease, WriteBuffer};
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -22,8 +22,8 @@ use crate::sync::atomic::{
 use crate::sync::{Arc, Mutex};
 use crate::types::error::{Attempt, Error, Result};
 
-pub struct Staged {
-    /// From here on records may be staged; `u64::MAX` without a lease.
+pub struct FileEnd {
+    /// From here on records may be buffered; `u64::MAX` without a lease.
     drained: AtomicU64,
     /// Taken before `lease`.
     writing: Mutex<Writing>,
@@ -38,8 +38,8 @@ pub struct Staged {
 /// Where what is appended to a log may be besides its file.
 #[derive(Clone, Copy)]
 pub struct Places<'a> {
-    /// Before it is written, if it may be staged.
-    pub stage: Option<&'a Arc<Stage>>,
+    /// Before it is written, if it may be buffered.
+    pub write_buffer: Option<&'a Arc<WriteBuffer>>,
     /// Whose memory it stays in when it has been written, if somebody may read it from the log.
     pub recent: Option<&'a Arc<LogMemory>>,
 }
@@ -52,7 +52,7 @@ struct Writing {
     recent: Option<Arc<LogMemory>>,
 }
 
-impl Default for Staged {
+impl Default for FileEnd {
     fn default() -> Self {
         Self {
             drained: AtomicU64::new(u64::MAX),
@@ -64,35 +64,36 @@ impl Default for Staged {
     }
 }
 
-impl Staged {
+impl FileEnd {
     /// Appends `records` records at `offset`, where the log ends.
     pub fn append(
         &self,
         file: &StoreFile,
-        Places { stage, recent }: Places<'_>,
+        Places { write_buffer, recent }: Places<'_>,
         (bytes, records): (&[u8], u64),
         offset: u64,
     ) -> Result<()> {
         let writing = &mut *self.writing.lock();
-        let stage = stage.filter(|stage| stage.is_sound() && bytes.len() <= stage.append_bytes_max());
+        let write_buffer = write_buffer
+            .filter(|write_buffer| write_buffer.is_sound() && bytes.len() <= write_buffer.append_bytes_max());
         if writing.recent.is_some() != recent.is_some() {
             writing.recent = recent.cloned();
         }
         let recent = writing.recent.as_ref();
         let mut lease = self.lease.lock();
         if lease.is_none() && std::mem::replace(&mut writing.warm, true) {
-            *lease = stage.and_then(|stage| stage.lease(file.id, offset));
+            *lease = write_buffer.and_then(|write_buffer| write_buffer.lease(file.id, offset));
             self.note(&lease);
         }
         if let Some(lease) = lease.as_mut() {
             debug_assert_eq!(lease.end(), offset, "appends to the end");
-            if stage.is_some() && lease.fits(bytes.len()) && lease.push(bytes, records) {
+            if write_buffer.is_some() && lease.fits(bytes.len()) && lease.push(bytes, records) {
                 return Ok(());
             }
         }
         drop(lease);
         self.drain_to(file, recent)?;
-        if stage.is_some()
+        if write_buffer.is_some()
             && let Some(lease) = self.lease.lock().as_mut()
             && lease.fits(bytes.len())
             && lease.push(bytes, records)
@@ -104,7 +105,7 @@ impl Staged {
         Ok(())
     }
 
-    /// `len` staged bytes at `offset`; `None` if they are in the file.
+    /// `len` buffered bytes at `offset`; `None` if they are in the file.
     pub fn read(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
         if offset < self.drained.load(Acquire) {
             return None;
@@ -134,7 +135,7 @@ impl Staged {
         Ok(())
     }
 
-    /// Writes at `offset`, behind everything that was drained, bytes that are not staged.
+    /// Writes at `offset`, behind everything that was drained, bytes that are not buffered.
     pub fn write_behind(&self, file: &StoreFile, bytes: &[u8], offset: u64) -> Result<()> {
         let _writing = self.writing.lock();
         self.write(file, bytes, offset, None)?;
@@ -142,8 +143,8 @@ impl Staged {
         Ok(())
     }
 
-    /// Writes what was buffered and never staged.
-    pub fn write_unstaged(&self, file: &StoreFile, bytes: &[u8], offset: u64) -> Result<()> {
+    /// Writes what was buffered in memory, and never in the write buffer.
+    pub fn write_from_memory(&self, file: &StoreFile, bytes: &[u8], offset: u64) -> Result<()> {
         let _writing = self.writing.lock();
         self.write(file, bytes, offset, None)
     }
@@ -201,21 +202,21 @@ impl Staged {
         Ok(())
     }
 
-    /// Writes what is staged to the file. Readers find it in the slot until it is there, and wait for nothing.
+    /// Writes what is buffered to the file. Readers find it in the slot until it is there, and wait for nothing.
     fn drain_to(&self, file: &StoreFile, recent: Option<&Arc<LogMemory>>) -> Result<()> {
-        let (staged, base) = {
+        let (buffered, base) = {
             let lease = self.lease.lock();
             let Some(lease) = lease.as_ref() else { return Ok(()) };
-            let staged = lease.staged().into_owned();
-            if staged.is_empty() {
+            let buffered = lease.buffered().into_owned();
+            if buffered.is_empty() {
                 return Ok(());
             }
             if !lease.is_readable() {
                 return Err(failed(Attempt::Append, file));
             }
-            (staged, lease.base())
+            (buffered, lease.base())
         };
-        self.write(file, &staged, base, recent)?;
+        self.write(file, &buffered, base, recent)?;
         if let Some(lease) = self.lease.lock().as_mut() {
             lease.set_drained();
             self.drained.store(lease.base(), Release);
@@ -240,7 +241,7 @@ impl Staged {
         Ok(())
     }
 
-    /// The file has everything up to `base`, and nothing is staged.
+    /// The file has everything up to `base`, and nothing is buffered.
     fn set_base(&self, base: u64) {
         if let Some(lease) = self.lease.lock().as_mut() {
             lease.set_base(base);
@@ -253,7 +254,11 @@ impl Staged {
     }
 }
 
-/// What was staged for the log failed it.
+/// What was buffered for the log failed it.
 fn failed(attempt: Attempt, file: &StoreFile) -> Error {
-    Error::io(attempt, &file.path, std::io::Error::other("the file STAGE cannot be read or written any more"))
+    Error::io(
+        attempt,
+        &file.path,
+        std::io::Error::other("the file WRITE-BUFFER cannot be read or written any more"),
+    )
 }

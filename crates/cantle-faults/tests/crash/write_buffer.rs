@@ -1,4 +1,4 @@
-//! Appends that wait in the stage when the process dies, the power fails, writing fails, or somebody meddles.
+//! Appends that wait in the write buffer when the process dies, the power fails, writing fails, or somebody meddles.
 
 use cantle::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
 use cantle::{Db, Durability, Error, KeyspaceOptions, Options, WriteBatch};
@@ -14,7 +14,7 @@ fn keyspace() -> KeyspaceOptions {
     KeyspaceOptions::new().munks(false).row_cache(false)
 }
 
-/// Nothing but what a test does leaves the stage.
+/// Nothing but what a test does leaves the write buffer.
 fn options(vfs: impl Vfs) -> Options {
     Options::new()
         .vfs(Arc::new(vfs))
@@ -28,8 +28,8 @@ fn open(vfs: impl Vfs) -> Db {
     options(vfs).open(STORE).unwrap()
 }
 
-fn stage_path() -> PathBuf {
-    Path::new(STORE).join("STAGE")
+fn write_buffer_path() -> PathBuf {
+    Path::new(STORE).join("WRITE-BUFFER")
 }
 
 fn key(n: u64) -> String {
@@ -76,23 +76,23 @@ fn a_process_killed_at_any_store_or_call_keeps_what_it_acknowledged() {
             db.sync().unwrap();
         }
     }
-    assert!(db.stats().stage_records > 60, "{:?}", db.stats());
+    assert!(db.stats().write_buffer_records > 60, "{:?}", db.stats());
     fault.clear_rule();
     let images = std::mem::take(&mut *images.lock().unwrap());
     assert!(images.iter().filter(|image| image.at.starts_with("Store")).count() > 200);
     for image in images {
         let context = format!("{}, {:?}", image.at, image.marks);
-        // It is made with the first append that is staged.
-        let stage_bytes = || image.vfs.metadata(&stage_path()).unwrap().map(|file| file.len);
-        let before = stage_bytes();
+        // It is made with the first append that is buffered.
+        let write_buffer_bytes = || image.vfs.metadata(&write_buffer_path()).unwrap().map(|file| file.len);
+        let before = write_buffer_bytes();
         let reader = options(image.vfs.clone()).read_only(true).open(STORE).unwrap();
         let seen = count(&reader, &context);
         drop(reader);
-        assert_eq!(stage_bytes(), before, "{context}");
+        assert_eq!(write_buffer_bytes(), before, "{context}");
         let db = open(image.vfs.clone());
         assert_eq!(count(&db, &context), seen, "{context}");
         assert!((image.marks.acknowledged..=image.marks.begun).contains(&seen), "{context}: {seen}");
-        // Once more at once, and then by a store that stages nothing itself.
+        // Once more at once, and then by a store that buffers nothing itself.
         let again = image.vfs.kill();
         drop(db);
         let db = options(again).durability(Durability::Buffered).open(STORE).unwrap();
@@ -101,7 +101,7 @@ fn a_process_killed_at_any_store_or_call_keeps_what_it_acknowledged() {
 }
 
 #[test]
-fn a_loss_of_power_returns_to_the_checkpoint_whatever_is_staged() {
+fn a_loss_of_power_returns_to_the_checkpoint_whatever_is_buffered() {
     let vfs = MemVfs::new();
     let db = open(vfs.clone());
     put(&db, 0..40);
@@ -109,13 +109,13 @@ fn a_loss_of_power_returns_to_the_checkpoint_whatever_is_staged() {
     put(&db, 40..80);
     for plan in [CrashPlan::LOSE_UNSYNCED, CrashPlan::KEEP_ALL, CrashPlan::random(5)] {
         let lost = vfs.crash(&plan);
-        // The stage as it was: the kernel may have written it back.
-        let stage = read_all(&vfs, &stage_path());
+        // The write buffer as it was: the kernel may have written it back.
+        let write_buffer = read_all(&vfs, &write_buffer_path());
         let db = {
-            if lost.metadata(&stage_path()).unwrap().is_none() {
-                lost.open(&stage_path(), OpenMode::CreateNew).unwrap();
+            if lost.metadata(&write_buffer_path()).unwrap().is_none() {
+                lost.open(&write_buffer_path(), OpenMode::CreateNew).unwrap();
             }
-            lost.open(&stage_path(), OpenMode::ReadWrite).unwrap().write_at(&stage, 0).unwrap();
+            lost.open(&write_buffer_path(), OpenMode::ReadWrite).unwrap().write_at(&write_buffer, 0).unwrap();
             open(lost)
         };
         assert_eq!(count(&db, "after a loss of power"), 40);
@@ -125,14 +125,14 @@ fn a_loss_of_power_returns_to_the_checkpoint_whatever_is_staged() {
 }
 
 #[test]
-fn a_sync_store_keeps_what_it_staged() {
+fn a_sync_store_keeps_what_it_buffered() {
     let vfs = MemVfs::new();
     let open = |vfs| options(vfs).durability(Durability::Sync).open(STORE).unwrap();
     let db = open(vfs.clone());
     put(&db, 0..60);
     assert_eq!(count(&open(vfs.kill()), "killed"), 60);
     assert_eq!(count(&open(vfs.crash(&CrashPlan::LOSE_UNSYNCED)), "lost power"), 60);
-    assert!(db.stats().memory.stage > 0);
+    assert!(db.stats().memory.write_buffer > 0);
 }
 
 fn read_all(vfs: &MemVfs, path: &Path) -> Vec<u8> {
@@ -142,7 +142,7 @@ fn read_all(vfs: &MemVfs, path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Opens a copy of `image` with another stage. What it holds is right, however much that is.
+/// Opens a copy of `image` with another write buffer. What it holds is right, however much that is.
 /// How many of the pairs can be read, each as it was written; of others nothing is known, or their record is damaged.
 fn count_whole(db: &Db, context: &str) -> u64 {
     let is_whole = |n: &u64| match db.get(key(*n)) {
@@ -159,57 +159,58 @@ fn count_whole(db: &Db, context: &str) -> u64 {
     (0..50).filter(is_whole).count() as u64
 }
 
-fn open_with(image: &MemVfs, stage: &[u8], context: &str) -> u64 {
+fn open_with(image: &MemVfs, write_buffer: &[u8], context: &str) -> u64 {
     let vfs = image.kill();
-    vfs.remove(&stage_path()).unwrap();
-    vfs.open(&stage_path(), OpenMode::CreateNew).unwrap().write_at(stage, 0).unwrap();
+    vfs.remove(&write_buffer_path()).unwrap();
+    vfs.open(&write_buffer_path(), OpenMode::CreateNew).unwrap().write_at(write_buffer, 0).unwrap();
     let db = open(vfs);
     let found = count_whole(&db, context);
     let report = db.verify().unwrap();
-    // What was staged behind damage is in its log now, and so is the damage.
-    let of_stage = |error: &Error| matches!(error, Error::Corruption { path, .. } if *path == stage_path());
-    assert!(report.is_ok() || report.damage.iter().any(of_stage), "{context}: {:?}", report.damage);
+    // What was buffered behind damage is in its log now, and so is the damage.
+    let of_write_buffer =
+        |error: &Error| matches!(error, Error::Corruption { path, .. } if *path == write_buffer_path());
+    assert!(report.is_ok() || report.damage.iter().any(of_write_buffer), "{context}: {:?}", report.damage);
     assert!(!context.starts_with("bit") || !report.is_ok(), "{context} is not told");
     found
 }
 
 #[test]
-fn a_stage_that_lies_is_found_out() {
+fn a_write_buffer_that_lies_is_found_out() {
     let vfs = MemVfs::new();
     let db = open(vfs.clone());
     put(&db, 0..4);
     db.sync().unwrap();
-    let early = read_all(&vfs, &stage_path());
+    let early = read_all(&vfs, &write_buffer_path());
     put(&db, 4..30);
     let image = vfs.kill();
-    let stage = read_all(&image, &stage_path());
-    let all = open_with(&image, &stage, "as it is");
+    let write_buffer = read_all(&image, &write_buffer_path());
+    let all = open_with(&image, &write_buffer, "as it is");
     assert_eq!(all, 30);
     let at_least = open_with(&image, &[], "empty");
-    assert!(at_least < all, "something was staged");
+    assert!(at_least < all, "something was buffered");
 
     let slot = 4096;
-    assert_ne!(stage[slot..slot + 8], [0; 8]);
-    let staged = usize::from(u16::from_le_bytes(stage[slot + 8..slot + 10].try_into().unwrap()));
-    assert!(staged > 1000, "{staged}");
-    // Every bit that is not zero on purpose, and some of what is staged.
+    assert_ne!(write_buffer[slot..slot + 8], [0; 8]);
+    let buffered = usize::from(u16::from_le_bytes(write_buffer[slot + 8..slot + 10].try_into().unwrap()));
+    assert!(buffered > 1000, "{buffered}");
+    // Every bit that is not zero on purpose, and some of what is buffered.
     let heads = (0..44 * 8).chain(slot * 8..(slot + 16) * 8);
-    let body = (0..200).map(|step| (slot + 16) * 8 + step * staged * 8 / 200);
+    let body = (0..200).map(|step| (slot + 16) * 8 + step * buffered * 8 / 200);
     for bit in heads.chain(body) {
-        let mut damaged = stage.clone();
+        let mut damaged = write_buffer.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
         let found = open_with(&image, &damaged, &format!("bit {bit}"));
         assert!((at_least..all).contains(&found), "bit {bit}: {found}");
     }
-    for len in [1, 43, 4095, 4096, 4100, 4111, 4112, 4200, 4096 + 16 + staged - 1] {
-        let found = open_with(&image, &stage[..len], &format!("{len} bytes"));
+    for len in [1, 43, 4095, 4096, 4100, 4111, 4112, 4200, 4096 + 16 + buffered - 1] {
+        let found = open_with(&image, &write_buffer[..len], &format!("{len} bytes"));
         assert!((at_least..all).contains(&found), "{len} bytes: {found}");
     }
     let mut rng = Rng::new(17);
     for round in 0..200 {
-        let mut damaged = stage.clone();
+        let mut damaged = write_buffer.clone();
         for _ in 0..1 + rng.below(20) {
-            let at = slot + rng.below(staged as u64 + 64) as usize;
+            let at = slot + rng.below(buffered as u64 + 64) as usize;
             damaged[at] = rng.next() as u8;
         }
         assert!(open_with(&image, &damaged, &format!("round {round}")) <= all);
@@ -219,14 +220,14 @@ fn a_stage_that_lies_is_found_out() {
     let other = MemVfs::new();
     let foreign = open(other.clone());
     put(&foreign, 0..30);
-    assert_eq!(open_with(&image, &read_all(&other, &stage_path()), "another store's"), at_least);
+    assert_eq!(open_with(&image, &read_all(&other, &write_buffer_path()), "another store's"), at_least);
     drop(db);
     let later = image.kill();
     let db = open(later.clone());
     put(&db, 30..50);
     let killed = later.kill();
-    assert_eq!(open_with(&killed, &read_all(&killed, &stage_path()), "of the second epoch"), 50);
-    assert!((30..50).contains(&open_with(&killed, &stage, "of the first epoch")));
+    assert_eq!(open_with(&killed, &read_all(&killed, &write_buffer_path()), "of the second epoch"), 50);
+    assert!((30..50).contains(&open_with(&killed, &write_buffer, "of the first epoch")));
 }
 
 #[test]
@@ -245,7 +246,7 @@ fn what_cannot_be_drained_is_not_lost() {
             if call.operation == Operation::WriteAt && is_log { verdict } else { Verdict::Pass }
         });
         let written = (5..).find(|&n| db.put(key(n), value(n)).is_err()).unwrap();
-        assert!(written > 6, "some were staged");
+        assert!(written > 6, "some were buffered");
         assert!(db.put(key(written), value(written)).is_err(), "there is no more room");
         assert!(db.sync().is_err());
         assert_eq!(count(&db, "still open"), written);
@@ -262,7 +263,7 @@ fn what_cannot_be_drained_is_not_lost() {
 }
 
 #[test]
-fn closing_that_fails_leaves_the_stage_and_one_that_succeeds_does_not() {
+fn closing_that_fails_leaves_the_write_buffer_and_one_that_succeeds_does_not() {
     let memory = MemVfs::new();
     let fault = FaultVfs::over_memory(memory.clone());
     let db = open(fault.clone());
@@ -271,17 +272,17 @@ fn closing_that_fails_leaves_the_stage_and_one_that_succeeds_does_not() {
     assert!(db.close().is_err());
     drop(db);
     fault.clear_rule();
-    assert!(memory.metadata(&stage_path()).unwrap().is_some());
+    assert!(memory.metadata(&write_buffer_path()).unwrap().is_some());
     let db = open(memory.clone());
     assert_eq!(count(&db, "reopened"), 6);
     db.close().unwrap();
     drop(db);
-    assert!(memory.metadata(&stage_path()).unwrap().is_none());
+    assert!(memory.metadata(&write_buffer_path()).unwrap().is_none());
     assert_eq!(count(&open(memory), "closed"), 6);
 }
 
 #[test]
-fn what_is_staged_is_read_scanned_verified_and_backed_up() {
+fn what_is_buffered_is_read_scanned_verified_and_backed_up() {
     let vfs = MemVfs::new();
     let db = open(vfs.clone());
     for n in 0..20 {
@@ -294,10 +295,10 @@ fn what_is_staged_is_read_scanned_verified_and_backed_up() {
         batch.put(key(n), value(n));
     }
     db.write(batch).unwrap();
-    let drains = db.stats().stage_drains;
-    assert_eq!(count(&db, "staged"), 30);
-    assert_eq!(db.stats().stage_drains, drains, "reads drain nothing");
-    assert!(db.stats().memory.stage > 0 && db.stats().memory_used >= db.stats().memory.stage);
+    let drains = db.stats().write_buffer_drains;
+    assert_eq!(count(&db, "buffered"), 30);
+    assert_eq!(db.stats().write_buffer_drains, drains, "reads drain nothing");
+    assert!(db.stats().memory.write_buffer > 0 && db.stats().memory_used >= db.stats().memory.write_buffer);
     db.backup("/backup").unwrap();
     put(&db, 30..36);
     let copy = options(vfs.clone()).open("/backup").unwrap();
@@ -310,36 +311,46 @@ fn what_is_staged_is_read_scanned_verified_and_backed_up() {
 }
 
 #[test]
-fn there_is_no_stage_where_it_is_unwanted_or_space_is_short() {
-    let staged = |options: Options, vfs: &MemVfs| {
+fn there_is_no_write_buffer_where_it_is_unwanted_or_space_is_short() {
+    let buffered = |options: Options, vfs: &MemVfs| {
         let db = options.open(STORE).unwrap();
         put(&db, 0..60);
         db.sync().unwrap();
-        assert_eq!(count(&db, "staged or not"), 60);
-        let there = vfs.metadata(&stage_path()).unwrap().is_some();
-        (there, db.stats().stage_records > 0)
+        assert_eq!(count(&db, "buffered or not"), 60);
+        let there = vfs.metadata(&write_buffer_path()).unwrap().is_some();
+        (there, db.stats().write_buffer_records > 0)
     };
     let vfs = MemVfs::new();
-    assert_eq!(staged(options(vfs.clone()), &vfs), (true, true));
+    assert_eq!(buffered(options(vfs.clone()), &vfs), (true, true));
     let vfs = MemVfs::new();
-    assert_eq!(staged(options(vfs.clone()).durability(Durability::Buffered), &vfs), (false, false));
+    assert_eq!(buffered(options(vfs.clone()).durability(Durability::Buffered), &vfs), (false, false));
     let vfs = MemVfs::new();
-    assert_eq!(staged(options(vfs.clone()).default_keyspace(keyspace().stage(false)), &vfs), (false, false));
+    assert_eq!(buffered(options(vfs.clone()).write_buffer(false), &vfs), (false, false));
     let vfs = MemVfs::new();
     vfs.set_capacity_bytes(Some(1 << 30));
-    assert_eq!(staged(options(vfs.clone()), &vfs), (false, false));
-    // It becomes short while something is staged: then that goes to the log before what comes.
+    assert_eq!(buffered(options(vfs.clone()), &vfs), (false, false));
+    // One that a killed process left is read, and then is gone.
+    let vfs = MemVfs::new();
+    let db = open(vfs.clone());
+    put(&db, 0..60);
+    let killed = vfs.kill();
+    drop(db);
+    assert!(killed.metadata(&write_buffer_path()).unwrap().is_some());
+    let db = options(killed.clone()).write_buffer(false).open(STORE).unwrap();
+    assert_eq!(count(&db, "without a write buffer"), 60);
+    assert!(killed.metadata(&write_buffer_path()).unwrap().is_none());
+    // It becomes short while something is buffered: then that goes to the log before what comes.
     let vfs = MemVfs::new();
     let db = open(vfs.clone());
     put(&db, 0..6);
     vfs.set_capacity_bytes(Some(1 << 30));
-    while db.stats().stage_drains == 0 {
+    while db.stats().write_buffer_drains == 0 {
         std::thread::sleep(Duration::from_millis(50));
         put(&db, 6..7);
     }
-    let drained = db.stats().stage_drains;
+    let drained = db.stats().write_buffer_drains;
     put(&db, 7..60);
-    assert_eq!(db.stats().stage_drains, drained);
+    assert_eq!(db.stats().write_buffer_drains, drained);
     assert_eq!(count(&db, "short of space"), 60);
     assert_eq!(count(&open(vfs.kill()), "killed"), 60);
 }

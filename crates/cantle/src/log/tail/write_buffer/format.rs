@@ -1,12 +1,12 @@
-//! The bytes of the file `STAGE` (`docs/format/stage.md`).
+//! The bytes of the file `WRITE-BUFFER` (`docs/format/write-buffer.md`).
 
 /// Before the first slot.
 pub const HEAD_BYTES: u64 = 4096;
-/// Before the first staged byte.
+/// Before the first buffered byte.
 pub const SLOT_HEAD_BYTES: usize = 16;
-/// Logs are staged as long as they are shorter: 40 bits.
+/// Logs are buffered as long as they are shorter: 40 bits.
 pub const BASE_MAX: u64 = 1 << 40;
-const MAGIC: [u8; 8] = *b"CANTLEST";
+const MAGIC: [u8; 8] = *b"CANTLEWB";
 /// What is read of it, more than ever was written.
 const SLOT_BYTES_MAX: u32 = 1 << 16;
 const SLOTS_MAX: u32 = 1 << 16;
@@ -57,7 +57,7 @@ impl Head {
     }
 }
 
-/// What a slot stages: `len` bytes that belong to the log at `base`.
+/// What a slot buffers: `len` bytes that belong to the log at `base`.
 ///
 /// As a word: the length in bits 0 to 15, the check in bits 16 to 23, the base in bits 24 to 63.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct State {
 }
 
 impl State {
-    /// A base that has no room is never staged to: the word says that nothing is.
+    /// Nothing is buffered at a base that has no room: the word says so.
     pub fn encode(self, file: u64) -> u64 {
         if self.base >= BASE_MAX {
             return 0;
@@ -95,8 +95,8 @@ mod tests {
     use crate::format::documented::{STORE, assert_documented};
 
     #[test]
-    fn the_documented_stage_is_what_is_written() {
-        let page = include_str!("../../../../docs/format/stage.md");
+    fn the_documented_write_buffer_is_what_is_written() {
+        let page = include_str!("../../../../docs/format/write-buffer.md");
         let head = Head { store: STORE, epoch: 2, slot_bytes: 16 << 10, slots: 1024 };
         assert_documented(page, &head.encode()[..48], 0);
         assert_eq!(Head::decode(&head.encode()), Some(head));
