@@ -1,7 +1,7 @@
 //! How blocks are compressed.
 
 /// How blocks of tables are compressed. Logs are not, but become tables when they are idle (see
-/// [`KeyspaceOptions::compression`]).
+/// [`KeyspaceOptions::compression`](crate::KeyspaceOptions::compression)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

@@ -1,6 +1,6 @@
 //! Indexed records of a log that are read together, instead of each by a call of its own.
 //!
-//! Who merges a log reads all of it at once, if there is memory for it ([`log_batch`](super::log_batch)): in key order its records lie
+//! Who merges a log reads all of it at once, if there is memory for it ([`batch`](super::batch)): in key order its records lie
 //! anywhere. A scan reads ahead where it finds that
 //! records lie behind one another, as after a load in key order, and from its first record on where the last ones did.
 //!
