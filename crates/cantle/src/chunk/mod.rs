@@ -156,6 +156,8 @@ struct Jobs {
     look: Mutex<Option<Bytes>>,
     /// The same for those that should be in memory.
     munk_look: Mutex<Option<Bytes>>,
+    /// Chunks in memory, and some that were.
+    residents: Mutex<Vec<Weak<Chunk>>>,
     /// Chunks that are being loaded.
     loading: Account,
 }
@@ -394,8 +396,7 @@ impl Layout for Chunks {
         let logs = self.context.log.counters.peek().unwrap_or(&no_logs);
         let of = Counter::get;
         let total = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
-        let view = self.index.view();
-        let munks: Vec<_> = view.iter().filter_map(|(_, chunk)| chunk.munk.load_full()).collect();
+        let munks: Vec<_> = self.residents().iter().filter_map(|chunk| chunk.munk.load_full()).collect();
         KeyspaceStats {
             name: String::new(),
             layout: crate::layout::kind::Layout::Chunk,

@@ -45,6 +45,18 @@ impl Chunks {
     pub(super) fn add_resident(&self, chunk: &Arc<Chunk>) {
         let in_memory = InMemory { chunks: self.this.clone(), chunk: Arc::downgrade(chunk) };
         self.context.substrate.budget.add_resident(Box::new(in_memory));
+        let mut residents = self.jobs.residents.lock();
+        // A chunk that was evicted and loaded again before anybody looked counts once.
+        residents.retain(|other| other.as_ptr() != Arc::as_ptr(chunk));
+        residents.push(Arc::downgrade(chunk));
+    }
+
+    /// The chunks of this keyspace that are in memory: few of those that it has.
+    pub(super) fn residents(&self) -> Vec<Arc<Chunk>> {
+        let has_munk = |chunk: &Arc<Chunk>| chunk.munk.load().is_some();
+        let mut residents = self.jobs.residents.lock();
+        residents.retain(|chunk| chunk.upgrade().is_some_and(|chunk| has_munk(&chunk)));
+        residents.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Has what is popular loaded. Called every few ticks.
@@ -115,11 +127,10 @@ impl Chunks {
         if !are_over() {
             return;
         }
-        let view = self.index.view();
         let garbage = |chunk: &Chunk| chunk.munk.load().as_ref().map_or(0, |munk| munk.garbage_bytes());
-        let mut by_garbage: Vec<_> = view.iter().map(|(_, chunk)| (garbage(chunk), chunk)).collect();
-        by_garbage.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-        for (_, chunk) in by_garbage.into_iter().take(CLEANED_PER_TURN).take_while(|_| are_over()) {
+        let mut residents = self.residents();
+        residents.sort_by_cached_key(|chunk| std::cmp::Reverse(garbage(chunk)));
+        for chunk in residents.iter().take(CLEANED_PER_TURN).take_while(|_| are_over()) {
             self.try_clean_munk(chunk);
         }
         budget.evict_munks();
