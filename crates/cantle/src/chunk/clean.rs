@@ -101,7 +101,7 @@ impl Chunks {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rules::MunkGarbage;
+    use super::super::rules::{MunkGarbage, Rules};
     use super::*;
     use crate::vfs::MemVfs;
     use crate::{Db, WriteBatch};
@@ -109,7 +109,8 @@ mod tests {
 
     fn keyspace() -> KeyspaceOptions {
         let mut keyspace = KeyspaceOptions::new();
-        keyspace.chunk.rules.roomy_munk = MunkGarbage { munk_bytes_min: 1, garbage_part: 1, live_part: 8 };
+        let roomy_munk = MunkGarbage { munk_bytes_min: 1, garbage_part: 1, live_part: 8 };
+        keyspace.chunk.rules = Box::leak(Box::new(Rules { roomy_munk, ..Rules::OWN }));
         keyspace
     }
 

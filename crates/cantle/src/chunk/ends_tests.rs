@@ -1,6 +1,7 @@
 //! Gets and scans pass over the parts of a log that have nothing for them, of earlier epochs too.
 
 use super::Chunks;
+use super::rules::Rules;
 use crate::log::index::indexed_part::LogSearch;
 use crate::log::index::parts::Parts;
 use crate::log::segment::Segment;
@@ -16,7 +17,8 @@ const KEYS: u64 = 9_000;
 /// One chunk, whose log is not sorted before it is 16 MiB long: parts of half a MiB.
 fn open(disk: &MemVfs) -> (Db, Arc<Chunks>) {
     let mut keyspace = KeyspaceOptions::as_published().munks(false);
-    keyspace.chunk.rules.log_search = LogSearch::Indexed;
+    keyspace.chunk.rules =
+        Box::leak(Box::new(Rules { log_search: LogSearch::Indexed, ..*keyspace.chunk.rules }));
     let keyspace = keyspace.chunk_bytes(64 * MIB).log_bytes(16 * MIB);
     let options = Options::new().memory_budget(256 * MIB).default_keyspace(keyspace);
     let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();

@@ -1,6 +1,7 @@
 //! Scans read the same by a view of a log as by its parts.
 
 use super::Chunks;
+use super::rules::Rules;
 use crate::log::index::indexed_part::LogSearch;
 use crate::log::segment::Segment;
 use crate::run::run::Source;
@@ -17,7 +18,8 @@ const MIB: u64 = 1 << 20;
 /// One chunk, whose log is not sorted before it is 8 MiB long, however much it is read: parts of half a MiB.
 fn open(disk: &MemVfs, memory_bytes: u64) -> (Db, Arc<Chunks>) {
     let mut keyspace = KeyspaceOptions::as_published().munks(false);
-    keyspace.chunk.rules.log_search = LogSearch::Indexed;
+    keyspace.chunk.rules =
+        Box::leak(Box::new(Rules { log_search: LogSearch::Indexed, ..*keyspace.chunk.rules }));
     let keyspace = keyspace.chunk_bytes(64 * MIB).log_bytes(8 * MIB);
     let options = Options::new().memory_budget(memory_bytes).default_keyspace(keyspace);
     let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();

@@ -95,6 +95,7 @@ use crate::sync::Arc;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::sync::counter::Counter;
+use crate::sync::on_use::OnUse;
 use crate::types::bounds::Bounds;
 use crate::types::error::Result;
 use context::Counters;
@@ -159,7 +160,7 @@ struct Jobs {
     /// Chunks in memory, and some that were.
     residents: Mutex<Vec<Weak<Chunk>>>,
     /// Chunks that are being loaded.
-    loading: Account,
+    loading: OnUse<Account>,
 }
 
 impl Jobs {
@@ -216,7 +217,7 @@ impl Chunks {
             spare_bytes: self.spare_bytes(),
             log_bytes: options.log_bytes,
             munk_log_bytes: options.munk_log_bytes,
-            rules: options.rules,
+            rules: *options.rules,
             // The table that the log is merged into takes the other half.
             log_bytes_max: self.context.substrate.reserve.rebalance_bytes_max() / 2,
         }

@@ -21,7 +21,8 @@ pub struct ChunkOptions {
     pub recent_appends: bool,
     pub munks: bool,
     pub row_cache: bool,
-    pub rules: Rules,
+    /// One of the sets that there are: a keyspace has no copy.
+    pub rules: &'static Rules,
 }
 
 impl Default for ChunkOptions {
@@ -36,14 +37,14 @@ impl Default for ChunkOptions {
             recent_appends: true,
             munks: true,
             row_cache: true,
-            rules: Rules::default(),
+            rules: &Rules::OWN,
         }
     }
 }
 
 impl ChunkOptions {
     /// The settings of the published EvenDB (§5.1), by which the lab reproduces what the paper measured: chunks of 10 MB,
-    /// logs of 2 MB and, with a munk, 20 MB, filters in 16 parts, rows cached, and the paper's [rules](Rules::as_published).
+    /// logs of 2 MB and, with a munk, 20 MB, filters in 16 parts, rows cached, and the paper's [rules](Rules::PUBLISHED).
     ///
     /// A fixed limit of logs also leaves out what sorts logs for other reasons: the bound of space, compression of idle logs,
     /// and sorting for the sake of deleted keys and shared logs.
@@ -57,7 +58,7 @@ impl ChunkOptions {
             log_bytes: Some(2_000_000),
             munk_log_bytes: Some(20_000_000),
             recent_appends: false,
-            rules: Rules::as_published(),
+            rules: &Rules::PUBLISHED,
             ..Self::default()
         }
     }

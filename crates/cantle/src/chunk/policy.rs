@@ -331,7 +331,7 @@ mod tests {
             spare_bytes: 512 << 20,
             log_bytes: None,
             munk_log_bytes: None,
-            rules: Rules::default(),
+            rules: Rules::OWN,
             log_bytes_max: u64::MAX,
         }
     }
@@ -478,7 +478,7 @@ mod tests {
     #[test]
     fn what_goes_beyond_the_paper_is_never_due_as_published() {
         let ours = limits();
-        let published = Limits { rules: Rules::as_published(), ..limits() };
+        let published = Limits { rules: Rules::PUBLISHED, ..limits() };
         let (chunk, read_debt) = (8 << 20, u64::MAX);
         let sizes = ChunkSizes { log_bytes: 1, read_debt, ..ChunkSizes::default() };
         let keyspace = KeyspaceSizes::default();

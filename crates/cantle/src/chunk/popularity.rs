@@ -144,7 +144,7 @@ impl Chunks {
         chunk.put_off_load(self.jobs.ticks.load(Relaxed) + LOAD_PAUSE_TICKS);
         // A load under way; no longer, however it ended, when this is dropped.
         let budget = &self.context.substrate.budget;
-        let load = [(&self.jobs.loading, 1), (&budget.loading, bytes)]
+        let load = [(&*self.jobs.loading, 1), (&budget.loading, bytes)]
             .map(|(account, amount)| account.charge_anyway(amount));
         let (this, chunk) = (self.this.clone(), chunk.clone());
         self.context.substrate.pool.submit(move || {

@@ -31,52 +31,48 @@ pub struct Rules {
     pub moves_memory: bool,
 }
 
-impl Default for Rules {
-    fn default() -> Self {
-        // While there is memory, copying is what costs; once it is short, those go first that were written to most, which
-        // free the most for what is copied.
-        Self {
-            popularity: Popularity::Frequency,
-            log_search: LogSearch::Indexed,
-            rewrite_cost: 4,
-            munk_chunks_max: 2,
-            munk_parts_max: u64::MAX,
-            shared_bytes_max: u64::MAX,
-            cut_prefix_bytes: usize::MAX,
-            small_eighths: 1,
-            kept_table_halves: 1,
-            end_split_chunks: 1,
-            roomy_munk: MunkGarbage { munk_bytes_min: 0, garbage_part: 4, live_part: 1 },
-            tight_munk: MunkGarbage { munk_bytes_min: 0, garbage_part: 1, live_part: 2 },
-            moves_memory: true,
-        }
-    }
-}
-
 impl Rules {
+    /// Those of this store. While there is memory, copying munks is what costs; once it is short, those go first that were
+    /// written to most, which free the most for what is copied.
+    pub const OWN: Self = Self {
+        popularity: Popularity::Frequency,
+        log_search: LogSearch::Indexed,
+        rewrite_cost: 4,
+        munk_chunks_max: 2,
+        munk_parts_max: u64::MAX,
+        shared_bytes_max: u64::MAX,
+        cut_prefix_bytes: usize::MAX,
+        small_eighths: 1,
+        kept_table_halves: 1,
+        end_split_chunks: 1,
+        roomy_munk: MunkGarbage { munk_bytes_min: 0, garbage_part: 4, live_part: 1 },
+        tight_munk: MunkGarbage { munk_bytes_min: 0, garbage_part: 1, live_part: 2 },
+        moves_memory: true,
+    };
+
     /// Those of the published EvenDB. A munk that exceeds a chunk's size is split into two in memory, and the files of both
     /// are written at once (§3.4); munks are rebalanced at 7 MB (§5.1) and chosen by recency (§4); logs are searched linearly
     /// (§3.3). Reads have nothing sorted, neighbours are not joined, no table is kept, and keys are cut in the middle.
-    pub fn as_published() -> Self {
-        // What is live does not become less by a copy.
-        let garbage = MunkGarbage { munk_bytes_min: 7_000_000, garbage_part: 1, live_part: 8 };
-        Self {
-            popularity: Popularity::Recency,
-            log_search: LogSearch::Linear,
-            rewrite_cost: u64::MAX,
-            munk_chunks_max: 1,
-            munk_parts_max: 2,
-            shared_bytes_max: 0,
-            cut_prefix_bytes: 0,
-            small_eighths: 0,
-            kept_table_halves: u64::MAX,
-            end_split_chunks: u64::MAX,
-            roomy_munk: garbage,
-            tight_munk: garbage,
-            moves_memory: false,
-        }
-    }
+    pub const PUBLISHED: Self = Self {
+        popularity: Popularity::Recency,
+        log_search: LogSearch::Linear,
+        rewrite_cost: u64::MAX,
+        munk_chunks_max: 1,
+        munk_parts_max: 2,
+        shared_bytes_max: 0,
+        cut_prefix_bytes: 0,
+        small_eighths: 0,
+        kept_table_halves: u64::MAX,
+        end_split_chunks: u64::MAX,
+        roomy_munk: PUBLISHED_GARBAGE,
+        tight_munk: PUBLISHED_GARBAGE,
+        moves_memory: false,
+    };
 }
+
+/// What is live does not become less by a copy.
+const PUBLISHED_GARBAGE: MunkGarbage =
+    MunkGarbage { munk_bytes_min: 7_000_000, garbage_part: 1, live_part: 8 };
 
 /// The choice of chunks that are in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,11 +158,11 @@ mod tests {
 
     #[test]
     fn garbage_of_a_munk_is_copied_away_from_later_while_there_is_memory() {
-        let Rules { roomy_munk, tight_munk, .. } = Rules::default();
+        let Rules { roomy_munk, tight_munk, .. } = Rules::OWN;
         assert!(!roomy_munk.is_due(4003, 1000) && roomy_munk.is_due(4004, 1000));
         assert!(!tight_munk.is_due(500, 1000) && tight_munk.is_due(501, 1000));
         assert!(!tight_munk.is_due(0, 0));
-        let published = Rules::as_published();
+        let published = Rules::PUBLISHED;
         assert_eq!(published.roomy_munk, published.tight_munk);
         assert!(!published.tight_munk.is_due(1_000_000, 6_000_000));
         assert!(published.tight_munk.is_due(1_000_001, 6_000_000));

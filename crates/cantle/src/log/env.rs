@@ -12,7 +12,7 @@ use crate::sync::Arc;
 use crate::sync::counter::Counter;
 use crate::sync::on_use::OnUse;
 use crate::types::order::KeyOrder;
-use arc_swap::ArcSwap;
+use crossbeam_utils::atomic::AtomicCell;
 
 /// What is counted of the logs of one keyspace since opening.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ pub struct LogEnv {
     pub memory: Arc<LogMemory>,
     /// `None` where appends do not wait.
     pub write_buffer: Option<Arc<WriteBuffer>>,
-    pub options: ArcSwap<LogOptions>,
+    pub options: AtomicCell<LogOptions>,
     pub totals: Totals,
     /// Made by the first access.
     pub counters: OnUse<LogCounters>,
@@ -52,7 +52,7 @@ pub struct LogEnv {
 
 impl LogEnv {
     pub fn options(&self) -> LogOptions {
-        **self.options.load()
+        self.options.load()
     }
 
     /// Where appends wait now, if they do. Drains find room while there is plenty.

@@ -6,7 +6,7 @@ use crate::sync::counter::{Counter, Timed};
 use crate::sync::on_use::OnUse;
 use crate::table::{TableOptions, Tables};
 use crate::types::compression::Compression;
-use arc_swap::ArcSwap;
+use crossbeam_utils::atomic::AtomicCell;
 use std::ops::Deref;
 
 /// What is counted of the runs of one keyspace since opening.
@@ -36,14 +36,14 @@ pub struct RunOptions {
 pub struct RunEnv {
     pub log: Arc<LogEnv>,
     pub tables: Arc<Tables>,
-    pub options: ArcSwap<RunOptions>,
+    pub options: AtomicCell<RunOptions>,
     /// Made by the first access.
     pub counters: OnUse<RunCounters>,
 }
 
 impl RunEnv {
     pub fn options(&self) -> RunOptions {
-        **self.options.load()
+        self.options.load()
     }
 
     /// How tables are written.

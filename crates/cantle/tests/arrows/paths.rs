@@ -1,4 +1,6 @@
 //! The paths that sources name, token by token: macros and expressions are no different from imports.
+#![expect(clippy::disallowed_methods, reason = "reads sources, not a store")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
