@@ -252,7 +252,8 @@ fn killed_loads_of_the_same_pairs_take_a_bounded_multiple_of_them() {
         (0..PAIRS).for_each(|key| db.put(format!("{key:06}"), [7; 1_000]).unwrap());
     };
     open_again_and_again(&mut disk, 4 << 20, (60, End::Killed), load, |opening, found, _| {
-        assert!(found.files <= 24, "opening {opening}: {found:?}");
+        // Where the background came to a merge before the kill, what it merged is held as well.
+        assert!(found.files <= 2 * CHUNK_FILES_MAX + OTHER_FILES_MAX, "opening {opening}: {found:?}");
         assert!(found.data_bytes <= 24 << 20, "opening {opening}: {found:?}");
     });
 }
