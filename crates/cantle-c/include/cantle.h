@@ -740,7 +740,7 @@ cantle_status cantle_options_checkpoint_interval_ms(cantle_options *options,
                                                     uint64_t milliseconds);
 
 /**
- * Whether the store has a write buffer: a mapped file that collects appends to logs, so that many of them take one system call. A
+ * Gives the store a write buffer: a mapped file that collects appends to logs, so that many of them take one system call. A
  * killed process loses nothing of it. Default: yes. The first store of a process that makes a write buffer installs a handler of
  * SIGBUS, which stays until the process ends and passes on what is not its own. Where each store opens without, there is none.
  *

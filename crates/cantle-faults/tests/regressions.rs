@@ -162,7 +162,7 @@ fn a_batch_that_failed_and_cannot_be_cut_off_does_not_come_back() {
     }
 }
 
-/// Where one log found no space for what was buffered, the failed sync of another in the same checkpoint went unnoticed, and the
+/// One log found no space for its buffered records; the failed sync of another in the same checkpoint went unnoticed, and the
 /// next checkpoint took it for synced.
 #[test]
 fn a_failed_sync_is_noticed_behind_another_log_that_finds_no_space() {

@@ -32,7 +32,7 @@ const FLOORS: &[&[&str]] = &[
 /// The rooms of folders that have more than one, from the ground up; "" are the files that lie in the folder itself.
 const ROOMS: &[(&str, &[&str])] = &[("log", &["op", "tail", "index", "", "read"])];
 
-/// What is wrong with the arrows of these files.
+/// The faults in the arrows of these files.
 fn faults(sources: &Sources, floors: &[&[&str]], rooms: &[(&str, &[&str])]) -> Vec<String> {
     let floor_of: BTreeMap<&str, usize> = floors
         .iter()

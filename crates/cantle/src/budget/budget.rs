@@ -24,7 +24,7 @@ use std::time::Duration;
 /// Of the budget, in percent: what munks, rows and blocks share, and what of it is theirs at first.
 const SHARED_PERCENT: u64 = 88;
 const FIRST_PERCENTS: [u64; 3] = [80, 3, 5];
-/// Of what merges may take, as much is not lent to munks that are loaded: two logs of chunks of the usual size.
+/// The most of the merges' limit that is kept from munks that are loaded: two logs of chunks of the usual size.
 const MERGE_SPARED_BYTES: u64 = 16 << 20;
 /// Nobody is left with less than this share: rows and munks must be able to show what they are worth, and blocks
 /// hold the filters and indexes.
@@ -100,7 +100,7 @@ pub(crate) struct Budget {
     /// Memory that munks will take which are being loaded.
     pub(crate) loading: Account,
     pub(super) residents: Mutex<Residents>,
-    /// What logs take.
+    /// Accounts of logs.
     pub(crate) logs: Arc<LogMemory>,
     /// Keyspaces, whether or not they are used.
     pub(crate) keyspaces: Account,

@@ -15,7 +15,7 @@
 use super::budget::Budget;
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// What a chunk leaves free of the munks' part if it displaces none, in percent: a munk that is written to grows until it is copied.
+/// Percent of the munks' part that a chunk leaves free if it displaces none: a munk that is written to grows until it is copied.
 const ROOM_PERCENT: u64 = 4;
 /// Munks may exceed their part by this fraction of it, or so many bytes, between two looks of maintenance, 20 ms apart. A writer that
 /// finds more evicts before it goes on.
@@ -49,7 +49,7 @@ pub(crate) struct Rank {
 pub(super) struct Residents {
     /// The least popular first, as of the last ranking; behind them those that came since.
     ranked: Vec<Box<dyn Resident>>,
-    /// How often that ranking was used.
+    /// The number of times that this ranking was used.
     uses: usize,
 }
 
@@ -79,7 +79,7 @@ impl Budget {
         residents.ranked.push(resident);
     }
 
-    /// Whether a chunk is to be loaded whose munk takes so many bytes. If it finds no room, the least popular of those whose score
+    /// True if a chunk is to be loaded whose munk takes `bytes`. If it finds no room, the least popular of those whose score
     /// makes way for it are evicted; none if they would not be enough.
     pub(crate) fn admits_munk(&self, bytes: u64, makes_way: impl Fn(u64) -> bool) -> bool {
         let limit = self.munk_load_limit_bytes();
@@ -228,7 +228,7 @@ mod tests {
         (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) % bound
     }
 
-    /// What maintenance does in a tick besides loading: garbage goes first, of eight munks at most.
+    /// Maintenance in a tick, without loading: garbage goes first, of eight munks at most.
     fn maintain(budget: &Budget, chunks: &[Arc<Chunk>]) {
         let mut by_garbage: Vec<_> = chunks.iter().filter(|chunk| chunk.is_in_memory()).collect();
         by_garbage.sort_by_key(|chunk| std::cmp::Reverse(chunk.garbage_bytes()));

@@ -1,4 +1,4 @@
-//! What the budget says of itself.
+//! Statistics of the budget.
 
 /// The memory budget and its parts, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct MemoryStats {
     pub block_limit: u64,
     /// Memory of cached blocks, filters and table indexes.
     pub blocks: u64,
-    /// Memory of logs' indexes, of views of several as one, and of the keys that parts of logs begin and end with, and which of them chunks need.
+    /// Memory of logs' indexes, of views of several as one, and of the keys that parts of logs begin and end with.
     pub log_indexes: u64,
     /// Memory of logs that are being merged, and of what merges hold back until they know where to cut.
     pub merges: u64,

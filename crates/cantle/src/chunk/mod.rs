@@ -40,6 +40,8 @@ mod compress;
 pub mod context;
 #[cfg(test)]
 mod documented;
+#[cfg(test)]
+mod documented_manifest;
 pub mod edit;
 #[cfg(test)]
 mod ends_tests;

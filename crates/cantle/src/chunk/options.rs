@@ -63,12 +63,12 @@ impl ChunkOptions {
         }
     }
 
-    /// What logs know of them.
+    /// The settings of its logs.
     pub fn of_logs(&self) -> LogOptions {
         LogOptions { recent_appends: self.recent_appends, search: self.rules.log_search }
     }
 
-    /// What runs know of them.
+    /// The settings of its runs.
     pub fn of_runs(&self) -> RunOptions {
         RunOptions {
             compression: self.compression,

@@ -111,7 +111,7 @@ impl Chunks {
         candidates
     }
 
-    /// Whether a chunk with this score is to be loaded, whose munk will take so many bytes. Those that it displaces are evicted.
+    /// True if a chunk with this score is to be loaded, whose munk will take `bytes`. Those that it displaces are evicted.
     fn make_way(&self, bytes: u64, score: u64) -> bool {
         // What is being loaded counts twice for now: nobody is evicted for that.
         let may_displace = self.jobs.loading.used_bytes() == 0;

@@ -16,7 +16,7 @@ pub struct Rules {
     pub munk_parts_max: u64,
     /// A chunk that a split in memory has left with more bytes of files than these, which it shares, is sorted at once.
     pub shared_bytes_max: u64,
-    /// So many of the leading bytes that neighbouring keys share count where a chunk is cut.
+    /// The number of leading bytes shared by neighbouring keys that count where a chunk is cut.
     pub cut_prefix_bytes: usize,
     /// A chunk that is smaller than so many eighths of its usual size is joined with a neighbour.
     pub small_eighths: u64,
@@ -70,7 +70,7 @@ impl Rules {
     };
 }
 
-/// What is live does not become less by a copy.
+/// A copy is due for garbage of more than an eighth of the live bytes, which remain, in a munk of more than 7 MB.
 const PUBLISHED_GARBAGE: MunkGarbage =
     MunkGarbage { munk_bytes_min: 7_000_000, garbage_part: 1, live_part: 8 };
 

@@ -326,7 +326,7 @@ impl Options {
         self
     }
 
-    /// Whether the store has a write buffer: a mapped file, `WRITE-BUFFER`, that collects appends to logs until about twenty of
+    /// Gives the store a write buffer: a mapped file, `WRITE-BUFFER`, that collects appends to logs until about twenty of
     /// them go to their log by one system call. A killed process loses nothing of it, as it loses nothing of what it has written.
     /// Default: yes. There is none in a `Buffered` or read-only store, on file systems that name no page cache, nor while less than
     /// 2 GiB is free.

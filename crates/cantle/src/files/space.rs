@@ -21,17 +21,22 @@ impl Space {
         Self { promised_bytes: AtomicU64::new(0), available_bytes: AtomicU64::new(u64::MAX) }
     }
 
-    /// What is free as of the last look; `u64::MAX` before that.
+    /// Free bytes as of the last look; `u64::MAX` before that.
     pub fn available_bytes(&self) -> u64 {
         self.available_bytes.load(Relaxed)
     }
 
-    /// So much is free now.
+    /// Notes how much the file system said is free.
     pub fn note_available(&self, bytes: u64) {
         self.available_bytes.store(bytes, Relaxed);
     }
 
-    /// What is promised of it.
+    /// There is so much free that nothing need be kept aside.
+    pub fn has_plenty(&self) -> bool {
+        self.available_bytes() > PLENTY_BYTES
+    }
+
+    /// The bytes that are promised of it.
     pub fn promised_bytes(&self) -> u64 {
         self.promised_bytes.load(Relaxed)
     }
@@ -56,13 +61,13 @@ impl Promise {
         Self { space, bytes: AtomicU64::new(0) }
     }
 
-    /// So much more, whether or not it is there: ask [`Space::suffices`].
+    /// Promises more, even if it is not there: [`Space::suffices`] tells that.
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
         self.space.promised_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// What is left of it.
+    /// The bytes that are left of it.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
@@ -97,7 +102,7 @@ impl Drop for Promise {
 
 /// Space that was granted to a job for what it writes.
 pub trait Room {
-    /// What is left of it.
+    /// The bytes that are left of it.
     fn left_bytes(&self) -> u64;
     /// Asks for more, as the estimate was too low.
     fn extend(&mut self, bytes: u64) -> Result<()>;

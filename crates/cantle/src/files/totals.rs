@@ -1,4 +1,4 @@
-//! What the files of one keyspace hold together.
+//! Sums over the files of one keyspace.
 
 use super::Files;
 use crate::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Of a keyspace of which nothing is counted yet but held files.
+    /// The sums of a keyspace that is being opened: only held files are counted yet.
     pub fn of(files: &Files, keyspace: u32) -> Self {
         Self { held_bytes: files.held_bytes_of(keyspace), ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! What a keyspace says of itself.
+//! Counters and sizes of a keyspace.
 
 use super::kind::Layout;
 use crate::types::error::Error;

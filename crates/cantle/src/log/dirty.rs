@@ -1,4 +1,4 @@
-//! What a checkpoint asks of logs.
+//! The part of a log in a checkpoint.
 
 use crate::manifest::SegmentEdit;
 use crate::types::error::Result;

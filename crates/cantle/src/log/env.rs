@@ -1,8 +1,7 @@
-//! What the logs of one keyspace work with.
+//! The environment of the logs of one keyspace.
 
 use super::LogMemory;
 use crate::cache::BlockCache;
-use crate::files::space::PLENTY_BYTES;
 use crate::files::{Files, Space, Totals};
 use crate::log::index::indexed_part::LogSearch;
 use crate::log::index::memory_part::MemoryPart;
@@ -14,7 +13,7 @@ use crate::sync::on_use::OnUse;
 use crate::types::order::KeyOrder;
 use crossbeam_utils::atomic::AtomicCell;
 
-/// What is counted of the logs of one keyspace since opening.
+/// Counters of the logs of one keyspace since opening.
 #[derive(Debug, Default)]
 pub struct LogCounters {
     pub log_bytes_written: Counter,
@@ -24,16 +23,16 @@ pub struct LogCounters {
     pub parts_passed_over: Counter,
 }
 
-/// What of logs can be chosen anew while a keyspace is open.
+/// Settings of logs that may change while a keyspace is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Whether what was appended last stays in memory.
+    /// Keeps the last appends in memory.
     pub recent_appends: bool,
     /// The strategy by which operations in older parts are found.
     pub search: LogSearch,
 }
 
-/// What the logs of one keyspace work with.
+/// The shared parts of a store, and the keyspace's own, that its logs work with.
 pub struct LogEnv {
     pub keyspace: u32,
     pub order: KeyOrder,
@@ -57,8 +56,7 @@ impl LogEnv {
 
     /// Where appends wait now, if they do. Drains find room while there is plenty.
     pub fn write_buffer(&self) -> Option<&Arc<WriteBuffer>> {
-        let has_plenty = || self.space.available_bytes() > PLENTY_BYTES;
-        self.write_buffer.as_ref().filter(|_| has_plenty())
+        self.write_buffer.as_ref().filter(|_| self.space.has_plenty())
     }
 
     /// An index in memory, which counts as logs' memory.

@@ -12,8 +12,6 @@
 //!
 //! Thread safety: [`Manifest`] serialises its writers.
 
-#[cfg(test)]
-mod documented;
 mod edit;
 mod state;
 mod writer;

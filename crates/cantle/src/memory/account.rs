@@ -3,7 +3,7 @@
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What one use of memory has taken, and the most that it may take. Clones are the same account.
+/// One use of memory: the bytes that it has taken, and the most that it may take. Clones are the same account.
 #[derive(Debug, Clone)]
 pub struct Account {
     used_bytes: Arc<AtomicU64>,
@@ -16,7 +16,7 @@ impl Account {
         Self { used_bytes: Arc::default(), limit_bytes }
     }
 
-    /// What is taken.
+    /// The bytes that are taken.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Relaxed)
     }

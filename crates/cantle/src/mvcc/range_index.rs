@@ -166,7 +166,7 @@ impl<T> View<T> {
         Iter { view: self, next: Some(self.position(key, Bound::AtOrBefore)) }
     }
 
-    /// How many ranges there are: at least one.
+    /// The number of ranges: at least one.
     pub(crate) fn len(&self) -> usize {
         self.len
     }

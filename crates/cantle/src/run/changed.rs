@@ -1,4 +1,4 @@
-//! What of a stack was written after a version, as a transaction asks before it is committed.
+//! Changes of a stack since a version: a transaction asks for them before it is committed.
 //!
 //! Runs without a newer version are left out. In the others keys are looked up as gets do, the newest run first and with
 //! the filters, and ranges are walked, versions only: the cost goes with what was written since, not with what is asked.

@@ -1,4 +1,4 @@
-//! What the runs of one keyspace work with.
+//! The environment of the runs of one keyspace.
 
 use crate::log::env::LogEnv;
 use crate::sync::Arc;
@@ -9,7 +9,7 @@ use crate::types::compression::Compression;
 use crossbeam_utils::atomic::AtomicCell;
 use std::ops::Deref;
 
-/// What is counted of the runs of one keyspace since opening.
+/// Counters of the runs of one keyspace since opening.
 #[derive(Debug, Default)]
 pub struct RunCounters {
     pub table_bytes_written: Counter,
@@ -22,17 +22,17 @@ pub struct RunCounters {
     pub filter_false_positives: Counter,
 }
 
-/// What of runs can be chosen anew while a keyspace is open.
+/// Settings of runs that may change while a keyspace is open.
 #[derive(Debug, Clone, Copy)]
 pub struct RunOptions {
     pub compression: Compression,
     /// A log of no more than so many bytes is read at once when it is merged.
     pub at_once_bytes: u64,
-    /// So many of the leading bytes that neighbouring keys share count where tables are cut.
+    /// The number of leading bytes shared by neighbouring keys that count where tables are cut.
     pub cut_prefix_bytes: usize,
 }
 
-/// What the runs of one keyspace work with.
+/// The environment of logs, and all that runs need besides.
 pub struct RunEnv {
     pub log: Arc<LogEnv>,
     pub tables: Arc<Tables>,
@@ -46,7 +46,7 @@ impl RunEnv {
         self.options.load()
     }
 
-    /// How tables are written.
+    /// The options of new tables.
     pub fn table_options(&self) -> TableOptions {
         let compression = self.options().compression;
         TableOptions { compression, order: self.order.clone(), ..TableOptions::default() }

@@ -1,4 +1,4 @@
-//! What one key has in a stack of runs: in its logs by their indexes, in its tables by theirs.
+//! Gets: one key is looked up in a stack of runs, in its logs by their indexes, in its tables by theirs.
 
 use super::run::Source;
 use super::stack::RunStack;
@@ -23,7 +23,7 @@ use std::cmp::Ordering;
 #[derive(Debug)]
 pub struct Answer {
     pub value: Option<Bytes>,
-    /// What the key, or what deleted it, was found in.
+    /// The place where the key or its deletion was found; `None` where neither was.
     pub served: Option<Served>,
 }
 

@@ -10,7 +10,7 @@ use crate::types::error::Result;
 use bytes::Bytes;
 use std::cmp::Ordering;
 
-/// Whether a merge takes in the oldest run of its stack.
+/// Tells if a merge takes in the oldest run of its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bottom {
     /// Nothing older is left for a delete to hide.

@@ -1,4 +1,4 @@
-//! What a walk shows of the versions of one key.
+//! Visibility: the version of each key that a walk shows.
 
 use super::merged::Merged;
 use crate::types::entry::Kind;
@@ -6,7 +6,7 @@ use crate::types::error::Result;
 use bytes::Bytes;
 use std::cmp::Ordering;
 
-/// What a walk passed over: it took time, and sorting the runs would spare it.
+/// Entries that a walk passed over without showing them: sorting the runs would spare that time.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Passed {
     /// Versions that are not shown.

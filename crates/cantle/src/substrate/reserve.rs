@@ -126,14 +126,9 @@ impl Reserve {
         self.full.store(true, Relaxed);
     }
 
-    /// Whether there is more than anybody needs.
-    pub fn has_plenty(&self) -> bool {
-        self.space.available_bytes() > PLENTY_BYTES
-    }
-
     /// The most that a rebalance may be sure of: while space is plentiful, anything.
     pub fn rebalance_bytes_max(&self) -> u64 {
-        if self.has_plenty() {
+        if self.space.has_plenty() {
             return u64::MAX;
         }
         match self.rebalance_bytes.load(Relaxed) {
@@ -226,7 +221,7 @@ impl Reserve {
         Ok(promise)
     }
 
-    /// What is free, and promised of it.
+    /// Free space, and the promises of it.
     pub fn space(&self) -> &Arc<Space> {
         &self.space
     }

@@ -1,4 +1,4 @@
-//! How blocks are compressed.
+//! The compression of blocks.
 
 /// How blocks of tables are compressed. Logs are not, but become tables when they are idle (see
 /// [`KeyspaceOptions::compression`](crate::KeyspaceOptions::compression)).

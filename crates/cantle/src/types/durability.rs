@@ -1,4 +1,4 @@
-//! What an acknowledged write survives.
+//! Durability of writes.
 
 /// What an acknowledged write survives (EvenDB §3.5 has the first and the last). The order is that of strength.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -9,7 +9,7 @@ use std::{fmt, io};
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a failed operation attempted. Displays as a verb to be followed by a path: `append to`.
+/// The attempt that failed. Displays as a verb to be followed by a path: `append to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Attempt {

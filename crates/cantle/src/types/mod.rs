@@ -1,4 +1,4 @@
-//! What everything speaks of: keys, their order and ranges, entries, values, choices, errors.
+//! The terms of all other folders: keys, their order and ranges, entries, values, choices, errors.
 
 pub mod bounds;
 pub mod compression;

@@ -18,7 +18,7 @@ pub struct Sources {
 struct File {
     name: String,
     paths: Vec<Named>,
-    /// What it re-exports, and from where.
+    /// The names that it re-exports, with their origins.
     exports: BTreeMap<String, Module>,
 }
 
@@ -273,7 +273,7 @@ fn absolute(module: &Module, path: &[String]) -> Module {
     absolute
 }
 
-/// Where an attribute that begins at `at` ends.
+/// The end of an attribute that begins at `at`.
 fn attribute(tokens: &[TokenTree], at: usize) -> Option<usize> {
     let is_group = |token: &TokenTree| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket);
     (is_punct(tokens.get(at)?, '#') && is_group(tokens.get(at + 1)?)).then_some(at + 2)

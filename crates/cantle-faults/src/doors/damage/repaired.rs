@@ -133,7 +133,7 @@ fn made_up(shape: &Shape, name: &str, pairs: &Pairs, wrong: &mut Vec<String>) {
     }
 }
 
-/// Whether a pair waits in a write buffer that is hit.
+/// True if a pair waits in a write buffer that is hit.
 fn is_buffered(shape: &Shape, harm: &Harm, name: &str, key: &[u8]) -> bool {
     let homes = shape.homes.get(&(name.to_owned(), key.to_vec()));
     harm.hits(Kind::WriteBuffer)

@@ -1,4 +1,4 @@
-//! What one record of a log says.
+//! The operations that records of a log hold.
 
 pub mod range_delete;
 pub mod record;

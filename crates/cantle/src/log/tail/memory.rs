@@ -1,4 +1,4 @@
-//! What logs take of the memory of one store, or of several that share it.
+//! Accounts of the memory that logs take of one budget.
 //!
 //! Indexes at the ends of logs and views of logs each have a share of their own. What they do not use of it is for merges
 //! and for what was appended last; what these leave is lent to whatever of the budget is quick to go.
@@ -8,9 +8,9 @@
 use super::recent::Recent;
 use crate::memory::account::{Account, Charge};
 
-/// Of the budget, in percent, what the in-memory indexes of logs may take.
+/// Percent of the budget for the in-memory indexes of logs.
 const INDEX_PERCENT: u64 = 8;
-/// Of the budget, in percent, what views of logs may take, and the ends of their parts.
+/// Percent of the budget for views of logs and for the ends of their parts.
 const VIEW_PERCENT: u64 = 2;
 /// What views leave of that to the ends, which are small and spare more.
 const ENDS_FRACTION: u64 = 4;
@@ -20,7 +20,7 @@ const ENDS_BYTES: u64 = 256;
 const MERGE_FRACTION: u64 = 16;
 /// Of the budget, what was appended to logs last may take, of what logs do not use of theirs.
 const RECENT_FRACTION: u64 = 16;
-/// Of the budget, what the write buffers of all its stores may take.
+/// Fraction of the budget for the write buffers of all its stores.
 const WRITE_BUFFER_FRACTION: u64 = 64;
 
 /// The accounts of logs.
@@ -31,11 +31,11 @@ pub struct LogMemory {
     pub views: Account,
     /// Logs that are read at once, to be merged.
     pub merges: Account,
-    /// What merges hold back: logs have as much as without it, munks and what was appended last have less.
+    /// Entries that merges hold back: they take from munks and from the last appends, not from logs.
     pub held: Account,
     /// Slots of write buffers.
     pub write_buffer: Account,
-    /// Of these, what was ever used.
+    /// Those slots that were ever used.
     pub write_buffer_used: Account,
     /// What was appended to logs last.
     pub recent: Recent,
@@ -43,7 +43,7 @@ pub struct LogMemory {
 }
 
 impl LogMemory {
-    /// Of a budget of so many bytes.
+    /// The accounts of a budget of `budget_bytes`.
     pub fn new(budget_bytes: u64) -> Self {
         let write_buffer_bytes = budget_bytes / WRITE_BUFFER_FRACTION;
         Self {
@@ -63,12 +63,12 @@ impl LogMemory {
         self.indexes.limit_bytes() + self.views.limit_bytes()
     }
 
-    /// What logs have taken, in all forms but write buffers.
+    /// Bytes that logs have taken, in all forms but write buffers.
     pub fn used_bytes(&self) -> u64 {
         self.kept_bytes() + self.merging_bytes() + self.recent.bytes()
     }
 
-    /// Of merges: what they read, and what they hold back.
+    /// Bytes of merges: those that they read, and those that they hold back.
     pub fn merging_bytes(&self) -> u64 {
         self.merges.used_bytes() + self.held.used_bytes()
     }

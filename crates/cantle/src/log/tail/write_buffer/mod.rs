@@ -266,7 +266,7 @@ impl WriteBuffer {
         }
     }
 
-    /// The longest append that is worth staging: of longer ones a drain would carry one or two only.
+    /// The longest append that is worth buffering: of longer ones a drain would carry one or two only.
     pub fn append_bytes_max(&self) -> usize {
         (SLOT_BYTES - SLOT_HEAD_BYTES) / 3
     }

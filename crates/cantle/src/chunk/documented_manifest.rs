@@ -1,11 +1,11 @@
 //! The example of `docs/format/manifest.md`, made again: a new store, then its first log and the checkpoint that
 //! makes it durable.
 
-use super::edit::{CheckpointEdit, Edit, KeyspaceEdit, SegmentEdit, StartEdit};
-use crate::chunk::Chunks;
-use crate::chunk::edit::{ChunkEdit, ChunkRecord, FileRecord};
+use super::Chunks;
+use super::edit::{ChunkEdit, ChunkRecord, FileRecord};
 use crate::format::documented::{assert_documented, example_header};
 use crate::format::header::FileKind;
+use crate::manifest::{CheckpointEdit, Edit, KeyspaceEdit, SegmentEdit, StartEdit};
 use crate::mvcc::{DeadBatches, EpochBatches, RecoveryTable};
 use crate::records::encode_record;
 use crate::types::span::Span;
