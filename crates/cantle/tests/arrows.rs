@@ -30,7 +30,8 @@ const FLOORS: &[&[&str]] = &[
 ];
 
 /// The rooms of folders that have more than one, from the ground up; "" are the files that lie in the folder itself.
-const ROOMS: &[(&str, &[&str])] = &[("log", &["op", "tail", "index", "", "read"])];
+const ROOMS: &[(&str, &[&str])] =
+    &[("log", &["op", "tail", "index", "", "read"]), ("chunk", &["munk", "", "residency", "rebalance"])];
 
 /// The faults in the arrows of these files.
 fn faults(sources: &Sources, floors: &[&[&str]], rooms: &[(&str, &[&str])]) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! A queue with a backlog: what is deleted at its head does not stay in the way of who looks for the first pair.
 
 use super::Chunks;
-use super::walk::Walk;
+use crate::chunk::walk::Walk;
 use crate::layout::PairCursor;
 use crate::mvcc::KeySpan;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,7 +22,8 @@ fn dead_at_head(chunks: &Arc<Chunks>) -> u64 {
     assert!(walk.seek_to_first().unwrap());
     drop(walk);
     let view = chunks.index.view();
-    let of_munk = |chunk: &super::chunk::Chunk| chunk.munk.load().as_ref().map(|munk| munk.dead_keys());
+    let of_munk =
+        |chunk: &crate::chunk::chunk::Chunk| chunk.munk.load().as_ref().map(|munk| munk.dead_keys());
     view.iter().map(|(_, chunk)| of_munk(chunk).unwrap_or(0).max(chunk.dead_run())).max().unwrap()
 }
 

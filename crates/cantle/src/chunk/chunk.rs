@@ -1,6 +1,6 @@
 //! A chunk: a key range, its lock, and its files (EvenDB §2.2).
 
-use super::munk::Munk;
+use crate::chunk::munk::Munk;
 use crate::log::op::record::Link;
 use crate::log::segment::Segment;
 use crate::run::stack::RunStack;

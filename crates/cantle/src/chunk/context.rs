@@ -1,10 +1,10 @@
 //! What every part of one keyspace in the chunk layout works with.
 
-use super::edit::ChunkEdit;
-#[cfg(debug_assertions)]
-use super::geometry::Model;
-use super::options::ChunkOptions;
 use crate::cache::rows::Rows;
+use crate::chunk::edit::ChunkEdit;
+#[cfg(debug_assertions)]
+use crate::chunk::geometry::Model;
+use crate::chunk::options::ChunkOptions;
 use crate::files::Totals;
 use crate::log::env::LogEnv;
 use crate::manifest::Edit;

@@ -1,6 +1,6 @@
 //! What the chunk layout keeps in the manifest: chunks and their files.
 
-use super::chunk::Chunk;
+use crate::chunk::chunk::Chunk;
 use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileKind;
 use crate::manifest::LayoutState;

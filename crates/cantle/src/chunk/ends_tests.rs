@@ -1,7 +1,7 @@
 //! Gets and scans pass over the parts of a log that have nothing for them, of earlier epochs too.
 
 use super::Chunks;
-use super::rules::Rules;
+use crate::chunk::rules::Rules;
 use crate::log::index::indexed_part::LogSearch;
 use crate::log::index::parts::Parts;
 use crate::log::segment::Segment;

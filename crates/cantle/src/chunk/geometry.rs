@@ -19,9 +19,9 @@
 //! Builds with debug assertions replay each edit on a [`Model`] of what the manifest would say.
 
 use super::Chunks;
-use super::chunk::Chunk;
-use super::edit::{ChunkEdit, ChunkRecord};
 use crate::canary::Canary;
+use crate::chunk::chunk::Chunk;
+use crate::chunk::edit::{ChunkEdit, ChunkRecord};
 use crate::run::run::Run;
 use crate::sync::Arc;
 use crate::types::error::Result;

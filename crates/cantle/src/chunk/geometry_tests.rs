@@ -2,12 +2,12 @@
 //! chunks with logs of their own, with logs of an earlier epoch whose end has no index, and with logs that several share.
 
 use super::Chunks;
-use super::chunk::Chunk;
-use super::geometry::{Misfit, Tile, check_replacement, check_starts};
-use super::options::ChunkOptions;
-use super::rebalance::Effort;
-use super::split_tests::{Pairs, assert_holds, open, put};
+use super::rebalance::split_tests::{Pairs, assert_holds, open, put};
 use crate::KeyspaceOptions;
+use crate::chunk::chunk::Chunk;
+use crate::chunk::geometry::{Misfit, Tile, check_replacement, check_starts};
+use crate::chunk::options::ChunkOptions;
+use crate::chunk::rebalance::rebalance::Effort;
 use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};

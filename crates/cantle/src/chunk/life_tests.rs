@@ -2,8 +2,8 @@
 //! of them meanwhile.
 
 use super::Chunks;
-use super::chunk::{Change, Chunk};
-use super::load::CHUNKS_MAX;
+use crate::chunk::chunk::{Change, Chunk};
+use crate::chunk::residency::load::CHUNKS_MAX;
 use crate::run::merged::Merged;
 use crate::run::stack::RunStack;
 use crate::sync::Arc;
@@ -253,7 +253,8 @@ fn what_is_written_while_a_chunk_is_loaded_is_in_its_munk() {
             let before = log_bytes();
             if chunks.load_munk(&chunk).unwrap() {
                 loads += 1;
-                far_behind += usize::from(log_bytes() - before > 2 * super::load::LAST_BYTES_MAX);
+                far_behind +=
+                    usize::from(log_bytes() - before > 2 * crate::chunk::residency::load::LAST_BYTES_MAX);
                 // Some writes through the munk, too.
                 crate::sync::thread::sleep(std::time::Duration::from_millis(2));
                 chunks.evict_munk(&chunk);

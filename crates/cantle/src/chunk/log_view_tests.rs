@@ -1,7 +1,7 @@
 //! Scans read the same by a view of a log as by its parts.
 
 use super::Chunks;
-use super::rules::Rules;
+use crate::chunk::rules::Rules;
 use crate::log::index::indexed_part::LogSearch;
 use crate::log::segment::Segment;
 use crate::run::run::Source;

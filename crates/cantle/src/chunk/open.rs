@@ -1,13 +1,14 @@
 //! A keyspace from what the manifest says of it, or a new one.
 
-use super::chunk::Chunk;
-use super::context::Context;
-use super::edit::{ChunkEdit, ChunkMap, ChunkRecord};
-use super::geometry::{Misfit, check_starts};
-use super::options::ChunkOptions;
-use super::pinned::Pins;
-use super::{Chunks, Jobs};
+use super::Chunks;
+use super::keyspace::Jobs;
 use crate::canary::Canary;
+use crate::chunk::chunk::Chunk;
+use crate::chunk::context::Context;
+use crate::chunk::edit::{ChunkEdit, ChunkMap, ChunkRecord};
+use crate::chunk::geometry::{Misfit, check_starts};
+use crate::chunk::options::ChunkOptions;
+use crate::chunk::pinned::Pins;
 use crate::format::header::FileKind;
 use crate::log::segment::{OpenEnded, Segment};
 use crate::manifest::SegmentEdit;
@@ -62,7 +63,7 @@ impl Chunks {
         }
         #[cfg(debug_assertions)]
         {
-            *context.model.lock() = super::geometry::Model::new(&records);
+            *context.model.lock() = crate::chunk::geometry::Model::new(&records);
         }
         let next_chunk = records.iter().map(|record| record.id).max().unwrap_or(0) + 1;
         let ends: Vec<Option<Bytes>> =
@@ -143,7 +144,7 @@ impl Opener<'_> {
         self.outlived && !self.context.recovery.table.is_settled(epoch)
     }
 
-    fn source(&mut self, record: &super::edit::FileRecord) -> &Source {
+    fn source(&mut self, record: &crate::chunk::edit::FileRecord) -> &Source {
         let open_ended = self.is_open_ended(record.epoch);
         let Self { context, segments, files, .. } = self;
         files.entry(record.file).or_insert_with(|| {

@@ -1,6 +1,6 @@
 //! Settings of a keyspace in this layout: plain data, of which [`KeyspaceOptions`](crate::KeyspaceOptions) is made.
 
-use super::rules::Rules;
+use crate::chunk::rules::Rules;
 use crate::log::env::LogOptions;
 use crate::run::env::RunOptions;
 use crate::types::compression::Compression;

@@ -1,8 +1,8 @@
 //! Maintenance under orders in which the empty key is not the first: its rounds come to every chunk.
 
 use super::Chunks;
-use super::chunk::Chunk;
 use crate::Db;
+use crate::chunk::chunk::Chunk;
 use crate::sync::Arc;
 use crate::types::order::Comparator;
 use crate::vfs::MemVfs;

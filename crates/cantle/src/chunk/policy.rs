@@ -1,6 +1,6 @@
-//! When a chunk is rebalanced: pure functions from sizes to choices, by the [rules](super::rules) of a variant.
+//! When a chunk is rebalanced: pure functions from sizes to choices, by the [rules](crate::chunk::rules) of a variant.
 
-use super::rules::Rules;
+use crate::chunk::rules::Rules;
 
 /// What the policy knows of a chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

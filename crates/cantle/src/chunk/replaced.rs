@@ -14,9 +14,9 @@
 //! does garbage in it (`Chunks::count_replaced`).
 
 use super::Chunks;
-use super::chunk::Chunk;
-use super::context::Context;
 use crate::canary::Canary;
+use crate::chunk::chunk::Chunk;
+use crate::chunk::context::Context;
 use crate::filter::bloom;
 use crate::log::index::memory_part::{MemoryHit, Place};
 use crate::log::op::range_delete::RangeTombstone;

@@ -1,8 +1,8 @@
 //! What is known of garbage, and what it is known by: the space bound goes by it.
 
 use super::Chunks;
-use super::policy;
 use crate::Db;
+use crate::chunk::policy;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::thread;

@@ -4,8 +4,8 @@
 //! Most of them were not written to since the snapshot, which one number tells (`Chunk::newest_version`); the others are
 //! asked by `run::changed`. Newer versions are always in the funk, as every put is logged, whatever memory may hold besides.
 
-use super::chunk::Chunk;
-use super::context::Context;
+use crate::chunk::chunk::Chunk;
+use crate::chunk::context::Context;
 use crate::layout::ReadSet;
 use crate::run::changed::{key_changed, span_changed};
 use crate::sync::Arc;

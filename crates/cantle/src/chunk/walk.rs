@@ -1,10 +1,10 @@
 //! Walks what a snapshot sees: the newest visible version of each key, chunk after chunk, in both directions.
 
 use super::Chunks;
-use super::chunk::Chunk;
-use super::munk::MunkCursor;
 use crate::budget::Cost;
 use crate::canary::Canary;
+use crate::chunk::chunk::Chunk;
+use crate::chunk::munk::MunkCursor;
 use crate::layout::PairCursor;
 use crate::mvcc::SnapshotGuard;
 use crate::run::merged::Merged;

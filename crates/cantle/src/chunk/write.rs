@@ -5,13 +5,13 @@
 //! where it covers a part, a record in that chunk's log.
 
 use super::Chunks;
-use super::chunk::{Active, Chunk, ChunkWriter};
-use super::clean::Cleaning;
-use super::context::Context;
-use super::edit::{ChunkEdit, ChunkRecord};
-use super::munk::Full;
 use crate::cache::rows::Stripe;
 use crate::canary::Canary;
+use crate::chunk::chunk::{Active, Chunk, ChunkWriter};
+use crate::chunk::cleaning::Cleaning;
+use crate::chunk::context::Context;
+use crate::chunk::edit::{ChunkEdit, ChunkRecord};
+use crate::chunk::munk::Full;
 use crate::files::Promise;
 use crate::filter::bloom;
 use crate::format::bounds::encode_bounds;
@@ -304,7 +304,7 @@ impl PreparedWrite for Write<'_> {
             return Ok(None);
         }
         let chunks = self.units.iter().map(|unit| &*unit.chunk);
-        super::validate::conflict_since(&self.chunks.context, chunks, self.reads, version)
+        crate::chunk::validate::conflict_since(&self.chunks.context, chunks, self.reads, version)
     }
 
     fn parts(&self) -> usize {
@@ -598,7 +598,7 @@ impl Unit {
 }
 
 /// How long the newest part of a log of `log_bytes` may become.
-fn part_bytes_max(options: &super::options::ChunkOptions, log_bytes: u64) -> u64 {
+fn part_bytes_max(options: &crate::chunk::options::ChunkOptions, log_bytes: u64) -> u64 {
     let full = options.log_bytes.unwrap_or(options.chunk_bytes) / u64::from(options.filter_partitions.max(1));
     full.max(PART_BYTES_MIN).max(log_bytes / PART_FRACTION)
 }

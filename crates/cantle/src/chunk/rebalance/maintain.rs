@@ -1,11 +1,11 @@
 //! What is done in the background, and when: estimates after writes, rebalances for logs, space and reads,
 //! joins, memory.
 
-use super::Chunks;
-use super::chunk::Chunk;
-use super::policy::{self, ChunkSizes, Why};
-use super::rebalance::Effort;
-use super::replaced::Written;
+use crate::chunk::Chunks;
+use crate::chunk::chunk::Chunk;
+use crate::chunk::policy::{self, ChunkSizes, Why};
+use crate::chunk::rebalance::rebalance::Effort;
+use crate::chunk::replaced::Written;
 use crate::layout::{Op, Pressure};
 use crate::log::index::memory_part::Place;
 use crate::log::segment::Segment;
@@ -47,7 +47,7 @@ impl Drop for Job<'_> {
 
 /// Something that ends the keyspace's jam, unless more of it is under way: a rebalance, a split, or who submits them. Over,
 /// however it ended, when this is dropped.
-pub(super) struct Relief<'a>(&'a Chunks);
+pub(in crate::chunk) struct Relief<'a>(&'a Chunks);
 
 impl Drop for Relief<'_> {
     fn drop(&mut self) {
@@ -56,7 +56,7 @@ impl Drop for Relief<'_> {
 }
 
 impl Chunks {
-    pub(super) fn chunk_sizes(&self, chunk: &Chunk) -> ChunkSizes {
+    pub(in crate::chunk) fn chunk_sizes(&self, chunk: &Chunk) -> ChunkSizes {
         let funk = chunk.funk.load();
         let sizes = funk.sizes();
         let range_deletes = funk.logs().filter_map(|segment| segment.loaded()).map(|parts| {
@@ -79,12 +79,12 @@ impl Chunks {
     }
 
     /// After a chunk was dropped by a write, and its lock released.
-    pub(super) fn after_drop(&self, chunk: &Arc<Chunk>) {
+    pub(in crate::chunk) fn after_drop(&self, chunk: &Arc<Chunk>) {
         self.jobs.waiting.lock().insert(chunk.id, Arc::downgrade(chunk));
     }
 
     /// After operations were published in this log, and the locks of their write released.
-    pub(super) fn after_write<'a>(
+    pub(in crate::chunk) fn after_write<'a>(
         &self,
         chunk: &Arc<Chunk>,
         (segment, version): (&Arc<Segment>, u64),
@@ -129,7 +129,7 @@ impl Chunks {
         }
     }
 
-    pub(super) fn begin_relief(&self) -> Relief<'_> {
+    pub(in crate::chunk) fn begin_relief(&self) -> Relief<'_> {
         self.count_relief();
         Relief(self)
     }
@@ -168,13 +168,13 @@ impl Chunks {
     }
 
     /// For who holds the lock of a chunk that the segment belongs to.
-    pub(super) fn add_garbage(&self, segment: &Segment, bytes: u64) {
+    pub(in crate::chunk) fn add_garbage(&self, segment: &Segment, bytes: u64) {
         segment.garbage_bytes.fetch_add(bytes, Relaxed);
         self.context.totals.garbage_bytes.fetch_add(bytes as i64, Relaxed);
     }
 
     /// Has a chunk rebalanced in the background, or split if only its munk is large.
-    pub(super) fn submit(&self, chunk: &Arc<Chunk>) {
+    pub(in crate::chunk) fn submit(&self, chunk: &Arc<Chunk>) {
         if self.context.substrate.read_only || self.released.load(Acquire) || chunk.queued.swap(true, AcqRel)
         {
             return;
@@ -221,7 +221,7 @@ impl Chunks {
     }
 
     /// The same, now, for one that is inserted into in order, whatever else it is due for.
-    pub(super) fn submit_end_split(&self, chunk: &Arc<Chunk>) {
+    pub(in crate::chunk) fn submit_end_split(&self, chunk: &Arc<Chunk>) {
         if !self.context.substrate.read_only
             && !self.released.load(Acquire)
             && !chunk.queued.swap(true, AcqRel)
@@ -231,7 +231,7 @@ impl Chunks {
     }
 
     /// Has a chunk sorted, whatever else it is due for: a munk that is too large to be left, and cannot be split, is no reason not to.
-    pub(super) fn submit_sort(&self, chunk: &Arc<Chunk>) {
+    pub(in crate::chunk) fn submit_sort(&self, chunk: &Arc<Chunk>) {
         if !self.context.substrate.read_only
             && !self.released.load(Acquire)
             && !chunk.queued.swap(true, AcqRel)
@@ -386,7 +386,7 @@ impl Chunks {
     }
 
     /// Called every few milliseconds.
-    pub(super) fn maintain(&self) {
+    pub(in crate::chunk) fn maintain(&self) {
         if self.released.load(Acquire) {
             return;
         }
@@ -444,7 +444,7 @@ impl Chunks {
     }
 
     /// Writers are to be slowed in proportion to how far the space bound is exceeded.
-    pub(super) fn measure_pressure(&self) -> Pressure {
+    pub(in crate::chunk) fn measure_pressure(&self) -> Pressure {
         /// Exceeding the bound by this fraction makes writers as slow as maintenance.
         const FULL: f64 = 0.05;
         let (limits, sizes) = (self.limits(), self.sizes());
@@ -459,7 +459,7 @@ impl Chunks {
     }
 
     /// Has those of new chunks purged that took over dropped files.
-    pub(super) fn purge_later(&self, chunks: &[Arc<Chunk>]) {
+    pub(in crate::chunk) fn purge_later(&self, chunks: &[Arc<Chunk>]) {
         let dropped = |chunk: &&Arc<Chunk>| chunk.funk.load().files.iter().any(|file| file.dropped.is_some());
         let waiting = chunks.iter().filter(dropped).map(|chunk| (chunk.id, Arc::downgrade(chunk)));
         self.jobs.waiting.lock().extend(waiting);
@@ -487,7 +487,7 @@ impl Chunks {
 
     /// Indexes parts of logs on disk, the coldest first by way of a clock hand, until memory suffices. Short parts of chunks that are
     /// in use stay: each would cost reads an index more, and soon be followed by another.
-    pub(super) fn free_memory(&self) {
+    pub(in crate::chunk) fn free_memory(&self) {
         let view = self.index.view();
         let from = self.jobs.hand.lock().take();
         let round = || view.iter_from_or_first(from.as_deref());
@@ -521,7 +521,7 @@ impl Chunks {
     }
 
     /// Before closing: what is indexed in memory only would be scanned at the next opening.
-    pub(super) fn index_all_parts(&self) -> Result<()> {
+    pub(in crate::chunk) fn index_all_parts(&self) -> Result<()> {
         for (_, chunk) in self.index.view().iter() {
             self.index_part(&mut chunk.writer.lock())?;
         }
@@ -529,7 +529,7 @@ impl Chunks {
     }
 
     /// Rebalances every chunk that overlaps the bounds, now and in this thread, and joins small neighbours.
-    pub(super) fn compact_chunks(&self, bounds: &Bounds) -> Result<()> {
+    pub(in crate::chunk) fn compact_chunks(&self, bounds: &Bounds) -> Result<()> {
         let mut at = match &bounds.start {
             Bound::Unbounded => None,
             Bound::Included(key) | Bound::Excluded(key) => Some(Bytes::copy_from_slice(key)),

@@ -5,12 +5,12 @@
 //! popular than the least popular chunks in memory, which are then evicted. The chunks in memory are those of all keyspaces and stores
 //! that share the budget, which keeps them and evicts them (`budget/residents.rs`).
 
-use super::Chunks;
-use super::chunk::Chunk;
-use super::munk;
-use super::policy;
-use super::rules::Popularity;
 use crate::budget::{Rank, Resident};
+use crate::chunk::Chunks;
+use crate::chunk::chunk::Chunk;
+use crate::chunk::munk;
+use crate::chunk::policy;
+use crate::chunk::rules::Popularity;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::Weak;
@@ -42,7 +42,7 @@ impl Chunks {
     }
 
     /// A chunk that has a munk now.
-    pub(super) fn add_resident(&self, chunk: &Arc<Chunk>) {
+    pub(in crate::chunk) fn add_resident(&self, chunk: &Arc<Chunk>) {
         let in_memory = InMemory { chunks: self.this.clone(), chunk: Arc::downgrade(chunk) };
         self.context.substrate.budget.add_resident(Box::new(in_memory));
         let mut residents = self.jobs.residents.lock();
@@ -52,7 +52,7 @@ impl Chunks {
     }
 
     /// The chunks of this keyspace that are in memory: few of those that it has.
-    pub(super) fn residents(&self) -> Vec<Arc<Chunk>> {
+    pub(in crate::chunk) fn residents(&self) -> Vec<Arc<Chunk>> {
         let has_munk = |chunk: &Arc<Chunk>| chunk.munk.load().is_some();
         let mut residents = self.jobs.residents.lock();
         residents.retain(|chunk| chunk.upgrade().is_some_and(|chunk| has_munk(&chunk)));
@@ -60,7 +60,7 @@ impl Chunks {
     }
 
     /// Has what is popular loaded. Called every few ticks.
-    pub(super) fn choose_munks(&self) {
+    pub(in crate::chunk) fn choose_munks(&self) {
         if self.jobs.loading.used_bytes() >= LOADS_MAX {
             return;
         }
@@ -91,12 +91,12 @@ impl Chunks {
     }
 
     /// Whether a chunk is too large to be loaded, and would not be if it were split.
-    pub(super) fn is_oversized(&self, chunk: &Chunk) -> bool {
-        live(chunk).0 > super::load::CHUNKS_MAX * self.limits().chunk_bytes
+    pub(in crate::chunk) fn is_oversized(&self, chunk: &Chunk) -> bool {
+        live(chunk).0 > crate::chunk::residency::load::CHUNKS_MAX * self.limits().chunk_bytes
     }
 
     /// Chunks that are popular enough to be loaded.
-    pub(super) fn candidates(&self) -> Vec<(u64, Arc<Chunk>)> {
+    pub(in crate::chunk) fn candidates(&self) -> Vec<(u64, Arc<Chunk>)> {
         let view = self.index.view();
         let from = self.jobs.munk_look.lock().take();
         let mut chunks = view.iter_from_or_first(from.as_deref());
@@ -121,7 +121,7 @@ impl Chunks {
 
     /// Has munks take no more than they may: without their garbage, if that will do, as a chunk that is evicted for
     /// others' garbage would be loaded again.
-    pub(super) fn keep_munks_within_budget(&self) {
+    pub(in crate::chunk) fn keep_munks_within_budget(&self) {
         let budget = &self.context.substrate.budget;
         let are_over = || budget.munk_excess_bytes() > 0;
         if !are_over() {

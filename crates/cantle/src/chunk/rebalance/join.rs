@@ -7,12 +7,12 @@
 //! taking stock of the files to marking both chunks as retired; each file goes on speaking for the keys of its own chunk
 //! only, as a log that was shared since a split is older there than the other one's table.
 
-use super::Chunks;
-use super::chunk::Chunk;
-use super::geometry::first_key;
-use super::munk::{Munk, room_for};
-use super::policy;
 use crate::canary::Canary;
+use crate::chunk::Chunks;
+use crate::chunk::chunk::Chunk;
+use crate::chunk::geometry::first_key;
+use crate::chunk::munk::{Munk, room_for};
+use crate::chunk::policy;
 use crate::run::run::Run;
 use crate::run::stack::RunStack;
 use crate::sync::Arc;
@@ -21,7 +21,7 @@ use crate::types::span::Span;
 
 impl Chunks {
     /// Joins `chunk` with one of its neighbours if both together are small.
-    pub(super) fn join_if_small(&self, chunk: &Arc<Chunk>) -> Result<bool> {
+    pub(in crate::chunk) fn join_if_small(&self, chunk: &Arc<Chunk>) -> Result<bool> {
         let view = self.index.view();
         let next = chunk.span.end.as_ref().map(|end| view.find(end).clone());
         let previous = chunk.span.start.as_ref().map(|start| view.find_last_before(Some(start)).clone());

@@ -5,11 +5,11 @@
 //! the funk is flipped, and only then are the old files released. A power loss in between finds the old files,
 //! which stay until a checkpoint covers the new ones.
 
-use super::Chunks;
-use super::chunk::Chunk;
-use super::munk::{Munk, Record};
-use super::policy;
 use crate::canary::Canary;
+use crate::chunk::Chunks;
+use crate::chunk::chunk::Chunk;
+use crate::chunk::munk::{Munk, Record};
+use crate::chunk::policy;
 use crate::mvcc::{Keep, KeySpan, SnapshotGuard};
 use crate::run::cut::separate;
 use crate::run::merged::Merged;
@@ -101,7 +101,7 @@ impl Chunks {
         Ok(true)
     }
 
-    pub(super) fn room_for(&self, chunk: &Chunk, effort: Effort) -> Result<Grant<'_>> {
+    pub(in crate::chunk) fn room_for(&self, chunk: &Chunk, effort: Effort) -> Result<Grant<'_>> {
         let sizes = self.chunk_sizes(chunk);
         let may_use_reserve = effort == Effort::Asked
             || policy::gain(&sizes) >= policy::GAIN_MIN
@@ -116,7 +116,7 @@ impl Chunks {
     }
 
     /// Diverts puts to a new segment and takes stock of everything before.
-    pub(super) fn seal(&self, chunk: &Arc<Chunk>) -> Result<Option<Input>> {
+    pub(in crate::chunk) fn seal(&self, chunk: &Arc<Chunk>) -> Result<Option<Input>> {
         let (funk, munk) = {
             let mut writer = chunk.writer.lock();
             if writer.retired {
@@ -143,7 +143,7 @@ impl Chunks {
         Ok(Some(Input { funk, kept, purges, keep: Keep::new(open), while_closing: false, munk }))
     }
 
-    pub(super) fn merge_files(&self, input: &Input, grant: &mut Grant<'_>) -> Result<Vec<Piece>> {
+    pub(in crate::chunk) fn merge_files(&self, input: &Input, grant: &mut Grant<'_>) -> Result<Vec<Piece>> {
         let Some(apart) = self.table_apart(input)? else {
             return match &input.munk {
                 Some((munk, snapshot)) => self.flush(input, grant, munk, snapshot.version()),
@@ -302,7 +302,7 @@ impl Chunks {
     }
 
     /// Puts the new tables in the place of what was merged; false if the keyspace was dropped meanwhile.
-    pub(super) fn flip(&self, chunk: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<bool> {
+    pub(in crate::chunk) fn flip(&self, chunk: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<bool> {
         let writer = chunk.writer.lock();
         if writer.retired {
             return Ok(false);

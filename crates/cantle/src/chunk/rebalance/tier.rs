@@ -18,11 +18,11 @@
 //! each key is kept, a delete too, unless nothing older is beneath; files with range deletes are left to a rebalance,
 //! as a table has none.
 
-use super::Chunks;
-use super::chunk::Chunk;
-use super::policy;
-use super::rebalance::{Effort, table_ref};
 use crate::canary::Canary;
+use crate::chunk::Chunks;
+use crate::chunk::chunk::Chunk;
+use crate::chunk::policy;
+use crate::chunk::rebalance::rebalance::{Effort, table_ref};
 use crate::mvcc::Keep;
 use crate::run::merged::Merged;
 use crate::run::retain::{Bottom, keep_versions};
@@ -45,7 +45,7 @@ pub struct Share {
     /// The bytes that are read for chunks with fewer than `files_most` files, over all keyspaces.
     bytes: u64,
     /// The bytes of logs that are sorted into compressed tables, over all keyspaces (`compress`).
-    pub(super) compressed_bytes: u64,
+    pub(in crate::chunk) compressed_bytes: u64,
 }
 
 impl Share {

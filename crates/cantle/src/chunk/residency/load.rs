@@ -16,12 +16,12 @@
 //! exactly the later ones. A reader who finds no munk and then reads the files may miss a write that was only
 //! noted; that write began after he looked.
 
-use super::Chunks;
-use super::chunk::{Chunk, ChunkWriter};
-use super::munk::{Munk, MunkBuilder, record_bytes_of, room_for};
-use super::popularity::live;
-use super::walk::Walk;
 use crate::canary::Canary;
+use crate::chunk::Chunks;
+use crate::chunk::chunk::{Chunk, ChunkWriter};
+use crate::chunk::munk::{Munk, MunkBuilder, record_bytes_of, room_for};
+use crate::chunk::residency::popularity::live;
+use crate::chunk::walk::Walk;
 use crate::layout::PairCursor;
 use crate::log::index::memory_part::MemoryHit;
 use crate::log::segment::Segment;
@@ -40,9 +40,9 @@ use bytes::Bytes;
 use std::ops::Bound;
 
 /// What is caught up with under the lock at most: less than a millisecond's work.
-pub(super) const LAST_BYTES_MAX: u64 = 256 << 10;
+pub(in crate::chunk) const LAST_BYTES_MAX: u64 = 256 << 10;
 /// A chunk that has grown so many times beyond its size is split before it is loaded.
-pub(super) const CHUNKS_MAX: u64 = 4;
+pub(in crate::chunk) const CHUNKS_MAX: u64 = 4;
 
 /// What is live is estimated: a little too much wastes little, a little too little a whole block.
 const LOADED_PERCENT: u64 = 101;
@@ -50,7 +50,7 @@ const LOADED_PERCENT: u64 = 101;
 /// More deleted keys in a row than this are not left in an idle chunk: some microseconds of a cursor.
 const DEAD_MAX: u64 = 100;
 /// Half a second after its last access a chunk is idle.
-pub(super) const IDLE_TICKS: u64 = 25;
+pub(in crate::chunk) const IDLE_TICKS: u64 = 25;
 
 /// A log, and from where its operations are not in the munk yet.
 struct Behind {
@@ -60,12 +60,12 @@ struct Behind {
 
 impl Chunks {
     /// What the overwriting of a version asks: whether an open snapshot sees it.
-    pub(super) fn is_needed(&self) -> impl Fn(u64, u64) -> bool {
+    pub(in crate::chunk) fn is_needed(&self) -> impl Fn(u64, u64) -> bool {
         |older, newer| self.context.substrate.mvcc.is_open_between(older, newer)
     }
 
     /// Gives the chunk a munk; false if that cannot be done now.
-    pub(super) fn load_munk(&self, chunk: &Arc<Chunk>) -> Result<bool> {
+    pub(in crate::chunk) fn load_munk(&self, chunk: &Arc<Chunk>) -> Result<bool> {
         let Some(_change) = chunk.begin_change() else { return Ok(false) };
         let context = &self.context;
         let (funk, mut behind, snapshot) = {
@@ -218,12 +218,12 @@ impl Chunks {
     }
 
     /// Takes the munk away.
-    pub(super) fn evict_munk(&self, chunk: &Chunk) {
+    pub(in crate::chunk) fn evict_munk(&self, chunk: &Chunk) {
         self.evict_locked(chunk, &mut chunk.writer.lock());
     }
 
     /// The same, unless somebody writes just now: maintenance waits for no writer, and has another turn soon.
-    pub(super) fn try_evict_munk(&self, chunk: &Chunk) {
+    pub(in crate::chunk) fn try_evict_munk(&self, chunk: &Chunk) {
         if let Some(mut writer) = chunk.writer.try_lock() {
             self.evict_locked(chunk, &mut writer);
         }
@@ -236,7 +236,7 @@ impl Chunks {
     }
 
     /// The same for who holds the lock. From here on gets search the logs.
-    pub(super) fn drop_munk(&self, chunk: &Chunk, _writer: &mut ChunkWriter) -> bool {
+    pub(in crate::chunk) fn drop_munk(&self, chunk: &Chunk, _writer: &mut ChunkWriter) -> bool {
         if Canary::MUNK_GONE_TOO_EARLY.is_planted() {
             let munk = chunk.munk.swap(None);
             chunk.funk.load().logs().for_each(|log| log.settle_notes());
@@ -248,7 +248,7 @@ impl Chunks {
 
     /// Makes sure that so many new keys fit into the chunk's munk, if it has one. Under the chunk's lock, and before
     /// the write is announced.
-    pub(super) fn make_room(&self, chunk: &Chunk, keys: usize) {
+    pub(in crate::chunk) fn make_room(&self, chunk: &Chunk, keys: usize) {
         let munk = chunk.munk.load();
         let Some(munk) = &*munk else { return };
         if munk.room() < keys || munk.is_tangled() {
@@ -264,7 +264,7 @@ impl Chunks {
     }
 
     /// Rids a chunk that is idle, or has little else, of the deleted keys that cursors step over.
-    pub(super) fn bury_dead(&self, chunk: &Arc<Chunk>, ticks: u64) {
+    pub(in crate::chunk) fn bury_dead(&self, chunk: &Arc<Chunk>, ticks: u64) {
         if self.limits().log_bytes.is_some() {
             return;
         }
@@ -298,7 +298,7 @@ impl Chunks {
     /// Sorts an idle chunk of few or large pairs that shares a log since a split. The log's garbage is divided by bytes among the
     /// chunks, and not by whose it is: those that were sorted first may have taken that of the others along, which then count as
     /// having none. A sorted chunk has no more garbage than is known.
-    pub(super) fn sort_shared(&self, chunk: &Arc<Chunk>, funk: &RunStack, ticks: u64) {
+    pub(in crate::chunk) fn sort_shared(&self, chunk: &Arc<Chunk>, funk: &RunStack, ticks: u64) {
         /// Garbage of a log that is worth it, in bytes: a sixteenth of a chunk of the usual size.
         const GARBAGE_BYTES_MIN: u64 = 512 << 10;
         let is_shared = |file: &Run| match &file.source {
@@ -382,7 +382,7 @@ mod tests {
             let chunk = chunks.index.find(b"0");
             assert!(chunks.load_munk(&chunk).unwrap());
             let munk = chunk.munk.load_full().unwrap();
-            let expected = super::super::popularity::munk_bytes(&chunk) as f64;
+            let expected = crate::chunk::residency::popularity::munk_bytes(&chunk) as f64;
             let took = munk.bytes() as f64 / expected;
             assert!((0.97..1.06).contains(&took), "{took} of what was expected, {expected}");
         }
@@ -400,7 +400,10 @@ mod tests {
         for (_, chunk) in chunks.index.view().iter() {
             assert!(!chunks.is_oversized(chunk));
             assert!(chunks.load_munk(chunk).unwrap());
-            assert!(super::super::popularity::munk_bytes(chunk) > 4 * live(chunk).0, "what it takes is more");
+            assert!(
+                crate::chunk::residency::popularity::munk_bytes(chunk) > 4 * live(chunk).0,
+                "what it takes is more"
+            );
         }
     }
 

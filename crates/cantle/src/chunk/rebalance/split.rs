@@ -8,14 +8,14 @@
 //! already, as the next to write there tells the manifest of a log; the old one is retired after the flip and before its
 //! lock is released; its files are released after the manifest was told.
 
-use super::Chunks;
-use super::chunk::{Chunk, ChunkWriter};
-use super::context::Context;
-use super::geometry::first_key;
-use super::histogram::Histogram;
-use super::munk::room_for;
-use super::policy;
-use super::rebalance::{Effort, Input, newer_files, table_ref};
+use crate::chunk::Chunks;
+use crate::chunk::chunk::{Chunk, ChunkWriter};
+use crate::chunk::context::Context;
+use crate::chunk::geometry::first_key;
+use crate::chunk::munk::room_for;
+use crate::chunk::policy;
+use crate::chunk::rebalance::histogram::Histogram;
+use crate::chunk::rebalance::rebalance::{Effort, Input, newer_files, table_ref};
 use crate::log::segment::Segment;
 use crate::run::cut::Cutter;
 use crate::run::run::{Run, Source};
@@ -35,7 +35,12 @@ use std::ops::Range;
 const SPLIT_PAUSE_TICKS: u64 = 48;
 
 impl Chunks {
-    pub(super) fn split(&self, parent: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<bool> {
+    pub(in crate::chunk) fn split(
+        &self,
+        parent: &Arc<Chunk>,
+        input: &Input,
+        pieces: &[Piece],
+    ) -> Result<bool> {
         let _span = tracing::debug_span!("split", chunk = parent.id).entered();
         let order = &self.context.order;
         let spans = spans(parent, pieces.iter().map(|piece| piece.start.clone()).collect());
@@ -85,7 +90,7 @@ impl Chunks {
     /// Splits a chunk whose munk has become large: the first phase of the paper's split. The munks share the parent's
     /// blocks, the chunks its files, under key bounds, until the rebalance of each, which is the second phase. Writes
     /// nothing but an edit. The second phase is left to when a rebalance is due, unless the rules have it follow at once.
-    pub(super) fn divide(&self, parent: &Arc<Chunk>) -> Result<bool> {
+    pub(in crate::chunk) fn divide(&self, parent: &Arc<Chunk>) -> Result<bool> {
         let Some(children) = self.divide_munk(parent)? else { return Ok(false) };
         let limits = self.limits();
         let is_due = |child: &&Arc<Chunk>| {
@@ -151,7 +156,7 @@ impl Chunks {
 
     /// Puts the children in the parent's place: in the manifest, the totals and the index. False, and nothing is changed, if they
     /// do not fit there: then the parent is not split again for a while.
-    pub(super) fn succeed(
+    pub(in crate::chunk) fn succeed(
         &self,
         parent: &Arc<Chunk>,
         writer: &mut ChunkWriter,

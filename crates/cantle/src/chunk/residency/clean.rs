@@ -2,13 +2,14 @@
 //!
 //! Under the chunk's lock it is decided, and begun to note what is written; the copy, a matter of milliseconds, is made
 //! while puts go on; what came meanwhile is caught up with, the last of it under the lock again
-//! ([`munk::copy`](super::munk)). So a put waits for another thread's copy only as long as its end takes.
+//! ([`munk::copy`](crate::chunk::munk)). So a put waits for another thread's copy only as long as its end takes.
 
-use super::Chunks;
-use super::chunk::Chunk;
-use super::munk::{Munk, room_for};
+use crate::chunk::Chunks;
+use crate::chunk::chunk::Chunk;
+use crate::chunk::cleaning::Cleaning;
+use crate::chunk::munk::room_for;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use crate::sync::atomic::Ordering::Relaxed;
 
 /// So much garbage is not worth a copy.
 const GARBAGE_BYTES_MIN: u64 = 64 << 10;
@@ -18,34 +19,10 @@ const LAST_RECORDS_MAX: usize = 512;
 /// How often a copy catches up beside its writers before it is given up.
 const ROUNDS_MAX: usize = 8;
 
-/// A munk that is to be copied; no longer to be when this is dropped.
-pub(super) struct Cleaning {
-    chunk: Arc<Chunk>,
-    munk: Arc<Munk>,
-}
-
-impl Cleaning {
-    /// Unless somebody is at it. Under the chunk's lock.
-    fn begin(chunk: &Arc<Chunk>, munk: &Arc<Munk>) -> Option<Self> {
-        if chunk.cleaning.swap(true, AcqRel) {
-            return None;
-        }
-        munk.begin_copy();
-        Some(Self { chunk: chunk.clone(), munk: munk.clone() })
-    }
-}
-
-impl Drop for Cleaning {
-    fn drop(&mut self) {
-        self.munk.end_copy();
-        self.chunk.cleaning.store(false, Release);
-    }
-}
-
 impl Chunks {
     /// Whether the chunk's munk should be copied, as garbage has become much. Under the chunk's lock, while no batch is
     /// undecided.
-    pub(super) fn begin_cleaning(&self, chunk: &Arc<Chunk>) -> Option<Cleaning> {
+    pub(in crate::chunk) fn begin_cleaning(&self, chunk: &Arc<Chunk>) -> Option<Cleaning> {
         let munk = chunk.munk.load();
         let munk = munk.as_ref()?;
         let (garbage, live) = (munk.garbage_bytes(), munk.live_bytes());
@@ -61,7 +38,7 @@ impl Chunks {
     }
 
     /// Copies the munk without its garbage, and has the copy take its place. Who calls holds no chunk's lock.
-    pub(super) fn clean(&self, cleaning: Cleaning) {
+    pub(in crate::chunk) fn clean(&self, cleaning: Cleaning) {
         let Cleaning { chunk, munk } = &cleaning;
         let copy = munk.rebalance(room_for(munk.len()), self.is_needed());
         for _ in 0..ROUNDS_MAX {
@@ -83,7 +60,7 @@ impl Chunks {
     }
 
     /// Cleans where memory is short, for any garbage that is worth it; unless somebody writes just when it is begun.
-    pub(super) fn try_clean_munk(&self, chunk: &Arc<Chunk>) {
+    pub(in crate::chunk) fn try_clean_munk(&self, chunk: &Arc<Chunk>) {
         let cleaning = {
             let Some(writer) = chunk.writer.try_lock() else { return };
             let munk = chunk.munk.load();
@@ -101,8 +78,9 @@ impl Chunks {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rules::{MunkGarbage, Rules};
     use super::*;
+    use crate::chunk::munk::Munk;
+    use crate::chunk::rules::{MunkGarbage, Rules};
     use crate::vfs::MemVfs;
     use crate::{Db, WriteBatch};
     use crate::{KeyspaceOptions, Options};

@@ -1,8 +1,8 @@
 //! Inserts in order into chunks without a munk.
 
-use super::Chunks;
-use super::chunk::Chunk;
 use super::split_tests::{Pairs, assert_holds, open, put, until};
+use crate::chunk::Chunks;
+use crate::chunk::chunk::Chunk;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::types::order::KeyOrder;

@@ -7,12 +7,12 @@
 //! Invariants: a sorted chunk has no log, so it is sorted again only for what is written after that; how well its table
 //! compressed decides how much that must be. A chunk that cannot be sorted is tried again after ten seconds.
 
-use super::Chunks;
-use super::chunk::Chunk;
-use super::load::IDLE_TICKS;
-use super::policy::{self, Compressible};
-use super::rebalance::Effort;
 use crate::canary::Canary;
+use crate::chunk::Chunks;
+use crate::chunk::chunk::Chunk;
+use crate::chunk::policy::{self, Compressible};
+use crate::chunk::rebalance::rebalance::Effort;
+use crate::chunk::residency::load::IDLE_TICKS;
 use crate::run::run::Source;
 use crate::run::stack::RunStack;
 use crate::sync::Arc;
@@ -56,7 +56,7 @@ impl Chunks {
     }
 
     /// Has a chunk sorted in the background if it is idle and its logs are worth compressing.
-    pub(super) fn compress_idle(&self, chunk: &Arc<Chunk>, funk: &RunStack, ticks: u64) {
+    pub(in crate::chunk) fn compress_idle(&self, chunk: &Arc<Chunk>, funk: &RunStack, ticks: u64) {
         if self.compresses()
             && chunk.last_access() + IDLE_TICKS <= ticks
             && chunk.may_be_compressed(ticks)
@@ -69,7 +69,7 @@ impl Chunks {
     }
 
     /// Sorts chunks whose logs are worth compressing, until so many bytes of logs were read; true if there were any.
-    pub(super) fn compress_share(&self, left_bytes: &mut u64) -> bool {
+    pub(in crate::chunk) fn compress_share(&self, left_bytes: &mut u64) -> bool {
         let is_slow = matches!(self.context.options().compression,
             Compression::Zstd(level) if level > CLOSING_LEVEL_MAX);
         if *left_bytes == 0 || is_slow || !self.compresses() {

@@ -1,6 +1,6 @@
 //! Split of a chunk where keys are inserted in order: what comes next goes to a chunk of its own, which begins in memory.
 //!
-//! A chunk that is inserted into in order keeps its munk ([`super::popularity`]), and what is in memory is logged once and sorted
+//! A chunk that is inserted into in order keeps its munk ([`crate::chunk::residency::popularity`]), and what is in memory is logged once and sorted
 //! never. But where there is no munk, as after opening, or where it had to go, inserts come faster than a load of the whole chunk
 //! reads, and than a rebalance sorts: neither would end but with another chunk that is behind as far. So the chunk is cut at the
 //! greatest key that was inserted lately, or rather at the shortest that separates it from the one before: the manifest keeps that. What is behind that is little or nothing, and is loaded at once; the rest
@@ -9,11 +9,11 @@
 //! "Lately" is what the log says that the chunk is writing to. It belongs to no other chunk; a log of an earlier epoch, or one that
 //! is shared since a split, has keys of other chunks, and nobody inserts into it any more.
 
-use super::Chunks;
-use super::chunk::Chunk;
-use super::policy;
-use super::popularity::live;
 use crate::canary::Canary;
+use crate::chunk::Chunks;
+use crate::chunk::chunk::Chunk;
+use crate::chunk::policy;
+use crate::chunk::residency::popularity::live;
 use crate::log::index::indexed_part::IndexedPart;
 use crate::log::read::learn;
 use crate::log::segment::Segment;
@@ -37,7 +37,7 @@ const LATE_FRACTION: usize = 8;
 impl Chunks {
     /// Whether it is worth splitting so: it has no munk, is as large as chunks are, and is inserted into in order; and no split of
     /// it was refused just now.
-    pub(super) fn is_inserted_in_order(&self, chunk: &Chunk) -> bool {
+    pub(in crate::chunk) fn is_inserted_in_order(&self, chunk: &Chunk) -> bool {
         let limits = self.limits();
         self.context.options().munks
             && chunk.munk.load().is_none()
@@ -79,7 +79,7 @@ impl Chunks {
     }
 
     /// Gives what is inserted next a chunk with a munk; false if that cannot be done now.
-    pub(super) fn split_end(&self, parent: &Arc<Chunk>) -> Result<bool> {
+    pub(in crate::chunk) fn split_end(&self, parent: &Arc<Chunk>) -> Result<bool> {
         let Some(_change) = parent.begin_change() else { return Ok(false) };
         let _span = tracing::debug_span!("split", chunk = parent.id).entered();
         let context = &self.context;

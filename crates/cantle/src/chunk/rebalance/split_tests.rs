@@ -1,10 +1,10 @@
 //! Splits whose edit of the manifest fails, and splits as published.
 
-use super::Chunks;
-use super::options::ChunkOptions;
-use super::policy;
-use super::rebalance::Effort;
 use crate::Db;
+use crate::chunk::Chunks;
+use crate::chunk::options::ChunkOptions;
+use crate::chunk::policy;
+use crate::chunk::rebalance::rebalance::Effort;
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-pub(super) type Pairs = BTreeMap<String, Vec<u8>>;
+pub(in crate::chunk) type Pairs = BTreeMap<String, Vec<u8>>;
 
 const VALUE_BYTES: u64 = 1000;
 const KEYS: u64 = 250;
 
-pub(super) fn open(vfs: Arc<dyn Vfs>, keyspace: KeyspaceOptions) -> (Db, Arc<Chunks>) {
+pub(in crate::chunk) fn open(vfs: Arc<dyn Vfs>, keyspace: KeyspaceOptions) -> (Db, Arc<Chunks>) {
     // Munks come as the test says; logs are as long as they like, of parts of 128 KiB.
     let keyspace = keyspace.munks(false).log_bytes(8 << 20).filter_partitions(64).munk_log_bytes(1 << 30);
     let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace);
@@ -30,7 +30,12 @@ pub(super) fn open(vfs: Arc<dyn Vfs>, keyspace: KeyspaceOptions) -> (Db, Arc<Chu
     (db, chunks)
 }
 
-pub(super) fn put(db: &Db, pairs: &mut Pairs, numbers: impl Iterator<Item = u64>, with: u8) -> Result<()> {
+pub(in crate::chunk) fn put(
+    db: &Db,
+    pairs: &mut Pairs,
+    numbers: impl Iterator<Item = u64>,
+    with: u8,
+) -> Result<()> {
     for number in numbers {
         let (key, value) = (format!("{number:06}"), vec![with; VALUE_BYTES as usize]);
         db.put(&key, &value)?;
@@ -40,7 +45,7 @@ pub(super) fn put(db: &Db, pairs: &mut Pairs, numbers: impl Iterator<Item = u64>
 }
 
 #[track_caller]
-pub(super) fn assert_holds(db: &Db, pairs: &Pairs, what: &str) {
+pub(in crate::chunk) fn assert_holds(db: &Db, pairs: &Pairs, what: &str) {
     let found: Pairs = db
         .range(..)
         .map(|pair| pair.unwrap())
@@ -231,7 +236,7 @@ fn a_split_whose_edit_cannot_be_undone_leaves_everything_readable() {
 }
 
 /// Waits until what the background is to do is done.
-pub(super) fn until(what: &str, done: impl Fn() -> bool) {
+pub(in crate::chunk) fn until(what: &str, done: impl Fn() -> bool) {
     for _ in 0..2000 {
         if done() {
             return;

@@ -1,0 +1,266 @@
+//! The keyspace: what it consists of, what is under way in it, and gets.
+
+use crate::budget::Cost;
+use crate::cache::rows::LentRow;
+use crate::filter::bloom;
+use crate::memory::account::Account;
+use crate::substrate::Jam;
+use crate::sync::Arc;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::sync::on_use::OnUse;
+use crate::types::bounds::Bounds;
+use crate::types::error::Result;
+
+use super::chunk::Chunk;
+use super::context::Context;
+use super::policy::{self, KeyspaceSizes, Limits};
+use crate::mvcc::range_index::RangeIndex;
+use crate::run::get::{Answer, Served};
+use crate::run::stack::StackSizes;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::sync::Weak;
+
+/// A keyspace in the chunk layout.
+pub struct Chunks {
+    /// For jobs that outlive the call that starts them.
+    pub(super) this: Weak<Self>,
+    pub context: Arc<Context>,
+    pub index: RangeIndex<Chunk>,
+    pub(super) next_chunk: AtomicU64,
+    pub(super) jobs: Jobs,
+    pub(super) pins: super::pinned::Pins,
+    /// The keyspace was dropped: nothing is written any more.
+    pub(super) released: AtomicBool,
+}
+
+/// Rebalances under way and to come.
+#[derive(Default)]
+pub(super) struct Jobs {
+    /// Submitted and not finished.
+    pub(super) active: AtomicUsize,
+    /// The same and splits, and what ends with the last of them.
+    pub(super) relief: Mutex<Relieving>,
+    /// The live bytes that the store has been told of.
+    pub(super) told_live_bytes: AtomicI64,
+    /// How far guesses of garbage were off.
+    pub(super) guesses: super::replaced::Guesses,
+    /// Somebody counts what a log's tail replaced.
+    pub(super) counting: AtomicBool,
+    /// Garbage that rebalances under way are expected to free.
+    pub(super) freeing_bytes: AtomicI64,
+    /// Chunks by how much a rebalance gains, the best last; consumed by the space bound.
+    pub(super) candidates: Mutex<Vec<Weak<Chunk>>>,
+    /// Chunks with dropped files that a snapshot still needed.
+    pub(super) waiting: Mutex<HashMap<u64, Weak<Chunk>>>,
+    pub(super) ticks: AtomicU64,
+    /// The operations written until the last tick, and the last tick before which there were some.
+    pub(super) writes: AtomicU64,
+    pub(super) written_ticks: AtomicU64,
+    /// After a rebalance that found no room, none is tried to free space before this tick.
+    pub(super) pause: AtomicU64,
+    /// When memory is short, logs are indexed on disk from here on; `None` for the first chunk.
+    pub(super) hand: Mutex<Option<Bytes>>,
+    /// Chunks are looked over from here on; `None` for the first chunk.
+    pub(super) look: Mutex<Option<Bytes>>,
+    /// The same for those that should be in memory.
+    pub(super) munk_look: Mutex<Option<Bytes>>,
+    /// Chunks in memory, and some that were.
+    pub(super) residents: Mutex<Vec<Weak<Chunk>>>,
+    /// Chunks that are being loaded.
+    pub(super) loading: OnUse<Account>,
+}
+
+impl Jobs {
+    /// A keyspace that nobody has written to for so many ticks, about a second, gives back what it took only while it was written to.
+    const WRITTEN_TICKS: u64 = 50;
+
+    /// In each tick.
+    pub(super) fn note_writes(&self, ticks: u64, writes: u64) {
+        if self.writes.swap(writes, Relaxed) != writes {
+            self.written_ticks.store(ticks, Relaxed);
+        }
+    }
+
+    /// True if somebody wrote within about a second.
+    pub(super) fn is_written(&self) -> bool {
+        let quiet = self.ticks.load(Relaxed).saturating_sub(self.written_ticks.load(Relaxed));
+        quiet <= Self::WRITTEN_TICKS && self.writes.load(Relaxed) > 0
+    }
+}
+
+/// What puts wait for on a disk that is nearly full.
+#[derive(Default)]
+pub(super) struct Relieving {
+    /// Rebalances and splits under way, and writers that are about to submit some.
+    pub(super) running: usize,
+    /// Over when none is under way.
+    pub(super) jam: Option<Jam>,
+}
+
+/// A value where it was found.
+pub(super) enum Lent<'a> {
+    Munk(&'a [u8]),
+    Row(LentRow),
+    Bytes(Bytes),
+}
+
+impl std::ops::Deref for Lent<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Munk(value) => value,
+            Self::Row(value) => value,
+            Self::Bytes(value) => value,
+        }
+    }
+}
+
+impl Chunks {
+    pub(super) fn limits(&self) -> Limits {
+        let options = self.context.options();
+        Limits {
+            chunk_bytes: options.chunk_bytes,
+            space_amplification: options.space_amplification,
+            spare_bytes: self.spare_bytes(),
+            log_bytes: options.log_bytes,
+            munk_log_bytes: options.munk_log_bytes,
+            rules: *options.rules,
+            // The table that the log is merged into takes the other half.
+            log_bytes_max: self.context.substrate.reserve.rebalance_bytes_max() / 2,
+        }
+    }
+
+    /// This keyspace's part of what the memory budget lets the store take beside its live bytes.
+    pub(super) fn spare_bytes(&self) -> u64 {
+        let spare = policy::spare_bytes(
+            self.context.substrate.budget.total_bytes,
+            self.context.options().chunk_bytes,
+        );
+        let own = self.jobs.told_live_bytes.load(Relaxed).max(0) as f64;
+        let all = self.context.substrate.live_bytes.load(Relaxed).max(0) as f64;
+        if own >= all { spare } else { (spare as f64 * (own / all)) as u64 }
+    }
+
+    /// Tells the store how much is live here.
+    pub(super) fn tell_live_bytes(&self, live_bytes: u64) {
+        let before = self.jobs.told_live_bytes.swap(live_bytes as i64, Relaxed);
+        self.context.substrate.live_bytes.fetch_add(live_bytes as i64 - before, Relaxed);
+    }
+
+    pub(super) fn sizes(&self) -> KeyspaceSizes {
+        let of = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
+        let totals = &self.context.totals;
+        let user_bytes = of(&totals.user_bytes);
+        let live_bytes = user_bytes.saturating_sub(of(&totals.garbage_bytes));
+        KeyspaceSizes {
+            file_bytes: of(&totals.log_bytes) + of(&totals.table_bytes) + of(&totals.unclaimed_bytes),
+            held_bytes: totals.held_bytes.load(Relaxed),
+            growing_bytes: of(&totals.growing_bytes),
+            freeing_bytes: of(&self.jobs.freeing_bytes),
+            live_bytes,
+            pinned_bytes: self.pins.bytes(),
+            is_written: self.jobs.is_written(),
+            pairs: (of(&totals.puts) as f64 * (live_bytes as f64 / user_bytes.max(1) as f64)) as u64,
+        }
+    }
+
+    /// A chunk's files were exchanged.
+    pub(super) fn account(&self, before: &StackSizes, after: &StackSizes) {
+        let change = |total: &AtomicI64, before: u64, after: u64| {
+            total.fetch_add((after as i64).wrapping_sub(before as i64), Relaxed);
+        };
+        change(&self.context.totals.log_bytes, before.log_bytes, after.log_bytes);
+        change(&self.context.totals.table_bytes, before.table_bytes, after.table_bytes);
+        change(&self.context.totals.user_bytes, before.user_bytes, after.user_bytes);
+        change(&self.context.totals.garbage_bytes, before.garbage_bytes, after.garbage_bytes);
+        change(&self.context.totals.puts, before.entries, after.entries);
+    }
+
+    pub(super) fn first(&self) -> Arc<Chunk> {
+        self.index.view().first().clone()
+    }
+
+    /// The chunk that takes the place of another, or that itself: where its least keys lie now.
+    pub(super) fn successor(&self, chunk: &Chunk) -> Arc<Chunk> {
+        self.chunk_at(chunk.span.start.as_deref())
+    }
+
+    /// The chunk that has a key, or the first one.
+    pub(super) fn chunk_at(&self, key: Option<&[u8]>) -> Arc<Chunk> {
+        key.map_or_else(|| self.first(), |key| self.index.find(key))
+    }
+
+    /// The newest value of `key` at or below version `at`, lent: from the munk of its chunk, if it has one.
+    pub(super) fn look_up<T>(
+        &self,
+        key: &[u8],
+        at: u64,
+        read: impl FnOnce(Option<Lent<'_>>) -> T,
+    ) -> Result<T> {
+        let context = &self.context;
+        context.counters.gets.add(1);
+        {
+            let view = self.index.load();
+            let chunk = view.find(key);
+            if let Some(reads) = chunk.touch_read(&self.jobs.ticks) {
+                context.substrate.budget.count_reads(reads);
+            }
+            if let Some(munk) = &*chunk.munk.load() {
+                context.counters.gets_munk.add(1);
+                return Ok(read(munk.get(key, at).map(Lent::Munk)));
+            }
+        }
+        Ok(read(self.look_up_cold(key, at)?))
+    }
+
+    /// The same for a chunk that is not in memory: from its row, or its files.
+    #[cold]
+    pub(super) fn look_up_cold(&self, key: &[u8], at: u64) -> Result<Option<Lent<'static>>> {
+        let context = &self.context;
+        let hash = bloom::hash(key);
+        let rows = context.rows.as_ref().filter(|_| at == u64::MAX && context.options().row_cache);
+        if let Some(value) = rows.and_then(|rows| rows.get(key, hash)) {
+            context.counters.gets_row.add(1);
+            return Ok(Some(Lent::Row(value)));
+        }
+        // Before the chunk is looked for: who writes from here on, to whichever chunk succeeds it, or to the munk that
+        // it may have by now, outdates the row.
+        let stamp = rows.and_then(|rows| rows.stamp(hash));
+        let chunk = self.index.find(key);
+        if let Some(munk) = &*chunk.munk.load() {
+            return Ok(munk.get(key, at).map(|value| Lent::Bytes(Bytes::copy_from_slice(value))));
+        }
+        let Answer { value, served } = chunk.funk.load().get(context, key, hash, at)?;
+        if let Some(served) = served {
+            context.substrate.budget.charge(if served == Served::Table { Cost::Blocks } else { Cost::File });
+            if served == Served::LogIndex {
+                // It takes longer than in a table.
+                chunk.owe_log_get();
+            }
+        }
+        if let (Some(rows), Some(stamp), Some(value)) = (rows, stamp, &value) {
+            rows.insert(key, hash, stamp, value);
+        }
+        Ok(value.map(Lent::Bytes))
+    }
+
+    pub(super) fn next_id(&self) -> u64 {
+        self.next_chunk.fetch_add(1, Relaxed)
+    }
+
+    /// The chunks that overlap the bounds, in order.
+    pub(super) fn overlapping(&self, bounds: &Bounds) -> Vec<Arc<Chunk>> {
+        let order = &self.context.order;
+        if crate::types::span::is_empty_range(order, bounds) {
+            return Vec::new();
+        }
+        let view = self.index.view();
+        let from = match &bounds.start {
+            std::ops::Bound::Included(key) | std::ops::Bound::Excluded(key) => view.iter_from(key),
+            std::ops::Bound::Unbounded => view.iter(),
+        };
+        from.map(|(_, chunk)| chunk).take_while(|chunk| chunk.span.overlaps(order, bounds)).cloned().collect()
+    }
+}

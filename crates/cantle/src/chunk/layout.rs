@@ -1,0 +1,105 @@
+//! The keyspace as the rest of the store sees it.
+
+use crate::layout::stats::{ChunkInfo, KeyspaceStats, Report};
+use crate::layout::{Layout, Op, PairCursor, PreparedWrite, Pressure, ReadSet};
+use crate::mvcc::SnapshotGuard;
+use crate::sync::Arc;
+use crate::types::bounds::Bounds;
+use crate::types::error::Result;
+
+use super::Chunks;
+use super::approximate;
+use super::chunk::Chunk;
+use super::keyspace::Lent;
+use super::walk::Walk;
+use super::write::Write;
+use crate::run::run::Source;
+use bytes::Bytes;
+
+impl Layout for Chunks {
+    fn get(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
+        self.look_up(key, at, |value| {
+            value.map(|value| match value {
+                Lent::Bytes(value) => value,
+                value => Bytes::copy_from_slice(&value),
+            })
+        })
+    }
+
+    fn get_with(&self, key: &[u8], at: u64, read: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.look_up(key, at, |value| value.as_deref().map(read).is_some())
+    }
+
+    fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor> {
+        self.context.counters.scans.add(1);
+        Box::new(Walk::new(self, bounds, snapshot))
+    }
+
+    fn prepare<'a>(&'a self, ops: &'a [Op], reads: &'a ReadSet) -> Result<Box<dyn PreparedWrite + 'a>> {
+        Ok(Box::new(Write::prepare(self, ops, reads)?))
+    }
+
+    fn approximate_bytes(&self, bounds: &Bounds) -> Result<u64> {
+        let mut bytes = 0;
+        for chunk in self.overlapping(bounds) {
+            let funk = chunk.funk.load_full();
+            bytes += match chunk.span.is_within(&self.context.order, bounds) {
+                true => approximate::whole(&funk)?,
+                false => self.approximate_part(&funk, bounds)?,
+            };
+        }
+        Ok(bytes)
+    }
+
+    fn compact(&self, bounds: &Bounds) -> Result<()> {
+        self.compact_chunks(bounds)
+    }
+
+    fn stats(&self) -> KeyspaceStats {
+        self.statistics()
+    }
+
+    fn map(&self) -> Vec<ChunkInfo> {
+        let view = self.index.view();
+        let info = |chunk: &Arc<Chunk>| {
+            let funk = chunk.funk.load();
+            let sizes = funk.sizes();
+            ChunkInfo {
+                start: chunk.span.start.as_ref().map(|key| key.to_vec()).unwrap_or_default(),
+                table_bytes: sizes.table_bytes,
+                log_bytes: sizes.log_bytes,
+                garbage_bytes: sizes.garbage_bytes + sizes.dropped_bytes,
+                tables: sizes.tables,
+                segments: funk.files.iter().filter(|file| matches!(file.source, Source::Log(_))).count()
+                    as u32,
+                munk_bytes: chunk.munk.load().as_ref().map_or(0, |munk| munk.bytes()),
+                heat: chunk.heat() as f64,
+            }
+        };
+        view.iter().map(|(_, chunk)| info(chunk)).collect()
+    }
+
+    fn verify(&self, report: &mut Report) {
+        self.verify_files(report);
+    }
+
+    fn tick(&self) {
+        self.maintain();
+    }
+
+    fn pressure(&self) -> Pressure {
+        self.measure_pressure()
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.index_all_parts()
+    }
+
+    fn retire(&self) {
+        self.retire_chunks();
+    }
+
+    fn release(&self) {
+        self.release_files();
+    }
+}

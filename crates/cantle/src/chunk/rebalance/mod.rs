@@ -1,0 +1,16 @@
+//! Chunks written anew: when (`maintain`), how (`rebalance`, `tier`, `compress`), and what it means for the index (`split`,
+//! `split_tail`, `join`).
+
+mod compress;
+mod histogram;
+mod join;
+pub(super) mod maintain;
+#[expect(clippy::module_inception, reason = "named for what it is, and so is the folder")]
+pub(super) mod rebalance;
+pub(super) mod split;
+mod split_tail;
+#[cfg(test)]
+mod split_tail_tests;
+#[cfg(test)]
+pub(super) mod split_tests;
+pub(super) mod tier;

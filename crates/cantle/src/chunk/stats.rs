@@ -1,0 +1,76 @@
+//! What a keyspace says of itself.
+
+use super::context::Counters;
+use crate::layout::stats::{GetTimes, GetsServed, KeyspaceStats};
+use crate::log::env::LogCounters;
+use crate::run::env::RunCounters;
+use crate::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use crate::sync::counter::Counter;
+
+use super::Chunks;
+
+impl Chunks {
+    /// Its counters and sizes.
+    pub(super) fn statistics(&self) -> KeyspaceStats {
+        let (none, no_runs, no_logs) = <(Counters, RunCounters, LogCounters)>::default();
+        let counters = self.context.counters.peek().unwrap_or(&none);
+        let runs = self.context.run.counters.peek().unwrap_or(&no_runs);
+        let logs = self.context.log.counters.peek().unwrap_or(&no_logs);
+        let of = Counter::get;
+        let total = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
+        let munks: Vec<_> = self.residents().iter().filter_map(|chunk| chunk.munk.load_full()).collect();
+        KeyspaceStats {
+            name: String::new(),
+            layout: crate::layout::kind::Layout::Chunk,
+            chunks: self.index.load().len() as u64,
+            table_bytes: total(&self.context.totals.table_bytes),
+            log_bytes: total(&self.context.totals.log_bytes),
+            unclaimed_bytes: total(&self.context.totals.unclaimed_bytes),
+            held_bytes: self.context.totals.held_bytes.load(Relaxed),
+            live_bytes: self.sizes().live_bytes,
+            pinned_bytes: self.pins.bytes(),
+            user_bytes_written: of(&counters.user_bytes_written),
+            log_bytes_written: of(&logs.log_bytes_written),
+            table_bytes_written: of(&runs.table_bytes_written),
+            writes: of(&counters.writes),
+            gets: of(&counters.gets),
+            scans: of(&counters.scans),
+            gets_served: GetsServed {
+                munk: of(&counters.gets_munk),
+                row: of(&counters.gets_row),
+                log_memory: of(&runs.gets_log_memory.count),
+                log_index: of(&runs.gets_log_index.count),
+                table: of(&runs.gets_table.count),
+                absent: of(&runs.gets_absent.count),
+            },
+            get_times: GetTimes {
+                log_memory_total: runs.gets_log_memory.total(),
+                log_index_total: runs.gets_log_index.total(),
+                table_total: runs.gets_table.total(),
+                absent_total: runs.gets_absent.total(),
+            },
+            scans_munk: of(&counters.scans_munk),
+            scans_log_view: of(&logs.scans_log_view),
+            scan_log_reads: of(&runs.scan_log_reads),
+            munks: munks.len() as u64,
+            munk_bytes: munks.iter().map(|munk| munk.bytes()).sum(),
+            munk_towers: munks.iter().map(|munk| munk.towers()).sum(),
+            munk_loads: of(&counters.munk_loads),
+            munk_evictions: of(&counters.munk_evictions),
+            munk_rebalances: of(&counters.munk_rebalances),
+            munk_splits: of(&counters.munk_splits),
+            munk_flushes: of(&counters.munk_flushes),
+            filter_skips: of(&runs.filter_skips),
+            parts_passed_over: of(&logs.parts_passed_over),
+            filter_false_positives: of(&runs.filter_false_positives),
+            rebalances: of(&counters.rebalances),
+            splits: of(&counters.splits),
+            end_splits: of(&counters.end_splits),
+            merges: of(&counters.merges),
+            edits_refused: of(&counters.edits_refused),
+            log_batches: of(&logs.log_batches),
+            log_batch_bytes: of(&logs.log_batch_bytes),
+            chunks_dropped: of(&counters.chunks_dropped),
+        }
+    }
+}
