@@ -4,9 +4,12 @@
 //! `op/` has what one record says, `tail/` the end that is not in the file yet, `index/` the parts and where in them
 //! keys are; `segment` appends, loads and cuts; `read/` reads what is indexed. Each imports only those before it.
 
+pub mod append;
 pub mod dirty;
 pub mod env;
 pub mod index;
+mod load;
+mod lookup;
 pub mod op;
 pub mod read;
 pub mod salvage;

@@ -1,0 +1,317 @@
+//! The end of a segment: appending, writing out, cutting, syncing.
+
+use crate::files::Promise;
+use crate::format::header::HEADER_BYTES;
+use crate::format::limits::RECORD_BYTES_MAX;
+use crate::log::DirtyLog;
+use crate::log::env::LogEnv;
+use crate::log::index::indexed_part::{IndexRequest, build_index};
+use crate::log::index::memory_part::Place;
+use crate::log::index::parts::Parts;
+use crate::log::segment::Segment;
+use crate::log::tail::file_end::Places;
+use crate::manifest::SegmentEdit;
+use crate::sync::atomic::{
+    AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+use crate::sync::on_use::OnUse;
+use crate::sync::{Arc, Mutex};
+use crate::types::error::{Attempt, Error, Result};
+use bytes::Bytes;
+use crossbeam_skiplist::SkipMap;
+use std::ops::Bound;
+use std::sync::Weak;
+
+/// What a file takes at least of most file systems.
+const PAGE_BYTES: u64 = 4096;
+
+/// Records that are not in the file yet (`Durability::Buffered`).
+#[derive(Default)]
+pub(super) struct Tail {
+    pub(super) records: OnUse<SkipMap<u64, Bytes>>,
+    pub(super) flushed: AtomicU64,
+    pub(super) flushing: Mutex<()>,
+    /// Space for these records.
+    pub(super) promise: Option<Promise>,
+}
+
+impl Tail {
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.peek().is_none_or(SkipMap::is_empty)
+    }
+
+    /// What is buffered from `start` to before `end`.
+    pub(super) fn bytes(&self, start: u64, end: u64) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity((end - start) as usize);
+        // Not by a range: what that has passed over is never freed when it is removed then (crossbeam issue 1178).
+        let mut next = self.records.lower_bound(Bound::Included(&start));
+        while let Some(record) = next.filter(|record| *record.key() < end) {
+            debug_assert_eq!(*record.key(), start + bytes.len() as u64, "buffered records are contiguous");
+            bytes.extend_from_slice(record.value());
+            next = record.next();
+        }
+        bytes
+    }
+
+    /// Lets go of what the file has.
+    pub(super) fn forget_before(&self, flushed: u64) {
+        while let Some(record) = self.records.front().filter(|record| *record.key() < flushed) {
+            record.remove();
+        }
+    }
+}
+
+impl Segment {
+    /// Appends `records` records at `offset`, the present end; does not publish them. `is_read`: by way of this log, as
+    /// they are in no munk.
+    pub fn append(
+        &self,
+        env: &LogEnv,
+        (bytes, records): (&[u8], usize),
+        offset: u64,
+        is_read: bool,
+    ) -> Result<()> {
+        let recent = Some(&env.memory).filter(|_| is_read && env.options().recent_appends);
+        let places = Places { write_buffer: env.write_buffer(), recent };
+        self.file_end.append(&self.file, places, (bytes, records as u64), offset)
+    }
+
+    /// Nobody will append to it any more.
+    pub fn end_appends(&self) {
+        if let Err(error) = self.file_end.release(&self.file) {
+            // The next checkpoint tries again.
+            tracing::warn!(%error, "cannot drain a log");
+        }
+    }
+
+    /// Keeps one record in memory until the next flush.
+    pub fn buffer(&self, offset: u64, record: Bytes) {
+        self.tail.records.insert(offset, record);
+    }
+
+    /// Forgets buffered records behind `len`.
+    pub fn unbuffer(&self, len: u64) {
+        let Some(records) = self.tail.records.peek() else { return };
+        while let Some(record) = records.back().filter(|record| *record.key() >= len) {
+            record.remove();
+        }
+    }
+
+    /// Takes over the promise of space for records that were buffered.
+    pub fn take_promise(&self, from: &Promise, bytes: u64) {
+        if let Some(promise) = &self.tail.promise {
+            from.hand_over(bytes, promise);
+        }
+    }
+
+    /// The page that the first record to be promised space may begin in vain.
+    pub fn unpromised_page(&self) -> u64 {
+        if self.len() == HEADER_BYTES { PAGE_BYTES } else { 0 }
+    }
+
+    /// In a buffered segment everything from `offset` on is in memory until it is flushed.
+    pub fn begin_buffering(&self) {
+        self.tail.flushed.store(HEADER_BYTES, Release);
+    }
+
+    /// Writes what is buffered, in memory or in the write buffer, to the file.
+    pub fn flush(&self) -> Result<()> {
+        self.file_end.drain(&self.file)?;
+        let _flushing = self.tail.flushing.lock();
+        if self.tail.is_empty() {
+            return Ok(());
+        }
+        let start = self.tail.flushed.load(Acquire);
+        let end = self.len();
+        let bytes = self.tail.bytes(start, end);
+        self.file_end.write_from_memory(&self.file, &bytes, start)?;
+        if let Some(promise) = &self.tail.promise {
+            let page = if start == HEADER_BYTES { PAGE_BYTES } else { 0 };
+            promise.redeem(bytes.len() as u64 + page);
+        }
+        // Readers look at `flushed` first: below it they read the file.
+        let flushed = start + bytes.len() as u64;
+        self.tail.flushed.store(flushed, Release);
+        self.tail.forget_before(flushed);
+        Ok(())
+    }
+
+    /// Bytes that wait for a flush.
+    pub fn buffered_bytes(&self) -> u64 {
+        if self.tail.is_empty() { 0 } else { self.len().saturating_sub(self.tail.flushed.load(Relaxed)) }
+    }
+
+    /// Takes back what was written behind `len`. When that fails, the segment must not be written any more.
+    pub fn cut(&self, len: u64) -> Result<()> {
+        self.file_end.cut(&self.file, len)
+    }
+
+    /// Makes what stands behind `len` no record, so that nobody who reads the log goes on there. For a segment that is not
+    /// written any more.
+    pub fn spoil(&self, len: u64) -> Result<()> {
+        self.file_end.spoil(&self.file, len)
+    }
+
+    /// Indexes the memory part on disk and begins a new one. Up to `end` the log has so many operations. Returns where the log now ends. When that fails, half an index may
+    /// stand behind `end`.
+    pub fn seal_part(&self, env: &LogEnv, part_start: u64, end: u64, operations: u64) -> Result<u64> {
+        let Some(parts) = self.loaded() else { return Ok(end) };
+        let Some(memory) = parts.memory.as_ref().filter(|memory| !memory.is_empty()) else { return Ok(end) };
+        self.flush()?;
+        let request = IndexRequest {
+            header: &parts.header,
+            order: &self.order,
+            memory: &env.memory,
+            start: part_start,
+            end,
+            operations,
+            previous: parts.indexed.first().map_or(Place { offset: 0, len: 0 }, |part| part.at),
+            search: env.options().search,
+            record_bytes_max: RECORD_BYTES_MAX,
+        };
+        let (bytes, part) = build_index(&request, memory)?;
+        // By memory that may have been arranged by an order that failed.
+        self.order.check()?;
+        self.file_end.write_behind(&self.file, &bytes, end)?;
+        let new_end = end + bytes.len() as u64;
+        if self.tail.flushed.load(Relaxed) != u64::MAX {
+            self.tail.flushed.store(new_end, Release);
+        }
+        env.counters.log_bytes_written.add(bytes.len() as u64);
+        let mut indexed = Vec::with_capacity(parts.indexed.len() + 1);
+        indexed.push(Arc::new(part));
+        indexed.extend_from_slice(&parts.indexed);
+        let memory = Some(Arc::new(env.memory_part()));
+        self.parts.store(Some(Arc::new(Parts::new(parts.header, memory, indexed))));
+        self.set_len(new_end);
+        Ok(new_end)
+    }
+
+    /// A record of this version is written.
+    pub fn note_version(&self, version: u64) {
+        if self.newest_version() < version {
+            self.newest_version.store(version, Relaxed);
+        }
+    }
+
+    /// Marks the segment dirty; true if it was clean.
+    pub fn mark_dirty(&self) -> bool {
+        !self.dirty.swap(true, AcqRel)
+    }
+
+    /// Makes the segment durable as it stands and says how long it is.
+    pub fn sync(&self) -> Result<SegmentEdit> {
+        // An exchange, so that whoever finds the mark still there has its write seen by what follows.
+        self.dirty.swap(false, AcqRel);
+        // Before the length: rather too few than what stands behind it, which a later opening counts again.
+        let of = |count: &AtomicU64| count.load(Relaxed);
+        let counts = SegmentEdit {
+            garbage_bytes: of(&self.garbage_bytes),
+            user_bytes: of(&self.user_bytes),
+            puts: of(&self.puts),
+            large_bytes: of(&self.large_bytes),
+            uncounted_from: self.uncounted_from(),
+            ..SegmentEdit::default()
+        };
+        let (len, part) = match self.loaded() {
+            // The length is read first: a part sealed in between only lies behind it.
+            Some(parts) => {
+                let part = parts.indexed.first().map_or((0, 0), |part| (part.at.offset, part.at.len));
+                (self.len().max(part.0 + u64::from(part.1)), part)
+            }
+            // Unloaded again: what lies behind the recorded part is scanned at the next loading.
+            None => (self.len(), self.recorded.part),
+        };
+        self.flush()?;
+        self.file_end.release(&self.file)?;
+        self.file.sync()?;
+        Ok(SegmentEdit { file: self.file.id, len, part, ..counts })
+    }
+
+    /// Whether a checkpoint must find out how long this segment of an earlier epoch is.
+    pub fn is_unaccounted(&self) -> Result<bool> {
+        let len = self.file.handle()?.len().map_err(|e| Error::io(Attempt::Measure, &self.file.path, e))?;
+        Ok(self.open_ended && len != self.recorded.len)
+    }
+}
+
+impl DirtyLog for Segment {
+    fn sync(&self) -> Result<SegmentEdit> {
+        Segment::sync(self)
+    }
+
+    fn is_obsolete(&self) -> bool {
+        !self.file.is_referenced()
+    }
+}
+
+/// A segment of an earlier epoch whose end is not known yet. Accounting for it makes durable what was accepted
+/// from a process that died.
+pub struct OpenEnded {
+    /// Not to keep alive: this waits in a list that the env itself reaches, and where nobody writes, it waits for ever.
+    pub env: Weak<LogEnv>,
+    pub segment: Arc<Segment>,
+}
+
+impl DirtyLog for OpenEnded {
+    fn sync(&self) -> Result<SegmentEdit> {
+        if !self.segment.is_unaccounted()? {
+            return Ok(self.segment.recorded);
+        }
+        let Some(env) = self.env.upgrade() else { return Ok(self.segment.recorded) };
+        match self.segment.parts(&env).and_then(|_| self.segment.sync()) {
+            Err(error) if error.is_corruption() => {
+                // It must not keep the rest from being safe, nor be forgotten: who reads it is told.
+                tracing::error!(%error, "a log is damaged");
+                let Ok(handle) = self.segment.file.handle() else { return Ok(self.segment.recorded) };
+                let path = &self.segment.file.path;
+                self.segment.file.sync()?;
+                let file_bytes = handle.len().map_err(|e| Error::io(Attempt::Measure, path, e))?;
+                Ok(SegmentEdit { len: file_bytes.max(self.segment.recorded.len), ..self.segment.recorded })
+            }
+            done => done,
+        }
+    }
+
+    fn is_obsolete(&self) -> bool {
+        !self.segment.file.is_referenced()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flushed_records_of_a_buffered_store_are_freed() {
+        struct Record(Arc<AtomicU64>);
+        impl AsRef<[u8]> for Record {
+            fn as_ref(&self) -> &[u8] {
+                b"record"
+            }
+        }
+        impl Drop for Record {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Relaxed);
+            }
+        }
+        let (tail, freed) = (Tail::default(), Arc::new(AtomicU64::new(0)));
+        for number in 0..1_000 {
+            tail.records.insert(number * 6, Bytes::from_owner(Record(freed.clone())));
+        }
+        assert_eq!(tail.bytes(60, 6_000), b"record".repeat(990));
+        tail.forget_before(6_000);
+        assert!(tail.records.is_empty());
+        // What is removed is freed a while after, by whoever uses such a list, once nobody is left who might still read it; fewer
+        // than 64 wait for others to go with them.
+        for _ in 0..60_000 {
+            if freed.load(Relaxed) > 1_000 - 64 {
+                return;
+            }
+            (0..1000).for_each(|_| assert!(tail.records.get(&0).is_none()));
+            crate::sync::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        panic!("{} of 1,000 records were freed", freed.load(Relaxed));
+    }
+}

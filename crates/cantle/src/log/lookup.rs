@@ -1,0 +1,182 @@
+//! What stands at a place of a segment: operations, values, blocks of its index, filters.
+
+use crate::block::Block;
+use crate::cache::CacheValue;
+use crate::filter::bloom;
+use crate::format::codec::Malformed;
+use crate::format::header::FileHeader;
+use crate::log::env::LogEnv;
+use crate::log::index::indexed_part::IndexedPart;
+use crate::log::index::memory_part::{MemoryHit, Place};
+use crate::log::op::range_delete::RangeTombstone;
+use crate::log::op::record::LogRecord;
+use crate::log::segment::Segment;
+use crate::records::record_payload;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Acquire;
+use crate::types::entry::Kind;
+use crate::types::error::{Error, Result};
+use bytes::Bytes;
+
+impl Segment {
+    /// The operation at `place`: key and value.
+    pub fn read_op(&self, header: &FileHeader, place: Place) -> Result<(Bytes, usize)> {
+        self.op_of(header, place, self.read_payload(header, place)?)
+    }
+
+    pub fn op_of(&self, header: &FileHeader, place: Place, payload: Bytes) -> Result<(Bytes, usize)> {
+        match LogRecord::decode(&payload, header.base_version) {
+            Ok(LogRecord::Op(op)) => {
+                let value_start = payload.len() - op.value.len();
+                Ok((payload, value_start))
+            }
+            _ => Err(Error::corruption(
+                &self.file.path,
+                place.offset,
+                "an index points to what is no operation",
+            )),
+        }
+    }
+
+    /// The value of the operation at `place`.
+    pub fn read_value(&self, header: &FileHeader, place: Place) -> Result<Bytes> {
+        let (payload, value_start) = self.read_op(header, place)?;
+        Ok(payload.slice(value_start..))
+    }
+
+    pub(super) fn read_payload(&self, header: &FileHeader, place: Place) -> Result<Bytes> {
+        let len = place.len as usize;
+        if place.offset >= self.tail.flushed.load(Acquire)
+            && let Some(record) = self.tail.records.get(&place.offset)
+        {
+            let bytes = record.value().clone();
+            return record_payload(header, &self.file.path, place.offset, bytes, len);
+        }
+        if let Some(bytes) = self.file_end.read(place.offset, len) {
+            return record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len);
+        }
+        if let Some(bytes) = self.file_end.read_recent(place.offset, len) {
+            return record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len);
+        }
+        self.record_file(*header)?.read(place.offset, len)
+    }
+
+    /// As [`Self::read_value`], of what was written lately; `None` if it was not.
+    pub fn read_recent_value(&self, header: &FileHeader, place: Place) -> Result<Option<Bytes>> {
+        let len = place.len as usize;
+        let Some(bytes) = self.file_end.read_recent(place.offset, len) else { return Ok(None) };
+        let payload = record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len)?;
+        let (payload, value_start) = self.op_of(header, place, payload)?;
+        Ok(Some(payload.slice(value_start..)))
+    }
+
+    /// A block of the index, through the cache.
+    pub fn index_block(&self, env: &LogEnv, header: &FileHeader, place: Place) -> Result<Arc<Block>> {
+        if let Some(CacheValue::Block(block)) = env.cache.get(self.file.id, place.offset) {
+            return Ok(block);
+        }
+        let block = Arc::new(self.block_of(header, place, self.read_payload(header, place)?)?);
+        env.cache.insert(self.file.id, place.offset, CacheValue::Block(block.clone()));
+        Ok(block)
+    }
+
+    pub fn block_of(&self, header: &FileHeader, place: Place, payload: Bytes) -> Result<Block> {
+        let Ok(LogRecord::Block(_)) = LogRecord::decode(&payload, header.base_version) else {
+            return Err(Error::corruption(
+                &self.file.path,
+                place.offset,
+                "an index points to what is no block",
+            ));
+        };
+        Block::parse(payload.slice(1..), header.base_version).map_err(self.malformed_block(place))
+    }
+
+    /// The error of an index block that is not what it should be.
+    pub fn malformed_block(&self, place: Place) -> impl Fn(Malformed) -> Error {
+        move |what| Error::corruption(&self.file.path, place.offset, format!("an index block {}", what.0))
+    }
+
+    /// Whether the part's filter lets a key of this hash pass.
+    pub fn may_contain(
+        &self,
+        env: &LogEnv,
+        header: &FileHeader,
+        part: &IndexedPart,
+        hash: u64,
+    ) -> Result<bool> {
+        if part.filter.len == 0 {
+            return Ok(true);
+        }
+        let (place, pieces) = part.filter_piece(hash);
+        if let Some(CacheValue::Bytes(filter)) = env.cache.get(self.file.id, place.offset) {
+            return Ok(bloom::may_contain_in_piece(&filter, hash, pieces));
+        }
+        let payload = self.read_payload(header, place)?;
+        let Ok(LogRecord::Block(_)) = LogRecord::decode(&payload, header.base_version) else {
+            return Err(Error::corruption(&self.file.path, place.offset, "a filter's place holds no filter"));
+        };
+        let filter = payload.slice(1..);
+        env.cache.insert(self.file.id, place.offset, CacheValue::Bytes(filter.clone()));
+        Ok(bloom::may_contain_in_piece(&filter, hash, pieces))
+    }
+
+    /// Scans the operations of a part from the file, in the order in which they were written.
+    pub fn scan_part(
+        &self,
+        header: &FileHeader,
+        part: &IndexedPart,
+        mut visit: impl FnMut(Place, &crate::log::op::record::LogOp<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let records = self.record_file(*header)?;
+        let mut scan = records.scan(part.start, part.end);
+        while let Some(record) = scan.next()? {
+            let place = Place { offset: record.offset, len: record.len as u32 };
+            match LogRecord::decode(record.payload, header.base_version) {
+                Ok(LogRecord::Op(op)) => visit(place, &op)?,
+                Ok(_) => {}
+                Err(what) => {
+                    return Err(Error::corruption(
+                        &self.file.path,
+                        place.offset,
+                        format!("an operation {}", what.0),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits all operations that stand at `from` or behind it, in no order; range deletes excepted.
+    pub fn for_each_since(
+        &self,
+        env: &LogEnv,
+        from: u64,
+        mut visit: impl FnMut(&[u8], MemoryHit),
+    ) -> Result<()> {
+        let parts = self.parts(env)?;
+        for part in parts.indexed.iter().filter(|part| part.end > from) {
+            self.scan_part(&parts.header, part, |place, op| {
+                if place.offset >= from && op.kind != Kind::DeleteRange {
+                    visit(op.key, MemoryHit { kind: op.kind, version: op.version, place });
+                }
+                Ok(())
+            })?;
+        }
+        if let Some(memory) = &parts.memory {
+            memory.for_each(|key, hit| {
+                if hit.place.offset >= from {
+                    visit(key, hit);
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether a range delete stands at `from` or behind it.
+    pub fn has_range_deletes_since(&self, env: &LogEnv, from: u64) -> Result<bool> {
+        let parts = self.parts(env)?;
+        let since = |tombstones: &[RangeTombstone]| tombstones.iter().any(|t| t.offset >= from);
+        let in_memory = parts.memory.as_ref().is_some_and(|memory| since(&memory.tombstones()));
+        Ok(in_memory || parts.indexed.iter().any(|part| since(&part.tombstones)))
+    }
+}
