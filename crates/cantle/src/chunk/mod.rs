@@ -69,6 +69,7 @@ mod rules;
 #[cfg(test)]
 mod space_tests;
 mod stats;
+mod unit;
 mod validate;
 mod verify;
 mod walk;

@@ -3,16 +3,15 @@
 
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
-use crate::chunk::policy::{self, ChunkSizes, Why};
+use crate::chunk::policy::{self, ChunkSizes};
 use crate::chunk::rebalance::rebalance::Effort;
 use crate::chunk::replaced::Written;
 use crate::layout::{Op, Pressure};
 use crate::log::index::memory_part::Place;
 use crate::log::segment::Segment;
 use crate::run::run::Source;
-use crate::substrate::Work;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 use crate::types::bounds::Bounds;
 use crate::types::error::{Error, Result};
 use bytes::Bytes;
@@ -22,38 +21,12 @@ use std::ops::Bound;
 const DECAY_TICKS: u64 = 512;
 /// Rebalances submitted at a time: enough to keep the threads busy, few enough that each is still the best choice.
 const JOBS_MAX: usize = 4;
-/// After a rebalance that found no room, the next is tried about a third of a second later.
-const PAUSE_TICKS: u64 = 16;
 /// Munks are chosen every so many ticks: some ten times a second.
 const MUNK_TICKS: u64 = 4;
 /// Chunks looked at in one tick when memory is short.
 const HAND_CHUNKS: usize = 256;
 /// Parts of logs that are shorter stay in memory while their chunks are in use and memory is less than a quarter over its limit.
 const SHORT_PART_BYTES: u64 = 16 << 10;
-
-/// A rebalance under way in the background; no longer, however it ended, when this is dropped.
-struct Job<'a> {
-    chunks: &'a Chunks,
-    freeing_bytes: i64,
-}
-
-impl Drop for Job<'_> {
-    fn drop(&mut self) {
-        self.chunks.jobs.active.fetch_sub(1, Relaxed);
-        self.chunks.jobs.freeing_bytes.fetch_sub(self.freeing_bytes, Relaxed);
-        self.chunks.end_relief();
-    }
-}
-
-/// Something that ends the keyspace's jam, unless more of it is under way: a rebalance, a split, or who submits them. Over,
-/// however it ended, when this is dropped.
-pub(in crate::chunk) struct Relief<'a>(&'a Chunks);
-
-impl Drop for Relief<'_> {
-    fn drop(&mut self) {
-        self.0.end_relief();
-    }
-}
 
 impl Chunks {
     pub(in crate::chunk) fn chunk_sizes(&self, chunk: &Chunk) -> ChunkSizes {
@@ -129,23 +102,6 @@ impl Chunks {
         }
     }
 
-    pub(in crate::chunk) fn begin_relief(&self) -> Relief<'_> {
-        self.count_relief();
-        Relief(self)
-    }
-
-    fn count_relief(&self) {
-        self.jobs.relief.lock().running += 1;
-    }
-
-    fn end_relief(&self) {
-        let mut relief = self.jobs.relief.lock();
-        relief.running -= 1;
-        if relief.running == 0 {
-            relief.jam = None;
-        }
-    }
-
     /// Bytes of logs that earlier openings left.
     fn inherited_log_bytes(&self, funk: &crate::run::stack::RunStack) -> u64 {
         let inherited = |file: &&crate::run::run::Run| {
@@ -173,142 +129,8 @@ impl Chunks {
         self.context.totals.garbage_bytes.fetch_add(bytes as i64, Relaxed);
     }
 
-    /// Has a chunk rebalanced in the background, or split if only its munk is large.
-    pub(in crate::chunk) fn submit(&self, chunk: &Arc<Chunk>) {
-        if self.context.substrate.read_only || self.released.load(Acquire) || chunk.queued.swap(true, AcqRel)
-        {
-            return;
-        }
-        let sizes = self.chunk_sizes(chunk);
-        let may_be_split = chunk.may_be_split(self.jobs.ticks.load(Relaxed));
-        let gains = policy::gain(&sizes) >= policy::GAIN_MIN;
-        match policy::due(&sizes, &self.limits(), &self.sizes()) {
-            // A munk of few, large pairs cannot be split, however large it is; it may be wanted for space still.
-            Some(Why::MunkLarge) if may_be_split => self.submit_split(chunk, Self::divide, sizes, gains),
-            // Until its split is tried again.
-            Some(Why::MunkLarge) if !gains => chunk.queued.store(false, Relaxed),
-            Some(Why::LogFull) if self.is_inserted_in_order(chunk) => {
-                self.submit_split(chunk, Self::split_end, sizes, true);
-            }
-            _ => self.submit_rebalance(chunk, sizes),
-        }
-    }
-
-    /// Has a chunk that is marked as queued split; if that cannot be done, perhaps rebalanced. A matter of milliseconds. Behind
-    /// rebalances it would wait while the munk grows, and then the munk would go as a whole, with what is hot in it, to make
-    /// room for itself; or while the log grows.
-    fn submit_split(
-        &self,
-        chunk: &Arc<Chunk>,
-        split: fn(&Self, &Arc<Chunk>) -> Result<bool>,
-        sizes: ChunkSizes,
-        else_rebalance: bool,
-    ) {
-        let (this, chunk) = (self.this.clone(), chunk.clone());
-        self.count_relief();
-        self.context.substrate.pool.submit_urgent(move || {
-            let Some(chunks) = this.upgrade() else { return };
-            let _relief = Relief(&chunks);
-            let Some(_work) = chunks.begin_job(&chunk) else { return };
-            let is_split = split(&chunks, &chunk).unwrap_or_else(|error| {
-                tracing::warn!(%error, chunk = chunk.id, "cannot split a chunk");
-                false
-            });
-            if !is_split && else_rebalance && !chunk.queued.swap(true, AcqRel) {
-                chunks.submit_rebalance(&chunk, sizes);
-            }
-        });
-    }
-
-    /// The same, now, for one that is inserted into in order, whatever else it is due for.
-    pub(in crate::chunk) fn submit_end_split(&self, chunk: &Arc<Chunk>) {
-        if !self.context.substrate.read_only
-            && !self.released.load(Acquire)
-            && !chunk.queued.swap(true, AcqRel)
-        {
-            self.submit_split(chunk, Self::split_end, self.chunk_sizes(chunk), false);
-        }
-    }
-
-    /// Has a chunk sorted, whatever else it is due for: a munk that is too large to be left, and cannot be split, is no reason not to.
-    pub(in crate::chunk) fn submit_sort(&self, chunk: &Arc<Chunk>) {
-        if !self.context.substrate.read_only
-            && !self.released.load(Acquire)
-            && !chunk.queued.swap(true, AcqRel)
-        {
-            self.submit_rebalance(chunk, self.chunk_sizes(chunk));
-        }
-    }
-
-    /// The same for a chunk that is marked as queued.
-    fn submit_rebalance(&self, chunk: &Arc<Chunk>, sizes: ChunkSizes) {
-        self.count_relief();
-        self.jobs.active.fetch_add(1, Relaxed);
-        self.jobs.freeing_bytes.fetch_add(sizes.garbage_bytes as i64, Relaxed);
-        let (this, chunk) = (self.this.clone(), chunk.clone());
-        self.context.substrate.pool.submit(move || {
-            let Some(chunks) = this.upgrade() else { return };
-            let job = Job { chunks: &chunks, freeing_bytes: sizes.garbage_bytes as i64 };
-            let Some(_work) = chunks.begin_job(&chunk) else { return };
-            match chunks.rebalance_or_merge(&chunk) {
-                Ok(_) => {
-                    chunks.after_rebalance(&chunk, &sizes);
-                    drop(job);
-                    chunks.rebalance_for_space();
-                }
-                Err(Error::Closed) => {}
-                Err(error) if error.is_no_space() => {
-                    tracing::debug!(%error, chunk = chunk.id, "no room for a rebalance");
-                    let now = chunks.jobs.ticks.load(Relaxed);
-                    chunks.jobs.pause.store(now + PAUSE_TICKS, Relaxed);
-                }
-                // The chunk is as it was; the next tick tries again.
-                Err(error) => tracing::warn!(%error, chunk = chunk.id, "rebalance failed"),
-            }
-        });
-    }
-
-    /// Rebalances a chunk. Where nothing but the number of its files is wrong, only the newest of these are merged, if that can be done.
-    fn rebalance_or_merge(&self, chunk: &Arc<Chunk>) -> Result<bool> {
-        let (sizes, limits) = (self.chunk_sizes(chunk), self.limits());
-        let is_fragmented = policy::due(&sizes, &limits, &self.sizes()) == Some(Why::Fragments);
-        if is_fragmented
-            && !policy::is_oversized(&sizes, &limits)
-            && self.merge_newest(chunk, Effort::Background)?
-        {
-            return Ok(true);
-        }
-        self.rebalance(chunk, Effort::Background)
-    }
-
-    /// From here on the chunk may be submitted again. `None` if the store does no such work any more.
-    fn begin_job(&self, chunk: &Chunk) -> Option<Work<'_>> {
-        chunk.queued.store(false, Relaxed);
-        let work = self.context.substrate.begin_work()?;
-        let is_over = self.context.substrate.health.check_writable().is_err() || self.released.load(Acquire);
-        (!is_over).then_some(work)
-    }
-
-    fn after_rebalance(&self, chunk: &Arc<Chunk>, before: &ChunkSizes) {
-        let left = self.chunk_sizes(chunk).garbage_bytes;
-        if left > before.garbage_bytes / 2 {
-            // An open snapshot keeps it: another rebalance under the same snapshot would free as little.
-            chunk.set_futile(self.context.substrate.mvcc.open_versions().first().copied());
-        }
-        let sizes = self.sizes();
-        if sizes.held_bytes > policy::held_limit_bytes(&self.limits(), &sizes)
-            || self.context.files.held_bytes() > policy::HELD_BYTES_MAX
-        {
-            self.context.substrate.checkpoints.want();
-            self.context.substrate.pool.wake();
-        }
-        if let Err(error) = self.join_if_small(chunk) {
-            tracing::warn!(%error, chunk = chunk.id, "merge of neighbours failed");
-        }
-    }
-
     /// Rebalances what gains most for as long as the keyspace exceeds its space bound.
-    fn rebalance_for_space(&self) {
+    pub(super) fn rebalance_for_space(&self) {
         let limits = self.limits();
         loop {
             if self.released.load(Acquire) || self.context.substrate.health.check_writable().is_err() {

@@ -3,6 +3,7 @@
 
 mod compress;
 mod histogram;
+mod jobs;
 mod join;
 pub(super) mod maintain;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the folder")]
