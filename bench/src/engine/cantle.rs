@@ -2,26 +2,40 @@
 
 use super::{Durability, Engine, Figures, Opened, Settings, Spec};
 use crate::failure::{Failure, Result};
-use cantle::{Db, KeyspaceOptions, Options};
+use cantle::{Db, KeyspaceOptions, LayoutKind, LayoutOptions, Options};
 use std::collections::BTreeMap;
 
 struct Cantle(Db);
 
 /// With its defaults, refined by what the spec says.
 pub fn open(spec: &Spec, settings: &Settings) -> Result<Opened> {
-    open_over(KeyspaceOptions::new(), "defaults", spec, settings)
+    open_over(LayoutOptions::default(), "defaults", spec, settings)
 }
 
 /// With the settings of the published EvenDB, refined by what the spec says.
 pub fn open_published(spec: &Spec, settings: &Settings) -> Result<Opened> {
-    open_over(KeyspaceOptions::as_published(), "KeyspaceOptions::as_published()", spec, settings)
+    let published = LayoutOptions::as_published(LayoutKind::default());
+    open_over(published, "LayoutOptions::as_published", spec, settings)
 }
 
-fn open_over(base: KeyspaceOptions, about: &str, spec: &Spec, settings: &Settings) -> Result<Opened> {
-    let (mut options, mut keyspace) = (Options::new(), base);
+fn open_over(mut layout: LayoutOptions, about: &str, spec: &Spec, settings: &Settings) -> Result<Opened> {
+    let (mut options, mut keyspace) = (Options::new(), KeyspaceOptions::new());
     for (name, value) in &spec.settings {
-        (options, keyspace) = refine(options, keyspace, name, value)?;
+        let wrong = || Failure(format!("{name}={value} is no setting of Cantle"));
+        let on = || match &**value {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(wrong()),
+        };
+        match &**name {
+            "write_buffer" => options = options.write_buffer(on()?),
+            "row_cache" => keyspace = keyspace.row_cache(on()?),
+            "space_amplification" => keyspace = keyspace.space_amplification(value.parse()?),
+            "layout" => layout = value.parse::<LayoutKind>()?.into(),
+            _ => layout = layout.set(name, value).map_err(|_| wrong())?,
+        }
     }
+    let keyspace = keyspace.layout(layout);
     let durability = match settings.durability {
         Durability::Process => cantle::Durability::Process,
         Durability::Sync => cantle::Durability::Sync,
@@ -39,36 +53,6 @@ fn open_over(base: KeyspaceOptions, about: &str, spec: &Spec, settings: &Setting
         caveats: Vec::new(),
         version: format!("Cantle {}", super::locked_version("cantle")),
     })
-}
-
-/// One setting of the store or of its keyspace, by the name of its method.
-fn refine(
-    options: Options,
-    keyspace: KeyspaceOptions,
-    name: &str,
-    value: &str,
-) -> Result<(Options, KeyspaceOptions)> {
-    let wrong = || Failure(format!("{name}={value} is no setting of Cantle"));
-    let on = || match value {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(wrong()),
-    };
-    let bytes = || cantle_workloads::size::parse_size(value).map_err(Failure);
-    let keyspace = match name {
-        "write_buffer" => return Ok((options.write_buffer(on()?), keyspace)),
-        "layout" if value == "chunk" => keyspace.layout(cantle::Layout::Chunk),
-        "munks" => keyspace.munks(on()?),
-        "row_cache" => keyspace.row_cache(on()?),
-        "recent_appends" => keyspace.recent_appends(on()?),
-        "log_bytes" => keyspace.log_bytes(bytes()?),
-        "munk_log_bytes" => keyspace.munk_log_bytes(bytes()?),
-        "chunk_bytes" => keyspace.chunk_bytes(bytes()?),
-        "filter_partitions" => keyspace.filter_partitions(value.parse()?),
-        "space_amplification" => keyspace.space_amplification(value.parse()?),
-        _ => return Err(wrong()),
-    };
-    Ok((options, keyspace))
 }
 
 impl Engine for Cantle {

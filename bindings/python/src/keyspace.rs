@@ -375,12 +375,12 @@ impl Keyspace {
         self.space.part.with(py, |keyspace| keyspace.compact_range(keys))
     }
 
-    /// The chunk map, in key order: a dict for each chunk.
-    fn chunks(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let chunks = self.space.part.with(py, |keyspace| keyspace.chunks())?;
-        let dicts = plain(py, &chunks)?;
-        for (chunk, dict) in chunks.iter().zip(dicts.bind(py).try_iter()?) {
-            dict?.set_item("start", bytes(py, &chunk.start))?;
+    /// The key ranges that the layout manages, in the order of keys: a dict for each.
+    fn regions(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let regions = self.space.part.with(py, |keyspace| keyspace.regions())?;
+        let dicts = plain(py, &regions)?;
+        for (region, dict) in regions.iter().zip(dicts.bind(py).try_iter()?) {
+            dict?.set_item("start", bytes(py, &region.start))?;
         }
         Ok(dicts)
     }

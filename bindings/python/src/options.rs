@@ -3,7 +3,7 @@
 
 use crate::comparator::PythonOrder;
 use crate::errors;
-use cantle::{Compression, Durability, KeyspaceOptions, Layout, Options};
+use cantle::{Compression, Durability, KeyspaceOptions, LayoutOptions, Options};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt};
@@ -157,7 +157,8 @@ impl<'py> Given<'py> {
     pub fn keyspace(&self, orders: &Orders) -> PyResult<(KeyspaceOptions, Option<Arc<PythonOrder>>)> {
         let mut options = KeyspaceOptions::new();
         if let Some(layout) = self.text("layout")? {
-            options = options.layout(one_of("layout", &layout, &[("chunk", Layout::Chunk)])?);
+            let layout = layout.parse::<LayoutOptions>().map_err(|error| errors::invalid(&error.to_string()))?;
+            options = options.layout(layout);
         }
         let level = self.take("compression_level")?;
         match (self.text("compression")?.as_deref(), level) {
@@ -173,29 +174,11 @@ impl<'py> Given<'py> {
                 options = options.compression(one_of("compression", other, &known)?);
             }
         }
-        if let Some(bytes) = self.number("chunk_bytes")? {
-            options = options.chunk_bytes(bytes);
-        }
         if let Some(bound) = self.real("space_amplification")? {
             options = options.space_amplification(bound);
         }
-        if let Some(bytes) = self.number("log_bytes")? {
-            options = options.log_bytes(bytes);
-        }
-        if let Some(bytes) = self.number("munk_log_bytes")? {
-            options = options.munk_log_bytes(bytes);
-        }
-        if let Some(partitions) = self.number("filter_partitions")? {
-            options = options.filter_partitions(partitions.try_into().unwrap_or(u32::MAX));
-        }
-        if let Some(on) = self.flag("munks")? {
-            options = options.munks(on);
-        }
         if let Some(on) = self.flag("row_cache")? {
             options = options.row_cache(on);
-        }
-        if let Some(on) = self.flag("recent_appends")? {
-            options = options.recent_appends(on);
         }
         let Some(name) = self.text("comparator")? else { return Ok((options, None)) };
         let Some(order) = orders.get(&name) else {

@@ -97,9 +97,10 @@ def test_sizes_beyond_what_a_store_takes_are_value_errors(db):
         ({"compression": "zip"}, ValueError),
         ({"compression_level": 3}, ValueError),
         ({"compression": "zstd", "compression_level": 99}, ValueError),
-        ({"chunk_bytes": 1}, ValueError),
+        ({"layout": "chunk:chunk_bytes=1"}, ValueError),
+        ({"layout": "chunk:colour=1"}, ValueError),
         ({"space_amplification": 1.0}, ValueError),
-        ({"filter_partitions": 65}, ValueError),
+        ({"layout": "chunk:filter_partitions=65"}, ValueError),
         ({"comparator": "mine"}, ValueError),
         ({"comparators": {"mine": 5}}, TypeError),
         ({"comparators": {5: lambda a, b: 0}}, TypeError),
@@ -126,7 +127,6 @@ def test_all_options_together_open_a_store(tmp_path):
     with cantle.open(
         str(tmp_path / "store"),
         memory_budget=32 << 20,
-        layout="chunk",
         durability="sync",
         create_if_missing=True,
         error_if_exists=True,
@@ -139,15 +139,10 @@ def test_all_options_together_open_a_store(tmp_path):
         comparator="reverse",
         compression="zstd",
         compression_level=1,
-        chunk_bytes=1 << 20,
+        layout="chunk:chunk_bytes=1MiB,log_bytes=1MiB,munk_log_bytes=1MiB,munks=true,filter_partitions=4,recent_appends=false",
         space_amplification=2.0,
-        log_bytes=1 << 20,
-        munk_log_bytes=1 << 20,
-        filter_partitions=4,
-        munks=True,
         row_cache=False,
         write_buffer=False,
-        recent_appends=False,
     ) as db:
         db[b"key"] = b"value"
         assert db[b"key"] == b"value"

@@ -95,7 +95,7 @@ def test_a_snapshot_is_of_one_moment_over_keyspaces(db):
 
 
 def test_keyspaces_are_made_listed_and_dropped(db):
-    users = db.keyspace("users", compression="lz4", chunk_bytes=1 << 20)
+    users = db.keyspace("users", compression="lz4", layout="chunk:chunk_bytes=1MiB")
     users[b"ada"] = b"1"
     assert db.keyspaces() == ["default", "users"]
     assert (users.name, db.name, users.comparator) == ("users", "default", "cantle.bytewise")
@@ -108,7 +108,7 @@ def test_keyspaces_are_made_listed_and_dropped(db):
     db.drop_keyspace("users")
     with pytest.raises(cantle.NoKeyspaceError):
         users.get(b"ada")
-    for call in (lambda: db.drop_keyspace("default"), lambda: db.keyspace(""), lambda: db.keyspace("x", chunk_bytes=5)):
+    for call in (lambda: db.drop_keyspace("default"), lambda: db.keyspace(""), lambda: db.keyspace("x", layout="chunk:chunk_bytes=5")):
         with pytest.raises(cantle.InvalidArgumentError):
             call()
     with pytest.raises(TypeError):

@@ -157,7 +157,7 @@ def test_no_comparison_that_raises_loses_a_pair(tmp_path, work, error, always):
     raised = 0
     for number, left in enumerate([0, 1, 5, 400, 2500]):
         path, order = tmp_path / str(number), Failing(error, always)
-        db = open_with(path, function=order, chunk_bytes=64 << 10, log_bytes=16 << 10, munks=False)
+        db = open_with(path, function=order, layout="chunk:chunk_bytes=64KiB,log_bytes=16KiB,munks=false")
         for i in range(1500):
             db[key_of(i)] = b"v" * 200
         order.left = left
@@ -288,7 +288,7 @@ def test_a_comparator_cannot_close_the_store(tmp_path):
 
 
 def test_threads_and_maintenance_compare_at_once(tmp_path):
-    with open_with(tmp_path / "store", chunk_bytes=64 << 10, memory_budget=16 << 20) as db:
+    with open_with(tmp_path / "store", layout="chunk:chunk_bytes=64KiB", memory_budget=16 << 20) as db:
 
         def work(number):
             for i in range(300):

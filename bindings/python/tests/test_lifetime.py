@@ -37,7 +37,7 @@ def uses(db, keyspace):
         lambda: db.delete_range(),
         lambda: db.approximate_bytes(),
         lambda: db.compact_range(),
-        lambda: db.chunks(),
+        lambda: db.regions(),
         lambda: db.stats(),
         lambda: db.verify(),
         lambda: db.sync(),

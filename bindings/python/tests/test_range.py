@@ -129,4 +129,4 @@ def test_delete_range_and_sizes(letters):
     letters.compact_range()
     assert letters.approximate_bytes() > 0
     assert letters.approximate_bytes(b"x", b"y") == 0
-    assert [chunk["start"] for chunk in letters.chunks()] == [b""]
+    assert [region["start"] for region in letters.regions()] == [b""]

@@ -200,16 +200,6 @@ typedef enum {
 } cantle_durability;
 
 /**
- * Which of the published designs lays out a keyspace.
- */
-typedef enum {
-    /**
-     * EvenDB: key ranges are the unit of caching, logging and compaction.
-     */
-    CANTLE_CHUNK = 0,
-} cantle_layout;
-
-/**
  * How blocks of tables are compressed.
  */
 typedef enum {
@@ -557,14 +547,21 @@ cantle_keyspace_options *cantle_keyspace_options_new(void);
 cantle_status cantle_keyspace_options_free(cantle_keyspace_options *options);
 
 /**
- * The layout: a cantle_layout. Default: CANTLE_CHUNK for a new keyspace, whatever it has for an existing one.
+ * The layout: its name, or that with options that only this layout has, as `chunk` or `chunk:munks=false,chunk_bytes=1MiB`. Default:
+ * `chunk` for a new keyspace, whatever it has for an existing one, each with its defaults.
+ *
+ * The options of `chunk`: `chunk_bytes`, the size at which a chunk splits, 64KiB to 1GiB, 8MiB by default; `log_bytes`, a fixed limit of a
+ * chunk's log instead of the one that follows from the bound of space, none by default; `munk_log_bytes`, the same for a chunk that is
+ * in memory, by default `log_bytes` or else twenty chunks; `filter_partitions`, the parts of a full log's Bloom filter, 1 to 64, 16 by
+ * default; `munks`, whether popular chunks are kept in memory, and `recent_appends`, whether the last appends to logs are, both true by
+ * default.
  *
  * Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for NULL, for what are no options of a keyspace, or were freed, and
- * for a value that is not of its type (an enumerator, a handle); whether it is within its range is told where the options are read,
- * which tells of the former once more. Threads: any.
+ * for a value that is not of its type (a text that names no layout, an enumerator, a handle); whether it is within its range is told
+ * where the options are read, which tells of the former once more. Threads: any.
  */
 cantle_status cantle_keyspace_options_layout(cantle_keyspace_options *options,
-                                             int layout);
+                                             const char *layout);
 
 /**
  * The order of keys. Default: bytewise.
@@ -585,13 +582,6 @@ cantle_status cantle_keyspace_options_compression(cantle_keyspace_options *optio
                                                   int level);
 
 /**
- * The size at which a chunk splits, in bytes; 64 KiB to 1 GiB. Default: 8 MiB.
- *
- * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
- */
-cantle_status cantle_keyspace_options_chunk_bytes(cantle_keyspace_options *options, uint64_t bytes);
-
-/**
  * Bytes on disk per live byte; above 1.1. Default: 1.5, or up to 3 while the data is small beside the memory budget.
  *
  * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
@@ -600,52 +590,11 @@ cantle_status cantle_keyspace_options_space_amplification(cantle_keyspace_option
                                                           double bound);
 
 /**
- * A fixed limit of a chunk's log, in bytes, instead of the one that follows from the bound of space. Default: none.
- *
- * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
- */
-cantle_status cantle_keyspace_options_log_bytes(cantle_keyspace_options *options,
-                                                uint64_t bytes);
-
-/**
- * The same for the log of a chunk that is in memory. Default: what cantle_keyspace_options_log_bytes says; without that, twenty
- * chunks.
- *
- * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
- */
-cantle_status cantle_keyspace_options_munk_log_bytes(cantle_keyspace_options *options,
-                                                     uint64_t bytes);
-
-/**
- * Into how many parts a full log's Bloom filter is divided; 1 to 64. Default: 16.
- *
- * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
- */
-cantle_status cantle_keyspace_options_filter_partitions(cantle_keyspace_options *options,
-                                                        uint32_t partitions);
-
-/**
- * Whether popular chunks are kept in memory. Default: yes.
- *
- * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
- */
-cantle_status cantle_keyspace_options_munks(cantle_keyspace_options *options, bool on);
-
-/**
  * Whether popular single pairs of other chunks are cached. Default: yes.
  *
  * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
  */
 cantle_status cantle_keyspace_options_row_cache(cantle_keyspace_options *options, bool on);
-
-/**
- * Whether what was appended to logs last stays in memory for those who read it, in chunks that are not in memory themselves: up to a
- * sixteenth of the memory budget. Default: yes.
- *
- * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
- */
-cantle_status cantle_keyspace_options_recent_appends(cantle_keyspace_options *options,
-                                                     bool on);
 
 /**
  * The default options.
@@ -1610,15 +1559,15 @@ cantle_status cantle_stat(cantle_db *db,
                           cantle_error **error);
 
 /**
- * The chunk map of a keyspace, in key order, as a JSON array of objects: `start_hex` (the smallest possible key, in hexadecimal digits),
- * `table_bytes`, `log_bytes`, `garbage_bytes`, `tables`, `segments`, `munk_bytes`, `heat`. `keyspace` may be NULL for the default one.
+ * The key ranges that a keyspace's layout manages (chunks), in key order, as a JSON array of objects: `start_hex` (the smallest possible
+ * key, in hexadecimal digits), `level`, `table_bytes`, `log_bytes`, `garbage_bytes`, `tables`, `segments`, `resident_bytes`, `heat`. `keyspace` may be NULL for the default one.
  *
  * Ownership: the text is the caller's, to be freed by cantle_free. Errors: NULL and CANTLE_CLOSED, CANTLE_NO_KEYSPACE,
  * CANTLE_INVALID_ARGUMENT, CANTLE_OUT_OF_MEMORY. Threads: any.
  */
-char *cantle_chunks(cantle_db *db,
-                    cantle_keyspace *keyspace,
-                    cantle_error **error);
+char *cantle_regions(cantle_db *db,
+                     cantle_keyspace *keyspace,
+                     cantle_error **error);
 
 /**
  * Reads and checks every file of the store. `*damaged` (which may be NULL) is the number of damaged places, 0 if the store is sound; damage

@@ -1,21 +1,15 @@
-//! How a keyspace is laid out.
+//! Options of a keyspace.
 
 use crate::boundary::{quietly, saying};
 use crate::comparator::{OpenComparator, cantle_comparator};
 use crate::failure::{Failure, Outcome};
 use crate::handle::{self, Object};
 use crate::options::Settings;
+use crate::raw;
 use crate::status::cantle_status;
-use cantle::{Compression, KeyspaceOptions, Layout};
-use std::ffi::c_int;
+use cantle::{Compression, KeyspaceOptions, LayoutOptions};
+use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
-
-/// Which of the published designs lays out a keyspace.
-#[repr(C)]
-pub enum cantle_layout {
-    /// EvenDB: key ranges are the unit of caching, logging and compaction.
-    CANTLE_CHUNK = 0,
-}
 
 /// How blocks of tables are compressed.
 #[repr(C)]
@@ -79,20 +73,26 @@ pub unsafe extern "C" fn cantle_keyspace_options_free(
     saying(|| handle::free::<OpenKeyspaceOptions>(options))
 }
 
-/// The layout: a cantle_layout. Default: CANTLE_CHUNK for a new keyspace, whatever it has for an existing one.
+/// The layout: its name, or that with options that only this layout has, as `chunk` or `chunk:munks=false,chunk_bytes=1MiB`. Default:
+/// `chunk` for a new keyspace, whatever it has for an existing one, each with its defaults.
+///
+/// The options of `chunk`: `chunk_bytes`, the size at which a chunk splits, 64KiB to 1GiB, 8MiB by default; `log_bytes`, a fixed limit of a
+/// chunk's log instead of the one that follows from the bound of space, none by default; `munk_log_bytes`, the same for a chunk that is
+/// in memory, by default `log_bytes` or else twenty chunks; `filter_partitions`, the parts of a full log's Bloom filter, 1 to 64, 16 by
+/// default; `munks`, whether popular chunks are kept in memory, and `recent_appends`, whether the last appends to logs are, both true by
+/// default.
 ///
 /// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for NULL, for what are no options of a keyspace, or were freed, and
-/// for a value that is not of its type (an enumerator, a handle); whether it is within its range is told where the options are read,
-/// which tells of the former once more. Threads: any.
+/// for a value that is not of its type (a text that names no layout, an enumerator, a handle); whether it is within its range is told
+/// where the options are read, which tells of the former once more. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_keyspace_options_layout(
     options: *mut cantle_keyspace_options,
-    layout: c_int,
+    layout: *const c_char,
 ) -> cantle_status {
-    let layout = match layout {
-        0 => Ok(Layout::Chunk),
-        other => Err(Failure::invalid(format!("{other} is no cantle_layout"))),
-    };
+    // SAFETY: the caller keeps to the header (see `raw`).
+    let layout = unsafe { raw::text(layout, "layout") };
+    let layout = layout.and_then(|layout| Ok(layout.parse::<LayoutOptions>()?));
     set(options, layout, KeyspaceOptions::layout)
 }
 
@@ -127,17 +127,6 @@ pub unsafe extern "C" fn cantle_keyspace_options_compression(
     set(options, compression, KeyspaceOptions::compression)
 }
 
-/// The size at which a chunk splits, in bytes; 64 KiB to 1 GiB. Default: 8 MiB.
-///
-/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cantle_keyspace_options_chunk_bytes(
-    options: *mut cantle_keyspace_options,
-    bytes: u64,
-) -> cantle_status {
-    set(options, Ok(bytes), KeyspaceOptions::chunk_bytes)
-}
-
 /// Bytes on disk per live byte; above 1.1. Default: 1.5, or up to 3 while the data is small beside the memory budget.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
@@ -149,51 +138,6 @@ pub unsafe extern "C" fn cantle_keyspace_options_space_amplification(
     set(options, Ok(bound), KeyspaceOptions::space_amplification)
 }
 
-/// A fixed limit of a chunk's log, in bytes, instead of the one that follows from the bound of space. Default: none.
-///
-/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cantle_keyspace_options_log_bytes(
-    options: *mut cantle_keyspace_options,
-    bytes: u64,
-) -> cantle_status {
-    set(options, Ok(bytes), KeyspaceOptions::log_bytes)
-}
-
-/// The same for the log of a chunk that is in memory. Default: what cantle_keyspace_options_log_bytes says; without that, twenty
-/// chunks.
-///
-/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cantle_keyspace_options_munk_log_bytes(
-    options: *mut cantle_keyspace_options,
-    bytes: u64,
-) -> cantle_status {
-    set(options, Ok(bytes), KeyspaceOptions::munk_log_bytes)
-}
-
-/// Into how many parts a full log's Bloom filter is divided; 1 to 64. Default: 16.
-///
-/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cantle_keyspace_options_filter_partitions(
-    options: *mut cantle_keyspace_options,
-    partitions: u32,
-) -> cantle_status {
-    set(options, Ok(partitions), KeyspaceOptions::filter_partitions)
-}
-
-/// Whether popular chunks are kept in memory. Default: yes.
-///
-/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cantle_keyspace_options_munks(
-    options: *mut cantle_keyspace_options,
-    on: bool,
-) -> cantle_status {
-    set(options, Ok(on), KeyspaceOptions::munks)
-}
-
 /// Whether popular single pairs of other chunks are cached. Default: yes.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
@@ -203,16 +147,4 @@ pub unsafe extern "C" fn cantle_keyspace_options_row_cache(
     on: bool,
 ) -> cantle_status {
     set(options, Ok(on), KeyspaceOptions::row_cache)
-}
-
-/// Whether what was appended to logs last stays in memory for those who read it, in chunks that are not in memory themselves: up to a
-/// sixteenth of the memory budget. Default: yes.
-///
-/// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cantle_keyspace_options_recent_appends(
-    options: *mut cantle_keyspace_options,
-    on: bool,
-) -> cantle_status {
-    set(options, Ok(on), KeyspaceOptions::recent_appends)
 }

@@ -172,13 +172,13 @@ pub unsafe extern "C" fn cantle_stat(
     }
 }
 
-/// The chunk map of a keyspace, in key order, as a JSON array of objects: `start_hex` (the smallest possible key, in hexadecimal digits),
-/// `table_bytes`, `log_bytes`, `garbage_bytes`, `tables`, `segments`, `munk_bytes`, `heat`. `keyspace` may be NULL for the default one.
+/// The key ranges that a keyspace's layout manages (chunks), in key order, as a JSON array of objects: `start_hex` (the smallest possible
+/// key, in hexadecimal digits), `level`, `table_bytes`, `log_bytes`, `garbage_bytes`, `tables`, `segments`, `resident_bytes`, `heat`. `keyspace` may be NULL for the default one.
 ///
 /// Ownership: the text is the caller's, to be freed by cantle_free. Errors: NULL and CANTLE_CLOSED, CANTLE_NO_KEYSPACE,
 /// CANTLE_INVALID_ARGUMENT, CANTLE_OUT_OF_MEMORY. Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cantle_chunks(
+pub unsafe extern "C" fn cantle_regions(
     db: *mut cantle_db,
     keyspace: *mut cantle_keyspace,
     error: *mut *mut cantle_error,
@@ -187,16 +187,16 @@ pub unsafe extern "C" fn cantle_chunks(
     unsafe {
         value(error, null_mut(), || {
             let target = Target::of(db, keyspace)?;
-            let chunks = on!(target, on => on.chunks())?;
-            let chunks = chunks.iter().map(|chunk| {
-                let mut members = serde_json::to_value(chunk)?;
+            let regions = on!(target, on => on.regions())?;
+            let regions = regions.iter().map(|region| {
+                let mut members = serde_json::to_value(region)?;
                 if let Value::Object(members) = &mut members {
                     members.remove("start");
-                    members.insert("start_hex".into(), hex(&chunk.start).into());
+                    members.insert("start_hex".into(), hex(&region.start).into());
                 }
                 Ok(members)
             });
-            text_of(&Value::Array(chunks.collect::<Outcome<_>>()?))
+            text_of(&Value::Array(regions.collect::<Outcome<_>>()?))
         })
     }
 }
@@ -303,16 +303,19 @@ mod tests {
         let stats = json!({
             "disk_bytes": 7, "memory": { "rows": 8 }, "read_only": null,
             "keyspaces": [
-                { "name": "a", "chunks": 1, "gets_served": { "munk": 3 } },
-                { "name": "a.chunks", "chunks": 2 },
+                { "name": "a", "regions": 1, "gets_served": { "resident": 3 } },
+                { "name": "a.regions", "regions": 2 },
             ],
         });
         let number = |name| number_of(&stats, name).ok();
         assert_eq!((number("disk_bytes"), number("memory.rows")), (Some(7), Some(8)));
-        assert_eq!((number("keyspaces.a.chunks"), number("keyspaces.a.chunks.chunks")), (Some(1), Some(2)));
-        assert_eq!(number("keyspaces.a.gets_served.munk"), Some(3));
+        assert_eq!(
+            (number("keyspaces.a.regions"), number("keyspaces.a.regions.regions")),
+            (Some(1), Some(2))
+        );
+        assert_eq!(number("keyspaces.a.gets_served.resident"), Some(3));
         for wrong in
-            ["", ".", "memory", "memory.", "read_only", "keyspaces", "keyspaces.", "keyspaces.b.chunks", "x"]
+            ["", ".", "memory", "memory.", "read_only", "keyspaces", "keyspaces.", "keyspaces.b.regions", "x"]
         {
             assert_eq!(number(wrong), None, "{wrong:?}");
         }

@@ -4,7 +4,6 @@
 //! through `output` and `progress`. Exit codes: 0 done, 1 absent or damage found, 2 usage, 3 failure; a reader of
 //! our output that went away is no failure.
 
-mod chunkmap;
 mod commands;
 mod csvtext;
 mod escape;
@@ -16,6 +15,7 @@ mod keyfmt;
 mod measure;
 mod output;
 mod progress;
+mod region_map;
 mod row;
 mod schema;
 mod store;

@@ -1,6 +1,6 @@
 //! Options of a store and its keyspace as arguments, for the commands that write much.
 
-use cantle::{Compression, Durability, KeyspaceOptions, Options};
+use cantle::{Compression, Durability, KeyspaceOptions, LayoutOptions, Options};
 use cantle_workloads::size::parse_size;
 use serde::{Serialize, Serializer};
 
@@ -25,9 +25,10 @@ pub(crate) struct Tuning {
     #[arg(long, default_value = "none", value_parser = parse_compression)]
     pub(crate) compression: Compression,
 
-    /// The size at which a chunk splits, as in 8MiB [default: the store's own]
-    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
-    pub(crate) chunk_bytes: Option<u64>,
+    /// Layout of a new keyspace, as chunk, or with options of its own, as chunk:munks=false,chunk_bytes=1MiB
+    /// [default: that of the keyspace, chunk for a new one]
+    #[arg(long, value_name = "LAYOUT", value_parser = parse_layout)]
+    pub(crate) layout: Option<String>,
 }
 
 /// The store's durability as an argument.
@@ -69,11 +70,16 @@ impl Tuning {
         if let Some(bound) = self.space_amplification {
             keyspace = keyspace.space_amplification(bound);
         }
-        match self.chunk_bytes {
-            Some(bytes) => keyspace.chunk_bytes(bytes),
+        match self.layout.as_ref().and_then(|layout| layout.parse::<LayoutOptions>().ok()) {
+            Some(layout) => keyspace.layout(layout),
             None => keyspace,
         }
     }
+}
+
+/// The text, once it is known to name a layout: reports have it as it was given.
+fn parse_layout(text: &str) -> Result<String, String> {
+    text.parse::<LayoutOptions>().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// The level that `zstd` alone means: Zstandard's own default.

@@ -39,7 +39,7 @@ fn bench_smoke_runs_every_workload_over_every_distribution() {
 fn bench_json_carries_parameters_and_figures() {
     let text = succeeds(
         "bench --workload A,insert-sequential --distribution uniform --records 2k --operations 3k --threads 2 \
-         --memory 16MiB --chunk-bytes 64KiB --seed 9 --json"
+         --memory 16MiB --layout chunk:chunk_bytes=64KiB --seed 9 --json"
             .split_whitespace(),
     );
     let reports: Vec<serde_json::Value> =
@@ -67,7 +67,7 @@ fn bench_json_carries_parameters_and_figures() {
 #[test]
 fn bench_duration_ends_in_time_and_tells_the_device_from_the_store() {
     let text = succeeds(
-        "bench --workload A --duration 300ms --records 5k --memory 16MiB --chunk-bytes 64KiB --json"
+        "bench --workload A --duration 300ms --records 5k --memory 16MiB --layout chunk:chunk_bytes=64KiB --json"
             .split_whitespace(),
     );
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -79,7 +79,7 @@ fn bench_duration_ends_in_time_and_tells_the_device_from_the_store() {
 #[test]
 fn bench_reports_stay_within_100_columns() {
     let text = succeeds(
-        "bench --workload A,E100 --duration 200ms --records 5k --memory 16MiB --chunk-bytes 64KiB"
+        "bench --workload A,E100 --duration 200ms --records 5k --memory 16MiB --layout chunk:chunk_bytes=64KiB"
             .split_whitespace(),
     );
     assert!(

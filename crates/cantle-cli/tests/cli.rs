@@ -598,10 +598,15 @@ fn options_of_the_store_hold_for_a_load() {
         chunks.len()
     };
     assert_eq!(load("large", &[]), 1);
-    let small = load("small", &["--chunk-bytes", "64KiB", "--memory", "32MiB", "--durability", "buffered"]);
+    let small = load(
+        "small",
+        &["--layout", "chunk:chunk_bytes=64KiB", "--memory", "32MiB", "--durability", "buffered"],
+    );
     assert!(small > 1, "{small}");
     let export = |store: &str| place.run(&["export", store, "--keyspace", "words"]).out;
     assert!(export("small") == export("large"));
     place.run(&["load", "no", "--tsv", "rows.tsv", "--compression", "best"]).fails(2, "no compression");
-    place.run(&["load", "no", "--tsv", "rows.tsv", "--chunk-bytes", "1"]).fails(2, "chunk_bytes");
+    place
+        .run(&["load", "no", "--tsv", "rows.tsv", "--layout", "chunk:chunk_bytes=1"])
+        .fails(2, "chunk_bytes");
 }

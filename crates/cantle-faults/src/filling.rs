@@ -3,11 +3,11 @@
 use crate::rng::Rng;
 use crate::setup::Setup;
 use crate::workload::key;
-use cantle::{Db, Durability, KeyspaceStats, Layout};
+use cantle::{Db, Durability, KeyspaceStats, LayoutKind};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-pub fn setup(layout: Layout, seed: u64, durability: Durability) -> Setup {
+pub fn setup(layout: LayoutKind, seed: u64, durability: Durability) -> Setup {
     let mut setup = Setup { layout, ..Setup::random(&mut Rng::new(seed), durability) };
     (setup.checkpoint_interval, setup.log_bytes) = (Duration::from_millis(50), 16 << 10);
     setup
@@ -24,7 +24,10 @@ impl Work {
     fn of(db: &Db) -> Self {
         let stats = db.stats();
         let sum = |of: fn(&KeyspaceStats) -> u64| stats.keyspaces.iter().map(of).sum();
-        Self { rebalances: sum(|space| space.rebalances), splits: sum(|space| space.splits) }
+        Self {
+            rebalances: sum(|space| space.chunk().unwrap().rebalances),
+            splits: sum(|space| space.chunk().unwrap().splits),
+        }
     }
 
     fn since(self, before: Self) -> Self {

@@ -13,6 +13,7 @@
 //!   images      file systems as a crash at some call would leave them
 //!   filling     disks that are full, then are not
 //!   setup       how stores are opened
+//!   layouts     options of the layout under test
 //!   files       their files, as bytes
 //!   sealed      checksums of changed files
 //!   memory      how much is asked for at once
@@ -30,6 +31,7 @@ pub mod files;
 pub mod filling;
 pub mod history;
 pub mod images;
+pub mod layouts;
 pub mod memory;
 pub mod rng;
 pub mod sealed;

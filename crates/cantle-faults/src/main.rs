@@ -4,7 +4,7 @@
 mod canaries;
 mod report;
 
-use cantle::Layout;
+use cantle::LayoutKind;
 use cantle_faults::doors::{DOORS, Door, door, machinery};
 use cantle_faults::visit::{Effort, Visit, words_of};
 use clap::Parser;
@@ -44,7 +44,7 @@ struct Args {
 
     /// The layout of the stores
     #[arg(long, default_value = "chunk", value_parser = parse_layout)]
-    layout: Layout,
+    layout: LayoutKind,
 
     /// The report as JSON
     #[arg(long)]
@@ -97,9 +97,9 @@ fn parse_door(text: &str) -> Result<Door, String> {
     })
 }
 
-fn parse_layout(text: &str) -> Result<Layout, String> {
+fn parse_layout(text: &str) -> Result<LayoutKind, String> {
     match text {
-        "chunk" => Ok(Layout::Chunk),
+        "chunk" => Ok(LayoutKind::Chunk),
         _ => Err(format!("there is no layout {text:?}, but chunk")),
     }
 }

@@ -1,6 +1,6 @@
 //! What a run of the fault lab did and found, for people and for machines.
 
-use cantle::Layout;
+use cantle::LayoutKind;
 use cantle_faults::doors::fuzz;
 use cantle_faults::visit::states_of;
 use serde::Serialize;
@@ -89,7 +89,7 @@ struct WithTotals<'a> {
 }
 
 impl Report {
-    pub fn new(layout: &Layout, seed: u64) -> Self {
+    pub fn new(layout: &LayoutKind, seed: u64) -> Self {
         Self {
             layout: format!("{layout:?}").to_lowercase(),
             seed,
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn totals_are_those_of_all_doors() {
-        let mut report = Report::new(&Layout::Chunk, 0);
+        let mut report = Report::new(&LayoutKind::Chunk, 0);
         report.visited = vec![
             visited(
                 "crash-states",

@@ -1,8 +1,9 @@
 //! How the stores of the lab are opened.
 
+use crate::layouts::{self, Tuned};
 use crate::rng::Rng;
 use cantle::vfs::Vfs;
-use cantle::{Db, Durability, KeyspaceOptions, Layout, Options, Resources};
+use cantle::{Db, Durability, KeyspaceOptions, LayoutKind, Options, Resources};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ const BUDGET_BYTES: u64 = 4 << 20;
 /// How a store is opened.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    pub layout: Layout,
+    pub layout: LayoutKind,
     pub durability: Durability,
     pub checkpoint_interval: Duration,
     pub chunk_bytes: u64,
@@ -30,7 +31,7 @@ pub struct Setup {
 }
 
 /// Whether all keyspaces of a store say that they have this layout.
-pub fn has_layout(db: &Db, layout: Layout) -> bool {
+pub fn has_layout(db: &Db, layout: LayoutKind) -> bool {
     db.stats().keyspaces.iter().all(|keyspace| keyspace.layout == layout)
 }
 
@@ -38,7 +39,7 @@ impl Setup {
     pub fn random(rng: &mut Rng, durability: Durability) -> Self {
         let intervals = [Duration::ZERO, Duration::from_millis(30), Duration::from_secs(3600)];
         Self {
-            layout: Layout::default(),
+            layout: LayoutKind::default(),
             durability,
             checkpoint_interval: intervals[rng.below(3) as usize],
             chunk_bytes: 64 << 10,
@@ -49,12 +50,12 @@ impl Setup {
     }
 
     pub fn keyspace(&self) -> KeyspaceOptions {
-        let base = if self.as_published { KeyspaceOptions::as_published() } else { KeyspaceOptions::new() };
-        base.layout(self.layout)
-            .chunk_bytes(self.chunk_bytes)
-            .log_bytes(self.log_bytes)
-            .munk_log_bytes(self.log_bytes)
-            .filter_partitions(4)
+        let layout = layouts::options(self.layout, self.as_published)
+            .with("chunk_bytes", self.chunk_bytes)
+            .with("log_bytes", self.log_bytes)
+            .with("munk_log_bytes", self.log_bytes)
+            .with("filter_partitions", 4);
+        KeyspaceOptions::new().layout(layout)
     }
 
     pub fn options(&self, vfs: Arc<dyn Vfs>) -> Options {
@@ -89,13 +90,13 @@ mod tests {
     /// The doors ask [`has_layout`] of what they open.
     #[test]
     fn stores_report_the_layout_that_was_asked_for() {
-        for &layout in Layout::ALL {
-            assert_eq!(layout.name().parse::<Layout>().unwrap(), layout);
+        for &layout in LayoutKind::ALL {
+            assert_eq!(layout.name().parse::<LayoutKind>().unwrap(), layout);
             let setup = Setup { layout, ..Setup::random(&mut Rng::new(1), Durability::Process) };
             let db = setup.open(Arc::new(MemVfs::new())).unwrap();
             db.keyspace("another", setup.keyspace()).unwrap();
             assert!(has_layout(&db, layout));
         }
-        assert!("".parse::<Layout>().is_err());
+        assert!("".parse::<LayoutKind>().is_err());
     }
 }

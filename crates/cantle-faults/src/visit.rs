@@ -1,7 +1,7 @@
 //! One visit of a door: with what, for how long, and what was done.
 
 use crate::rng::Rng;
-use cantle::Layout;
+use cantle::LayoutKind;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -41,7 +41,7 @@ pub fn states_of(tally: &BTreeMap<&'static str, u64>) -> u64 {
 /// See the module.
 #[derive(Debug)]
 pub struct Visit {
-    pub layout: Layout,
+    pub layout: LayoutKind,
     pub seed: u64,
     pub effort: Effort,
     /// One case alone, by the name that a finding gave it.
@@ -55,7 +55,7 @@ pub struct Visit {
 }
 
 impl Visit {
-    pub fn new(layout: Layout, seed: u64, effort: Effort) -> Self {
+    pub fn new(layout: LayoutKind, seed: u64, effort: Effort) -> Self {
         let program = std::env::current_exe().unwrap_or_default();
         Self {
             layout,
@@ -72,7 +72,7 @@ impl Visit {
     /// What `cargo test` does. `CANTLE_TEST_CASE` names one case alone.
     pub fn for_test() -> Self {
         let case = std::env::var("CANTLE_TEST_CASE").ok();
-        Self::new(Layout::default(), 0, Effort::Rounds(factor())).of_case(case)
+        Self::new(LayoutKind::default(), 0, Effort::Rounds(factor())).of_case(case)
     }
 
     /// Only the case of this name, if there is a name.

@@ -225,7 +225,7 @@ pub fn heat(db: &Db) {
         for n in 0..KEYS {
             let _ = db.get(key(n));
         }
-        if db.stats().keyspaces.iter().any(|keyspace| keyspace.munks > 0) {
+        if db.stats().keyspaces.iter().any(|keyspace| keyspace.chunk().unwrap().munks > 0) {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(5));

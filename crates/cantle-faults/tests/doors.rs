@@ -1,7 +1,7 @@
 //! Every door of the lab, for some seconds. `CANTLE_TEST_FACTOR` multiplies what is drawn by chance, `CANTLE_TEST_CASE` runs
 //! the one case that a failure named.
 
-use cantle::Layout;
+use cantle::LayoutKind;
 use cantle_faults::doors::door;
 use cantle_faults::visit::{Effort, Visit, factor};
 
@@ -82,7 +82,7 @@ fn openings() {
 #[test]
 fn no_older_manifest_comes_back_with_an_older_store() {
     let case = "upkeep:503501878571572501".to_owned();
-    let visit = Visit::new(Layout::default(), 0, Effort::Rounds(1)).of_case(Some(case));
+    let visit = Visit::new(LayoutKind::default(), 0, Effort::Rounds(1)).of_case(Some(case));
     (door("crash-states").expect("a door").enter)(&visit);
     assert!(visit.tally()["states of repairs and destructions"] > 1000);
 }

@@ -1,7 +1,7 @@
 //! The doors to real processes, file systems and limits, for some seconds each. Those that need root or a tool that is missing
 //! say so and do nothing; `CANTLE_REQUIRE_MACHINERY=strace,ext4,xfs,btrfs,tmpfs,memory-group`, or some of these, has them fail instead. `CANTLE_TEST_FACTOR` and `CANTLE_TEST_CASE` as in `doors.rs`.
 
-use cantle::{KeyspaceOptions, Options};
+use cantle::{ChunkOptions, KeyspaceOptions, Options};
 use cantle_faults::doors::door;
 use cantle_faults::visit::Visit;
 use std::time::Duration;
@@ -100,7 +100,8 @@ fn processes_have_no_more_in_memory_than_their_budget_and_64_mib() {
 fn a_write_buffer_that_fails_under_an_open_store_kills_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
-    let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10);
+    let keyspace =
+        KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10));
     let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace);
     // The tests beside this one start processes, which have our lock from fork to exec.
     let open = || loop {

@@ -1,13 +1,13 @@
 //! Every number of the manifests of small stores is each extreme once, under checksums that fit.
 
-use cantle::Layout;
+use cantle::LayoutKind;
 use cantle_faults::doors::fuzz::target;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[test]
 fn no_number_of_a_manifest_makes_anybody_panic() {
     let numbers = target("numbers").unwrap();
-    for &layout in Layout::ALL {
+    for &layout in LayoutKind::ALL {
         let seeds = (numbers.seeds)(layout);
         assert!(seeds.len() > 5_000, "{} numbers", seeds.len());
         let panics =

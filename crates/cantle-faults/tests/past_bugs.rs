@@ -11,7 +11,7 @@ mod rocksdb;
 mod torn;
 
 use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, Vfs};
-use cantle::{Db, Durability, KeyspaceOptions, Options};
+use cantle::{ChunkOptions, Db, Durability, KeyspaceOptions, Options};
 use cantle_faults::doors::crash_states::plans;
 use cantle_faults::files::{self, Kind};
 use cantle_faults::history::{Marks, Progress};
@@ -33,7 +33,7 @@ fn options(vfs: impl Vfs, durability: Durability) -> Options {
 }
 
 fn keyspace() -> KeyspaceOptions {
-    KeyspaceOptions::new().chunk_bytes(64 << 10)
+    KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10))
 }
 
 fn open(vfs: impl Vfs, durability: Durability) -> cantle::Result<Db> {

@@ -8,7 +8,7 @@ use crate::filter_policy::{FILTER_POLICIES, leveldb_filterpolicy_t};
 use crate::handles::{Handles, Kind};
 use crate::memory::{self, Budget};
 use crate::status::{Result, Status};
-use cantle::{Compression, KeyspaceOptions, Layout};
+use cantle::{Compression, KeyspaceOptions, LayoutKind};
 use cantle_bindings::leveldb_budget::WRITE_BUFFER_BYTES;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -118,15 +118,15 @@ impl Options {
     }
 
     /// From the environment, else what the program chose.
-    fn layout(&self) -> Result<Layout> {
+    fn layout(&self) -> Result<LayoutKind> {
         let variable = std::env::var_os(LAYOUT_VARIABLE).filter(|name| !name.is_empty());
         let (name, from) = match (variable, &self.layout) {
             (Some(name), _) => (name.to_string_lossy().into_owned(), LAYOUT_VARIABLE),
             (None, Some(name)) => (name.clone(), "leveldb_options_set_cantle_layout"),
-            (None, None) => return Ok(Layout::Chunk),
+            (None, None) => return Ok(LayoutKind::Chunk),
         };
         match name.as_str() {
-            "chunk" => Ok(Layout::Chunk),
+            "chunk" => Ok(LayoutKind::Chunk),
             _ => Err(Status::invalid(format!("{from} asks for the layout {name:?}: this library has chunk"))),
         }
     }

@@ -3,7 +3,7 @@
 use crate::bytes::{copy_text, lent};
 use crate::call::quietly;
 use crate::database::{Database, database, leveldb_t};
-use cantle::{ChunkInfo, KeyspaceStats};
+use cantle::{ChunkStats, KeyspaceStats, RegionInfo};
 use std::cmp::Ordering;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Write;
@@ -19,18 +19,18 @@ fn property(database: &Database, name: &str) -> Option<String> {
     if let Some(level) = name.strip_prefix("num-files-at-level") {
         let is_number = !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit());
         let level = level.parse().ok().filter(|&level: &u64| is_number && level < LEVELS)?;
-        return Some(files_at_level(&database.db.chunks().ok()?, level).to_string());
+        return Some(files_at_level(&database.db.regions().ok()?, level).to_string());
     }
     match name {
         "stats" => stats(database),
-        "sstables" => Some(tables(&database.db.chunks().ok()?)),
+        "sstables" => Some(tables(&database.db.regions().ok()?)),
         "approximate-memory-usage" => Some(database.db.stats().memory_used.to_string()),
         _ => None,
     }
 }
 
-fn files_at_level(chunks: &[ChunkInfo], level: u64) -> u64 {
-    let count = |of: fn(&ChunkInfo) -> u32| chunks.iter().map(|chunk| u64::from(of(chunk))).sum();
+fn files_at_level(chunks: &[RegionInfo], level: u64) -> u64 {
+    let count = |of: fn(&RegionInfo) -> u32| chunks.iter().map(|chunk| u64::from(of(chunk))).sum();
     match level {
         0 => count(|chunk| chunk.segments),
         1 => count(|chunk| chunk.tables),
@@ -40,24 +40,21 @@ fn files_at_level(chunks: &[ChunkInfo], level: u64) -> u64 {
 
 /// The table that LevelDB prints, so that what reads it finds its columns; and what else is of interest.
 fn stats(database: &Database) -> Option<String> {
-    let chunks = database.db.chunks().ok()?;
+    let chunks = database.db.regions().ok()?;
     let stats = database.db.stats();
+    let default = stats.keyspaces.iter().find(|keyspace| keyspace.name == "default")?;
     let KeyspaceStats {
         table_bytes,
         log_bytes,
         log_bytes_written,
         table_bytes_written,
         user_bytes_written,
-        munks,
-        munk_bytes,
-        rebalances,
-        splits,
-        merges,
         gets,
         scans,
         writes,
         ..
-    } = *stats.keyspaces.iter().find(|keyspace| keyspace.name == "default")?;
+    } = *default;
+    let ChunkStats { munks, munk_bytes, rebalances, splits, merges, .. } = *default.chunk()?;
     let mut text = String::from(
         "                               Compactions\n\
          Level  Files Size(MB) Time(sec) Read(MB) Write(MB)\n\
@@ -96,11 +93,11 @@ fn stats(database: &Database) -> Option<String> {
 }
 
 /// The chunks in the order of their keys.
-fn tables(chunks: &[ChunkInfo]) -> String {
+fn tables(chunks: &[RegionInfo]) -> String {
     let mut text = String::new();
     for (number, chunk) in chunks.iter().enumerate() {
         let start = chunk.start.escape_ascii();
-        let ChunkInfo { tables, table_bytes, segments, log_bytes, .. } = chunk;
+        let RegionInfo { tables, table_bytes, segments, log_bytes, .. } = chunk;
         let _ = writeln!(
             text,
             "--- chunk {number} from '{start}' ---\n tables: {tables}, {table_bytes} bytes; logs: {segments}, {log_bytes} bytes"

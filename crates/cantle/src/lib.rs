@@ -77,7 +77,7 @@
 //! # Features
 //!
 //! * `zstd` (default): [`Compression::Zstd`]. The one dependency that needs a C compiler.
-//! * `serde`: [`Stats`], [`ChunkInfo`] and the option enums implement `serde::Serialize`.
+//! * `serde`: [`Stats`], [`RegionInfo`] and the option enums implement `serde::Serialize`.
 //!
 //! The library prints nothing. It emits [`tracing`](https://docs.rs/tracing) events for opening, recovery, checkpoints,
 //! splits, stalls and damage; rebalances, splits, merges and checkpoints are spans, on the thread that does them.
@@ -104,6 +104,7 @@ mod format;
 mod journal;
 pub mod key;
 mod layout;
+mod layouts;
 mod log;
 mod maintenance;
 mod manifest;
@@ -118,6 +119,8 @@ mod run;
 mod substrate;
 mod sync;
 mod table;
+#[cfg(feature = "labs")]
+mod tiny;
 mod types;
 pub mod vfs;
 
@@ -125,8 +128,9 @@ pub use budget::MemoryStats;
 pub use db::{Cursor, Db, Keyspace, METADATA_BYTES_MAX, Range, Snapshot, Stats, Transaction, WriteBatch};
 pub use db::{KeyspaceOptions, Options, Resources, WriteOptions};
 pub use format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
-pub use layout::kind::Layout;
-pub use layout::stats::{ChunkInfo, GetTimes, GetsServed, KeyspaceStats, Report};
+pub use layout::kind::LayoutKind;
+pub use layout::options::{ChunkOptions, LayoutOptions};
+pub use layout::stats::{ChunkStats, GetTimes, GetsServed, KeyspaceStats, LayoutStats, RegionInfo, Report};
 pub use repair::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 
 pub use types::error::{Attempt, Error, Result};

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cantle::vfs::MemVfs;
-use cantle::{Db, KeyspaceOptions, Options};
+use cantle::{ChunkOptions, Db, KeyspaceOptions, Options};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -42,8 +42,9 @@ type Pairs = BTreeMap<Vec<u8>, usize>;
 
 /// Nothing is sorted by itself, so that sizes stay what they are while they are asked for.
 fn options(disk: &MemVfs, munks: bool) -> Options {
-    let keyspace = KeyspaceOptions::new().munks(munks).chunk_bytes(1 << 20);
-    let keyspace = keyspace.log_bytes(u64::MAX).munk_log_bytes(u64::MAX).space_amplification(100.0);
+    let chunk = ChunkOptions::new().munks(munks).chunk_bytes(1 << 20);
+    let chunk = chunk.log_bytes(u64::MAX).munk_log_bytes(u64::MAX);
+    let keyspace = KeyspaceOptions::new().layout(chunk).space_amplification(100.0);
     Options::new().vfs(Arc::new(disk.clone())).memory_budget(256 << 20).default_keyspace(keyspace)
 }
 
@@ -157,7 +158,8 @@ fn of_values_that_are_longer_under_some_keys() {
 /// As published, logs have no indexes.
 #[test]
 fn of_a_log_without_an_index() {
-    let keyspace = KeyspaceOptions::as_published().chunk_bytes(8 << 20).log_bytes(64 << 20);
+    let keyspace =
+        KeyspaceOptions::new().layout(ChunkOptions::as_published().chunk_bytes(8 << 20).log_bytes(64 << 20));
     let options = Options::new().vfs(Arc::new(MemVfs::new())).default_keyspace(keyspace);
     let db = options.open("store").unwrap();
     let filled = fill(&db, Keys::Uniform, |_| 200, 20_000);

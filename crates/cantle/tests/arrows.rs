@@ -24,7 +24,8 @@ const FLOORS: &[&[&str]] = &[
     &["budget"],
     &["substrate"],
     &["layout"],
-    &["chunk"],
+    &["chunk", "tiny"],
+    &["layouts"],
     &["db"],
     &["repair"],
 ];

@@ -11,7 +11,7 @@ mod flipped_bits;
 mod handles;
 
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
-use cantle::{Db, KeyspaceOptions, Options};
+use cantle::{ChunkOptions, Db, KeyspaceOptions, Options};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn options(vfs: &MemVfs) -> Options {
         .vfs(Arc::new(vfs.clone()))
         .memory_budget(1 << 20)
         .background_threads(1)
-        .default_keyspace(KeyspaceOptions::new().chunk_bytes(64 << 10))
+        .default_keyspace(KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10)))
 }
 
 fn open(vfs: &MemVfs) -> Db {

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cantle::vfs::{FaultVfs, MemVfs, Operation, Verdict};
-use cantle::{KeyspaceOptions, Options, WriteBatch};
+use cantle::{ChunkOptions, KeyspaceOptions, Options, WriteBatch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -11,7 +11,7 @@ fn read_bytes_per_put(puts: u64, budget_bytes: u64) -> f64 {
     let vfs = FaultVfs::new(Arc::new(MemVfs::without_history()));
     let read = Arc::new(AtomicU64::new(0));
     let counted = read.clone();
-    let keyspace = KeyspaceOptions::new().munks(false).log_bytes(u64::MAX);
+    let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().munks(false).log_bytes(u64::MAX));
     let options = Options::new().memory_budget(budget_bytes).background_threads(1);
     let db = options.vfs(Arc::new(vfs.clone())).default_keyspace(keyspace).open("store").unwrap();
     let mut batch = WriteBatch::new();

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "waits for background threads")]
 
 use cantle::vfs::MemVfs;
-use cantle::{Comparator, Db, Error, KeyspaceOptions, Options};
+use cantle::{ChunkOptions, Comparator, Db, Error, KeyspaceOptions, Options};
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
@@ -54,7 +54,8 @@ fn key(number: usize) -> [u8; 4] {
 }
 
 fn open(disk: &Arc<MemVfs>, order: &Arc<Failing>) -> Db {
-    let small = KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10).munks(false);
+    let small = KeyspaceOptions::new()
+        .layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10).munks(false));
     let options = Options::new().vfs(disk.clone()).default_keyspace(small.comparator(order.clone()));
     options.background_threads(1).open("store").unwrap()
 }
@@ -224,14 +225,16 @@ impl Comparator for SomePrefixes {
 #[test]
 fn keys_without_a_prefix_are_found_beside_others_that_have_one() {
     for late in [false, true] {
-        let small = KeyspaceOptions::new().chunk_bytes(64 << 10).comparator(Arc::new(SomePrefixes));
+        let small = KeyspaceOptions::new()
+            .layout(ChunkOptions::new().chunk_bytes(64 << 10))
+            .comparator(Arc::new(SomePrefixes));
         let options = || Options::new().vfs(Arc::new(MemVfs::new())).default_keyspace(small.clone());
         let db = options().open("store").unwrap();
         let key = |number: usize| "x".repeat(number % 2) + &format!("{number:06}");
         let numbers = || (0..4000).filter(|number| !late || number % 2 == 0);
         numbers().for_each(|number| db.put(key(number), number.to_le_bytes()).unwrap());
         let until = Instant::now() + Duration::from_secs(60);
-        while db.stats().keyspaces[0].munks == 0 {
+        while db.stats().keyspaces[0].chunk().unwrap().munks == 0 {
             numbers().for_each(|number| assert!(db.get(key(number)).unwrap().is_some(), "{number}"));
             assert!(Instant::now() < until, "no chunk came into memory");
         }

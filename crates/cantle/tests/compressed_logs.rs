@@ -147,7 +147,7 @@ fn what_does_not_compress_is_sorted_once() {
     let work = || {
         let stats = db.stats();
         let keyspace = &stats.keyspaces[0];
-        (keyspace.log_bytes, keyspace.table_bytes_written, keyspace.rebalances)
+        (keyspace.log_bytes, keyspace.table_bytes_written, keyspace.chunk().unwrap().rebalances)
     };
     wait_until("all is sorted", || work().0 == 0);
     let (_, written, rebalances) = work();
@@ -172,9 +172,9 @@ fn what_an_open_snapshot_sees_is_compressed_and_stays() {
     wait_until("the logs are compressed", || {
         db.stats().keyspaces[0].log_bytes == 0 && disk.allocated_bytes() < DATA_BYTES as u64 / 4
     });
-    let rebalances = db.stats().keyspaces[0].rebalances;
+    let rebalances = db.stats().keyspaces[0].chunk().unwrap().rebalances;
     std::thread::sleep(50 * POLL);
-    assert_eq!(db.stats().keyspaces[0].rebalances, rebalances, "nothing was written since");
+    assert_eq!(db.stats().keyspaces[0].chunk().unwrap().rebalances, rebalances, "nothing was written since");
     for number in [0, pairs - 1] {
         assert_eq!(snapshot.get(number.to_be_bytes()).unwrap().unwrap()[..], vec![b'x'; 4 << 10]);
         assert_eq!(db.get(number.to_be_bytes()).unwrap().unwrap()[..], vec![b'y'; 4 << 10]);

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
-use cantle::{Db, Error, KeyspaceOptions, Options};
+use cantle::{ChunkOptions, Db, Error, KeyspaceOptions, Options};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const STORE: &str = "/store";
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options(vfs: &MemVfs, write_buffer: bool) -> Options {
-    let keyspace = KeyspaceOptions::new().munks(false);
+    let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().munks(false));
     Options::new()
         .vfs(Arc::new(vfs.clone()))
         .write_buffer(write_buffer)

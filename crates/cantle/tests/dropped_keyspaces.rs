@@ -1,7 +1,7 @@
 //! What runs beside the end of a keyspace ends, and says so.
 
 use cantle::vfs::{MemVfs, Vfs};
-use cantle::{Comparator, Db, Error, Keyspace, KeyspaceOptions, Options};
+use cantle::{ChunkOptions, Comparator, Db, Error, Keyspace, KeyspaceOptions, Options};
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -60,7 +60,9 @@ fn whatever_runs_beside_the_end_of_a_keyspace_ends() {
     let open = || Options::new().comparator(counting()).vfs(Arc::new(disk.clone())).open("store").unwrap();
     let db = open();
     for round in 0..8 {
-        let options = KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10).comparator(counting());
+        let options = KeyspaceOptions::new()
+            .layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10))
+            .comparator(counting());
         let keyspace = db.keyspace("dropped", options).unwrap();
         for number in 0..3000 {
             keyspace.put(format!("{number:06}"), [round; 300]).unwrap();
@@ -101,7 +103,11 @@ fn nobody_asks_for_the_order_of_a_keyspace_that_is_gone() {
     let open = |disk: &MemVfs| Options::new().vfs(Arc::new(disk.clone())).open("store");
     let ordered = || Options::new().comparator(counting()).vfs(Arc::new(disk.clone())).open("store").unwrap();
     let db = ordered();
-    let options = || KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10).comparator(counting());
+    let options = || {
+        KeyspaceOptions::new()
+            .layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10))
+            .comparator(counting())
+    };
     let keyspace = db.keyspace("dropped", options()).unwrap();
     for number in 0..3000 {
         keyspace.put(format!("{number:06}"), [7; 300]).unwrap();

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::MemVfs;
-use cantle::{Comparator, Db, KeyspaceOptions, Options};
+use cantle::{ChunkOptions, Comparator, Db, KeyspaceOptions, Options};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -127,8 +127,11 @@ fn an_empty_key_may_be_anywhere_in_the_order() {
         for seed in 0..6 {
             let mut random = Random(seed);
             let mut disk = MemVfs::new();
-            let keyspace =
-                || KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10).comparator(order.clone());
+            let keyspace = || {
+                KeyspaceOptions::new()
+                    .layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10))
+                    .comparator(order.clone())
+            };
             let mut pairs = HashMap::new();
             // Some stores begin with it alone.
             if seed % 2 == 0 {

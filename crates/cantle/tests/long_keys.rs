@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cantle::vfs::{CrashPlan, MemVfs};
-use cantle::{Compression, Db, Durability, Error, KEY_BYTES_MAX, KeyspaceOptions, Options, WriteBatch};
+use cantle::{
+    ChunkOptions, Compression, Db, Durability, Error, KEY_BYTES_MAX, KeyspaceOptions, Options, WriteBatch,
+};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -26,7 +28,9 @@ fn keys() -> impl Iterator<Item = Vec<u8>> {
 }
 
 fn options(vfs: &MemVfs, munks: bool, durability: Durability) -> Options {
-    let keyspace = KeyspaceOptions::new().munks(munks).chunk_bytes(1 << 20).compression(Compression::Lz4);
+    let keyspace = KeyspaceOptions::new()
+        .layout(ChunkOptions::new().munks(munks).chunk_bytes(1 << 20))
+        .compression(Compression::Lz4);
     Options::new()
         .vfs(Arc::new(vfs.clone()))
         .memory_budget(64 << 20)
@@ -78,7 +82,7 @@ fn keys_up_to_1_mib_are_kept_in_every_form() {
         }
         db.compact_range(..).unwrap();
         check(&db, &pairs, "tables");
-        assert!(db.chunks().unwrap().len() > 3, "{:?}", db.chunks());
+        assert!(db.regions().unwrap().len() > 3, "{:?}", db.regions());
         // Over tables that were split, so that boundaries are among these keys.
         fill(&db, &mut pairs, 7);
         check(&db, &pairs, "logs over tables");

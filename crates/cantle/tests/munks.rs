@@ -3,13 +3,17 @@
 #![expect(clippy::disallowed_methods, reason = "waits for background threads")]
 
 use cantle::vfs::MemVfs;
-use cantle::{Db, KeyspaceOptions, KeyspaceStats, Options};
+use cantle::{ChunkOptions, Db, KeyspaceOptions, KeyspaceStats, Options};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Chunks of 64 KiB, of which a dozen or so fit into memory.
+fn small() -> ChunkOptions {
+    ChunkOptions::new().chunk_bytes(64 << 10)
+}
+
 fn keyspace() -> KeyspaceOptions {
-    KeyspaceOptions::new().chunk_bytes(64 << 10)
+    KeyspaceOptions::new().layout(small())
 }
 
 fn open(disk: &MemVfs, keyspace: KeyspaceOptions) -> Db {
@@ -33,7 +37,7 @@ fn filled(disk: &MemVfs, keyspace: KeyspaceOptions) -> Db {
     // their logs were when they were split.
     wait("chunks", || {
         db.compact_range(..).unwrap();
-        stats(&db).chunks > 40
+        stats(&db).regions > 40
     });
     // Nothing is popular for having been written.
     db.close().unwrap();
@@ -53,9 +57,9 @@ fn get(db: &Db, number: u64, times: usize) {
 
 /// Whether the chunk of a key is in memory.
 fn is_in_memory(db: &Db, number: u64) -> bool {
-    let chunks = db.chunks().unwrap();
+    let chunks = db.regions().unwrap();
     let index = chunks.partition_point(|chunk| chunk.start <= key(number).into_bytes());
-    chunks[index - 1].munk_bytes > 0
+    chunks[index - 1].resident_bytes > 0
 }
 
 fn wait(what: &str, until: impl Fn() -> bool) {
@@ -86,21 +90,21 @@ fn fill_memory(db: &Db) -> Vec<u64> {
     let mut loaded = Vec::new();
     for number in (0..KEYS).step_by(150) {
         get(db, number, 400);
-        let before = stats(db).munk_loads;
+        let before = stats(db).chunk().unwrap().munk_loads;
         let begun = Instant::now();
         // Where there is room, it will be loaded, at the latest when a load that was put off is due again; else perhaps not.
         let has_room = || {
             let memory = db.stats().memory;
             memory.munks + (300 << 10) < memory.munk_limit
         };
-        while stats(db).munk_loads == before
+        while stats(db).chunk().unwrap().munk_loads == before
             && (begun.elapsed() < Duration::from_millis(500)
                 || has_room() && begun.elapsed() < Duration::from_secs(3))
         {
             std::thread::sleep(Duration::from_millis(10));
         }
         loaded.push(number);
-        if !is_in_memory(db, number) || stats(db).munk_evictions > 0 {
+        if !is_in_memory(db, number) || stats(db).chunk().unwrap().munk_evictions > 0 {
             break;
         }
     }
@@ -120,8 +124,13 @@ fn a_cold_get_and_a_long_scan_load_nothing_and_evict_nothing() {
     assert_eq!(db.range(..).rev().count() as u64, KEYS);
     let_pass();
     let after = stats(&db);
-    assert_eq!((after.munk_loads, after.munk_evictions), (before.munk_loads, 0));
-    assert!(is_in_memory(&db, 1000) && after.scans_munk > before.scans_munk);
+    assert_eq!(
+        (after.chunk().unwrap().munk_loads, after.chunk().unwrap().munk_evictions),
+        (before.chunk().unwrap().munk_loads, 0)
+    );
+    assert!(
+        is_in_memory(&db, 1000) && after.chunk().unwrap().scans_munk > before.chunk().unwrap().scans_munk
+    );
 }
 
 #[test]
@@ -144,7 +153,7 @@ fn the_least_popular_makes_way() {
 
 #[test]
 fn by_frequency_and_as_published_by_recency() {
-    let published = KeyspaceOptions::as_published().chunk_bytes(64 << 10);
+    let published = KeyspaceOptions::new().layout(ChunkOptions::as_published().chunk_bytes(64 << 10));
     for (keyspace, by_recency) in [(keyspace(), false), (published, true)] {
         let db = filled(&MemVfs::new(), keyspace);
         let loaded = fill_memory(&db);
@@ -172,25 +181,30 @@ fn by_frequency_and_as_published_by_recency() {
 #[test]
 fn munks_and_rows_can_be_switched_off() {
     for (munks, row_cache) in [(true, false), (false, true), (false, false)] {
-        let db = filled(&MemVfs::new(), keyspace().munks(munks).row_cache(row_cache));
+        let db =
+            filled(&MemVfs::new(), KeyspaceOptions::new().layout(small().munks(munks)).row_cache(row_cache));
         get(&db, 10, 200);
         if munks {
-            wait("a munk", || stats(&db).munks > 0);
+            wait("a munk", || stats(&db).chunk().unwrap().munks > 0);
         } else {
             let_pass();
         }
         get(&db, 10, 200);
         let stats = stats(&db);
-        let used = (stats.munk_loads > 0, stats.gets_served.munk > 0, stats.gets_served.row > 0);
+        let used = (
+            stats.chunk().unwrap().munk_loads > 0,
+            stats.gets_served.resident > 0,
+            stats.gets_served.row > 0,
+        );
         assert_eq!(used, (munks, munks, row_cache && !munks || stats.gets_served.row > 0), "{stats:?}");
         assert!(row_cache || stats.gets_served.row == 0, "a row was cached");
-        assert_eq!(stats.munks > 0, munks);
+        assert_eq!(stats.chunk().unwrap().munks > 0, munks);
     }
 }
 
 #[test]
 fn gets_from_files_are_timed_by_what_serves_them() {
-    let db = open(&MemVfs::new(), keyspace().munks(false).row_cache(false));
+    let db = open(&MemVfs::new(), KeyspaceOptions::new().layout(small().munks(false)).row_cache(false));
     let times = || {
         let times = stats(&db).get_times;
         [times.log_memory_total, times.log_index_total, times.table_total, times.absent_total]
@@ -209,7 +223,7 @@ fn gets_from_files_are_timed_by_what_serves_them() {
 
 #[test]
 fn a_row_goes_on_with_what_is_put() {
-    let db = open(&MemVfs::new(), keyspace().munks(false));
+    let db = open(&MemVfs::new(), KeyspaceOptions::new().layout(small().munks(false)));
     let put = |value: &str| db.put(key(1), value).unwrap();
     let value = || db.get(key(1)).unwrap().map(|value| value.to_vec());
     let from_rows = || stats(&db).gets_served.row;
@@ -294,10 +308,12 @@ fn after_eviction_and_reopening_everything_is_in_the_files() {
         get(&db, round * 500 / 7 * 7 + 50, 10);
     }
     let stats = stats(&db);
-    assert!(stats.munk_loads > 2 && stats.gets_served.munk > 0, "{stats:?}");
+    assert!(stats.chunk().unwrap().munk_loads > 2 && stats.gets_served.resident > 0, "{stats:?}");
     println!(
         "{} loads, {} evictions, {} flushes",
-        stats.munk_loads, stats.munk_evictions, stats.munk_flushes
+        stats.chunk().unwrap().munk_loads,
+        stats.chunk().unwrap().munk_evictions,
+        stats.chunk().unwrap().munk_flushes
     );
     let check = |db: &Db| {
         for number in 0..KEYS {
@@ -309,7 +325,7 @@ fn after_eviction_and_reopening_everything_is_in_the_files() {
     check(&db);
     db.close().unwrap();
     drop(db);
-    check(&open(&disk, keyspace().munks(false)));
+    check(&open(&disk, KeyspaceOptions::new().layout(small().munks(false))));
 }
 
 /// Stores that share a budget share it: what one does not use any more goes to the other.
@@ -327,12 +343,13 @@ fn the_memory_of_an_idle_store_goes_to_a_busy_one() {
     wait("munks of the first store", || {
         read_all(first);
         // Of so small a budget the munks' part may have room for two only, when blocks were found to pay more.
-        first.stats().memory.munks > first.stats().memory.munk_limit / 3 && stats(first).munks > 1
+        first.stats().memory.munks > first.stats().memory.munk_limit / 3
+            && stats(first).chunk().unwrap().munks > 1
     });
-    let before = stats(first).munks;
+    let before = stats(first).chunk().unwrap().munks;
     wait("munks of the second store", || {
         (0..20).for_each(|_| read_all(second));
-        stats(second).munks > 0 && stats(first).munks < before
+        stats(second).chunk().unwrap().munks > 0 && stats(first).chunk().unwrap().munks < before
     });
     let munks = |db: &Db| db.stats().memory.munks;
     // The background may be loading just now.
@@ -352,11 +369,11 @@ fn a_read_only_store_loads_munks() {
     let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();
     wait("a munk", || {
         get(&db, 100, 400);
-        stats(&db).munks > 0
+        stats(&db).chunk().unwrap().munks > 0
     });
-    let before = stats(&db).gets_served.munk;
+    let before = stats(&db).gets_served.resident;
     get(&db, 100, 10);
-    assert_eq!(stats(&db).gets_served.munk, before + 10);
+    assert_eq!(stats(&db).gets_served.resident, before + 10);
 }
 
 /// A value that is longer than a chunk cannot be split: the chunk is not written anew for that, however popular it is.
@@ -374,10 +391,14 @@ fn a_chunk_that_cannot_be_split_is_left_alone() {
             }
         };
         read(1000);
-        let (before, written) = (stats(&db).rebalances, stats(&db).table_bytes_written);
+        let (before, written) = (stats(&db).chunk().unwrap().rebalances, stats(&db).table_bytes_written);
         read(1500);
         let after = stats(&db);
-        assert_eq!((after.rebalances, after.table_bytes_written), (before, written), "{value_bytes}");
-        assert_eq!(after.munks, u64::from(value_bytes < 256 << 10), "{value_bytes}");
+        assert_eq!(
+            (after.chunk().unwrap().rebalances, after.table_bytes_written),
+            (before, written),
+            "{value_bytes}"
+        );
+        assert_eq!(after.chunk().unwrap().munks, u64::from(value_bytes < 256 << 10), "{value_bytes}");
     }
 }

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "looks at the process's open files from outside")]
 #![expect(clippy::unwrap_used, reason = "a helper of tests may panic")]
 
-use cantle::{KeyspaceOptions, Options};
+use cantle::{ChunkOptions, KeyspaceOptions, Options};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn tables_that_were_replaced_are_closed_and_leave_the_cache() {
     const KEYS: u32 = 1000;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().canonicalize().unwrap();
-    let keyspace = KeyspaceOptions::new().chunk_bytes(128 << 10);
+    let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(128 << 10));
     let db = Options::new().memory_budget(256 << 20).default_keyspace(keyspace).open(&path).unwrap();
     for round in 0..20u8 {
         for key in 0..KEYS {

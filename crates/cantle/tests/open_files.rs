@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "looks at the process's open files from outside")]
 #![expect(clippy::unwrap_used, reason = "a helper of tests may panic")]
 
-use cantle::{Db, KeyspaceOptions, Options};
+use cantle::{ChunkOptions, Db, KeyspaceOptions, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
@@ -23,7 +23,7 @@ fn stores_together_stay_within_half_of_what_may_be_open() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().canonicalize().unwrap();
     let open = |number: u32| -> Db {
-        let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10);
+        let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10));
         Options::new().default_keyspace(keyspace).open(path.join(number.to_string())).unwrap()
     };
     let stores: Vec<Db> = (0..3).map(open).collect();
@@ -46,7 +46,7 @@ fn stores_together_stay_within_half_of_what_may_be_open() {
         }
         for store in &stores {
             store.compact_range(..).unwrap();
-            assert!(store.stats().keyspaces[0].chunks > 6);
+            assert!(store.stats().keyspaces[0].regions > 6);
         }
         done.store(true, SeqCst);
     });

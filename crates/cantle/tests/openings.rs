@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper of tests may panic")]
 
 use cantle::vfs::{Call, CrashPlan, FaultVfs, MemVfs, Operation, Verdict, Vfs};
-use cantle::{Db, KeyspaceOptions, Options};
+use cantle::{ChunkOptions, Db, KeyspaceOptions, Options};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl End {
 
 /// Small chunks, no background work that a test would depend on: the store is open for a moment only.
 fn options(vfs: Arc<dyn Vfs>, chunk_bytes: u64) -> Options {
-    let keyspace = KeyspaceOptions::new().chunk_bytes(chunk_bytes);
+    let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(chunk_bytes));
     Options::new().memory_budget(2 << 20).default_keyspace(keyspace).vfs(vfs)
 }
 
@@ -179,7 +179,7 @@ fn openings_that_write_to_many_chunks_leave_few_files_in_each() {
     };
     let mut disk = MemVfs::without_history();
     let mut model: [BTreeMap<Vec<u8>, Vec<u8>>; 3] = Default::default();
-    let small = || KeyspaceOptions::new().chunk_bytes(SMALL);
+    let small = || KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(SMALL));
     {
         let db = options(Arc::new(disk.clone()), SMALL).open("store").unwrap();
         for (name, pairs) in KEYSPACES.iter().zip(&mut model) {

@@ -295,7 +295,7 @@ impl Handles {
         closed(keyspace.put("key", "other"));
         closed(keyspace.set_metadata(b"metadata"));
         closed(keyspace.approximate_bytes(..));
-        closed(keyspace.chunks());
+        closed(keyspace.regions());
         closed(snapshot.get("first0001"));
         closed(snapshot.get_in(&keyspace, "key"));
         closed(snapshot.range(..).next().unwrap());

@@ -19,7 +19,7 @@ mod stores;
 mod undamaged;
 
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
-use cantle::{Db, KeyspaceOptions, Options, RepairReport, UncertainKeys};
+use cantle::{ChunkOptions, Db, KeyspaceOptions, Options, RepairReport, UncertainKeys};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ fn options(vfs: &MemVfs) -> Options {
         .vfs(Arc::new(vfs.clone()))
         .memory_budget(4 << 20)
         .background_threads(1)
-        .default_keyspace(KeyspaceOptions::new().chunk_bytes(64 << 10))
+        .default_keyspace(KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10)))
 }
 
 fn content(db: &Db) -> Content {

@@ -1,6 +1,6 @@
 //! The first things anybody does.
 
-use cantle::{Db, Durability, KeyspaceOptions, Options};
+use cantle::{ChunkOptions, Db, Durability, KeyspaceOptions, Options};
 
 fn key(n: u64) -> String {
     format!("key{:08}", n.wrapping_mul(2_654_435_761) % 100_000)
@@ -15,7 +15,7 @@ fn what_is_put_is_read_back_after_reopening() {
             Options::new()
                 .durability(durability)
                 .memory_budget(16 << 20)
-                .default_keyspace(KeyspaceOptions::new().chunk_bytes(64 << 10))
+                .default_keyspace(KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10)))
         };
         let count = if durability == Durability::Sync { 200 } else { 20_000 };
         {

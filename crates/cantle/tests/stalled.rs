@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{Call, FaultVfs, MemVfs, Operation, Verdict};
-use cantle::{Db, KeyspaceOptions, Options};
+use cantle::{ChunkOptions, Db, KeyspaceOptions, Options};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -75,7 +75,9 @@ fn open(gate: &Arc<Gate>, stalls: impl Fn(&Call<'_>) -> bool + Send + Sync + 'st
         }
         Verdict::Pass
     });
-    let keyspace = KeyspaceOptions::new().munks(false).row_cache(false).recent_appends(false);
+    let keyspace = KeyspaceOptions::new()
+        .layout(ChunkOptions::new().munks(false).recent_appends(false))
+        .row_cache(false);
     let options = Options::new().vfs(Arc::new(vfs)).memory_budget(16 << 20).default_keyspace(keyspace);
     options.checkpoint_interval(Duration::from_secs(3600)).open("store").unwrap()
 }

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::{
-    Comparator, Db, Durability, Error, Key, Keyspace, KeyspaceOptions, Options, Result, Transaction, Value,
-    WriteBatch, WriteOptions,
+    ChunkOptions, Comparator, Db, Durability, Error, Key, Keyspace, KeyspaceOptions, Options, Result,
+    Transaction, Value, WriteBatch, WriteOptions,
     vfs::{CrashPlan, FaultVfs, MemVfs, Operation, Verdict},
 };
 use std::cmp::Ordering;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 fn small() -> KeyspaceOptions {
-    KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(64 << 10)
+    KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(64 << 10))
 }
 
 fn open_with(keyspace: KeyspaceOptions) -> Db {
@@ -40,13 +40,13 @@ fn store_on(vfs: Arc<dyn cantle::vfs::Vfs>) -> Db {
         db.put(filler(n), vec![7; 2000]).unwrap();
     }
     settle(&db);
-    assert!(db.chunks().unwrap().len() > 4, "the keys should lie in several chunks");
+    assert!(db.regions().unwrap().len() > 4, "the keys should lie in several chunks");
     db
 }
 
 /// Compacts until nothing is left to do, whatever the background does at the same time.
 fn settle(db: &Db) {
-    let busy = |db: &Db| db.chunks().unwrap().iter().any(|chunk| chunk.log_bytes > 0);
+    let busy = |db: &Db| db.regions().unwrap().iter().any(|chunk| chunk.log_bytes > 0);
     while busy(db) {
         db.compact_range(..).unwrap();
     }
@@ -85,21 +85,21 @@ fn upheavals() -> [(&'static str, Write); 5] {
         ("nothing", |_| {}),
         ("a rebalance", settle),
         ("splits", |db| {
-            let before = db.stats().keyspaces[0].splits;
+            let before = db.stats().keyspaces[0].chunk().unwrap().splits;
             for n in 0..400 {
                 db.put(format!("{}{:03}y", ['a', 'b', 'c', 'd'][n % 4], n / 4), vec![1; 3000]).unwrap();
             }
             settle(db);
-            assert!(db.stats().keyspaces[0].splits > before, "nothing was split");
+            assert!(db.stats().keyspaces[0].chunk().unwrap().splits > before, "nothing was split");
         }),
         ("merges", |db| {
-            let before = db.stats().keyspaces[0].merges;
+            let before = db.stats().keyspaces[0].chunk().unwrap().merges;
             for n in 0..300 {
                 db.delete(filler(n)).unwrap();
             }
             for _ in 0..200 {
                 db.compact_range(..).unwrap();
-                if db.stats().keyspaces[0].merges > before {
+                if db.stats().keyspaces[0].chunk().unwrap().merges > before {
                     return;
                 }
             }
@@ -178,7 +178,7 @@ fn phantoms_are_prevented() {
         ("a part of a chunk deleted", |db| db.delete_range("c030".."c033").unwrap()),
         ("whole chunks deleted", |db| {
             db.delete_range("b".."e").unwrap();
-            assert!(db.stats().keyspaces[0].chunks_dropped > 0);
+            assert!(db.stats().keyspaces[0].chunk().unwrap().chunks_dropped > 0);
         }),
     ];
     for (name, write) in writes {
@@ -221,7 +221,7 @@ fn a_key_of_a_chunk_that_was_dropped_conflicts() {
         assert!(tx.contains_key(&key).unwrap());
         tx.put("g", "").unwrap();
         db.delete_range(..).unwrap();
-        assert!(db.stats().keyspaces[0].chunks_dropped > 0);
+        assert!(db.stats().keyspaces[0].chunk().unwrap().chunks_dropped > 0);
         if compacted {
             settle(&db);
         }
@@ -231,7 +231,8 @@ fn a_key_of_a_chunk_that_was_dropped_conflicts() {
 
 #[test]
 fn a_change_is_found_whatever_becomes_of_its_chunk() {
-    let published = KeyspaceOptions::as_published().chunk_bytes(64 << 10).log_bytes(64 << 10);
+    let published =
+        KeyspaceOptions::new().layout(ChunkOptions::as_published().chunk_bytes(64 << 10).log_bytes(64 << 10));
     for (keyspace, merges) in [(small(), true), (published, false)] {
         for (name, upheaval) in upheavals().into_iter().filter(|(name, _)| merges || *name != "merges") {
             let changes: [(&str, Write); 3] = [
@@ -469,7 +470,7 @@ fn what_a_transaction_deletes_by_range_is_gone_for_it_and_for_others_once_it_is_
     db.put("c055", "meanwhile").unwrap();
     other.put("aa", "meanwhile").unwrap();
     tx.commit().unwrap();
-    assert!(db.stats().keyspaces[0].chunks_dropped > 0, "no chunk was dropped whole");
+    assert!(db.stats().keyspaces[0].chunk().unwrap().chunks_dropped > 0, "no chunk was dropped whole");
     for compacted in [false, true] {
         if compacted {
             settle(&db);

@@ -118,14 +118,8 @@ def open(
     comparator: Optional[str] = None,
     compression: Optional[str] = None,
     compression_level: Optional[int] = None,
-    chunk_bytes: Optional[int] = None,
     space_amplification: Optional[float] = None,
-    log_bytes: Optional[int] = None,
-    munk_log_bytes: Optional[int] = None,
-    filter_partitions: Optional[int] = None,
-    munks: Optional[bool] = None,
     row_cache: Optional[bool] = None,
-    recent_appends: Optional[bool] = None,
 ) -> DB:
     """Opens the store in a directory, which is created if there is none. What is None keeps its default.
 
@@ -148,13 +142,13 @@ def open(
 
     Of its keyspace "default"; DB.keyspace() takes the same for another one:
 
-    layout: "chunk", the only one so far.
+    layout: its name, or that with options that only this layout has: "chunk" (default), "chunk:munks=false,chunk_bytes=1MiB". Options
+        of "chunk": chunk_bytes, at which size a chunk splits, default 8MiB; munks and recent_appends: false switches off chunks in
+        memory, the last appends in memory; log_bytes, munk_log_bytes, filter_partitions: for experiments; see the Rust library.
     comparator: one of comparators, fixed when the keyspace is created. Default: bytewise, or what an existing one has.
     compression: "none" (default), "lz4" or "zstd"; compression_level: of Zstandard, 1 to 22, default 3.
-    chunk_bytes: at which size a chunk splits; default 8 MiB.
     space_amplification: bytes on disk per live byte, above 1.1; default 1.5, or more for what is small beside the budget.
-    munks, row_cache, recent_appends: False switches off chunks in memory, cached rows, the last appends in memory.
-    log_bytes, munk_log_bytes, filter_partitions: for experiments; see the Rust library.
+    row_cache: False switches off the cache of popular single pairs.
     """
     given = {name: value for name, value in locals().items() if name != "path" and value is not None}
     if comparators is not None:

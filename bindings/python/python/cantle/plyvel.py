@@ -484,20 +484,20 @@ def _property(db: _cantle.DB, name: bytes) -> Optional[bytes]:
     if level:
         if int(level[1]) > 6:
             return None
-        files = sum(chunk["tables"] for chunk in db.chunks()) if int(level[1]) == 0 else 0
+        files = sum(chunk["tables"] for chunk in db.regions()) if int(level[1]) == 0 else 0
         return b"%d" % files
     if name == b"leveldb.approximate-memory-usage":
         return b"%d" % db.stats()["memory_used"]
     if name == b"leveldb.sstables":
         lines = ["--- level 0 ---"]
-        for chunk in db.chunks():
+        for chunk in db.regions():
             start = chunk["start"]
             lines.append(f" {start!r}: {chunk['tables']} tables of {chunk['table_bytes']} bytes, logs of {chunk['log_bytes']} bytes")
         return "".join(line + "\n" for line in lines).encode()
     if name == b"leveldb.stats":
         stats = db.stats()
         own = next(keyspace for keyspace in stats["keyspaces"] if keyspace["name"] == "default")
-        counters = ("chunks", "live_bytes", "table_bytes", "log_bytes", "rebalances", "splits", "merges", "table_bytes_written", "log_bytes_written")
+        counters = ("regions", "live_bytes", "table_bytes", "log_bytes", "rebalances", "splits", "merges", "table_bytes_written", "log_bytes_written")
         lines = ["                               Cantle", "Counter                        Value", "-" * 50]
         lines += [f"{counter:<30} {own[counter]}" for counter in counters]
         return "".join(line + "\n" for line in lines).encode()

@@ -40,7 +40,7 @@ static void nulls(cantle_db *db) {
     NOTHING(CANTLE_INVALID_ARGUMENT, cantle_iterator_new(NULL, NULL, NULL, &error));
     NOTHING(CANTLE_INVALID_ARGUMENT, cantle_iterator_next(NULL, &slice, NULL, &error));
     NOTHING(CANTLE_INVALID_ARGUMENT, cantle_stats(NULL, &error));
-    NOTHING(CANTLE_INVALID_ARGUMENT, cantle_chunks(NULL, NULL, &error));
+    NOTHING(CANTLE_INVALID_ARGUMENT, cantle_regions(NULL, NULL, &error));
     NOTHING(CANTLE_INVALID_ARGUMENT, cantle_comparator_new(NULL, NULL, NULL, NULL, true, NULL, &error));
     NOTHING(CANTLE_INVALID_ARGUMENT, cantle_comparator_new("c", NULL, NULL, NULL, true, NULL, &error));
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_batch_put(NULL, NULL, "k", 1, "v", 1, &error));
@@ -190,7 +190,7 @@ static void options(const char *directory) {
     CHECK(cantle_options_memory_budget(options, 1) == CANTLE_INVALID_ARGUMENT);
     CHECK(cantle_options_memory_budget(NULL, 1 << 20) == CANTLE_INVALID_ARGUMENT);
     CHECK(cantle_options_read_only((cantle_options *)the_db, true) == CANTLE_INVALID_ARGUMENT);
-    CHECK(cantle_keyspace_options_munks(NULL, true) == CANTLE_INVALID_ARGUMENT);
+    CHECK(cantle_keyspace_options_layout(NULL, "chunk") == CANTLE_INVALID_ARGUMENT);
 
     options = cantle_options_new();
     cantle_keyspace_options *keyspace = cantle_keyspace_options_new();
@@ -199,7 +199,7 @@ static void options(const char *directory) {
     NOTHING(CANTLE_INVALID_ARGUMENT, cantle_open(path, options, &error));
     CHECK(cantle_options_free(options) == CANTLE_OK && cantle_keyspace_options_free(keyspace) == CANTLE_OK);
     keyspace = cantle_keyspace_options_new();
-    CHECK(cantle_keyspace_options_chunk_bytes(keyspace, 1) == CANTLE_OK); /* told when it is read */
+    CHECK(cantle_keyspace_options_layout(keyspace, "chunk:chunk_bytes=1") == CANTLE_OK); /* told when it is read */
     NOTHING(CANTLE_INVALID_ARGUMENT, cantle_keyspace_open(the_db, "odd", keyspace, &error));
     CHECK(cantle_keyspace_options_free(keyspace) == CANTLE_OK);
     options = cantle_options_new();

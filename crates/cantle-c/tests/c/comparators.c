@@ -32,7 +32,7 @@ static cantle_keyspace_options *replacing;
 
 static void destroy(void *user) {
     CHECK(strcmp(user, "user") == 0);
-    if (replacing != NULL) CHECK(cantle_keyspace_options_munks(replacing, true) == CANTLE_OK);
+    if (replacing != NULL) CHECK(cantle_keyspace_options_layout(replacing, "chunk") == CANTLE_OK);
     destroyed++;
 }
 
@@ -171,7 +171,7 @@ static void *write_and_read(void *argument) {
 static void from_many_threads(const char *path) {
     pthread_t threads[THREADS];
     int before = destroyed;
-    uint64_t chunks;
+    uint64_t regions;
     cantle_comparator *comparator = caseless();
     cantle_keyspace_options *keyspace = cantle_keyspace_options_new();
     cantle_options *options = cantle_options_new();
@@ -185,8 +185,8 @@ static void from_many_threads(const char *path) {
     OK(cantle_compact_range(ordered, NULL, NULL, &error)); /* beside them */
     for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
     CHECK(compared > THREADS * KEYS);
-    OK(cantle_stat(ordered, "keyspaces.default.chunks", &chunks, &error));
-    CHECK(chunks > 0 && destroyed == before);
+    OK(cantle_stat(ordered, "keyspaces.default.regions", &regions, &error));
+    CHECK(regions > 0 && destroyed == before);
     OK(cantle_close(ordered, &error));
     was_destroyed(before + 1);
 }
@@ -194,16 +194,11 @@ static void from_many_threads(const char *path) {
 static void keyspace_options(cantle_db *db) {
     cantle_keyspace *keyspace;
     cantle_keyspace_options *options = cantle_keyspace_options_new();
-    cantle_keyspace_options_layout(options, CANTLE_CHUNK);
+    const char *layout = "chunk:chunk_bytes=1MiB,log_bytes=1MiB,munk_log_bytes=4MiB,filter_partitions=8,munks=true,recent_appends=true";
+    CHECK(cantle_keyspace_options_layout(options, layout) == CANTLE_OK);
+    CHECK(cantle_keyspace_options_row_cache(options, false) == CANTLE_OK);
     cantle_keyspace_options_compression(options, CANTLE_LZ4, 0);
-    cantle_keyspace_options_chunk_bytes(options, 1 << 20);
     cantle_keyspace_options_space_amplification(options, 2.0);
-    cantle_keyspace_options_log_bytes(options, 1 << 20);
-    cantle_keyspace_options_munk_log_bytes(options, 4 << 20);
-    cantle_keyspace_options_filter_partitions(options, 8);
-    cantle_keyspace_options_munks(options, true);
-    cantle_keyspace_options_row_cache(options, false);
-    cantle_keyspace_options_recent_appends(options, true);
     SOME(keyspace, cantle_keyspace_open(db, "one", options, &error));
     CHECK(cantle_keyspace_options_free(options) == CANTLE_OK);
     put(db, keyspace, "k", "v");

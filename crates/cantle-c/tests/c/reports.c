@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
     CHECK(number > 500000);
     OK(cantle_stat(db, "open_time_nanos", &number, &error));
     CHECK(number > 0);
-    SOME(text, cantle_chunks(db, NULL, &error));
+    SOME(text, cantle_regions(db, NULL, &error));
     CHECK(strncmp(text, "[{", 2) == 0 && strstr(text, "\"start_hex\":\"\"") != NULL && strstr(text, "\"table_bytes\":") != NULL);
     cantle_free(text);
     cantle_error *first = (cantle_error *)1;

@@ -1,20 +1,20 @@
-//! `cantle inspect`: the chunk map.
+//! `cantle inspect`: the region map.
 
-use crate::chunkmap::{self, Canvas};
 use crate::failure::Outcome;
 use crate::keyfmt::KeyCodec;
 use crate::output::Output;
+use crate::region_map::{self, Canvas};
 use crate::schema::ValueForm;
 use crate::store::{Access, KeyArgs, StoreArgs};
 use clap::Args;
 
-/// Draw the chunk map: chunks in key order, their tables, logs, heat and munks
+/// Draw the key ranges of a keyspace (its chunks) in key order: their tables, logs and heat, and which are in memory
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Inspect {
     #[command(flatten)]
     store: StoreArgs,
-    /// The chunks as JSON
+    /// The ranges as JSON
     #[arg(long)]
     json: bool,
     /// The most lines to draw; neighbours share one
@@ -34,10 +34,10 @@ impl Inspect {
     pub(crate) fn run(self) -> Outcome {
         let opened = self.store.open(Access::Read)?;
         let (codec, schema) = opened.codec(&self.keys)?;
-        let chunks = opened.keyspace.chunks()?;
+        let regions = opened.keyspace.regions()?;
         let mut output = Output::new();
         if self.json {
-            output.json(&chunks)?;
+            output.json(&regions)?;
             return output.finish();
         }
         output.line(format!("keyspace {}", opened.keyspace.name()))?;
@@ -49,8 +49,8 @@ impl Inspect {
             ValueForm::Json => output.line("value    JSON objects")?,
             ValueForm::Raw => {}
         }
-        let canvas = Canvas::of_stdout(self.lines);
-        output.bytes(chunkmap::draw(&chunks, canvas, |key| codec.show_start(key)).as_bytes())?;
+        let canvas = Canvas::of_stdout(self.lines, opened.keyspace.layout());
+        output.bytes(region_map::draw(&regions, canvas, |key| codec.show_start(key)).as_bytes())?;
         output.finish()
     }
 }

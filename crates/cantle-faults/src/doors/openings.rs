@@ -7,7 +7,7 @@
 use crate::rng::Rng;
 use crate::visit::{Visit, words_of};
 use cantle::vfs::{Call, CrashPlan, FaultVfs, MemVfs, Operation, Verdict, Vfs};
-use cantle::{Db, Durability, KeyspaceOptions, Options, Resources};
+use cantle::{ChunkOptions, Db, Durability, KeyspaceOptions, Options, Resources};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -73,7 +73,7 @@ impl Plan {
     }
 
     fn keyspace(&self) -> KeyspaceOptions {
-        KeyspaceOptions::new().chunk_bytes(self.chunk_bytes)
+        KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(self.chunk_bytes))
     }
 
     fn open(&self, disk: Arc<dyn Vfs>, resources: &Resources) -> Db {
@@ -194,7 +194,7 @@ fn round(seed: u64, visit: &Visit) {
             plan.fill(&db, &mut model);
         }
         plan.write(&db, &mut model);
-        let chunks: u64 = db.stats().keyspaces.iter().map(|keyspace| keyspace.chunks).sum();
+        let chunks: u64 = db.stats().keyspaces.iter().map(|keyspace| keyspace.regions).sum();
         if (opening + 1) % plan.closed_one_in == 0 {
             db.close().unwrap();
             disk = if plan.rng.below(2) == 0 { disk.kill() } else { disk.crash(&CrashPlan::LOSE_UNSYNCED) };

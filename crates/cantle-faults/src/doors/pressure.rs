@@ -2,10 +2,11 @@
 //! behind, whatever its name and whoever writes, no more than one keyspace that is behind asks for, and nobody once it has caught
 //! up. What a store does is counted by its statistics; no time is asserted.
 
+use crate::layouts::Tuned;
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::vfs::{FaultVfs, MemVfs, Operation, Verdict};
-use cantle::{Db, Keyspace, KeyspaceOptions, Options};
+use cantle::{Db, Keyspace, KeyspaceOptions, LayoutOptions, Options};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -69,7 +70,9 @@ fn one(visit: &Visit, [behind, idle]: [&str; 2], rng: &mut Rng) {
         }
         Verdict::Pass
     });
-    let keyspace = KeyspaceOptions::new().layout(visit.layout).munks(false).space_amplification(1.5);
+    let keyspace = KeyspaceOptions::new()
+        .layout(LayoutOptions::from(visit.layout).with("munks", false))
+        .space_amplification(1.5);
     let options = Options::new().vfs(Arc::new(vfs)).background_threads(1 + rng.below(2) as usize);
     let options = options.memory_budget(64 << 20).default_keyspace(keyspace.clone());
     let db = options.open("store").unwrap();

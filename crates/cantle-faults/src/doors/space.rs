@@ -11,7 +11,7 @@
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::vfs::MemVfs;
-use cantle::{Compression, Db, KeyspaceOptions, Options};
+use cantle::{ChunkOptions, Compression, Db, KeyspaceOptions, Options};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -232,7 +232,8 @@ fn pair_bytes(value_bytes: Option<u64>) -> u64 {
 impl Run<'_> {
     fn open(&self) -> Db {
         let scale = self.place.scale();
-        let mut keyspace = KeyspaceOptions::new().chunk_bytes(CHUNK_BYTES / scale);
+        let mut keyspace =
+            KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(CHUNK_BYTES / scale));
         if let Some(bound) = self.case.bound {
             keyspace = keyspace.space_amplification(bound);
         }
@@ -376,7 +377,13 @@ impl Run<'_> {
             std::thread::sleep(POLL);
             let stats = self.db().stats();
             let keyspace = &stats.keyspaces[0];
-            let done = (stats.checkpoints, keyspace.rebalances, keyspace.splits, keyspace.merges, allocated);
+            let done = (
+                stats.checkpoints,
+                keyspace.chunk().unwrap().rebalances,
+                keyspace.chunk().unwrap().splits,
+                keyspace.chunk().unwrap().merges,
+                allocated,
+            );
             let is_idle = stats.maintenance_queued + stats.maintenance_running == 0 && last == Some(done);
             idle = if is_idle { idle + 1 } else { 0 };
             last = Some(done);

@@ -1,7 +1,7 @@
 //! A full disk: writes fail and say why, reads, deletes and what frees space go on, and everything heals.
 
 use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
-use cantle::{Durability, Error, Layout};
+use cantle::{Durability, Error, LayoutKind};
 use cantle_faults::filling::{a_disk_that_fills_up, check, eventually, fill, setup};
 use cantle_faults::rng::Rng;
 use cantle_faults::setup::STORE;
@@ -26,7 +26,7 @@ fn a_full_disk_in_memory_fails_puts_and_heals() {
                 println!("seed {seed}, {durability:?}, {capacity_bytes} bytes");
                 let memory = MemVfs::new();
                 memory.set_capacity_bytes(Some(capacity_bytes));
-                let setup = setup(Layout::default(), seed, durability);
+                let setup = setup(LayoutKind::default(), seed, durability);
                 let db = setup.open(Arc::new(memory.clone())).unwrap();
                 a_disk_that_fills_up(&db, seed, || memory.set_capacity_bytes(None));
                 drop(db);
@@ -49,7 +49,7 @@ fn a_disk_that_somebody_else_fills_fails_puts_and_heals() {
     for durability in DURABILITIES {
         let memory = MemVfs::new();
         memory.set_capacity_bytes(Some(8 << 20));
-        let setup = setup(Layout::default(), 1, durability);
+        let setup = setup(LayoutKind::default(), 1, durability);
         let db = setup.open(Arc::new(memory.clone())).unwrap();
         db.put("before", "1").unwrap();
         occupy(&memory, 0);
@@ -71,7 +71,7 @@ fn a_disk_that_somebody_else_fills_fails_puts_and_heals() {
 fn a_buffered_store_buffers_no_more_than_there_is_room_for() {
     let memory = MemVfs::new();
     memory.set_capacity_bytes(Some(8 << 20));
-    let mut setup = setup(Layout::default(), 2, Durability::Buffered);
+    let mut setup = setup(LayoutKind::default(), 2, Durability::Buffered);
     setup.checkpoint_interval = Duration::from_secs(3600);
     (setup.chunk_bytes, setup.log_bytes) = (8 << 20, 8 << 20);
     let db = setup.open(Arc::new(memory.clone())).unwrap();
@@ -93,7 +93,7 @@ fn a_buffered_store_buffers_no_more_than_there_is_room_for() {
 fn a_flush_that_finds_no_space_loses_nothing() {
     let memory = MemVfs::new();
     memory.set_capacity_bytes(Some(8 << 20));
-    let mut setup = setup(Layout::default(), 3, Durability::Buffered);
+    let mut setup = setup(LayoutKind::default(), 3, Durability::Buffered);
     setup.checkpoint_interval = Duration::from_secs(3600);
     // No rebalance flushes the log before.
     (setup.chunk_bytes, setup.log_bytes) = (8 << 20, 8 << 20);
@@ -125,7 +125,7 @@ fn a_sync_store_opens_on_a_full_disk_with_all_that_its_journal_holds() {
         for reserve in [true, false] {
             let memory = MemVfs::new();
             memory.set_capacity_bytes(Some(8 << 20));
-            let mut setup = setup(Layout::default(), 4, Durability::Sync);
+            let mut setup = setup(LayoutKind::default(), 4, Durability::Sync);
             setup.checkpoint_interval = Duration::from_secs(3600);
             let db = setup.open(Arc::new(memory.clone())).unwrap();
             db.put("durable", "1").unwrap();
@@ -180,7 +180,7 @@ fn a_rebalance_that_has_no_room_writes_nothing() {
     let memory = MemVfs::new();
     memory.set_capacity_bytes(Some(8 << 20));
     let fault = FaultVfs::over_memory(memory.clone());
-    let mut setup = setup(Layout::default(), 5, Durability::Process);
+    let mut setup = setup(LayoutKind::default(), 5, Durability::Process);
     (setup.chunk_bytes, setup.log_bytes) = (8 << 20, 8 << 20);
     let db = setup.open(Arc::new(fault.clone())).unwrap();
     for n in 0..500 {

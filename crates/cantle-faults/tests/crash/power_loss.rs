@@ -47,8 +47,8 @@ fn run(seed: u64, durability: Durability, operations: u64) -> Run {
             }
         }
         for keyspace in db.stats().keyspaces {
-            munks[0] += keyspace.munk_loads;
-            munks[1] += keyspace.munk_flushes;
+            munks[0] += keyspace.chunk().unwrap().munk_loads;
+            munks[1] += keyspace.chunk().unwrap().munk_flushes;
         }
         if rng.below(2) == 0 {
             db.close().unwrap();

@@ -1,7 +1,7 @@
 //! Appends that wait in the write buffer when the process dies, the power fails, writing fails, or somebody meddles.
 
 use cantle::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
-use cantle::{Db, Durability, Error, KeyspaceOptions, Options, WriteBatch};
+use cantle::{ChunkOptions, Db, Durability, Error, KeyspaceOptions, Options, WriteBatch};
 use cantle_faults::history::Progress;
 use cantle_faults::images::record;
 use cantle_faults::rng::Rng;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 fn keyspace() -> KeyspaceOptions {
-    KeyspaceOptions::new().munks(false).row_cache(false)
+    KeyspaceOptions::new().layout(ChunkOptions::new().munks(false)).row_cache(false)
 }
 
 /// Nothing but what a test does leaves the write buffer.

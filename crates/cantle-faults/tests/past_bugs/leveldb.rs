@@ -65,7 +65,7 @@ fn leveldb_189_a_store_opens_after_a_loss_of_power_during_its_creation() {
 fn leveldb_193_a_synced_write_brings_those_in_older_logs_with_it() {
     for logs in 1..4 {
         let memory = MemVfs::new();
-        let small = keyspace().log_bytes(4096);
+        let small = KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(4096));
         let db = options(memory.clone(), Durability::Process).default_keyspace(small).open(STORE).unwrap();
         let others: Vec<_> =
             (1..logs).map(|n| db.keyspace(&format!("other{n}"), keyspace()).unwrap()).collect();

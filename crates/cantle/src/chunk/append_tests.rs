@@ -1,8 +1,9 @@
 //! An append that fails before anything is written.
 
+use crate::chunk::test_support::chunks_of;
 use crate::sync::Arc;
 use crate::vfs::{Failure, FaultVfs, MemVfs, Operation, Verdict};
-use crate::{KeyspaceOptions, Options};
+use crate::{ChunkOptions, KeyspaceOptions, Options};
 
 /// Else the store would be taken for one whose disk cannot shorten files, and turn read-only for what passes.
 #[test]
@@ -10,13 +11,13 @@ fn an_append_that_cannot_open_its_log_leaves_nothing_to_take_back() {
     for write_buffer in [false, true] {
         let disk = MemVfs::new();
         let vfs = FaultVfs::over_memory(disk.clone());
-        let keyspace = KeyspaceOptions::new().munks(false);
+        let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().munks(false));
         let options = |vfs: FaultVfs| {
             let options = Options::new().write_buffer(write_buffer).vfs(Arc::new(vfs));
             options.default_keyspace(keyspace.clone())
         };
         let db = options(vfs.clone()).open("store").unwrap();
-        let chunks = db.chunks_for_test();
+        let chunks = chunks_of(&db);
         for round in 0..3u8 {
             db.put([round], [round]).unwrap();
             vfs.set_rule(|call| {

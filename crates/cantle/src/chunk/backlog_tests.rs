@@ -1,6 +1,7 @@
 //! A queue with a backlog: what is deleted at its head does not stay in the way of who looks for the first pair.
 
 use super::Chunks;
+use crate::chunk::test_support::chunks_of;
 use crate::chunk::walk::Walk;
 use crate::layout::PairCursor;
 use crate::mvcc::KeySpan;
@@ -9,7 +10,7 @@ use crate::sync::{Arc, thread};
 use crate::types::bounds::Bounds;
 use crate::types::order::Comparator;
 use crate::vfs::MemVfs;
-use crate::{KeyspaceOptions, Options};
+use crate::{ChunkOptions, KeyspaceOptions, Options};
 use std::cmp::Ordering;
 use std::ops::Bound;
 use std::time::Duration;
@@ -30,10 +31,10 @@ fn dead_at_head(chunks: &Arc<Chunks>) -> u64 {
 #[test]
 fn an_idle_backlog_has_few_deleted_keys_at_its_head() {
     for munks in [false, true] {
-        let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(1 << 20);
+        let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().munks(false).chunk_bytes(1 << 20));
         let options = Options::new().write_buffer(false).memory_budget(64 << 20).default_keyspace(keyspace);
         let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
-        let chunks = db.chunks_for_test();
+        let chunks = chunks_of(&db);
         (0..20_000u64).for_each(|number| db.put(number.to_be_bytes(), [1; 20]).unwrap());
         if munks {
             let chunk = chunks.index.find(b"");
@@ -71,14 +72,14 @@ impl Comparator for Counting {
 fn a_scan_beside_many_range_deletes_looks_at_few_of_them() {
     const PAIRS: u64 = 8_000;
     let count = Arc::new(AtomicU64::new(0));
-    let keyspace = KeyspaceOptions::new().munks(false).log_bytes(u64::MAX);
+    let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().munks(false).log_bytes(u64::MAX));
     let keyspace = keyspace.comparator(Arc::new(Counting(count.clone())));
     let options = Options::new().default_keyspace(keyspace).vfs(Arc::new(MemVfs::new()));
     let db = options.write_buffer(false).open("store").unwrap();
     let key = |number: u64| number.to_be_bytes();
     let put = || (0..PAIRS).for_each(|number| db.put(key(number), [1; 20]).unwrap());
     put();
-    let chunks = db.chunks_for_test();
+    let chunks = chunks_of(&db);
     // Nobody sorts them in meanwhile.
     let chunk = chunks.index.find(b"");
     let _alone = std::iter::from_fn(|| Some(chunk.begin_change())).find_map(|change| change).unwrap();

@@ -4,7 +4,7 @@ use crate::cache::rows::Rows;
 use crate::chunk::edit::ChunkEdit;
 #[cfg(debug_assertions)]
 use crate::chunk::geometry::Model;
-use crate::chunk::options::ChunkOptions;
+use crate::chunk::settings::Settings;
 use crate::files::Totals;
 use crate::log::env::LogEnv;
 use crate::manifest::Edit;
@@ -51,7 +51,7 @@ pub struct Counters {
 pub struct Context {
     pub run: Arc<RunEnv>,
     pub substrate: Arc<Substrate>,
-    options: ArcSwap<ChunkOptions>,
+    options: ArcSwap<Settings>,
     /// Made by the first access.
     pub counters: OnUse<Counters>,
     /// `None` under a comparator whose equal keys may differ: rows are found by their bytes.
@@ -64,7 +64,7 @@ pub struct Context {
 }
 
 impl Context {
-    pub fn new(substrate: Arc<Substrate>, keyspace: u32, order: KeyOrder, options: ChunkOptions) -> Self {
+    pub fn new(substrate: Arc<Substrate>, keyspace: u32, order: KeyOrder, options: Settings) -> Self {
         let rows = order.hashable().then(|| Rows::new(substrate.budget.rows.clone()));
         let charge = substrate.budget.keyspaces.charge_anyway(KEYSPACE_BYTES);
         let log = LogEnv {
@@ -98,12 +98,12 @@ impl Context {
         }
     }
 
-    pub fn options(&self) -> Guard<Arc<ChunkOptions>> {
+    pub fn options(&self) -> Guard<Arc<Settings>> {
         self.options.load()
     }
 
     /// From the next rebalance on.
-    pub fn set_options(&self, options: ChunkOptions) {
+    pub fn set_options(&self, options: Settings) {
         self.log.options.store(options.of_logs());
         self.run.options.store(options.of_runs());
         self.options.store(Arc::new(options));

@@ -1,10 +1,11 @@
 //! The example of `docs/format/manifest.md`, made again: a new store, then its first log and the checkpoint that
 //! makes it durable.
 
-use super::Chunks;
 use super::edit::{ChunkEdit, ChunkRecord, FileRecord};
+use super::factory::Chunk;
 use crate::format::documented::{assert_documented, example_header};
 use crate::format::header::FileKind;
+use crate::layout::factory::LayoutFactory;
 use crate::manifest::{CheckpointEdit, Edit, KeyspaceEdit, SegmentEdit, StartEdit};
 use crate::mvcc::{DeadBatches, EpochBatches, RecoveryTable};
 use crate::records::encode_record;
@@ -63,7 +64,7 @@ fn the_documented_manifest_is_what_is_written() {
             comparator: "cantle.bytewise".into(),
             metadata: Vec::new(),
         }),
-        layout(Chunks::first_edit()),
+        Edit::Layout { keyspace: 1, payload: Chunk.first_edits().remove(0) },
         layout(split),
         layout(ChunkEdit::Log { chunk: 3, file: 8, epoch: 2 }),
         layout(ChunkEdit::Drop { chunks: vec![2], version: 1200, batch: 0 }),

@@ -3,12 +3,13 @@
 use crate::chunk::chunk::Chunk;
 use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileKind;
-use crate::manifest::LayoutState;
+use crate::manifest::{Area, AreaFile, LayoutState};
 use crate::run::run::{Dropped, Run, Source};
 use crate::table::TableHandle;
+use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
-use std::any::Any;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 
 /// A change of the set of chunks.
@@ -346,7 +347,32 @@ impl LayoutState for ChunkMap {
         }
     }
 
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
+    fn areas(&self, order: &KeyOrder) -> Result<Vec<Area>, Malformed> {
+        let mut records: Vec<&ChunkRecord> = self.chunks.values().collect();
+        let compare = |a: &Option<Bytes>, b: &Option<Bytes>| match (a, b) {
+            (Some(a), Some(b)) => order.compare(a, b),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        };
+        order.sort_by(&mut records, |a, b| compare(&a.start, &b.start));
+        let first_is_lowest = records.first().is_some_and(|first| first.start.is_none());
+        let is_out_of_order =
+            |pair: &[&ChunkRecord]| compare(&pair[0].start, &pair[1].start) != Ordering::Less;
+        if !first_is_lowest || records.windows(2).any(is_out_of_order) {
+            return Err(Malformed("names chunks that do not cover the keys"));
+        }
+        let ends = records.iter().skip(1).map(|record| record.start.clone()).chain([None]);
+        let area = |(record, end): (&&ChunkRecord, _)| {
+            let span = Span { start: record.start.clone(), end };
+            let file = |file: &FileRecord| AreaFile {
+                kind: file.kind,
+                file: file.file,
+                epoch: file.epoch,
+                span: file.span.clone().unwrap_or_else(|| span.clone()),
+            };
+            // What a range delete dropped is seen by nobody any more.
+            let files = record.files.iter().filter(|file| file.dropped.is_none()).map(file).collect();
+            Area { span, files }
+        };
+        Ok(records.iter().zip(ends).map(area).collect())
     }
 }

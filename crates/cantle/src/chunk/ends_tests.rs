@@ -2,27 +2,29 @@
 
 use super::Chunks;
 use crate::chunk::rules::Rules;
+use crate::chunk::test_support::{adjust, chunks_of};
 use crate::log::index::indexed_part::LogSearch;
 use crate::log::index::parts::Parts;
 use crate::log::segment::Segment;
 use crate::sync::Arc;
 use crate::types::span::Span;
 use crate::vfs::MemVfs;
+use crate::{ChunkOptions, KeyspaceOptions, Options};
 use crate::{Db, Stats};
-use crate::{KeyspaceOptions, Options};
 
 const MIB: u64 = 1 << 20;
 const KEYS: u64 = 9_000;
 
 /// One chunk, whose log is not sorted before it is 16 MiB long: parts of half a MiB.
 fn open(disk: &MemVfs) -> (Db, Arc<Chunks>) {
-    let mut keyspace = KeyspaceOptions::as_published().munks(false);
-    keyspace.chunk.rules =
-        Box::leak(Box::new(Rules { log_search: LogSearch::Indexed, ..*keyspace.chunk.rules }));
-    let keyspace = keyspace.chunk_bytes(64 * MIB).log_bytes(16 * MIB);
+    let published = ChunkOptions::as_published().munks(false);
+    let keyspace = KeyspaceOptions::new().layout(published.chunk_bytes(64 * MIB).log_bytes(16 * MIB));
     let options = Options::new().memory_budget(256 * MIB).default_keyspace(keyspace);
     let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();
-    let chunks = db.chunks_for_test();
+    let chunks = chunks_of(&db);
+    adjust(&chunks, |settings| {
+        settings.rules = Box::leak(Box::new(Rules { log_search: LogSearch::Indexed, ..*settings.rules }));
+    });
     (db, chunks)
 }
 

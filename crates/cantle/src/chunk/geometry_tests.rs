@@ -2,12 +2,11 @@
 //! chunks with logs of their own, with logs of an earlier epoch whose end has no index, and with logs that several share.
 
 use super::Chunks;
-use super::rebalance::split_tests::{Pairs, assert_holds, open, put};
-use crate::KeyspaceOptions;
+use super::rebalance::split_tests::{Pairs, assert_holds, open, open_with, put};
 use crate::chunk::chunk::Chunk;
 use crate::chunk::geometry::{Misfit, Tile, check_replacement, check_starts};
-use crate::chunk::options::ChunkOptions;
 use crate::chunk::rebalance::rebalance::Effort;
+use crate::chunk::test_support::{adjust, chunks_of};
 use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
@@ -16,6 +15,7 @@ use crate::types::error::Error;
 use crate::types::order::{Comparator, KeyOrder};
 use crate::types::span::Span;
 use crate::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict};
+use crate::{ChunkOptions, KeyspaceOptions};
 use crate::{Db, WriteBatch};
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -118,16 +118,15 @@ fn all(chunks: &Chunks) -> Vec<Arc<Chunk>> {
 }
 
 fn chunk_bytes(chunks: &Chunks, chunk_bytes: u64) {
-    let options = ChunkOptions { chunk_bytes, ..ChunkOptions::clone(&chunks.context.options()) };
-    chunks.context.set_options(options);
+    adjust(chunks, |settings| settings.own.chunk_bytes = chunk_bytes);
 }
 
 /// Never due by itself.
 const LARGE: u64 = 64 << 20;
 const KEYS: u64 = 500;
 
-fn large() -> KeyspaceOptions {
-    KeyspaceOptions::new().chunk_bytes(LARGE)
+fn large() -> ChunkOptions {
+    ChunkOptions::new().chunk_bytes(LARGE)
 }
 
 /// What maintenance may do with a chunk.
@@ -294,7 +293,7 @@ fn each_step_may_be_taken_twice_on_every_chunk_whatever_came_before() {
             for then in STEPS {
                 let mut pairs = Pairs::new();
                 let (disk, _fault, db) = beginning.make(&mut pairs);
-                let chunks = db.chunks_for_test();
+                let chunks = chunks_of(&db);
                 let what = &format!("{beginning:?}, {first:?}, {then:?}");
                 // Logs of an earlier epoch are read before, as gets do.
                 assert_holds(&db, &pairs, what);
@@ -450,7 +449,8 @@ impl Comparator for Counting {
 fn a_compaction_ends_when_its_keyspace_is_dropped() {
     for from in ["000001", "000499"] {
         let order = Arc::new(Counting(AtomicI64::new(i64::MAX)));
-        let (db, chunks) = open(Arc::new(MemVfs::new()), large().comparator(order.clone()));
+        let (db, chunks) =
+            open_with(Arc::new(MemVfs::new()), large(), KeyspaceOptions::new().comparator(order.clone()));
         let mut pairs = Pairs::new();
         put(&db, &mut pairs, 0..KEYS, 1).unwrap();
         assert!(chunks.split_end(&chunks.first()).unwrap());
@@ -480,14 +480,14 @@ impl Comparator for Backwards {
 #[test]
 fn no_chunk_is_cut_at_an_empty_key() {
     let disk = MemVfs::new();
-    let keyspace = || large().comparator(Arc::new(Backwards));
-    let (db, chunks) = open(Arc::new(disk.clone()), keyspace());
+    let backwards = || KeyspaceOptions::new().comparator(Arc::new(Backwards));
+    let (db, chunks) = open_with(Arc::new(disk.clone()), large(), backwards());
     let number = |number: u64| format!("{number:06}");
     for key in (0..KEYS).rev() {
         db.put(number(key), [1; 1000]).unwrap();
     }
     let reopened = |disk: MemVfs, keys: u64, what: &str| {
-        let (db, _) = open(Arc::new(disk), keyspace());
+        let (db, _) = open_with(Arc::new(disk), large(), backwards());
         assert_eq!(db.range(..).filter(|pair| pair.is_ok()).count() as u64, keys, "{what}");
         assert!(db.get("").unwrap().is_some() && db.get(number(7)).unwrap().is_some(), "{what}");
         assert!(db.verify().unwrap().is_ok(), "{what}");

@@ -1,7 +1,8 @@
 //! The keyspace as the rest of the store sees it.
 
-use crate::layout::stats::{ChunkInfo, KeyspaceStats, Report};
-use crate::layout::{Layout, Op, PairCursor, PreparedWrite, Pressure, ReadSet};
+use crate::layout::options;
+use crate::layout::stats::{KeyspaceStats, RegionInfo, Report};
+use crate::layout::{Layout, Op, PairCursor, PreparedWrite, Pressure, ReadSet, Upkeep};
 use crate::mvcc::SnapshotGuard;
 use crate::sync::Arc;
 use crate::types::bounds::Bounds;
@@ -11,6 +12,7 @@ use super::Chunks;
 use super::approximate;
 use super::chunk::Chunk;
 use super::keyspace::Lent;
+use super::settings::Settings;
 use super::walk::Walk;
 use super::write::Write;
 use crate::run::run::Source;
@@ -59,20 +61,25 @@ impl Layout for Chunks {
         self.statistics()
     }
 
-    fn map(&self) -> Vec<ChunkInfo> {
+    fn set_options(&self, settings: options::Settings) {
+        self.context.set_options(Settings::of(settings));
+    }
+
+    fn regions(&self) -> Vec<RegionInfo> {
         let view = self.index.view();
         let info = |chunk: &Arc<Chunk>| {
             let funk = chunk.funk.load();
             let sizes = funk.sizes();
-            ChunkInfo {
+            RegionInfo {
                 start: chunk.span.start.as_ref().map(|key| key.to_vec()).unwrap_or_default(),
+                level: 0,
                 table_bytes: sizes.table_bytes,
                 log_bytes: sizes.log_bytes,
                 garbage_bytes: sizes.garbage_bytes + sizes.dropped_bytes,
                 tables: sizes.tables,
                 segments: funk.files.iter().filter(|file| matches!(file.source, Source::Log(_))).count()
                     as u32,
-                munk_bytes: chunk.munk.load().as_ref().map_or(0, |munk| munk.bytes()),
+                resident_bytes: chunk.munk.load().as_ref().map_or(0, |munk| munk.bytes()),
                 heat: chunk.heat() as f64,
             }
         };
@@ -87,11 +94,23 @@ impl Layout for Chunks {
         self.maintain();
     }
 
+    fn accesses(&self) -> u64 {
+        self.count_accesses()
+    }
+
+    fn is_busy(&self) -> bool {
+        self.has_work()
+    }
+
     fn pressure(&self) -> Pressure {
         self.measure_pressure()
     }
 
-    fn settle(&self) -> Result<()> {
+    fn tidy(&self, upkeep: &mut Upkeep) -> bool {
+        self.do_upkeep(upkeep)
+    }
+
+    fn before_close(&self) -> Result<()> {
         self.index_all_parts()
     }
 

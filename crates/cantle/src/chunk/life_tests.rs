@@ -4,6 +4,7 @@
 use super::Chunks;
 use crate::chunk::chunk::{Change, Chunk};
 use crate::chunk::residency::load::CHUNKS_MAX;
+use crate::chunk::test_support::chunks_of;
 use crate::run::merged::Merged;
 use crate::run::stack::RunStack;
 use crate::sync::Arc;
@@ -11,8 +12,8 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::counter::Counter;
 use crate::types::span::Span;
 use crate::vfs::{Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs};
+use crate::{ChunkOptions, KeyspaceOptions, Options};
 use crate::{Db, Snapshot, WriteBatch};
-use crate::{KeyspaceOptions, Options};
 use std::collections::BTreeMap;
 
 type Pairs = BTreeMap<String, Vec<u8>>;
@@ -31,12 +32,12 @@ impl Random {
 
 /// Munks come and go as the test says, not by popularity.
 fn open(disk: &(impl Vfs + Clone + 'static), chunk_bytes: u64, log_bytes: u64) -> (Db, Arc<Chunks>) {
-    let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(chunk_bytes).log_bytes(log_bytes);
+    let chunk = ChunkOptions::new().munks(false).chunk_bytes(chunk_bytes).log_bytes(log_bytes);
     // What is read from logs is read from files.
-    let keyspace = keyspace.recent_appends(false);
+    let keyspace = KeyspaceOptions::new().layout(chunk.recent_appends(false));
     let options = Options::new().memory_budget(1 << 30).default_keyspace(keyspace);
     let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();
-    let chunks = db.chunks_for_test();
+    let chunks = chunks_of(&db);
     (db, chunks)
 }
 
@@ -185,11 +186,11 @@ fn snapshots_see_the_same_whatever_becomes_of_munks() {
 fn count(db: &Db, counts: &mut [u64; 5]) {
     let stats = &db.stats().keyspaces[0];
     let of = [
-        stats.munk_loads,
-        stats.munk_evictions,
-        stats.munk_rebalances,
-        stats.munk_splits,
-        stats.munk_flushes,
+        stats.chunk().unwrap().munk_loads,
+        stats.chunk().unwrap().munk_evictions,
+        stats.chunk().unwrap().munk_rebalances,
+        stats.chunk().unwrap().munk_splits,
+        stats.chunk().unwrap().munk_flushes,
     ];
     counts.iter_mut().zip(of).for_each(|(sum, count)| *sum += count);
 }

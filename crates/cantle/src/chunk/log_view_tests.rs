@@ -2,13 +2,14 @@
 
 use super::Chunks;
 use crate::chunk::rules::Rules;
+use crate::chunk::test_support::{adjust, chunks_of};
 use crate::log::index::indexed_part::LogSearch;
 use crate::log::segment::Segment;
 use crate::run::run::Source;
 use crate::sync::Arc;
 use crate::vfs::MemVfs;
+use crate::{ChunkOptions, KeyspaceOptions, Options};
 use crate::{Db, Snapshot};
-use crate::{KeyspaceOptions, Options};
 use std::collections::BTreeMap;
 
 type Pairs = BTreeMap<String, Vec<u8>>;
@@ -17,13 +18,14 @@ const MIB: u64 = 1 << 20;
 
 /// One chunk, whose log is not sorted before it is 8 MiB long, however much it is read: parts of half a MiB.
 fn open(disk: &MemVfs, memory_bytes: u64) -> (Db, Arc<Chunks>) {
-    let mut keyspace = KeyspaceOptions::as_published().munks(false);
-    keyspace.chunk.rules =
-        Box::leak(Box::new(Rules { log_search: LogSearch::Indexed, ..*keyspace.chunk.rules }));
-    let keyspace = keyspace.chunk_bytes(64 * MIB).log_bytes(8 * MIB);
+    let published = ChunkOptions::as_published().munks(false);
+    let keyspace = KeyspaceOptions::new().layout(published.chunk_bytes(64 * MIB).log_bytes(8 * MIB));
     let options = Options::new().memory_budget(memory_bytes).default_keyspace(keyspace);
     let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();
-    let chunks = db.chunks_for_test();
+    let chunks = chunks_of(&db);
+    adjust(&chunks, |settings| {
+        settings.rules = Box::leak(Box::new(Rules { log_search: LogSearch::Indexed, ..*settings.rules }));
+    });
     (db, chunks)
 }
 
@@ -48,7 +50,7 @@ fn assert_holds(db: &Db, snapshot: Option<&Snapshot>, expected: &Pairs, what: &s
 }
 
 fn scans_log_view(db: &Db) -> u64 {
-    db.stats().keyspaces[0].scans_log_view
+    db.stats().keyspaces[0].chunk().unwrap().scans_log_view
 }
 
 /// The parts of the only log.

@@ -41,9 +41,10 @@ pub mod context;
 mod documented;
 #[cfg(test)]
 mod documented_manifest;
-pub mod edit;
+mod edit;
 #[cfg(test)]
 mod ends_tests;
+pub mod factory;
 mod geometry;
 #[cfg(test)]
 mod geometry_tests;
@@ -55,7 +56,6 @@ mod life_tests;
 mod log_view_tests;
 mod munk;
 mod open;
-pub mod options;
 #[cfg(test)]
 mod order_tests;
 mod pinned;
@@ -66,9 +66,12 @@ mod rebalance;
 mod replaced;
 mod residency;
 mod rules;
+mod settings;
 #[cfg(test)]
 mod space_tests;
 mod stats;
+#[cfg(test)]
+pub mod test_support;
 mod unit;
 mod validate;
 mod verify;
@@ -76,5 +79,3 @@ mod walk;
 mod write;
 
 pub use keyspace::Chunks;
-pub use open::OpenState;
-pub use rebalance::tier::Share;

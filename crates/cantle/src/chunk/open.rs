@@ -5,53 +5,32 @@ use super::keyspace::Jobs;
 use crate::canary::Canary;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::context::Context;
-use crate::chunk::edit::{ChunkEdit, ChunkMap, ChunkRecord};
+use crate::chunk::edit::{ChunkMap, ChunkRecord};
 use crate::chunk::geometry::{Misfit, check_starts};
-use crate::chunk::options::ChunkOptions;
 use crate::chunk::pinned::Pins;
+use crate::chunk::settings::Settings;
 use crate::format::header::FileKind;
+use crate::layout::factory::OpenKeyspace;
 use crate::log::append::OpenEnded;
 use crate::log::segment::Segment;
 use crate::manifest::SegmentEdit;
 use crate::mvcc::range_index::RangeIndex;
 use crate::run::run::{Run, Source};
 use crate::run::stack::{RunStack, StackSizes};
-use crate::substrate::Substrate;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::table::TableHandle;
 use crate::types::error::{Error, Result};
-use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
 use std::collections::HashMap;
 
-/// What a chunk's record in the manifest becomes.
-pub struct OpenState<'a> {
-    pub map: ChunkMap,
-    pub segments: &'a HashMap<u64, SegmentEdit>,
-    /// Whether logs may hold more than the manifest says (`substrate::vouch`).
-    pub outlived: bool,
-}
-
 impl Chunks {
-    /// The edit that creates a keyspace: one chunk for all keys.
-    pub fn first_edit() -> ChunkEdit {
-        ChunkEdit::Replace {
-            removed: Vec::new(),
-            added: vec![ChunkRecord { id: 1, start: None, files: Vec::new() }],
-        }
-    }
-
-    pub fn open(
-        substrate: Arc<Substrate>,
-        keyspace: u32,
-        order: KeyOrder,
-        options: ChunkOptions,
-        state: OpenState<'_>,
-    ) -> Result<Arc<Self>> {
-        let context = Arc::new(Context::new(substrate, keyspace, order.clone(), options));
-        let mut records: Vec<ChunkRecord> = state.map.chunks.into_values().collect();
+    /// Opens the keyspace with these chunks.
+    pub(super) fn open(keyspace: OpenKeyspace<'_>, map: ChunkMap) -> Result<Arc<Self>> {
+        let OpenKeyspace { substrate, id: keyspace, order, settings, segments, outlived, .. } = keyspace;
+        let context = Arc::new(Context::new(substrate, keyspace, order.clone(), Settings::of(settings)));
+        let mut records: Vec<ChunkRecord> = map.chunks.into_values().collect();
         order.sort_by(&mut records, |a, b| match (&a.start, &b.start) {
             (Some(a), Some(b)) => order.compare(a, b),
             (a, b) => a.is_some().cmp(&b.is_some()),
@@ -69,12 +48,7 @@ impl Chunks {
         let next_chunk = records.iter().map(|record| record.id).max().unwrap_or(0) + 1;
         let ends: Vec<Option<Bytes>> =
             records.iter().skip(1).map(|record| record.start.clone()).chain([None]).collect();
-        let mut opener = Opener {
-            context: &context,
-            segments: state.segments,
-            outlived: state.outlived,
-            files: HashMap::new(),
-        };
+        let mut opener = Opener { context: &context, segments, outlived, files: HashMap::new() };
         let mut sizes = StackSizes::default();
         let mut entries = Vec::with_capacity(records.len());
         let mut dropped = Vec::new();
@@ -181,5 +155,34 @@ impl Opener<'_> {
                 }
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Options;
+    use crate::chunk::test_support::chunks_of;
+    use crate::sync::Arc;
+    use crate::vfs::{MemVfs, OpenMode, Vfs};
+
+    /// As a job that waits for a background thread holds the files of its chunk.
+    #[test]
+    fn who_lets_go_of_a_file_when_the_store_is_closed_removes_nothing() {
+        let disk = MemVfs::new();
+        let open = || Options::new().vfs(Arc::new(disk.clone())).open("store").unwrap();
+        let db = open();
+        db.put("key", "value").unwrap();
+        let late = chunks_of(&db).index.find(b"").funk.load_full();
+        let log = late.logs().next().unwrap().file.path.clone();
+        db.compact_range(..).unwrap();
+        db.sync().unwrap();
+        let is_there = || disk.metadata(&log).unwrap().is_some();
+        assert!(is_there(), "it is held");
+        drop(db);
+        assert!(!is_there(), "nobody needs it");
+        // Others may have opened the store by now.
+        disk.open(&log, OpenMode::CreateNew).unwrap();
+        drop(late);
+        assert!(is_there());
     }
 }

@@ -3,10 +3,11 @@
 use super::Chunks;
 use crate::Db;
 use crate::chunk::chunk::Chunk;
+use crate::chunk::test_support::chunks_of;
 use crate::sync::Arc;
 use crate::types::order::Comparator;
 use crate::vfs::MemVfs;
-use crate::{KeyspaceOptions, Options};
+use crate::{ChunkOptions, KeyspaceOptions, Options};
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
@@ -48,7 +49,8 @@ fn key(number: u32) -> String {
 
 /// Some dozen chunks, of which the background does nothing by itself.
 fn filled(order: Option<Arc<dyn Comparator>>) -> (Db, Arc<Chunks>) {
-    let mut keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(64 << 10).log_bytes(u64::MAX);
+    let mut keyspace = KeyspaceOptions::new()
+        .layout(ChunkOptions::new().munks(false).chunk_bytes(64 << 10).log_bytes(u64::MAX));
     if let Some(order) = order {
         keyspace = keyspace.comparator(order);
     }
@@ -58,7 +60,7 @@ fn filled(order: Option<Arc<dyn Comparator>>) -> (Db, Arc<Chunks>) {
         db.put(key(number), [number as u8; 500]).unwrap();
     }
     db.compact_range(..).unwrap();
-    let chunks = db.chunks_for_test();
+    let chunks = chunks_of(&db);
     assert!(chunks.index.view().len() > 20, "{}", chunks.index.view().len());
     (db, chunks)
 }

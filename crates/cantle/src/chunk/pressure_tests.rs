@@ -2,22 +2,23 @@
 
 use super::Chunks;
 use crate::Db;
+use crate::chunk::test_support::chunks_in;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::bounds::Bounds;
 use crate::vfs::MemVfs;
-use crate::{KeyspaceOptions, Options};
+use crate::{ChunkOptions, KeyspaceOptions, Options};
 use std::time::Duration;
 
 /// A store in memory whose checkpoints come when they are asked for.
 fn open(vfs: &MemVfs) -> Db {
-    let keyspace = KeyspaceOptions::new().munks(false);
+    let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().munks(false));
     let options = Options::new().vfs(Arc::new(vfs.clone())).memory_budget(16 << 20);
     options.checkpoint_interval(Duration::from_secs(3600)).default_keyspace(keyspace).open("store").unwrap()
 }
 
 fn chunks(db: &Db, name: &str) -> Arc<Chunks> {
-    db.keyspace(name, KeyspaceOptions::new().munks(false)).unwrap().chunks_for_test()
+    chunks_in(&db.keyspace(name, KeyspaceOptions::new().layout(ChunkOptions::new().munks(false))).unwrap())
 }
 
 /// As if tables of so many bytes were being written: far over any bound of a keyspace without data.
@@ -117,7 +118,7 @@ fn parts_of_a_few_hot_chunks_are_indexed_on_disk_as_well() {
     let db = open(&MemVfs::without_history());
     let chunks = chunks(&db, "a");
     let budget = &chunks.context.substrate.budget;
-    let a = db.keyspace("a", KeyspaceOptions::new().munks(false)).unwrap();
+    let a = db.keyspace("a", KeyspaceOptions::new().layout(ChunkOptions::new().munks(false))).unwrap();
     let limit = budget.logs.indexes.limit_bytes();
     let mut most = 0;
     for round in 0..8 {

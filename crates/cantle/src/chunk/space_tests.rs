@@ -3,20 +3,22 @@
 use super::Chunks;
 use crate::Db;
 use crate::chunk::policy;
+use crate::chunk::test_support::chunks_of;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::thread;
 use crate::vfs::MemVfs;
-use crate::{KeyspaceOptions, Options};
+use crate::{ChunkOptions, KeyspaceOptions, Options};
 use std::time::Duration;
 
 /// Nothing is rebalanced and no munk is loaded.
 fn at_rest(disk: &MemVfs) -> (Db, Arc<Chunks>) {
-    let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(64 << 20).log_bytes(u64::MAX);
+    let keyspace = KeyspaceOptions::new()
+        .layout(ChunkOptions::new().munks(false).chunk_bytes(64 << 20).log_bytes(u64::MAX));
     let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace).write_buffer(false);
     let options = options.checkpoint_interval(Duration::from_millis(50));
     let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();
-    let chunks = db.chunks_for_test();
+    let chunks = chunks_of(&db);
     (db, chunks)
 }
 
@@ -136,11 +138,13 @@ fn who_reads_all_of_a_chunk_finds_out_what_is_garbage() {
 fn nobody_is_delayed_for_what_a_snapshot_keeps() {
     const PAIRS: u64 = 8_000;
     for munks in [false, true] {
-        let keyspace = KeyspaceOptions::new().munks(munks).chunk_bytes(1 << 20).space_amplification(1.5);
+        let keyspace = KeyspaceOptions::new()
+            .layout(ChunkOptions::new().munks(munks).chunk_bytes(1 << 20))
+            .space_amplification(1.5);
         let options = Options::new().write_buffer(false).memory_budget(64 << 20).default_keyspace(keyspace);
         let options = options.checkpoint_interval(Duration::from_millis(20));
         let db = options.vfs(Arc::new(MemVfs::without_history())).open("store").unwrap();
-        let chunks = db.chunks_for_test();
+        let chunks = chunks_of(&db);
         let is_settled = || {
             let sizes = chunks.sizes();
             sizes.held_bytes == 0
@@ -181,11 +185,11 @@ fn nobody_is_delayed_for_what_a_snapshot_keeps() {
 /// Beyond what it may take at rest, while it is written to; then no more, though nobody reads or writes.
 #[test]
 fn what_is_taken_only_while_writing_is_given_back() {
-    let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(256 << 10);
+    let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().munks(false).chunk_bytes(256 << 10));
     let options = Options::new().write_buffer(false).memory_budget(8 << 20).default_keyspace(keyspace);
     let db = options.checkpoint_interval(Duration::from_millis(50)).vfs(Arc::new(MemVfs::without_history()));
     let db = db.open("store").unwrap();
-    let chunks = db.chunks_for_test();
+    let chunks = chunks_of(&db);
     let at_rest = || policy::KeyspaceSizes { is_written: false, freeing_bytes: 0, ..chunks.sizes() };
     let mut beyond = 0u64;
     for number in 0..120_000u64 {

@@ -1,7 +1,8 @@
 //! What a keyspace says of itself.
 
 use super::context::Counters;
-use crate::layout::stats::{GetTimes, GetsServed, KeyspaceStats};
+use crate::layout::kind::LayoutKind;
+use crate::layout::stats::{ChunkStats, GetTimes, GetsServed, KeyspaceStats, LayoutStats};
 use crate::log::env::LogCounters;
 use crate::run::env::RunCounters;
 use crate::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -19,10 +20,27 @@ impl Chunks {
         let of = Counter::get;
         let total = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
         let munks: Vec<_> = self.residents().iter().filter_map(|chunk| chunk.munk.load_full()).collect();
+        let own = ChunkStats {
+            munks: munks.len() as u64,
+            munk_bytes: munks.iter().map(|munk| munk.bytes()).sum(),
+            munk_towers: munks.iter().map(|munk| munk.towers()).sum(),
+            munk_loads: of(&counters.munk_loads),
+            munk_evictions: of(&counters.munk_evictions),
+            munk_rebalances: of(&counters.munk_rebalances),
+            munk_splits: of(&counters.munk_splits),
+            munk_flushes: of(&counters.munk_flushes),
+            scans_munk: of(&counters.scans_munk),
+            scans_log_view: of(&logs.scans_log_view),
+            rebalances: of(&counters.rebalances),
+            splits: of(&counters.splits),
+            end_splits: of(&counters.end_splits),
+            merges: of(&counters.merges),
+            chunks_dropped: of(&counters.chunks_dropped),
+        };
         KeyspaceStats {
             name: String::new(),
-            layout: crate::layout::kind::Layout::Chunk,
-            chunks: self.index.load().len() as u64,
+            layout: LayoutKind::Chunk,
+            regions: self.index.load().len() as u64,
             table_bytes: total(&self.context.totals.table_bytes),
             log_bytes: total(&self.context.totals.log_bytes),
             unclaimed_bytes: total(&self.context.totals.unclaimed_bytes),
@@ -36,7 +54,7 @@ impl Chunks {
             gets: of(&counters.gets),
             scans: of(&counters.scans),
             gets_served: GetsServed {
-                munk: of(&counters.gets_munk),
+                resident: of(&counters.gets_munk),
                 row: of(&counters.gets_row),
                 log_memory: of(&runs.gets_log_memory.count),
                 log_index: of(&runs.gets_log_index.count),
@@ -49,28 +67,14 @@ impl Chunks {
                 table_total: runs.gets_table.total(),
                 absent_total: runs.gets_absent.total(),
             },
-            scans_munk: of(&counters.scans_munk),
-            scans_log_view: of(&logs.scans_log_view),
             scan_log_reads: of(&runs.scan_log_reads),
-            munks: munks.len() as u64,
-            munk_bytes: munks.iter().map(|munk| munk.bytes()).sum(),
-            munk_towers: munks.iter().map(|munk| munk.towers()).sum(),
-            munk_loads: of(&counters.munk_loads),
-            munk_evictions: of(&counters.munk_evictions),
-            munk_rebalances: of(&counters.munk_rebalances),
-            munk_splits: of(&counters.munk_splits),
-            munk_flushes: of(&counters.munk_flushes),
             filter_skips: of(&runs.filter_skips),
             parts_passed_over: of(&logs.parts_passed_over),
             filter_false_positives: of(&runs.filter_false_positives),
-            rebalances: of(&counters.rebalances),
-            splits: of(&counters.splits),
-            end_splits: of(&counters.end_splits),
-            merges: of(&counters.merges),
             edits_refused: of(&counters.edits_refused),
             log_batches: of(&logs.log_batches),
             log_batch_bytes: of(&logs.log_batch_bytes),
-            chunks_dropped: of(&counters.chunks_dropped),
+            of_layout: LayoutStats::Chunk(own),
         }
     }
 }

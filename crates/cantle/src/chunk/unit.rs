@@ -266,7 +266,7 @@ impl Unit {
 }
 
 /// How long the newest part of a log of `log_bytes` may become.
-fn part_bytes_max(options: &crate::chunk::options::ChunkOptions, log_bytes: u64) -> u64 {
+fn part_bytes_max(options: &crate::chunk::settings::Settings, log_bytes: u64) -> u64 {
     let full = options.log_bytes.unwrap_or(options.chunk_bytes) / u64::from(options.filter_partitions.max(1));
     full.max(PART_BYTES_MIN).max(log_bytes / PART_FRACTION)
 }

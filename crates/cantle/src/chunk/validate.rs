@@ -47,6 +47,7 @@ pub fn conflict_since<'a>(
 mod tests {
     use super::*;
     use crate::Options;
+    use crate::chunk::test_support::chunks_of;
     use crate::log::index::memory_part::Place;
     use crate::types::entry::Kind;
     use crate::vfs::MemVfs;
@@ -63,7 +64,7 @@ mod tests {
                 assert!(!tx.contains_key("b").unwrap());
             }
             tx.put("d", "").unwrap();
-            let chunks = db.chunks_for_test();
+            let chunks = chunks_of(&db);
             let (version, chunk) = (chunks.context.substrate.mvcc.current(), chunks.index.find(b"b"));
             let segment = chunk.funk.load().logs().next().unwrap().clone();
             let memory = segment.loaded().unwrap().memory.clone().unwrap();

@@ -256,7 +256,7 @@ impl PreparedWrite for Write<'_> {
         crate::chunk::validate::conflict_since(&self.chunks.context, chunks, self.reads, version)
     }
 
-    fn parts(&self) -> usize {
+    fn logs(&self) -> usize {
         let count = |effect| self.units.iter().filter(|unit| unit.effect == effect).count();
         count(Effect::Log) + count(Effect::Drop).min(1)
     }
@@ -284,7 +284,7 @@ impl PreparedWrite for Write<'_> {
         self.append_drop(stamp)
     }
 
-    fn undo(&mut self) {
+    fn revoke(&mut self) {
         let context = self.chunks.context.clone();
         if !Canary::APPEND_NOT_UNDONE.is_planted() {
             self.units_to(Effect::Log).for_each(|unit| unit.undo(&context));
@@ -308,7 +308,7 @@ impl PreparedWrite for Write<'_> {
         }
     }
 
-    fn settle(&mut self) {
+    fn index(&mut self) {
         self.outdate_rows(Stripe::leave);
         self.update_rows();
         for unit in &mut self.units {
@@ -331,7 +331,7 @@ impl PreparedWrite for Write<'_> {
         }));
     }
 
-    fn finish(&mut self) {
+    fn after_unlock(&mut self) {
         // First, as others go on writing what it must catch up with, and what follows may sleep.
         if let Some(cleaning) = self.cleaning.take() {
             self.chunks.clean(cleaning);

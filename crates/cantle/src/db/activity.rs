@@ -74,8 +74,8 @@ impl Activity {
 
 impl Active {
     fn is_in_use(&mut self, keyspace: &KeyspaceInner) -> bool {
-        let accesses = keyspace.chunks.accesses();
-        if accesses != self.accesses || keyspace.chunks.is_busy() {
+        let accesses = keyspace.layout.accesses();
+        if accesses != self.accesses || keyspace.layout.is_busy() {
             (self.accesses, self.idle_ticks) = (accesses, 0);
         }
         self.idle_ticks += 1;

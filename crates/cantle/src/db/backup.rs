@@ -7,6 +7,7 @@ use crate::canary::Canary;
 use crate::files::{Files, file_name};
 use crate::format::header::FileKind;
 use crate::layout::stats::Report;
+use crate::layouts;
 use crate::manifest::{CheckpointEdit, Edit, Manifest, Replayed, State, replay};
 use crate::sync::{Arc, thread};
 use crate::types::error::{Attempt, Error, Result};
@@ -109,7 +110,7 @@ impl Store {
         loop {
             let manifest = &self.substrate.manifest;
             let path = manifest.path();
-            match replay(&*self.substrate.files.vfs, &path, super::open::new_layout, provisional) {
+            match replay(&*self.substrate.files.vfs, &path, layouts::new_state, provisional) {
                 Err(Error::Io { source, .. })
                     if source.kind() == io::ErrorKind::NotFound && manifest.path() != path => {}
                 read => return read,
@@ -127,7 +128,7 @@ impl Store {
             next_file: files.peek_id() + 1,
             ..state.checkpoint.clone()
         }));
-        Manifest::create(files, super::open::new_layout, &edits)?;
+        Manifest::create(files, layouts::new_state, &edits)?;
         Ok(())
     }
 

@@ -19,24 +19,18 @@ pub(crate) fn check_options(options: &Options) -> Result<()> {
 /// Refuses what no keyspace can have.
 pub(super) fn check_keyspace_options(options: &KeyspaceOptions) -> Result<()> {
     let invalid = |what: String| Err(Error::InvalidArgument(what));
-    if !(64 << 10..=1 << 30).contains(&options.chunk.chunk_bytes) {
-        return invalid(format!("chunk_bytes of {} is outside 64 KiB to 1 GiB", options.chunk.chunk_bytes));
+    if let Some(layout) = &options.layout {
+        layout.check()?;
     }
-    if let Some(bound) = options.chunk.space_amplification
+    if let Some(bound) = options.space_amplification
         && !(bound >= 1.1 && bound.is_finite())
     {
         return invalid(format!("a space_amplification of {bound} is below 1.1"));
     }
-    if !(1..=64).contains(&options.chunk.filter_partitions) {
-        return invalid(format!("{} filter_partitions are outside 1 to 64", options.chunk.filter_partitions));
-    }
-    if options.chunk.log_bytes.is_some_and(|bytes| bytes < 4096) {
-        return invalid("log_bytes is below 4 KiB".into());
-    }
     if let Some(order @ KeyOrder::Custom(_)) = &options.order {
         check_comparator_name(order.name())?;
     }
-    match options.chunk.compression {
+    match options.compression {
         Compression::Zstd(level) if !(1..=22).contains(&level) => {
             invalid(format!("a Zstd level of {level} is outside 1 to 22"))
         }

@@ -63,19 +63,13 @@ impl Db {
         Ok(Self { handle: Arc::new(Handle { store }) })
     }
 
-    /// The chunks of the default keyspace.
-    #[cfg(test)]
-    pub(crate) fn chunks_for_test(&self) -> Arc<crate::chunk::Chunks> {
-        self.own().chunks.clone()
-    }
-
     #[cfg(test)]
     pub(crate) fn tick_for_test(&self) {
         crate::maintenance::Ticker::tick(&*self.handle.store);
     }
 
     /// The keyspace that the operations work on.
-    pub(super) fn own(&self) -> &Arc<KeyspaceInner> {
+    pub(crate) fn own(&self) -> &Arc<KeyspaceInner> {
         &self.handle.store.default
     }
 
@@ -106,7 +100,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// [`Error::OptionMismatch`] for another comparator, [`Error::InvalidArgument`] for options out of their range
+    /// [`Error::OptionMismatch`] for another comparator or layout, [`Error::InvalidArgument`] for options out of their range
     /// and names that are not 1 to 255 bytes long, [`Error::NoKeyspace`] if it would have to be created in a
     /// read-only store.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {

@@ -2,7 +2,8 @@
 
 use super::activity::Activity;
 use super::handle::Handle;
-use crate::layout::Layout as LayoutTrait;
+use crate::layout::Layout;
+use crate::layout::kind::LayoutKind;
 use crate::layout::stats::KeyspaceStats;
 use crate::manifest::{Edit, KeyspaceEdit};
 use crate::mvcc::KeySpan;
@@ -22,9 +23,8 @@ pub(crate) struct KeyspaceInner {
     pub(super) id: u32,
     pub(super) name: String,
     pub(super) order: KeyOrder,
-    pub(super) layout: Arc<dyn LayoutTrait>,
-    pub(super) chunks: Arc<crate::chunk::Chunks>,
-    pub(super) layout_code: u8,
+    pub(crate) layout: Arc<dyn Layout>,
+    pub(super) kind: LayoutKind,
     pub(super) metadata: Mutex<Vec<u8>>,
     /// The version at which it was dropped, or 0.
     pub(super) dropped_at: AtomicU64,
@@ -88,7 +88,7 @@ impl KeyspaceInner {
         KeyspaceEdit {
             keyspace: self.id,
             name: self.name.clone(),
-            layout: self.layout_code,
+            layout: self.kind.code(),
             comparator: self.order.name().to_owned(),
             metadata,
         }
@@ -116,18 +116,13 @@ impl KeyspaceInner {
 #[derive(Clone)]
 pub struct Keyspace {
     pub(super) handle: Arc<Handle>,
-    pub(super) inner: Arc<KeyspaceInner>,
+    pub(crate) inner: Arc<KeyspaceInner>,
 }
 
 impl Keyspace {
     /// The keyspace that the operations work on.
     pub(super) fn own(&self) -> &Arc<KeyspaceInner> {
         &self.inner
-    }
-
-    #[cfg(test)]
-    pub(crate) fn chunks_for_test(&self) -> Arc<crate::chunk::Chunks> {
-        self.inner.chunks.clone()
     }
 
     /// Its name.

@@ -6,7 +6,8 @@ use super::keyspace::Keyspace;
 use super::range::Range;
 use super::snapshot::Snapshot;
 use crate::layout::Op;
-use crate::layout::stats::ChunkInfo;
+use crate::layout::kind::LayoutKind;
+use crate::layout::stats::RegionInfo;
 use crate::mvcc::KeySpan;
 use crate::types::bounds::{Bounds, KeyRange};
 use crate::types::entry::Kind;
@@ -139,11 +140,17 @@ macro_rules! operations {
                 self.own().order.name()
             }
 
-            /// The chunk map, in key order: what each chunk's files hold, in bytes (EvenDB §2.2).
-            pub fn chunks(&self) -> Result<Vec<ChunkInfo>> {
+            /// The design by which the keyspace is laid out.
+            pub fn layout(&self) -> LayoutKind {
+                self.own().kind
+            }
+
+            /// The key ranges that the layout manages, in the order of keys, with the bytes of their files: its chunks in the layout `chunk`
+            /// (EvenDB §2.2).
+            pub fn regions(&self) -> Result<Vec<RegionInfo>> {
                 self.handle.store.check_open()?;
                 self.own().check()?;
-                Ok(self.own().layout.map())
+                Ok(self.own().layout.regions())
             }
 
             fn range_of(&self, bounds: Bounds) -> Range {

@@ -1,9 +1,9 @@
 //! Settings: plain data with documented defaults. No option but `memory_budget` should ever need a thought.
 
 use super::{Db, Runtime, default_budget_bytes, default_threads};
-use crate::chunk::options::ChunkOptions;
 use crate::format::limits::Limits;
-use crate::layout::kind::Layout;
+use crate::layout::kind::LayoutKind;
+use crate::layout::options::{LayoutOptions, Settings};
 use crate::sync::Mutex;
 use crate::types::compression::Compression;
 use crate::types::durability::Durability;
@@ -34,13 +34,27 @@ impl WriteOptions {
     }
 }
 
-/// How a keyspace is laid out. The layout and the comparator are fixed when it is created; the rest takes
+/// Options of a keyspace. The layout and the comparator are fixed when it is created; the rest takes
 /// effect at each opening.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct KeyspaceOptions {
-    pub(crate) layout: Option<Layout>,
+    pub(crate) layout: Option<LayoutOptions>,
     pub(crate) order: Option<KeyOrder>,
-    pub(crate) chunk: ChunkOptions,
+    pub(crate) compression: Compression,
+    pub(crate) space_amplification: Option<f64>,
+    pub(crate) row_cache: bool,
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> Self {
+        Self {
+            layout: None,
+            order: None,
+            compression: Compression::None,
+            space_amplification: None,
+            row_cache: true,
+        }
+    }
 }
 
 impl KeyspaceOptions {
@@ -49,15 +63,11 @@ impl KeyspaceOptions {
         Self::default()
     }
 
-    /// The published variant of the layout, for the lab and for tests: settings and rules of EvenDB, without what goes beyond it.
-    #[doc(hidden)]
-    pub fn as_published() -> Self {
-        Self { chunk: ChunkOptions::as_published(), ..Self::default() }
-    }
-
-    /// The layout. Default: [`Layout::Chunk`] for a new keyspace, whatever it has for an existing one.
-    pub fn layout(mut self, layout: Layout) -> Self {
-        self.layout = Some(layout);
+    /// The layout, and the options that only this layout has: a [`LayoutKind`], such options, e.g.
+    /// [`ChunkOptions`](crate::ChunkOptions), or a [text](LayoutOptions) that was parsed. Default: [`LayoutKind::Chunk`] for a new
+    /// keyspace, whatever it has for an existing one, each with its defaults.
+    pub fn layout(mut self, layout: impl Into<LayoutOptions>) -> Self {
+        self.layout = Some(layout.into());
         self
     }
 
@@ -69,19 +79,12 @@ impl KeyspaceOptions {
 
     /// Compression of table blocks. Default: none. Costs CPU at rebalance and at each uncached read.
     ///
-    /// Logs are not compressed. Where this is not `None`, a chunk that nobody has accessed for half a second is sorted
+    /// Logs are not compressed. In layout `chunk`, where this is not `None`, a chunk that nobody has accessed for half a second is sorted
     /// into tables if that may save 64 KiB and an eighth of what is written for it, and closing sorts logs of up to 16 MiB in
     /// all (with Zstandard, at levels up to 6). A chunk that turns out not to compress is sorted again only when its logs
-    /// are eight times as long as its tables. With [`log_bytes`](Self::log_bytes) set, logs are sorted at that length only.
+    /// are eight times as long as its tables. With [`log_bytes`](crate::ChunkOptions::log_bytes) set, logs are sorted at that length only.
     pub fn compression(mut self, compression: Compression) -> Self {
-        self.chunk.compression = compression;
-        self
-    }
-
-    /// The size at which a chunk splits, in bytes; 64 KiB to 1 GiB (EvenDB §5.1 has 10 MB). Default: 8 MiB. Smaller
-    /// chunks rebalance faster and need more files; larger ones the reverse.
-    pub fn chunk_bytes(mut self, bytes: u64) -> Self {
-        self.chunk.chunk_bytes = bytes;
+        self.compression = compression;
         self
     }
 
@@ -96,48 +99,24 @@ impl KeyspaceOptions {
     ///
     /// Live are keys, values, 16 bytes a pair, and what open snapshots see beside.
     pub fn space_amplification(mut self, bound: f64) -> Self {
-        self.chunk.space_amplification = Some(bound);
+        self.space_amplification = Some(bound);
         self
     }
 
-    /// A fixed limit of a chunk's log in bytes instead of the one that follows from the space bound (EvenDB
-    /// §5.5). Default: none.
-    pub fn log_bytes(mut self, bytes: u64) -> Self {
-        self.chunk.log_bytes = Some(bytes);
-        self
-    }
-
-    /// The same for the log of a chunk that is in memory, which nobody reads (EvenDB §3.4). Default: what `log_bytes`
-    /// says; without that, twenty chunks.
-    pub fn munk_log_bytes(mut self, bytes: u64) -> Self {
-        self.chunk.munk_log_bytes = Some(bytes);
-        self
-    }
-
-    /// Into how many parts a full log's Bloom filter is divided (EvenDB §3.1); 1–64. Default: 16.
-    pub fn filter_partitions(mut self, partitions: u32) -> Self {
-        self.chunk.filter_partitions = partitions;
-        self
-    }
-
-    /// Whether popular chunks are kept in memory (EvenDB §3.1). Default: yes. Without it every read goes to logs,
-    /// tables and their caches.
-    pub fn munks(mut self, on: bool) -> Self {
-        self.chunk.munks = on;
-        self
-    }
-
-    /// Whether popular single pairs of other chunks are cached (EvenDB §4). Default: yes.
+    /// Caches popular single pairs whose region is not in memory (EvenDB §4). Default: yes.
     pub fn row_cache(mut self, on: bool) -> Self {
-        self.chunk.row_cache = on;
+        self.row_cache = on;
         self
     }
 
-    /// Whether what was appended to logs last stays in memory for those who read it, in chunks without a munk: up to a sixteenth of the memory budget,
-    /// of what the indexes of logs do not use of theirs. Default: yes.
-    pub fn recent_appends(mut self, on: bool) -> Self {
-        self.chunk.recent_appends = on;
-        self
+    /// The settings for a keyspace in this layout.
+    pub(crate) fn settings(&self, kind: LayoutKind) -> Settings {
+        Settings {
+            compression: self.compression,
+            space_amplification: self.space_amplification,
+            row_cache: self.row_cache,
+            layout: self.layout.clone().unwrap_or_else(|| kind.into()),
+        }
     }
 }
 

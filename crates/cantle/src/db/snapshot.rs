@@ -100,7 +100,7 @@ impl Snapshot {
     pub(super) fn check(&self, keyspace: &KeyspaceInner) -> Result<()> {
         let store = &self.handle.store;
         store.check_open()?;
-        if Arc::ptr_eq(&store.substrate, &keyspace.chunks.context.substrate) {
+        if Arc::ptr_eq(&store.activity, &keyspace.activity) {
             self.check_still(keyspace)
         } else {
             Err(Error::InvalidArgument(format!("keyspace {:?} belongs to another store", keyspace.name)))

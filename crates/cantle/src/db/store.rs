@@ -5,9 +5,9 @@ use super::activity::Activity;
 use super::keyspace::KeyspaceInner;
 use super::left_behind::{LeftBehind, Uncounted};
 use crate::canary::Canary;
-use crate::chunk::Share;
 use crate::db::Options;
 use crate::layout::stats::KeyspaceStats;
+use crate::layout::{Moment, Upkeep};
 use crate::maintenance::{Ticker, nanos_per_kib};
 use crate::manifest::Edit;
 use crate::substrate::{Substrate, VERSIONS_PER_CHECKPOINT};
@@ -101,10 +101,7 @@ impl Store {
         let write_buffer = substrate.write_buffer.as_ref();
         let left_behind = *self.left_behind.lock();
         let drained = write_buffer.map(|write_buffer| write_buffer.drained()).unwrap_or_default();
-        let files: u64 = keyspaces
-            .iter()
-            .map(|keyspace| keyspace.log_bytes + keyspace.table_bytes + keyspace.unclaimed_bytes)
-            .sum();
+        let files: u64 = keyspaces.iter().map(KeyspaceStats::file_bytes).sum();
         Stats {
             version: substrate.mvcc.current(),
             epoch: substrate.recovery.epoch,
@@ -169,7 +166,7 @@ impl Store {
     /// What openings and closings leave stays bounded, whether or not any process lives long enough for maintenance: of what the killed
     /// ones among them left, an opening does a share. `provisional_bytes`: of the manifest behind its last checkpoint.
     pub(super) fn bound_opening(&self, provisional_bytes: u64, journals: usize) {
-        let merged = self.do_share(Share::of_opening());
+        let merged = self.tidy(Moment::Opening);
         let is_long = provisional_bytes > PROVISIONAL_BYTES_MAX || journals > JOURNALS_MAX;
         // Files that were merged are kept for as long as the last checkpoint is one that needs them.
         let due = (merged || is_long) && !Canary::FILES_LEFT_BEHIND.is_planted();
@@ -185,10 +182,11 @@ impl Store {
 
     /// Merges files that short-lived processes left; true if any were. An error there is none of the caller's: files are as they
     /// were, and a failed sync has turned the store read-only.
-    fn do_share(&self, mut share: Share) -> bool {
+    fn tidy(&self, moment: Moment) -> bool {
+        let mut upkeep = Upkeep::of(moment);
         let mut merged = false;
         for keyspace in self.all_keyspaces() {
-            merged |= keyspace.chunks.do_share(&mut share);
+            merged |= keyspace.layout.tidy(&mut upkeep);
         }
         merged
     }
@@ -225,10 +223,10 @@ impl Store {
             // It may have turned read-only in the background, and nobody was told.
             if self.is_dirty() { Err(Error::ReadOnly { reason }) } else { Ok(()) }
         } else {
-            self.do_share(Share::of_closing());
+            self.tidy(Moment::Closing);
             // Or many short openings would each leave it to the next.
             self.forget_dropped();
-            let settled = self.all_keyspaces().iter().try_for_each(|keyspace| keyspace.layout.settle());
+            let settled = self.all_keyspaces().iter().try_for_each(|keyspace| keyspace.layout.before_close());
             let done =
                 settled.and_then(|()| if self.is_dirty() { self.substrate.checkpoint() } else { Ok(()) });
             if let (Ok(()), Some(write_buffer)) = (&done, &self.substrate.write_buffer) {
@@ -239,7 +237,7 @@ impl Store {
                 self.note_close();
             })
         };
-        // Whoever still splits a chunk in a thread of the caller's comes too late.
+        // Whoever still does a layout's work in a thread of the caller's comes too late.
         self.substrate.manifest.end();
         self.substrate.health.close();
         self.substrate.data.set(0);
@@ -400,7 +398,7 @@ mod tests {
     use crate::manifest::SegmentEdit;
     use crate::sync::{Arc, time::now};
     use crate::types::error::Result;
-    use crate::vfs::{MemVfs, OpenMode, Vfs};
+    use crate::vfs::MemVfs;
     use std::time::Duration;
 
     /// Writes to the store while a checkpoint syncs its logs.
@@ -413,27 +411,6 @@ mod tests {
         fn is_obsolete(&self) -> bool {
             false
         }
-    }
-
-    /// As a job that waits for a background thread holds the files of its chunk.
-    #[test]
-    fn who_lets_go_of_a_file_when_the_store_is_closed_removes_nothing() {
-        let disk = MemVfs::new();
-        let open = || Options::new().vfs(Arc::new(disk.clone())).open("store").unwrap();
-        let db = open();
-        db.put("key", "value").unwrap();
-        let late = db.chunks_for_test().index.find(b"").funk.load_full();
-        let log = late.logs().next().unwrap().file.path.clone();
-        db.compact_range(..).unwrap();
-        db.sync().unwrap();
-        let is_there = || disk.metadata(&log).unwrap().is_some();
-        assert!(is_there(), "it is held");
-        drop(db);
-        assert!(!is_there(), "nobody needs it");
-        // Others may have opened the store by now.
-        disk.open(&log, OpenMode::CreateNew).unwrap();
-        drop(late);
-        assert!(is_there());
     }
 
     /// The checkpoint syncs the log with what was written meanwhile, but covers only what is of its version.

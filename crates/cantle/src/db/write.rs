@@ -198,18 +198,27 @@ impl Store {
         }
         let frees = parts.iter().flat_map(|part| &part.ops).all(|op| op.kind != Kind::Put);
         let lsn = self.with_reserve(frees, || {
+            let conflict = |part: &Part, changed| Error::conflict(&part.keyspace.name, changed);
+            // Before anything is locked, for layouts that can; what changes meanwhile is looked for below.
+            let mut validated = Vec::new();
+            for part in parts.iter().filter(|_| since.is_some()) {
+                let found = part.keyspace.layout.validate(&part.reads, since.unwrap_or_default())?;
+                if let Some(changed) = found.conflict {
+                    return Err(conflict(part, changed));
+                }
+                validated.push(found);
+            }
             let mut prepared = Vec::with_capacity(parts.len());
             for part in &parts {
                 prepared.push(part.keyspace.layout.prepare(&part.ops, &part.reads)?);
             }
-            if let Some(since) = since {
-                // What was read is held from here on. Why before the announcement: `layout`.
-                for (write, part) in prepared.iter().zip(&parts) {
-                    if let Some(changed) = write.conflict_since(since)? {
-                        return Err(Error::conflict(&part.keyspace.name, changed));
-                    }
+            // What was read is held from here on. Why before the announcement: `layout`.
+            for ((write, part), validated) in prepared.iter().zip(&parts).zip(&validated) {
+                if let Some(changed) = write.conflict_since(validated.since)? {
+                    return Err(conflict(part, changed));
                 }
             }
+            drop(validated);
             let writes = prepared.iter_mut().zip(&parts);
             let mut writes: Vec<Announceable<'_, '_>> =
                 writes.map(|(write, part)| (&mut **write, part.keyspace.id, &part.ops[..])).collect();
@@ -300,7 +309,7 @@ impl Store {
         durability: Option<Durability>,
     ) -> Result<Option<Lsn>> {
         let substrate = &self.substrate;
-        let parts: usize = writes.iter().map(|(write, _, _)| write.parts()).sum();
+        let parts: usize = writes.iter().map(|(write, _, _)| write.logs()).sum();
         if parts == 0 {
             return Ok(None); // range deletes of nothing
         }
@@ -327,7 +336,7 @@ impl Store {
         let lsn = match self.append(writes, stamp, reservation, journaled) {
             Ok(lsn) => lsn,
             Err(Uncommitted::Surely(error)) => {
-                writes.iter_mut().for_each(|(write, _, _)| write.undo());
+                writes.iter_mut().for_each(|(write, _, _)| write.revoke());
                 return Err(error);
             }
             // Before the locks go: nobody writes behind it.
@@ -343,8 +352,8 @@ impl Store {
             cell.commit();
         }
         drop(announced);
-        writes.iter_mut().for_each(|(write, _, _)| write.settle());
-        writes.iter_mut().for_each(|(write, _, _)| write.finish());
+        writes.iter_mut().for_each(|(write, _, _)| write.index());
+        writes.iter_mut().for_each(|(write, _, _)| write.after_unlock());
         Ok(lsn)
     }
 
@@ -455,7 +464,7 @@ impl Store {
         for part in parts {
             prepared.push(part.keyspace.layout.prepare(&part.ops, &part.reads)?);
         }
-        let spanning = prepared.iter().map(|write| write.parts()).sum::<usize>() > 1;
+        let spanning = prepared.iter().map(|write| write.logs()).sum::<usize>() > 1;
         // It is a batch of this epoch, and needs a commit record in case the process dies.
         let journal = &self.substrate.journal;
         let reservation = spanning.then(|| journal.reserve(JOURNAL_HEAD_BYTES)).transpose()?;
@@ -469,7 +478,7 @@ impl Store {
         match appended {
             Ok(()) => {}
             Err(Uncommitted::Surely(error)) => {
-                prepared.iter_mut().for_each(|write| write.undo());
+                prepared.iter_mut().for_each(|write| write.revoke());
                 return Err(error);
             }
             // The next who opens the store replays again.
@@ -482,8 +491,8 @@ impl Store {
             write.publish(None);
         }
         drop(announced);
-        prepared.iter_mut().for_each(|write| write.settle());
-        prepared.iter_mut().for_each(|write| write.finish());
+        prepared.iter_mut().for_each(|write| write.index());
+        prepared.iter_mut().for_each(|write| write.after_unlock());
         Ok(())
     }
 

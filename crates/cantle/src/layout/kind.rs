@@ -2,30 +2,64 @@
 
 use crate::types::error::{Error, Result};
 
-/// Which of the published designs lays out a keyspace.
+/// The published design by which a keyspace is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
-pub enum Layout {
+pub enum LayoutKind {
     /// EvenDB/YoDB: key ranges are the unit of caching, logging and compaction. For composite keys, scans
     /// and hot ranges; the best all-rounder.
     #[default]
     Chunk,
+    /// A sorted map rebuilt from one log, with which the labs prove that a layout is exchangeable.
+    #[cfg(feature = "labs")]
+    #[doc(hidden)]
+    Tiny,
 }
 
-impl Layout {
+impl LayoutKind {
     /// Every layout.
-    pub const ALL: &[Self] = &[Self::Chunk];
+    pub const ALL: &[Self] = &[
+        Self::Chunk,
+        #[cfg(feature = "labs")]
+        Self::Tiny,
+    ];
 
     /// Its name, as options in text and statistics have it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Chunk => "chunk",
+            #[cfg(feature = "labs")]
+            Self::Tiny => "tiny",
+        }
+    }
+
+    /// The layout's word for the key ranges that it manages, in the plural.
+    pub fn regions(self) -> &'static str {
+        match self {
+            Self::Chunk => "chunks",
+            #[cfg(feature = "labs")]
+            Self::Tiny => "ranges",
+        }
+    }
+
+    /// Its number in manifests.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Chunk => 1,
+            #[cfg(feature = "labs")]
+            Self::Tiny => 255,
         }
     }
 }
 
-impl std::str::FromStr for Layout {
+impl std::fmt::Display for LayoutKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for LayoutKind {
     type Err = Error;
 
     /// The layout of a [name](Self::name).

@@ -3,8 +3,8 @@
 //! A write goes through a layout in steps, so that one that touches several logs, keyspaces or layouts has one
 //! commit point: *prepare* takes the locks that order it and makes room; then it is announced and gets its
 //! version; *append* writes it everywhere; the journal commits it; *publish* shows it; the commit cell makes all
-//! of it visible at once; *settle* releases the locks, as does dropping the preparation; and once those of every
-//! keyspace are gone, *finish* does what waits for locks again. Nothing between announcement and publication waits
+//! of it visible at once; *index* does what is due before the locks go, as they do then; and once those of every
+//! keyspace are gone, *after unlock* does what waits for locks again. Nothing between announcement and publication waits
 //! for space, syncs or back-pressure.
 //!
 //! # Transactions
@@ -26,7 +26,9 @@
 //! take its version between *T*'s validation and *T*'s announcement, and a snapshot between the two would see *W*
 //! alone.)
 
+pub mod factory;
 pub mod kind;
+pub mod options;
 pub mod stats;
 
 use crate::mvcc::{CommitCell, KeySpan, SnapshotGuard};
@@ -35,7 +37,9 @@ use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
 use crate::types::error::Result;
 use bytes::Bytes;
-use stats::{ChunkInfo, KeyspaceStats, Report};
+use options::Settings;
+use stats::{KeyspaceStats, RegionInfo, Report};
+use std::any::Any;
 
 /// One operation of a write.
 #[derive(Debug, Clone)]
@@ -86,20 +90,21 @@ pub trait PreparedWrite {
     /// the snapshot does *not* see, a merge may drop a later put together with a later delete; then the key is
     /// absent as before, and nothing has changed for who looks at values only.
     fn conflict_since(&self, version: u64) -> Result<Option<Bounds>>;
-    /// How many files it will write to: more than one need a commit record.
-    fn parts(&self) -> usize;
+    /// The number of logs and manifest edits that it will write: more than one need a commit record.
+    fn logs(&self) -> usize;
     /// Which keys it writes, for snapshots that wait for it.
     fn span(&self) -> KeySpan;
-    /// Writes it, invisibly. After an error call `undo`.
+    /// Writes it, invisibly. After an error call `revoke`.
     fn append(&mut self, stamp: Stamp) -> Result<()>;
-    /// Takes back what was appended.
-    fn undo(&mut self);
+    /// Takes back what was appended, so that no later opening finds it: shortens a log of its own, or appends to a shared one a record
+    /// that makes it void. Where neither can be done the store turns read-only.
+    fn revoke(&mut self);
     /// Shows it, once `cell` (if any) is committed.
     fn publish(&mut self, cell: Option<&CommitCell>);
-    /// What is due once it is no longer announced, before the locks go: indexing a part of a log. Then they go.
-    fn settle(&mut self);
-    /// What is due once every lock has gone, those of the same write in other keyspaces too: what waits for locks again.
-    fn finish(&mut self);
+    /// Does what is due once the write is no longer announced, before the locks go: indexing a part of a log. Then they go.
+    fn index(&mut self);
+    /// Does what is due once every lock has gone, those of the same write in other keyspaces too: what waits for locks again.
+    fn after_unlock(&mut self);
 }
 
 /// Walks the pairs that a snapshot sees. Every movement says whether there is a pair under the cursor.
@@ -128,8 +133,53 @@ pub struct Pressure {
     pub moves_memory: bool,
 }
 
+/// The outcome of looking, without locks, for changes of what a transaction has read.
+pub struct Validated {
+    /// A place where something has changed.
+    pub conflict: Option<Bounds>,
+    /// What was read is known to be unchanged as of this version. It is that of an open snapshot: the transaction's, or `_snapshot`.
+    pub since: u64,
+    /// Kept until the write is prepared and `conflict_since` has looked at what is newer.
+    pub _snapshot: Option<SnapshotGuard>,
+}
+
+/// The work that an opening or a closing does, because processes may live too briefly for maintenance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// Leaves to closings what these do, and sees to what was killed before it came to that.
+    Opening,
+    Closing,
+}
+
+/// How much an opening or a closing does, over all keyspaces.
+#[derive(Debug, Clone, Copy)]
+pub struct Upkeep {
+    pub moment: Moment,
+    /// The bytes that may still be read and written; what is many times over its bound is merged in any case.
+    pub bytes: u64,
+    /// The bytes of logs that may still be sorted into compressed tables.
+    pub compressed_bytes: u64,
+}
+
+impl Upkeep {
+    /// About 10 ms of reading and writing.
+    const BYTES: u64 = 2 << 20;
+    /// Some 50 ms of reading and compressing with LZ4. An opening compresses nothing: maintenance finds that soon after.
+    const COMPRESSED_BYTES: u64 = 16 << 20;
+
+    pub fn of(moment: Moment) -> Self {
+        let compressed_bytes = match moment {
+            Moment::Opening => 0,
+            Moment::Closing => Self::COMPRESSED_BYTES,
+        };
+        Self { moment, bytes: Self::BYTES, compressed_bytes }
+    }
+}
+
 /// A keyspace in one of the designs.
-pub trait Layout: Send + Sync {
+///
+/// `Any`: its own tests get the type back.
+pub trait Layout: Any + Send + Sync {
     /// The newest value of `key` at or below version `at`.
     fn get(&self, key: &[u8], at: u64) -> Result<Option<Bytes>>;
     /// Lends that value to `read`, without a copy where it lies in memory; false if there is none.
@@ -139,6 +189,12 @@ pub trait Layout: Send + Sync {
     }
     /// The pairs within `bounds` that `snapshot` sees.
     fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor>;
+    /// Looks for changes of what a transaction has read since version `since`, before anything is locked. What only this pass could see
+    /// is left to [`PreparedWrite::conflict_since`], which looks at what is newer than [`Validated::since`]. A layout whose locks
+    /// cover few keys need not do anything here.
+    fn validate(&self, _reads: &ReadSet, since: u64) -> Result<Validated> {
+        Ok(Validated { conflict: None, since, _snapshot: None })
+    }
     /// Begins a write of these operations, which take effect in their order. Range deletes apart, no two concern the
     /// same key. `reads` is what its transaction has read here. Either may be empty.
     fn prepare<'a>(&'a self, ops: &'a [Op], reads: &'a ReadSet) -> Result<Box<dyn PreparedWrite + 'a>>;
@@ -146,17 +202,27 @@ pub trait Layout: Send + Sync {
     fn approximate_bytes(&self, bounds: &Bounds) -> Result<u64>;
     /// Sorts and cleans what overlaps the bounds, now.
     fn compact(&self, bounds: &Bounds) -> Result<()>;
+    /// Takes other settings, from the next maintenance on.
+    fn set_options(&self, settings: Settings);
     fn stats(&self) -> KeyspaceStats;
     /// The key ranges that it manages, in order.
-    fn map(&self) -> Vec<ChunkInfo>;
+    fn regions(&self) -> Vec<RegionInfo>;
     /// Reads and checks everything.
     fn verify(&self, report: &mut Report);
     /// Called every few milliseconds: starts what is due.
     fn tick(&self);
+    /// How often it was accessed since opening: a keyspace where this stands still is idle, unless it is busy.
+    fn accesses(&self) -> u64;
+    /// Whether maintenance is under way, or has something left to do.
+    fn is_busy(&self) -> bool;
     /// As of now. Asked after each tick.
     fn pressure(&self) -> Pressure;
+    /// Bounds what openings and closings leave; true if files were replaced. Takes what it does from `upkeep`.
+    fn tidy(&self, _upkeep: &mut Upkeep) -> bool {
+        false
+    }
     /// Before closing: writes what would otherwise be found out again.
-    fn settle(&self) -> Result<()>;
+    fn before_close(&self) -> Result<()>;
     /// The keyspace was dropped for good: nothing is written and the manifest is told nothing from here on. Waits for
     /// who is at it.
     fn retire(&self);

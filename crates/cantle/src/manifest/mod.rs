@@ -17,5 +17,5 @@ mod state;
 mod writer;
 
 pub use edit::{CheckpointEdit, Edit, KeyspaceEdit, SegmentEdit, StartEdit};
-pub use state::{LayoutState, Replayed, State, replay};
+pub use state::{Area, AreaFile, LayoutState, Replayed, State, replay};
 pub use writer::{Manifest, Resumed};

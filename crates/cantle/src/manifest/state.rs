@@ -6,12 +6,14 @@ use crate::format::codec::Malformed;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::records::{RecordFile, record_bytes_max};
 use crate::types::error::{Attempt, Error, Result};
+use crate::types::order::KeyOrder;
+use crate::types::span::Span;
 use crate::vfs::{OpenMode, Vfs};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// What a layout keeps in the manifest.
+/// What a layout keeps in the manifest. `Any`: the layout gets its own type back.
 pub trait LayoutState: Any + Send {
     /// Takes in one of the layout's own edits.
     fn apply(&mut self, payload: &[u8]) -> Result<(), Malformed>;
@@ -22,8 +24,23 @@ pub trait LayoutState: Any + Send {
     fn dump(&self, emit: &mut dyn FnMut(Vec<u8>));
     /// Names every file that the state refers to, and the epoch in which it was created.
     fn files(&self, visit: &mut dyn FnMut(FileKind, u64, u64));
-    /// For the layout to get its own type back.
-    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+    /// The files by key ranges, for repair: ranges that cover all keys, in order. Fails if the state is that of no keyspace.
+    fn areas(&self, order: &KeyOrder) -> Result<Vec<Area>, Malformed>;
+}
+
+/// A key range, and the files that may have its keys, newest first; without those that a range delete dropped.
+pub struct Area {
+    pub span: Span,
+    pub files: Vec<AreaFile>,
+}
+
+pub struct AreaFile {
+    pub kind: FileKind,
+    pub file: u64,
+    /// In which it was created.
+    pub epoch: u64,
+    /// The keys that count in it.
+    pub span: Span,
 }
 
 /// Makes the empty state of the layout with this number, if it is known.

@@ -14,6 +14,7 @@ use crate::db::open::{DEFAULT_ID, keyspace_edit, keyspace_order};
 use crate::db::store::DEFAULT_KEYSPACE;
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::journal::JournalRecord;
+use crate::layout::kind::LayoutKind;
 use crate::log::salvage::Extent;
 use crate::manifest::{Edit, KeyspaceEdit, StartEdit};
 use crate::mvcc::Recovery;
@@ -174,7 +175,14 @@ fn planned(
         UNKNOWN => format!("which keyspace some files belonged to is lost: what they hold is in {name:?}"),
         _ => format!("the name of keyspace number {id} is lost: it is called {name:?}"),
     });
-    Ok((PlannedKeyspace { edit: keyspace_edit(id, &name, &order), order, sorted: true }, why))
+    Ok((
+        PlannedKeyspace {
+            edit: keyspace_edit(id, &name, LayoutKind::default(), &order),
+            order,
+            sorted: true,
+        },
+        why,
+    ))
 }
 
 /// What counts, as far as files tell.

@@ -1,24 +1,21 @@
-//! What is to be read, if the manifest is whole: the chunks that opening the store would find.
+//! What is to be read, if the manifest is whole: the key ranges and files that opening the store would find.
 
 use super::area::{Area, AreaFile, Rules, bounds_of};
 use super::journal::JournalRemains;
 use super::report::Findings;
 use super::survey::{LeftInBuffer, Piece, Survey};
-use crate::chunk::edit::{ChunkMap, ChunkRecord, FileRecord};
 use crate::db::Options;
-use crate::db::open::{new_layout, read_manifest};
+use crate::db::open::read_manifest;
 use crate::db::verdict::{Verdict, judge};
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::journal::JournalRecord;
+use crate::layouts;
 use crate::log::salvage::Extent;
-use crate::manifest::{Edit, KeyspaceEdit, Replayed, State, replay};
+use crate::manifest::{self, Edit, KeyspaceEdit, Replayed, State, replay};
 use crate::mvcc::Recovery;
 use crate::types::error::{Error, Result};
 use crate::types::order::KeyOrder;
-use crate::types::span::Span;
 use crate::vfs::Vfs;
-use bytes::Bytes;
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -88,7 +85,7 @@ pub(super) fn by_manifest(
         };
         // As if the page cache had outlived the process. What cannot be read as a whole is not kept.
         let keeps = origin.options.keep_left_behind && !outlived;
-        let kept = keeps.then(|| replay(vfs, &file.path, new_layout, true).ok()).flatten();
+        let kept = keeps.then(|| replay(vfs, &file.path, layouts::new_state, true).ok()).flatten();
         let newest_epoch = [FileKind::Table, FileKind::Log, FileKind::Journal]
             .into_iter()
             .flat_map(|kind| survey.of_kind(kind))
@@ -220,25 +217,21 @@ fn plan(
             return Err(Error::corruption(manifest_path, 0, "a keyspace has an impossible name"));
         }
         let order = crate::db::open::keyspace_order(&keyspace.edit, options)?;
-        let Ok(map) = keyspace.layout.into_any().downcast::<ChunkMap>() else {
-            return Err(Error::corruption(dir, 0, "a keyspace has an unknown layout"));
-        };
+        let areas = keyspace.layout.areas(&order);
         let name = keyspace.edit.name.clone();
         plan.keyspaces
             .insert(id, PlannedKeyspace { edit: keyspace.edit, order: order.clone(), sorted: true });
         if misfits.contains(&id) {
-            // Another time's chunks may not fit; those that do say what is gone with a file.
-            for (span, record) in spans(dir, *map, &order).unwrap_or_default() {
-                let gone = record
-                    .files
-                    .iter()
-                    .filter(|file| file.dropped.is_none() && missing(&(file.kind, file.file, file.epoch)));
-                gone.for_each(|file| lose(dir, file, &span, &name, findings));
+            // Another time's files may not fit; those that do say what is gone with one of them.
+            for area in areas.unwrap_or_default() {
+                let gone = area.files.iter().filter(|file| missing(&(file.kind, file.file, file.epoch)));
+                gone.for_each(|file| lose(dir, file, &name, findings));
             }
             continue;
         }
-        let chunks = spans(dir, *map, &order)?;
-        let extent = |file: &FileRecord| match segments.get(&file.file) {
+        let areas =
+            areas.map_err(|what| Error::corruption(manifest_path, 0, format!("an edit {}", what.0)))?;
+        let extent = |file: &manifest::AreaFile| match segments.get(&file.file) {
             segment if is_open_ended(file.epoch) => {
                 let durable = segment.map_or(0, |segment| segment.len).max(HEADER_BYTES);
                 let gapless = file.epoch == writer_epoch && !is_kept;
@@ -248,9 +241,9 @@ fn plan(
             // Beyond the last checkpoint a log that it does not know holds nothing that counts.
             None => (file.kind == FileKind::Table).then_some(Extent::Vouched(0)),
         };
-        for (span, record) in chunks {
+        for area in areas {
             let pieces = &plan.buffered.pieces;
-            let area = area_of(survey, dir, (id, &name), span, record, (&extent, pieces), findings);
+            let area = area_of(survey, dir, (id, &name), area, (&extent, pieces), findings);
             plan.areas.push(area);
         }
     }
@@ -313,52 +306,27 @@ pub(super) fn is_name(name: &str) -> bool {
     (1..=255).contains(&name.len())
 }
 
-/// The chunks and what keys they have.
-fn spans(dir: &Path, map: ChunkMap, order: &KeyOrder) -> Result<Vec<(Span, ChunkRecord)>> {
-    let mut records: Vec<ChunkRecord> = map.chunks.into_values().collect();
-    let compare = |a: &Option<Bytes>, b: &Option<Bytes>| match (a, b) {
-        (Some(a), Some(b)) => order.compare(a, b),
-        (a, b) => a.is_some().cmp(&b.is_some()),
-    };
-    order.sort_by(&mut records, |a, b| compare(&a.start, &b.start));
-    let first_is_lowest = records.first().is_some_and(|first| first.start.is_none());
-    if !first_is_lowest
-        || records.windows(2).any(|pair| compare(&pair[0].start, &pair[1].start) != Ordering::Less)
-    {
-        return Err(Error::corruption(dir, 0, "the manifest's chunks do not cover the keys"));
-    }
-    let ends: Vec<_> = records.iter().skip(1).map(|record| record.start.clone()).chain([None]).collect();
-    let span = |(record, end): (ChunkRecord, _)| (Span { start: record.start.clone(), end }, record);
-    Ok(records.into_iter().zip(ends).map(span).collect())
-}
-
-/// Tells that a file of a chunk is gone.
-fn lose(dir: &Path, file: &FileRecord, chunk: &Span, name: &str, findings: &mut Findings) {
+/// Tells that a file is gone.
+fn lose(dir: &Path, file: &manifest::AreaFile, name: &str, findings: &mut Findings) {
     let path = dir.join(crate::files::file_name(file.kind, file.file));
-    let keys = bounds_of(file.span.as_ref().unwrap_or(chunk));
-    findings.lost(Error::corruption(path, 0, "the file is missing"), name, keys);
+    findings.lost(Error::corruption(path, 0, "the file is missing"), name, bounds_of(&file.span));
 }
 
 /// How far a file counts; `None` if it does not at all.
-type ExtentOf<'a> = &'a dyn Fn(&FileRecord) -> Option<Extent>;
+type ExtentOf<'a> = &'a dyn Fn(&manifest::AreaFile) -> Option<Extent>;
 
 fn area_of(
     survey: &Survey,
     dir: &Path,
     (keyspace, name): (u32, &str),
-    span: Span,
-    record: ChunkRecord,
+    manifest::Area { span, files }: manifest::Area,
     (extent, pieces): (ExtentOf<'_>, &HashMap<u64, Piece>),
     findings: &mut Findings,
 ) -> Area {
-    let mut area = Area { keyspace, span: span.clone(), ..Area::default() };
-    for file in &record.files {
-        // What a range delete dropped is seen by nobody any more.
-        if file.dropped.is_some() {
-            continue;
-        }
+    let mut area = Area { keyspace, span, ..Area::default() };
+    for file in &files {
         let Some(extent) = extent(file) else { continue };
-        let own = file.span.clone().unwrap_or_else(|| span.clone());
+        let own = file.span.clone();
         let buffered = pieces.get(&file.file).filter(|_| file.kind == FileKind::Log).cloned();
         // Of a log that has nothing of its own.
         let buffered_alone = |path: PathBuf| {
@@ -366,7 +334,7 @@ fn area_of(
             alone.map(|file| AreaFile { span: own.clone(), extent, ..file })
         };
         let Some(found) = survey.get(file.kind, file.file) else {
-            lose(dir, file, &span, name, findings);
+            lose(dir, file, name, findings);
             area.files.extend(buffered_alone(dir.join(crate::files::file_name(file.kind, file.file))));
             continue;
         };

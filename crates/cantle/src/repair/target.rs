@@ -10,6 +10,8 @@ use crate::db::keyspace::{Keyspace, METADATA_BYTES_MAX};
 use crate::db::open::{bind, create_directories};
 use crate::db::store::DEFAULT_KEYSPACE;
 use crate::db::{KeyspaceOptions, Options};
+use crate::layout::options::LayoutOptions;
+use crate::layouts;
 use crate::sync::Arc;
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, StdVfs, Vfs};
@@ -45,14 +47,14 @@ impl Target {
         let mut options =
             Options { read_only: false, create_if_missing: true, fills_repair: true, ..options.clone() };
         if let Some(default) = default {
-            options.default_keyspace.order = Some(default.order.clone());
+            options.default_keyspace = tuned(&options.default_keyspace, default);
         }
         let tuning = options.default_keyspace.clone();
         let db = options.open(path)?;
         let mut keyspaces = BTreeMap::new();
-        for (&id, PlannedKeyspace { edit, order, .. }) in planned {
-            let options = KeyspaceOptions { order: Some(order.clone()), ..tuning.clone() };
-            let keyspace = db.keyspace(&edit.name, options)?;
+        for (&id, known) in planned {
+            let edit = &known.edit;
+            let keyspace = db.keyspace(&edit.name, tuned(&tuning, known))?;
             if (1..=METADATA_BYTES_MAX).contains(&edit.metadata.len()) {
                 keyspace.set_metadata(&edit.metadata)?;
             }
@@ -89,4 +91,12 @@ impl Target {
         synced.map_err(|e| Error::io(Attempt::SyncDirectory, dir, e))?;
         Ok(self.keyspaces.into_values().map(|(_, repaired)| repaired).collect())
     }
+}
+
+/// The options for a keyspace of the repaired store: layout and order are those that it had.
+fn tuned(tuning: &KeyspaceOptions, known: &PlannedKeyspace) -> KeyspaceOptions {
+    let kind = layouts::factory_of(known.edit.layout).map(|factory| factory.kind());
+    let given = tuning.layout.clone().filter(|layout| kind.is_none_or(|kind| kind == layout.kind()));
+    let layout = given.or(kind.map(LayoutOptions::from));
+    KeyspaceOptions { layout, order: Some(known.order.clone()), ..tuning.clone() }
 }

@@ -2,7 +2,7 @@
 
 use super::{open, options};
 use cantle::vfs::MemVfs;
-use cantle::{Compression, Error, KeyspaceOptions, WriteBatch};
+use cantle::{ChunkOptions, Compression, Error, KeyspaceOptions, WriteBatch};
 
 fn is_invalid<T>(result: cantle::Result<T>) -> bool {
     matches!(result, Err(Error::InvalidArgument(_)))
@@ -36,14 +36,14 @@ fn a_value_of_more_than_1_gib_is_refused() {
 #[test]
 fn options_out_of_range_are_refused_before_anything_is_created() {
     let refused = [
-        KeyspaceOptions::new().chunk_bytes((64 << 10) - 1),
-        KeyspaceOptions::new().chunk_bytes((1 << 30) + 1),
+        KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes((64 << 10) - 1)),
+        KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes((1 << 30) + 1)),
         KeyspaceOptions::new().space_amplification(1.05),
         KeyspaceOptions::new().space_amplification(f64::NAN),
         KeyspaceOptions::new().space_amplification(f64::INFINITY),
-        KeyspaceOptions::new().filter_partitions(0),
-        KeyspaceOptions::new().filter_partitions(65),
-        KeyspaceOptions::new().log_bytes(4095),
+        KeyspaceOptions::new().layout(ChunkOptions::new().filter_partitions(0)),
+        KeyspaceOptions::new().layout(ChunkOptions::new().filter_partitions(65)),
+        KeyspaceOptions::new().layout(ChunkOptions::new().log_bytes(4095)),
         KeyspaceOptions::new().compression(Compression::Zstd(0)),
         KeyspaceOptions::new().compression(Compression::Zstd(23)),
     ];

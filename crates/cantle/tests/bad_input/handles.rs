@@ -59,7 +59,7 @@ fn every_handle_says_that_the_store_is_closed() {
     assert!(is_closed(db.update("a", |_| None)) && is_closed(db.delete_range(..)));
     assert!(is_closed(db.write(WriteBatch::new())) && is_closed(db.sync()) && is_closed(db.verify()));
     assert!(is_closed(db.backup("backup")) && is_closed(db.compact_range(..)));
-    assert!(is_closed(db.approximate_bytes(..)) && is_closed(db.chunks()) && is_closed(db.keyspaces()));
+    assert!(is_closed(db.approximate_bytes(..)) && is_closed(db.regions()) && is_closed(db.keyspaces()));
     assert!(is_closed(db.keyspace("k", KeyspaceOptions::new())) && is_closed(db.drop_keyspace("k")));
     assert!(is_closed(db.range(..).next().unwrap()) && is_closed(range.next().unwrap()));
     assert!(is_closed(cursor.seek_to_first()) && is_closed(cursor.next()));
@@ -89,7 +89,7 @@ fn a_dropped_keyspace_is_gone_but_for_snapshots_from_before() {
     assert_eq!(snapshot.get_in(&keyspace, "a").unwrap().as_deref(), Some(&b"1"[..]));
     assert_eq!(snapshot.range_in(&keyspace, ..).count(), 1);
     assert!(keyspace.range(..).next().is_some_and(is_gone) && is_gone(keyspace.cursor(..).seek_to_first()));
-    assert!(is_gone(db.snapshot().get_in(&keyspace, "a")) && is_gone(keyspace.chunks()));
+    assert!(is_gone(db.snapshot().get_in(&keyspace, "a")) && is_gone(keyspace.regions()));
     assert!(is_gone(db.drop_keyspace("k")) && is_gone(db.drop_keyspace("never was")));
     assert!(matches!(db.drop_keyspace("default"), Err(Error::InvalidArgument(_))));
     let again = db.keyspace("k", KeyspaceOptions::new()).unwrap();

@@ -2,7 +2,7 @@
 
 use super::{Content, content, opened, options};
 use cantle::vfs::{CrashPlan, MemVfs, Vfs};
-use cantle::{Db, Durability, KeyspaceOptions, Options, RepairReport, WriteBatch};
+use cantle::{ChunkOptions, Db, Durability, KeyspaceOptions, Options, RepairReport, WriteBatch};
 use std::path::Path;
 use std::time::Duration;
 
@@ -51,7 +51,8 @@ fn all_that_is_there_is_kept() {
     // Splits and rebalances come after the checkpoint in the longer ones.
     for (synced, writes, buffered) in [(200, 400, true), (1, 250, false), (900, 4000, true)] {
         let vfs = MemVfs::new();
-        let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10);
+        let keyspace =
+            KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10));
         let db = slow(&vfs).write_buffer(buffered).default_keyspace(keyspace).open("store").unwrap();
         write(&db, 0, synced);
         db.sync().unwrap();

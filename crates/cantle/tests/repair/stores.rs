@@ -2,7 +2,7 @@
 
 use super::{History, options};
 use cantle::vfs::{CrashPlan, MemVfs};
-use cantle::{Compression, Db, Durability, Keyspace, KeyspaceOptions, Options, WriteBatch};
+use cantle::{ChunkOptions, Compression, Db, Durability, Keyspace, KeyspaceOptions, Options, WriteBatch};
 use std::time::Duration;
 
 /// How the last process ended.
@@ -55,13 +55,15 @@ pub fn store(n: usize, end: End, durability: Durability, compression: Compressio
     let vfs = MemVfs::new();
     let mut history = History::default();
     let tuned = || {
-        let tuning = KeyspaceOptions::new().chunk_bytes(64 << 10).compression(compression);
+        let tuning =
+            KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10)).compression(compression);
         options(&vfs)
             .durability(durability)
             .checkpoint_interval(Duration::from_secs(3600))
             .default_keyspace(tuning)
     };
-    let other = || KeyspaceOptions::new().chunk_bytes(64 << 10).compression(compression);
+    let other =
+        || KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10)).compression(compression);
     {
         let db = tuned().open("store").unwrap();
         for name in ["default", "other"] {

@@ -18,8 +18,8 @@ const OPERATIONS: u64 = 1_000;
 /// Operations of phases with scans, which return up to a thousand rows each.
 const SCANS: u64 = 50;
 
-/// The smallest chunk that a store takes, so that the smoke test splits some.
-const CHUNK_BYTES: u64 = 64 << 10;
+/// The smallest chunks that a store takes, so that the smoke test splits some.
+const LAYOUT: &str = "chunk:chunk_bytes=64KiB";
 
 /// Enough to work, little enough to evict.
 const MEMORY_BYTES: u64 = 16 << 20;
@@ -31,7 +31,7 @@ const THREADS: u64 = 3;
 pub(crate) fn run(args: &Args) -> Outcome<bool> {
     let tuning = Tuning {
         memory: Some(args.tuning.memory.unwrap_or(MEMORY_BYTES)),
-        chunk_bytes: Some(args.tuning.chunk_bytes.unwrap_or(CHUNK_BYTES)),
+        layout: Some(args.tuning.layout.clone().unwrap_or_else(|| LAYOUT.to_owned())),
         ..args.tuning.clone()
     };
     let of = |operations| Args {

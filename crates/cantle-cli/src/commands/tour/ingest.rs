@@ -133,7 +133,7 @@ pub(crate) fn load(
     narrator.say(&format!(
         "on disk: {} in {} chunks, {:.2} bytes per live byte",
         bytes(on_disk),
-        count(stats.keyspaces.iter().map(|k| k.chunks).sum()),
+        count(stats.keyspaces.iter().map(|k| k.regions).sum()),
         ratio(on_disk, digest.bytes)
     ))?;
     let resident =

@@ -11,12 +11,12 @@ mod local_time;
 mod narrate;
 mod questions;
 
-use crate::chunkmap::{self, Canvas};
 use crate::failure::{Failure, Outcome};
 use crate::keyfmt::KeyCodec;
 use crate::measure::display::{bytes, count, duration, rate};
 use crate::measure::failed;
-use cantle::{KeyspaceOptions, Options};
+use crate::region_map::{self, Canvas};
+use cantle::{ChunkOptions, KeyspaceOptions, Options};
 use ingest::Digest;
 use narrate::Narrator;
 use questions::{Expected, Questions};
@@ -67,7 +67,7 @@ const BOARDS: u64 = 20_000;
 fn options() -> Options {
     Options::new()
         .memory_budget(MEMORY_BYTES)
-        .default_keyspace(KeyspaceOptions::new().chunk_bytes(CHUNK_BYTES))
+        .default_keyspace(KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(CHUNK_BYTES)))
 }
 
 /// Runs the command. Checks that did not hold are reported as damage.
@@ -163,8 +163,13 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome {
     ))?;
     narrator.say("")?;
     let codec = KeyCodec::new(None, &columns.schema());
-    let canvas = Canvas { width: MAP_COLUMNS, lines_max: MAP_LINES, color: narrator.is_styled() };
-    narrator.lines(chunkmap::draw(&db.chunks()?, canvas, |key| codec.show_start(key)).lines())?;
+    let canvas = Canvas {
+        width: MAP_COLUMNS,
+        lines_max: MAP_LINES,
+        color: narrator.is_styled(),
+        noun: db.layout().regions(),
+    };
+    narrator.lines(region_map::draw(&db.regions()?, canvas, |key| codec.show_start(key)).lines())?;
 
     narrator.step("What the tour measured")?;
     summary(narrator, &loaded, [united, delta, jetblue], acknowledged, open, &in_memory(&db.stats()))?;
@@ -177,8 +182,8 @@ fn in_memory(stats: &cantle::Stats) -> String {
     let sum = |count: fn(&cantle::KeyspaceStats) -> u64| stats.keyspaces.iter().map(count).sum::<u64>();
     format!(
         "{} of {} chunks, {}; rows {}, blocks {}",
-        count(sum(|keyspace| keyspace.munks)),
-        count(sum(|keyspace| keyspace.chunks)),
+        count(sum(|keyspace| keyspace.chunk().unwrap().munks)),
+        count(sum(|keyspace| keyspace.regions)),
         bytes(stats.memory.munks),
         bytes(stats.memory.rows),
         bytes(stats.memory.blocks),

@@ -2,6 +2,7 @@
 //! Records are tiny, and longer than any window that a reader looks ahead by.
 
 use crate::files::{Kind, names, path, read};
+use crate::layouts::Tuned;
 use crate::memory;
 use crate::rng::Rng;
 use crate::sealed::{Record, operation, whole_records};
@@ -9,7 +10,7 @@ use crate::setup::STORE;
 use crate::visit::Visit;
 use crate::workload::key;
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
-use cantle::{Error, KeyspaceOptions, Layout, Options, WriteBatch};
+use cantle::{Error, KeyspaceOptions, LayoutKind, LayoutOptions, Options, WriteBatch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,15 +26,15 @@ const DAMAGES: u64 = 120;
 
 /// A store whose process died, and what it holds.
 struct Store {
-    layout: Layout,
+    layout: LayoutKind,
     is_long: bool,
     vfs: MemVfs,
     pairs: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-fn options(layout: Layout, vfs: &MemVfs) -> Options {
+fn options(layout: LayoutKind, vfs: &MemVfs) -> Options {
     // What is buffered is in no log.
-    let keyspace = KeyspaceOptions::new().layout(layout).munks(false);
+    let keyspace = KeyspaceOptions::new().layout(LayoutOptions::from(layout).with("munks", false));
     Options::new()
         .write_buffer(false)
         .vfs(Arc::new(vfs.clone()))
@@ -47,7 +48,7 @@ fn value(rng: &mut Rng, bytes: usize) -> Vec<u8> {
     (0..bytes.div_ceil(8)).flat_map(|_| rng.next().to_le_bytes()).take(bytes).collect()
 }
 
-fn make(layout: Layout, is_long: bool, rng: &mut Rng) -> Store {
+fn make(layout: LayoutKind, is_long: bool, rng: &mut Rng) -> Store {
     let vfs = MemVfs::new();
     let db = options(layout, &vfs).open(STORE).unwrap();
     let mut pairs = BTreeMap::new();

@@ -1,12 +1,13 @@
 //! Small stores that have everything in them that a store can have.
 
 use crate::files::{Kind, names, read};
+use crate::layouts::Tuned;
 use crate::rng::Rng;
 use crate::sealed::{records, table_blocks};
 use crate::setup::STORE;
 use crate::workload::{self, Change, Op, State};
 use cantle::vfs::{CrashPlan, MemVfs};
-use cantle::{Compression, Db, Durability, KeyspaceOptions, Layout, Options, Resources};
+use cantle::{Compression, Db, Durability, KeyspaceOptions, LayoutKind, LayoutOptions, Options, Resources};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -27,7 +28,7 @@ pub enum End {
 pub struct Shape {
     pub name: &'static str,
     pub end: End,
-    pub layout: Layout,
+    pub layout: LayoutKind,
     pub vfs: MemVfs,
     /// Its files.
     pub bytes: BTreeMap<String, Vec<u8>>,
@@ -51,13 +52,9 @@ fn shared() -> Resources {
     SHARED.get_or_init(|| Resources::new(8 << 20, 1)).clone()
 }
 
-fn keyspace(layout: Layout, compression: Compression) -> KeyspaceOptions {
-    KeyspaceOptions::new()
-        .layout(layout)
-        .chunk_bytes(64 << 10)
-        .log_bytes(256 << 10)
-        .filter_partitions(2)
-        .compression(compression)
+fn keyspace(layout: LayoutKind, compression: Compression) -> KeyspaceOptions {
+    let layout = LayoutOptions::from(layout).with("chunk_bytes", 64 << 10).with("log_bytes", 256 << 10);
+    KeyspaceOptions::new().layout(layout.with("filter_partitions", 2)).compression(compression)
 }
 
 impl Shape {
@@ -78,7 +75,7 @@ impl Shape {
 /// A store in the making.
 struct Maker {
     vfs: MemVfs,
-    layout: Layout,
+    layout: LayoutKind,
     durability: Durability,
     compression: Compression,
     db: Option<Db>,
@@ -88,7 +85,7 @@ struct Maker {
 }
 
 impl Maker {
-    fn new(layout: Layout, durability: Durability, compression: Compression, seed: u64) -> Self {
+    fn new(layout: LayoutKind, durability: Durability, compression: Compression, seed: u64) -> Self {
         let fresh = State::from([("default".into(), Default::default())]);
         let (since, all) = (vec![fresh.clone()], vec![fresh]);
         let (vfs, rng) = (MemVfs::new(), Rng::new(seed));
@@ -260,7 +257,7 @@ fn homes(
 }
 
 /// Closed twice, with tables, and logs of two epochs over them.
-fn closed(layout: Layout, seed: u64) -> (Maker, Vec<MemVfs>) {
+fn closed(layout: LayoutKind, seed: u64) -> (Maker, Vec<MemVfs>) {
     let mut maker = Maker::new(layout, Durability::Process, Compression::Lz4, seed);
     maker.tables();
     maker.close();
@@ -277,7 +274,7 @@ fn closed(layout: Layout, seed: u64) -> (Maker, Vec<MemVfs>) {
 }
 
 /// Killed, with a journal of commits, a write buffer, and logs that no checkpoint knows.
-fn killed(layout: Layout, seed: u64) -> (Maker, Vec<MemVfs>) {
+fn killed(layout: LayoutKind, seed: u64) -> (Maker, Vec<MemVfs>) {
     let mut maker = Maker::new(layout, Durability::Process, Compression::Zstd(3), seed);
     maker.tables();
     let mut older = vec![maker.vfs.kill()];
@@ -290,7 +287,7 @@ fn killed(layout: Layout, seed: u64) -> (Maker, Vec<MemVfs>) {
 }
 
 /// The power failed: a journal that must be applied again.
-fn power_lost(layout: Layout, seed: u64) -> (Maker, Vec<MemVfs>) {
+fn power_lost(layout: LayoutKind, seed: u64) -> (Maker, Vec<MemVfs>) {
     let mut maker = Maker::new(layout, Durability::Sync, Compression::None, seed);
     for n in 0..16 {
         maker.put("default", n, 40);
@@ -303,8 +300,8 @@ fn power_lost(layout: Layout, seed: u64) -> (Maker, Vec<MemVfs>) {
 }
 
 /// Every shape.
-pub fn all(layout: Layout, seed: u64) -> Vec<Shape> {
-    type Make = fn(Layout, u64) -> (Maker, Vec<MemVfs>);
+pub fn all(layout: LayoutKind, seed: u64) -> Vec<Shape> {
+    type Make = fn(LayoutKind, u64) -> (Maker, Vec<MemVfs>);
     let shapes: [(&str, End, Make); 4] = [
         ("closed", End::Closed, closed),
         ("killed", End::Killed, killed),

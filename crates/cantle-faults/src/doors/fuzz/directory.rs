@@ -3,13 +3,13 @@
 use super::files::{read_all, shapes};
 use crate::files::{Kind, names, path, put, read};
 use crate::sealed;
-use cantle::Layout;
+use cantle::LayoutKind;
 use cantle::vfs::{OpenMode, Vfs};
 
 /// Changes of seven bytes each: what, which file, where (three bytes), with what (two).
 const CHANGE_BYTES: usize = 7;
 
-pub fn run(layout: Layout, input: &[u8]) {
+pub fn run(layout: LayoutKind, input: &[u8]) {
     let Some((&shape, changes)) = input.split_first() else { return };
     let shapes = shapes(layout);
     let shape = &shapes[usize::from(shape) % shapes.len()];
@@ -53,7 +53,7 @@ pub fn run(layout: Layout, input: &[u8]) {
     read_all(shape, &vfs, changes.len() % 2 == 0);
 }
 
-pub fn seeds(layout: Layout) -> Vec<Vec<u8>> {
+pub fn seeds(layout: LayoutKind) -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for shape in 0..shapes(layout).len() as u8 {
         for file in 0..10u8 {

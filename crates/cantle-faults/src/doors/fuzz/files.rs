@@ -6,14 +6,14 @@ use crate::sealed;
 use crate::setup::{STORE, has_layout};
 use crate::workload::key;
 use cantle::vfs::MemVfs;
-use cantle::{Db, KeyspaceOptions, Layout};
+use cantle::{Db, KeyspaceOptions, LayoutKind};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Mutex;
 
 /// The stores that files are replaced in, one of each shape.
-pub fn shapes(layout: Layout) -> &'static [Shape] {
-    static SHAPES: Made<Layout, [Shape]> = Made::new(None);
+pub fn shapes(layout: LayoutKind) -> &'static [Shape] {
+    static SHAPES: Made<LayoutKind, [Shape]> = Made::new(None);
     made(&SHAPES, layout, || all(layout, 1).leak())
 }
 
@@ -28,7 +28,7 @@ fn made<K: Eq + Hash, T: ?Sized>(made: &Made<K, T>, of: K, make: impl FnOnce() -
 type File = (&'static Shape, String, Vec<u8>);
 
 /// The files of a kind.
-fn of_kind(layout: Layout, kind: Kind) -> Vec<File> {
+fn of_kind(layout: LayoutKind, kind: Kind) -> Vec<File> {
     let files = |shape: &'static Shape| {
         names(&shape.vfs)
             .into_iter()
@@ -46,15 +46,15 @@ fn used(mut bytes: Vec<u8>, kind: Kind) -> Vec<u8> {
     bytes
 }
 
-fn seeds(layout: Layout, kind: Kind) -> Vec<Vec<u8>> {
+fn seeds(layout: LayoutKind, kind: Kind) -> Vec<Vec<u8>> {
     let seed =
         |(index, (_, _, bytes)): (usize, (&Shape, String, Vec<u8>))| [&[index as u8], &bytes[..]].concat();
     of_kind(layout, kind).into_iter().enumerate().map(seed).collect()
 }
 
 /// The first byte says whose place the others take.
-fn run(layout: Layout, kind: Kind, input: &[u8], seal: impl Fn(&mut [u8], &[u8])) {
-    static FILES: Made<(Layout, Kind), [File]> = Made::new(None);
+fn run(layout: LayoutKind, kind: Kind, input: &[u8], seal: impl Fn(&mut [u8], &[u8])) {
+    static FILES: Made<(LayoutKind, Kind), [File]> = Made::new(None);
     let files = made(&FILES, (layout, kind), || of_kind(layout, kind).leak());
     let Some((&index, bytes)) = input.split_first() else { return };
     let (shape, name, original) = &files[usize::from(index) % files.len()];
@@ -75,7 +75,7 @@ pub fn read_all(shape: &Shape, vfs: &MemVfs, read_only: bool) {
         if let Ok(space) = db.keyspace(&name, KeyspaceOptions::new()) {
             let forward = space.range(..).map_while(Result::ok).count();
             let back = space.range(..).rev().map_while(Result::ok).count();
-            let _ = (forward, back, space.chunks(), space.approximate_bytes(..));
+            let _ = (forward, back, space.regions(), space.approximate_bytes(..));
             for n in (0..48).step_by(5) {
                 let _ = space.get(key(n));
             }
@@ -93,34 +93,34 @@ fn write_on(db: &Db) {
     let _ = db.close();
 }
 
-pub fn table(layout: Layout, input: &[u8]) {
+pub fn table(layout: LayoutKind, input: &[u8]) {
     run(layout, Kind::Table, input, |bytes, original| {
         sealed::seal_table(bytes, &sealed::table_blocks(original))
     });
 }
 
-pub fn log(layout: Layout, input: &[u8]) {
+pub fn log(layout: LayoutKind, input: &[u8]) {
     run(layout, Kind::Log, input, |bytes, _| sealed::seal_records(bytes));
 }
 
-pub fn manifest(layout: Layout, input: &[u8]) {
+pub fn manifest(layout: LayoutKind, input: &[u8]) {
     run(layout, Kind::Manifest, input, |bytes, _| sealed::seal_records(bytes));
 }
 
-pub fn journal(layout: Layout, input: &[u8]) {
+pub fn journal(layout: LayoutKind, input: &[u8]) {
     run(layout, Kind::Journal, input, |bytes, _| sealed::seal_records(bytes));
 }
 
-pub fn write_buffer(layout: Layout, input: &[u8]) {
+pub fn write_buffer(layout: LayoutKind, input: &[u8]) {
     run(layout, Kind::WriteBuffer, input, |bytes, _| sealed::seal_write_buffer(bytes));
 }
 
-pub fn page_cache(layout: Layout, input: &[u8]) {
+pub fn page_cache(layout: LayoutKind, input: &[u8]) {
     run(layout, Kind::PageCache, input, |bytes, _| sealed::seal_page_cache(bytes));
 }
 
 /// The bytes are a header; the rest of the file is as it was.
-pub fn header(layout: Layout, input: &[u8]) {
+pub fn header(layout: LayoutKind, input: &[u8]) {
     for kind in [Kind::Table, Kind::Log, Kind::Manifest, Kind::Journal] {
         run(layout, kind, input, |bytes, original| {
             let len = bytes.len().min(sealed::HEADER_BYTES).min(original.len());
@@ -133,34 +133,34 @@ pub fn header(layout: Layout, input: &[u8]) {
     }
 }
 
-pub fn header_seeds(layout: Layout) -> Vec<Vec<u8>> {
+pub fn header_seeds(layout: LayoutKind) -> Vec<Vec<u8>> {
     [Kind::Table, Kind::Log, Kind::Manifest, Kind::Journal]
         .into_iter()
         .flat_map(|kind| seeds(layout, kind))
         .collect()
 }
 
-pub fn table_seeds(layout: Layout) -> Vec<Vec<u8>> {
+pub fn table_seeds(layout: LayoutKind) -> Vec<Vec<u8>> {
     seeds(layout, Kind::Table)
 }
 
-pub fn log_seeds(layout: Layout) -> Vec<Vec<u8>> {
+pub fn log_seeds(layout: LayoutKind) -> Vec<Vec<u8>> {
     seeds(layout, Kind::Log)
 }
 
-pub fn manifest_seeds(layout: Layout) -> Vec<Vec<u8>> {
+pub fn manifest_seeds(layout: LayoutKind) -> Vec<Vec<u8>> {
     seeds(layout, Kind::Manifest)
 }
 
-pub fn journal_seeds(layout: Layout) -> Vec<Vec<u8>> {
+pub fn journal_seeds(layout: LayoutKind) -> Vec<Vec<u8>> {
     seeds(layout, Kind::Journal)
 }
 
-pub fn write_buffer_seeds(layout: Layout) -> Vec<Vec<u8>> {
+pub fn write_buffer_seeds(layout: LayoutKind) -> Vec<Vec<u8>> {
     seeds(layout, Kind::WriteBuffer)
 }
 
-pub fn page_cache_seeds(layout: Layout) -> Vec<Vec<u8>> {
+pub fn page_cache_seeds(layout: LayoutKind) -> Vec<Vec<u8>> {
     seeds(layout, Kind::PageCache)
 }
 
@@ -169,7 +169,7 @@ const EXTREMES: [u64; 8] = [0, 1, 1 << 31, 1 << 32, 1 << 44, 1 << 62, 1 << 63, u
 
 /// One number of a manifest is an extreme: which one of which manifest, say the first three bytes; the fourth, the extreme. Whoever opens,
 /// reads, verifies or repairs the store gets data or errors.
-pub fn numbers(layout: Layout, input: &[u8]) {
+pub fn numbers(layout: LayoutKind, input: &[u8]) {
     let &[index, low, high, which, ..] = input else { return };
     let files = of_kind(layout, Kind::Manifest);
     let (shape, name, original) = &files[usize::from(index) % files.len()];
@@ -194,7 +194,7 @@ fn payloads(bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Every number, each with every extreme, by a reader and by a writer in turns.
-pub fn number_seeds(layout: Layout) -> Vec<Vec<u8>> {
+pub fn number_seeds(layout: LayoutKind) -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (index, (_, _, bytes)) in of_kind(layout, Kind::Manifest).iter().enumerate() {
         let places = payloads(bytes).iter().map(Vec::len).sum::<usize>().min(1 << 16);

@@ -13,7 +13,7 @@ use crate::memory;
 use crate::rng::Rng;
 use crate::visit::{Visit, words_of};
 use crate::watchdog::Watchdog;
-use cantle::Layout;
+use cantle::LayoutKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
@@ -22,9 +22,9 @@ use std::sync::Mutex;
 pub struct Target {
     pub name: &'static str,
     /// Reads them; panics with what is wrong.
-    pub run: fn(Layout, &[u8]),
+    pub run: fn(LayoutKind, &[u8]),
     /// Real ones.
-    pub seeds: fn(Layout) -> Vec<Vec<u8>>,
+    pub seeds: fn(LayoutKind) -> Vec<Vec<u8>>,
     /// How often `cargo test` runs it.
     runs: u64,
 }
@@ -87,8 +87,8 @@ pub fn run(name: &str, input: &[u8]) {
 }
 
 /// `CANTLE_LAYOUT`, as a fuzzer's arguments are its own.
-pub fn layout_of_fuzzer() -> Layout {
-    std::env::var("CANTLE_LAYOUT").map_or_else(|_| Layout::default(), |name| name.parse().unwrap())
+pub fn layout_of_fuzzer() -> LayoutKind {
+    std::env::var("CANTLE_LAYOUT").map_or_else(|_| LayoutKind::default(), |name| name.parse().unwrap())
 }
 
 /// More than any target needs: its inputs have less than 64 KiB.
@@ -143,7 +143,7 @@ fn one(
     Ok(())
 }
 
-fn loader_seeds(_: Layout) -> Vec<Vec<u8>> {
+fn loader_seeds(_: LayoutKind) -> Vec<Vec<u8>> {
     let texts: [(u8, &str); 8] = [
         (9, "a,v\nx,1\n\"y,z\",\"2\"\"\"\n,\n"),
         (10, "a,n,v\nx,-5,1\ny,9223372036854775807,\"a\nb\"\n"),
@@ -167,24 +167,24 @@ macro_rules! leveldb {
     };
 }
 
-fn leveldb_logs(_: Layout) -> Vec<Vec<u8>> {
+fn leveldb_logs(_: LayoutKind) -> Vec<Vec<u8>> {
     vec![leveldb!("/000008.log")]
 }
 
-fn leveldb_manifests(_: Layout) -> Vec<Vec<u8>> {
+fn leveldb_manifests(_: LayoutKind) -> Vec<Vec<u8>> {
     vec![leveldb!("/MANIFEST-000006")]
 }
 
-fn leveldb_tables(_: Layout) -> Vec<Vec<u8>> {
+fn leveldb_tables(_: LayoutKind) -> Vec<Vec<u8>> {
     vec![leveldb!("/000005.ldb"), leveldb!("/000007.ldb")]
 }
 
-fn rocksdb_dumps(_: Layout) -> Vec<Vec<u8>> {
+fn rocksdb_dumps(_: LayoutKind) -> Vec<Vec<u8>> {
     let dump = leveldb!(".dump");
     vec![dump[..400].to_vec(), dump]
 }
 
-fn key_seeds(_: Layout) -> Vec<Vec<u8>> {
+fn key_seeds(_: LayoutKind) -> Vec<Vec<u8>> {
     let texts: [(u8, &str); 7] = [
         (0, "a\\tb\\xff"),
         (0, "00ff17"),

@@ -3,7 +3,7 @@
 use crate::setup::{Setup, has_layout};
 use crate::workload::{self, Change, Op, State};
 use cantle::vfs::{CrashPlan, MemVfs};
-use cantle::{Db, Durability, Layout, Snapshot};
+use cantle::{Db, Durability, LayoutKind, Snapshot};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ struct World {
 }
 
 impl World {
-    fn new(layout: Layout, draw: u8) -> Self {
+    fn new(layout: LayoutKind, draw: u8) -> Self {
         let setup = Setup {
             layout,
             durability: if draw & 1 == 0 { Durability::Process } else { Durability::Sync },
@@ -118,7 +118,7 @@ impl World {
     }
 }
 
-pub fn run(layout: Layout, input: &[u8]) {
+pub fn run(layout: LayoutKind, input: &[u8]) {
     let Some((&draw, steps)) = input.split_first() else { return };
     let mut world = World::new(layout, draw);
     for step in steps.as_chunks::<OP_BYTES>().0.iter().take(200) {
@@ -130,7 +130,7 @@ pub fn run(layout: Layout, input: &[u8]) {
     assert!(world.db().verify().unwrap().is_ok());
 }
 
-pub fn seeds(_: Layout) -> Vec<Vec<u8>> {
+pub fn seeds(_: LayoutKind) -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for draw in 0..8u8 {
         let mut input = vec![draw];

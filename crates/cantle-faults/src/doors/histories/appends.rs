@@ -3,8 +3,9 @@
 
 use super::dependencies::{List, Transaction, check};
 use super::support::{
-    Clock, Course, amid_maintenance, assert_moved, dir, fill, has_moved, keyspace, options,
+    Clock, Course, amid_maintenance, assert_moved, dir, fill, has_moved, keyspace, layout, options,
 };
+use crate::layouts::Tuned;
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, Keyspace, Result};
@@ -169,7 +170,7 @@ pub fn no_dependencies_of_appending_transactions_form_a_cycle(visit: &Visit, see
     let mut rng = Rng::new(seed);
     let dir = dir();
     let db = options(visit, Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
-    let other = db.keyspace("other", keyspace(visit).log_bytes(8 << 10)).unwrap();
+    let other = db.keyspace("other", keyspace(layout(visit).with("log_bytes", 8 << 10))).unwrap();
     let (clock, numbers) = (Clock::default(), AtomicU64::new(1));
     let mut seeds = rng.fork();
     fill(&db, &mut rng);

@@ -1,8 +1,10 @@
 //! Batches over several chunks and keyspaces are seen whole or not at all, by gets, snapshots and ranges.
 
 use super::support::{
-    Course, StopOnDrop, amid_maintenance, assert_moved, dir, has_moved, keyspace, number, options, value,
+    Course, StopOnDrop, amid_maintenance, assert_moved, dir, has_moved, keyspace, layout, number, options,
+    value,
 };
+use crate::layouts::Tuned;
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, WriteBatch};
@@ -33,7 +35,7 @@ pub fn who_sees_one_half_of_a_batch_sees_the_other(visit: &Visit, seed: u64) {
     let mut rng = Rng::new(seed);
     let dir = dir();
     let db = options(visit, Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
-    let other = db.keyspace("other", keyspace(visit).log_bytes(8 << 10)).unwrap();
+    let other = db.keyspace("other", keyspace(layout(visit).with("log_bytes", 8 << 10))).unwrap();
     let batch_of = |round: u64, rng: &mut Rng| {
         let mut batch = WriteBatch::new();
         batch.put("a050", value(round, rng)).put("a051", value(round, rng)).put("e050", value(round, rng));

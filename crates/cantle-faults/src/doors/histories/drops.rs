@@ -1,6 +1,6 @@
-//! Every operation beside the drop of its keyspace: it succeeds or says that the keyspace is gone, and it ends.
+//! Every operation beside the drop of its keyspace, layout: it succeeds or says that the keyspace is gone, and it ends.
 
-use super::support::{Course, StopOnDrop, dir, keyspace, options};
+use super::support::{Course, StopOnDrop, dir, keyspace, layout, options};
 use crate::rng::Rng;
 use crate::visit::Visit;
 use crate::watchdog::Watchdog;
@@ -59,7 +59,7 @@ const OPERATIONS: &[Operation] = &[
         let from = key(rng);
         space.compact_range(from..)
     }),
-    ("chunks", |_, space, _| space.chunks().map(drop)),
+    ("chunks", |_, space, _| space.regions().map(drop)),
     ("set_metadata", |_, space, _| space.set_metadata(b"columns")),
     ("sync", |db, _, _| db.sync()),
     ("verify", |db, _, _| db.verify().map(|report| assert!(report.is_ok(), "{report:?}"))),
@@ -85,7 +85,7 @@ pub fn every_operation_ends_beside_the_drop_of_its_keyspace(visit: &Visit, seed:
                 let (db, stop, watchdog, refused, mut rng) = (&db, &stop, &watchdog, &refused, rng.fork());
                 scope.spawn(move || {
                     while !stop.load(SeqCst) {
-                        let space = db.keyspace(SPACE, keyspace(visit)).unwrap();
+                        let space = db.keyspace(SPACE, keyspace(layout(visit))).unwrap();
                         for _ in 0..rng.below(60) {
                             let (name, act) = OPERATIONS[rng.below(OPERATIONS.len() as u64) as usize];
                             // Enough to be split, or there is little to be dropped.

@@ -135,7 +135,7 @@ pub fn a_range_delete_of_many_chunks_has_one_moment(visit: &Visit, seed: u64) {
 }
 
 fn has_dropped_chunks(db: &Db) -> bool {
-    db.stats().keyspaces[0].chunks_dropped > 0
+    db.stats().keyspaces[0].chunk().unwrap().chunks_dropped > 0
 }
 
 /// A snapshot that stays open needs what it reads, and nothing that came and went after it.
@@ -150,7 +150,7 @@ pub fn what_was_put_and_dropped_under_a_snapshot_does_not_pile_up(visit: &Visit,
         db.put("a000", vec![2; 1000]).unwrap();
     }
     db.compact_range(..).unwrap();
-    let files: u32 = db.chunks().unwrap().iter().map(|chunk| chunk.segments + chunk.tables).sum();
+    let files: u32 = db.regions().unwrap().iter().map(|chunk| chunk.segments + chunk.tables).sum();
     assert!(files <= 4, "{files} files for two values");
     assert_eq!(held.get("a000").unwrap().as_deref(), Some(&[1; 1000][..]));
     assert_eq!(db.get("a000").unwrap().as_deref(), Some(&[2; 1000][..]));

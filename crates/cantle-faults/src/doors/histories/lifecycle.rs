@@ -1,6 +1,7 @@
 //! Opening, closing, keyspaces that come and go, backups and statistics, all under load.
 
-use super::support::{Course, StopOnDrop, churn, dir, keyspace, options, shake};
+use super::support::{Course, StopOnDrop, churn, dir, keyspace, layout, options, shake};
+use crate::layouts::Tuned;
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, Error, WriteBatch};
@@ -85,7 +86,7 @@ pub fn keyspaces_come_and_go_under_load(visit: &Visit, seed: u64) {
     for _ in 0..3 {
         let db = options(visit, Durability::Process, &mut rng).open(&path).unwrap();
         let (stop, course) = (AtomicBool::new(false), Course::new(visit, 700));
-        let keyspace_options = || keyspace(visit).log_bytes(8 << 10);
+        let keyspace_options = || keyspace(layout(visit).with("log_bytes", 8 << 10));
         std::thread::scope(|scope| {
             for name in ["one", "two"] {
                 for _ in 0..2 {

@@ -250,7 +250,9 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
 
 fn were_munks_used(db: &Db) -> bool {
     let keyspace = &db.stats().keyspaces[0];
-    keyspace.gets_served.munk > 0 && keyspace.scans_munk > 0 && keyspace.munk_flushes > 0
+    keyspace.gets_served.resident > 0
+        && keyspace.chunk().unwrap().scans_munk > 0
+        && keyspace.chunk().unwrap().munk_flushes > 0
 }
 
 pub fn every_history_is_linearizable(visit: &Visit, seed: u64) {

@@ -1,6 +1,7 @@
 //! Gets beside puts, while chunks are loaded into memory and evicted: no row and no munk is ever stale.
 
-use super::support::{Course, StopOnDrop, dir, keyspace, number};
+use super::support::{Course, StopOnDrop, dir, keyspace, layout, number};
+use crate::layouts::Tuned;
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, Options, WriteBatch};
@@ -24,7 +25,7 @@ struct Bounds {
 pub fn no_get_is_stale_while_munks_and_rows_come_and_go(visit: &Visit, seed: u64) {
     let mut rng = Rng::new(seed);
     let dir = dir();
-    let keyspace = keyspace(visit).log_bytes(64 << 10);
+    let keyspace = keyspace(layout(visit).with("log_bytes", 64 << 10));
     let options = Options::new().durability(Durability::Process).memory_budget(1 << 20);
     let db = options.default_keyspace(keyspace).open(dir.path().join("store")).unwrap();
     for filler in 0..FILLERS {
@@ -99,18 +100,18 @@ pub fn no_get_is_stale_while_munks_and_rows_come_and_go(visit: &Visit, seed: u64
         }
     });
     let stats = db.stats().keyspaces.remove(0);
-    visit.count("munk loads", stats.munk_loads);
+    visit.count("munk loads", stats.chunk().unwrap().munk_loads);
     assert!(did_munks_come_and_go(&db), "munks did not come and go");
     assert!(were_rows_used(&db), "{:?}", stats.gets_served);
 }
 
 fn did_munks_come_and_go(db: &Db) -> bool {
     let keyspace = &db.stats().keyspaces[0];
-    keyspace.munk_loads > 0 && keyspace.munk_evictions > 0
+    keyspace.chunk().unwrap().munk_loads > 0 && keyspace.chunk().unwrap().munk_evictions > 0
 }
 
 /// And munks as well.
 fn were_rows_used(db: &Db) -> bool {
     let gets = db.stats().keyspaces[0].gets_served;
-    gets.row > 0 && gets.munk > 0
+    gets.row > 0 && gets.resident > 0
 }

@@ -1,9 +1,10 @@
 //! What the histories share: options for tiny chunks, and threads that keep maintenance busy.
 
 use crate::files::dir_in_memory;
+use crate::layouts::{self, Tuned};
 use crate::rng::Rng;
 use crate::visit::Visit;
-use cantle::{Db, Durability, KeyspaceOptions, Options, WriteBatch};
+use cantle::{Db, Durability, KeyspaceOptions, LayoutOptions, Options, WriteBatch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -32,21 +33,22 @@ pub fn dir() -> TempDir {
     dir_in_memory().unwrap()
 }
 
-/// Chunks of 64 KiB in the layout under test.
-pub fn keyspace(visit: &Visit) -> KeyspaceOptions {
-    small(KeyspaceOptions::new(), visit)
+pub fn keyspace(layout: LayoutOptions) -> KeyspaceOptions {
+    KeyspaceOptions::new().layout(layout)
 }
 
-fn small(base: KeyspaceOptions, visit: &Visit) -> KeyspaceOptions {
-    base.layout(visit.layout).chunk_bytes(64 << 10)
+/// The layout under test; chunks of 64 KiB.
+pub fn layout(visit: &Visit) -> LayoutOptions {
+    LayoutOptions::from(visit.layout).with("chunk_bytes", 64 << 10)
 }
 
 /// Chunks of 64 KiB that are rebalanced after every few writes, and frequent checkpoints.
 pub fn options(visit: &Visit, durability: Durability, rng: &mut Rng) -> Options {
     let log_bytes = [4 << 10, 16 << 10, 48 << 10][rng.below(3) as usize];
     // A few search their logs linearly.
-    let base = if rng.below(8) > 0 { KeyspaceOptions::new() } else { KeyspaceOptions::as_published() };
-    let keyspace = small(base, visit).log_bytes(log_bytes).munk_log_bytes(log_bytes);
+    let layout = layouts::options(visit.layout, rng.below(8) == 0).with("chunk_bytes", 64 << 10);
+    let layout = layout.with("log_bytes", log_bytes).with("munk_log_bytes", log_bytes);
+    let keyspace = KeyspaceOptions::new().layout(layout);
     Options::new()
         .durability(durability)
         .memory_budget(2 << 20)
@@ -109,7 +111,7 @@ pub fn shake(db: &Db, mut rng: Rng, stop: &AtomicBool) {
             1 => db.compact_range(from..).unwrap(),
             2 | 3 => db.compact_range(..from).unwrap(),
             4 => drop(db.snapshot().range(from..).take(20).count()),
-            _ => drop((db.stats(), db.chunks().unwrap(), db.approximate_bytes(from..).unwrap())),
+            _ => drop((db.stats(), db.regions().unwrap(), db.approximate_bytes(from..).unwrap())),
         }
         std::thread::sleep(Duration::from_millis(rng.below(4)));
     }
@@ -139,18 +141,18 @@ impl Drop for StopOnDrop<'_> {
 /// Whether data was sorted anew and chunks split: without that a history tests little.
 pub fn has_moved(db: &Db) -> bool {
     let keyspace = &db.stats().keyspaces[0];
-    keyspace.rebalances > 0 && keyspace.splits > 0
+    keyspace.chunk().unwrap().rebalances > 0 && keyspace.chunk().unwrap().splits > 0
 }
 
 /// Counts what maintenance did, to show that a history tests something.
 pub fn assert_moved(visit: &Visit, db: &Db) {
     let stats = db.stats();
     let keyspace = &stats.keyspaces[0];
-    visit.count("rebalances", keyspace.rebalances);
-    visit.count("splits", keyspace.splits);
-    visit.count("merges", keyspace.merges);
+    visit.count("rebalances", keyspace.chunk().unwrap().rebalances);
+    visit.count("splits", keyspace.chunk().unwrap().splits);
+    visit.count("merges", keyspace.chunk().unwrap().merges);
     visit.count("checkpoints", stats.checkpoints);
-    visit.count("munk loads", keyspace.munk_loads);
+    visit.count("munk loads", keyspace.chunk().unwrap().munk_loads);
     assert!(has_moved(db), "nothing moved");
     assert!(stats.memory_used < 1 << 40, "memory accounting went below zero");
 }

@@ -3,8 +3,10 @@
 use super::history::{Action, Operation, State, contradiction, linearize};
 use super::linearizability::{listing, views_of};
 use super::support::{
-    Clock, Course, amid_maintenance, assert_moved, dir, fill, has_moved, keyspace, number, options, value,
+    Clock, Course, amid_maintenance, assert_moved, dir, fill, has_moved, keyspace, layout, number, options,
+    value,
 };
+use crate::layouts::Tuned;
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, Keyspace, Result, Snapshot, Transaction, WriteBatch};
@@ -293,7 +295,7 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
     let mut rng = Rng::new(seed);
     let dir = dir();
     let db = options(visit, durability, &mut rng).open(dir.path().join("store")).unwrap();
-    let other = db.keyspace("other", keyspace(visit).log_bytes(8 << 10)).unwrap();
+    let other = db.keyspace("other", keyspace(layout(visit).with("log_bytes", 8 << 10))).unwrap();
     let (clock, numbers) = (Clock::default(), AtomicU64::new(1));
     let (committed, conflicts) = (AtomicU64::new(0), AtomicU64::new(0));
     let mut state: State = vec![None; KEYS.len()];
@@ -362,7 +364,7 @@ pub fn transact_loses_no_increment_and_keeps_what_two_keyspaces_have_in_common(v
     let mut rng = Rng::new(seed);
     let dir = dir();
     let db = options(visit, Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
-    let other = db.keyspace("other", keyspace(visit)).unwrap();
+    let other = db.keyspace("other", keyspace(layout(visit))).unwrap();
     let increments = 800;
     amid_maintenance(&db, &mut rng.fork(), || {
         std::thread::scope(|scope| {

@@ -1,6 +1,7 @@
 //! Reads of what is buffered beside writers, checkpoints, rebalances and verification, with less slots than logs.
 
-use super::support::{Course, StopOnDrop, keyspace};
+use super::support::{Course, StopOnDrop, keyspace, layout};
+use crate::layouts::Tuned;
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Durability, Options};
@@ -14,7 +15,7 @@ pub fn what_is_buffered_is_read_as_if_it_were_in_the_file(visit: &Visit, seed: u
     // A real file, really mapped; of 2 MiB two slots.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
-    let keyspace = keyspace(visit).munks(false).row_cache(false);
+    let keyspace = keyspace(layout(visit).with("munks", false)).row_cache(false);
     let options = |durability| {
         let options = Options::new().durability(durability).memory_budget(2 << 20);
         options.checkpoint_interval(Duration::from_millis(100)).default_keyspace(keyspace.clone())

@@ -30,7 +30,7 @@ use crate::rng::Rng;
 use crate::setup::STORE;
 use crate::visit::Visit;
 use cantle::vfs::{CrashPlan, FaultVfs, MemVfs};
-use cantle::{Db, Durability, Layout};
+use cantle::{Db, Durability, LayoutKind};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ fn checked(visit: &Visit, seed: u64) {
 }
 
 /// The plan of a seed, and how its stores are opened.
-pub fn life_of(seed: u64, layout: Layout) -> (Plan, Tuning) {
+pub fn life_of(seed: u64, layout: LayoutKind) -> (Plan, Tuning) {
     let tuning = Tuning::of(seed, layout);
     (Plan::of(seed, tuning.filling_bytes(seed)), tuning)
 }
@@ -213,11 +213,11 @@ fn count_maintenance(visit: &Visit, db: &Db) {
     let stats = db.stats();
     for keyspace in &stats.keyspaces {
         visit.count("writes", keyspace.writes);
-        visit.count("munks loaded", keyspace.munk_loads);
-        visit.count("rebalances", keyspace.rebalances);
-        visit.count("splits", keyspace.splits);
-        visit.count("splits of an end", keyspace.end_splits);
-        visit.count("merges", keyspace.merges);
+        visit.count("munks loaded", keyspace.chunk().unwrap().munk_loads);
+        visit.count("rebalances", keyspace.chunk().unwrap().rebalances);
+        visit.count("splits", keyspace.chunk().unwrap().splits);
+        visit.count("splits of an end", keyspace.chunk().unwrap().end_splits);
+        visit.count("merges", keyspace.chunk().unwrap().merges);
     }
     visit.count("checkpoints", stats.checkpoints);
 }

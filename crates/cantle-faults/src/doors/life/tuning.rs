@@ -1,13 +1,14 @@
 //! How the stores of a life are opened: with small chunks and logs, another way each time, or as by default.
 
+use crate::layouts::{self, Tuned};
 use crate::rng::Rng;
-use cantle::{Durability, KeyspaceOptions, Layout, Options};
+use cantle::{Durability, KeyspaceOptions, LayoutKind, Options};
 use std::time::Duration;
 
 /// What stays the same for one life.
 #[derive(Debug, Clone, Copy)]
 pub struct Tuning {
-    pub layout: Layout,
+    pub layout: LayoutKind,
     pub durability: Durability,
     /// Everything but the budget is as by default.
     pub is_default: bool,
@@ -15,7 +16,7 @@ pub struct Tuning {
 
 impl Tuning {
     /// The tuning of a seed: of 40 in a row the last 20 have the defaults.
-    pub fn of(seed: u64, layout: Layout) -> Self {
+    pub fn of(seed: u64, layout: LayoutKind) -> Self {
         let durability = match Rng::new(seed).below(6) {
             0..4 => Durability::Process,
             4 => Durability::Sync,
@@ -44,23 +45,18 @@ impl Tuning {
         let mut pick = |choices: &[u64]| choices[rng.below(choices.len() as u64) as usize];
         let filter_partitions = pick(&[1, 4, 16, 64]) as u32;
         let space_amplification = pick(&[5, 6, 8]) as f64 / 4.0;
-        let base = match pick(&[0, 1, 1, 1, 1]) {
-            0 => KeyspaceOptions::as_published(),
-            _ => KeyspaceOptions::new(),
-        };
-        let mut keyspace = base
-            .layout(self.layout)
-            .chunk_bytes(self.chunk_bytes())
-            .filter_partitions(filter_partitions)
-            .space_amplification(space_amplification)
-            .munks(pick(&[0, 1, 1, 1, 1, 1]) == 1);
+        let mut layout = layouts::options(self.layout, pick(&[0, 1, 1, 1, 1]) == 0)
+            .with("chunk_bytes", self.chunk_bytes())
+            .with("filter_partitions", filter_partitions)
+            .with("munks", pick(&[0, 1, 1, 1, 1, 1]) == 1);
         let write_buffer = pick(&[0, 1, 1]) == 1;
-        keyspace = keyspace.recent_appends(pick(&[0, 1, 1]) == 1);
+        layout = layout.with("recent_appends", pick(&[0, 1, 1]) == 1);
         if let Some(bytes) =
             [None, None, None, Some(16 << 10), Some(256 << 10)][pick(&[0, 1, 2, 3, 4]) as usize]
         {
-            keyspace = keyspace.log_bytes(bytes);
+            layout = layout.with("log_bytes", bytes);
         }
+        let keyspace = KeyspaceOptions::new().layout(layout).space_amplification(space_amplification);
         options
             .write_buffer(write_buffer)
             .memory_budget(pick(&[4, 16, 64]) << 20)

@@ -4,7 +4,7 @@ use super::phases::{self, Phase};
 use super::{life, remount, resident, script, stores, writer};
 use crate::setup::{Setup, has_layout};
 use cantle::vfs::Vfs;
-use cantle::{Db, Durability, Layout};
+use cantle::{Db, Durability, LayoutKind};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -51,7 +51,7 @@ pub enum Role {
 pub struct Part {
     pub role: Role,
     pub path: PathBuf,
-    pub layout: Layout,
+    pub layout: LayoutKind,
     pub durability: Durability,
     /// How the store is opened follows from it.
     pub seed: u64,

@@ -4,12 +4,12 @@ use super::child::{Part, say};
 use super::phases::{self, Phase};
 use crate::setup::Setup;
 use crate::workload::{self, Change, Op};
-use cantle::{Db, Durability, Layout};
+use cantle::{Db, Durability, LayoutKind};
 use std::time::Duration;
 
 pub fn setup(durability: Durability) -> Setup {
     Setup {
-        layout: Layout::default(),
+        layout: LayoutKind::default(),
         durability,
         // Checkpoints when the script asks for them, or files are held that one would free.
         checkpoint_interval: Duration::from_secs(3600),
@@ -87,6 +87,10 @@ pub fn play(part: &Part) {
 fn say_counts(db: &Db) {
     let stats = db.stats();
     let sum = |of: fn(&cantle::KeyspaceStats) -> u64| stats.keyspaces.iter().map(of).sum::<u64>();
-    let (splits, rebalances, merges) = (sum(|k| k.splits), sum(|k| k.rebalances), sum(|k| k.merges));
+    let (splits, rebalances, merges) = (
+        sum(|k| k.chunk().unwrap().splits),
+        sum(|k| k.chunk().unwrap().rebalances),
+        sum(|k| k.chunk().unwrap().merges),
+    );
     say(format!("counts {splits} {rebalances} {merges} {}", stats.checkpoints));
 }

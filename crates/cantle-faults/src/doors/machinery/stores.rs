@@ -4,7 +4,7 @@
 use super::child::{Part, Role, Running, say};
 use crate::rng::Rng;
 use crate::visit::Visit;
-use cantle::{Db, Durability, KeyspaceOptions, Options};
+use cantle::{ChunkOptions, Db, Durability, KeyspaceOptions, Options};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
@@ -66,7 +66,7 @@ struct Kept {
 
 impl Kept {
     fn open(dir: &Path, number: u64) -> Db {
-        let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10);
+        let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10));
         let options = Options::new().memory_budget(16 << 20).default_keyspace(keyspace);
         options.checkpoint_interval(Duration::from_millis(50)).open(dir.join(number.to_string())).unwrap()
     }

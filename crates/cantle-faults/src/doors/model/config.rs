@@ -3,14 +3,15 @@
 use super::keys::Keys;
 use super::order::Order;
 use super::random::Random;
-use cantle::{Compression, Durability, KeyspaceOptions, Layout, Options, Resources};
+use crate::layouts::{self, Tuned};
+use cantle::{Compression, Durability, KeyspaceOptions, LayoutKind, Options, Resources};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What stays the same for one store.
 #[derive(Debug, Clone)]
 pub struct Config {
-    pub layout: Layout,
+    pub layout: LayoutKind,
     pub durability: Durability,
     /// The order and the keys of each keyspace; the first is the default.
     pub spaces: Vec<(&'static str, Order, Keys)>,
@@ -40,7 +41,7 @@ struct Tuning {
 
 impl Config {
     /// The configuration of a seed. `turn` makes sure that every few of them cover what must be covered.
-    pub fn random(random: &mut Random, layout: Layout, turn: usize) -> Self {
+    pub fn random(random: &mut Random, layout: LayoutKind, turn: usize) -> Self {
         let durability = [Durability::Process, Durability::Buffered, Durability::Sync][turn % 3];
         let [_, others @ ..] = Order::ALL;
         let first = if turn.is_multiple_of(2) { Order::Bytewise } else { others[turn / 2 % others.len()] };
@@ -72,7 +73,7 @@ impl Config {
 
     /// Options of a keyspace; the tuning is another each time.
     pub fn tuning(&self, random: &mut Random) -> KeyspaceOptions {
-        Tuning::random(random).options().layout(self.layout)
+        Tuning::random(random).options(self.layout)
     }
 
     /// Options with which a keyspace is only looked for.
@@ -119,22 +120,22 @@ impl Tuning {
         }
     }
 
-    fn options(&self) -> KeyspaceOptions {
-        let base = if self.as_published { KeyspaceOptions::as_published() } else { KeyspaceOptions::new() };
-        let mut options = base
-            .chunk_bytes(self.chunk_bytes)
-            .space_amplification(self.space_amplification)
-            .filter_partitions(self.filter_partitions)
-            .compression(self.compression)
-            .munks(self.munks)
-            .row_cache(self.row_cache)
-            .recent_appends(self.recent_appends);
+    fn options(&self, layout: LayoutKind) -> KeyspaceOptions {
+        let mut layout = layouts::options(layout, self.as_published)
+            .with("chunk_bytes", self.chunk_bytes)
+            .with("filter_partitions", self.filter_partitions)
+            .with("munks", self.munks)
+            .with("recent_appends", self.recent_appends);
         if let Some(bytes) = self.log_bytes {
-            options = options.log_bytes(bytes);
+            layout = layout.with("log_bytes", bytes);
         }
         if let Some(bytes) = self.munk_log_bytes {
-            options = options.munk_log_bytes(bytes);
+            layout = layout.with("munk_log_bytes", bytes);
         }
-        options
+        KeyspaceOptions::new()
+            .layout(layout)
+            .space_amplification(self.space_amplification)
+            .compression(self.compression)
+            .row_cache(self.row_cache)
     }
 }

@@ -30,7 +30,11 @@ pub struct Held {
 
 /// How often something that iterators read was moved.
 pub fn moves(db: &Db) -> u64 {
-    db.stats().keyspaces.iter().map(|it| it.rebalances + it.splits + it.merges).sum()
+    db.stats()
+        .keyspaces
+        .iter()
+        .map(|it| it.chunk().unwrap().rebalances + it.chunk().unwrap().splits + it.chunk().unwrap().merges)
+        .sum()
 }
 
 impl Held {

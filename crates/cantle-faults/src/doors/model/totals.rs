@@ -42,16 +42,16 @@ impl Totals {
     /// The counters of a store that is about to be closed.
     pub fn add(&mut self, stats: &Stats) {
         for keyspace in &stats.keyspaces {
-            self.rebalances += keyspace.rebalances;
-            self.splits += keyspace.splits;
-            self.merges += keyspace.merges;
-            self.chunks_dropped += keyspace.chunks_dropped;
-            self.munk_loads += keyspace.munk_loads;
-            self.munk_evictions += keyspace.munk_evictions;
-            self.munk_flushes += keyspace.munk_flushes;
-            self.munk += keyspace.gets_served.munk;
+            self.rebalances += keyspace.chunk().unwrap().rebalances;
+            self.splits += keyspace.chunk().unwrap().splits;
+            self.merges += keyspace.chunk().unwrap().merges;
+            self.chunks_dropped += keyspace.chunk().unwrap().chunks_dropped;
+            self.munk_loads += keyspace.chunk().unwrap().munk_loads;
+            self.munk_evictions += keyspace.chunk().unwrap().munk_evictions;
+            self.munk_flushes += keyspace.chunk().unwrap().munk_flushes;
+            self.munk += keyspace.gets_served.resident;
             self.row += keyspace.gets_served.row;
-            self.scans_munk += keyspace.scans_munk;
+            self.scans_munk += keyspace.chunk().unwrap().scans_munk;
             self.log_memory += keyspace.gets_served.log_memory;
             self.log_index += keyspace.gets_served.log_index;
             self.table += keyspace.gets_served.table;
@@ -65,7 +65,7 @@ impl Totals {
     }
 
     pub fn add_sizes(&mut self, stats: &Stats) {
-        let chunks = stats.keyspaces.iter().map(|keyspace| keyspace.chunks).max().unwrap_or(0);
+        let chunks = stats.keyspaces.iter().map(|keyspace| keyspace.regions).max().unwrap_or(0);
         self.chunks_max = self.chunks_max.max(chunks);
     }
 

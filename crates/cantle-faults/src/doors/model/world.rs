@@ -6,7 +6,7 @@ use super::random::Random;
 use super::readers::{Held, assert_same_value, moves, read_all};
 use super::state::{Space, State, nearest, same, show};
 use super::totals::Totals;
-use cantle::{Db, Durability, Error, Layout, Options};
+use cantle::{Db, Durability, Error, LayoutKind, Options};
 use disk::{Armed, Disk};
 use std::cell::Cell;
 use std::ops::Bound;
@@ -79,7 +79,7 @@ impl std::fmt::Debug for Text<'_> {
 }
 
 impl<'a> World<'a> {
-    pub fn new(layout: Layout, seed: u64, number: &'a Cell<u64>, traces: bool) -> Self {
+    pub fn new(layout: LayoutKind, seed: u64, number: &'a Cell<u64>, traces: bool) -> Self {
         let mut random = Random::new(seed);
         let config = Config::random(&mut random, layout, (seed % 256) as usize);
         let disk = Disk::new(config.real_directory, config.failing_permille, seed, traces);

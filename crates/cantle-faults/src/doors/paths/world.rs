@@ -2,7 +2,9 @@
 
 use crate::rng::Rng;
 use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, Operation, Verdict};
-use cantle::{Cursor, Db, Error, Keyspace, KeyspaceOptions, Options, Range, Snapshot, Transaction, Value};
+use cantle::{
+    ChunkOptions, Cursor, Db, Error, Keyspace, KeyspaceOptions, Options, Range, Snapshot, Transaction, Value,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -81,7 +83,7 @@ impl World {
 
     fn options(&self) -> Options {
         let options = Options::new().memory_budget(4 << 20).checkpoint_interval(Duration::from_secs(3600));
-        let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10);
+        let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10));
         let options = options.background_threads(1).default_keyspace(keyspace);
         match &self.place {
             Place::Memory(memory) => options.vfs(Arc::new(memory.clone())),

@@ -194,13 +194,13 @@ impl Chunks {
     }
 
     /// How often something was read or written since opening.
-    pub fn accesses(&self) -> u64 {
+    pub(in crate::chunk) fn count_accesses(&self) -> u64 {
         let counters = self.context.counters.peek();
         counters.map_or(0, |counters| counters.gets.get() + counters.scans.get() + counters.writes.get())
     }
 
     /// Whether something is under way, or due as soon as that may be.
-    pub fn is_busy(&self) -> bool {
+    pub(in crate::chunk) fn has_work(&self) -> bool {
         self.jobs.active.load(Relaxed) > 0
             || self.jobs.loading.used_bytes() > 0
             || !self.jobs.waiting.lock().is_empty()

@@ -1,17 +1,18 @@
 //! Inserts in order into chunks without a munk.
 
-use super::split_tests::{Pairs, assert_holds, open, put, until};
+use super::split_tests::{Pairs, assert_holds, open, open_with, put, until};
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
+use crate::chunk::test_support::chunks_of;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::types::order::KeyOrder;
 use crate::vfs::MemVfs;
+use crate::{ChunkOptions, KeyspaceOptions, Options};
 use crate::{Db, WriteBatch};
-use crate::{KeyspaceOptions, Options};
 
-fn small_chunks() -> KeyspaceOptions {
-    KeyspaceOptions::new().chunk_bytes(1 << 20)
+fn small_chunks() -> ChunkOptions {
+    ChunkOptions::new().chunk_bytes(1 << 20)
 }
 
 fn all(chunks: &Chunks) -> Vec<Arc<Chunk>> {
@@ -49,7 +50,7 @@ fn what_is_inserted_next_goes_to_a_chunk_in_memory_that_has_none_of_the_files_bu
     let bytes = |chunk: &Chunk| chunk.funk.load().sizes().log_bytes;
     assert!(bytes(&end) < 1000 && bytes(&rest) > 5_000_000, "{}, {}", bytes(&end), bytes(&rest));
     assert!(counted(&db).1 < 64, "shares are rounded");
-    assert_eq!(db.stats().keyspaces[0].end_splits, 1);
+    assert_eq!(db.stats().keyspaces[0].chunk().unwrap().end_splits, 1);
     assert!(end.score() > 0 && rest.score() == 0, "what comes goes to the end");
     assert_holds(&db, &pairs, "after the split");
 
@@ -136,9 +137,9 @@ fn some_keys_may_come_late_and_no_others_are_in_order() {
 #[test]
 fn it_is_for_chunks_that_are_large_and_have_no_munk() {
     let memory = MemVfs::new();
-    let keyspace = small_chunks().log_bytes(8 << 20).filter_partitions(64);
+    let keyspace = KeyspaceOptions::new().layout(small_chunks().log_bytes(8 << 20).filter_partitions(64));
     let db = Options::new().default_keyspace(keyspace).vfs(Arc::new(memory)).open("store").unwrap();
-    let chunks = db.chunks_for_test();
+    let chunks = chunks_of(&db);
     let chunk = end(&chunks);
     // The background neither loads nor splits it meanwhile.
     let _change = std::iter::from_fn(|| Some(chunk.begin_change())).find_map(|change| change).unwrap();
@@ -186,8 +187,8 @@ fn keys_behind_those_that_are_inserted_go_with_the_end() {
 #[test]
 fn range_deletes_and_what_a_comparator_orders_otherwise_are_kept() {
     let memory = MemVfs::new();
-    let keyspace = || small_chunks().comparator(Arc::new(Reverse));
-    let (db, chunks) = open(Arc::new(memory.clone()), keyspace());
+    let reversed = || KeyspaceOptions::new().comparator(Arc::new(Reverse));
+    let (db, chunks) = open_with(Arc::new(memory.clone()), small_chunks(), reversed());
     let mut pairs = Pairs::new();
     put(&db, &mut pairs, (1000..4000).rev(), 1).unwrap();
     let mut batch = WriteBatch::new();
@@ -199,7 +200,7 @@ fn range_deletes_and_what_a_comparator_orders_otherwise_are_kept() {
     assert_eq!(end(&chunks).span.start.as_deref(), Some(&b"000500"[..]));
     put(&db, &mut pairs, (300..500).rev(), 2).unwrap();
     assert_holds(&db, &pairs, "after the split");
-    let (reopened, _) = open(Arc::new(memory.kill()), keyspace());
+    let (reopened, _) = open_with(Arc::new(memory.kill()), small_chunks(), reversed());
     assert_holds(&reopened, &pairs, "opened again");
 }
 
@@ -218,25 +219,25 @@ impl crate::Comparator for Reverse {
 #[test]
 fn who_inserts_in_order_gets_a_chunk_in_memory_again() {
     let memory = MemVfs::new();
-    let keyspace = KeyspaceOptions::new().chunk_bytes(256 << 10);
+    let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(256 << 10));
     let db = Options::new().default_keyspace(keyspace).vfs(Arc::new(memory)).open("store").unwrap();
-    let chunks = db.chunks_for_test();
+    let chunks = chunks_of(&db);
     let mut pairs = Pairs::new();
     for round in 0..1000 {
         put(&db, &mut pairs, round * 400..round * 400 + 400, 1).unwrap();
-        if db.stats().keyspaces[0].end_splits > 0 {
+        if db.stats().keyspaces[0].chunk().unwrap().end_splits > 0 {
             break;
         }
         // It may have been loaded whole, where inserts are slow.
         chunks.evict_munk(&end(&chunks));
     }
-    until("a split", || db.stats().keyspaces[0].end_splits > 0);
+    until("a split", || db.stats().keyspaces[0].chunk().unwrap().end_splits > 0);
     assert_holds(&db, &pairs, "after the split");
 }
 
 #[test]
 fn writers_and_readers_do_not_notice() {
-    let (db, chunks) = open(Arc::new(MemVfs::new()), KeyspaceOptions::new().chunk_bytes(64 << 10));
+    let (db, chunks) = open(Arc::new(MemVfs::new()), ChunkOptions::new().chunk_bytes(64 << 10));
     const KEYS: u64 = 12_000;
     let (next, written) = (AtomicU64::new(0), [AtomicU64::new(0), AtomicU64::new(0)]);
     std::thread::scope(|scope| {
@@ -268,6 +269,6 @@ fn writers_and_readers_do_not_notice() {
         }
         (0..KEYS).for_each(holds);
     });
-    assert!(db.stats().keyspaces[0].end_splits > 0);
+    assert!(db.stats().keyspaces[0].chunk().unwrap().end_splits > 0);
     assert_eq!(db.range(..).count() as u64, KEYS);
 }

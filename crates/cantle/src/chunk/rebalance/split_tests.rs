@@ -2,16 +2,16 @@
 
 use crate::Db;
 use crate::chunk::Chunks;
-use crate::chunk::options::ChunkOptions;
 use crate::chunk::policy;
 use crate::chunk::rebalance::rebalance::Effort;
+use crate::chunk::test_support::{adjust, chunks_of};
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use crate::sync::thread::sleep;
 use crate::types::error::{Error, Result};
 use crate::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
-use crate::{KeyspaceOptions, Options};
+use crate::{ChunkOptions, KeyspaceOptions, Options};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -21,12 +21,21 @@ pub(in crate::chunk) type Pairs = BTreeMap<String, Vec<u8>>;
 const VALUE_BYTES: u64 = 1000;
 const KEYS: u64 = 250;
 
-pub(in crate::chunk) fn open(vfs: Arc<dyn Vfs>, keyspace: KeyspaceOptions) -> (Db, Arc<Chunks>) {
+pub(in crate::chunk) fn open(vfs: Arc<dyn Vfs>, chunk: ChunkOptions) -> (Db, Arc<Chunks>) {
+    open_with(vfs, chunk, KeyspaceOptions::new())
+}
+
+pub(in crate::chunk) fn open_with(
+    vfs: Arc<dyn Vfs>,
+    chunk: ChunkOptions,
+    keyspace: KeyspaceOptions,
+) -> (Db, Arc<Chunks>) {
     // Munks come as the test says; logs are as long as they like, of parts of 128 KiB.
-    let keyspace = keyspace.munks(false).log_bytes(8 << 20).filter_partitions(64).munk_log_bytes(1 << 30);
+    let chunk = chunk.munks(false).log_bytes(8 << 20).filter_partitions(64).munk_log_bytes(1 << 30);
+    let keyspace = keyspace.layout(chunk);
     let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace);
     let db = options.checkpoint_interval(Duration::from_secs(3600)).vfs(vfs).open("store").unwrap();
-    let chunks = db.chunks_for_test();
+    let chunks = chunks_of(&db);
     (db, chunks)
 }
 
@@ -117,7 +126,7 @@ impl Failing {
     fn new(way: Way, verdict: Verdict, undone: bool) -> Self {
         let memory = MemVfs::new();
         let fault = FaultVfs::over_memory(memory.clone());
-        let (db, chunks) = open(Arc::new(fault.clone()), KeyspaceOptions::new().chunk_bytes(1 << 20));
+        let (db, chunks) = open(Arc::new(fault.clone()), ChunkOptions::new().chunk_bytes(1 << 20));
         let mut pairs = Pairs::new();
         put(&db, &mut pairs, 0..KEYS, 1).unwrap();
         if way.has_munk() {
@@ -136,9 +145,7 @@ impl Failing {
                 _ => Verdict::Pass,
             }
         });
-        let mut options = (**chunks.context.options()).clone();
-        options.chunk_bytes = way.chunk_bytes();
-        chunks.context.set_options(options);
+        adjust(&chunks, |settings| settings.own.chunk_bytes = way.chunk_bytes());
         // The background may have been at it before.
         let result = way.split(&chunks);
         for _ in 0..2000 {
@@ -183,7 +190,7 @@ fn a_split_whose_edit_fails_leaves_everything_readable_and_writable() {
             drop(snapshot);
             assert_eq!(store.db.stats().read_only, None, "{what}");
             let reopened = |vfs: MemVfs, pairs: &Pairs, when: &str| {
-                let (db, _) = open(Arc::new(vfs), KeyspaceOptions::new().chunk_bytes(way.chunk_bytes()));
+                let (db, _) = open(Arc::new(vfs), ChunkOptions::new().chunk_bytes(way.chunk_bytes()));
                 assert_holds(&db, pairs, &format!("{what}, {when}"));
                 assert!(db.verify().unwrap().is_ok(), "{what}, {when}");
             };
@@ -226,7 +233,7 @@ fn a_split_whose_edit_cannot_be_undone_leaves_everything_readable() {
             // It says again why it is read-only.
             store.db.close().ok();
             for (vfs, when) in [(image, "killed"), (store.memory.kill(), "closed")] {
-                let (db, _) = open(Arc::new(vfs), KeyspaceOptions::new().chunk_bytes(way.chunk_bytes()));
+                let (db, _) = open(Arc::new(vfs), ChunkOptions::new().chunk_bytes(way.chunk_bytes()));
                 assert_holds(&db, &store.pairs, &format!("{what}, {when}"));
                 assert!(db.verify().unwrap().is_ok(), "{what}, {when}");
                 db.put("key", "value").unwrap();
@@ -259,20 +266,18 @@ fn file_bytes(disk: &MemVfs) -> u64 {
 #[test]
 fn what_is_sorted_of_a_shared_log_counts_until_all_of_it_is() {
     let disk = MemVfs::new();
-    let (db, chunks) = open(Arc::new(disk.clone()), KeyspaceOptions::new().chunk_bytes(1 << 20));
+    let (db, chunks) = open(Arc::new(disk.clone()), ChunkOptions::new().chunk_bytes(1 << 20));
     let mut pairs = Pairs::new();
     put(&db, &mut pairs, 0..4 * KEYS, 1).unwrap();
     assert!(chunks.load_munk(&chunks.first()).unwrap());
-    let smaller =
-        ChunkOptions { chunk_bytes: KEYS * VALUE_BYTES, ..ChunkOptions::clone(&chunks.context.options()) };
-    chunks.context.set_options(smaller);
+    adjust(&chunks, |settings| settings.own.chunk_bytes = KEYS * VALUE_BYTES);
     // Unless the background is faster.
     let _ = chunks.divide(&chunks.first()).unwrap();
     until("chunks that share a log", || chunks.index.view().iter().count() >= 4);
     let all: Vec<_> = chunks.index.view().iter().map(|(_, chunk)| chunk.clone()).collect();
     let assert_counted = |what: &str, db: &Db| {
         // Frees what is obsolete.
-        db.chunks_for_test().context.substrate.checkpoint().unwrap();
+        chunks_of(&db).context.substrate.checkpoint().unwrap();
         let stats = &db.stats().keyspaces[0];
         let counted = stats.log_bytes + stats.table_bytes + stats.unclaimed_bytes;
         let there = file_bytes(&disk);
@@ -292,7 +297,7 @@ fn what_is_sorted_of_a_shared_log_counts_until_all_of_it_is() {
     db.close().unwrap();
     drop((db, chunks, all));
 
-    let (db, chunks) = open(Arc::new(disk.clone()), KeyspaceOptions::new().chunk_bytes(1 << 20));
+    let (db, chunks) = open(Arc::new(disk.clone()), ChunkOptions::new().chunk_bytes(1 << 20));
     assert!(assert_counted("once reopened", &db) > KEYS * VALUE_BYTES);
     assert_holds(&db, &pairs, "once reopened");
     for (_, chunk) in chunks.index.view().iter() {
@@ -305,8 +310,8 @@ fn what_is_sorted_of_a_shared_log_counts_until_all_of_it_is() {
 #[test]
 fn as_published_a_munk_is_split_in_two_at_a_chunks_size_and_its_files_at_once() {
     for published in [true, false] {
-        let keyspace = if published { KeyspaceOptions::as_published() } else { KeyspaceOptions::new() };
-        let (db, chunks) = open(Arc::new(MemVfs::new()), keyspace.chunk_bytes(100_000));
+        let options = if published { ChunkOptions::as_published() } else { ChunkOptions::new() };
+        let (db, chunks) = open(Arc::new(MemVfs::new()), options.chunk_bytes(100_000));
         let mut pairs = Pairs::new();
         put(&db, &mut pairs, (0..160).step_by(2), 1).unwrap();
         assert!(chunks.load_munk(&chunks.index.find(b"")).unwrap());
@@ -336,11 +341,12 @@ fn as_published_a_munk_is_split_in_two_at_a_chunks_size_and_its_files_at_once() 
 
 #[test]
 fn a_large_munk_is_split_while_all_workers_rebalance() {
-    let keyspace =
-        KeyspaceOptions::new().chunk_bytes(64 << 10).munks(false).log_bytes(1 << 30).munk_log_bytes(1 << 30);
+    let keyspace = KeyspaceOptions::new().layout(
+        ChunkOptions::new().chunk_bytes(64 << 10).munks(false).log_bytes(1 << 30).munk_log_bytes(1 << 30),
+    );
     let options = Options::new().background_threads(1).default_keyspace(keyspace);
     let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
-    let chunks = db.chunks_for_test();
+    let chunks = chunks_of(&db);
     let (end, ends) = std::sync::mpsc::channel::<()>();
     // Until the sender is gone.
     chunks.context.substrate.pool.submit(move || {
@@ -381,7 +387,7 @@ fn a_chunk_refers_to_no_log_that_has_nothing_for_it() {
 
 fn refers_to_no_log_that_has_nothing_for_it(step: u64) {
     let memory = MemVfs::new();
-    let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10);
+    let keyspace = ChunkOptions::new().chunk_bytes(64 << 10);
     let (db, chunks) = open(Arc::new(memory.clone()), keyspace.clone());
     let mut pairs = Pairs::new();
     grow_in_order(&db, &chunks, &mut pairs, 12, step);
@@ -402,7 +408,7 @@ fn refers_to_no_log_that_has_nothing_for_it(step: u64) {
 #[test]
 fn a_log_with_a_range_delete_concerns_every_chunk() {
     let memory = MemVfs::new();
-    let keyspace = KeyspaceOptions::new().chunk_bytes(64 << 10);
+    let keyspace = ChunkOptions::new().chunk_bytes(64 << 10);
     let (db, chunks) = open(Arc::new(memory.clone()), keyspace.clone());
     let mut pairs = Pairs::new();
     put(&db, &mut pairs, 0..20, 1).unwrap();

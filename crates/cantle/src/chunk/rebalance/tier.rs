@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A background thread does this as soon as a chunk has more than [`policy::FILES_MAX`] files. A process may end before that, so
-//! closing and opening each do a share (`Share`): closing, of what became too many; opening, only of what a killed process
+//! closing and opening each do a share (`layout::Upkeep`): closing, of what became too many; opening, only of what a killed process
 //! left.
 //!
 //! Invariants: the table stands where the merged files stood, so the order of files stays that of recency; the newest entry of
@@ -23,6 +23,7 @@ use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::policy;
 use crate::chunk::rebalance::rebalance::{Effort, table_ref};
+use crate::layout::{Moment, Upkeep};
 use crate::mvcc::Keep;
 use crate::run::merged::Merged;
 use crate::run::retain::{Bottom, keep_versions};
@@ -35,45 +36,21 @@ use crate::table::TableHandle;
 use crate::types::error::{Error, Result};
 use bytes::Bytes;
 
-/// When an opening or a closing merges files, and how much of that it does.
-#[derive(Debug, Clone, Copy)]
-pub struct Share {
-    /// Chunks with more files than this are merged, as far as `bytes` go.
-    files_max: usize,
-    /// Chunks with more files than this are merged in any case: a bound on files must not depend on their lengths.
-    files_most: usize,
-    /// The bytes that are read for chunks with fewer than `files_most` files, over all keyspaces.
-    bytes: u64,
-    /// The bytes of logs that are sorted into compressed tables, over all keyspaces (`compress`).
-    pub(in crate::chunk) compressed_bytes: u64,
-}
-
-impl Share {
-    /// About 10 ms of reading and writing.
-    const BYTES: u64 = 2 << 20;
-    /// Some 50 ms of reading and compressing with LZ4.
-    const COMPRESSED_BYTES: u64 = 16 << 20;
-
-    pub fn of_closing() -> Self {
-        Self {
-            files_max: policy::FILES_MAX,
-            files_most: 2 * policy::FILES_MAX,
-            bytes: Self::BYTES,
-            compressed_bytes: Self::COMPRESSED_BYTES,
-        }
-    }
-
-    /// Openings leave to closings what these do, and see to what was killed before it came to that. What is to be compressed,
-    /// maintenance finds soon after.
-    pub fn of_opening() -> Self {
-        Self { files_max: policy::FILES_MAX + 2, compressed_bytes: 0, ..Self::of_closing() }
+/// Chunks with more files than this are merged, as far as the bytes of an upkeep go.
+fn files_max(moment: Moment) -> usize {
+    match moment {
+        Moment::Opening => policy::FILES_MAX + 2,
+        Moment::Closing => policy::FILES_MAX,
     }
 }
+
+/// Chunks with more files than this are merged in any case: a bound on files must not depend on their lengths.
+const FILES_MOST: usize = 2 * policy::FILES_MAX;
 
 impl Chunks {
     /// Does a share of merging files; true if anything was merged. At most a quarter of the chunks that are due: chunks that
     /// are written to by every process are due at the same time.
-    pub fn do_share(&self, share: &mut Share) -> bool {
+    pub fn do_upkeep(&self, upkeep: &mut Upkeep) -> bool {
         if Canary::FILES_LEFT_BEHIND.is_planted() {
             return false;
         }
@@ -82,7 +59,7 @@ impl Chunks {
         let mut due: Vec<(usize, Arc<Chunk>)> = view
             .iter()
             .map(|(_, chunk)| (count(chunk), chunk))
-            .filter(|(files, _)| *files > share.files_max)
+            .filter(|(files, _)| *files > files_max(upkeep.moment))
             .map(|(files, chunk)| (files, chunk.clone()))
             .collect();
         drop(view);
@@ -90,15 +67,15 @@ impl Chunks {
         let at_once = due.len().div_ceil(4);
         let mut merged = false;
         for (number, (files, chunk)) in due.into_iter().enumerate() {
-            let is_urgent = files > share.files_most;
+            let is_urgent = files > FILES_MOST;
             if number >= at_once && !is_urgent {
                 break;
             }
             let bytes = self.newest_run_bytes(&chunk);
-            if bytes > share.bytes && !is_urgent {
+            if bytes > upkeep.bytes && !is_urgent {
                 continue;
             }
-            share.bytes = share.bytes.saturating_sub(bytes);
+            upkeep.bytes = upkeep.bytes.saturating_sub(bytes);
             // Where nobody has time for it in the background, a chunk is split when it is urgent.
             let is_oversized = is_urgent && policy::is_oversized(&self.chunk_sizes(&chunk), &self.limits());
             let done = match is_oversized {
@@ -114,7 +91,7 @@ impl Chunks {
                 Err(error) => tracing::warn!(%error, chunk = chunk.id, "cannot merge what openings left"),
             }
         }
-        merged | self.compress_share(&mut share.compressed_bytes)
+        merged | self.compress_share(&mut upkeep.compressed_bytes)
     }
 
     fn newest_run_bytes(&self, chunk: &Chunk) -> u64 {

@@ -81,22 +81,19 @@ mod tests {
     use super::*;
     use crate::chunk::munk::Munk;
     use crate::chunk::rules::{MunkGarbage, Rules};
+    use crate::chunk::test_support::{adjust, chunks_of};
     use crate::vfs::MemVfs;
+    use crate::{ChunkOptions, KeyspaceOptions, Options};
     use crate::{Db, WriteBatch};
-    use crate::{KeyspaceOptions, Options};
-
-    fn keyspace() -> KeyspaceOptions {
-        let mut keyspace = KeyspaceOptions::new();
-        let roomy_munk = MunkGarbage { munk_bytes_min: 1, garbage_part: 1, live_part: 8 };
-        keyspace.chunk.rules = Box::leak(Box::new(Rules { roomy_munk, ..Rules::OWN }));
-        keyspace
-    }
 
     /// A store whose munks are copied for any garbage that is worth it, with one chunk, which has a munk and garbage.
     fn open() -> (Db, Arc<Chunks>, Arc<Chunk>) {
-        let options = Options::new().default_keyspace(keyspace().munks(false));
+        let options =
+            Options::new().default_keyspace(KeyspaceOptions::new().layout(ChunkOptions::new().munks(false)));
         let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
-        let chunks = db.chunks_for_test();
+        let chunks = chunks_of(&db);
+        let roomy_munk = MunkGarbage { munk_bytes_min: 1, garbage_part: 1, live_part: 8 };
+        adjust(&chunks, |settings| settings.rules = Box::leak(Box::new(Rules { roomy_munk, ..Rules::OWN })));
         db.put("a", [1; 60_000]).unwrap();
         let chunk = chunks.index.find(b"a");
         assert!(chunks.load_munk(&chunk).unwrap());
@@ -153,7 +150,7 @@ mod tests {
     #[test]
     fn batches_over_keyspaces_wait_for_no_lock_while_they_hold_others() {
         let (db, chunks, chunk) = open();
-        let other = db.keyspace("other", keyspace()).unwrap();
+        let other = db.keyspace("other", KeyspaceOptions::new()).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..2u8 {
                 let (db, other) = (&db, &other);

@@ -338,15 +338,17 @@ impl Chunks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chunk::test_support::chunks_of;
     use crate::filter::bloom;
     use crate::vfs::MemVfs;
+    use crate::{ChunkOptions, KeyspaceOptions, Options};
     use crate::{Db, WriteBatch};
-    use crate::{KeyspaceOptions, Options};
 
     fn open() -> (Db, Arc<Chunks>) {
-        let options = Options::new().default_keyspace(KeyspaceOptions::new().munks(false));
+        let options =
+            Options::new().default_keyspace(KeyspaceOptions::new().layout(ChunkOptions::new().munks(false)));
         let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
-        let chunks = db.chunks_for_test();
+        let chunks = chunks_of(&db);
         (db, chunks)
     }
 
@@ -391,12 +393,13 @@ mod tests {
     #[test]
     fn a_chunk_of_tiny_pairs_can_be_loaded() {
         // No log is sorted in the background, which keeps a chunk from being loaded.
-        let options = KeyspaceOptions::new().munks(false).chunk_bytes(1 << 20).log_bytes(u64::MAX);
+        let options = KeyspaceOptions::new()
+            .layout(ChunkOptions::new().munks(false).chunk_bytes(1 << 20).log_bytes(u64::MAX));
         let options = Options::new().default_keyspace(options);
         let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
         (0..60_000u64).for_each(|number| db.put(number.to_be_bytes(), [1; 8]).unwrap());
         db.compact_range(..).unwrap();
-        let chunks = db.chunks_for_test();
+        let chunks = chunks_of(&db);
         for (_, chunk) in chunks.index.view().iter() {
             assert!(!chunks.is_oversized(chunk));
             assert!(chunks.load_munk(chunk).unwrap());

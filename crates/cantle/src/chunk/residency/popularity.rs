@@ -208,16 +208,18 @@ pub fn live(chunk: &Chunk) -> (u64, u64) {
 mod tests {
     use super::*;
     use crate::Db;
+    use crate::chunk::test_support::{chunks_in, chunks_of};
     use crate::vfs::MemVfs;
-    use crate::{KeyspaceOptions, Options};
+    use crate::{ChunkOptions, KeyspaceOptions, Options};
 
     /// Munks come and go as the test says: the background neither loads and evicts, nor sorts a log, which would hold a
     /// munk twice for a while.
     fn open(budget_bytes: u64, munks: u64) -> (Db, Arc<Chunks>) {
-        let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(1 << 20).log_bytes(u64::MAX);
+        let keyspace = KeyspaceOptions::new()
+            .layout(ChunkOptions::new().munks(false).chunk_bytes(1 << 20).log_bytes(u64::MAX));
         let options = Options::new().memory_budget(budget_bytes).default_keyspace(keyspace);
         let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
-        let chunks = db.chunks_for_test();
+        let chunks = chunks_of(&db);
         for number in 0..munks * 1000 {
             db.put(format!("{number:08}"), [1; 1000]).unwrap();
         }
@@ -314,7 +316,8 @@ mod tests {
     #[test]
     fn a_hot_keyspace_gets_the_memory_of_one_that_is_read_now_and_then() {
         let resources = crate::Resources::new(28 << 20, 1);
-        let keyspace = KeyspaceOptions::new().munks(false).chunk_bytes(1 << 20).log_bytes(u64::MAX);
+        let keyspace = KeyspaceOptions::new()
+            .layout(ChunkOptions::new().munks(false).chunk_bytes(1 << 20).log_bytes(u64::MAX));
         let stores = ["first", "second"].map(|name| {
             let options = Options::new().resources(resources.clone()).default_keyspace(keyspace.clone());
             let db = options.vfs(Arc::new(MemVfs::new())).open(name).unwrap();
@@ -325,11 +328,9 @@ mod tests {
             db
         });
         let idle: Vec<_> = (0..20)
-            .map(|number| {
-                stores[1].keyspace(&number.to_string(), keyspace.clone()).unwrap().chunks_for_test()
-            })
+            .map(|number| chunks_in(&stores[1].keyspace(&number.to_string(), keyspace.clone()).unwrap()))
             .collect();
-        let [first, second] = stores.each_ref().map(|db| db.chunks_for_test());
+        let [first, second] = stores.each_ref().map(chunks_of);
         while !first.context.substrate.budget.knows_data() {
             stores[0].tick_for_test();
         }

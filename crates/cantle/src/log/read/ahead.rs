@@ -126,19 +126,20 @@ impl Ahead {
 mod tests {
     use super::*;
     use crate::Db;
+    use crate::chunk::test_support::chunks_of;
     use crate::vfs::MemVfs;
-    use crate::{KeyspaceOptions, Options};
+    use crate::{ChunkOptions, KeyspaceOptions, Options};
 
     /// A log of which a part is indexed, and the places of its records in the order of writing.
     fn log(pairs: usize) -> (Db, Arc<Segment>, Arc<Parts>, Vec<Place>) {
-        log_with(pairs, KeyspaceOptions::new().munks(false).recent_appends(false))
+        log_with(pairs, KeyspaceOptions::new().layout(ChunkOptions::new().munks(false).recent_appends(false)))
     }
 
     fn log_with(pairs: usize, keyspace: KeyspaceOptions) -> (Db, Arc<Segment>, Arc<Parts>, Vec<Place>) {
         let options = Options::new().default_keyspace(keyspace);
         let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
         (0..pairs).for_each(|number| db.put(number.to_be_bytes(), [number as u8; 1000]).unwrap());
-        let chunks = db.chunks_for_test();
+        let chunks = chunks_of(&db);
         let segment = chunks.index.find(b"").funk.load().logs().next().unwrap().clone();
         let parts = segment.parts(&chunks.context).unwrap();
         let mut places = Vec::new();
@@ -209,7 +210,8 @@ mod tests {
 
     #[test]
     fn what_was_written_lately_is_no_read() {
-        let (db, segment, parts, places) = log_with(1000, KeyspaceOptions::new().munks(false));
+        let (db, segment, parts, places) =
+            log_with(1000, KeyspaceOptions::new().layout(ChunkOptions::new().munks(false)));
         let reads = Reads::default();
         let mut ahead = Ahead::new(reads.clone());
         for (number, place) in places.iter().enumerate().rev() {

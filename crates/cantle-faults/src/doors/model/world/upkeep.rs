@@ -64,7 +64,7 @@ impl World<'_> {
         // Garbage and what is not compressed count, so only the order of magnitude can be told.
         let most = 1 << 30;
         assert!(part < most && whole < most, "{name}: {part} of {whole} bytes");
-        let chunks = on!(self, space, it => it.chunks()).unwrap();
+        let chunks = on!(self, space, it => it.regions()).unwrap();
         assert!(!chunks.is_empty());
         let starts_rise = chunks
             .windows(2)

@@ -1,12 +1,12 @@
-//! The chunk map as a drawing for a terminal: chunks in key order, the sizes of their tables and logs, heat.
+//! The region map as a drawing for a terminal: key ranges as a layout manages them (regions), in key order, the sizes of their tables and logs, heat.
 //!
-//! One line stands for one chunk, or for several neighbours where there are more chunks than lines. Accesses are
-//! skewed by nature, so heat is drawn in powers of two: on a linear scale one hot chunk makes all others look
-//! untouched. A store counts accesses while it is open: where there were none, no heat is drawn, and where no chunk is
-//! in memory, no munks. Nothing is printed here: what [`Keyspace::chunks`](cantle::Keyspace::chunks) returned becomes a text.
+//! One line stands for one region, or for several neighbours where there are more regions than lines. Accesses are
+//! skewed by nature, so heat is drawn in powers of two: on a linear scale one hot region makes all others look
+//! untouched. A store counts accesses while it is open: where there were none, no heat is drawn, and where no region is
+//! in memory, no column for that. Nothing is printed here: what [`Keyspace::regions`](cantle::Keyspace::regions) returned becomes a text.
 
 use crate::output::{human_bytes, human_count, terminal_columns};
-use cantle::ChunkInfo;
+use cantle::{LayoutKind, RegionInfo};
 use std::env;
 use std::fmt::Write as _;
 
@@ -15,35 +15,37 @@ use std::fmt::Write as _;
 pub(crate) struct Canvas {
     /// Columns of the terminal.
     pub(crate) width: usize,
-    /// The most lines for chunks.
+    /// The most lines for regions.
     pub(crate) lines_max: usize,
     /// Whether colours may be used.
     pub(crate) color: bool,
+    /// The layout's word for regions.
+    pub(crate) noun: &'static str,
 }
 
 impl Canvas {
     /// What suits standard output: the terminal's width and colours, unless `NO_COLOR` is set.
-    pub(crate) fn of_stdout(lines_max: usize) -> Self {
+    pub(crate) fn of_stdout(lines_max: usize, layout: LayoutKind) -> Self {
         let columns = terminal_columns();
         let color = columns.is_some() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { width: columns.unwrap_or(100).min(140), lines_max, color }
+        Self { width: columns.unwrap_or(100).min(140), lines_max, color, noun: layout.regions() }
     }
 }
 
-/// What is drawn of one chunk.
-struct Chunk<'a> {
+/// What is drawn of one region.
+struct Region<'a> {
     start: &'a [u8],
     table_bytes: u64,
     log_bytes: u64,
     garbage_bytes: u64,
     tables: u64,
     segments: u64,
-    munk_bytes: u64,
+    resident_bytes: u64,
     heat: f64,
 }
 
-impl<'a> From<&'a ChunkInfo> for Chunk<'a> {
-    fn from(info: &'a ChunkInfo) -> Self {
+impl<'a> From<&'a RegionInfo> for Region<'a> {
+    fn from(info: &'a RegionInfo) -> Self {
         Self {
             start: &info.start,
             table_bytes: info.table_bytes,
@@ -51,27 +53,27 @@ impl<'a> From<&'a ChunkInfo> for Chunk<'a> {
             garbage_bytes: info.garbage_bytes,
             tables: info.tables.into(),
             segments: info.segments.into(),
-            munk_bytes: info.munk_bytes,
+            resident_bytes: info.resident_bytes,
             heat: info.heat,
         }
     }
 }
 
-/// Neighbouring chunks that share a line.
+/// Neighbouring regions that share a line.
 struct Group<'a> {
     start: &'a [u8],
-    chunks: usize,
+    regions: usize,
     table_bytes: u64,
     log_bytes: u64,
-    /// Chunks in memory.
-    munks: usize,
+    /// Regions in memory.
+    residents: usize,
     heat: f64,
 }
 
-/// All chunks of a line are in memory; some of them are.
-const MUNK_ALL: char = '●';
-const MUNK_SOME: char = '◐';
-const MUNK_COLOR: u8 = 118;
+/// All regions of a line are in memory; some of them are.
+const RESIDENT_ALL: char = '●';
+const RESIDENT_SOME: char = '◐';
+const RESIDENT_COLOR: u8 = 118;
 
 const HEAT: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// From cold to hot, of the terminal's 256 colours.
@@ -82,24 +84,24 @@ const BAR_COLUMNS_MAX: usize = 60;
 const TABLE_COLOR: u8 = 39;
 const LOG_COLOR: u8 = 214;
 
-/// Draws `chunks`, which are in key order. `show` prints the key that a chunk starts with.
-pub(crate) fn draw(chunks: &[ChunkInfo], canvas: Canvas, show: impl Fn(&[u8]) -> String) -> String {
-    let chunks: Vec<Chunk<'_>> = chunks.iter().map(Chunk::from).collect();
-    draw_chunks(&chunks, canvas, show)
+/// Draws `regions`, which are in key order. `show` prints the key that a region starts with.
+pub(crate) fn draw(regions: &[RegionInfo], canvas: Canvas, show: impl Fn(&[u8]) -> String) -> String {
+    let regions: Vec<Region<'_>> = regions.iter().map(Region::from).collect();
+    draw_regions(&regions, canvas, show)
 }
 
-fn draw_chunks(chunks: &[Chunk<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> String) -> String {
-    let groups = group(chunks, canvas.lines_max.max(1));
+fn draw_regions(regions: &[Region<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> String) -> String {
+    let groups = group(regions, canvas.lines_max.max(1));
     let largest = groups.iter().map(|group| group.table_bytes + group.log_bytes).max().unwrap_or(0).max(1);
     let hottest = groups.iter().map(|group| group.heat).fold(0.0, f64::max);
 
     let labels: Vec<String> = groups.iter().map(|group| label(group, &show)).collect();
     let label_width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).max(8);
     let label_width = label_width.min(canvas.width / 2).min(48);
-    // The sizes and the gaps take 24 columns beside the label and the bar, heat and munks another 6 each.
+    // The sizes and the gaps take 24 columns beside the label and the bar, heat and residents another 6 each.
     let is_warm = hottest > 0.0;
-    let munks: usize = groups.iter().map(|group| group.munks).sum();
-    let beside = label_width + 24 + if is_warm { 6 } else { 0 } + if munks > 0 { 6 } else { 0 };
+    let residents: usize = groups.iter().map(|group| group.residents).sum();
+    let beside = label_width + 24 + if is_warm { 6 } else { 0 } + if residents > 0 { 6 } else { 0 };
     let bar_width = canvas.width.saturating_sub(beside).clamp(BAR_COLUMNS_MIN, BAR_COLUMNS_MAX);
 
     let mut text = String::new();
@@ -112,7 +114,7 @@ fn draw_chunks(chunks: &[Chunk<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> Str
         "{:label_width$}  {}{}{:bar_width$}  {:>9}  {:>9}",
         "from key",
         if is_warm { "heat  " } else { "" },
-        if munks > 0 { "munk  " } else { "" },
+        if residents > 0 { "mem   " } else { "" },
         "tables █ and logs ░",
         "tables",
         "logs"
@@ -130,16 +132,16 @@ fn draw_chunks(chunks: &[Chunk<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> Str
             Some(step) => paint(canvas, HEAT_COLORS[step], &HEAT[step].to_string()),
             None => " ".into(),
         };
-        let munk = match group.munks {
+        let resident = match group.residents {
             0 => " ".into(),
-            some if some < group.chunks => paint(canvas, MUNK_COLOR, &MUNK_SOME.to_string()),
-            _ => paint(canvas, MUNK_COLOR, &MUNK_ALL.to_string()),
+            some if some < group.regions => paint(canvas, RESIDENT_COLOR, &RESIDENT_SOME.to_string()),
+            _ => paint(canvas, RESIDENT_COLOR, &RESIDENT_ALL.to_string()),
         };
         line(format_args!(
             "{:label_width$}  {}{}{}{}{:blank$}  {:>9}  {:>9}",
             fit(label, label_width),
             if is_warm { format!(" {heat}    ") } else { String::new() },
-            if munks > 0 { format!(" {munk}    ") } else { String::new() },
+            if residents > 0 { format!(" {resident}    ") } else { String::new() },
             paint(canvas, TABLE_COLOR, &"█".repeat(table)),
             paint(canvas, LOG_COLOR, &"░".repeat(log)),
             "",
@@ -147,22 +149,23 @@ fn draw_chunks(chunks: &[Chunk<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> Str
             human_bytes(group.log_bytes),
         ));
     }
-    let sum = |field: fn(&Chunk<'_>) -> u64| chunks.iter().map(field).sum::<u64>();
+    let sum = |field: fn(&Region<'_>) -> u64| regions.iter().map(field).sum::<u64>();
     line(format_args!(
-        "{} chunks: {} in {} tables, {} in {} log segments; {} of it garbage",
-        human_count(chunks.len() as u64),
-        human_bytes(sum(|chunk| chunk.table_bytes)),
-        human_count(sum(|chunk| chunk.tables)),
-        human_bytes(sum(|chunk| chunk.log_bytes)),
-        human_count(sum(|chunk| chunk.segments)),
-        human_bytes(sum(|chunk| chunk.garbage_bytes)),
+        "{} {}: {} in {} tables, {} in {} log segments; {} of it garbage",
+        human_count(regions.len() as u64),
+        canvas.noun,
+        human_bytes(sum(|region| region.table_bytes)),
+        human_count(sum(|region| region.tables)),
+        human_bytes(sum(|region| region.log_bytes)),
+        human_count(sum(|region| region.segments)),
+        human_bytes(sum(|region| region.garbage_bytes)),
     ));
-    if munks > 0 {
-        let shared = if groups.len() < chunks.len() { ", ◐ some of a line" } else { "" };
+    if residents > 0 {
+        let shared = if groups.len() < regions.len() { ", ◐ some of a line" } else { "" };
         line(format_args!(
-            "{} of them in memory (●{shared}), with munks of {}",
-            human_count(munks as u64),
-            human_bytes(sum(|chunk| chunk.munk_bytes)),
+            "{} of them in memory (●{shared}): {}",
+            human_count(residents as u64),
+            human_bytes(sum(|region| region.resident_bytes)),
         ));
     }
     text
@@ -178,19 +181,19 @@ fn warmth(heat: f64, hottest: f64) -> Option<usize> {
         .map(|step| step.min(highest))
 }
 
-/// At most `lines_max` groups of neighbours, of almost equal numbers of chunks.
-fn group<'a>(chunks: &[Chunk<'a>], lines_max: usize) -> Vec<Group<'a>> {
-    let lines = chunks.len().min(lines_max);
+/// At most `lines_max` groups of neighbours, of almost equal numbers of regions.
+fn group<'a>(regions: &[Region<'a>], lines_max: usize) -> Vec<Group<'a>> {
+    let lines = regions.len().min(lines_max);
     (0..lines)
         .map(|line| {
-            let part = &chunks[line * chunks.len() / lines..(line + 1) * chunks.len() / lines];
+            let part = &regions[line * regions.len() / lines..(line + 1) * regions.len() / lines];
             Group {
-                start: part.first().map_or(&[], |chunk| chunk.start),
-                chunks: part.len(),
-                table_bytes: part.iter().map(|chunk| chunk.table_bytes).sum(),
-                log_bytes: part.iter().map(|chunk| chunk.log_bytes).sum(),
-                munks: part.iter().filter(|chunk| chunk.munk_bytes > 0).count(),
-                heat: part.iter().map(|chunk| chunk.heat).fold(0.0, f64::max),
+                start: part.first().map_or(&[], |region| region.start),
+                regions: part.len(),
+                table_bytes: part.iter().map(|region| region.table_bytes).sum(),
+                log_bytes: part.iter().map(|region| region.log_bytes).sum(),
+                residents: part.iter().filter(|region| region.resident_bytes > 0).count(),
+                heat: part.iter().map(|region| region.heat).fold(0.0, f64::max),
             }
         })
         .collect()
@@ -199,7 +202,7 @@ fn group<'a>(chunks: &[Chunk<'a>], lines_max: usize) -> Vec<Group<'a>> {
 fn label(group: &Group<'_>, show: &impl Fn(&[u8]) -> String) -> String {
     let key = if group.start.is_empty() { "(first)".to_owned() } else { show(group.start) };
     let key: String = key.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if group.chunks > 1 { format!("{key} ×{}", group.chunks) } else { key }
+    if group.regions > 1 { format!("{key} ×{}", group.regions) } else { key }
 }
 
 /// `text` cut to `width` characters.
@@ -226,19 +229,28 @@ mod tests {
         String::from_utf8_lossy(key).into_owned()
     }
 
-    fn chunk(start: &[u8], table_bytes: u64, log_bytes: u64, heat: f64) -> Chunk<'_> {
-        Chunk { start, table_bytes, log_bytes, garbage_bytes: 0, tables: 1, segments: 1, munk_bytes: 0, heat }
+    fn region(start: &[u8], table_bytes: u64, log_bytes: u64, heat: f64) -> Region<'_> {
+        Region {
+            start,
+            table_bytes,
+            log_bytes,
+            garbage_bytes: 0,
+            tables: 1,
+            segments: 1,
+            resident_bytes: 0,
+            heat,
+        }
     }
 
     #[test]
-    fn chunks_are_drawn_in_key_order_with_their_sizes_and_heat() {
-        let chunks = [
-            chunk(b"", 4_000_000, 0, 0.0),
-            chunk(b"DL", 2_000_000, 2_000_000, 8.0),
-            chunk(b"UA", 0, 10, 4.0),
+    fn regions_are_drawn_in_key_order_with_their_sizes_and_heat() {
+        let regions = [
+            region(b"", 4_000_000, 0, 0.0),
+            region(b"DL", 2_000_000, 2_000_000, 8.0),
+            region(b"UA", 0, 10, 4.0),
         ];
-        let canvas = Canvas { width: 60, lines_max: 10, color: false };
-        let drawing = draw_chunks(&chunks, canvas, show);
+        let canvas = Canvas { width: 60, lines_max: 10, color: false, noun: "chunks" };
+        let drawing = draw_regions(&regions, canvas, show);
         let lines: Vec<&str> = drawing.lines().collect();
         assert_eq!(lines.len(), 5, "{drawing}");
         assert!(lines[1].starts_with("(first)") && lines[1].contains("4.0 MB"));
@@ -251,7 +263,7 @@ mod tests {
         let widths: Vec<usize> = lines[..4].iter().map(|line| line.chars().count()).collect();
         assert!(widths.iter().all(|&width| width == widths[0]), "{drawing}");
         assert!(lines[4].starts_with("3 chunks: 6.0 MB in"), "{drawing}");
-        assert!(draw_chunks(&chunks, Canvas { color: true, ..canvas }, show).contains("\x1b[38;5;196m█"));
+        assert!(draw_regions(&regions, Canvas { color: true, ..canvas }, show).contains("\x1b[38;5;196m█"));
     }
 
     #[test]
@@ -263,37 +275,38 @@ mod tests {
 
     #[test]
     fn a_store_that_nobody_asked_has_no_heat() {
-        let canvas = Canvas { width: 60, lines_max: 10, color: true };
-        let cold = draw_chunks(&[chunk(b"", 1, 1, 0.0)], canvas, show);
+        let canvas = Canvas { width: 60, lines_max: 10, color: true, noun: "chunks" };
+        let cold = draw_regions(&[region(b"", 1, 1, 0.0)], canvas, show);
         assert!(!cold.contains("heat"), "{cold}");
-        let warm = draw_chunks(&[chunk(b"", 1, 1, 1.0)], Canvas { color: false, ..canvas }, show);
+        let warm = draw_regions(&[region(b"", 1, 1, 1.0)], Canvas { color: false, ..canvas }, show);
         assert!(warm.contains("heat"), "{warm}");
         let widths = |text: &str| text.lines().next().map_or(0, |line| line.chars().count());
         assert_eq!((widths(&cold), widths(&warm)), (60, 60));
     }
 
     #[test]
-    fn chunks_in_memory_are_marked_and_explained() {
-        let mut chunks = [chunk(b"", 1, 1, 0.0), chunk(b"a", 1, 1, 0.0), chunk(b"b", 1, 1, 0.0)];
-        let canvas = Canvas { width: 60, lines_max: 10, color: false };
-        assert!(!draw_chunks(&chunks, canvas, show).contains("munk"));
-        chunks[1].munk_bytes = 1_500_000;
-        let drawing = draw_chunks(&chunks, canvas, show);
+    fn regions_in_memory_are_marked_and_explained() {
+        let mut regions = [region(b"", 1, 1, 0.0), region(b"a", 1, 1, 0.0), region(b"b", 1, 1, 0.0)];
+        let canvas = Canvas { width: 60, lines_max: 10, color: false, noun: "chunks" };
+        assert!(!draw_regions(&regions, canvas, show).contains("mem "));
+        regions[1].resident_bytes = 1_500_000;
+        let drawing = draw_regions(&regions, canvas, show);
         let lines: Vec<&str> = drawing.lines().collect();
-        assert!(lines[0].contains("munk") && lines[2].contains('●'), "{drawing}");
+        assert!(lines[0].contains("mem ") && lines[2].contains('●'), "{drawing}");
         assert!(!lines[1].contains('●') && !lines[3].contains('●'), "{drawing}");
-        assert_eq!(lines[5], "1 of them in memory (●), with munks of 1.5 MB");
+        assert_eq!(lines[5], "1 of them in memory (●): 1.5 MB");
         assert!(lines[..4].iter().all(|line| line.chars().count() == 60), "{drawing}");
-        let shared = draw_chunks(&chunks, Canvas { lines_max: 1, ..canvas }, show);
+        let shared = draw_regions(&regions, Canvas { lines_max: 1, ..canvas }, show);
         assert!(shared.contains('◐') && shared.contains("some of a line"), "{shared}");
     }
 
     #[test]
-    fn many_chunks_share_lines_and_none_is_left_out() {
+    fn many_regions_share_lines_and_none_is_left_out() {
         let keys: Vec<String> = (0..1000).map(|n| format!("k{n:04}")).collect();
-        let chunks: Vec<Chunk<'_>> =
-            keys.iter().map(|key| chunk(key.as_bytes(), 1_000_000, 0, 0.0)).collect();
-        let drawing = draw_chunks(&chunks, Canvas { width: 100, lines_max: 7, color: false }, show);
+        let regions: Vec<Region<'_>> =
+            keys.iter().map(|key| region(key.as_bytes(), 1_000_000, 0, 0.0)).collect();
+        let drawing =
+            draw_regions(&regions, Canvas { width: 100, lines_max: 7, color: false, noun: "chunks" }, show);
         assert_eq!(drawing.lines().count(), 9);
         let shared: u32 = drawing
             .lines()
@@ -305,10 +318,12 @@ mod tests {
     #[test]
     fn nothing_long_and_nothing_at_all_can_be_drawn() {
         assert!(
-            draw_chunks(&[], Canvas { width: 10, lines_max: 0, color: false }, show).contains("0 chunks")
+            draw_regions(&[], Canvas { width: 10, lines_max: 0, color: false, noun: "chunks" }, show)
+                .contains("0 chunks")
         );
-        let long = [chunk(&[b'x'; 300], 1, 1, f64::NAN)];
-        let drawing = draw_chunks(&long, Canvas { width: 10, lines_max: 7, color: false }, show);
+        let long = [region(&[b'x'; 300], 1, 1, f64::NAN)];
+        let drawing =
+            draw_regions(&long, Canvas { width: 10, lines_max: 7, color: false, noun: "chunks" }, show);
         assert!(drawing.contains('…'), "{drawing}");
     }
 }

@@ -1,0 +1,26 @@
+//! Options of whichever layout is under test.
+
+use cantle::{LayoutKind, LayoutOptions};
+use std::fmt::Display;
+
+pub trait Tuned: Sized {
+    /// Sets an option by its name. A layout that has none of that name does without; one that no layout has is a mistake.
+    #[must_use]
+    fn with(self, name: &str, value: impl Display) -> Self;
+}
+
+impl Tuned for LayoutOptions {
+    fn with(self, name: &str, value: impl Display) -> Self {
+        let set = |layout: LayoutOptions| layout.set(name, &value.to_string());
+        set(self.clone()).unwrap_or_else(|error| {
+            let is_known = LayoutKind::ALL.iter().any(|&kind| set(kind.into()).is_ok());
+            assert!(is_known, "{error}");
+            self
+        })
+    }
+}
+
+/// The layout with its own rules, or with those that were published.
+pub fn options(kind: LayoutKind, as_published: bool) -> LayoutOptions {
+    if as_published { LayoutOptions::as_published(kind) } else { kind.into() }
+}

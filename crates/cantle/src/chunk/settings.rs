@@ -1,0 +1,53 @@
+//! Settings of a keyspace in this layout: the options that its user chose, and the rules that go with them.
+
+use crate::chunk::rules::Rules;
+use crate::layout::options::{self, ChunkOptions};
+use crate::log::env::LogOptions;
+use crate::run::env::RunOptions;
+use crate::types::compression::Compression;
+use std::ops::Deref;
+
+/// A log of at most so many chunks is read into memory at once by who merges half of it at least.
+const AT_ONCE_CHUNKS_MAX: u64 = 3;
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub compression: Compression,
+    /// `None`: 1.5, or more for a keyspace that is small beside the memory budget.
+    pub space_amplification: Option<f64>,
+    pub row_cache: bool,
+    /// One of the sets that there are: a keyspace has no copy.
+    pub rules: &'static Rules,
+    pub own: ChunkOptions,
+}
+
+impl Settings {
+    /// The settings for a keyspace; for one of another layout the defaults.
+    pub fn of(settings: options::Settings) -> Self {
+        let options::Settings { compression, space_amplification, row_cache, layout } = settings;
+        let own = layout.of_chunk().unwrap_or_default();
+        let rules = if own.published { &Rules::PUBLISHED } else { &Rules::OWN };
+        Self { compression, space_amplification, row_cache, rules, own }
+    }
+
+    /// The settings of its logs.
+    pub fn of_logs(&self) -> LogOptions {
+        LogOptions { recent_appends: self.recent_appends, search: self.rules.log_search }
+    }
+
+    /// The settings of its runs.
+    pub fn of_runs(&self) -> RunOptions {
+        RunOptions {
+            compression: self.compression,
+            at_once_bytes: AT_ONCE_CHUNKS_MAX.saturating_mul(self.chunk_bytes),
+            cut_prefix_bytes: self.rules.cut_prefix_bytes,
+        }
+    }
+}
+
+impl Deref for Settings {
+    type Target = ChunkOptions;
+    fn deref(&self) -> &ChunkOptions {
+        &self.own
+    }
+}

@@ -1,0 +1,55 @@
+//! Which part of a manifest counts.
+
+use crate::layouts;
+use crate::manifest::{Replayed, replay};
+use crate::substrate::vouch::{Testimony, outlived, testimony};
+use crate::types::error::{Error, Result};
+use crate::vfs::Vfs;
+use std::path::Path;
+
+/// Reads the manifest, with the edits behind its last checkpoint if the page cache outlived their writer.
+pub(crate) fn read_manifest(vfs: &dyn Vfs, path: &Path, manifest_path: &Path) -> Result<(Replayed, bool)> {
+    let testimony = &testimony(vfs, path)?;
+    let intact = testimony.is_intact;
+    match replay(vfs, manifest_path, layouts::new_state, true) {
+        Ok(mut all) => {
+            if intact && let Some(damage) = all.gap.take() {
+                return Err(damage);
+            }
+            check_whole(manifest_path, &all, testimony)?;
+            if outlived(vfs, path, all.state.start.epoch)? {
+                return Ok((all, true));
+            }
+            if all.provisional_bytes == 0 {
+                return Ok((all, false));
+            }
+        }
+        // A loss of power may leave anything behind the checkpoint. Without one it is damage, and what was acknowledged
+        // since must not vanish unnoticed.
+        Err(error) if intact || !error.is_corruption() => return Err(error),
+        Err(_) => {}
+    }
+    let durable = replay(vfs, manifest_path, layouts::new_state, false)?;
+    check_whole(manifest_path, &durable, testimony)?;
+    Ok((durable, false))
+}
+
+/// Fails if there was more of the manifest than there is. A cut, or the manifest of another day, is like what a power
+/// failure leaves; but not if the store was closed since, or nothing can have been lost.
+fn check_whole(path: &Path, replayed: &Replayed, testimony: &Testimony) -> Result<()> {
+    let Replayed { header, end, state, .. } = replayed;
+    let Testimony { epoch, is_intact, closed } = testimony;
+    let behind =
+        |what: String| Err(Error::corruption(path, *end, format!("the manifest ends too early: {what}")));
+    if closed.store == header.store && closed.manifest > header.file {
+        return behind(format!("there was a later one, number {}", closed.manifest));
+    }
+    if closed.store == header.store && closed.manifest == header.file && closed.bytes > *end {
+        return behind(format!("it had {} bytes when the store was closed", closed.bytes));
+    }
+    // An epoch begins in `PAGECACHE` first.
+    if *is_intact && *epoch > state.start.epoch.saturating_add(1) {
+        return behind(format!("epoch {epoch} has begun since epoch {}", state.start.epoch));
+    }
+    Ok(())
+}
