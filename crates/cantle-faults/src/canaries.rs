@@ -42,6 +42,7 @@ const FIRST: &[(&str, &[&str])] = &[
     ("openings", &["deletes-forgotten", "files-left-behind", "manifest-never-rewritten"]),
     ("failing-calls", &["not-revoked", "not-read-only", "append-not-undone"]),
     ("pressure", &["brake-of-the-last"]),
+    ("revoked", &["failed-write-not-revoked"]),
     (
         "damage",
         &[

@@ -1,5 +1,6 @@
 //! Disks that fill up: writes fail and say why, reads, deletes and what frees space go on, and everything heals.
 
+use crate::layouts::OfChunk;
 use crate::rng::Rng;
 use crate::setup::Setup;
 use crate::workload::key;
@@ -25,8 +26,8 @@ impl Work {
         let stats = db.stats();
         let sum = |of: fn(&KeyspaceStats) -> u64| stats.keyspaces.iter().map(of).sum();
         Self {
-            rebalances: sum(|space| space.chunk().unwrap().rebalances),
-            splits: sum(|space| space.chunk().unwrap().splits),
+            rebalances: sum(|space| space.of_chunk().rebalances),
+            splits: sum(|space| space.of_chunk().splits),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Options of whichever layout is under test.
 
-use cantle::{LayoutKind, LayoutOptions};
+use cantle::{ChunkStats, KeyspaceStats, LayoutKind, LayoutOptions};
 use std::fmt::Display;
 
 pub trait Tuned: Sized {
@@ -23,4 +23,15 @@ impl Tuned for LayoutOptions {
 /// The layout with its own rules, or with those that were published.
 pub fn options(kind: LayoutKind, as_published: bool) -> LayoutOptions {
     if as_published { LayoutOptions::as_published(kind) } else { kind.into() }
+}
+
+pub trait OfChunk {
+    /// The statistics of `chunk`; of another layout zeros.
+    fn of_chunk(&self) -> ChunkStats;
+}
+
+impl OfChunk for KeyspaceStats {
+    fn of_chunk(&self) -> ChunkStats {
+        self.chunk().cloned().unwrap_or_default()
+    }
 }

@@ -98,10 +98,7 @@ fn parse_door(text: &str) -> Result<Door, String> {
 }
 
 fn parse_layout(text: &str) -> Result<LayoutKind, String> {
-    match text {
-        "chunk" => Ok(LayoutKind::Chunk),
-        _ => Err(format!("there is no layout {text:?}, but chunk")),
-    }
+    text.parse().map_err(|error: cantle::Error| error.to_string())
 }
 
 fn main() -> ExitCode {

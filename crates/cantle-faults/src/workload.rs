@@ -1,5 +1,6 @@
 //! A random workload, and the states that it leads through.
 
+use crate::layouts::OfChunk;
 use crate::rng::Rng;
 use cantle::{Db, Durability, Error, Keyspace, KeyspaceOptions, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
@@ -225,7 +226,7 @@ pub fn heat(db: &Db) {
         for n in 0..KEYS {
             let _ = db.get(key(n));
         }
-        if db.stats().keyspaces.iter().any(|keyspace| keyspace.chunk().unwrap().munks > 0) {
+        if db.stats().keyspaces.iter().any(|keyspace| keyspace.of_chunk().munks > 0) {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(5));

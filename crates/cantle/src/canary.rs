@@ -49,6 +49,7 @@ canaries! {
     LENGTHS_NOT_RECORDED "lengths-not-recorded" "a checkpoint does not record the lengths of logs",
     HELD_FILES_GONE "held-files-gone" "files of the last checkpoint go at once when they are replaced",
     NOT_REVOKED "not-revoked" "a failed sync does not revoke what was vouched for",
+    FAILED_WRITE_NOT_REVOKED "failed-write-not-revoked" "a write that failed in a log of several writers is not revoked",
     NOT_READ_ONLY "not-read-only" "a failed sync does not make the store read-only",
     IDENTITY_IGNORED "identity-ignored" "a page cache is trusted whichever it is",
     SUBVOLUME_IGNORED "subvolume-ignored" "a snapshot of a subvolume of Btrfs counts as the subvolume itself",

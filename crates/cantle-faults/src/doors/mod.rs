@@ -11,6 +11,7 @@ mod model;
 mod openings;
 mod paths;
 mod pressure;
+mod revoked;
 mod schedules;
 mod space;
 
@@ -58,6 +59,11 @@ pub const DOORS: &[Door] = &[
         name: "pressure",
         about: "one keyspace falls behind while others are idle: all writers are slowed by it, and no longer than it is behind",
         enter: pressure::enter,
+    },
+    Door {
+        name: "revoked",
+        about: "a batch fails at its commit while others stand behind it in its logs; the process dies, and dies again",
+        enter: revoked::enter,
     },
     Door {
         name: "openings",

@@ -2,6 +2,7 @@
 //! must be right. Each takes milliseconds and finds its bug every time.
 
 use super::Door;
+use crate::layouts::OfChunk;
 use crate::setup::STORE;
 use crate::visit::Visit;
 use cantle::vfs::{
@@ -67,7 +68,7 @@ fn a_file_that_comes_during_a_checkpoint_is_named_with_it(visit: &Visit) {
         assert!(stall.wait(1, LIMIT), "a checkpoint did not sync the directory after the logs");
         let compacted = scope.spawn(|| other.compact_range(..));
         let rebalances =
-            || db.stats().keyspaces.iter().map(|keyspace| keyspace.chunk().unwrap().rebalances).sum::<u64>();
+            || db.stats().keyspaces.iter().map(|keyspace| keyspace.of_chunk().rebalances).sum::<u64>();
         until("a rebalance beside a checkpoint", || rebalances() > 0);
         // The record is durable, and nobody has done anything since.
         let stall = vfs.stall(Held::After, |call| {
@@ -179,7 +180,7 @@ fn no_read_misses_a_chunk_that_leaves_memory(visit: &Visit) {
     (0..KEYS).for_each(|number| db.put(key(number), "old").unwrap());
     until("a load of a chunk that is read again and again", || {
         (0..10 * KEYS).for_each(|number| drop(db.get(key(number % KEYS)).unwrap()));
-        db.stats().keyspaces[0].chunk().unwrap().munks > 0
+        db.stats().keyspaces[0].of_chunk().munks > 0
     });
     (0..KEYS).for_each(|number| db.put(key(number), "new").unwrap());
     let held = db.snapshot();

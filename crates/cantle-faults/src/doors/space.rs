@@ -8,6 +8,7 @@
 //!
 //! No time is measured: a finding is a store that takes more than it may and has nothing left to do.
 
+use crate::layouts::OfChunk;
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::vfs::MemVfs;
@@ -379,9 +380,9 @@ impl Run<'_> {
             let keyspace = &stats.keyspaces[0];
             let done = (
                 stats.checkpoints,
-                keyspace.chunk().unwrap().rebalances,
-                keyspace.chunk().unwrap().splits,
-                keyspace.chunk().unwrap().merges,
+                keyspace.of_chunk().rebalances,
+                keyspace.of_chunk().splits,
+                keyspace.of_chunk().merges,
                 allocated,
             );
             let is_idle = stats.maintenance_queued + stats.maintenance_running == 0 && last == Some(done);

@@ -5,8 +5,6 @@ use crate::chunk::edit::ChunkEdit;
 #[cfg(debug_assertions)]
 use crate::chunk::geometry::Model;
 use crate::chunk::settings::Settings;
-use crate::files::Totals;
-use crate::log::env::LogEnv;
 use crate::manifest::Edit;
 use crate::memory::account::Charge;
 use crate::run::env::RunEnv;
@@ -67,19 +65,7 @@ impl Context {
     pub fn new(substrate: Arc<Substrate>, keyspace: u32, order: KeyOrder, options: Settings) -> Self {
         let rows = order.hashable().then(|| Rows::new(substrate.budget.rows.clone()));
         let charge = substrate.budget.keyspaces.charge_anyway(KEYSPACE_BYTES);
-        let log = LogEnv {
-            keyspace,
-            order,
-            files: substrate.files.clone(),
-            space: substrate.reserve.space().clone(),
-            cache: substrate.cache.clone(),
-            recovery: substrate.recovery.clone(),
-            memory: substrate.budget.logs.clone(),
-            write_buffer: substrate.write_buffer.clone(),
-            options: AtomicCell::new(options.of_logs()),
-            totals: Totals::of(&substrate.files, keyspace),
-            counters: OnUse::default(),
-        };
+        let log = substrate.log_env(keyspace, order, options.of_logs());
         let run = RunEnv {
             log: Arc::new(log),
             tables: substrate.tables.clone(),

@@ -61,6 +61,7 @@ fn the_documented_log_is_what_is_written() {
         end,
         operations: 3,
         previous: Place { offset: 0, len: 0 },
+        voids: Vec::new(),
         search: LogSearch::Indexed,
         record_bytes_max: RECORD_BYTES_MAX,
     };

@@ -2,17 +2,14 @@
 
 use super::Chunks;
 use super::keyspace::Jobs;
-use crate::canary::Canary;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::context::Context;
-use crate::chunk::edit::{ChunkMap, ChunkRecord};
+use crate::chunk::edit::{ChunkMap, ChunkRecord, FileRecord};
 use crate::chunk::geometry::{Misfit, check_starts};
 use crate::chunk::pinned::Pins;
 use crate::chunk::settings::Settings;
 use crate::format::header::FileKind;
 use crate::layout::factory::OpenKeyspace;
-use crate::log::append::OpenEnded;
-use crate::log::segment::Segment;
 use crate::manifest::SegmentEdit;
 use crate::mvcc::range_index::RangeIndex;
 use crate::run::run::{Run, Source};
@@ -92,11 +89,9 @@ impl Opener<'_> {
         let span = Span { start: record.start, end };
         let mut files = Vec::with_capacity(record.files.len());
         for file in record.files {
-            // A log that no checkpoint knows holds nothing that counts, and need not be there: unless all that its epoch
-            // wrote counts.
+            let log = (file.file, file.epoch);
             let counts = file.kind == FileKind::Table
-                || self.segments.contains_key(&file.file)
-                || self.is_open_ended(file.epoch);
+                || self.context.substrate.is_log_counted(log, self.segments, self.outlived);
             if !counts {
                 continue;
             }
@@ -113,46 +108,29 @@ impl Opener<'_> {
         Arc::new(Chunk::new(record.id, span, RunStack { files }))
     }
 
-    /// Whether logs of this epoch count as far as they go, beyond what a checkpoint has seen. A later epoch that outlived its
-    /// process does not bring back the end of a log that died before it.
-    fn is_open_ended(&self, epoch: u64) -> bool {
-        self.outlived && !self.context.recovery.table.is_settled(epoch)
-    }
-
-    fn source(&mut self, record: &crate::chunk::edit::FileRecord) -> &Source {
-        let open_ended = self.is_open_ended(record.epoch);
-        let Self { context, segments, files, .. } = self;
-        files.entry(record.file).or_insert_with(|| {
-            let file =
-                context.files.adopt(record.kind, record.file, context.keyspace, record.epoch, record.bytes);
-            match record.kind {
-                FileKind::Table => Source::Table(Arc::new(TableHandle {
-                    file,
-                    user_bytes: record.user_bytes,
-                    stale_bytes: record.stale_bytes,
-                    large_bytes: record.large_bytes,
-                    entries: record.entries,
-                    base_version: 0,
-                    pinned_below: 0,
-                    newest_version: 0,
-                })),
-                _ => {
-                    let recorded = segments
-                        .get(&record.file)
-                        .copied()
-                        .unwrap_or(SegmentEdit { file: record.file, ..SegmentEdit::default() });
-                    file.set_bytes(recorded.len);
-                    let segment =
-                        Arc::new(Segment::unloaded(file, context.order.clone(), recorded, open_ended));
-                    if open_ended && !Canary::UNSYNCED_INHERITED_LOG.is_planted() {
-                        // The first checkpoint finds out how long it is and makes it durable.
-                        context.substrate.dirty.add(Arc::new(OpenEnded {
-                            env: Arc::downgrade(&context.log),
-                            segment: segment.clone(),
-                        }));
-                    }
-                    Source::Log(segment)
-                }
+    fn source(&mut self, record: &FileRecord) -> &Source {
+        let Self { context, segments, outlived, files } = self;
+        let substrate = &context.substrate;
+        files.entry(record.file).or_insert_with(|| match record.kind {
+            FileKind::Table => Source::Table(Arc::new(TableHandle {
+                file: substrate.files.adopt(
+                    FileKind::Table,
+                    record.file,
+                    context.keyspace,
+                    record.epoch,
+                    record.bytes,
+                ),
+                user_bytes: record.user_bytes,
+                stale_bytes: record.stale_bytes,
+                large_bytes: record.large_bytes,
+                entries: record.entries,
+                base_version: 0,
+                pinned_below: 0,
+                newest_version: 0,
+            })),
+            _ => {
+                let log = (record.file, record.epoch);
+                Source::Log(substrate.adopt_log(&context.log, log, segments, *outlived))
             }
         })
     }

@@ -8,7 +8,7 @@ use crate::chunk::edit::ChunkEdit;
 use crate::chunk::munk::Full;
 use crate::files::Promise;
 use crate::format::bounds::encode_bounds;
-use crate::format::header::{FileKind, HEADER_BYTES};
+use crate::format::header::HEADER_BYTES;
 use crate::layout::{Op, Stamp};
 use crate::log::index::memory_part::Place;
 use crate::log::op::range_delete::RangeTombstone;
@@ -278,20 +278,9 @@ impl Chunks {
             return Ok(());
         }
         let context = &self.context;
-        let (file, _, header) =
-            context.files.create(FileKind::Log, context.keyspace, context.substrate.mvcc.current())?;
-        let edit = ChunkEdit::Log { chunk: chunk.id, file: file.id, epoch: file.epoch };
-        let created = file.write_at(&header.encode(), 0).and_then(|()| context.publish(&edit));
-        if let Err(error) = created {
-            context.files.discard(&file);
-            return Err(error);
-        }
-        file.retain();
-        let segment = Arc::new(Segment::create(file, header, context));
-        segment.set_len(HEADER_BYTES);
-        if context.substrate.durability == Durability::Buffered {
-            segment.begin_buffering();
-        }
+        let segment = context.substrate.create_log(context, |file| {
+            context.publish(&ChunkEdit::Log { chunk: chunk.id, file: file.id, epoch: file.epoch })
+        })?;
         let before = chunk.funk.load_full();
         let mut funk = (*before).clone();
         let file = Run {

@@ -167,6 +167,7 @@ impl Segment {
             end,
             operations,
             previous: parts.indexed.first().map_or(Place { offset: 0, len: 0 }, |part| part.at),
+            voids: self.voids.peek().map(|voids| voids.lock().clone()).unwrap_or_default(),
             search: env.options().search,
             record_bytes_max: RECORD_BYTES_MAX,
         };
@@ -184,6 +185,9 @@ impl Segment {
         indexed.extend_from_slice(&parts.indexed);
         let memory = Some(Arc::new(env.memory_part()));
         self.parts.store(Some(Arc::new(Parts::new(parts.header, memory, indexed))));
+        if let Some(voids) = self.voids.peek() {
+            voids.lock().clear();
+        }
         self.set_len(new_end);
         Ok(new_end)
     }

@@ -8,7 +8,7 @@ use crate::log::index::indexed_part::IndexedPart;
 use crate::log::index::memory_part::{MemoryPart, Place};
 use crate::log::index::parts::{Hole, Parts};
 use crate::log::op::range_delete::RangeTombstone;
-use crate::log::op::record::{LogOp, LogRecord, may_begin};
+use crate::log::op::record::{LogOp, LogRecord, Revoke, may_begin};
 use crate::log::segment::Segment;
 use crate::records::RecordFile;
 use crate::sync::Arc;
@@ -16,6 +16,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::entry::Kind;
 use crate::types::entry::large_part;
 use crate::types::error::{Attempt, Error, Result};
+use std::collections::HashMap;
 
 impl Segment {
     pub(super) fn load(&self, env: &LogEnv) -> Result<Parts> {
@@ -60,9 +61,18 @@ impl Segment {
             return Err(Error::corruption(path, file_bytes, what));
         }
         let end = if self.open_ended { file_bytes } else { self.recorded.len };
-        let mut loader = Loader::new(env, self, header, indexed);
-        loader.lost_end = lost_end;
-        let len = loader.scan(&records, tail_start, end)?;
+        let load = |revoked| -> Result<(Loader<'_>, u64)> {
+            let mut loader = Loader::new(env, self, header, indexed.clone(), revoked);
+            loader.lost_end = lost_end;
+            let len = loader.scan(&records, tail_start, end)?;
+            Ok((loader, len))
+        };
+        let (mut loader, mut len) = load(HashMap::new())?;
+        if !loader.revokes.is_empty() {
+            // They stand behind what they revoke.
+            let revoked = loader.revokes.iter().map(|revoke| (revoke.offset, revoke.check)).collect();
+            (loader, len) = load(revoked)?;
+        }
         // Since it was loaded last, if it ever was.
         let grown = len as i64 - self.len() as i64;
         if grown > 0 {
@@ -124,6 +134,10 @@ struct Loader<'a> {
     group: Vec<(Place, Vec<u8>)>,
     /// Where a part end is known to be damaged: no operation is lost there.
     lost_end: Option<Place>,
+    /// Checksums of the first operations of writes that do not count, by their offsets.
+    revoked: HashMap<u64, u32>,
+    /// The revokes that were met.
+    revokes: Vec<Revoke>,
     found: Found,
 }
 
@@ -141,6 +155,7 @@ impl<'a> Loader<'a> {
         segment: &'a Segment,
         header: FileHeader,
         indexed: Vec<Arc<IndexedPart>>,
+        revoked: HashMap<u64, u32>,
     ) -> Self {
         let operations = indexed.first().map_or(0, |part| part.operations);
         let (memory, holes, group) = (env.memory_part(), Vec::new(), Vec::new());
@@ -155,6 +170,8 @@ impl<'a> Loader<'a> {
             operations,
             group,
             lost_end: None,
+            revoked,
+            revokes: Vec::new(),
             found: Found::default(),
         }
     }
@@ -236,6 +253,10 @@ impl<'a> Loader<'a> {
                 Ok(!op.more)
             }
             LogRecord::Block(_) => Ok(true),
+            LogRecord::Revoke(revoke) => {
+                self.revokes.push(revoke);
+                Ok(true)
+            }
             LogRecord::PartEnd(bytes) => {
                 let part = IndexedPart::decode(bytes, place)?;
                 // If the end of the part before is lost, operations stand in between that no index has.
@@ -286,7 +307,13 @@ impl<'a> Loader<'a> {
     }
 
     fn end_group(&mut self) {
-        for (place, payload) in std::mem::take(&mut self.group) {
+        let group = std::mem::take(&mut self.group);
+        if let Some((place, payload)) = group.first()
+            && self.revoked.get(&place.offset) == Some(&crc32c::crc32c(payload))
+        {
+            return;
+        }
+        for (place, payload) in group {
             // It was decoded before.
             let _ = self.take(place, &payload);
         }

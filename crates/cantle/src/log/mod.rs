@@ -2,7 +2,7 @@
 //! of places.
 //!
 //! `op/` has what one record says, `tail/` the end that is not in the file yet, `index/` the parts and where in them
-//! keys are; `segment` appends, loads and cuts; `read/` reads what is indexed. Each imports only those before it.
+//! keys are; `segment` appends, loads and cuts; `shared` is its end for several writers; `read/` reads what is indexed. Each imports only those before it.
 
 pub mod append;
 pub mod dirty;
@@ -14,6 +14,8 @@ pub mod op;
 pub mod read;
 pub mod salvage;
 pub mod segment;
+#[cfg(any(test, feature = "labs"))]
+pub mod shared;
 pub mod tail;
 
 pub use dirty::DirtyLog;

@@ -14,7 +14,7 @@ use crate::records::{RecordFile, Salvage, Salvaged};
 use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
 use crate::types::error::{Attempt, Error, Result};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// How far a log counts.
@@ -78,8 +78,15 @@ pub fn salvage_log(
         Extent::OpenEnded { durable, .. } => (durable, file_bytes),
         Extent::Unknown => (0, file_bytes),
     };
-    let mut reading =
-        Reading { records, range_deletes: HashSet::new(), told: Vec::new(), gaps: Vec::new(), visit };
+    let revoked = revoked(records, end.min(file_bytes), gap.clone())?;
+    let mut reading = Reading {
+        records,
+        range_deletes: HashSet::new(),
+        told: Vec::new(),
+        gaps: Vec::new(),
+        visit,
+        revoked,
+    };
     let mut salvage = Salvage::new(records, end.min(file_bytes), may_begin).across(gap);
     let mut write: Vec<Pending> = Vec::new();
     while let Some(found) = salvage.next()? {
@@ -93,7 +100,7 @@ pub fn salvage_log(
                             reading.take(&mut write)?;
                         }
                     }
-                    Ok(LogRecord::Block(_)) => {}
+                    Ok(LogRecord::Block(_) | LogRecord::Revoke(_)) => {}
                     Ok(LogRecord::PartEnd(bytes)) => {
                         reading.part_end(bytes, Place { offset, len: len as u32 })?;
                     }
@@ -147,6 +154,22 @@ struct Reading<'a> {
     /// They are damage if anything behind them counts.
     gaps: Vec<Error>,
     visit: &'a mut dyn FnMut(LogFound<'_>) -> Result<bool>,
+    /// Checksums of the first operations of writes that do not count, by their offsets.
+    revoked: HashMap<u64, u32>,
+}
+
+/// What was revoked in the log. Revokes stand behind what they revoke.
+fn revoked(records: &RecordFile, end: u64, gap: Range<u64>) -> Result<HashMap<u64, u32>> {
+    let mut revoked = HashMap::new();
+    let mut salvage = Salvage::new(records, end, may_begin).across(gap);
+    while let Some(found) = salvage.next()? {
+        if let Salvaged::Record { payload, .. } = found
+            && let Ok(LogRecord::Revoke(revoke)) = LogRecord::decode(&payload, records.header.base_version)
+        {
+            revoked.insert(revoke.offset, revoke.check);
+        }
+    }
+    Ok(revoked)
 }
 
 impl Reading<'_> {
@@ -165,6 +188,11 @@ impl Reading<'_> {
 
     /// The operations of one write count.
     fn take(&mut self, write: &mut Vec<Pending>) -> Result<()> {
+        if let Some((offset, payload)) = write.first()
+            && self.revoked.get(offset) == Some(&crc32c::crc32c(payload))
+        {
+            write.clear();
+        }
         for (offset, payload) in write.drain(..) {
             let decoded = LogRecord::decode(&payload, self.records.header.base_version);
             let Ok(LogRecord::Op(op)) = decoded else { continue };

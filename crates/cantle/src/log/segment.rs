@@ -25,6 +25,7 @@ use crate::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
+use crate::sync::on_use::OnUse;
 use crate::sync::{Arc, Mutex};
 use crate::types::error::{Attempt, Error, Result};
 use crate::types::order::KeyOrder;
@@ -59,6 +60,8 @@ pub struct Segment {
     pub(super) dirty: AtomicBool,
     pub(super) tail: Tail,
     pub(super) file_end: FileEnd,
+    /// Where writes begin that were revoked since the last part was indexed. Empty in a log of one writer at a time.
+    pub(super) voids: OnUse<Mutex<Vec<u64>>>,
     /// How long runs of its records were that scans read.
     pub runs: Arc<Runs>,
 }
@@ -97,6 +100,7 @@ impl Segment {
             dirty: AtomicBool::new(false),
             tail: Tail { flushed: AtomicU64::new(u64::MAX), ..Tail::default() },
             file_end: FileEnd::default(),
+            voids: OnUse::default(),
             runs: Arc::default(),
         }
     }
@@ -177,5 +181,9 @@ impl Segment {
         self.newest_version.load(Relaxed)
     }
 
-    // What follows is for who holds the chunk's lock of an active segment.
+    /// The write that begins there was revoked.
+    #[cfg(any(test, feature = "labs"))]
+    pub fn add_void(&self, offset: u64) {
+        self.voids.lock().push(offset);
+    }
 }

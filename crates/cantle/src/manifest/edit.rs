@@ -59,6 +59,9 @@ pub struct CheckpointEdit {
     /// Filled in by the manifest.
     pub durable_bytes: u64,
     pub segments: Vec<SegmentEdit>,
+    /// What layouts add to the checkpoint: edits of these keyspaces, which count with it or not at all. Of a keyspace that was forgotten
+    /// meanwhile they mean nothing.
+    pub parts: Vec<(u32, Vec<u8>)>,
 }
 
 /// How far a log segment is vouched for. Damage below `len` is corruption.
@@ -215,6 +218,10 @@ impl Edit {
                 for segment in &edit.segments {
                     segment.encode(&mut out);
                 }
+                for (keyspace, payload) in &edit.parts {
+                    put_varint(&mut out, u64::from(*keyspace));
+                    put_bytes(&mut out, payload);
+                }
             }
             Self::Segment(edit) => {
                 out.push(tag::SEGMENT);
@@ -267,9 +274,14 @@ impl Edit {
                     first_journal: decoder.number()?,
                     durable_bytes: decoder.size()?,
                     segments: Vec::new(),
+                    parts: Vec::new(),
                 };
                 for _ in 0..decoder.varint()? {
                     edit.segments.push(SegmentEdit::decode(&mut decoder)?);
+                }
+                while !decoder.rest().is_empty() {
+                    let keyspace = keyspace_of(&mut decoder)?;
+                    edit.parts.push((keyspace, decoder.bytes()?.to_vec()));
                 }
                 Self::Checkpoint(edit)
             }

@@ -116,6 +116,11 @@ impl State {
                 for segment in checkpoint.segments.drain(..) {
                     self.segments.insert(segment.file, segment);
                 }
+                for (keyspace, payload) in checkpoint.parts.drain(..) {
+                    if let Some(state) = self.keyspaces.get_mut(&keyspace) {
+                        state.layout.apply(&payload)?;
+                    }
+                }
                 self.checkpoint = checkpoint;
             }
             Edit::Segment(segment) => {

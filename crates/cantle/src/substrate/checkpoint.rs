@@ -169,7 +169,8 @@ impl Substrate {
         self.journal.rotate(next_batch).map_err(|error| self.sync_failed(error))?;
         let mut taken = Vec::new();
         let mut segments = Vec::new();
-        let written = self.sync_and_record(version, next_batch, &mut taken, &mut segments);
+        let parts = self.parts.edits(version).map_err(|error| self.checked(error))?;
+        let written = self.sync_and_record(version, next_batch, parts, (&mut taken, &mut segments));
         if let Err(error) = written {
             for log in taken {
                 self.dirty.add(log);
@@ -177,6 +178,7 @@ impl Substrate {
             return Err(error);
         }
         drop(snapshot);
+        self.parts.durable(version);
         self.journal.retire(version, next_batch);
         Ok(version)
     }
@@ -185,8 +187,8 @@ impl Substrate {
         &self,
         version: u64,
         next_batch: u64,
-        taken: &mut Vec<Arc<dyn DirtyLog>>,
-        segments: &mut Vec<SegmentEdit>,
+        parts: Vec<(u32, Vec<u8>)>,
+        (taken, segments): (&mut Vec<Arc<dyn DirtyLog>>, &mut Vec<SegmentEdit>),
     ) -> Result<()> {
         self.sync_dirty(taken, segments)?;
         // What became dirty meanwhile was written after the version was raised, but edits that reach the
@@ -215,6 +217,7 @@ impl Substrate {
             next_batch,
             first_journal: self.journal.first_needed(version, next_batch),
             durable_bytes: 0,
+            parts,
             segments: if Canary::LENGTHS_NOT_RECORDED.is_planted() {
                 Vec::new()
             } else {

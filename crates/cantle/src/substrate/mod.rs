@@ -3,6 +3,8 @@
 mod checkpoint;
 mod health;
 mod jam;
+mod logs;
+mod parts;
 mod reserve;
 mod tickets;
 pub mod vouch;
@@ -10,6 +12,9 @@ pub mod vouch;
 pub use checkpoint::{Checkpoints, DirtySet, VERSIONS_PER_CHECKPOINT};
 pub use health::Health;
 pub use jam::Jam;
+#[cfg(feature = "labs")]
+pub use parts::CheckpointPart;
+pub use parts::CheckpointParts;
 pub use reserve::{Grant, REBALANCE_RESERVE_FILE, RESERVE_FILE, Reserve};
 
 use crate::budget::{Budget, DataShare};
@@ -37,6 +42,7 @@ pub struct Substrate {
     pub recovery: Arc<Recovery>,
     pub health: Arc<Health>,
     pub dirty: DirtySet,
+    pub parts: CheckpointParts,
     pub checkpoints: Checkpoints,
     pub vouch: vouch::Vouch,
     pub reserve: Reserve,

@@ -1,7 +1,7 @@
 //! Gets beside puts, while chunks are loaded into memory and evicted: no row and no munk is ever stale.
 
 use super::support::{Course, StopOnDrop, dir, keyspace, layout, number};
-use crate::layouts::Tuned;
+use crate::layouts::{OfChunk, Tuned};
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, Options, WriteBatch};
@@ -100,14 +100,14 @@ pub fn no_get_is_stale_while_munks_and_rows_come_and_go(visit: &Visit, seed: u64
         }
     });
     let stats = db.stats().keyspaces.remove(0);
-    visit.count("munk loads", stats.chunk().unwrap().munk_loads);
+    visit.count("munk loads", stats.of_chunk().munk_loads);
     assert!(did_munks_come_and_go(&db), "munks did not come and go");
     assert!(were_rows_used(&db), "{:?}", stats.gets_served);
 }
 
 fn did_munks_come_and_go(db: &Db) -> bool {
     let keyspace = &db.stats().keyspaces[0];
-    keyspace.chunk().unwrap().munk_loads > 0 && keyspace.chunk().unwrap().munk_evictions > 0
+    keyspace.of_chunk().munk_loads > 0 && keyspace.of_chunk().munk_evictions > 0
 }
 
 /// And munks as well.

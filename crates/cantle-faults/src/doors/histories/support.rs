@@ -1,7 +1,7 @@
 //! What the histories share: options for tiny chunks, and threads that keep maintenance busy.
 
 use crate::files::dir_in_memory;
-use crate::layouts::{self, Tuned};
+use crate::layouts::{self, OfChunk, Tuned};
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, KeyspaceOptions, LayoutOptions, Options, WriteBatch};
@@ -141,18 +141,18 @@ impl Drop for StopOnDrop<'_> {
 /// Whether data was sorted anew and chunks split: without that a history tests little.
 pub fn has_moved(db: &Db) -> bool {
     let keyspace = &db.stats().keyspaces[0];
-    keyspace.chunk().unwrap().rebalances > 0 && keyspace.chunk().unwrap().splits > 0
+    keyspace.of_chunk().rebalances > 0 && keyspace.of_chunk().splits > 0
 }
 
 /// Counts what maintenance did, to show that a history tests something.
 pub fn assert_moved(visit: &Visit, db: &Db) {
     let stats = db.stats();
     let keyspace = &stats.keyspaces[0];
-    visit.count("rebalances", keyspace.chunk().unwrap().rebalances);
-    visit.count("splits", keyspace.chunk().unwrap().splits);
-    visit.count("merges", keyspace.chunk().unwrap().merges);
+    visit.count("rebalances", keyspace.of_chunk().rebalances);
+    visit.count("splits", keyspace.of_chunk().splits);
+    visit.count("merges", keyspace.of_chunk().merges);
     visit.count("checkpoints", stats.checkpoints);
-    visit.count("munk loads", keyspace.chunk().unwrap().munk_loads);
+    visit.count("munk loads", keyspace.of_chunk().munk_loads);
     assert!(has_moved(db), "nothing moved");
     assert!(stats.memory_used < 1 << 40, "memory accounting went below zero");
 }

@@ -26,6 +26,7 @@ pub use usage::{Usage, Watch};
 use super::Door;
 use crate::history::{Death, Marks, Progress};
 use crate::images::record;
+use crate::layouts::OfChunk;
 use crate::rng::Rng;
 use crate::setup::STORE;
 use crate::visit::Visit;
@@ -213,11 +214,11 @@ fn count_maintenance(visit: &Visit, db: &Db) {
     let stats = db.stats();
     for keyspace in &stats.keyspaces {
         visit.count("writes", keyspace.writes);
-        visit.count("munks loaded", keyspace.chunk().unwrap().munk_loads);
-        visit.count("rebalances", keyspace.chunk().unwrap().rebalances);
-        visit.count("splits", keyspace.chunk().unwrap().splits);
-        visit.count("splits of an end", keyspace.chunk().unwrap().end_splits);
-        visit.count("merges", keyspace.chunk().unwrap().merges);
+        visit.count("munks loaded", keyspace.of_chunk().munk_loads);
+        visit.count("rebalances", keyspace.of_chunk().rebalances);
+        visit.count("splits", keyspace.of_chunk().splits);
+        visit.count("splits of an end", keyspace.of_chunk().end_splits);
+        visit.count("merges", keyspace.of_chunk().merges);
     }
     visit.count("checkpoints", stats.checkpoints);
 }

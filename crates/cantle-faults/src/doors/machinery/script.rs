@@ -2,6 +2,7 @@
 
 use super::child::{Part, say};
 use super::phases::{self, Phase};
+use crate::layouts::OfChunk;
 use crate::setup::Setup;
 use crate::workload::{self, Change, Op};
 use cantle::{Db, Durability, LayoutKind};
@@ -87,10 +88,7 @@ pub fn play(part: &Part) {
 fn say_counts(db: &Db) {
     let stats = db.stats();
     let sum = |of: fn(&cantle::KeyspaceStats) -> u64| stats.keyspaces.iter().map(of).sum::<u64>();
-    let (splits, rebalances, merges) = (
-        sum(|k| k.chunk().unwrap().splits),
-        sum(|k| k.chunk().unwrap().rebalances),
-        sum(|k| k.chunk().unwrap().merges),
-    );
+    let (splits, rebalances, merges) =
+        (sum(|k| k.of_chunk().splits), sum(|k| k.of_chunk().rebalances), sum(|k| k.of_chunk().merges));
     say(format!("counts {splits} {rebalances} {merges} {}", stats.checkpoints));
 }

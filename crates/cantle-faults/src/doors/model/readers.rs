@@ -4,6 +4,7 @@ use super::config::Config;
 use super::keys::Keys;
 use super::random::Random;
 use super::state::{Pair, Space, State, show};
+use crate::layouts::OfChunk;
 use cantle::{Cursor, Db, Key, Range, Snapshot, Value};
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -33,7 +34,7 @@ pub fn moves(db: &Db) -> u64 {
     db.stats()
         .keyspaces
         .iter()
-        .map(|it| it.chunk().unwrap().rebalances + it.chunk().unwrap().splits + it.chunk().unwrap().merges)
+        .map(|it| it.of_chunk().rebalances + it.of_chunk().splits + it.of_chunk().merges)
         .sum()
 }
 

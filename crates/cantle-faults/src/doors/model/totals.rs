@@ -1,5 +1,6 @@
 //! What the stores of a whole round did.
 
+use crate::layouts::OfChunk;
 use crate::visit::Visit;
 use cantle::Stats;
 
@@ -42,16 +43,16 @@ impl Totals {
     /// The counters of a store that is about to be closed.
     pub fn add(&mut self, stats: &Stats) {
         for keyspace in &stats.keyspaces {
-            self.rebalances += keyspace.chunk().unwrap().rebalances;
-            self.splits += keyspace.chunk().unwrap().splits;
-            self.merges += keyspace.chunk().unwrap().merges;
-            self.chunks_dropped += keyspace.chunk().unwrap().chunks_dropped;
-            self.munk_loads += keyspace.chunk().unwrap().munk_loads;
-            self.munk_evictions += keyspace.chunk().unwrap().munk_evictions;
-            self.munk_flushes += keyspace.chunk().unwrap().munk_flushes;
+            self.rebalances += keyspace.of_chunk().rebalances;
+            self.splits += keyspace.of_chunk().splits;
+            self.merges += keyspace.of_chunk().merges;
+            self.chunks_dropped += keyspace.of_chunk().chunks_dropped;
+            self.munk_loads += keyspace.of_chunk().munk_loads;
+            self.munk_evictions += keyspace.of_chunk().munk_evictions;
+            self.munk_flushes += keyspace.of_chunk().munk_flushes;
             self.munk += keyspace.gets_served.resident;
             self.row += keyspace.gets_served.row;
-            self.scans_munk += keyspace.chunk().unwrap().scans_munk;
+            self.scans_munk += keyspace.of_chunk().scans_munk;
             self.log_memory += keyspace.gets_served.log_memory;
             self.log_index += keyspace.gets_served.log_index;
             self.table += keyspace.gets_served.table;

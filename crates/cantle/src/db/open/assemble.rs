@@ -18,7 +18,7 @@ use crate::maintenance::{Calls, Gate, Throttle, Ticker};
 use crate::manifest::State;
 use crate::mvcc::{Batches, Mvcc, Unjournaled};
 use crate::substrate::vouch::Vouch;
-use crate::substrate::{Checkpoints, DirtySet, Health, Reserve, Substrate};
+use crate::substrate::{CheckpointParts, Checkpoints, DirtySet, Health, Reserve, Substrate};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use crate::sync::{Arc, Mutex, RwLock};
 use crate::table::Tables;
@@ -70,6 +70,7 @@ pub(super) fn assemble(
         tables: Arc::new(Tables::new(&files)),
         health: health.clone(),
         dirty: DirtySet::default(),
+        parts: CheckpointParts::default(),
         checkpoints: Checkpoints::new(checkpoint.version, checkpoint.next_keyspace.max(newest_keyspace + 1)),
         reserve: if options.read_only { Reserve::none() } else { Reserve::new(files.clone()) },
         pool: runtime.pool.for_owner(),

@@ -55,6 +55,8 @@ pub struct IndexedPart {
     /// Of the filter, all its pieces together; length 0 where the order forbids hashing.
     pub filter: Place,
     pub tombstones: Vec<RangeTombstone>,
+    /// Where writes begin that were revoked: who scans the part passes over them.
+    pub voids: Vec<u64>,
     /// The part end's own place.
     pub at: Place,
     /// The part end before this one; length 0 if this is the first.
@@ -90,6 +92,9 @@ impl IndexedPart {
             put_varint(out, tombstone.version);
             put_varint(out, tombstone.offset);
             put_bytes(out, &encode_bounds(&tombstone.bounds));
+        }
+        for &offset in &self.voids {
+            put_varint(out, offset);
         }
     }
 
@@ -139,6 +144,7 @@ impl IndexedPart {
             filter: decode_place(&mut decoder)?,
             previous: decode_place(&mut decoder)?,
             tombstones: Vec::new(),
+            voids: Vec::new(),
             at,
             ends: OnceLock::new(),
         };
@@ -148,7 +154,9 @@ impl IndexedPart {
             let bounds = decode_bounds(&mut Decoder::new(decoder.bytes()?))?;
             part.tombstones.push(RangeTombstone { bounds, version, offset, cell: None });
         }
-        decoder.finish()?;
+        while !decoder.rest().is_empty() {
+            part.voids.push(decoder.size()?);
+        }
         let before =
             |place: Place| place.offset.checked_add(u64::from(place.len)).is_some_and(|end| end <= at.offset);
         let ordered = part.start <= part.end && part.end <= at.offset && part.previous.offset < at.offset;
@@ -172,6 +180,8 @@ pub struct IndexRequest<'a> {
     /// How many operations the log has up to `end`.
     pub operations: u64,
     pub previous: Place,
+    /// Where writes of the part begin that were revoked.
+    pub voids: Vec<u64>,
     pub search: LogSearch,
     /// The longest payload of a record. A root or a filter that would exceed it is left out, and the part is searched
     /// without it.
@@ -221,8 +231,9 @@ pub fn build_index(
     let ends = first.zip(newest);
     let ends = ends.and_then(|((key, hit), (last, _))| Ends::new(request.memory, &key, hit, &last));
     let ends = ends.map_or_else(OnceLock::new, OnceLock::from);
+    let voids = request.voids.clone();
     let mut indexed =
-        IndexedPart { start, end, entries, operations, root, filter, tombstones, at, previous, ends };
+        IndexedPart { start, end, entries, operations, root, filter, tombstones, voids, at, previous, ends };
     let mut payload = Vec::new();
     let mut encoded = Vec::new();
     indexed.encode(&mut encoded);
@@ -354,6 +365,7 @@ mod tests {
                 end: 1 << 20,
                 operations: 3000,
                 previous: Place { offset: 0, len: 0 },
+                voids: Vec::new(),
                 search: LogSearch::Indexed,
                 record_bytes_max,
             };

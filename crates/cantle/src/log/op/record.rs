@@ -4,6 +4,7 @@
 //!   payload of an operation:  tag (1) │ version − base (varint) │ [batch (varint)] │ ordinal (varint) │ digest (3)
 //!                             │ key length (varint) │ key │ value
 //!   payload of a block:       tag (1) │ the bytes of an index block or of a filter
+//!   payload of a revoke:      tag (1) │ offset (varint) │ crc32c (4)
 //! ```
 //!
 //! An operation's *counter*, which orders it among those of its version (EvenDB §3.3), is its place in the log:
@@ -27,6 +28,7 @@ const DIGEST_BYTES: usize = 3;
 /// Tags of what is no operation.
 const BLOCK: u8 = 0x08;
 const PART_END: u8 = 0x09;
+const REVOKE: u8 = 0x0a;
 
 /// An operation as it stands in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +73,24 @@ impl Link {
     }
 }
 
+/// A write that does not count: it failed after others had been appended behind it, so that it could not be cut off. In a log of one
+/// writer at a time there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Revoke {
+    /// Where its first operation stands: before this record.
+    pub offset: u64,
+    /// The checksum of that operation's payload: at this offset no other write is void.
+    pub check: u32,
+}
+
+impl Revoke {
+    /// Revokes the write whose first operation at `offset` has this payload.
+    #[cfg(any(test, feature = "labs"))]
+    pub fn of(offset: u64, payload: &[u8]) -> Self {
+        Self { offset, check: crc32c::crc32c(payload) }
+    }
+}
+
 /// What a record holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogRecord<'a> {
@@ -79,12 +99,14 @@ pub enum LogRecord<'a> {
     Block(&'a [u8]),
     /// The end of an indexed part.
     PartEnd(&'a [u8]),
+    /// A write before it is void.
+    Revoke(Revoke),
 }
 
 /// Whether a record of a log may begin so: `MayBegin` of `log/record.rs`.
 pub fn may_begin(beginning: &[u8], bytes: u64) -> bool {
     let Some((&tag, rest)) = beginning.split_first() else { return false };
-    if tag == BLOCK || tag == PART_END {
+    if tag == BLOCK || tag == PART_END || tag == REVOKE {
         return true;
     }
     // Of a head without the key something more may be missing.
@@ -147,6 +169,11 @@ impl<'a> LogRecord<'a> {
         match tag {
             BLOCK => return Ok(Self::Block(decoder.rest())),
             PART_END => return Ok(Self::PartEnd(decoder.rest())),
+            REVOKE => {
+                let revoke = Revoke { offset: decoder.size()?, check: u32::from_le_bytes(decoder.array()?) };
+                decoder.finish()?;
+                return Ok(Self::Revoke(revoke));
+            }
             _ => {}
         }
         let kind = Kind::from_u8(tag & KIND_MASK).ok_or(Malformed("is of an unknown kind"))?;
@@ -164,6 +191,14 @@ impl<'a> LogRecord<'a> {
     pub fn encode_block(block: &[u8], out: &mut Vec<u8>) {
         out.push(BLOCK);
         out.extend_from_slice(block);
+    }
+
+    /// The payload of a revoke.
+    #[cfg(any(test, feature = "labs"))]
+    pub fn encode_revoke(revoke: Revoke, out: &mut Vec<u8>) {
+        out.push(REVOKE);
+        put_varint(out, revoke.offset);
+        out.extend_from_slice(&revoke.check.to_le_bytes());
     }
 
     /// The payload of a part's end.

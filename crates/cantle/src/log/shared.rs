@@ -1,0 +1,157 @@
+//! A log that several writers append to.
+//!
+//! Each append of a write's operations holds the log's end for a copy, so the records of one write stand together. Others may
+//! stand behind them when the write turns out to have failed: it is *revoked* by a record of its own, which names the offset and
+//! the checksum of the write's first operation ([`Revoke`]). Loading, indexing a part and repair pass over what was revoked.
+//!
+//! Invariants: the log's length covers every record that was appended whole, visible or not. A write is revoked before its
+//! announcement ends: a checkpoint that covers its version covers its revoke. An append or a revoke that fails is cut off under
+//! the same lock; where that fails, too, nothing is appended any more.
+
+use crate::canary::Canary;
+use crate::files::StoreFile;
+use crate::format::header::HEADER_BYTES;
+use crate::log::env::LogEnv;
+use crate::log::index::memory_part::Place;
+use crate::log::op::record::{Link, LogOp, LogRecord, Revoke};
+use crate::log::segment::Segment;
+use crate::records::encode_record;
+use crate::sync::{Arc, Mutex};
+use crate::types::entry::Kind;
+use crate::types::error::{Error, Result};
+use bytes::Bytes;
+
+/// A segment of this epoch with an end for several writers.
+pub struct SharedLog {
+    pub segment: Arc<Segment>,
+    /// Records are kept in memory until a flush (`Durability::Buffered`).
+    buffered: bool,
+    end: Mutex<End>,
+}
+
+struct End {
+    offset: u64,
+    link: Link,
+    /// Where the part begins that is indexed in memory.
+    part_start: u64,
+    /// Half a record may stand at the end.
+    broken: bool,
+}
+
+/// A write as it stands in the log.
+pub struct Appended {
+    /// Of its operations, in their order.
+    pub places: Vec<Place>,
+    revoke: Revoke,
+}
+
+/// An operation to append: its kind, its key, and its value or the bytes of its bounds.
+pub type Operation<'a> = (Kind, &'a [u8], &'a [u8]);
+
+impl SharedLog {
+    /// The end of a new, empty segment.
+    pub fn new(segment: Arc<Segment>, buffered: bool) -> Self {
+        let end =
+            End { offset: HEADER_BYTES, link: Link::default(), part_start: HEADER_BYTES, broken: false };
+        Self { segment, buffered, end: Mutex::new(end) }
+    }
+
+    /// Appends the operations of one write of this version and batch. What is appended shows to nobody.
+    pub fn append(
+        &self,
+        env: &LogEnv,
+        (version, batch): (u64, u64),
+        ops: &[Operation<'_>],
+    ) -> Result<Appended> {
+        let end = &mut *self.end.lock();
+        let base_version = self.header()?.base_version;
+        let (mut link, mut payload, mut records, mut first) = (end.link, Vec::new(), Vec::new(), None);
+        for (index, &(kind, key, value)) in ops.iter().enumerate() {
+            let more = index + 1 < ops.len();
+            let op = LogOp { kind, version, batch, more, link, key, value };
+            link = link.next(kind, key);
+            payload.clear();
+            op.encode(base_version, &mut payload);
+            first.get_or_insert_with(|| Revoke::of(end.offset, &payload));
+            records.push((op.payload_bytes(base_version), payload.clone()));
+        }
+        let Some(revoke) = first else {
+            return Err(Error::InvalidArgument("a write without operations".into()));
+        };
+        let places = self.append_records(env, end, &records)?;
+        end.link = link;
+        self.segment.note_version(version);
+        Ok(Appended { places, revoke })
+    }
+
+    /// Makes a write void that was appended. After an error the log may say of it that it took place.
+    pub fn revoke(&self, env: &LogEnv, write: &Appended) -> Result<()> {
+        if Canary::FAILED_WRITE_NOT_REVOKED.is_planted() {
+            return Ok(());
+        }
+        let end = &mut *self.end.lock();
+        let mut payload = Vec::new();
+        LogRecord::encode_revoke(write.revoke, &mut payload);
+        let lengths = (payload.len(), payload.len());
+        self.append_records(env, end, &[(lengths, payload)])?;
+        self.segment.add_void(write.revoke.offset);
+        Ok(())
+    }
+
+    /// Indexes everything on disk, for later openings. Nobody has a write on its way.
+    pub fn seal(&self, env: &LogEnv) -> Result<()> {
+        let end = &mut *self.end.lock();
+        end.offset = self.segment.seal_part(env, end.part_start, end.offset, end.link.ordinal)?;
+        end.part_start = end.offset;
+        Ok(())
+    }
+
+    /// Whether half a record may stand behind the log's end, as it could not be cut off. Nothing is appended any more.
+    pub fn is_broken(&self) -> bool {
+        self.end.lock().broken
+    }
+
+    fn header(&self) -> Result<crate::format::header::FileHeader> {
+        Ok(self.segment.loaded().ok_or(Error::Closed)?.header)
+    }
+
+    /// Appends payloads, each with the lengths of its head and of all of it.
+    fn append_records(
+        &self,
+        env: &LogEnv,
+        end: &mut End,
+        payloads: &[((usize, usize), Vec<u8>)],
+    ) -> Result<Vec<Place>> {
+        if end.broken {
+            let reason = format!("a failed append to {} could not be taken back", self.file().path.display());
+            return Err(Error::ReadOnly { reason });
+        }
+        let header = self.header()?;
+        let (mut bytes, mut places) = (Vec::new(), Vec::with_capacity(payloads.len()));
+        for (lengths, payload) in payloads {
+            let (offset, before) = (end.offset + bytes.len() as u64, bytes.len());
+            encode_record(&header, offset, *lengths, &mut bytes, |out| out.extend_from_slice(payload));
+            places.push(Place { offset, len: (bytes.len() - before) as u32 });
+            if self.buffered {
+                self.segment.buffer(offset, Bytes::copy_from_slice(&bytes[before..]));
+            }
+        }
+        if !self.buffered
+            && let Err(error) = self.segment.append(env, (&bytes, payloads.len()), end.offset, true)
+        {
+            if let Err(cut) = self.segment.cut(end.offset) {
+                tracing::warn!(error = %cut, "abandons a log whose failed append cannot be taken back");
+                end.broken = true;
+            }
+            return Err(error);
+        }
+        end.offset += bytes.len() as u64;
+        self.segment.set_len(end.offset);
+        env.counters.log_bytes_written.add(bytes.len() as u64);
+        Ok(places)
+    }
+
+    fn file(&self) -> &StoreFile {
+        &self.segment.file
+    }
+}

@@ -1,0 +1,95 @@
+//! The logs of keyspaces, whatever their layout: what they work with, new ones, and those of earlier epochs.
+
+use super::Substrate;
+use crate::canary::Canary;
+use crate::files::{StoreFile, Totals};
+use crate::format::header::{FileKind, HEADER_BYTES};
+use crate::log::append::OpenEnded;
+use crate::log::env::{LogEnv, LogOptions};
+use crate::log::segment::Segment;
+use crate::manifest::SegmentEdit;
+use crate::sync::Arc;
+use crate::sync::on_use::OnUse;
+use crate::types::durability::Durability;
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
+use crossbeam_utils::atomic::AtomicCell;
+use std::collections::HashMap;
+
+impl Substrate {
+    /// What the logs of a keyspace work with.
+    pub fn log_env(&self, keyspace: u32, order: KeyOrder, options: LogOptions) -> LogEnv {
+        LogEnv {
+            keyspace,
+            order,
+            files: self.files.clone(),
+            space: self.reserve.space().clone(),
+            cache: self.cache.clone(),
+            recovery: self.recovery.clone(),
+            memory: self.budget.logs.clone(),
+            write_buffer: self.write_buffer.clone(),
+            options: AtomicCell::new(options),
+            totals: Totals::of(&self.files, keyspace),
+            counters: OnUse::default(),
+        }
+    }
+
+    /// A new, empty log, once `publish` has told the manifest of its file.
+    pub fn create_log(
+        &self,
+        env: &LogEnv,
+        publish: impl FnOnce(&StoreFile) -> Result<()>,
+    ) -> Result<Arc<Segment>> {
+        let (file, _, header) = self.files.create(FileKind::Log, env.keyspace, self.mvcc.current())?;
+        let created = file.write_at(&header.encode(), 0).and_then(|()| publish(&file));
+        if let Err(error) = created {
+            self.files.discard(&file);
+            return Err(error);
+        }
+        file.retain();
+        let segment = Arc::new(Segment::create(file, header, env));
+        segment.set_len(HEADER_BYTES);
+        if self.durability == Durability::Buffered {
+            segment.begin_buffering();
+        }
+        Ok(segment)
+    }
+
+    /// A log of an earlier epoch: `segments` says how far the last checkpoint vouches for it. Nothing is read of it, and its file is not
+    /// retained.
+    pub fn adopt_log(
+        &self,
+        env: &Arc<LogEnv>,
+        (file, epoch): (u64, u64),
+        segments: &HashMap<u64, SegmentEdit>,
+        outlived: bool,
+    ) -> Arc<Segment> {
+        let open_ended = self.is_open_ended(epoch, outlived);
+        let recorded = segments.get(&file).copied();
+        let recorded = recorded.unwrap_or(SegmentEdit { file, ..SegmentEdit::default() });
+        let file = self.files.adopt(FileKind::Log, file, env.keyspace, epoch, recorded.len);
+        let segment = Arc::new(Segment::unloaded(file, env.order.clone(), recorded, open_ended));
+        if open_ended && !Canary::UNSYNCED_INHERITED_LOG.is_planted() {
+            // The first checkpoint finds out how long it is and makes it durable.
+            self.dirty.add(Arc::new(OpenEnded { env: Arc::downgrade(env), segment: segment.clone() }));
+        }
+        segment
+    }
+
+    /// Whether anything of a log counts. One that no checkpoint knows holds nothing that does, and need not be there: unless all that its
+    /// epoch wrote counts.
+    pub fn is_log_counted(
+        &self,
+        (file, epoch): (u64, u64),
+        segments: &HashMap<u64, SegmentEdit>,
+        outlived: bool,
+    ) -> bool {
+        segments.contains_key(&file) || self.is_open_ended(epoch, outlived)
+    }
+
+    /// Whether logs of this epoch count as far as they go, beyond what a checkpoint has seen. A later epoch that outlived its
+    /// process does not bring back the end of a log that died before it.
+    fn is_open_ended(&self, epoch: u64, outlived: bool) -> bool {
+        outlived && !self.recovery.table.is_settled(epoch)
+    }
+}

@@ -1,0 +1,193 @@
+//! The keyspace: its logs, and the map that they lead to.
+
+use super::map::Map;
+use super::state::{Edit, State};
+use crate::files::StoreFile;
+use crate::format::bounds::decode_bounds;
+use crate::format::codec::Decoder;
+use crate::layout::factory::OpenKeyspace;
+use crate::log::env::{LogEnv, LogOptions};
+use crate::log::index::indexed_part::LogSearch;
+use crate::log::index::memory_part::Place;
+use crate::log::segment::Segment;
+use crate::log::shared::SharedLog;
+use crate::manifest;
+use crate::mvcc::KeyLocks;
+use crate::substrate::{CheckpointPart, Substrate};
+use crate::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
+use crate::sync::{Arc, Mutex, RwLock};
+use crate::types::durability::Durability;
+use crate::types::entry::Kind;
+use crate::types::error::{Error, Result};
+use std::sync::OnceLock;
+
+pub struct Keyspace {
+    pub(super) substrate: Arc<Substrate>,
+    pub(super) env: Arc<LogEnv>,
+    pub(super) locks: KeyLocks,
+    /// Oldest first.
+    pub(super) logs: Mutex<Vec<Arc<Segment>>>,
+    pub(super) active: Mutex<Option<Arc<SharedLog>>>,
+    map: OnceLock<RwLock<Map>>,
+    loading: Mutex<()>,
+    pub(super) writes: AtomicU64,
+    pub(super) gets: AtomicU64,
+    pub(super) scans: AtomicU64,
+    /// Of the last checkpoint: the logs have at least so many operations.
+    pub(super) operations: AtomicU64,
+    /// The version of the last checkpoint that is durable.
+    pub(super) durable: AtomicU64,
+    /// The keyspace was dropped: nothing is written any more.
+    pub(super) retired: AtomicBool,
+}
+
+impl Keyspace {
+    pub fn open(keyspace: OpenKeyspace<'_>, state: State) -> Arc<Self> {
+        let OpenKeyspace { substrate, id, order, segments, outlived, .. } = keyspace;
+        let options = LogOptions { recent_appends: false, search: LogSearch::Indexed };
+        let env = Arc::new(substrate.log_env(id, order, options));
+        let counted = state.logs.iter().filter(|log| substrate.is_log_counted(**log, segments, outlived));
+        let logs: Vec<_> = counted.map(|&log| substrate.adopt_log(&env, log, segments, outlived)).collect();
+        logs.iter().for_each(|log| log.file.retain());
+        let keyspace = Arc::new(Self {
+            locks: KeyLocks::new(),
+            logs: Mutex::new(logs),
+            active: Mutex::default(),
+            map: OnceLock::new(),
+            loading: Mutex::default(),
+            writes: AtomicU64::new(0),
+            gets: AtomicU64::new(0),
+            scans: AtomicU64::new(0),
+            operations: AtomicU64::new(state.operations),
+            durable: AtomicU64::new(0),
+            retired: AtomicBool::new(false),
+            env,
+            substrate,
+        });
+        let part: Arc<dyn CheckpointPart> = keyspace.clone();
+        keyspace.substrate.parts.add(id, Arc::downgrade(&part));
+        keyspace
+    }
+
+    /// The map, rebuilt by the first access.
+    pub(super) fn map(&self) -> Result<&RwLock<Map>> {
+        let _loading = match self.map.get() {
+            Some(map) => return Ok(map),
+            None => self.loading.lock(),
+        };
+        if self.map.get().is_none() {
+            let mut map = Map::new(self.env.order.clone());
+            let logs = self.logs.lock().clone();
+            logs.iter().try_for_each(|log| self.load(log, &mut map))?;
+            self.env.order.check()?;
+            let _ = self.map.set(RwLock::new(map));
+        }
+        self.map.get().ok_or(Error::Closed)
+    }
+
+    /// Takes in the operations of a log in the order in which they were written.
+    fn load(&self, log: &Segment, map: &mut Map) -> Result<()> {
+        let parts = log.parts(&self.env)?;
+        parts.check_whole()?;
+        for part in parts.indexed.iter().rev() {
+            log.scan_part(&parts.header, part, |place, op| {
+                self.take(log, place, (op.kind, op.version), op.key, op.value, map)
+            })?;
+        }
+        let Some(memory) = &parts.memory else { return Ok(()) };
+        let mut ops = Vec::new();
+        memory.for_each(|key, hit| ops.push((hit.place, hit.kind, hit.version, key.to_vec(), None)));
+        for tombstone in memory.tombstones().iter() {
+            let place = Place { offset: tombstone.offset, len: 0 };
+            ops.push((
+                place,
+                Kind::DeleteRange,
+                tombstone.version,
+                Vec::new(),
+                Some(tombstone.bounds.clone()),
+            ));
+        }
+        ops.sort_by_key(|(place, ..)| place.offset);
+        for (place, kind, version, key, bounds) in ops {
+            match bounds {
+                Some(bounds) => map.delete_range(&bounds, version, None),
+                None if kind == Kind::Put => {
+                    map.write(&key, Some(&log.read_value(&parts.header, place)?), version, None);
+                }
+                None => map.write(&key, None, version, None),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(
+        &self,
+        log: &Segment,
+        place: Place,
+        (kind, version): (Kind, u64),
+        key: &[u8],
+        value: &[u8],
+        map: &mut Map,
+    ) -> Result<()> {
+        match kind {
+            Kind::Put => map.write(key, Some(value), version, None),
+            Kind::Delete => map.write(key, None, version, None),
+            Kind::DeleteRange => {
+                let bounds = decode_bounds(&mut Decoder::new(value)).map_err(|what| {
+                    Error::corruption(&log.file.path, place.offset, format!("a range delete {}", what.0))
+                })?;
+                map.delete_range(&bounds, version, None);
+            }
+            other => {
+                let what = format!("an operation is of kind {other:?}, which this layout does not write");
+                return Err(Error::corruption(&log.file.path, place.offset, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// The log that writes go to, made by the first write of an opening.
+    pub(super) fn active(&self) -> Result<Arc<SharedLog>> {
+        let mut active = self.active.lock();
+        if self.retired.load(Acquire) {
+            return Err(Error::NoKeyspace("(dropped)".into()));
+        }
+        if let Some(log) = &*active {
+            return Ok(log.clone());
+        }
+        let publish = |file: &StoreFile| {
+            let payload = Edit::Log { file: file.id, epoch: file.epoch }.encode();
+            self.env.order.check()?;
+            self.substrate.manifest.append(&[manifest::Edit::Layout { keyspace: self.env.keyspace, payload }])
+        };
+        let segment = self.substrate.create_log(&self.env, publish)?;
+        self.logs.lock().push(segment.clone());
+        let log = Arc::new(SharedLog::new(segment, self.substrate.durability == Durability::Buffered));
+        *active = Some(log.clone());
+        Ok(log)
+    }
+
+    /// Writes go to another log from now on.
+    pub(super) fn abandon(&self, log: &Arc<SharedLog>) {
+        let mut active = self.active.lock();
+        if active.as_ref().is_some_and(|active| Arc::ptr_eq(active, log)) {
+            *active = None;
+        }
+    }
+}
+
+impl CheckpointPart for Keyspace {
+    fn edits(&self, _version: u64) -> Result<Vec<Vec<u8>>> {
+        if self.retired.load(Acquire) {
+            return Ok(Vec::new());
+        }
+        Ok(vec![Edit::Counted { operations: self.operations.load(Relaxed) }.encode()])
+    }
+
+    fn durable(&self, version: u64) {
+        self.durable.fetch_max(version, Relaxed);
+    }
+}
