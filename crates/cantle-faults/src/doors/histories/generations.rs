@@ -1,7 +1,6 @@
 //! Range deletes against gets, puts and scans: a batch deletes everything and writes the next generation.
 
 use super::support::{Course, StopOnDrop, assert_moved, dir, has_moved, number, options, shake};
-use crate::layouts::OfChunk;
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, WriteBatch};
@@ -136,7 +135,7 @@ pub fn a_range_delete_of_many_chunks_has_one_moment(visit: &Visit, seed: u64) {
 }
 
 fn has_dropped_chunks(db: &Db) -> bool {
-    db.stats().keyspaces[0].of_chunk().chunks_dropped > 0
+    db.stats().keyspaces[0].chunk().is_none_or(|chunk| chunk.chunks_dropped > 0)
 }
 
 /// A snapshot that stays open needs what it reads, and nothing that came and went after it.

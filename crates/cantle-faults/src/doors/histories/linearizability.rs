@@ -5,7 +5,6 @@ use super::history::{Action, Operation, State, contradiction, linearize};
 use super::support::{
     Clock, Course, amid_maintenance, assert_moved, dir, fill, has_moved, number, options, value,
 };
-use crate::layouts::OfChunk;
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, Snapshot, WriteBatch};
@@ -251,9 +250,8 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
 
 fn were_munks_used(db: &Db) -> bool {
     let keyspace = &db.stats().keyspaces[0];
-    keyspace.gets_served.resident > 0
-        && keyspace.of_chunk().scans_munk > 0
-        && keyspace.of_chunk().munk_flushes > 0
+    let served = keyspace.gets_served.resident > 0;
+    keyspace.chunk().is_none_or(|chunk| served && chunk.scans_munk > 0 && chunk.munk_flushes > 0)
 }
 
 pub fn every_history_is_linearizable(visit: &Visit, seed: u64) {
