@@ -59,6 +59,7 @@ mod store;
 #[path = "../src/substrate"]
 mod substrate {
     pub mod checkpoint;
+    pub mod parts;
     mod tickets;
 
     use crate::store::Substrate;
@@ -86,6 +87,7 @@ mod manifest {
         pub first_journal: u64,
         pub durable_bytes: u64,
         pub segments: Vec<SegmentEdit>,
+        pub parts: Vec<(u32, Vec<u8>)>,
     }
 }
 

@@ -53,6 +53,7 @@ fn the_documented_manifest_is_what_is_written() {
         next_batch: 7,
         first_journal: 9,
         durable_bytes: 173,
+        parts: Vec::new(),
         segments: vec![SegmentEdit { file: 8, len: 133, user_bytes: 20, puts: 2, ..SegmentEdit::default() }],
     };
     let edits = [

@@ -243,7 +243,7 @@ impl Unit {
         self.published = true;
     }
 
-    pub(super) fn settle(&mut self, chunks: &Chunks) -> Result<()> {
+    pub(super) fn index(&mut self, chunks: &Chunks) -> Result<()> {
         let context = &chunks.context;
         let Some(active) = &self.guard.active else { return Ok(()) };
         if context.substrate.durability == Durability::Buffered

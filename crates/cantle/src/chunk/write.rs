@@ -316,7 +316,7 @@ impl PreparedWrite for Write<'_> {
             if self.cleaning.is_none() {
                 self.cleaning = self.chunks.begin_cleaning(&unit.chunk);
             }
-            if let Err(error) = unit.settle(self.chunks) {
+            if let Err(error) = unit.index(self.chunks) {
                 // The part stays in memory, where it serves as well; indexing is tried again.
                 tracing::warn!(%error, "cannot index a part of a log");
             }

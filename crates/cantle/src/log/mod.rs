@@ -14,7 +14,7 @@ pub mod op;
 pub mod read;
 pub mod salvage;
 pub mod segment;
-#[cfg(any(test, feature = "labs"))]
+#[cfg_attr(not(feature = "labs"), expect(dead_code, reason = "layouts to come write so"))]
 pub mod shared;
 pub mod tail;
 

@@ -182,7 +182,6 @@ impl Segment {
     }
 
     /// The write that begins there was revoked.
-    #[cfg(any(test, feature = "labs"))]
     pub fn add_void(&self, offset: u64) {
         self.voids.lock().push(offset);
     }

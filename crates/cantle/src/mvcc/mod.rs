@@ -66,8 +66,8 @@ mod batches;
 pub mod clock;
 pub mod commit;
 pub mod keep;
-#[cfg(any(test, feature = "labs"))]
-mod key_locks;
+#[cfg_attr(not(feature = "labs"), expect(dead_code, reason = "layouts to come write so"))]
+pub mod key_locks;
 pub mod pending;
 pub mod range_index;
 #[cfg(test)]
@@ -83,8 +83,6 @@ pub use batches::Batches;
 pub use clock::{Announced, Mvcc, SnapshotGuard};
 pub use commit::CommitCell;
 pub use keep::Keep;
-#[cfg(any(test, feature = "labs"))]
-pub use key_locks::{HeldKeys, KeyLocks};
 pub use pending::KeySpan;
 pub use recovery::Recovery;
 pub use recovery_table::{DeadBatches, EpochBatches, RecoveryTable};

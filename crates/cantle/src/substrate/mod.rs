@@ -4,7 +4,7 @@ mod checkpoint;
 mod health;
 mod jam;
 mod logs;
-mod parts;
+pub mod parts;
 mod reserve;
 mod tickets;
 pub mod vouch;
@@ -12,8 +12,6 @@ pub mod vouch;
 pub use checkpoint::{Checkpoints, DirtySet, VERSIONS_PER_CHECKPOINT};
 pub use health::Health;
 pub use jam::Jam;
-#[cfg(feature = "labs")]
-pub use parts::CheckpointPart;
 pub use parts::CheckpointParts;
 pub use reserve::{Grant, REBALANCE_RESERVE_FILE, RESERVE_FILE, Reserve};
 

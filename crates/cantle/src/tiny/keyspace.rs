@@ -12,8 +12,9 @@ use crate::log::index::memory_part::Place;
 use crate::log::segment::Segment;
 use crate::log::shared::SharedLog;
 use crate::manifest;
-use crate::mvcc::KeyLocks;
-use crate::substrate::{CheckpointPart, Substrate};
+use crate::mvcc::key_locks::KeyLocks;
+use crate::substrate::Substrate;
+use crate::substrate::parts::CheckpointPart;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed},

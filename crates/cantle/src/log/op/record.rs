@@ -85,7 +85,6 @@ pub struct Revoke {
 
 impl Revoke {
     /// Revokes the write whose first operation at `offset` has this payload.
-    #[cfg(any(test, feature = "labs"))]
     pub fn of(offset: u64, payload: &[u8]) -> Self {
         Self { offset, check: crc32c::crc32c(payload) }
     }
@@ -194,7 +193,6 @@ impl<'a> LogRecord<'a> {
     }
 
     /// The payload of a revoke.
-    #[cfg(any(test, feature = "labs"))]
     pub fn encode_revoke(revoke: Revoke, out: &mut Vec<u8>) {
         out.push(REVOKE);
         put_varint(out, revoke.offset);

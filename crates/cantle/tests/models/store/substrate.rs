@@ -6,6 +6,7 @@ use super::disk::{Disk, DiskVfs, Manifest};
 use crate::files::Files;
 use crate::mvcc::{Batches, KeySpan, Mvcc, SnapshotGuard};
 use crate::substrate::checkpoint::{Checkpoints, DirtySet};
+use crate::substrate::parts::CheckpointParts;
 use crate::sync::Arc;
 use crate::types::error::{Error, Result};
 
@@ -15,6 +16,7 @@ pub struct Substrate {
     pub journal: Journal,
     pub mvcc: Versions,
     pub dirty: DirtySet,
+    pub parts: CheckpointParts,
     pub checkpoints: Checkpoints,
     pub batches: Batches,
     pub health: Health,
@@ -33,6 +35,7 @@ impl Substrate {
             journal: Journal(disk.clone()),
             mvcc: Versions { mvcc: Arc::new(Mvcc::with_slots(1, 4)), fault },
             dirty: DirtySet::default(),
+            parts: CheckpointParts::default(),
             checkpoints: Checkpoints::new(0, 1),
             batches: Batches::new(1),
             health: Health,
