@@ -404,7 +404,7 @@ fn a_store_is_described_verified_and_backed_up() {
     assert!(stats["disk_bytes"].as_u64() > Some(0));
     let prometheus = place.run(&["stats", "flights", "--format", "prometheus"]).text();
     assert!(prometheus.contains("# TYPE cantle_disk_bytes gauge\ncantle_disk_bytes "), "{prometheus}");
-    assert!(prometheus.contains("cantle_keyspace_chunks{keyspace=\"default\"} 1\n"), "{prometheus}");
+    assert!(prometheus.contains("cantle_keyspace_regions{keyspace=\"default\"} 1\n"), "{prometheus}");
     assert!(place.run(&["stats", "flights"]).text().contains("disk bytes"));
     place.run(&["load", "flights", "--csv", "flights.csv", "--key", "flight:int", "--keyspace", "k2"]).text();
     let one = place.run(&["stats", "flights", "--keyspace", "k2", "--json"]).text();
