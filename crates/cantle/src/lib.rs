@@ -131,6 +131,7 @@ pub use format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, KEY_BYTES_MAX, VALUE_B
 pub use layout::kind::LayoutKind;
 pub use layout::options::{ChunkOptions, LayoutOptions};
 pub use layout::stats::{ChunkStats, GetTimes, GetsServed, KeyspaceStats, LayoutStats, RegionInfo, Report};
+pub use maintenance::{JobStats, MaintenanceStats};
 pub use repair::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 
 pub use types::error::{Attempt, Error, Result};

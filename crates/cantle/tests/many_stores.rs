@@ -54,8 +54,8 @@ fn stores_that_idle_share_threads_and_take_little_of_the_disk() {
     assert_eq!(own.stats().memory_budget, 8 << 20);
     let before = threads();
     let threaded = Options::new().background_threads(3).open(path(201)).unwrap();
-    // Three, one for checkpoints and one that ticks, which have their names once they run.
-    eventually("a store that asks for threads has none of its own", || threads() == before + 5);
+    // Three, one each for checkpoints and seals, and one that ticks, which have their names once they run.
+    eventually("a store that asks for threads has none of its own", || threads() == before + 6);
     drop(threaded);
     eventually("the threads of a closed store do not end", || threads() == before);
 

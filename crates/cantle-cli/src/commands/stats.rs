@@ -141,7 +141,7 @@ fn text(stats: &Map<String, Value>) -> String {
 }
 
 /// Figures that can go down; all others count up from the opening of the store.
-const GAUGES: [&str; 30] = [
+const GAUGES: [&str; 40] = [
     "version",
     "epoch",
     "open_snapshots",
@@ -150,6 +150,16 @@ const GAUGES: [&str; 30] = [
     "memory_used",
     "maintenance_queued",
     "maintenance_running",
+    "maintenance_checkpoint_waiting",
+    "maintenance_checkpoint_running",
+    "maintenance_seal_waiting",
+    "maintenance_seal_running",
+    "maintenance_level_0_waiting",
+    "maintenance_level_0_running",
+    "maintenance_deep_waiting",
+    "maintenance_deep_running",
+    "maintenance_asked_waiting",
+    "maintenance_asked_running",
     "chunks",
     "table_bytes",
     "log_bytes",

@@ -21,6 +21,7 @@ use crate::filter::bloom;
 use crate::log::index::memory_part::{MemoryHit, Place};
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::segment::Segment;
+use crate::maintenance::Class;
 use crate::run::get::find_indexed_before;
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
@@ -419,7 +420,7 @@ impl Chunks {
             return;
         }
         let (this, segment) = (self.this.clone(), segment.clone());
-        self.context.substrate.pool.submit(move || {
+        self.context.substrate.pool.submit(Class::Asked, move || {
             let Some(chunks) = this.upgrade() else { return };
             if let Some(_work) = chunks.context.substrate.begin_work()
                 && let Err(error) = chunks.count_tail(&segment)

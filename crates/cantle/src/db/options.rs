@@ -289,10 +289,10 @@ impl Options {
         self
     }
 
-    /// Threads for rebalances and splits; there are two more, for checkpoints and for what is due from time to time. Default: half the
+    /// Threads for rebalances; there are three more, for checkpoints, for splits and for what is due from time to time. Default: half the
     /// cores, at least one, at most four, which all stores of the process share that set neither this nor
     /// [`resources`](Self::resources) nor a file system of their own. They end with the last of these stores. Where several stores
-    /// share threads, one more sees to it that none waits for the disk of another: while a disk hangs, it starts up to 24 others.
+    /// share threads, one more sees to it that none waits for the disk of another: while a disk hangs, it starts up to 32 others.
     pub fn background_threads(mut self, threads: usize) -> Self {
         self.background_threads = Some(threads);
         self

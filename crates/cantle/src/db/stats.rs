@@ -2,6 +2,7 @@
 
 use crate::budget::MemoryStats;
 use crate::layout::stats::KeyspaceStats;
+use crate::maintenance::MaintenanceStats;
 use std::time::Duration;
 
 /// Counters and sizes of a store.
@@ -67,6 +68,8 @@ pub struct Stats {
     pub maintenance_queued: u64,
     /// Jobs that background threads are at. Of all stores that share them, as those that wait.
     pub maintenance_running: u64,
+    /// The same jobs by their urgency.
+    pub maintenance: MaintenanceStats,
     /// Why the store is read-only, if it is.
     pub read_only: Option<String>,
 }

@@ -8,7 +8,7 @@ use crate::canary::Canary;
 use crate::db::Options;
 use crate::layout::stats::KeyspaceStats;
 use crate::layout::{Moment, Upkeep};
-use crate::maintenance::{Ticker, nanos_per_kib};
+use crate::maintenance::{Class, MaintenanceStats, Ticker, nanos_per_kib};
 use crate::manifest::Edit;
 use crate::substrate::{Substrate, VERSIONS_PER_CHECKPOINT};
 use crate::sync::atomic::{
@@ -100,6 +100,7 @@ impl Store {
             self.all_keyspaces().iter().map(|keyspace| keyspace.stats()).collect();
         let write_buffer = substrate.write_buffer.as_ref();
         let left_behind = *self.left_behind.lock();
+        let jobs = MaintenanceStats::of(&substrate.pool);
         let drained = write_buffer.map(|write_buffer| write_buffer.drained()).unwrap_or_default();
         let files: u64 = keyspaces.iter().map(KeyspaceStats::file_bytes).sum();
         Stats {
@@ -132,8 +133,9 @@ impl Store {
             left_behind_records: left_behind.map_or(0, |counted| counted.records),
             left_behind_bytes: left_behind.map_or(0, |counted| counted.bytes),
             left_behind_pending: left_behind.is_none(),
-            maintenance_queued: substrate.pool.queued() as u64,
-            maintenance_running: substrate.pool.running() as u64,
+            maintenance_queued: jobs.queued(),
+            maintenance_running: jobs.running(),
+            maintenance: jobs,
             read_only: substrate.health.reason(),
             keyspaces,
         }
@@ -280,7 +282,7 @@ impl Store {
             return false;
         }
         let this = self.this.clone();
-        self.substrate.pool.submit_urgent(move || {
+        self.substrate.pool.submit(Class::Checkpoint, move || {
             let Some(store) = this.upgrade() else { return };
             let _done = Done(&store);
             let Some(_work) = store.substrate.begin_work() else { return };

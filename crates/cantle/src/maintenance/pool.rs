@@ -1,26 +1,35 @@
-//! Threads for rebalances, one for what must not wait behind them, and one for what is due from time to time.
+//! Threads for work in the background, and one for what is due from time to time.
+//!
+//! ```text
+//!   class          taken by
+//!   checkpoint     cantle-checkpoint
+//!   seal           cantle-seal, and before all else cantle-work-*
+//!   level 0        cantle-work-*
+//!   deep           cantle-work-*
+//!   asked          cantle-work-*
+//! ```
+//!
+//! A seal makes room for writers. Its turn is reserved: one thread does nothing else, so that a seal waits for other seals
+//! only, even where the one worker of a machine of two cores is at a merge of seconds. No class starves ([`Lanes`]).
 //!
 //! Stores share a pool, and the disk of one of them may hang. Then its jobs hold their threads for as long, but not those of other
 //! stores: once every thread has been at its job for `STUCK`, spare threads do the jobs of stores that have none under way for as long,
 //! and a ticker that does not return is left to its thread, while another one ticks the rest.
 //!
-//! Thread safety: jobs run on any worker, in the order in which they were submitted. The threads end when the
-//! last handle to the pool is gone; a job that still waits then is dropped.
-//!
-//! The threads sleep in locks of the standard library, not those of `parking_lot` as all others do: that keeps its sleepers in one list
-//! for the process, in memory of the threads themselves. A forked child has the list but not the threads, and gives their memory to
-//! its own: a store that it opens would follow pointers into that. Nobody else sleeps for as long as a store is not in use.
+//! Thread safety: jobs run on any worker of their class, and begin in the order of [`Lanes`]. The threads end when the
+//! last handle to the pool is gone; a job that still waits then is dropped. `tests/shuttle_pool.rs` is the model.
 
+use super::lanes::{Class, Lanes};
 use crate::sync::atomic::{
     AtomicBool,
     Ordering::{AcqRel, Acquire, Release},
 };
+use crate::sync::std_lock::{Condvar, Mutex, MutexGuard};
 use crate::sync::time::{Instant, now};
 use crate::sync::{Arc, thread};
-use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 
 /// Called every `TICK`, on a thread of its own.
@@ -33,8 +42,8 @@ const TICK: Duration = Duration::from_millis(20);
 const STUCK: Duration = Duration::from_secs(1);
 /// The time between two looks for such jobs.
 const WATCH: Duration = Duration::from_millis(200);
-/// The most spare threads of each kind at once: as many disks may hang.
-const SPARES_MAX: usize = 8;
+/// The most spare threads of each crew at once: as many disks may hang.
+pub const SPARES_MAX: usize = 8;
 
 /// A handle to the threads. Cheap to clone.
 #[derive(Clone)]
@@ -62,11 +71,32 @@ struct Handle {
 
 struct Shared {
     state: Mutex<State>,
-    work: Condvar,
-    urgent: Condvar,
+    /// Where the workers of each crew wait for jobs.
+    work: [Condvar; CREWS.len()],
     tick: Condvar,
     watch: Condvar,
 }
+
+/// Threads that take jobs of the same classes.
+struct CrewKind {
+    thread: &'static str,
+    spare: &'static str,
+    /// The most urgent first.
+    classes: &'static [Class],
+}
+
+/// The crew that has as many workers as the caller says; others have one.
+const WORKERS: usize = 0;
+
+const CREWS: [CrewKind; 3] = [
+    CrewKind {
+        thread: "cantle-work",
+        spare: "cantle-spare",
+        classes: &[Class::Seal, Class::Level0, Class::Deep, Class::Asked],
+    },
+    CrewKind { thread: "cantle-seal", spare: "cantle-urgent", classes: &[Class::Seal] },
+    CrewKind { thread: "cantle-checkpoint", spare: "cantle-urgent", classes: &[Class::Checkpoint] },
+];
 
 struct Job {
     owner: u64,
@@ -77,6 +107,7 @@ struct Job {
 struct Running {
     number: u64,
     owner: u64,
+    class: Class,
     since: Instant,
 }
 
@@ -86,44 +117,25 @@ impl Running {
     }
 }
 
-/// Jobs of one kind, and their threads.
 #[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
+struct Crew {
     running: Vec<Running>,
-    begun: u64,
     /// Threads that wait for jobs.
     workers: usize,
     /// Threads beside them, which end when they find no job.
     spares: usize,
 }
 
-impl Queue {
+impl Crew {
     fn is_stuck(&self, owner: u64, now: Instant) -> bool {
         self.running.iter().any(|job| job.owner == owner && job.is_stuck(now))
     }
 
-    /// The first job of an owner that has none under way for too long.
-    fn for_spare(&self, now: Instant) -> Option<usize> {
-        self.jobs.iter().position(|job| !self.is_stuck(job.owner, now))
-    }
-
-    /// True if such a job waits, and every thread that could do it is held up.
-    fn wants_spare(&self, now: Instant) -> bool {
+    /// True if another thread would not wait for those that are held up, as all are.
+    fn is_held_up(&self, now: Instant) -> bool {
         self.spares < SPARES_MAX
             && self.running.len() >= self.workers + self.spares
             && self.running.iter().all(|job| job.is_stuck(now))
-            && self.for_spare(now).is_some()
-    }
-
-    fn begin(&mut self, owner: u64) -> u64 {
-        self.begun += 1;
-        self.running.push(Running { number: self.begun, owner, since: now() });
-        self.begun
-    }
-
-    fn end(&mut self, number: u64) {
-        self.running.retain(|job| job.number != number);
     }
 }
 
@@ -149,8 +161,10 @@ impl Turn {
 
 #[derive(Default)]
 struct State {
-    ordinary: Queue,
-    urgent: Queue,
+    jobs: Lanes<Job>,
+    crews: [Crew; CREWS.len()],
+    /// Jobs that were begun.
+    begun: u64,
     tickers: Vec<Arc<Ticked>>,
     turn: Arc<Turn>,
     /// Threads that had their turn and are still at a ticker.
@@ -160,8 +174,22 @@ struct State {
     ended: bool,
 }
 
-/// One of the two queues.
-type Which = fn(&mut State) -> &mut Queue;
+impl State {
+    /// True if a job of an owner that has none under way for too long waits, and every thread that could do it is held up.
+    fn wants_spare(&self, crew: usize, now: Instant) -> bool {
+        self.crews[crew].is_held_up(now)
+            && self.jobs.has(CREWS[crew].classes, |job| !self.crews[crew].is_stuck(job.owner, now))
+    }
+}
+
+/// Jobs of one class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Jobs {
+    /// No worker has taken them yet.
+    pub waiting: usize,
+    /// Workers are at them.
+    pub running: usize,
+}
 
 impl Shared {
     /// Nothing that could panic halfway is done under the lock.
@@ -171,29 +199,27 @@ impl Shared {
 }
 
 impl Pool {
-    /// Starts `threads` workers and the ticking thread.
+    /// Starts `threads` workers, the ticking thread, and one thread each for checkpoints and seals.
     pub fn new(threads: usize) -> io::Result<Self> {
-        let threads = threads.max(1);
         let mut state = State::default();
-        state.ordinary.workers = threads;
-        state.urgent.workers = 1;
-        let turn = state.turn.clone();
+        state.crews.iter_mut().for_each(|crew| crew.workers = 1);
+        state.crews[WORKERS].workers = threads.max(1);
+        let (turn, workers) = (state.turn.clone(), state.crews.each_ref().map(|crew| crew.workers));
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
-            work: Condvar::new(),
-            urgent: Condvar::new(),
+            work: CREWS.map(|_| Condvar::new()),
             tick: Condvar::new(),
             watch: Condvar::new(),
         });
         let pool = Self { handle: Arc::new(Handle { shared: shared.clone() }), owner: 0 };
-        for index in 0..threads {
-            let shared = shared.clone();
-            thread::spawn(&format!("cantle-work-{index}"), move || {
-                work(&shared, &shared.work, |state| &mut state.ordinary)
-            })?;
+        for (crew, (kind, workers)) in CREWS.iter().zip(workers).enumerate() {
+            for index in 0..workers {
+                let shared = shared.clone();
+                let name =
+                    if crew == WORKERS { format!("{}-{index}", kind.thread) } else { kind.thread.to_owned() };
+                thread::spawn(&name, move || work(&shared, crew))?;
+            }
         }
-        let urgent = shared.clone();
-        thread::spawn("cantle-checkpoint", move || work(&urgent, &urgent.urgent, |state| &mut state.urgent))?;
         thread::spawn("cantle-tick", move || tick(&shared, &turn))?;
         Ok(pool)
     }
@@ -222,19 +248,15 @@ impl Pool {
         Self { handle: self.handle.clone(), owner }
     }
 
-    pub fn submit(&self, job: impl FnOnce() + Send + 'static) {
-        self.push(|state| &mut state.ordinary, Box::new(job));
-        self.handle.shared.work.notify_one();
-    }
-
-    /// For what must not wait behind rebalances: a checkpoint, as they may wait for it, and what is done in milliseconds.
-    pub fn submit_urgent(&self, job: impl FnOnce() + Send + 'static) {
-        self.push(|state| &mut state.urgent, Box::new(job));
-        self.handle.shared.urgent.notify_one();
-    }
-
-    fn push(&self, which: Which, run: Box<dyn FnOnce() + Send>) {
-        which(&mut self.handle.shared.state()).jobs.push_back(Job { owner: self.owner, run });
+    /// Has a job done in the background.
+    pub fn submit(&self, class: Class, job: impl FnOnce() + Send + 'static) {
+        let job = Job { owner: self.owner, run: Box::new(job) };
+        self.handle.shared.state().jobs.push(class, job);
+        for (kind, work) in CREWS.iter().zip(&self.handle.shared.work) {
+            if kind.classes.contains(&class) {
+                work.notify_one();
+            }
+        }
     }
 
     /// Ticks `ticker` for as long as it lives.
@@ -248,16 +270,33 @@ impl Pool {
         self.handle.shared.tick.notify_one();
     }
 
+    /// Jobs of each class, in the order of [`Class::ALL`], at one moment.
+    pub fn jobs(&self) -> [Jobs; Class::ALL.len()] {
+        let state = self.handle.shared.state();
+        Class::ALL.map(|class| {
+            let running = state.crews.iter().flat_map(|crew| &crew.running);
+            Jobs {
+                waiting: state.jobs.waiting(class),
+                running: running.filter(|job| job.class == class).count(),
+            }
+        })
+    }
+
     /// Jobs that no worker has taken yet.
     pub fn queued(&self) -> usize {
-        let state = self.handle.shared.state();
-        state.ordinary.jobs.len() + state.urgent.jobs.len()
+        self.jobs().iter().map(|jobs| jobs.waiting).sum()
     }
 
     /// Jobs that workers are at.
+    #[cfg(test)]
     pub fn running(&self) -> usize {
-        let state = self.handle.shared.state();
-        state.ordinary.running.len() + state.urgent.running.len()
+        self.jobs().iter().map(|jobs| jobs.running).sum()
+    }
+
+    /// Threads beside the workers.
+    #[cfg(test)]
+    pub fn spares(&self) -> usize {
+        self.handle.shared.state().crews.iter().map(|crew| crew.spares).sum()
     }
 }
 
@@ -267,11 +306,10 @@ impl Drop for Handle {
             let mut state = self.shared.state();
             state.ended = true;
             // Dropped outside the lock: a job may hold the last handle of something that needs it.
-            (std::mem::take(&mut state.ordinary.jobs), std::mem::take(&mut state.urgent.jobs))
+            state.jobs.take_all()
         };
         drop(jobs);
-        self.shared.work.notify_all();
-        self.shared.urgent.notify_all();
+        self.shared.work.iter().for_each(Condvar::notify_all);
         self.shared.tick.notify_all();
         self.shared.watch.notify_all();
     }
@@ -289,40 +327,42 @@ fn survive(job: impl FnOnce()) {
 fn run<'a>(
     shared: &'a Shared,
     mut state: MutexGuard<'a, State>,
-    which: Which,
-    job: Job,
+    crew: usize,
+    (class, job): (Class, Job),
 ) -> MutexGuard<'a, State> {
-    let number = which(&mut state).begin(job.owner);
+    state.begun += 1;
+    let number = state.begun;
+    state.crews[crew].running.push(Running { number, owner: job.owner, class, since: now() });
     drop(state);
     survive(job.run);
     state = shared.state();
-    which(&mut state).end(number);
+    state.crews[crew].running.retain(|job| job.number != number);
     state
 }
 
-fn work(shared: &Shared, wake: &Condvar, which: Which) {
+fn work(shared: &Shared, crew: usize) {
     let mut state = shared.state();
     loop {
-        if let Some(job) = which(&mut state).jobs.pop_front() {
-            state = run(shared, state, which, job);
+        if let Some(job) = state.jobs.take(CREWS[crew].classes, |_| true) {
+            state = run(shared, state, crew, job);
         } else if state.ended {
             return;
         } else {
-            state = wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = shared.work[crew].wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
 /// Does jobs of owners that are not held up, until none waits.
-fn work_as_spare(shared: &Shared, which: Which) {
-    let mut state = shared.state();
+fn work_as_spare(shared: &Shared, crew: usize) {
+    let mut guard = shared.state();
     loop {
-        let queue = which(&mut state);
-        let next = queue.for_spare(now());
-        match next.and_then(|at| queue.jobs.remove(at)) {
-            Some(job) => state = run(shared, state, which, job),
+        let state = &mut *guard;
+        let (now, held_up) = (now(), &state.crews[crew]);
+        match state.jobs.take(CREWS[crew].classes, |job| !held_up.is_stuck(job.owner, now)) {
+            Some(job) => guard = run(shared, guard, crew, job),
             None => {
-                queue.spares -= 1;
+                state.crews[crew].spares -= 1;
                 return;
             }
         }
@@ -331,19 +371,16 @@ fn work_as_spare(shared: &Shared, which: Which) {
 
 /// Starts threads in the place of those that are held up.
 fn watch(shared: &Arc<Shared>) {
-    const QUEUES: [(&str, Which); 2] =
-        [("cantle-spare", |state| &mut state.ordinary), ("cantle-urgent", |state| &mut state.urgent)];
     let mut state = shared.state();
     while !state.ended {
         state = shared.watch.wait_timeout(state, WATCH).unwrap_or_else(PoisonError::into_inner).0;
-        for (name, which) in QUEUES {
-            let queue = which(&mut state);
-            if queue.wants_spare(now()) {
-                queue.spares += 1;
+        for (crew, kind) in CREWS.iter().enumerate() {
+            if state.wants_spare(crew, now()) {
+                state.crews[crew].spares += 1;
                 let spare = shared.clone();
-                if let Err(error) = thread::spawn(name, move || work_as_spare(&spare, which)) {
+                if let Err(error) = thread::spawn(kind.spare, move || work_as_spare(&spare, crew)) {
                     tracing::warn!(%error, "cannot start a spare thread");
-                    which(&mut state).spares -= 1;
+                    state.crews[crew].spares -= 1;
                 }
             }
         }
@@ -389,103 +426,5 @@ fn tick(shared: &Shared, turn: &Turn) {
     }
     if turn.is_over.load(Acquire) {
         state.stuck_turns -= 1;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc::channel;
-
-    #[test]
-    fn a_job_counts_until_it_is_done() {
-        let pool = Pool::new(1).unwrap();
-        let ((begin, begun), (end, ended)) = (channel(), channel::<()>());
-        for _ in 0..2 {
-            let begin = begin.clone();
-            pool.submit(move || begin.send(()).unwrap());
-        }
-        pool.submit(move || ended.recv().unwrap());
-        pool.submit(|| {});
-        (0..2).for_each(|_| begun.recv().unwrap());
-        while pool.queued() > 1 {
-            std::thread::yield_now();
-        }
-        assert_eq!((pool.queued(), pool.running()), (1, 1));
-        end.send(()).unwrap();
-        while pool.queued() + pool.running() > 0 {
-            std::thread::yield_now();
-        }
-    }
-
-    /// Owners of one pool, the jobs and ticks of the first of which never end before the returned end is dropped.
-    fn held_up(pool: &Pool) -> (Pool, std::sync::mpsc::Sender<()>) {
-        struct Stuck(Mutex<std::sync::mpsc::Receiver<()>>);
-        impl Ticker for Stuck {
-            fn tick(&self) {
-                let _ = self.0.lock().unwrap().recv();
-            }
-        }
-        let (end, ended) = channel::<()>();
-        let stuck: Arc<dyn Ticker> = Arc::new(Stuck(Mutex::new(ended)));
-        let (owner, other) = (pool.for_owner(), pool.for_owner());
-        owner.register(Arc::downgrade(&stuck));
-        // More than there will ever be threads.
-        for _ in 0..3 * SPARES_MAX {
-            let [one, another] = [stuck.clone(), stuck.clone()];
-            owner.submit(move || one.tick());
-            owner.submit_urgent(move || another.tick());
-        }
-        (other, end)
-    }
-
-    #[test]
-    fn who_is_held_up_by_his_disk_holds_up_nobody_else() {
-        struct Counted(std::sync::mpsc::Sender<&'static str>);
-        impl Ticker for Counted {
-            fn tick(&self) {
-                let _ = self.0.send("tick");
-            }
-        }
-        let pool = Pool::new(2).unwrap();
-        let (other, end) = held_up(&pool);
-        let (done, waiting) = channel();
-        for round in 0..3 {
-            let [one, another] = [done.clone(), done.clone()];
-            other.submit(move || one.send("ordinary").unwrap());
-            assert_eq!(waiting.recv_timeout(Duration::from_secs(60)), Ok("ordinary"), "round {round}");
-            other.submit_urgent(move || another.send("urgent").unwrap());
-            assert_eq!(waiting.recv_timeout(Duration::from_secs(60)), Ok("urgent"), "round {round}");
-        }
-        let counted: Arc<dyn Ticker> = Arc::new(Counted(done));
-        other.register(Arc::downgrade(&counted));
-        (0..3).for_each(|_| assert_eq!(waiting.recv_timeout(Duration::from_secs(60)), Ok("tick")));
-        // The jobs of the first are its own: no spare thread was lost to them.
-        let spares = |state: &State| state.ordinary.spares + state.urgent.spares;
-        assert!(spares(&pool.handle.shared.state()) <= 2);
-        drop(end);
-        while pool.queued() + pool.running() > 0 {
-            std::thread::yield_now();
-        }
-    }
-
-    #[test]
-    fn a_job_that_panics_takes_no_thread_with_it() {
-        let pool = Pool::new(1).unwrap();
-        let (done, waiting) = channel();
-        for urgent in [false, true] {
-            let done = done.clone();
-            let finish = move || done.send(urgent).unwrap();
-            if urgent {
-                pool.submit_urgent(|| panic!("as the test wants it"));
-                pool.submit_urgent(finish);
-            } else {
-                pool.submit(|| panic!("as the test wants it"));
-                pool.submit(finish);
-            }
-        }
-        let mut finished = [waiting.recv().unwrap(), waiting.recv().unwrap()];
-        finished.sort_unstable();
-        assert_eq!(finished, [false, true]);
     }
 }

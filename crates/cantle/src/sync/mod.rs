@@ -9,6 +9,7 @@ mod miri;
 pub mod on_use;
 pub mod process_wide;
 pub mod random;
+pub mod std_lock;
 pub mod thread;
 pub mod time;
 

@@ -4,6 +4,7 @@ use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::policy::{self, ChunkSizes, Why};
 use crate::chunk::rebalance::rebalance::Effort;
+use crate::maintenance::Class;
 use crate::substrate::Work;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -87,7 +88,7 @@ impl Chunks {
     ) {
         let (this, chunk) = (self.this.clone(), chunk.clone());
         self.count_relief();
-        self.context.substrate.pool.submit_urgent(move || {
+        self.context.substrate.pool.submit(Class::Seal, move || {
             let Some(chunks) = this.upgrade() else { return };
             let _relief = Relief(&chunks);
             let Some(_work) = chunks.begin_job(&chunk) else { return };
@@ -127,7 +128,7 @@ impl Chunks {
         self.jobs.active.fetch_add(1, Relaxed);
         self.jobs.freeing_bytes.fetch_add(sizes.garbage_bytes as i64, Relaxed);
         let (this, chunk) = (self.this.clone(), chunk.clone());
-        self.context.substrate.pool.submit(move || {
+        self.context.substrate.pool.submit(Class::Deep, move || {
             let Some(chunks) = this.upgrade() else { return };
             let job = Job { chunks: &chunks, freeing_bytes: sizes.garbage_bytes as i64 };
             let Some(_work) = chunks.begin_job(&chunk) else { return };

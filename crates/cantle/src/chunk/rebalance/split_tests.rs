@@ -5,6 +5,7 @@ use crate::chunk::Chunks;
 use crate::chunk::policy;
 use crate::chunk::rebalance::rebalance::Effort;
 use crate::chunk::test_support::{adjust, chunks_of};
+use crate::maintenance::Class;
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -349,7 +350,7 @@ fn a_large_munk_is_split_while_all_workers_rebalance() {
     let chunks = chunks_of(&db);
     let (end, ends) = std::sync::mpsc::channel::<()>();
     // Until the sender is gone.
-    chunks.context.substrate.pool.submit(move || {
+    chunks.context.substrate.pool.submit(Class::Deep, move || {
         let _ = ends.recv();
     });
     let mut pairs = Pairs::new();

@@ -25,6 +25,7 @@ use crate::chunk::walk::Walk;
 use crate::layout::PairCursor;
 use crate::log::index::memory_part::MemoryHit;
 use crate::log::segment::Segment;
+use crate::maintenance::Class;
 use crate::mvcc::{Keep, KeySpan};
 use crate::run::merged::Merged;
 use crate::run::retain::{Bottom, keep_versions};
@@ -322,7 +323,7 @@ impl Chunks {
     fn submit_probe(&self, chunk: &Arc<Chunk>) {
         chunk.deleted_in_order.store(0, Relaxed);
         let (this, chunk) = (self.this.clone(), chunk.clone());
-        self.context.substrate.pool.submit(move || {
+        self.context.substrate.pool.submit(Class::Asked, move || {
             let Some(chunks) = this.upgrade() else { return };
             let Some(_work) = chunks.context.substrate.begin_work() else { return };
             let bounds =

@@ -11,6 +11,7 @@ use crate::chunk::chunk::Chunk;
 use crate::chunk::munk;
 use crate::chunk::policy;
 use crate::chunk::rules::Popularity;
+use crate::maintenance::Class;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::Weak;
@@ -147,7 +148,7 @@ impl Chunks {
         let load = [(&*self.jobs.loading, 1), (&budget.loading, bytes)]
             .map(|(account, amount)| account.charge_anyway(amount));
         let (this, chunk) = (self.this.clone(), chunk.clone());
-        self.context.substrate.pool.submit(move || {
+        self.context.substrate.pool.submit(Class::Deep, move || {
             let _load = load;
             let Some(chunks) = this.upgrade() else { return };
             let Some(_work) = chunks.context.substrate.begin_work() else { return };

@@ -3,6 +3,7 @@
 use crate::canary::Canary;
 use crate::db::foreign::is_foreign;
 use crate::db::store::Store;
+use crate::maintenance::Class;
 use crate::sync::Arc;
 use crate::types::error::Result;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ pub(super) fn settle_remains(store: &Arc<Store>, mut orphans: Vec<PathBuf>) {
     }
     *store.orphans.lock() = orphans;
     let this = store.this.clone();
-    store.substrate.pool.submit(move || {
+    store.substrate.pool.submit(Class::Asked, move || {
         {
             let Some(store) = this.upgrade() else { return };
             let Some(_work) = store.substrate.begin_work() else { return };

@@ -1,0 +1,55 @@
+//! Statistics of the jobs in the background.
+
+use super::pool::Pool;
+
+/// Jobs of one class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct JobStats {
+    /// Jobs that wait for a background thread.
+    pub waiting: u64,
+    /// Jobs that background threads are at.
+    pub running: u64,
+}
+
+/// Jobs in the background by their urgency, the most urgent class first. Counts are of all stores that share the
+/// threads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct MaintenanceStats {
+    /// Checkpoints.
+    pub checkpoint: JobStats,
+    /// Jobs of milliseconds that make room for writers. One thread does nothing else.
+    pub seal: JobStats,
+    /// Merges of the youngest runs.
+    pub level_0: JobStats,
+    /// Merges of older runs: rebalances of chunks, and loads of chunks into memory.
+    pub deep: JobStats,
+    /// Jobs that wait for all others.
+    pub asked: JobStats,
+}
+
+impl MaintenanceStats {
+    /// The jobs of a pool at one moment.
+    pub(crate) fn of(pool: &Pool) -> Self {
+        let [checkpoint, seal, level_0, deep, asked] =
+            pool.jobs().map(|jobs| JobStats { waiting: jobs.waiting as u64, running: jobs.running as u64 });
+        Self { checkpoint, seal, level_0, deep, asked }
+    }
+
+    fn classes(&self) -> [JobStats; 5] {
+        [self.checkpoint, self.seal, self.level_0, self.deep, self.asked]
+    }
+
+    /// Jobs of all classes that wait.
+    pub(crate) fn queued(&self) -> u64 {
+        self.classes().iter().map(|jobs| jobs.waiting).sum()
+    }
+
+    /// Jobs of all classes that background threads are at.
+    pub(crate) fn running(&self) -> u64 {
+        self.classes().iter().map(|jobs| jobs.running).sum()
+    }
+}
