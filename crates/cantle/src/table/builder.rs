@@ -20,6 +20,11 @@ use std::path::PathBuf;
 
 /// Writes go to the file in pieces of at least this size, so that a system call moves enough to be cheap.
 const WRITE_BYTES: usize = 256 << 10;
+/// The kernel is to begin to write out after each so many bytes: what the sync at the end waits for stays as short, and the device gets
+/// large pieces.
+const WRITE_BACK_BYTES: u64 = 1 << 20;
+/// A page that is not full yet would be written twice.
+const PAGE_BYTES: u64 = 4096;
 /// The index is searched for every key: fewer entries between restart points make that mostly binary.
 const INDEX_RESTART_ENTRIES: usize = 4;
 /// Larger blocks would only make every read of a small value more expensive.
@@ -79,7 +84,13 @@ impl TableBuilder {
     ) -> Result<Self> {
         debug_assert_eq!(header.kind, FileKind::Table);
         let filtered = options.filter_bits_per_key > 0 && options.order.hashable();
-        let mut out = Writer { file, path, buffer: Vec::with_capacity(WRITE_BYTES + 8192), flushed_bytes: 0 };
+        let mut out = Writer {
+            file,
+            path,
+            buffer: Vec::with_capacity(WRITE_BYTES + 8192),
+            flushed_bytes: 0,
+            begun_bytes: 0,
+        };
         out.append(&header.encode())?;
         Ok(Self {
             out,
@@ -226,6 +237,8 @@ struct Writer {
     path: PathBuf,
     buffer: Vec<u8>,
     flushed_bytes: u64,
+    /// How much of the file the kernel was to write out so far.
+    begun_bytes: u64,
 }
 
 impl Writer {
@@ -257,6 +270,13 @@ impl Writer {
         let written = self.file.write_at(bytes, self.flushed_bytes);
         written.map_err(|source| Error::io(Attempt::Write, &self.path, source))?;
         self.flushed_bytes += bytes.len() as u64;
+        let full_bytes = self.flushed_bytes - self.flushed_bytes % PAGE_BYTES;
+        if full_bytes - self.begun_bytes >= WRITE_BACK_BYTES {
+            // A failed sync: the pages may be lost, and no later sync would tell.
+            let begun = self.file.start_writeback(self.begun_bytes, full_bytes - self.begun_bytes);
+            begun.map_err(|source| Error::sync_unreferenced(&self.path, source))?;
+            self.begun_bytes = full_bytes;
+        }
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! What every file system must do, whatever stores its bytes.
 
-use super::{LockError, LockMode, Metadata, OpenMode, Vfs, VfsFile};
+use super::{LockError, LockMode, Metadata, OpenMode, Place, Vfs, VfsFile, read_places};
 use crate::sync::Arc;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,6 +28,8 @@ pub(super) fn check_in(vfs: &dyn Vfs, dir: &Path) {
     missing_things(vfs, dir);
     locks(vfs, dir);
     mapping(vfs, dir);
+    hints(vfs, dir);
+    many_places(vfs, dir);
 
     assert!(vfs.available_bytes(dir).unwrap() > 0);
     let identity = vfs.page_cache_identity(dir).unwrap();
@@ -233,6 +235,57 @@ fn mapping(vfs: &dyn Vfs, dir: &Path) {
     let last = pieces.pop().unwrap();
     drop(pieces);
     assert_eq!(&*last.read(8183, 2), b"2\0");
+}
+
+/// Hints change nothing that can be read, and no extreme of them is an error.
+fn hints(vfs: &dyn Vfs, dir: &Path) {
+    let path = dir.join("hints");
+    let bytes: Vec<u8> = (0..300_000u32).map(|number| (number % 241) as u8).collect();
+    let file = create(vfs, &path, &bytes);
+    let reader = vfs.open(&path, OpenMode::Read).unwrap();
+    for (offset, len) in [(0, 300_000), (4_095, 1), (299_999, 4_096), (1 << 40, 1), (7, 0), (0, 0)] {
+        file.start_writeback(offset, len).unwrap();
+        for file in [&file, &reader] {
+            file.prefetch(offset, len);
+        }
+    }
+    reader.prefetch(u64::MAX, u64::MAX);
+    reader.prefetch(u64::MAX - 1, 1);
+    assert!(content(vfs, &path) == bytes);
+    // What was begun can be written again, and be synced.
+    file.write_at(b"again", 4_093).unwrap();
+    file.start_writeback(0, 8_192).unwrap();
+    file.set_len(5_000).unwrap();
+    file.sync_data().unwrap();
+    let left = content(vfs, &path);
+    assert_eq!((left.len(), &left[..4_093], &left[4_093..4_098]), (5_000, &bytes[..4_093], &b"again"[..]));
+}
+
+/// Each place has an outcome of its own, in the order of the places, be they of one file or of many.
+fn many_places(vfs: &dyn Vfs, dir: &Path) {
+    let files: Vec<Arc<dyn VfsFile>> = (0..3u8)
+        .map(|number| create(vfs, &dir.join(format!("places-{number}")), &vec![number; 100_000]))
+        .collect();
+    let mut buffers = vec![[9; 1_000]; 90];
+    let mut places: Vec<Place<'_>> = buffers
+        .iter_mut()
+        .enumerate()
+        .map(|(at, buffer)| Place {
+            file: &*files[at % 3],
+            offset: (99_500 + at) as u64 * (at as u64 % 5),
+            buffer,
+        })
+        .collect();
+    let outcomes = read_places(&mut places);
+    for (at, (outcome, buffer)) in outcomes.into_iter().zip(buffers).enumerate() {
+        let offset = (99_500 + at) * (at % 5);
+        let read = outcome.unwrap();
+        assert_eq!(read, 100_000_usize.saturating_sub(offset).min(1_000), "at {offset}");
+        assert!(
+            buffer[..read].iter().all(|byte| *byte == (at % 3) as u8)
+                && buffer[read..].iter().all(|byte| *byte == 9)
+        );
+    }
 }
 
 fn locks(vfs: &dyn Vfs, dir: &Path) {

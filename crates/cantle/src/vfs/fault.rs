@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 /// What a call does. `Create` is `open` with `CreateNew`, `Open` the other modes; the rest are named after the
 /// methods of [`Vfs`] and [`VfsFile`]. `Store` is a store to a [`MappedPiece`], which cannot fail: it takes place
-/// whatever the rule says.
+/// whatever the rule says. `Prefetch` is a hint, which nobody is told the failure of.
 #[expect(missing_docs, reason = "named after the methods")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
@@ -45,11 +45,13 @@ pub enum Operation {
     Map,
     Store,
     SyncFiles,
+    Prefetch,
+    StartWriteback,
 }
 
 impl Operation {
     /// All of them, in the order of declaration.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Open,
         Self::Create,
         Self::Metadata,
@@ -72,6 +74,8 @@ impl Operation {
         Self::Map,
         Self::Store,
         Self::SyncFiles,
+        Self::Prefetch,
+        Self::StartWriteback,
     ];
 
     /// Whether it changes files or names, or makes such changes durable.
@@ -90,6 +94,7 @@ impl Operation {
                 | Self::SyncData
                 | Self::Store
                 | Self::SyncFiles
+                | Self::StartWriteback
         )
     }
 }
@@ -387,6 +392,21 @@ impl FaultFile {
     ) -> io::Result<T> {
         self.shared.run((operation, &self.path, offset, len), call)
     }
+
+    /// A call that makes durable, or begins to.
+    fn sync(&self, verdict: Verdict, call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        match verdict {
+            Verdict::Pass => call(),
+            Verdict::FailDone(failure) => call().and(Err(failure.error())),
+            Verdict::FailLost(failure) => {
+                if let Some(memory) = &self.memory {
+                    memory.lose_unsynced();
+                }
+                Err(failure.error())
+            }
+            Verdict::Fail(failure) | Verdict::ShortWrite { failure, .. } => Err(failure.error()),
+        }
+    }
 }
 
 impl VfsFile for FaultFile {
@@ -419,18 +439,22 @@ impl VfsFile for FaultFile {
         self.run(Operation::Len, (0, 0), || self.inner.len())
     }
 
-    fn sync_data(&self) -> io::Result<()> {
-        match self.shared.judge(Operation::SyncData, &self.path, 0, 0) {
-            Verdict::Pass => self.inner.sync_data(),
-            Verdict::FailDone(failure) => self.inner.sync_data().and(Err(failure.error())),
-            Verdict::FailLost(failure) => {
-                if let Some(memory) = &self.memory {
-                    memory.lose_unsynced();
-                }
-                Err(failure.error())
-            }
-            Verdict::Fail(failure) | Verdict::ShortWrite { failure, .. } => Err(failure.error()),
+    fn prefetch(&self, offset: u64, len: u64) {
+        if self.shared.judge(Operation::Prefetch, &self.path, offset, len) == Verdict::Pass {
+            self.inner.prefetch(offset, len);
         }
+    }
+
+    /// No later sync fails for a failure here, unlike on the operating system: a caller who does not heed the error loses data.
+    fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
+        let start = || self.inner.start_writeback(offset, len);
+        let verdict = self.shared.judge(Operation::StartWriteback, &self.path, offset, len);
+        self.sync(verdict, start)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let verdict = self.shared.judge(Operation::SyncData, &self.path, 0, 0);
+        self.sync(verdict, || self.inner.sync_data())
     }
 
     fn remember(&self) -> io::Result<Reminder> {

@@ -53,4 +53,12 @@ impl VfsFile for LongerFile {
     fn sync_data(&self) -> io::Result<()> {
         Ok(())
     }
+
+    /// The rest is in memory.
+    fn prefetch(&self, offset: u64, len: u64) {
+        let before = self.first_bytes.saturating_sub(offset).min(len);
+        if before > 0 {
+            self.first.prefetch(offset, before);
+        }
+    }
 }

@@ -149,6 +149,10 @@ impl VfsFile for LossyFile {
     fn sync_data(&self) -> io::Result<()> {
         refused()
     }
+
+    fn prefetch(&self, offset: u64, len: u64) {
+        self.inner.prefetch(offset, len);
+    }
 }
 
 #[cfg(test)]

@@ -31,16 +31,20 @@ mod mapped;
 mod mem;
 mod overlay;
 mod page_cache;
+mod places;
 mod rooted_fs;
 mod stall;
 mod std_fs;
 mod write_back;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod write_out;
 
 pub use fault::{Call, Failure, FaultVfs, Operation, Verdict};
 pub(crate) use lossy::LossyVfs;
 pub(crate) use machine::memory_bytes;
 pub use mem::{CrashPlan, MemFile, MemVfs, PendingChange, PendingKind, Survival, Tail};
 pub use overlay::OverlayVfs;
+pub use places::{Place, read_places};
 pub use stall::{Held, Stall, StallVfs};
 pub use std_fs::StdVfs;
 pub use write_back::WriteBackVfs;
@@ -177,6 +181,24 @@ pub trait VfsFile: Send + Sync + Debug {
     /// Makes the data, and what is needed to read it back, durable. After an error nothing is known about
     /// what was written since the last success: callers must not retry as if nothing had happened.
     fn sync_data(&self) -> io::Result<()>;
+    /// Has the operating system begin to read these bytes, which will be asked for soon. A hint: it waits for no
+    /// device, changes nothing that can be read, and fails for nobody to notice. A length beyond the file's end
+    /// does no harm. File systems that wait for no device have nothing to do.
+    fn prefetch(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
+    /// Has the operating system begin to write these bytes to the device, so that the `sync_data` that follows finds less to
+    /// do. It makes nothing durable, waits for the device only where its queue is full, and may be left out. File systems that
+    /// write nothing back, and those that cannot begin by parts, have nothing to do.
+    ///
+    /// An error counts as one of `sync_data`: nothing is known about what was written since the last success, as
+    /// the pages that could not be submitted may be lost. A write-back that was begun and fails later is reported by the next
+    /// `sync_data` of every file that was open at the time, as one that the operating system begins by itself. So what was
+    /// begun is durable if, and only if, a `sync_data` by a file that was open when this was called succeeds, and this did.
+    fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
+        let _ = (offset, len);
+        Ok(())
+    }
     /// Has the operating system remember failed write-backs of this file for as long as the result lives, be every handle
     /// closed meanwhile: a later sync by another handle reports them. Without that, an inode that no handle is open on may be
     /// evicted with what it remembers. File systems that write nothing back have nothing to remember.

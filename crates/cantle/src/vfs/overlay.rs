@@ -369,6 +369,11 @@ impl VfsFile for OverlayFile {
     fn sync_data(&self) -> io::Result<()> {
         Ok(())
     }
+
+    fn prefetch(&self, offset: u64, len: u64) {
+        let source = self.node.source.read().clone();
+        source.file().prefetch(offset, len);
+    }
 }
 
 #[cfg(test)]

@@ -250,6 +250,14 @@ impl VfsFile for StallFile {
         self.pass(Operation::SyncData, (0, 0), || self.inner.sync_data())
     }
 
+    fn prefetch(&self, offset: u64, len: u64) {
+        self.pass(Operation::Prefetch, (offset, len), || self.inner.prefetch(offset, len));
+    }
+
+    fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.pass(Operation::StartWriteback, (offset, len), || self.inner.start_writeback(offset, len))
+    }
+
     fn remember(&self) -> io::Result<Reminder> {
         self.pass(Operation::Remember, (0, 0), || self.inner.remember())
     }

@@ -81,7 +81,7 @@ pub(super) fn open((dir, path): At<'_>, mode: OpenMode) -> io::Result<Arc<dyn Vf
     };
     let file = open_with((dir, path), flags)?;
     advise_random(&file);
-    Ok(Arc::new(StdFile { file }))
+    Ok(Arc::new(StdFile::new(file)))
 }
 
 fn open_with((dir, path): At<'_>, flags: OFlags) -> io::Result<File> {
@@ -161,7 +161,7 @@ pub(super) fn lock(
         Ok(false) => return Err(LockError::Held(holder(file, mode))),
         Err(error) => return Err(LockError::Io(error)),
     }
-    let file = StdFile { file };
+    let file = StdFile::new(file);
     if mode == LockMode::Exclusive {
         lock_file::write_pid(&file).map_err(LockError::Io)?;
     }
@@ -178,6 +178,18 @@ pub(super) fn directory(path: &Path) -> &Path {
 #[derive(Debug)]
 struct StdFile {
     file: File,
+    #[cfg(all(target_os = "linux", not(miri)))]
+    write_out: super::write_out::WriteOut,
+}
+
+impl StdFile {
+    fn new(file: File) -> Self {
+        Self {
+            file,
+            #[cfg(all(target_os = "linux", not(miri)))]
+            write_out: super::write_out::WriteOut::default(),
+        }
+    }
 }
 
 impl VfsFile for StdFile {
@@ -221,7 +233,18 @@ impl VfsFile for StdFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        self.write_out.check()?;
         self.file.sync_data()
+    }
+
+    fn prefetch(&self, offset: u64, len: u64) {
+        advise_needed(&self.file, offset, len);
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.write_out.start(&self.file, offset, len)
     }
 
     #[cfg(all(target_os = "linux", not(miri)))]
@@ -248,6 +271,24 @@ fn advise_random(file: &File) {
 
 #[cfg(not(target_os = "linux"))]
 fn advise_random(_file: &File) {}
+
+/// In pieces of 128 KiB: the kernel reads no more ahead by one call than a device reads ahead by itself, and that is the default.
+#[cfg(target_os = "linux")]
+fn advise_needed(file: &File, offset: u64, len: u64) {
+    const PIECE_BYTES: u64 = 128 << 10;
+    let end = offset.saturating_add(len);
+    let mut at = offset;
+    while let Some(piece) = std::num::NonZeroU64::new(PIECE_BYTES.min(end - at)) {
+        // Advice that is refused costs speed, nothing else; what is refused once is refused again.
+        if rustix::fs::fadvise(file, at, Some(piece), rustix::fs::Advice::WillNeed).is_err() {
+            return;
+        }
+        at += piece.get();
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise_needed(_file: &File, _offset: u64, _len: u64) {}
 
 pub(super) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     loop {
@@ -287,7 +328,7 @@ fn holder(file: File, denied: LockMode) -> Option<u32> {
     {
         return None;
     }
-    lock_file::pid_in(&StdFile { file })
+    lock_file::pid_in(&StdFile::new(file))
 }
 
 /// A lock of the operating system, released when it is dropped, at the latest with the process.
@@ -339,7 +380,7 @@ mod tests {
         // What a fork leaves in the child: the same opening of the file.
         let _of_the_child = file.try_clone().unwrap();
         let lock = |process| {
-            let file = StdFile { file: file.try_clone().unwrap() };
+            let file = StdFile::new(file.try_clone().unwrap());
             StdLock { file, root: None, path: path.clone(), process }
         };
         let other = open_lock_file((CWD, &path), LockMode::Exclusive).unwrap();

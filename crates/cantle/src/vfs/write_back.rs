@@ -182,6 +182,15 @@ impl VfsFile for WriteBackFile {
         if self.takes_failure() { Err(rustix::io::Errno::IO.into()) } else { Ok(()) }
     }
 
+    fn prefetch(&self, offset: u64, len: u64) {
+        self.inner.prefetch(offset, len);
+    }
+
+    /// Reports no failure of before: as on Linux, only syncs do.
+    fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.inner.start_writeback(offset, len)
+    }
+
     fn remember(&self) -> io::Result<Reminder> {
         Ok(Box::new(OpenInode::new(&self.inode.inodes, self.inner.id())))
     }

@@ -19,6 +19,7 @@ use crate::records::record_payload;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::types::error::{Attempt, Error, Result};
+use crate::vfs;
 use bytes::Bytes;
 
 /// What is left out between two records that are read together is no longer than this.
@@ -51,6 +52,25 @@ impl Piece {
         let Some(mut buffer) = Buffer::new(len as usize) else { return Ok(Self::default()) };
         let read = read_into(segment, buffer.as_mut(), at)?;
         Ok(Self { at, bytes: Bytes::from_owner(buffer).slice(..read) })
+    }
+
+    /// All of these places, each an offset and a length, together; `None` for one that cannot be read.
+    pub fn read_all(segment: &Segment, places: &[(u64, u64)]) -> Result<Vec<Option<Self>>> {
+        let handle = segment.file.handle()?;
+        let buffers = places.iter().map(|&(at, len)| Some((at, Buffer::new(usize::try_from(len).ok()?)?)));
+        let mut buffers: Vec<Option<(u64, Buffer)>> = buffers.collect();
+        let mut wanted: Vec<vfs::Place<'_>> = buffers
+            .iter_mut()
+            .flatten()
+            .map(|(at, buffer)| vfs::Place { file: &*handle, offset: *at, buffer: buffer.as_mut() })
+            .collect();
+        let mut outcomes = vfs::read_places(&mut wanted).into_iter();
+        let piece = |buffer: Option<(u64, Buffer)>| {
+            let (at, buffer) = buffer?;
+            let read = outcomes.next()?.ok()?;
+            Some(Self { at, bytes: Bytes::from_owner(buffer).slice(..read) })
+        };
+        Ok(buffers.into_iter().map(piece).collect())
     }
 
     fn contains(&self, place: Place) -> bool {
@@ -177,6 +197,24 @@ mod tests {
         assert!(count(&walk(&segment, &parts, all.clone().step_by(3))) > 0.9, "others in between do no harm");
         assert_eq!(count(&walk(&segment, &parts, all.clone().rev())), 0.0);
         assert_eq!(count(&walk(&segment, &parts, all.step_by(100))), 0.0, "what lies far apart");
+    }
+
+    #[test]
+    fn places_that_are_read_together_are_what_each_alone_is() {
+        let (_db, segment, parts, places) = log(1000);
+        let chosen: Vec<Place> = places.iter().copied().step_by(97).rev().collect();
+        let spans: Vec<(u64, u64)> =
+            chosen.iter().map(|place| (place.offset, u64::from(place.len))).collect();
+        let pieces = Piece::read_all(&segment, &spans).unwrap();
+        assert_eq!(pieces.len(), chosen.len());
+        for (piece, place) in pieces.iter().zip(chosen) {
+            let value = piece.as_ref().unwrap().value(&segment, &parts.header, place).unwrap();
+            assert_eq!(value, segment.read_value(&parts.header, place).unwrap());
+        }
+        // A length that there is no memory for, and a place behind the end.
+        let pieces = Piece::read_all(&segment, &[(0, u64::MAX), (1 << 40, 8), spans[0]]).unwrap();
+        assert_eq!(pieces.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, true]);
+        assert!(pieces[1].as_ref().unwrap().bytes.is_empty());
     }
 
     #[test]

@@ -22,7 +22,7 @@ use std::ops::Range;
 pub const BATCH_BYTES: u64 = 512 << 10;
 /// Else of so many.
 const BATCH_BYTES_MIN: u64 = 64 << 10;
-/// As much is read by one call.
+/// As much is read by one call, or by several that are made together.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
 /// A record that will be wanted.
@@ -65,12 +65,17 @@ impl Batch {
         // Lengths may be anything: they are checked when the records are read.
         let len = |place: &Place| u64::from(place.len).min(READ_BYTES_MAX);
         let mut values = Values::new(runs.iter().flat_map(|run| *run).map(len).sum(), counted);
-        for run in runs {
-            let (start, end) = (run[0].offset, run.iter().map(end_of).max().unwrap_or_default());
+        let mut rest = &runs[..];
+        while !rest.is_empty() {
+            let (together, others) = rest.split_at(read_together(rest));
+            rest = others;
+            let spans: Vec<(u64, u64)> = together.iter().map(|run| span_of(run)).collect();
             // What cannot be read is reported when it is asked for.
-            if let Ok(piece) = Piece::read(segment, start, end - start) {
-                env.counters.log_batch_bytes.add(end - start);
-                for place in run {
+            let pieces = Piece::read_all(segment, &spans).unwrap_or_default();
+            for ((piece, run), (_, len)) in pieces.iter().zip(together).zip(&spans) {
+                let Some(piece) = piece else { continue };
+                env.counters.log_batch_bytes.add(*len);
+                for place in *run {
                     if let Ok(value) = piece.value(segment, &parts.header, *place) {
                         values.add(place.offset, &value);
                     }
@@ -109,6 +114,22 @@ fn runs(places: &[Place]) -> impl Iterator<Item = &[Place]> {
         Some(run)
     };
     std::iter::from_fn(next).filter(|run| run.len() > 1)
+}
+
+/// Where a run begins, and its length.
+fn span_of(run: &[Place]) -> (u64, u64) {
+    let start = run.first().map_or(0, |first| first.offset);
+    (start, run.iter().map(end_of).max().unwrap_or_default().saturating_sub(start))
+}
+
+/// How many of these runs are read together: as many as have the memory of one that is as long as may be.
+fn read_together(runs: &[&[Place]]) -> usize {
+    let mut bytes = 0_u64;
+    let fits = |run: &&&[Place]| {
+        bytes = bytes.saturating_add(span_of(run).1);
+        bytes <= READ_BYTES_MAX
+    };
+    runs.iter().take_while(fits).count().max(1)
 }
 
 /// Collects values in one piece of memory, which goes as a whole: thousands that come and go beside what stays leave the allocator with

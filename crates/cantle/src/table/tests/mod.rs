@@ -3,6 +3,7 @@
 mod damage;
 mod format;
 mod reading;
+mod writing;
 
 use super::properties::TableMeta;
 use super::{Table, TableBuilder, TableOptions};
