@@ -8,8 +8,12 @@
 //! Invariants: the weight of an entry is the memory that it keeps alive; an entry heavier than an eighth of
 //! the capacity is not admitted, so that a few huge values cannot flush everything else.
 //!
-//! Thread safety: all methods may be called from any thread; clones share one cache.
+//! Thread safety: all methods may be called from any thread; clones share one cache. Threads that want the same entry at the same
+//! time read it once ([`flights`]).
 
+mod flights;
+#[cfg(test)]
+mod flights_tests;
 pub(crate) mod rows;
 
 use crate::block::Block;
@@ -17,6 +21,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::counter::Counter;
 use bytes::Bytes;
+use flights::Flights;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use std::collections::HashSet;
@@ -78,6 +83,8 @@ struct Shared {
     owners: AtomicU64,
     hits: Counter,
     misses: Counter,
+    /// Entries that are being loaded.
+    flights: Flights<CacheKey, CacheValue>,
 }
 
 /// A handle to the cache, on behalf of one owner. Cheap to clone.
@@ -114,6 +121,7 @@ impl BlockCache {
             owners: AtomicU64::new(1),
             hits: Counter::default(),
             misses: Counter::default(),
+            flights: Flights::default(),
         };
         Self { shared: Arc::new(shared), owner: 0 }
     }
@@ -135,6 +143,23 @@ impl BlockCache {
         let counter = if found.is_some() { &self.shared.hits } else { &self.shared.misses };
         counter.add(1);
         found
+    }
+
+    /// The entry at `offset` of `file`, which `load` reads if it is not cached. Of several threads that miss it at once one
+    /// reads, and the others wait for that: `load` must not ask for another entry this way. Where it fails, those who
+    /// waited read for themselves.
+    pub(crate) fn get_or_load<E>(
+        &self,
+        file: u64,
+        offset: u64,
+        load: impl FnOnce() -> Result<CacheValue, E>,
+    ) -> Result<CacheValue, E> {
+        if let Some(found) = self.get(file, offset) {
+            return Ok(found);
+        }
+        let key = CacheKey { owner: self.owner, file, offset };
+        let publish = |value: &CacheValue| self.insert(file, offset, value.clone());
+        self.shared.flights.load(&key, || self.peek(file, offset), load, publish)
     }
 
     /// As `get`, without a trace: for readers that pass by once.

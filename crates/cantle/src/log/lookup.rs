@@ -72,12 +72,11 @@ impl Segment {
 
     /// A block of the index, through the cache.
     pub fn index_block(&self, env: &LogEnv, header: &FileHeader, place: Place) -> Result<Arc<Block>> {
-        if let Some(CacheValue::Block(block)) = env.cache.get(self.file.id, place.offset) {
-            return Ok(block);
+        let load = || self.block_of(header, place, self.read_payload(header, place)?).map(Arc::new);
+        match env.cache.get_or_load(self.file.id, place.offset, || load().map(CacheValue::Block))? {
+            CacheValue::Block(block) => Ok(block),
+            CacheValue::Bytes(_) => load(),
         }
-        let block = Arc::new(self.block_of(header, place, self.read_payload(header, place)?)?);
-        env.cache.insert(self.file.id, place.offset, CacheValue::Block(block.clone()));
-        Ok(block)
     }
 
     pub fn block_of(&self, header: &FileHeader, place: Place, payload: Bytes) -> Result<Block> {
@@ -108,15 +107,19 @@ impl Segment {
             return Ok(true);
         }
         let (place, pieces) = part.filter_piece(hash);
-        if let Some(CacheValue::Bytes(filter)) = env.cache.get(self.file.id, place.offset) {
-            return Ok(bloom::may_contain_in_piece(&filter, hash, pieces));
-        }
-        let payload = self.read_payload(header, place)?;
-        let Ok(LogRecord::Block(_)) = LogRecord::decode(&payload, header.base_version) else {
-            return Err(Error::corruption(&self.file.path, place.offset, "a filter's place holds no filter"));
+        let load = || {
+            let payload = self.read_payload(header, place)?;
+            let Ok(LogRecord::Block(_)) = LogRecord::decode(&payload, header.base_version) else {
+                let what = "a filter's place holds no filter";
+                return Err(Error::corruption(&self.file.path, place.offset, what));
+            };
+            Ok(payload.slice(1..))
         };
-        let filter = payload.slice(1..);
-        env.cache.insert(self.file.id, place.offset, CacheValue::Bytes(filter.clone()));
+        let filter =
+            match env.cache.get_or_load(self.file.id, place.offset, || load().map(CacheValue::Bytes))? {
+                CacheValue::Bytes(filter) => filter,
+                CacheValue::Block(_) => load()?,
+            };
         Ok(bloom::may_contain_in_piece(&filter, hash, pieces))
     }
 

@@ -178,12 +178,11 @@ impl Table {
 
     fn filter(&self) -> Result<Bytes> {
         let handle = self.footer.filter;
-        if let Some(CacheValue::Bytes(filter)) = self.cache.get(self.header.file, handle.offset) {
-            return Ok(filter);
+        let load = || self.read_payload(handle).map(CacheValue::Bytes);
+        match self.cache.get_or_load(self.header.file, handle.offset, load)? {
+            CacheValue::Bytes(filter) => Ok(filter),
+            CacheValue::Block(_) => self.read_payload(handle),
         }
-        let filter = self.read_payload(handle)?;
-        self.cache.insert(self.header.file, handle.offset, CacheValue::Bytes(filter.clone()));
-        Ok(filter)
     }
 
     /// The index, through the cache.
@@ -193,12 +192,11 @@ impl Table {
 
     /// A block, through the cache.
     pub(super) fn block(&self, handle: Handle) -> Result<Arc<Block>> {
-        if let Some(block) = self.use_cached(handle) {
-            return Ok(block);
+        let load = || self.parse(handle, self.read_payload(handle)?);
+        match self.cache.get_or_load(self.header.file, handle.offset, || load().map(CacheValue::Block))? {
+            CacheValue::Block(block) => Ok(block),
+            CacheValue::Bytes(_) => load(),
         }
-        let block = self.parse(handle, self.read_payload(handle)?)?;
-        self.cache_block(handle, &block);
-        Ok(block)
     }
 
     /// A block if it is cached.

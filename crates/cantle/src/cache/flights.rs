@@ -1,0 +1,142 @@
+//! One load for all who want the same at the same time.
+//!
+//! The first who misses a key in a cache *leads*: it loads. Who comes while the load is under way waits for its outcome,
+//! and gets the value though the cache may not keep it. A load that fails, or panics, is an outcome, too: each who waited then
+//! loads for itself, beside the others, and reports an error of its own.
+//!
+//! Invariants: while a load of a key is under way, nobody else leads for that key. The leader makes its value known to the
+//! cache (`publish`) before the flight is over, and looks there once more (`find`) after its flight began: so a value that was published is not
+//! loaded again by one who missed it just before.
+//!
+//! Thread safety: all methods may be called from any thread. No lock is held during a load, which may wait for a disk, but not for
+//! another load by way of the same flights. `tests/shuttle_flights.rs` is the model.
+
+use crate::sync::Arc;
+use crate::sync::std_lock::{Condvar, Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::PoisonError;
+
+/// Threads that miss at once are few: so many locks are enough for them not to meet at one.
+const SHARDS: usize = 16;
+
+type UnderWay<K, V> = HashMap<K, Arc<Flight<V>>>;
+
+/// Loads under way.
+#[derive(Debug)]
+pub(crate) struct Flights<K, V> {
+    shards: [Mutex<UnderWay<K, V>>; SHARDS],
+    hasher: RandomState,
+}
+
+#[derive(Debug)]
+enum Outcome<V> {
+    UnderWay,
+    Loaded(V),
+    Failed,
+}
+
+#[derive(Debug)]
+struct Flight<V> {
+    outcome: Mutex<Outcome<V>>,
+    over: Condvar,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that could panic halfway is done under these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<V: Clone> Flight<V> {
+    fn end(&self, outcome: Outcome<V>) {
+        *lock(&self.outcome) = outcome;
+        self.over.notify_all();
+    }
+
+    /// The value, once it is loaded; `None` if that failed.
+    fn wait(&self) -> Option<V> {
+        let mut outcome = lock(&self.outcome);
+        loop {
+            match &*outcome {
+                Outcome::UnderWay => {
+                    outcome = self.over.wait(outcome).unwrap_or_else(PoisonError::into_inner);
+                }
+                Outcome::Loaded(value) => return Some(value.clone()),
+                Outcome::Failed => return None,
+            }
+        }
+    }
+}
+
+/// Ends a flight, however its load ends.
+struct Lead<'a, K: Eq + Hash, V: Clone> {
+    under_way: &'a Mutex<UnderWay<K, V>>,
+    key: &'a K,
+    flight: Arc<Flight<V>>,
+    loaded: Option<V>,
+}
+
+impl<K: Eq + Hash, V: Clone> Drop for Lead<'_, K, V> {
+    fn drop(&mut self) {
+        lock(self.under_way).remove(self.key);
+        self.flight.end(self.loaded.take().map_or(Outcome::Failed, Outcome::Loaded));
+    }
+}
+
+impl<K: Eq + Hash + Clone, V: Clone> Flights<K, V> {
+    /// The value of a key that was not in the cache. `find` looks in the cache, `publish` puts a value there.
+    pub(crate) fn load<E>(
+        &self,
+        key: &K,
+        find: impl FnOnce() -> Option<V>,
+        load: impl FnOnce() -> Result<V, E>,
+        publish: impl FnOnce(&V),
+    ) -> Result<V, E> {
+        let under_way = &self.shards[self.hasher.hash_one(key) as usize % SHARDS];
+        let (flight, leads) = {
+            let mut under_way = lock(under_way);
+            match under_way.get(key) {
+                Some(flight) => (flight.clone(), false),
+                None => {
+                    let outcome = Mutex::new(Outcome::UnderWay);
+                    let flight = Arc::new(Flight { outcome, over: Condvar::new() });
+                    under_way.insert(key.clone(), flight.clone());
+                    (flight, true)
+                }
+            }
+        };
+        if !leads {
+            return match flight.wait() {
+                Some(value) => Ok(value),
+                None => load().inspect(publish),
+            };
+        }
+        let mut lead = Lead { under_way, key, flight, loaded: None };
+        let value = match find() {
+            Some(value) => value,
+            None => load().inspect(publish)?,
+        };
+        lead.loaded = Some(value.clone());
+        Ok(value)
+    }
+
+    /// Keys that are being loaded.
+    #[cfg(test)]
+    pub(crate) fn under_way(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).len()).sum()
+    }
+
+    /// Threads that wait for the load of a key, which is under way.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self, key: &K) -> usize {
+        let flight = self.shards.iter().find_map(|shard| lock(shard).get(key).cloned());
+        // Beside those that wait: the map, the leader, and this one.
+        flight.map_or(0, |flight| Arc::strong_count(&flight).saturating_sub(3))
+    }
+}
+
+impl<K, V> Default for Flights<K, V> {
+    fn default() -> Self {
+        Self { shards: std::array::from_fn(|_| Mutex::new(HashMap::new())), hasher: RandomState::new() }
+    }
+}
