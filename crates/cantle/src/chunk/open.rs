@@ -16,7 +16,7 @@ use crate::run::run::{Run, Source};
 use crate::run::stack::{RunStack, StackSizes};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
-use crate::table::TableHandle;
+use crate::table::{Pinned, TableHandle};
 use crate::types::error::{Error, Result};
 use crate::types::span::Span;
 use bytes::Bytes;
@@ -127,6 +127,7 @@ impl Opener<'_> {
                 base_version: 0,
                 pinned_below: 0,
                 newest_version: 0,
+                description: Pinned::default(),
             })),
             _ => {
                 let log = (record.file, record.epoch);

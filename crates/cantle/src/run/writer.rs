@@ -12,7 +12,7 @@ use crate::run::held::{Held, entry_bytes};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableBuilder;
-use crate::table::TableHandle;
+use crate::table::{Pinned, TableHandle};
 use crate::types::entry::Content;
 use crate::types::entry::Kind;
 use crate::types::entry::large_part;
@@ -219,6 +219,7 @@ impl<'a> Output<'a> {
             pinned_below: if stale_bytes > 0 { self.pinned_below } else { 0 },
             base_version: self.base_version,
             newest_version,
+            description: Pinned::default(),
         });
         self.pieces.push(Piece { start: self.start.take(), table, reused: false });
         Ok(())

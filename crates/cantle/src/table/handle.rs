@@ -1,21 +1,27 @@
 //! Open tables.
 
 use super::Table;
+use super::reader::Description;
 use crate::cache::BlockCache;
 use crate::files::{Files, StoreFile};
+use crate::memory::account::Account;
 use crate::sync::Arc;
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
 use quick_cache::sync::Cache;
+use std::sync::OnceLock;
 
 /// Tables that were read recently, with their footers decoded. A bounded number: each holds an open file.
 pub struct Tables {
     open: Cache<u64, Arc<Table>>,
+    /// The memory of the descriptions of tables, be these open or not.
+    descriptions: Account,
 }
 
 impl Tables {
-    pub fn new(files: &Files) -> Self {
-        Self { open: Cache::new(files.tables_max()) }
+    /// `descriptions` is charged for what stays in memory of tables that are closed.
+    pub fn new(files: &Files, descriptions: Account) -> Self {
+        Self { open: Cache::new(files.tables_max()), descriptions }
     }
 
     /// Keeps a table that was opened, of no more than there may be with as many stores as the process has now.
@@ -54,7 +60,13 @@ pub struct TableHandle {
     pub base_version: u64,
     /// No entry's version is above this one; 0 in a table of an earlier epoch.
     pub newest_version: u64,
+    pub description: Pinned,
 }
+
+/// The description of a table, from when it was opened first: footer, sizes and bounds. It stays while the table is closed, which
+/// is then opened again without a read of these.
+#[derive(Debug, Clone, Default)]
+pub struct Pinned(OnceLock<Arc<Description>>);
 
 impl TableHandle {
     pub fn open(
@@ -67,15 +79,20 @@ impl TableHandle {
         if let Some(table) = tables.open.get(&self.file.id) {
             return Ok(table);
         }
-        let handle = self.file.handle()?;
-        let table = Table::open(
-            handle,
-            self.file.path.clone(),
-            (files.store, self.file.id),
-            order.clone(),
-            cache.clone(),
-        )?;
-        let table = Arc::new(table);
+        let (handle, path) = (self.file.handle()?, self.file.path.clone());
+        let description = match self.description.0.get() {
+            Some(description) => description.clone(),
+            None => {
+                let expected = (files.store, self.file.id);
+                let read = Arc::new(Table::describe(&*handle, &path, expected, &tables.descriptions)?);
+                if read.is_short() {
+                    // Another thread may have been first: both have read the same.
+                    let _ = self.description.0.set(read.clone());
+                }
+                read
+            }
+        };
+        let table = Arc::new(Table::described(handle, path, description, order.clone(), cache.clone()));
         tables.keep(self.file.id, table.clone(), files);
         Ok(table)
     }

@@ -28,13 +28,15 @@ mod cursor;
 mod footer;
 mod frame;
 mod handle;
+#[cfg(test)]
+mod handle_tests;
 mod properties;
 pub(crate) mod reader;
 mod salvage;
 mod verify;
 
 pub(crate) use builder::{TableBuilder, TableOptions};
-pub(crate) use handle::{TableHandle, Tables};
+pub(crate) use handle::{Pinned, TableHandle, Tables};
 pub(crate) use reader::{Table, TableGet};
 pub(crate) use salvage::{TableLoss, TableSalvage};
 

@@ -9,6 +9,7 @@ use crate::cache::{BlockCache, CacheValue};
 use crate::filter::bloom;
 use crate::format::codec::Malformed;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::memory::account::{Account, Charge};
 use crate::read_ahead::Runs;
 use crate::sync::Arc;
 use crate::types::entry::Kind;
@@ -17,22 +18,45 @@ use crate::types::order::KeyOrder;
 use crate::vfs::VfsFile;
 use bytes::Bytes;
 use std::io;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 
 /// Opening reads this much of the file's end at once: footer and, unless its keys are long, properties.
 const TAIL_BYTES: u64 = 1024;
+/// A description stays in memory while its table is closed if it takes no more bytes than this: about 200, and the first and the
+/// last key. Those of tables with longer keys are read anew.
+const PINNED_BYTES_MAX: u64 = 1024;
+
+/// Where the parts of a table are, and what it says of itself. It never changes, as its file does not.
+#[derive(Debug)]
+pub(crate) struct Description {
+    pub(super) header: FileHeader,
+    pub(super) footer: Footer,
+    meta: TableMeta,
+    /// The memory that it takes.
+    _charge: Option<Charge>,
+}
+
+impl Description {
+    /// The memory that a description takes.
+    fn bytes(meta: &TableMeta) -> u64 {
+        (size_of::<Self>() + meta.smallest.capacity() + meta.largest.capacity()) as u64
+    }
+
+    /// True if the description may stay in memory while its table is closed.
+    pub(super) fn is_short(&self) -> bool {
+        Self::bytes(&self.meta) <= PINNED_BYTES_MAX
+    }
+}
 
 /// An open table. Keeps its description in memory; everything else is fetched through the cache.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(super) file: Arc<dyn VfsFile>,
     pub(super) path: PathBuf,
-    pub(super) header: FileHeader,
     pub(super) order: KeyOrder,
-    pub(super) footer: Footer,
+    description: Arc<Description>,
     cache: BlockCache,
-    meta: TableMeta,
     /// How long runs of its blocks were that scans read.
     pub(super) runs: Arc<Runs>,
 }
@@ -55,6 +79,13 @@ pub(crate) enum TableGet {
     },
 }
 
+impl Deref for Table {
+    type Target = Description;
+    fn deref(&self) -> &Description {
+        &self.description
+    }
+}
+
 impl Table {
     /// Opens the table in `file`, which `path` names in errors and which must be the file `expected.1` of the
     /// store `expected.0`. Blocks are cached on behalf of the owner that `cache` stands for.
@@ -65,10 +96,34 @@ impl Table {
         order: KeyOrder,
         cache: BlockCache,
     ) -> Result<Self> {
-        let header = FileHeader::read(&*file, &path, FileKind::Table)?;
-        check_identity(&header, &path, expected)?;
-        let (footer, meta) = read_description(&*file, &path, &header)?;
-        Ok(Self { file, path, header, order, footer, cache, meta, runs: Arc::default() })
+        let description = Self::describe(&*file, &path, expected, &Account::default())?;
+        Ok(Self::described(file, path, Arc::new(description), order, cache))
+    }
+
+    /// The description of a table that is to be opened, charged to `account`.
+    pub(super) fn describe(
+        file: &dyn VfsFile,
+        path: &Path,
+        expected: (u128, u64),
+        account: &Account,
+    ) -> Result<Description> {
+        let header = FileHeader::read(file, path, FileKind::Table)?;
+        check_identity(&header, path, expected)?;
+        let (footer, meta) = read_description(file, path, &header)?;
+        let charge = account.charge_anyway(Description::bytes(&meta));
+        Ok(Description { header, footer, meta, _charge: charge })
+    }
+
+    /// Opens the table of which this is the description, without a read. Another file in its place is found out by the
+    /// first block that is read, the checksum of which covers store and file.
+    pub(super) fn described(
+        file: Arc<dyn VfsFile>,
+        path: PathBuf,
+        description: Arc<Description>,
+        order: KeyOrder,
+        cache: BlockCache,
+    ) -> Self {
+        Self { file, path, order, description, cache, runs: Arc::default() }
     }
 
     /// Sizes and bounds.

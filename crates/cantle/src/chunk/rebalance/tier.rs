@@ -239,6 +239,7 @@ impl Chunks {
             pinned_below: table.pinned_below,
             base_version: table.base_version,
             newest_version: table.newest_version,
+            description: table.description.clone(),
         })
     }
 }

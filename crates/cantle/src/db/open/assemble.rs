@@ -67,7 +67,7 @@ pub(super) fn assemble(
         journal: Journal::new(files.clone(), journals),
         mvcc: Arc::new(Mvcc::new(first_version)),
         cache: runtime.budget.blocks.for_owner(runtime.budget.blocks.next_owner()),
-        tables: Arc::new(Tables::new(&files)),
+        tables: Arc::new(Tables::new(&files, runtime.budget.keyspaces.clone())),
         health: health.clone(),
         dirty: DirtySet::default(),
         parts: CheckpointParts::default(),
