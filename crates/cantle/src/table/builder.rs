@@ -2,7 +2,7 @@
 
 use super::compression::{self, Compressor};
 use super::footer::Footer;
-use super::frame::{Handle, trailer};
+use super::frame::{Handle, TRAILER_BYTES, trailer};
 use super::properties::TableMeta;
 use super::{BLOCK_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::block::{BlockBuilder, entry_order, shared_prefix};
@@ -174,8 +174,7 @@ impl TableBuilder {
         if let Some(handle) = self.unindexed.take() {
             self.index_block(handle, None);
         }
-        let filter = self.filter.take().map(BloomBuilder::finish).unwrap_or_default();
-        let filter = self.write_block(&filter, false)?;
+        let filter = self.write_filter()?;
         let index = self.index.finish();
         if index.len() > BLOCK_BYTES_MAX {
             return Err(Error::InvalidArgument("a table's index exceeds 1 GiB: write smaller tables".into()));
@@ -193,6 +192,19 @@ impl TableBuilder {
         }
         self.meta.file_bytes = self.out.position();
         Ok(self.meta)
+    }
+
+    /// Writes the filter page by page, or an empty block where there is none. The handle is that of all pages.
+    fn write_filter(&mut self) -> Result<Handle> {
+        let pages = self.filter.take().map(BloomBuilder::finish_in_pages).unwrap_or_default();
+        let offset = self.out.position();
+        if pages.is_empty() {
+            return self.write_block(&[], false);
+        }
+        for page in pages {
+            self.write_block(&page, false)?;
+        }
+        Ok(Handle { offset, payload_bytes: self.out.position() - offset - TRAILER_BYTES })
     }
 
     fn finish_block(&mut self) -> Result<()> {

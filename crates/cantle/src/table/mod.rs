@@ -2,7 +2,7 @@
 //!
 //! A [`builder::TableBuilder`] receives entries in order and writes the file once, front to back; from then on
 //! the file never changes. A [`reader::Table`] holds the few hundred bytes that describe the file; its index,
-//! its filter and its blocks come and go through the block cache.
+//! the pages of its filter and its blocks come and go through the block cache.
 //!
 //! ```text
 //!   0          64                                                                          file end
@@ -25,6 +25,7 @@
 pub(crate) mod builder;
 mod compression;
 mod cursor;
+mod filter;
 mod footer;
 mod frame;
 mod handle;

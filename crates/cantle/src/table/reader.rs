@@ -1,6 +1,7 @@
 //! Reads a table: opening, point lookups, and how blocks reach the cache.
 
 use super::cursor::TableCursor;
+use super::filter::{FilterPages, FilterPlace};
 use super::footer::{FOOTER_BYTES, Footer};
 use super::frame::{Handle, unframe};
 use super::properties::TableMeta;
@@ -32,6 +33,7 @@ const PINNED_BYTES_MAX: u64 = 1024;
 pub(crate) struct Description {
     pub(super) header: FileHeader,
     pub(super) footer: Footer,
+    pub(super) filter: Option<FilterPages>,
     meta: TableMeta,
     /// The memory that it takes.
     _charge: Option<Charge>,
@@ -111,7 +113,8 @@ impl Table {
         check_identity(&header, path, expected)?;
         let (footer, meta) = read_description(file, path, &header)?;
         let charge = account.charge_anyway(Description::bytes(&meta));
-        Ok(Description { header, footer, meta, _charge: charge })
+        let filter = FilterPages::of(footer.filter);
+        Ok(Description { header, footer, filter, meta, _charge: charge })
     }
 
     /// Opens the table of which this is the description, without a read. Another file in its place is found out by the
@@ -144,7 +147,7 @@ impl Table {
         at: u64,
         alive: &dyn Fn(u64) -> bool,
     ) -> Result<TableGet> {
-        if self.footer.filter.payload_bytes > 0 && !bloom::may_contain(&self.filter()?, hash) {
+        if !self.may_contain(hash)? {
             return Ok(TableGet::FilteredOut);
         }
         let index = self.index()?;
@@ -173,12 +176,14 @@ impl Table {
 
     /// Whether the filter lets a key of this hash pass. Without a filter everything passes.
     pub(crate) fn may_contain(&self, hash: u64) -> Result<bool> {
-        Ok(self.footer.filter.payload_bytes == 0 || bloom::may_contain(&self.filter()?, hash))
+        let Some(filter) = self.filter else { return Ok(true) };
+        let FilterPlace { page, line, .. } = filter.place_of(hash);
+        Ok(bloom::may_contain_in_line(&self.filter_page(page)?, line, hash))
     }
 
     /// Whether there is a filter.
     pub(crate) fn has_filter(&self) -> bool {
-        self.footer.filter.payload_bytes > 0
+        self.filter.is_some()
     }
 
     /// How long the block is, as it stands in the file, that has `key` if there is such an entry; `None` if it is behind all.
@@ -231,11 +236,11 @@ impl Table {
         Ok(handle.offset + (handle.framed_bytes() as f64 * block.share_before()) as u64)
     }
 
-    fn filter(&self) -> Result<Bytes> {
-        let handle = self.footer.filter;
+    /// A page of the filter, through the cache.
+    fn filter_page(&self, handle: Handle) -> Result<Bytes> {
         let load = || self.read_payload(handle).map(CacheValue::Bytes);
         match self.cache.get_or_load(self.header.file, handle.offset, load)? {
-            CacheValue::Bytes(filter) => Ok(filter),
+            CacheValue::Bytes(page) => Ok(page),
             CacheValue::Block(_) => self.read_payload(handle),
         }
     }

@@ -1,5 +1,6 @@
 //! Reads a whole table and reports everything that is wrong with it.
 
+use super::filter::FilterPlace;
 use super::frame::Handle;
 use super::properties::TableMeta;
 use super::reader::{Table, check_identity, read_description};
@@ -33,7 +34,7 @@ impl Table {
             .and_then(|header| check_identity(&header, &self.path, identity))
             .and_then(|()| read_description(&*self.file, &self.path, &self.header));
         let described = caught(described, report)?;
-        let filter = caught(self.read_payload(self.footer.filter), report)?.unwrap_or_default();
+        let filter = self.verify_filter(report)?;
         let index =
             self.read_payload(self.footer.index).and_then(|bytes| self.parse(self.footer.index, bytes));
         let Some(index) = caught(index, report)? else { return Ok(0) };
@@ -95,12 +96,31 @@ impl Table {
         Ok(walk.meta.entries)
     }
 
+    /// Reads all pages of the filter; in the place of one that is damaged, which is reported, stands one that excludes nothing.
+    fn verify_filter(&self, report: &mut dyn FnMut(Error)) -> Result<Vec<Bytes>> {
+        let part = self.footer.filter;
+        let Some(pages) = self.filter else {
+            if caught(self.read_payload(part), report)?.is_some_and(|payload| !payload.is_empty()) {
+                report(self.corruption(part, Malformed("the filter's length is that of no pages")));
+            }
+            return Ok(Vec::new());
+        };
+        pages.pages().map(|page| Ok(caught(self.read_payload(page), report)?.unwrap_or_default())).collect()
+    }
+
+    /// True if the pages of the filter, as far as they are there, let a key of this hash pass.
+    fn passes(&self, pages: &[Bytes], hash: u64) -> bool {
+        let Some(filter) = self.filter else { return true };
+        let FilterPlace { number, line, .. } = filter.place_of(hash);
+        pages.get(number as usize).is_none_or(|page| bloom::may_contain_in_line(page, line, hash))
+    }
+
     /// Reads the block of one index entry.
     fn verify_block(
         &self,
         handle: Handle,
         place: EntryRef<'_>,
-        filter: &Bytes,
+        filter: &[Bytes],
         walk: &mut Walk,
         report: &mut dyn FnMut(Error),
     ) -> Result<()> {
@@ -123,7 +143,12 @@ impl Table {
         Ok(())
     }
 
-    fn walk_block(&self, mut entries: BlockCursor, filter: &Bytes, walk: &mut Walk) -> Result<(), Malformed> {
+    fn walk_block(
+        &self,
+        mut entries: BlockCursor,
+        filter: &[Bytes],
+        walk: &mut Walk,
+    ) -> Result<(), Malformed> {
         let mut disorder = false;
         let mut unfiltered = false;
         entries.seek_to_first()?;
@@ -144,9 +169,7 @@ impl Table {
                     entry_order(&self.order, &meta.largest, walk.last_version, entry.key, entry.version);
                 disorder |= last == Ordering::Greater;
             }
-            if !filter.is_empty() {
-                unfiltered |= !bloom::may_contain(filter, bloom::hash(entry.key));
-            }
+            unfiltered |= !self.passes(filter, bloom::hash(entry.key));
             meta.entries += 1;
             meta.min_version = meta.min_version.min(entry.version);
             meta.max_version = meta.max_version.max(entry.version);

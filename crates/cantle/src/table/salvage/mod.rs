@@ -8,6 +8,7 @@
 
 mod frames;
 
+use super::filter::FilterPages;
 use super::footer::Footer;
 use super::frame::{Handle, unframe};
 use super::reader::{read, read_description};
@@ -96,9 +97,7 @@ impl TableSalvage {
         let mut search_end = file_bytes;
         match described.map_err(|error| self.lose(error, false)) {
             Ok((footer, _)) => {
-                if let Err(error) = self.read_part(footer.filter) {
-                    self.lose(error, false);
-                }
+                self.look_at_filter(footer.filter);
                 self.data_end = Some(footer.filter.offset);
                 match self.read_index(&footer) {
                     Ok(blocks) => return Ok(blocks),
@@ -119,6 +118,21 @@ impl TableSalvage {
         let frames = Search::new(&*file, &self.path, &self.header, search_end).run()?;
         self.data_end = self.data_end.or(frames.data_end);
         Ok(frames.data)
+    }
+
+    /// Reports what is damaged of the filter, by which nothing is lost.
+    fn look_at_filter(&mut self, part: Handle) {
+        let Some(pages) = FilterPages::of(part) else {
+            if let Err(error) = self.read_part(part) {
+                self.lose(error, false);
+            }
+            return;
+        };
+        for page in pages.pages() {
+            if let Err(error) = self.read_part(page) {
+                self.lose(error, false);
+            }
+        }
     }
 
     fn footer(&self, file_bytes: u64) -> Option<Footer> {

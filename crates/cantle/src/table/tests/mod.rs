@@ -1,6 +1,7 @@
 //! Tables against a model, under damage, and byte for byte against their documentation.
 
 mod damage;
+mod filter;
 mod format;
 mod reading;
 mod writing;
