@@ -19,7 +19,7 @@ use std::path::Path;
 /// Length of the header in bytes; the first block or record of a file starts here.
 pub const HEADER_BYTES: u64 = 64;
 /// The format version that this library writes, and the only one that it reads.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 const MAGIC: [u8; 7] = *b"CANTLE\0";
 

@@ -141,7 +141,7 @@ fn files_of_a_newer_format_are_told_from_damage() {
             db.get("in a log")
         });
         match outcome {
-            Err(Error::UnsupportedFormat { path: found, found: 9, supported: 2, .. }) => {
+            Err(Error::UnsupportedFormat { path: found, found: 9, supported: 3, .. }) => {
                 assert_eq!(found, path)
             }
             other => panic!("{}: {other:?}", path.display()),
