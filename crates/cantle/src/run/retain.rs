@@ -1,4 +1,7 @@
 //! The versions that a merge keeps of one key.
+//!
+//! Invariant: for every open snapshot, and for who reads the newest version, the kept entries followed by what older runs have
+//! are what the merged entries followed by the same were.
 
 use super::env::RunEnv;
 use super::merged::{Covering, Merged};
@@ -15,7 +18,9 @@ use std::cmp::Ordering;
 pub enum Bottom {
     /// Nothing older is left for a delete to hide.
     Reached,
-    /// Older runs may have what a delete hides.
+    /// Older runs may have what a delete hides. The oldest deletes of a key stay, and range deletes stay for each key that the merge
+    /// has. Of keys that only older runs have the merge knows nothing: the caller carries their range deletes on
+    /// ([`Merged::range_deletes`]), or does not merge runs that have some.
     Deeper,
 }
 
@@ -64,6 +69,13 @@ pub fn keep_versions(
         merged.cursor.advance()?;
     }
     if bottom == Bottom::Deeper && !Canary::DELETES_FORGOTTEN.is_planted() {
+        // Older than all entries of the key here, and newer than those of older runs.
+        while let Some(delete) = deletes.pop() {
+            if take(delete.version, &mut newer) {
+                let (key, version) = (key.clone(), delete.version);
+                kept.push(KeptEntry { key, version, kind: Kind::Delete, value: Bytes::new() });
+            }
+        }
         return Ok(kept);
     }
     // Beneath the oldest entry there is nothing left to delete.
