@@ -314,8 +314,10 @@ impl<'a> Loader<'a> {
             return;
         }
         for (place, payload) in group {
-            // It was decoded before.
-            let _ = self.take(place, &payload);
+            if let Err(what) = self.take(place, &payload) {
+                let what = format!("a log record {}", what.0);
+                self.lose(Error::corruption(&self.segment.file.path, place.offset, what), place.offset);
+            }
         }
     }
 
@@ -339,7 +341,8 @@ impl<'a> Loader<'a> {
                 cell: None,
             });
         } else {
-            self.memory.insert(op.key, op.version, op.kind, place, None);
+            let inserted = self.memory.try_insert(op.key, op.version, op.kind, place);
+            inserted.map_err(|_| Malformed("is one of more than a part of a log may have"))?;
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::bounds::Bounds;
 use crate::types::entry::{EntryCursor, Kind};
-use crate::types::error::Result;
+use crate::types::error::{Error, Result};
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
@@ -298,7 +298,10 @@ impl Sources {
                     if op.kind != Kind::DeleteRange
                         && env.recovery.counts(parts.header.epoch, op.version, op.batch)
                     {
-                        sorted.insert(op.key, op.version, op.kind, place, None);
+                        let inserted = sorted.try_insert(op.key, op.version, op.kind, place);
+                        inserted.map_err(|full| {
+                            Error::corruption(&segment.file.path, place.offset, full.to_string())
+                        })?;
                     }
                     Ok(())
                 })?;

@@ -186,9 +186,11 @@ impl KeyOrder {
     pub(crate) fn prefix(&self, key: &[u8]) -> Option<u64> {
         match self {
             Self::Bytewise => {
+                if let Some(first) = key.first_chunk() {
+                    return Some(u64::from_be_bytes(*first));
+                }
                 let mut bytes = [0; 8];
-                let length = key.len().min(8);
-                bytes[..length].copy_from_slice(&key[..length]);
+                bytes[..key.len()].copy_from_slice(key);
                 Some(u64::from_be_bytes(bytes))
             }
             Self::Custom(order) => order.prefix(key),

@@ -3,5 +3,7 @@
 pub mod ends;
 pub mod indexed_part;
 pub mod memory_part;
+mod memtable;
 pub mod parts;
+mod place;
 pub mod view;

@@ -1,0 +1,8 @@
+//! Places of records.
+
+/// Where a record stands in a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    pub offset: u64,
+    pub len: u32,
+}
