@@ -206,20 +206,24 @@ pub fn build_index(
         value: Vec::with_capacity(16),
     };
     let mut filter = BloomBuilder::new(FILTER_BITS_PER_KEY);
-    let mut newest: Option<(Vec<u8>, u64)> = None;
+    let (mut last_key, mut newest) = (Vec::new(), None);
     let mut first: Option<(Vec<u8>, MemoryHit)> = None;
     let mut entries = 0;
     part.for_each(|key, hit| {
         // Of the operations on a key at one version the latest, which comes first, hides the others.
-        let same_key = newest.as_ref().is_some_and(|(last, _)| last == key);
-        if same_key && newest.as_ref().is_some_and(|(_, version)| *version == hit.version) {
+        let same_key = newest.is_some() && last_key == key;
+        if same_key && newest == Some(hit.version) {
             return;
         }
         if !same_key {
             filter.add(bloom::hash(key));
         }
         first.get_or_insert_with(|| (key.to_vec(), hit));
-        newest = Some((key.to_vec(), hit.version));
+        if !same_key {
+            last_key.clear();
+            last_key.extend_from_slice(key);
+        }
+        newest = Some(hit.version);
         entries += 1;
         request.search.index(&mut builder, key, hit);
     });
@@ -228,8 +232,7 @@ pub fn build_index(
     let tombstones = part.tombstones().iter().map(|t| RangeTombstone { cell: None, ..t.clone() }).collect();
     let IndexRequest { start, end, operations, previous, .. } = *request;
     let at = Place { offset: end + builder.out.len() as u64, len: 0 };
-    let ends = first.zip(newest);
-    let ends = ends.and_then(|((key, hit), (last, _))| Ends::new(request.memory, &key, hit, &last));
+    let ends = first.and_then(|(key, hit)| Ends::new(request.memory, &key, hit, &last_key));
     let ends = ends.map_or_else(OnceLock::new, OnceLock::from);
     let voids = request.voids.clone();
     let mut indexed =
