@@ -25,6 +25,7 @@ use crate::types::entry::large_part;
 use crate::types::error::{Error, Result};
 use bytes::Bytes;
 use parking_lot::{ArcMutexGuard, RawMutex};
+use smallvec::SmallVec;
 
 /// The least length of a part of a log before it is indexed on disk.
 const PART_BYTES_MIN: u64 = 64 << 10;
@@ -38,16 +39,20 @@ const BUFFER_BYTES_MAX: u64 = 1 << 20;
 
 pub(super) type WriterGuard = ArcMutexGuard<RawMutex, ChunkWriter>;
 
+/// Indexes of operations, and their places. Most writes have one.
+pub(super) type Ops = SmallVec<[usize; 1]>;
+pub(super) type Places = SmallVec<[Place; 1]>;
+
 /// What is written to one chunk.
 pub(super) struct Unit {
     pub(super) chunk: Arc<Chunk>,
     pub(super) guard: WriterGuard,
     /// Indexes of the operations.
-    pub(super) ops: Vec<usize>,
+    pub(super) ops: Ops,
     pub(super) effect: Effect,
     pub(super) stamp: Stamp,
     /// Where each operation stands, and the log's end once they are published.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Places,
     pub(super) new_end: u64,
     /// What the operation behind these says of them.
     pub(super) new_link: Link,

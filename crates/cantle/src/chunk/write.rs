@@ -5,7 +5,7 @@
 //! where it covers a part, a record in that chunk's log.
 
 use super::Chunks;
-use super::unit::{Effect, Unit};
+use super::unit::{Effect, Ops, Places, Unit};
 use crate::cache::rows::Stripe;
 use crate::canary::Canary;
 use crate::chunk::chunk::Chunk;
@@ -15,7 +15,7 @@ use crate::files::Promise;
 use crate::filter::bloom;
 use crate::format::bounds::encode_bounds;
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
-use crate::log::index::memory_part::Place;
+use crate::log::append::with_record_buffer;
 use crate::log::op::record::Link;
 use crate::log::segment::Segment;
 use crate::mvcc::{CommitCell, KeySpan};
@@ -27,6 +27,7 @@ use crate::types::entry::Kind;
 use crate::types::error::{Error, Result};
 use crate::types::order::KeyOrder;
 use parking_lot::Mutex;
+use smallvec::{SmallVec, smallvec};
 use std::collections::HashMap;
 
 /// What stands around an operation in a record: kind, version, batch, link, two lengths.
@@ -39,9 +40,9 @@ pub struct Write<'a> {
     chunks: &'a Chunks,
     ops: &'a [Op],
     reads: &'a ReadSet,
-    units: Vec<Unit>,
+    units: SmallVec<[Unit; 1]>,
     /// What is looked after once the locks are released.
-    written: Vec<WrittenUnit>,
+    written: SmallVec<[WrittenUnit; 1]>,
     cleaning: Option<Cleaning>,
     /// The manifest was told which chunks are dropped.
     drop_told: bool,
@@ -53,8 +54,8 @@ pub struct Write<'a> {
 struct WrittenUnit {
     chunk: Arc<Chunk>,
     /// Indexes of the operations, and where they stand in the log.
-    ops: Vec<usize>,
-    places: Vec<Place>,
+    ops: Ops,
+    places: Places,
     version: u64,
     /// `None` if the chunk was dropped.
     segment: Option<Arc<Segment>>,
@@ -69,8 +70,8 @@ impl<'a> Write<'a> {
             chunks,
             ops,
             reads,
-            units: Vec::new(),
-            written: Vec::new(),
+            units: SmallVec::new(),
+            written: SmallVec::new(),
             cleaning: None,
             drop_told: false,
             promise: None,
@@ -98,13 +99,13 @@ impl<'a> Write<'a> {
         {
             let chunk = self.chunks.index.find(&op.key);
             self.chunks.context.order.check()?;
-            return self.lock_chunk(chunk, vec![0]);
+            return self.lock_chunk(chunk, smallvec![0]);
         }
-        let mut found: Vec<(Arc<Chunk>, Vec<usize>)> = Vec::new();
+        let mut found: Vec<(Arc<Chunk>, Ops)> = Vec::new();
         let mut places: HashMap<u64, usize> = HashMap::new();
         let mut take = |chunk: Arc<Chunk>, op: Option<usize>| {
             let place = *places.entry(chunk.id).or_insert_with(|| {
-                found.push((chunk, Vec::new()));
+                found.push((chunk, Ops::new()));
                 found.len() - 1
             });
             found[place].1.extend(op);
@@ -133,7 +134,7 @@ impl<'a> Write<'a> {
         Ok(true)
     }
 
-    fn lock_chunk(&mut self, chunk: Arc<Chunk>, ops: Vec<usize>) -> Result<bool> {
+    fn lock_chunk(&mut self, chunk: Arc<Chunk>, ops: Ops) -> Result<bool> {
         let mut guard = Mutex::lock_arc(&chunk.writer);
         if guard.retired && !Canary::RETIRED_CHUNK_WRITTEN.is_planted() {
             return Ok(false);
@@ -159,7 +160,7 @@ impl<'a> Write<'a> {
             ops,
             effect,
             stamp,
-            places: Vec::new(),
+            places: Places::new(),
             new_end: 0,
             new_link: Link::default(),
             published: false,
@@ -272,15 +273,17 @@ impl PreparedWrite for Write<'_> {
 
     fn append(&mut self, stamp: Stamp) -> Result<()> {
         let context = &self.chunks.context;
-        let mut bytes = Vec::new();
         let ops = self.ops;
-        for unit in &mut self.units {
-            unit.stamp = stamp;
-            if unit.effect == Effect::Log {
-                bytes.clear();
-                unit.append(context, ops, &mut bytes)?;
+        with_record_buffer(|bytes| {
+            for unit in &mut self.units {
+                unit.stamp = stamp;
+                if unit.effect == Effect::Log {
+                    bytes.clear();
+                    unit.append(context, ops, bytes)?;
+                }
             }
-        }
+            Ok(())
+        })?;
         self.append_drop(stamp)
     }
 

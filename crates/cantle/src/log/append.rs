@@ -16,15 +16,35 @@ use crate::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::on_use::OnUse;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, thread_local};
 use crate::types::error::{Attempt, Error, Result};
 use bytes::Bytes;
 use crossbeam_skiplist::SkipMap;
+use std::cell::Cell;
 use std::ops::Bound;
 use std::sync::Weak;
 
 /// What a file takes at least of most file systems.
 const PAGE_BYTES: u64 = 4096;
+
+/// The length up to which a thread keeps its buffer of records, in bytes: a thread that writes has one.
+const RECORD_BUFFER_BYTES_MAX: usize = 16 << 10;
+
+thread_local! {
+    static RECORD_BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Lends a buffer, empty, in which the records of an append are put together: this thread's, so that most appends allocate none.
+pub fn with_record_buffer<T>(run: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    // Another one if this thread is at an append already, or ends.
+    let mut buffer = RECORD_BUFFER.try_with(Cell::take).unwrap_or_default();
+    let done = run(&mut buffer);
+    if buffer.capacity() <= RECORD_BUFFER_BYTES_MAX {
+        buffer.clear();
+        let _ = RECORD_BUFFER.try_with(|kept| kept.set(buffer));
+    }
+    done
+}
 
 /// Records that are not in the file yet (`Durability::Buffered`).
 #[derive(Default)]

@@ -1,0 +1,70 @@
+//! Allocations of a put, counted by a global allocator in a process of its own.
+#![expect(unsafe_code, reason = "an allocator has no safe interface")]
+
+use cantle::{Db, Durability, KeyspaceOptions, Options};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+struct Counting;
+
+std::thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    // While a thread ends it counts no more.
+    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: hands every call on to the system's allocator as it came; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: as the caller promised.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        count();
+        // SAFETY: as the caller promised.
+        unsafe { System.realloc(memory, layout, bytes) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promised.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const PUTS: u64 = 2_000;
+
+/// The mean of this thread's allocations for a put, in hundredths.
+fn hundredths_of_a_put(db: &Db) -> u64 {
+    let put = |number: u64| db.put(format!("user{number:012}"), [number as u8; 128]).expect("there is room");
+    (0..PUTS).for_each(|number| put(number * 7919 % 100_003));
+    let keys: Vec<String> = (0..PUTS).map(|number| format!("user{:012}", number * 7907 % 100_003)).collect();
+    let before = ALLOCATIONS.get();
+    keys.iter().for_each(|key| db.put(key, [7; 128]).expect("there is room"));
+    (ALLOCATIONS.get() - before) * 100 / PUTS
+}
+
+/// The value and the key are copied, and the layout's write is boxed. A buffered store has besides, for as long as a record waits
+/// for its flush, the record and its entry in a list.
+#[test]
+fn a_put_makes_three_allocations() {
+    for (durability, most) in [(Durability::Process, 3), (Durability::Buffered, 5)] {
+        for munks in [true, false] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let options = Options::new().durability(durability);
+            let keyspace = KeyspaceOptions::new().munks(munks);
+            let db = options.default_keyspace(keyspace).open(dir.path()).expect("a new store");
+            let hundredths = hundredths_of_a_put(&db);
+            println!("{durability:?}, munks {munks}: {hundredths} hundredths of an allocation");
+            // Now and then an index is written, memory grows, or a part begins.
+            assert!(hundredths < most * 100 + 50, "{hundredths} hundredths of an allocation");
+        }
+    }
+}
