@@ -233,7 +233,7 @@ fn grown(stats: &(Stats, Stats), counter: impl Fn(&KeyspaceStats) -> u64) -> u64
 
 /// Chunks in memory, and all chunks.
 fn munks_and_chunks(stats: &Stats) -> (u64, u64) {
-    let add = |(munks, chunks), keyspace: &KeyspaceStats| (munks + keyspace.chunk().unwrap().munks, chunks + keyspace.regions);
+    let add = |(munks, chunks), keyspace: &KeyspaceStats| (munks + keyspace.chunk().map_or(0, |chunk| chunk.munks), chunks + keyspace.regions);
     stats.keyspaces.iter().fold((0, 0), add)
 }
 
@@ -414,7 +414,7 @@ impl Race<'_> {
         comparison.ratio(0, 1, Some(FLOOR_SCANS));
         comparison.ratio(0, 2, None);
         let scans = grown(&stats, |keyspace| keyspace.scans);
-        let from_munks = grown(&stats, |keyspace| keyspace.chunk().unwrap().scans_munk);
+        let from_munks = grown(&stats, |keyspace| keyspace.chunk().map_or(0, |chunk| chunk.scans_munk));
         comparison
             .facts
             .push(format!("{scans} scans of {SCAN_ROWS} rows read {from_munks} chunks from munks"));

@@ -29,9 +29,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             "{what}: {rate:.0} thousand a second; MB in logs {}, in tables {}; munks {} of {} chunks, ends split off {}",
             stats.log_bytes / 1_000_000,
             stats.table_bytes / 1_000_000,
-            stats.chunk().unwrap().munks,
+            stats.chunk().map_or(0, |chunk| chunk.munks),
             stats.regions,
-            stats.chunk().unwrap().end_splits
+            stats.chunk().map_or(0, |chunk| chunk.end_splits)
         );
         db.close()?;
     }

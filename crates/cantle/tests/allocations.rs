@@ -1,7 +1,7 @@
 //! Allocations of a put, counted by a global allocator in a process of its own.
 #![expect(unsafe_code, reason = "an allocator has no safe interface")]
 
-use cantle::{Db, Durability, KeyspaceOptions, Options};
+use cantle::{ChunkOptions, Db, Durability, KeyspaceOptions, Options};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -59,7 +59,7 @@ fn a_put_makes_three_allocations() {
         for munks in [true, false] {
             let dir = tempfile::tempdir().expect("a directory");
             let options = Options::new().durability(durability);
-            let keyspace = KeyspaceOptions::new().munks(munks);
+            let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().munks(munks));
             let db = options.default_keyspace(keyspace).open(dir.path()).expect("a new store");
             let hundredths = hundredths_of_a_put(&db);
             println!("{durability:?}, munks {munks}: {hundredths} hundredths of an allocation");

@@ -29,6 +29,8 @@
 //! none of them.
 
 #[cfg(test)]
+mod ahead_tests;
+#[cfg(test)]
 mod append_tests;
 mod approximate;
 #[cfg(test)]
@@ -65,13 +67,15 @@ mod pressure_tests;
 mod rebalance;
 mod replaced;
 mod residency;
+#[cfg(test)]
+mod retain_tests;
 mod rules;
 mod settings;
 #[cfg(test)]
 mod space_tests;
 mod stats;
 #[cfg(test)]
-pub mod test_support;
+mod test_support;
 mod unit;
 mod validate;
 mod verify;

@@ -12,8 +12,6 @@ pub mod get;
 pub mod held;
 pub mod merged;
 pub mod retain;
-#[cfg(test)]
-mod retain_tests;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the folder")]
 pub mod run;
 pub mod stack;

@@ -117,7 +117,7 @@ impl Report<'_> {
         format!(
             "{} chunks, {} of them in memory; {} in tables, {} in logs",
             count(stats.total(|keyspace| keyspace.regions)),
-            count(stats.total(|keyspace| keyspace.chunk().unwrap().munks)),
+            count(stats.total(|keyspace| keyspace.chunk().map_or(0, |chunk| chunk.munks))),
             bytes(stats.total(|keyspace| keyspace.table_bytes)),
             bytes(stats.total(|keyspace| keyspace.log_bytes)),
         )
@@ -128,12 +128,12 @@ impl Report<'_> {
         let stats = &self.measured.stats;
         format!(
             "{} rebalances, {} splits, {} merges, {} checkpoints; {} loads into memory, {} evictions",
-            count(stats.grown(|keyspace| keyspace.chunk().unwrap().rebalances)),
-            count(stats.grown(|keyspace| keyspace.chunk().unwrap().splits)),
-            count(stats.grown(|keyspace| keyspace.chunk().unwrap().merges)),
+            count(stats.grown(|keyspace| keyspace.chunk().map_or(0, |chunk| chunk.rebalances))),
+            count(stats.grown(|keyspace| keyspace.chunk().map_or(0, |chunk| chunk.splits))),
+            count(stats.grown(|keyspace| keyspace.chunk().map_or(0, |chunk| chunk.merges))),
             count(stats.store_grown(|stats| stats.checkpoints)),
-            count(stats.grown(|keyspace| keyspace.chunk().unwrap().munk_loads)),
-            count(stats.grown(|keyspace| keyspace.chunk().unwrap().munk_evictions)),
+            count(stats.grown(|keyspace| keyspace.chunk().map_or(0, |chunk| chunk.munk_loads))),
+            count(stats.grown(|keyspace| keyspace.chunk().map_or(0, |chunk| chunk.munk_evictions))),
         )
     }
 

@@ -182,7 +182,7 @@ fn in_memory(stats: &cantle::Stats) -> String {
     let sum = |count: fn(&cantle::KeyspaceStats) -> u64| stats.keyspaces.iter().map(count).sum::<u64>();
     format!(
         "{} of {} chunks, {}; rows {}, blocks {}",
-        count(sum(|keyspace| keyspace.chunk().unwrap().munks)),
+        count(sum(|keyspace| keyspace.chunk().map_or(0, |chunk| chunk.munks))),
         count(sum(|keyspace| keyspace.regions)),
         bytes(stats.memory.munks),
         bytes(stats.memory.rows),

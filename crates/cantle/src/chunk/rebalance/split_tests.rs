@@ -278,7 +278,7 @@ fn what_is_sorted_of_a_shared_log_counts_until_all_of_it_is() {
     let all: Vec<_> = chunks.index.view().iter().map(|(_, chunk)| chunk.clone()).collect();
     let assert_counted = |what: &str, db: &Db| {
         // Frees what is obsolete.
-        chunks_of(&db).context.substrate.checkpoint().unwrap();
+        chunks_of(db).context.substrate.checkpoint().unwrap();
         let stats = &db.stats().keyspaces[0];
         let counted = stats.log_bytes + stats.table_bytes + stats.unclaimed_bytes;
         let there = file_bytes(&disk);

@@ -1,14 +1,15 @@
 //! Merges of the newest runs alone, and of all.
 
-use super::merged::Merged;
-use super::retain::{Bottom, keep_versions};
-use super::run::Source;
-use crate::chunk::Chunks;
+use super::Chunks;
+use super::test_support::chunks_of;
 use crate::mvcc::Keep;
+use crate::run::merged::Merged;
+use crate::run::retain::{Bottom, keep_versions};
+use crate::run::run::Source;
 use crate::sync::Arc;
 use crate::types::entry::Kind;
 use crate::vfs::MemVfs;
-use crate::{Db, KeyspaceOptions, Options};
+use crate::{ChunkOptions, Db, KeyspaceOptions, Options};
 use bytes::Bytes;
 
 const KEY: &str = "k";
@@ -22,7 +23,7 @@ enum Write {
 
 /// A table in which the keys are put, if it is there, and then a log of these writes; with the version of each write of the log.
 fn runs(has_table: bool, writes: &[Write]) -> (Db, Arc<Chunks>, Vec<u64>) {
-    let keyspace = KeyspaceOptions::new().munks(false).log_bytes(u64::MAX);
+    let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().munks(false).log_bytes(u64::MAX));
     let options = Options::new().memory_budget(8 << 20).default_keyspace(keyspace);
     let db = options.vfs(Arc::new(MemVfs::without_history())).open("store").unwrap();
     if has_table {
@@ -42,7 +43,7 @@ fn runs(has_table: bool, writes: &[Write]) -> (Db, Arc<Chunks>, Vec<u64>) {
         version
     };
     let versions = writes.iter().map(write).collect();
-    let chunks = db.chunks_for_test();
+    let chunks = chunks_of(&db);
     (db, chunks, versions)
 }
 
