@@ -173,7 +173,7 @@ fn behaves_as_a_map(order: KeyOrder, inserted: &[(Said, bool)], sought: &[(Vec<u
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 4 } else { 256 },
+        cases: if cfg!(miri) { 2 } else { 256 },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
