@@ -187,7 +187,11 @@ pub enum Error {
         path: PathBuf,
     },
     /// The file was written in a format version that this library does not read.
-    #[error("{} has format version {found}; this library reads version {supported}: use the library that wrote it", path.display())]
+    #[error(
+        "{} has format version {found}; this library reads version {supported}: {}",
+        path.display(),
+        way_from_format(*found)
+    )]
     #[non_exhaustive]
     UnsupportedFormat {
         /// The file.
@@ -352,6 +356,18 @@ const _: fn() = || {
     fn assert<T: Send + Sync + 'static>() {}
     assert::<Error>();
 };
+
+/// Before 0.1 formats change without the library reading both: what to do with a store of another one.
+fn way_from_format(version: u32) -> String {
+    let revision = match version {
+        1 => "f85b57b",
+        2 => "1500dff",
+        _ => return "use the library that wrote it".into(),
+    };
+    format!(
+        "export it by revision {revision} of Cantle and load it here (docs/operations.md, Stores of earlier formats)"
+    )
+}
 
 #[cfg(test)]
 mod tests {
