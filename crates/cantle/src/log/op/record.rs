@@ -225,6 +225,16 @@ mod tests {
             assert_eq!(head, LogOp { value: b"", ..op });
             assert_eq!(LogRecord::decode(&out, 100), Ok(LogRecord::Op(op)));
         }
+        let revoke = Revoke::of(1 << 40, b"payload");
+        let mut out = Vec::new();
+        LogRecord::encode_revoke(revoke, &mut out);
+        assert!(may_begin(&out, out.len() as u64));
+        assert_eq!(LogRecord::decode(&out, 7), Ok(LogRecord::Revoke(revoke)));
+        for len in 0..out.len() {
+            assert!(LogRecord::decode(&out[..len], 7).is_err(), "{len}");
+        }
+        out.push(0);
+        assert!(LogRecord::decode(&out, 7).is_err());
         assert!(LogRecord::decode(&[0x0f], 0).is_err());
         assert!(LogRecord::decode(&[], 0).is_err());
     }
