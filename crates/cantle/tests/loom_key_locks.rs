@@ -1,7 +1,7 @@
 //! Locks of keys (`mvcc/key_locks.rs`) in every interleaving: who writes the same key, or a range, waits, and nobody waits in a circle.
 //!
 //! The wrong twins take stripes in the order in which keys are given, and a range takes only the first.
-#![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
+#![expect(unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
 #[path = "../src/mvcc/key_locks.rs"]
 mod key_locks;

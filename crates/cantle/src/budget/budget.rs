@@ -323,7 +323,7 @@ impl Budget {
             // Nothing is known of the reads yet, but how much data was there at the opening.
             let parts = first_parts(self.total_bytes, self.data_bytes());
             trial.climber = Climber::new(shares_of(parts));
-            self.divide(parts);
+            self.split_in_memory(parts);
             return;
         }
         let done = reads.saturating_sub(trial.reads);
@@ -338,12 +338,12 @@ impl Budget {
         }
         trial.filling = trial.climber.shares != before;
         let shared = (self.total_bytes / 100 * SHARED_PERCENT) as f64;
-        self.divide(trial.climber.shares.map(|share| (shared * share) as u64));
+        self.split_in_memory(trial.climber.shares.map(|share| (shared * share) as u64));
         (trial.begun, trial.costs, trial.reads) = (now(), costs, reads);
         trial.moved = trial.begun;
     }
 
-    fn divide(&self, [munks, rows, blocks]: [u64; 3]) {
+    fn split_in_memory(&self, [munks, rows, blocks]: [u64; 3]) {
         self.munk_limit_bytes.store(munks, Relaxed);
         self.rows.set_capacity_bytes(rows);
         self.blocks.set_capacity_bytes(blocks);

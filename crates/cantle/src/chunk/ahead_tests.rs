@@ -4,7 +4,7 @@ use super::test_support::chunks_of;
 use crate::Db;
 use crate::log::index::memory_part::Place;
 use crate::log::index::parts::Parts;
-use crate::log::read::ahead::{Ahead, Piece, Reads};
+use crate::log::read::ahead::{Piece, ReadAhead, Reads};
 use crate::log::segment::Segment;
 use crate::read_ahead::SCAN_BYTES;
 use crate::sync::Arc;
@@ -38,7 +38,7 @@ fn log_with(pairs: usize, keyspace: KeyspaceOptions) -> (Db, Arc<Segment>, Arc<P
 }
 
 fn walk(segment: &Segment, parts: &Parts, places: impl Iterator<Item = (usize, Place)>) -> Vec<bool> {
-    let mut ahead = Ahead::default();
+    let mut ahead = ReadAhead::default();
     let step = |(number, place): (usize, Place)| {
         let was_there = ahead.piece.contains(place);
         assert_eq!(ahead.value(segment, parts, place).unwrap(), [number as u8; 1000][..]);
@@ -83,7 +83,7 @@ fn what_was_read_ahead_is_no_read() {
     let (_db, segment, parts, places) = log(1000);
     let reads_of = |places: &mut dyn Iterator<Item = &Place>| {
         let reads = Reads::default();
-        let mut ahead = Ahead::new(reads.clone());
+        let mut ahead = ReadAhead::new(reads.clone());
         places.for_each(|place| drop(ahead.value(&segment, &parts, *place).unwrap()));
         reads.load(Relaxed) as usize
     };
@@ -96,7 +96,7 @@ fn a_scan_begins_with_about_as_much_as_the_last_ones_read() {
     let (_db, segment, parts, places) = log(1000);
     let scan = |records: usize, number: usize| {
         let reads = Reads::default();
-        let mut ahead = Ahead::new(reads.clone());
+        let mut ahead = ReadAhead::new(reads.clone());
         let places = places.iter().skip(number * 37 % (places.len() - records)).take(records);
         places.for_each(|place| drop(ahead.value(&segment, &parts, *place).unwrap()));
         (reads.load(Relaxed), ahead.piece.bytes.len())
@@ -112,7 +112,7 @@ fn what_was_written_lately_is_no_read() {
     let (db, segment, parts, places) =
         log_with(1000, KeyspaceOptions::new().layout(ChunkOptions::new().munks(false)));
     let reads = Reads::default();
-    let mut ahead = Ahead::new(reads.clone());
+    let mut ahead = ReadAhead::new(reads.clone());
     for (number, place) in places.iter().enumerate().rev() {
         assert_eq!(ahead.value(&segment, &parts, *place).unwrap(), [number as u8; 1000][..]);
     }
@@ -126,7 +126,7 @@ fn what_was_written_lately_is_no_read() {
 fn what_is_cut_off_is_reported_at_its_place() {
     let (_db, segment, parts, places) = log(1000);
     segment.file.handle().unwrap().set_len(places[20].offset + 5).unwrap();
-    let mut ahead = Ahead::default();
+    let mut ahead = ReadAhead::default();
     for (number, place) in places.into_iter().enumerate() {
         match ahead.value(&segment, &parts, place) {
             Ok(value) => assert!(number < 20 && value.len() == 1000),

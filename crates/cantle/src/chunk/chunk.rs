@@ -116,10 +116,10 @@ impl ChunkWriter {
     /// who appends there next nor who opens the store after this process.
     pub fn take_back(&mut self, health: &Health) {
         let Some(Active { segment, end, .. }) = &self.active else { return };
-        let Err(error) = segment.cut(*end) else { return };
+        let Err(error) = segment.truncate(*end) else { return };
         // The next write begins another segment; this one counts up to its end, as what follows is no record any more.
         tracing::warn!(%error, "abandons a log whose failed append cannot be taken back");
-        if let Err(error) = segment.spoil(*end) {
+        if let Err(error) = segment.zero_tail(*end) {
             health.fail(format!(
                 "a write that failed could not be taken back ({error}): find out what is wrong with the disk, then reopen the \
                  store, where that write may be found"

@@ -5,7 +5,7 @@ use super::Chunks;
 use super::rebalance::split_tests::{Pairs, assert_holds, open, open_with, put};
 use crate::chunk::chunk::Chunk;
 use crate::chunk::geometry::{Misfit, Tile, check_replacement, check_starts};
-use crate::chunk::rebalance::rebalance::Effort;
+use crate::chunk::rebalance::rebalance::Trigger;
 use crate::chunk::test_support::{adjust, chunks_of};
 use crate::run::stack::RunStack;
 use crate::sync::Arc;
@@ -150,16 +150,16 @@ impl Step {
             let is_done = match self {
                 Self::SplitEnd => {
                     chunks.evict_munk(&chunk);
-                    chunks.split_end(&chunk).unwrap()
+                    chunks.split_tail(&chunk).unwrap()
                 }
                 Self::Divide => {
                     let _ = chunks.load_munk(&chunk).unwrap();
                     chunk_bytes(chunks, 60_000);
-                    chunks.divide(&chunk).unwrap()
+                    chunks.split_in_memory(&chunk).unwrap()
                 }
                 Self::Rebalance => {
                     chunk_bytes(chunks, 150_000);
-                    chunks.rebalance(&chunk, Effort::Asked).unwrap()
+                    chunks.rebalance(&chunk, Trigger::Asked).unwrap()
                 }
                 Self::Join => chunks.join_if_small(&chunk).unwrap(),
                 Self::Insert => {
@@ -240,7 +240,7 @@ impl Beginning {
                 let chunk = chunks.first();
                 let _change = chunk.begin_change().unwrap();
                 chunk_bytes(&chunks, 150_000);
-                let mut grant = chunks.room_for(&chunk, Effort::Asked).unwrap();
+                let mut grant = chunks.room_for(&chunk, Trigger::Asked).unwrap();
                 let input = chunks.seal(&chunk).unwrap().unwrap();
                 let pieces = chunks.merge_files(&input, &mut grant).unwrap();
                 put(&db, pairs, (0..KEYS).step_by(20), 2).unwrap();
@@ -368,7 +368,7 @@ fn a_rebalance_whose_split_is_refused_keeps_its_tables_in_one_chunk() {
     chunk_bytes(&chunks, 150_000);
     {
         let _change = low.begin_change().unwrap();
-        let mut grant = chunks.room_for(&low, Effort::Asked).unwrap();
+        let mut grant = chunks.room_for(&low, Trigger::Asked).unwrap();
         let input = chunks.seal(&low).unwrap().unwrap();
         let mut pieces = chunks.merge_files(&input, &mut grant).unwrap();
         assert!(pieces.len() > 2);
@@ -398,7 +398,7 @@ fn whoever_changes_chunks_while_the_store_is_closed_comes_too_late() {
         let mut pairs = Pairs::new();
         put(&db, &mut pairs, 0..KEYS, 1).unwrap();
         // Both are ready: a munk to be divided, and two chunks to be joined.
-        assert!(chunks.split_end(&chunks.first()).unwrap());
+        assert!(chunks.split_tail(&chunks.first()).unwrap());
         put(&db, &mut pairs, KEYS..KEYS + 300, 1).unwrap();
         for chunk in all(&chunks) {
             let _ = chunks.load_munk(&chunk).unwrap();
@@ -411,9 +411,9 @@ fn whoever_changes_chunks_while_the_store_is_closed_comes_too_late() {
         db.close().unwrap();
         let bytes = chunks.context.substrate.manifest.bytes();
         let late = match step {
-            Step::SplitEnd => chunks.split_end(&chunk),
-            Step::Divide => chunks.divide(&chunk),
-            Step::Rebalance => chunks.rebalance(&chunk, Effort::Asked),
+            Step::SplitEnd => chunks.split_tail(&chunk),
+            Step::Divide => chunks.split_in_memory(&chunk),
+            Step::Rebalance => chunks.rebalance(&chunk, Trigger::Asked),
             Step::Join | Step::Insert => chunks.join_if_small(&chunk),
         };
         assert!(!matches!(late, Ok(true)), "{step:?}: {late:?}");
@@ -453,7 +453,7 @@ fn a_compaction_ends_when_its_keyspace_is_dropped() {
             open_with(Arc::new(MemVfs::new()), large(), KeyspaceOptions::new().comparator(order.clone()));
         let mut pairs = Pairs::new();
         put(&db, &mut pairs, 0..KEYS, 1).unwrap();
-        assert!(chunks.split_end(&chunks.first()).unwrap());
+        assert!(chunks.split_tail(&chunks.first()).unwrap());
         put(&db, &mut pairs, 0..KEYS, 1).unwrap();
         // As when a keyspace is dropped while a call is under way, and nobody needs it any more.
         chunks.retire_chunks();
@@ -494,7 +494,7 @@ fn no_chunk_is_cut_at_an_empty_key() {
     };
     // The last of what is inserted in order.
     db.put("", "end").unwrap();
-    assert!(!chunks.split_end(&chunks.first()).unwrap());
+    assert!(!chunks.split_tail(&chunks.first()).unwrap());
     reopened(disk.kill(), KEYS + 1, "as the end of a log");
     // Apart from the table, behind it.
     chunk_bytes(&chunks, 400_000);
@@ -509,7 +509,7 @@ fn no_chunk_is_cut_at_an_empty_key() {
     db.compact_range(..).unwrap();
     chunk_bytes(&chunks, 500_000);
     (0..4).for_each(|round| db.put("", vec![round; 100_000]).unwrap());
-    assert!(chunks.rebalance(&chunks.first(), Effort::Asked).unwrap());
+    assert!(chunks.rebalance(&chunks.first(), Trigger::Asked).unwrap());
     assert_eq!(db.stats().keyspaces[0].edits_refused, 0);
     reopened(disk.kill(), KEYS + 1, "as the end of a chunk");
     // A table of it alone, and all others before it.
@@ -520,7 +520,7 @@ fn no_chunk_is_cut_at_an_empty_key() {
         db.put(number(key), [2; 1000]).unwrap();
     }
     for chunk in all(&chunks) {
-        let _ = chunks.rebalance(&chunk, Effort::Asked).unwrap();
+        let _ = chunks.rebalance(&chunk, Trigger::Asked).unwrap();
     }
     assert_eq!(db.stats().keyspaces[0].edits_refused, 0);
     reopened(disk.kill(), KEYS + 1, "as the only key of a table");

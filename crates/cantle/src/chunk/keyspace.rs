@@ -4,7 +4,7 @@ use crate::budget::Cost;
 use crate::cache::rows::LentRow;
 use crate::filter::bloom;
 use crate::memory::account::Account;
-use crate::substrate::Jam;
+use crate::substrate::PutPause;
 use crate::sync::Arc;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -96,7 +96,7 @@ pub(super) struct Relieving {
     /// Rebalances and splits under way, and writers that are about to submit some.
     pub(super) running: usize,
     /// Over when none is under way.
-    pub(super) jam: Option<Jam>,
+    pub(super) pause: Option<PutPause>,
 }
 
 /// A value where it was found.

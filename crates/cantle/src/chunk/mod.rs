@@ -37,6 +37,7 @@ mod approximate;
 mod backlog_tests;
 #[expect(clippy::module_inception, reason = "the layout is named for what it is made of, and so is the file")]
 pub mod chunk;
+mod chunk_write;
 mod cleaning;
 pub mod context;
 #[cfg(test)]
@@ -76,7 +77,6 @@ mod space_tests;
 mod stats;
 #[cfg(test)]
 mod test_support;
-mod unit;
 mod validate;
 mod verify;
 mod walk;

@@ -95,7 +95,7 @@ fn memory_of_logs_is_freed_in_every_chunk() {
         (0..PAIRS).for_each(|number| db.put(key(number), [1; 10]).unwrap());
         // None is popular, and they are fewer than are looked at in one turn.
         (0..32).for_each(|_| all(chunks).iter().for_each(|chunk| chunk.decay()));
-        chunks.free_memory();
+        chunks.flush_log_indexes();
         for chunk in all(chunks) {
             let funk = chunk.funk.load_full();
             let is_freed = funk.logs().all(|log| log.all_indexed().is_some());

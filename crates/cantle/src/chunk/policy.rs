@@ -74,7 +74,7 @@ pub struct Limits {
 
 /// Why a chunk is rebalanced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum Reason {
     /// Its log is as long as a log may be.
     LogFull,
     /// Reads of the unsorted chunk have cost as much as sorting it.
@@ -139,12 +139,12 @@ pub fn long_log_delay_nanos(log_bytes: u64, limit_bytes: u64) -> u64 {
 }
 
 /// Whether a chunk is due for its own sake.
-pub fn due(chunk: &ChunkSizes, limits: &Limits, keyspace: &KeyspaceSizes) -> Option<Why> {
+pub fn due(chunk: &ChunkSizes, limits: &Limits, keyspace: &KeyspaceSizes) -> Option<Reason> {
     if chunk.log_bytes >= log_limit_bytes(limits, keyspace, chunk.munk_live_bytes.is_some()) {
-        return Some(Why::LogFull);
+        return Some(Reason::LogFull);
     }
     if chunk.files > FILES_MAX || chunk.range_deletes > RANGE_DELETES_MAX {
-        return Some(Why::Fragments);
+        return Some(Reason::Fragments);
     }
     let entries = match chunk.entries {
         0 => (chunk.table_bytes + chunk.log_bytes) / ENTRY_BYTES,
@@ -152,10 +152,10 @@ pub fn due(chunk: &ChunkSizes, limits: &Limits, keyspace: &KeyspaceSizes) -> Opt
     };
     let unsorted = chunk.log_bytes > 0 || chunk.files > 1;
     if unsorted && chunk.read_debt > limits.rules.rewrite_cost.saturating_mul(entries.max(64)) {
-        return Some(Why::Reads);
+        return Some(Reason::Reads);
     }
     // Last: it writes nothing anew, and where it cannot be done that is no reason to.
-    chunk.munk_live_bytes.is_some_and(|bytes| is_munk_large(bytes, limits)).then_some(Why::MunkLarge)
+    chunk.munk_live_bytes.is_some_and(|bytes| is_munk_large(bytes, limits)).then_some(Reason::MunkLarge)
 }
 
 /// How many of a chunk's files are merged into one, which are so long, the newest first: up to the first that is more than twice as
@@ -471,7 +471,7 @@ mod tests {
             due(&chunk, &limits(), &KeyspaceSizes { live_bytes: 4 << 30, ..KeyspaceSizes::default() })
         };
         assert_eq!(due(chunk(10_000, 40_000)), None);
-        assert_eq!(due(chunk(10_000, 40_001)), Some(Why::Reads));
+        assert_eq!(due(chunk(10_000, 40_001)), Some(Reason::Reads));
         assert_eq!(due(chunk(0, 40_001)), None, "not known: many, short ones");
     }
 
@@ -484,7 +484,7 @@ mod tests {
         let keyspace = KeyspaceSizes::default();
         assert_eq!(
             (due(&sizes, &ours, &keyspace), due(&sizes, &published, &keyspace)),
-            (Some(Why::Reads), None)
+            (Some(Reason::Reads), None)
         );
         for (limits, beyond) in [(&ours, true), (&published, false)] {
             assert_eq!(should_merge(0, 1, limits), beyond);

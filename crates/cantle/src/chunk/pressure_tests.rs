@@ -54,31 +54,31 @@ fn the_keyspace_that_is_most_behind_brakes_whatever_its_name() {
 }
 
 #[test]
-fn one_keyspace_does_not_end_the_jam_of_another() {
+fn one_keyspace_does_not_end_the_pause_of_another() {
     let vfs = MemVfs::new();
     vfs.set_capacity_bytes(Some(64 << 20));
     let db = open(&vfs);
     let (a, z) = (chunks(&db, "a"), chunks(&db, "z"));
     let reserve = &a.context.substrate.reserve;
     reserve.maintain();
-    let jam = |chunks: &Chunks| {
-        let jam = reserve.jam_if_tight(1 << 40);
-        assert!(jam.is_some(), "that much is not free");
-        chunks.jobs.relief.lock().jam = jam;
+    let pause = |chunks: &Chunks| {
+        let pause = reserve.pause_puts_if_tight(1 << 40);
+        assert!(pause.is_some(), "that much is not free");
+        chunks.jobs.relief.lock().pause = pause;
     };
     let relief = a.begin_relief();
-    jam(&a);
+    pause(&a);
     drop(z.begin_relief());
-    assert!(reserve.is_jammed(), "the rebalances of `a` are not done");
+    assert!(reserve.are_puts_paused(), "the rebalances of `a` are not done");
     let relief_of_z = z.begin_relief();
-    jam(&z);
+    pause(&z);
     drop(relief);
-    assert!(reserve.is_jammed(), "the rebalances of `z` are not done");
+    assert!(reserve.are_puts_paused(), "the rebalances of `z` are not done");
     let second = z.begin_relief();
     drop(relief_of_z);
-    assert!(reserve.is_jammed(), "one is left");
+    assert!(reserve.are_puts_paused(), "one is left");
     drop(second);
-    assert!(!reserve.is_jammed());
+    assert!(!reserve.are_puts_paused());
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn parts_of_a_few_hot_chunks_are_indexed_on_disk_as_well() {
         }
         // A chunk that maintenance looks at just now is left out.
         for _ in 0..100 {
-            chunks.free_memory();
+            chunks.flush_log_indexes();
         }
         most = most.max(budget.logs.indexes.used_bytes());
     }

@@ -208,7 +208,7 @@ fn look_in_log(
     let parts = segment.parts(context)?;
     if let Some(memory) = &parts.memory {
         let deleted = deleted_before(context, &memory.tombstones(), key, before);
-        match settle(memory.get_before(key, before), deleted, key) {
+        match resolve(memory.get_before(key, before), deleted, key) {
             Looked::Further => {}
             found => return Ok(found),
         }
@@ -233,7 +233,7 @@ fn look_in_log(
         } else {
             None
         };
-        match settle(hit, deleted, key) {
+        match resolve(hit, deleted, key) {
             Looked::Further => {}
             found => return Ok(found),
         }
@@ -252,7 +252,7 @@ fn deleted_before(context: &Context, tombstones: &[RangeTombstone], key: &[u8], 
     tombstones.iter().filter(counts).map(|tombstone| tombstone.offset).max()
 }
 
-fn settle(hit: Option<MemoryHit>, deleted: Option<u64>, key: &[u8]) -> Looked {
+fn resolve(hit: Option<MemoryHit>, deleted: Option<u64>, key: &[u8]) -> Looked {
     match hit.filter(|hit| deleted.is_none_or(|offset| hit.place.offset > offset)) {
         Some(hit) if hit.kind == Kind::Put => {
             let user_bytes = u64::from(hit.place.len).saturating_sub(RECORD_BYTES).max(key.len() as u64);

@@ -173,7 +173,7 @@ impl Walk {
     /// Takes the next visible pair at or behind the position in the chunk, in the walk's direction; false at the
     /// chunk's end.
     #[inline]
-    fn settle(&mut self) -> Result<bool> {
+    fn find_visible(&mut self) -> Result<bool> {
         let Some(open) = &mut self.chunk else { return Ok(false) };
         if let Pairs::Munk { cursor, ahead } = &mut open.pairs {
             let found = std::mem::take(ahead) || if self.forward { cursor.next() } else { cursor.prev() };
@@ -202,7 +202,7 @@ impl Walk {
     #[inline]
     fn advance_forward(&mut self) -> Result<bool> {
         loop {
-            if self.settle()? {
+            if self.find_visible()? {
                 let within = self.chunk.as_ref().is_some_and(|open| open.ends_within)
                     || self.current_key().is_some_and(|key| self.is_before_end(key));
                 if !within {
@@ -224,7 +224,7 @@ impl Walk {
 
     fn advance_back(&mut self) -> Result<bool> {
         loop {
-            if self.settle()? {
+            if self.find_visible()? {
                 let within = self.chunk.as_ref().is_some_and(|open| open.starts_within)
                     || self.current_key().is_some_and(|key| self.is_behind_start(key));
                 if !within {
@@ -307,7 +307,7 @@ impl Walk {
             // The pair at the end itself, if there is one.
             self.forward = true;
             self.open(self.chunks.index.find(key))?.seek(key)?;
-            let found = self.settle()?;
+            let found = self.find_visible()?;
             self.forward = false;
             if found
                 && let Some(found_key) = self.current_key()

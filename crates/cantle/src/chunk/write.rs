@@ -5,7 +5,7 @@
 //! where it covers a part, a record in that chunk's log.
 
 use super::Chunks;
-use super::unit::{Effect, Ops, Places, Unit};
+use super::chunk_write::{ChunkWrite, Effect, Ops, Places};
 use crate::cache::rows::Stripe;
 use crate::canary::Canary;
 use crate::chunk::chunk::Chunk;
@@ -40,9 +40,9 @@ pub struct Write<'a> {
     chunks: &'a Chunks,
     ops: &'a [Op],
     reads: &'a ReadSet,
-    units: SmallVec<[Unit; 1]>,
+    units: SmallVec<[ChunkWrite; 1]>,
     /// What is looked after once the locks are released.
-    written: SmallVec<[WrittenUnit; 1]>,
+    written: SmallVec<[WrittenChunk; 1]>,
     cleaning: Option<Cleaning>,
     /// The manifest was told which chunks are dropped.
     drop_told: bool,
@@ -51,7 +51,7 @@ pub struct Write<'a> {
 }
 
 /// What was written to one chunk.
-struct WrittenUnit {
+struct WrittenChunk {
     chunk: Arc<Chunk>,
     /// Indexes of the operations, and where they stand in the log.
     ops: Ops,
@@ -154,7 +154,7 @@ impl<'a> Write<'a> {
             self.chunks.make_room(&chunk, ops.len());
         }
         let stamp = Stamp { version: 0, batch: 0 };
-        self.units.push(Unit {
+        self.units.push(ChunkWrite {
             chunk,
             guard,
             ops,
@@ -198,14 +198,14 @@ impl<'a> Write<'a> {
             let bounds = op.bounds.as_ref().map_or(0, |bounds| encode_bounds(bounds).len());
             (record_bytes_max(OP_BYTES_MAX + op.key.len() + op.value.len() + bounds)) as u64
         };
-        let unit = |unit: &Unit| {
+        let unit = |unit: &ChunkWrite| {
             let page = unit.guard.active.as_ref().map_or(0, |active| active.segment.unpromised_page());
             page + unit.ops.iter().map(|&index| op(&self.ops[index])).sum::<u64>()
         };
         self.units.iter().filter(|unit| unit.effect == Effect::Log).map(unit).sum()
     }
 
-    fn units_to(&mut self, effect: Effect) -> impl Iterator<Item = &mut Unit> {
+    fn units_to(&mut self, effect: Effect) -> impl Iterator<Item = &mut ChunkWrite> {
         self.units.iter_mut().filter(move |unit| unit.effect == effect)
     }
 
@@ -325,12 +325,8 @@ impl PreparedWrite for Write<'_> {
             }
         }
         let units = self.units.drain(..).filter(|unit| unit.effect != Effect::Nothing);
-        self.written.extend(units.map(|Unit { chunk, ops, places, stamp, segment, .. }| WrittenUnit {
-            chunk,
-            ops,
-            places,
-            version: stamp.version,
-            segment,
+        self.written.extend(units.map(|ChunkWrite { chunk, ops, places, stamp, segment, .. }| {
+            WrittenChunk { chunk, ops, places, version: stamp.version, segment }
         }));
     }
 
@@ -339,7 +335,7 @@ impl PreparedWrite for Write<'_> {
         if let Some(cleaning) = self.cleaning.take() {
             self.chunks.clean(cleaning);
         }
-        for WrittenUnit { chunk, ops, places, version, segment } in self.written.drain(..) {
+        for WrittenChunk { chunk, ops, places, version, segment } in self.written.drain(..) {
             let Some(segment) = segment else {
                 self.chunks.after_drop(&chunk);
                 continue;

@@ -4,7 +4,7 @@ use crate::db::Options;
 use crate::files::parse_file_name;
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::log::tail::write_buffer::WRITE_BUFFER_FILE;
-use crate::substrate::{REBALANCE_RESERVE_FILE, RESERVE_FILE, vouch::VOUCH_FILE};
+use crate::substrate::{REBALANCE_RESERVE_FILE, RESERVE_FILE, page_cache::VOUCH_FILE};
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, Vfs};
 use std::path::Path;

@@ -29,7 +29,7 @@ pub(crate) struct KeyspaceInner {
     /// The version at which it was dropped, or 0.
     pub(super) dropped_at: AtomicU64,
     /// Whether a checkpoint covers its creation.
-    pub(super) settled: AtomicBool,
+    pub(super) is_durable: AtomicBool,
     /// Whether it is among those that maintenance looks at in each tick.
     pub(super) active: AtomicBool,
     pub(super) activity: Arc<Activity>,
@@ -72,10 +72,10 @@ impl KeyspaceInner {
     }
 
     /// Has a checkpoint cover the keyspace's creation: its name and comparator are durable before it is handed out.
-    pub(super) fn settle(&self, substrate: &crate::substrate::Substrate) -> Result<()> {
-        if !self.settled.load(Acquire) {
+    pub(super) fn publish_creation(&self, substrate: &crate::substrate::Substrate) -> Result<()> {
+        if !self.is_durable.load(Acquire) {
             substrate.checkpoint()?;
-            self.settled.store(true, Release);
+            self.is_durable.store(true, Release);
         }
         Ok(())
     }

@@ -19,12 +19,12 @@ pub(crate) mod open;
 mod operations;
 mod options;
 mod range;
+pub(crate) mod recovery_plan;
 mod runtime;
 mod snapshot;
 mod stats;
 pub(crate) mod store;
 mod transaction;
-pub(crate) mod verdict;
 mod write;
 
 pub use batch::WriteBatch;

@@ -66,7 +66,7 @@ pub(crate) struct Store {
     pub(super) transactions: TransactionCounters,
     pub(super) checkpointing: AtomicBool,
     pub(super) ticks: AtomicU64,
-    /// Whether a checkpoint must come before the next write (`settle_opening`).
+    /// Whether a checkpoint must come before the next write (`secure_opening`).
     pub(super) unsettled: AtomicBool,
     pub(super) this: Weak<Store>,
     /// Files of before a crash that nothing refers to, until they are removed.
@@ -144,7 +144,7 @@ impl Store {
     /// What opening accepted from a process that died, or applied again, is as durable as what will be written
     /// on top of it: not less than a buffered store promises by losing it to the next death of a process, nor
     /// than a `Sync` store does, whose journal knows nothing of it.
-    pub(super) fn settle_opening(&self, outlived: bool, replayed: bool) -> Result<()> {
+    pub(super) fn secure_opening(&self, outlived: bool, replayed: bool) -> Result<()> {
         match self.substrate.durability {
             Durability::Buffered => {
                 if outlived {
@@ -194,7 +194,7 @@ impl Store {
     }
 
     /// To be called before a write is journaled.
-    pub(super) fn settle_before_write(&self) -> Result<()> {
+    pub(super) fn secure_before_write(&self) -> Result<()> {
         if self.unsettled.load(Acquire) {
             self.substrate.checkpoint()?;
             self.unsettled.store(false, Release);
@@ -251,7 +251,7 @@ impl Store {
     fn note_close(&self) {
         let substrate = &self.substrate;
         let (manifest, bytes) = substrate.manifest.durable();
-        let closed = crate::substrate::vouch::Closed { store: substrate.files.store, manifest, bytes };
+        let closed = crate::substrate::page_cache::Closed { store: substrate.files.store, manifest, bytes };
         if let Err(error) = substrate.vouch.close(closed) {
             tracing::debug!(%error, "nothing will vouch for the manifest");
         }

@@ -518,10 +518,10 @@ impl Store {
 
     /// Slows the writer, if maintenance is behind; turns puts away while the disk is full.
     fn brake(&self, ops: &[Op]) -> Result<()> {
-        self.settle_before_write()?;
+        self.secure_before_write()?;
         let puts = ops.iter().any(|op| op.kind == Kind::Put);
         if puts {
-            self.substrate.reserve.wait_while_jammed();
+            self.substrate.reserve.wait_while_puts_are_paused();
         }
         if puts && self.substrate.reserve.is_spent() {
             self.substrate.reserve.maintain();

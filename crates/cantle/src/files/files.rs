@@ -34,7 +34,7 @@ pub struct Files {
     held_bytes: AtomicU64,
     pins: Mutex<Pins>,
     /// Doomed files that somebody still holds.
-    doomed: Mutex<HashMap<u64, FileKind>>,
+    deletable: Mutex<HashMap<u64, FileKind>>,
     /// Whether no file is opened or removed any more. Held for reading by who does so.
     ended: RwLock<bool>,
     /// The process that opened the store: one that was forked from it removes nothing.
@@ -80,7 +80,7 @@ pub struct StoreFile {
     /// Bytes of it that count as held: what is taken back later, however long the file is by then.
     held_bytes: AtomicU64,
     references: AtomicUsize,
-    doomed: AtomicBool,
+    deletable: AtomicBool,
     /// Writes to it since its last sync.
     unsynced: Unsynced,
     /// Of those who share it.
@@ -130,7 +130,7 @@ impl Files {
             held: Mutex::new(Held::default()),
             held_bytes: AtomicU64::new(0),
             pins: Mutex::new(Pins { count: 0, waiting: Vec::new() }),
-            doomed: Mutex::default(),
+            deletable: Mutex::default(),
             ended: RwLock::new(false),
             process: std::process::id(),
             keeps_discarded: AtomicBool::new(false),
@@ -198,7 +198,7 @@ impl Files {
             bytes: AtomicU64::new(bytes),
             held_bytes: AtomicU64::new(0),
             references: AtomicUsize::new(0),
-            doomed: AtomicBool::new(false),
+            deletable: AtomicBool::new(false),
             unsynced: Unsynced::default(),
             claims: Claims::default(),
             files: self.clone(),
@@ -278,7 +278,7 @@ impl Files {
     /// Holds files of the last checkpoint that nothing current refers to.
     pub fn hold(&self, files: Vec<Arc<StoreFile>>) {
         if Canary::HELD_FILES_GONE.is_planted() {
-            return self.doom(files);
+            return self.mark_deletable(files);
         }
         let mut held = self.held.lock();
         files.iter().for_each(|file| self.count_held(&mut held, file, file.bytes()));
@@ -291,15 +291,15 @@ impl Files {
     }
 
     /// Lets go of files that no checkpoint needs any more.
-    pub fn doom(&self, files: Vec<Arc<StoreFile>>) {
+    pub fn mark_deletable(&self, files: Vec<Arc<StoreFile>>) {
         if files.is_empty() {
             return;
         }
-        self.doomed.lock().extend(files.iter().map(|file| (file.id, file.kind)));
+        self.deletable.lock().extend(files.iter().map(|file| (file.id, file.kind)));
         let mut held = self.held.lock();
         for file in &files {
             self.count_held(&mut held, file, 0);
-            file.doomed.store(true, Release);
+            file.deletable.store(true, Release);
         }
         // Of keyspaces that are gone.
         held.bytes.retain(|_, bytes| Arc::strong_count(bytes) > 1 || bytes.load(Relaxed) > 0);
@@ -349,7 +349,7 @@ impl Files {
                 return;
             }
         }
-        // Held to the end: `end` removes what is doomed still.
+        // Held to the end: `end` removes what is deletable still.
         let ended = self.ended.read();
         if *ended {
             return;
@@ -358,16 +358,16 @@ impl Files {
             // Left behind, it is removed at the next opening, as no manifest names it.
             tracing::warn!(path = %path.display(), %error, "cannot remove an obsolete file");
         }
-        self.doomed.lock().remove(&id);
+        self.deletable.lock().remove(&id);
     }
 
     /// No file is opened by its name or removed from here on, by whoever reads or lets go of one late: handles may be left,
     /// and a job that waits for a background thread, which other stores may keep busy, holds the files of its chunk. What
-    /// those hold though it is doomed is removed here: a store that was closed takes no space for it. To be called
+    /// those hold though it is deletable is removed here: a store that was closed takes no space for it. To be called
     /// before others may open the store.
     pub fn end(&self) {
         *self.ended.write() = true;
-        let late = std::mem::take(&mut *self.doomed.lock());
+        let late = std::mem::take(&mut *self.deletable.lock());
         if self.process != std::process::id() || self.pins.lock().count > 0 {
             return;
         }
@@ -448,7 +448,7 @@ impl StoreFile {
 
 impl Drop for StoreFile {
     fn drop(&mut self) {
-        if self.doomed.load(Acquire) {
+        if self.deletable.load(Acquire) {
             self.files.handles.remove(self.id);
             self.files.unlink(self.id, &self.path);
             self.files.dir_dirty.store(true, Release);

@@ -20,10 +20,10 @@ fn what_is_held_counts_until_it_goes_with_the_length_that_was_counted() {
     let first = files.take_held();
     let second = held(50);
     unread.set_bytes(100);
-    files.doom(first);
+    files.mark_deletable(first);
     assert_eq!(files.held_bytes(), 50, "the other file is held still");
     second.set_bytes(10);
-    files.doom(files.take_held());
+    files.mark_deletable(files.take_held());
     assert_eq!(files.held_bytes(), 0);
 }
 
@@ -34,14 +34,14 @@ fn what_is_doomed_is_gone_when_the_store_is_closed_though_somebody_holds_it() {
     let files = Arc::new(Files::new(Arc::new(vfs.clone()), "store".into(), 1, 1, 1));
     let exists = |path: &Path| vfs.open(path, OpenMode::Read).is_ok();
     let create = || files.create(FileKind::Log, 0, 1).unwrap().0;
-    let (doomed, needed) = (create(), create());
-    files.doom(vec![doomed.clone()]);
-    assert!(exists(&doomed.path), "it may be read");
+    let (deletable, needed) = (create(), create());
+    files.mark_deletable(vec![deletable.clone()]);
+    assert!(exists(&deletable.path), "it may be read");
     files.end();
-    assert!(!exists(&doomed.path) && exists(&needed.path));
+    assert!(!exists(&deletable.path) && exists(&needed.path));
     // Another store may have a file of this name by now.
-    vfs.open(&doomed.path, OpenMode::CreateNew).unwrap();
-    let path = doomed.path.clone();
-    drop(doomed);
+    vfs.open(&deletable.path, OpenMode::CreateNew).unwrap();
+    let path = deletable.path.clone();
+    drop(deletable);
     assert!(exists(&path));
 }

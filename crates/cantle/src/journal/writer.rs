@@ -322,7 +322,7 @@ impl Journal {
 
     /// Waits until everything that is enqueued now is durable. Who rewrites records of logs without the numbers
     /// of their batches must wait for their commits first: else a batch that died would live on in part.
-    pub fn settle(&self) -> Result<()> {
+    pub fn wait_durable(&self) -> Result<()> {
         let enqueued = self.inner.lock().enqueued;
         self.wait(enqueued)
     }

@@ -31,7 +31,7 @@ pub struct OpenKeyspace<'a> {
     pub state: Box<dyn LayoutState>,
     /// The logs as the last checkpoint found them.
     pub segments: &'a HashMap<u64, SegmentEdit>,
-    /// Logs may hold more than the manifest says (`substrate::vouch`).
+    /// Logs may hold more than the manifest says (`substrate::page_cache`).
     pub outlived: bool,
     /// The keyspace was dropped: only its files count. Nothing is read, and `order` is none of its own.
     pub dropped: bool,

@@ -163,14 +163,14 @@ impl Segment {
     }
 
     /// Takes back what was written behind `len`. When that fails, the segment must not be written any more.
-    pub fn cut(&self, len: u64) -> Result<()> {
-        self.file_end.cut(&self.file, len)
+    pub fn truncate(&self, len: u64) -> Result<()> {
+        self.file_end.truncate(&self.file, len)
     }
 
     /// Makes what stands behind `len` no record, so that nobody who reads the log goes on there. For a segment that is not
     /// written any more.
-    pub fn spoil(&self, len: u64) -> Result<()> {
-        self.file_end.spoil(&self.file, len)
+    pub fn zero_tail(&self, len: u64) -> Result<()> {
+        self.file_end.zero_tail(&self.file, len)
     }
 
     /// Indexes the memory part on disk and begins a new one. Up to `end` the log has so many operations. Returns where the log now ends. When that fails, half an index may

@@ -170,9 +170,9 @@ impl Segment {
     }
 
     /// Lets readers find what its newest part has only noted.
-    pub fn settle_notes(&self) {
+    pub fn merge_deferred(&self) {
         if let Some(memory) = self.loaded().and_then(|parts| parts.memory.clone()) {
-            memory.settle();
+            memory.merge_deferred();
         }
     }
 

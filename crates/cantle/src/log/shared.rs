@@ -139,7 +139,7 @@ impl SharedLog {
         if !self.buffered
             && let Err(error) = self.segment.append(env, (&bytes, payloads.len()), end.offset, true)
         {
-            if let Err(cut) = self.segment.cut(end.offset) {
+            if let Err(cut) = self.segment.truncate(end.offset) {
                 tracing::warn!(error = %cut, "abandons a log whose failed append cannot be taken back");
                 end.broken = true;
             }

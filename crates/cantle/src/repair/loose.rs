@@ -19,7 +19,7 @@ use crate::log::salvage::Extent;
 use crate::manifest::{Edit, KeyspaceEdit, StartEdit};
 use crate::mvcc::Recovery;
 use crate::records::{RecordFile, Salvage, Salvaged};
-use crate::substrate::vouch::outlived;
+use crate::substrate::page_cache::outlived;
 use crate::table::TableSalvage;
 use crate::types::error::{Error, Result};
 use crate::types::order::KeyOrder;

@@ -6,7 +6,7 @@ use super::report::Findings;
 use super::survey::{LeftInBuffer, Piece, Survey};
 use crate::db::Options;
 use crate::db::open::read_manifest;
-use crate::db::verdict::{Verdict, judge};
+use crate::db::recovery_plan::{RecoveryPlan, plan_recovery};
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::journal::JournalRecord;
 use crate::layouts;
@@ -170,7 +170,8 @@ fn plan(
     let malformed = |what: crate::format::codec::Malformed| {
         Error::corruption(manifest_path, 0, format!("the recovery table {}", what.0))
     };
-    let Verdict { start, replay, .. } = judge(&state, outlived, remains.records).map_err(malformed)?;
+    let RecoveryPlan { start, replay, .. } =
+        plan_recovery(&state, outlived, remains.records).map_err(malformed)?;
     let recovery = Recovery {
         epoch: start.epoch,
         first_version: start.first_version,

@@ -60,7 +60,7 @@ pub fn key_changed(env: &RunEnv, funk: &RunStack, key: &[u8], since: u64) -> Res
 fn settled_parts(env: &RunEnv, segment: &Segment) -> Result<Arc<Parts>> {
     let parts = segment.parts(env)?;
     if let Some(memory) = &parts.memory {
-        memory.settle();
+        memory.merge_deferred();
     }
     Ok(parts)
 }

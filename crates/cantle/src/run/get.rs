@@ -101,7 +101,7 @@ fn get_in_log(
         }
     }
     if let Some((hit, deleted)) = found
-        && let Some(found) = settle(segment, &parts, hit, deleted)?
+        && let Some(found) = resolve(segment, &parts, hit, deleted)?
     {
         return Ok(Some((found, Served::LogMemory)));
     }
@@ -130,7 +130,7 @@ fn get_in_log(
         if hit.is_none() && part.filter.len > 0 {
             env.counters.filter_false_positives.add(1);
         }
-        if let Some(settled) = settle(segment, &parts, hit, deleted)? {
+        if let Some(settled) = resolve(segment, &parts, hit, deleted)? {
             (found, looked_at) = (Some((settled, Served::LogIndex)), number + 1);
             break;
         }
@@ -155,7 +155,7 @@ fn get_in_memory(env: &RunEnv, memory: &MemoryPart, key: &[u8], at: u64) -> (Opt
 }
 
 /// Of an entry and a range delete in one part, the later counts.
-fn settle(
+fn resolve(
     segment: &Segment,
     parts: &Parts,
     hit: Option<MemoryHit>,

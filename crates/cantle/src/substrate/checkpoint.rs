@@ -226,7 +226,7 @@ impl Substrate {
         };
         match manifest.checkpoint(edit) {
             Ok(()) => {
-                self.files.doom(held);
+                self.files.mark_deletable(held);
                 Ok(())
             }
             Err(error) => {

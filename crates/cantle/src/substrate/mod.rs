@@ -2,17 +2,17 @@
 
 mod checkpoint;
 mod health;
-mod jam;
 mod logs;
+pub mod page_cache;
 pub mod parts;
+mod put_pause;
 mod reserve;
 mod tickets;
-pub mod vouch;
 
 pub use checkpoint::{Checkpoints, DirtySet, VERSIONS_PER_CHECKPOINT};
 pub use health::Health;
-pub use jam::Jam;
 pub use parts::CheckpointParts;
+pub use put_pause::PutPause;
 pub use reserve::{Grant, REBALANCE_RESERVE_FILE, RESERVE_FILE, Reserve};
 
 use crate::budget::{Budget, DataShare};
@@ -42,7 +42,7 @@ pub struct Substrate {
     pub dirty: DirtySet,
     pub parts: CheckpointParts,
     pub checkpoints: Checkpoints,
-    pub vouch: vouch::Vouch,
+    pub vouch: page_cache::PageCacheWitness,
     pub reserve: Reserve,
     /// Where appends to logs wait; `None` where they do not.
     pub write_buffer: Option<Arc<WriteBuffer>>,

@@ -12,7 +12,7 @@
 //! Bytes that were accepted but are not in a file yet (the buffered records of a `Buffered` store, the output of
 //! rebalances) are *promised*: their sum stays below what is free.
 
-use super::jam::{Jam, Jams};
+use super::put_pause::{PutPause, PutPauses};
 use crate::files::space::{PLENTY_BYTES, Room};
 use crate::files::{Files, Promise, Space};
 use crate::sync::atomic::{
@@ -53,7 +53,7 @@ pub struct Reserve {
     /// There is little left, or a write found nothing: what can free space is to do so.
     full: AtomicBool,
     /// Puts wait for rebalances: with the space that is left, these might not find room later.
-    jams: Arc<Jams>,
+    pauses: Arc<PutPauses>,
     /// Bytes that the longest rebalance to be expected may write.
     longest_bytes: AtomicU64,
     /// How much is to be kept aside for rebalances; 0 while that is not known.
@@ -98,7 +98,7 @@ impl Reserve {
             files: None,
             spent: AtomicBool::new(false),
             full: AtomicBool::new(false),
-            jams: Jams::new(),
+            pauses: PutPauses::new(),
             longest_bytes: AtomicU64::new(0),
             rebalance_bytes: AtomicU64::new(0),
             parts: Mutex::default(),
@@ -138,9 +138,9 @@ impl Reserve {
     }
 
     /// A log has become due, and sorting its chunk takes `output_bytes`: has puts wait until rebalances are done, if
-    /// space is so short that they would not find room for that later. The keyspace holds the jam until its rebalances
+    /// space is so short that they would not find room for that later. The keyspace holds the pause until its rebalances
     /// are done, or cannot be.
-    pub fn jam_if_tight(&self, output_bytes: u64) -> Option<Jam> {
+    pub fn pause_puts_if_tight(&self, output_bytes: u64) -> Option<PutPause> {
         let rebalance_bytes = self.rebalance_bytes_max();
         if rebalance_bytes == u64::MAX {
             return None;
@@ -148,21 +148,21 @@ impl Reserve {
         let promised = self.space.promised_bytes();
         let room = self.look().saturating_sub(promised).saturating_add(rebalance_bytes);
         let tight = output_bytes > room / 2 || room < TIGHT_FACTOR * rebalance_bytes;
-        tight.then(|| self.jams.begin())
+        tight.then(|| self.pauses.begin())
     }
 
     /// Whether puts wait for rebalances.
-    pub fn is_jammed(&self) -> bool {
-        self.jams.newest().is_some()
+    pub fn are_puts_paused(&self) -> bool {
+        self.pauses.newest().is_some()
     }
 
     /// For who is about to put, and holds no lock.
-    pub fn wait_while_jammed(&self) {
-        let Some(first) = self.jams.newest() else { return };
+    pub fn wait_while_puts_are_paused(&self) {
+        let Some(first) = self.pauses.newest() else { return };
         let started = now();
-        while self.is_jammed() {
+        while self.are_puts_paused() {
             if started.elapsed() > JAM_MAX {
-                return self.jams.waive(first);
+                return self.pauses.waive(first);
             }
             thread::sleep(JAM_STEP);
         }

@@ -127,7 +127,7 @@ impl TableCursor {
     }
 
     /// On to the first entry of the next blocks while the data has none under the cursor.
-    fn settle_forward(&mut self) -> Result<()> {
+    fn skip_hidden_forward(&mut self) -> Result<()> {
         while self.entry().is_none() {
             self.move_index(BlockCursor::next)?;
             if !self.load()? {
@@ -139,7 +139,7 @@ impl TableCursor {
     }
 
     /// Back to the last entry of the blocks before while the data has none under the cursor.
-    fn settle_back(&mut self) -> Result<()> {
+    fn skip_hidden_back(&mut self) -> Result<()> {
         while self.entry().is_none() {
             self.move_index(BlockCursor::prev)?;
             if !self.load()? {
@@ -181,7 +181,7 @@ impl EntryCursor for TableCursor {
             cursor.move_index(BlockCursor::seek_to_first)?;
             if cursor.load()? {
                 cursor.move_data(BlockCursor::seek_to_first)?;
-                cursor.settle_forward()?;
+                cursor.skip_hidden_forward()?;
             }
             Ok(())
         })
@@ -192,7 +192,7 @@ impl EntryCursor for TableCursor {
             cursor.move_index(BlockCursor::seek_to_last)?;
             if cursor.load()? {
                 cursor.move_data(BlockCursor::seek_to_last)?;
-                cursor.settle_back()?;
+                cursor.skip_hidden_back()?;
             }
             Ok(())
         })
@@ -203,7 +203,7 @@ impl EntryCursor for TableCursor {
             cursor.move_index(|index| index.seek(key))?;
             if cursor.load()? {
                 cursor.move_data(|data| data.seek(key))?;
-                cursor.settle_forward()?;
+                cursor.skip_hidden_forward()?;
             }
             Ok(())
         })
@@ -218,7 +218,7 @@ impl EntryCursor for TableCursor {
             })?;
             if cursor.load()? {
                 cursor.move_data(|data| data.seek_before(key))?;
-                cursor.settle_back()?;
+                cursor.skip_hidden_back()?;
             }
             Ok(())
         })
@@ -231,7 +231,7 @@ impl EntryCursor for TableCursor {
         }
         self.step(|cursor| {
             cursor.move_data(BlockCursor::next)?;
-            cursor.settle_forward()
+            cursor.skip_hidden_forward()
         })
     }
 
@@ -241,7 +241,7 @@ impl EntryCursor for TableCursor {
         }
         self.step(|cursor| {
             cursor.move_data(BlockCursor::prev)?;
-            cursor.settle_back()
+            cursor.skip_hidden_back()
         })
     }
 

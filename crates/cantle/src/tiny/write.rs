@@ -97,7 +97,7 @@ impl PreparedWrite for Write<'_> {
             fail(error);
         }
         if log.is_broken() {
-            if let Err(error) = log.segment.spoil(log.segment.len()) {
+            if let Err(error) = log.segment.zero_tail(log.segment.len()) {
                 fail(error);
             }
             self.keyspace.abandon(log);

@@ -87,7 +87,7 @@ fn table(files: &Arc<Files>, references: usize) -> Arc<StoreFile> {
 /// As `substrate::checkpoint`: what is held goes once the record is durable.
 fn checkpoint(files: &Files) {
     let held = files.take_held();
-    files.doom(held);
+    files.mark_deletable(held);
 }
 
 /// A chunk lets go of its file and a checkpoint of what is held, while a reader reads.
@@ -189,9 +189,9 @@ pub fn two_references(waits: bool) {
             if waits {
                 *durable.lock().unwrap_or_else(PoisonError::into_inner) = references;
                 look();
-                files.doom(held);
+                files.mark_deletable(held);
             } else {
-                files.doom(held);
+                files.mark_deletable(held);
                 look();
                 *durable.lock().unwrap_or_else(PoisonError::into_inner) = references;
             }
@@ -225,7 +225,7 @@ pub fn a_backup(pins: bool) {
             drop(file);
             let held = files.take_held();
             *refers.lock() = false;
-            files.doom(held);
+            files.mark_deletable(held);
         })
     };
     if pins {

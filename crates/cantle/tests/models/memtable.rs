@@ -115,7 +115,7 @@ pub fn settling_beside_an_insert() {
     }
     let settling = {
         let list = list.clone();
-        spawn(move || list.settle())
+        spawn(move || list.merge_deferred())
     };
     let inserting = {
         let list = list.clone();

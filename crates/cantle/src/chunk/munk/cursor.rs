@@ -30,11 +30,11 @@ impl Munk {
 
 impl MunkCursor {
     pub fn seek_to_first(&mut self) -> bool {
-        self.settle_forward(self.munk.slots.next(0))
+        self.skip_hidden_forward(self.munk.slots.next(0))
     }
 
     pub fn seek_to_last(&mut self) -> bool {
-        self.settle_back(self.munk.last_slot())
+        self.skip_hidden_back(self.munk.last_slot())
     }
 
     /// To the first pair at or behind `key`.
@@ -43,7 +43,7 @@ impl MunkCursor {
             Place::Found { slot, .. } => slot,
             Place::Gap { behind, .. } => behind,
         };
-        self.settle_forward(slot)
+        self.skip_hidden_forward(slot)
     }
 
     /// To the last pair before `key`.
@@ -52,16 +52,16 @@ impl MunkCursor {
             Place::Found { slot, .. } => self.munk.slot_before(slot),
             Place::Gap { before, .. } => before,
         };
-        self.settle_back(slot)
+        self.skip_hidden_back(slot)
     }
 
     #[inline]
     pub fn next(&mut self) -> bool {
-        self.slot != 0 && self.settle_forward(self.munk.slots.next(self.slot))
+        self.slot != 0 && self.skip_hidden_forward(self.munk.slots.next(self.slot))
     }
 
     pub fn prev(&mut self) -> bool {
-        self.slot != 0 && self.settle_back(self.munk.slot_before(self.slot))
+        self.slot != 0 && self.skip_hidden_back(self.munk.slot_before(self.slot))
     }
 
     #[inline]
@@ -83,7 +83,7 @@ impl MunkCursor {
 
     /// Takes the first pair from `slot` on.
     #[inline]
-    fn settle_forward(&mut self, mut slot: u32) -> bool {
+    fn skip_hidden_forward(&mut self, mut slot: u32) -> bool {
         self.munk.slots.fetch_ahead(slot);
         while slot != 0 && !self.take(slot) {
             slot = self.munk.slots.next(slot);
@@ -92,7 +92,7 @@ impl MunkCursor {
     }
 
     /// Takes the last pair up to `slot`.
-    fn settle_back(&mut self, mut slot: u32) -> bool {
+    fn skip_hidden_back(&mut self, mut slot: u32) -> bool {
         while slot != 0 && !self.take(slot) {
             slot = self.munk.slot_before(slot);
         }

@@ -11,7 +11,7 @@ use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::policy::{self, Compressible};
-use crate::chunk::rebalance::rebalance::Effort;
+use crate::chunk::rebalance::rebalance::Trigger;
 use crate::chunk::residency::load::IDLE_TICKS;
 use crate::run::run::Source;
 use crate::run::stack::RunStack;
@@ -84,7 +84,7 @@ impl Chunks {
                 continue;
             }
             *left_bytes -= bytes;
-            match self.rebalance(&chunk, Effort::Closing) {
+            match self.rebalance(&chunk, Trigger::Closing) {
                 Ok(sorted) => done |= sorted,
                 Err(Error::Closed) => {}
                 // The files are as they were. Who reads a damaged one is told.

@@ -2,8 +2,8 @@
 
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
-use crate::chunk::policy::{self, ChunkSizes, Why};
-use crate::chunk::rebalance::rebalance::Effort;
+use crate::chunk::policy::{self, ChunkSizes, Reason};
+use crate::chunk::rebalance::rebalance::Trigger;
 use crate::maintenance::Class;
 use crate::substrate::Work;
 use crate::sync::Arc;
@@ -27,7 +27,7 @@ impl Drop for Job<'_> {
     }
 }
 
-/// Something that ends the keyspace's jam, unless more of it is under way: a rebalance, a split, or who submits them. Over,
+/// Something that ends the keyspace's pause, unless more of it is under way: a rebalance, a split, or who submits them. Over,
 /// however it ended, when this is dropped.
 pub(in crate::chunk) struct Relief<'a>(&'a Chunks);
 
@@ -51,7 +51,7 @@ impl Chunks {
         let mut relief = self.jobs.relief.lock();
         relief.running -= 1;
         if relief.running == 0 {
-            relief.jam = None;
+            relief.pause = None;
         }
     }
 
@@ -66,11 +66,13 @@ impl Chunks {
         let gains = policy::gain(&sizes) >= policy::GAIN_MIN;
         match policy::due(&sizes, &self.limits(), &self.sizes()) {
             // A munk of few, large pairs cannot be split, however large it is; it may be wanted for space still.
-            Some(Why::MunkLarge) if may_be_split => self.submit_split(chunk, Self::divide, sizes, gains),
+            Some(Reason::MunkLarge) if may_be_split => {
+                self.submit_split(chunk, Self::split_in_memory, sizes, gains)
+            }
             // Until its split is tried again.
-            Some(Why::MunkLarge) if !gains => chunk.queued.store(false, Relaxed),
-            Some(Why::LogFull) if self.is_inserted_in_order(chunk) => {
-                self.submit_split(chunk, Self::split_end, sizes, true);
+            Some(Reason::MunkLarge) if !gains => chunk.queued.store(false, Relaxed),
+            Some(Reason::LogFull) if self.is_inserted_in_order(chunk) => {
+                self.submit_split(chunk, Self::split_tail, sizes, true);
             }
             _ => self.submit_rebalance(chunk, sizes),
         }
@@ -103,12 +105,12 @@ impl Chunks {
     }
 
     /// The same, now, for one that is inserted into in order, whatever else it is due for.
-    pub(in crate::chunk) fn submit_end_split(&self, chunk: &Arc<Chunk>) {
+    pub(in crate::chunk) fn submit_tail_split(&self, chunk: &Arc<Chunk>) {
         if !self.context.substrate.read_only
             && !self.released.load(Acquire)
             && !chunk.queued.swap(true, AcqRel)
         {
-            self.submit_split(chunk, Self::split_end, self.chunk_sizes(chunk), false);
+            self.submit_split(chunk, Self::split_tail, self.chunk_sizes(chunk), false);
         }
     }
 
@@ -153,14 +155,14 @@ impl Chunks {
     /// Rebalances a chunk. Where nothing but the number of its files is wrong, only the newest of these are merged, if that can be done.
     fn rebalance_or_merge(&self, chunk: &Arc<Chunk>) -> Result<bool> {
         let (sizes, limits) = (self.chunk_sizes(chunk), self.limits());
-        let is_fragmented = policy::due(&sizes, &limits, &self.sizes()) == Some(Why::Fragments);
+        let is_fragmented = policy::due(&sizes, &limits, &self.sizes()) == Some(Reason::Fragments);
         if is_fragmented
             && !policy::is_oversized(&sizes, &limits)
-            && self.merge_newest(chunk, Effort::Background)?
+            && self.merge_newest(chunk, Trigger::Background)?
         {
             return Ok(true);
         }
-        self.rebalance(chunk, Effort::Background)
+        self.rebalance(chunk, Trigger::Background)
     }
 
     /// From here on the chunk may be submitted again. `None` if the store does no such work any more.

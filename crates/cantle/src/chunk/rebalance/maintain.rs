@@ -4,7 +4,7 @@
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::policy::{self, ChunkSizes};
-use crate::chunk::rebalance::rebalance::Effort;
+use crate::chunk::rebalance::rebalance::Trigger;
 use crate::chunk::replaced::Written;
 use crate::layout::{Op, Pressure};
 use crate::log::index::memory_part::Place;
@@ -93,11 +93,14 @@ impl Chunks {
             if limits.log_bytes.is_none() {
                 self.context.substrate.throttle.owe(policy::long_log_delay_nanos(log_bytes, limit_bytes));
             }
-            // Until it is submitted: if nothing comes of that, nothing else would end the jam.
+            // Until it is submitted: if nothing comes of that, nothing else would end the pause.
             let _relief = self.begin_relief();
-            let jam =
-                self.context.substrate.reserve.jam_if_tight(policy::output_bytes(&self.chunk_sizes(chunk)));
-            self.jobs.relief.lock().jam = jam;
+            let pause = self
+                .context
+                .substrate
+                .reserve
+                .pause_puts_if_tight(policy::output_bytes(&self.chunk_sizes(chunk)));
+            self.jobs.relief.lock().pause = pause;
             self.submit(chunk);
         }
     }
@@ -232,15 +235,15 @@ impl Chunks {
         }
         let budget = &self.context.substrate.budget;
         if budget.logs.indexes.used_bytes() > budget.logs.indexes.limit_bytes() {
-            self.free_memory();
+            self.flush_log_indexes();
         }
         if ticks.is_multiple_of(16) {
-            self.look_around(ticks.is_multiple_of(DECAY_TICKS));
+            self.submit_due_chunks(ticks.is_multiple_of(DECAY_TICKS));
         }
     }
 
     /// Finds chunks that are due for their own sake, and lets counts decay.
-    fn look_around(&self, decay: bool) {
+    fn submit_due_chunks(&self, decay: bool) {
         let (limits, sizes) = (self.limits(), self.sizes());
         let view = self.index.view();
         // A large keyspace is looked over in turns, so that this stays a matter of microseconds.
@@ -309,7 +312,7 @@ impl Chunks {
 
     /// Indexes parts of logs on disk, the coldest first by way of a clock hand, until memory suffices. Short parts of chunks that are
     /// in use stay: each would cost reads an index more, and soon be followed by another.
-    pub(in crate::chunk) fn free_memory(&self) {
+    pub(in crate::chunk) fn flush_log_indexes(&self) {
         let view = self.index.view();
         let from = self.jobs.hand.lock().take();
         let round = || view.iter_from_or_first(from.as_deref());
@@ -395,7 +398,7 @@ impl Chunks {
         const TRIES: usize = 500;
         let mut tries = 0;
         loop {
-            match self.rebalance(chunk, Effort::Asked) {
+            match self.rebalance(chunk, Trigger::Asked) {
                 // Somebody else may be at it: then wait for him and look again.
                 Ok(false) if chunk.is_changing() => {}
                 Ok(done) => return Ok(done),

@@ -42,7 +42,7 @@ pub struct Input {
 
 /// Who wants a rebalance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effort {
+pub enum Trigger {
     /// Maintenance: it takes from the reserve only if that frees space, or keeps a log from becoming too long.
     Background,
     /// The user.
@@ -66,13 +66,13 @@ impl Chunks {
     /// It begins only if there is room for what it will write; one that frees something may use the part of the
     /// reserve kept for that. A sync of a new table that fails turns the store read-only (but see
     /// `Error::sync_unreferenced`).
-    pub fn rebalance(&self, chunk: &Arc<Chunk>, effort: Effort) -> Result<bool> {
+    pub fn rebalance(&self, chunk: &Arc<Chunk>, trigger: Trigger) -> Result<bool> {
         let Some(_change) = chunk.begin_change() else { return Ok(false) };
         let _span = tracing::debug_span!("rebalance", chunk = chunk.id).entered();
         // Before the log is sealed: another one takes space, too.
-        let mut grant = self.room_for(chunk, effort)?;
+        let mut grant = self.room_for(chunk, trigger)?;
         let Some(mut input) = self.seal(chunk)? else { return Ok(false) };
-        input.while_closing = effort == Effort::Closing;
+        input.while_closing = trigger == Trigger::Closing;
         let merges = input.funk.files.iter().any(|file| file.dropped.is_none());
         if !merges && !input.purges {
             return Ok(false);
@@ -101,12 +101,12 @@ impl Chunks {
         Ok(true)
     }
 
-    pub(in crate::chunk) fn room_for(&self, chunk: &Chunk, effort: Effort) -> Result<Grant<'_>> {
+    pub(in crate::chunk) fn room_for(&self, chunk: &Chunk, trigger: Trigger) -> Result<Grant<'_>> {
         let sizes = self.chunk_sizes(chunk);
-        let may_use_reserve = effort == Effort::Asked
+        let may_use_reserve = trigger == Trigger::Asked
             || policy::gain(&sizes) >= policy::GAIN_MIN
             // Left to grow, it might never find room.
-            || policy::due(&sizes, &self.limits(), &self.sizes()) == Some(policy::Why::LogFull);
+            || policy::due(&sizes, &self.limits(), &self.sizes()) == Some(policy::Reason::LogFull);
         self.context.substrate.reserve.grant(policy::output_bytes(&sizes), may_use_reserve)
     }
 
@@ -130,7 +130,11 @@ impl Chunks {
                 .map(|munk| (munk, self.context.substrate.mvcc.own_snapshot(KeySpan::EMPTY)));
             (chunk.funk.load_full(), munk)
         };
-        self.context.substrate.journal.settle().map_err(|error| self.context.substrate.sync_failed(error))?;
+        self.context
+            .substrate
+            .journal
+            .wait_durable()
+            .map_err(|error| self.context.substrate.sync_failed(error))?;
         // Only now: a snapshot that is opened later needs of each key in these files the newest version only.
         let open = self.context.substrate.mvcc.open_versions();
         let dropped = || funk.files.iter().filter(|file| file.dropped.is_some());
@@ -138,7 +142,7 @@ impl Chunks {
         let purges = dropped().count() > kept.len();
         if munk.is_some() {
             // Nobody writes to these any more; what follows may look into them.
-            funk.logs().for_each(|log| log.settle_notes());
+            funk.logs().for_each(|log| log.merge_deferred());
         }
         Ok(Some(Input { funk, kept, purges, keep: Keep::new(open), while_closing: false, munk }))
     }

@@ -15,7 +15,7 @@ use crate::chunk::geometry::first_key;
 use crate::chunk::munk::room_for;
 use crate::chunk::policy;
 use crate::chunk::rebalance::histogram::Histogram;
-use crate::chunk::rebalance::rebalance::{Effort, Input, newer_files, table_ref};
+use crate::chunk::rebalance::rebalance::{Input, Trigger, newer_files, table_ref};
 use crate::log::segment::Segment;
 use crate::run::cut::Cutter;
 use crate::run::run::{Run, Source};
@@ -90,7 +90,7 @@ impl Chunks {
     /// Splits a chunk whose munk has become large: the first phase of the paper's split. The munks share the parent's
     /// blocks, the chunks its files, under key bounds, until the rebalance of each, which is the second phase. Writes
     /// nothing but an edit. The second phase is left to when a rebalance is due, unless the rules have it follow at once.
-    pub(in crate::chunk) fn divide(&self, parent: &Arc<Chunk>) -> Result<bool> {
+    pub(in crate::chunk) fn split_in_memory(&self, parent: &Arc<Chunk>) -> Result<bool> {
         let Some(children) = self.divide_munk(parent)? else { return Ok(false) };
         let limits = self.limits();
         let is_due = |child: &&Arc<Chunk>| {
@@ -98,7 +98,7 @@ impl Chunks {
             policy::is_sorted_once_divided(shared_bytes, &limits)
         };
         for child in children.iter().filter(is_due) {
-            if let Err(error) = self.rebalance(child, Effort::Background) {
+            if let Err(error) = self.rebalance(child, Trigger::Background) {
                 tracing::debug!(%error, chunk = child.id, "shares files until it is rebalanced");
             }
         }

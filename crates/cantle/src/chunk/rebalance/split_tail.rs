@@ -79,7 +79,7 @@ impl Chunks {
     }
 
     /// Gives what is inserted next a chunk with a munk; false if that cannot be done now.
-    pub(in crate::chunk) fn split_end(&self, parent: &Arc<Chunk>) -> Result<bool> {
+    pub(in crate::chunk) fn split_tail(&self, parent: &Arc<Chunk>) -> Result<bool> {
         let Some(_change) = parent.begin_change() else { return Ok(false) };
         let _span = tracing::debug_span!("split", chunk = parent.id).entered();
         let context = &self.context;

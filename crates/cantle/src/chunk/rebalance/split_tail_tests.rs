@@ -40,8 +40,8 @@ fn what_is_inserted_next_goes_to_a_chunk_in_memory_that_has_none_of_the_files_bu
     put(&db, &mut pairs, 4000..5000, 1).unwrap();
     let (snapshot, before) = (db.snapshot(), pairs.clone());
     let parent = end(&chunks);
-    assert!(chunks.split_end(&parent).unwrap());
-    assert!(!chunks.split_end(&parent).unwrap(), "it was split");
+    assert!(chunks.split_tail(&parent).unwrap());
+    assert!(!chunks.split_tail(&parent).unwrap(), "it was split");
 
     let [rest, end] = <[_; 2]>::try_from(all(&chunks)).ok().unwrap();
     assert_eq!(end.span.start.as_deref(), Some(&b"004999"[..]));
@@ -92,7 +92,7 @@ fn chunks_begin_at_the_shortest_key_that_separates() {
         let mut before = manifest_bytes();
         // The newest part may have just begun, and say nothing.
         let is_split = (0..50).any(|_| {
-            let is_split = chunks.split_end(&parent).unwrap();
+            let is_split = chunks.split_tail(&parent).unwrap();
             if !is_split {
                 put(4);
                 before = manifest_bytes();
@@ -126,7 +126,7 @@ fn some_keys_may_come_late_and_no_others_are_in_order() {
             };
             db.put(format!("{key:06}"), [1; 1000]).unwrap();
         }
-        let found = chunks.split_end(&end(&chunks)).unwrap();
+        let found = chunks.split_tail(&end(&chunks)).unwrap();
         assert_eq!(found, all(&chunks).len() == 2);
         found
     };
@@ -169,7 +169,7 @@ fn keys_behind_those_that_are_inserted_go_with_the_end() {
         }
         put(&db, &mut pairs, 700..2060, 1).unwrap();
         let bytes = counted(&db).0;
-        assert!(chunks.split_end(&end(&chunks)).unwrap());
+        assert!(chunks.split_tail(&end(&chunks)).unwrap());
         let end = end(&chunks);
         assert_eq!(end.span.start.as_deref(), Some(&b"002059"[..]));
         assert_eq!(end.munk.load().as_ref().map(|munk| munk.len()), Some(201), "sorted: {sorted}");
@@ -196,7 +196,7 @@ fn range_deletes_and_what_a_comparator_orders_otherwise_are_kept() {
     db.write(batch).unwrap();
     pairs.retain(|key, _| !("003001".."003501").contains(&key.as_str()));
     put(&db, &mut pairs, (500..1000).rev(), 2).unwrap();
-    assert!(chunks.split_end(&end(&chunks)).unwrap());
+    assert!(chunks.split_tail(&end(&chunks)).unwrap());
     assert_eq!(end(&chunks).span.start.as_deref(), Some(&b"000500"[..]));
     put(&db, &mut pairs, (300..500).rev(), 2).unwrap();
     assert_holds(&db, &pairs, "after the split");
@@ -264,7 +264,7 @@ fn writers_and_readers_do_not_notice() {
         while !writers.iter().all(|writer| writer.is_finished()) {
             let chunk = end(&chunks);
             chunks.evict_munk(&chunk);
-            let _ = chunks.split_end(&chunk).unwrap();
+            let _ = chunks.split_tail(&chunk).unwrap();
             written.iter().map(|written| written.load(SeqCst)).filter(|number| *number > 0).for_each(holds);
         }
         (0..KEYS).for_each(holds);

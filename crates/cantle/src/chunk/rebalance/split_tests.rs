@@ -3,7 +3,7 @@
 use crate::Db;
 use crate::chunk::Chunks;
 use crate::chunk::policy;
-use crate::chunk::rebalance::rebalance::Effort;
+use crate::chunk::rebalance::rebalance::Trigger;
 use crate::chunk::test_support::{adjust, chunks_of};
 use crate::maintenance::Class;
 use crate::run::run::{Run, Source};
@@ -97,9 +97,9 @@ impl Way {
     fn split(self, chunks: &Chunks) -> Result<bool> {
         let chunk = chunks.index.find(b"");
         match self {
-            Self::InMemory => chunks.divide(&chunk),
-            Self::Flush | Self::Sort => chunks.rebalance(&chunk, Effort::Asked),
-            Self::End => chunks.split_end(&chunk),
+            Self::InMemory => chunks.split_in_memory(&chunk),
+            Self::Flush | Self::Sort => chunks.rebalance(&chunk, Trigger::Asked),
+            Self::End => chunks.split_tail(&chunk),
         }
     }
 }
@@ -273,7 +273,7 @@ fn what_is_sorted_of_a_shared_log_counts_until_all_of_it_is() {
     assert!(chunks.load_munk(&chunks.first()).unwrap());
     adjust(&chunks, |settings| settings.own.chunk_bytes = KEYS * VALUE_BYTES);
     // Unless the background is faster.
-    let _ = chunks.divide(&chunks.first()).unwrap();
+    let _ = chunks.split_in_memory(&chunks.first()).unwrap();
     until("chunks that share a log", || chunks.index.view().iter().count() >= 4);
     let all: Vec<_> = chunks.index.view().iter().map(|(_, chunk)| chunk.clone()).collect();
     let assert_counted = |what: &str, db: &Db| {
@@ -288,7 +288,7 @@ fn what_is_sorted_of_a_shared_log_counts_until_all_of_it_is() {
     assert!(assert_counted("after the split", &db) < 64, "shares are rounded");
     let (last, first) = all.split_last().unwrap();
     for (sorted, chunk) in first.iter().enumerate() {
-        assert!(chunks.rebalance(chunk, Effort::Asked).unwrap());
+        assert!(chunks.rebalance(chunk, Trigger::Asked).unwrap());
         let unclaimed = assert_counted("some are sorted", &db);
         assert!(unclaimed > sorted as u64 * KEYS / 2 * VALUE_BYTES, "{unclaimed} once {sorted} are sorted");
     }
@@ -302,7 +302,7 @@ fn what_is_sorted_of_a_shared_log_counts_until_all_of_it_is() {
     assert!(assert_counted("once reopened", &db) > KEYS * VALUE_BYTES);
     assert_holds(&db, &pairs, "once reopened");
     for (_, chunk) in chunks.index.view().iter() {
-        chunks.rebalance(chunk, Effort::Asked).unwrap();
+        chunks.rebalance(chunk, Trigger::Asked).unwrap();
     }
     assert_eq!(assert_counted("all are sorted", &db), 0);
     assert_holds(&db, &pairs, "all are sorted");
@@ -329,7 +329,7 @@ fn as_published_a_munk_is_split_in_two_at_a_chunks_size_and_its_files_at_once() 
         if published {
             until("two chunks with a table each", || count() == 2 && tables_of_their_own());
         } else {
-            assert!(!chunks.divide(&chunks.index.find(b"")).unwrap());
+            assert!(!chunks.split_in_memory(&chunks.index.find(b"")).unwrap());
             assert_eq!(count(), 1);
             put(&db, &mut pairs, 160..320, 3).unwrap();
             until("chunks that share a log", || count() >= 2);
@@ -374,7 +374,7 @@ fn grow_in_order(db: &Db, chunks: &Chunks, pairs: &mut Pairs, count: usize, step
     while chunks.index.view().iter().count() < count {
         put(db, pairs, next..next + step, 1).unwrap();
         next += step;
-        chunks.divide(&chunks.index.find(format!("{next:06}").as_bytes())).unwrap();
+        chunks.split_in_memory(&chunks.index.find(format!("{next:06}").as_bytes())).unwrap();
     }
 }
 

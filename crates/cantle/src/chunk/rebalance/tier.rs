@@ -22,7 +22,7 @@ use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::policy;
-use crate::chunk::rebalance::rebalance::{Effort, table_ref};
+use crate::chunk::rebalance::rebalance::{Trigger, table_ref};
 use crate::layout::{Moment, Upkeep};
 use crate::mvcc::Keep;
 use crate::run::merged::Merged;
@@ -80,9 +80,9 @@ impl Chunks {
             let is_oversized = is_urgent && policy::is_oversized(&self.chunk_sizes(&chunk), &self.limits());
             let done = match is_oversized {
                 true => Ok(false),
-                false => self.merge_newest(&chunk, Effort::Asked),
+                false => self.merge_newest(&chunk, Trigger::Asked),
             };
-            let done = done.and_then(|done| Ok(done || self.rebalance(&chunk, Effort::Asked)?));
+            let done = done.and_then(|done| Ok(done || self.rebalance(&chunk, Trigger::Asked)?));
             match done {
                 Ok(done) => merged |= done,
                 // Closing waits for no rebalance: it is left to the next opening.
@@ -100,9 +100,9 @@ impl Chunks {
         bytes[..policy::newest_run(&bytes)].iter().sum()
     }
 
-    /// Merges the newest files that nobody writes to; false if that cannot be done, or not now. `Effort::Asked`
+    /// Merges the newest files that nobody writes to; false if that cannot be done, or not now. `Trigger::Asked`
     /// goes on while the store is being closed.
-    pub fn merge_newest(&self, chunk: &Arc<Chunk>, effort: Effort) -> Result<bool> {
+    pub fn merge_newest(&self, chunk: &Arc<Chunk>, trigger: Trigger) -> Result<bool> {
         let context = &self.context;
         let Some(_change) = chunk.begin_change() else { return Ok(false) };
         let _span = tracing::debug_span!("tiered merge", chunk = chunk.id).entered();
@@ -113,7 +113,7 @@ impl Chunks {
             }
             (chunk.funk.load_full(), usize::from(writer.active.is_some()))
         };
-        context.substrate.journal.settle().map_err(|error| context.substrate.sync_failed(error))?;
+        context.substrate.journal.wait_durable().map_err(|error| context.substrate.sync_failed(error))?;
         // Only now: a snapshot that is opened later needs the newest entries only.
         let keep = Keep::new(context.substrate.mvcc.open_versions());
         let sealed = &funk.files[newer..];
@@ -125,7 +125,7 @@ impl Chunks {
         }
         let run = RunStack { files: sealed[..count].to_vec() };
         // Logs that were written beside a munk have notes that readers do not search.
-        run.logs().for_each(|log| log.settle_notes());
+        run.logs().for_each(|log| log.merge_deferred());
         let mut merged = Merged::new(&context.run, &run, true, |_| true)?;
         if merged.has_tombstones() {
             return Ok(false);
@@ -140,7 +140,7 @@ impl Chunks {
         let bottom = if count == sealed.len() { Bottom::Reached } else { Bottom::Deeper };
         merged.cursor.seek_to_first()?;
         while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
-            if effort == Effort::Background && context.substrate.health.is_closing() {
+            if trigger == Trigger::Background && context.substrate.health.is_closing() {
                 return Err(Error::Closed);
             }
             let entries = keep_versions(context, &mut merged, &key, &keep, u64::MAX, bottom)?;

@@ -240,10 +240,10 @@ impl Chunks {
     pub(in crate::chunk) fn drop_munk(&self, chunk: &Chunk, _writer: &mut ChunkWriter) -> bool {
         if Canary::MUNK_GONE_TOO_EARLY.is_planted() {
             let munk = chunk.munk.swap(None);
-            chunk.funk.load().logs().for_each(|log| log.settle_notes());
+            chunk.funk.load().logs().for_each(|log| log.merge_deferred());
             return munk.is_some();
         }
-        chunk.funk.load().logs().for_each(|log| log.settle_notes());
+        chunk.funk.load().logs().for_each(|log| log.merge_deferred());
         chunk.munk.swap(None).is_some()
     }
 

@@ -73,7 +73,7 @@ impl Chunks {
             }
             if self.is_inserted_in_order(&chunk) {
                 // It grows faster than it could be loaded.
-                self.submit_end_split(&chunk);
+                self.submit_tail_split(&chunk);
                 continue;
             }
             let needed = munk_bytes(&chunk);

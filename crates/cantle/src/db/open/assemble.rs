@@ -2,7 +2,7 @@
 
 use super::Opened;
 use super::keyspaces::{given_options, keyspace_inner, keyspace_order, watched};
-use super::remains::settle_remains;
+use super::remains::remove_remains;
 use crate::budget::DataShare;
 use crate::db::Options;
 use crate::db::activity::Activity;
@@ -17,7 +17,7 @@ use crate::log::tail::write_buffer::{self, WriteBuffer};
 use crate::maintenance::{Calls, Gate, Throttle, Ticker};
 use crate::manifest::State;
 use crate::mvcc::{Batches, Mvcc, Unjournaled};
-use crate::substrate::vouch::Vouch;
+use crate::substrate::page_cache::PageCacheWitness;
 use crate::substrate::{CheckpointParts, Checkpoints, DirtySet, Health, Reserve, Substrate};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use crate::sync::{Arc, Mutex, RwLock};
@@ -156,7 +156,7 @@ pub(super) fn assemble(
     let mut orphans = orphans;
     let sound = || store.all_keyspaces().iter().try_for_each(|keyspace| keyspace.order.check());
     let recovered = store.replay(replay, &mut orphans).and_then(|()| sound()).and_then(|()| {
-        if store.options.read_only { Ok(()) } else { store.settle_opening(outlived, replayed) }
+        if store.options.read_only { Ok(()) } else { store.secure_opening(outlived, replayed) }
     });
     if let Err(error) = recovered {
         // Nothing may touch the files any more: they are to be opened again.
@@ -171,7 +171,7 @@ pub(super) fn assemble(
         store.bound_opening(provisional_bytes, journal_count);
     }
     let orphans = if store.options.read_only { Vec::new() } else { orphans };
-    settle_remains(&store, orphans);
+    remove_remains(&store, orphans);
     let ticker: Weak<dyn Ticker> = store.this.clone();
     runtime.pool.register(ticker);
     Ok(store)
@@ -180,7 +180,7 @@ pub(super) fn assemble(
 /// Where appends wait, unless they wait in the memory of a `Buffered` store. What cannot be had is done without.
 fn new_write_buffer(
     options: &Options,
-    vouch: &Vouch,
+    vouch: &PageCacheWitness,
     files: &Arc<Files>,
     runtime: &Runtime,
 ) -> Option<Arc<WriteBuffer>> {

@@ -11,7 +11,7 @@ use crate::layouts;
 use crate::manifest::{CheckpointEdit, Edit, Manifest, StartEdit, State};
 use crate::mvcc::Recovery;
 use crate::substrate::VERSIONS_PER_CHECKPOINT;
-use crate::substrate::vouch::Vouch;
+use crate::substrate::page_cache::PageCacheWitness;
 use crate::sync::{Arc, random};
 use crate::types::durability::Durability;
 use crate::types::error::{Error, Result};
@@ -21,7 +21,8 @@ use std::path::Path;
 pub(super) fn create(vfs: Arc<dyn Vfs>, path: &Path, options: &Options) -> Result<Opened> {
     let start = StartEdit { epoch: 1, first_version: 1, ..StartEdit::default() };
     let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), random::u128(), start.epoch, 1));
-    let vouch = Vouch::begin(&vfs, path, start.epoch, options.durability != Durability::Buffered, false)?;
+    let vouch =
+        PageCacheWitness::begin(&vfs, path, start.epoch, options.durability != Durability::Buffered, false)?;
     let checkpoint = CheckpointEdit {
         ceiling: VERSIONS_PER_CHECKPOINT,
         next_file: 2,

@@ -84,7 +84,7 @@ pub(super) fn keyspace_inner(
     edit: &KeyspaceEdit,
     order: KeyOrder,
     (layout, kind): (Arc<dyn Layout>, LayoutKind),
-    settled: bool,
+    is_durable: bool,
     activity: &Arc<Activity>,
 ) -> Arc<KeyspaceInner> {
     Arc::new_cyclic(|this| KeyspaceInner {
@@ -95,7 +95,7 @@ pub(super) fn keyspace_inner(
         kind,
         metadata: Mutex::new(edit.metadata.clone()),
         dropped_at: AtomicU64::new(0),
-        settled: AtomicBool::new(settled),
+        is_durable: AtomicBool::new(is_durable),
         active: AtomicBool::new(false),
         activity: activity.clone(),
         this: this.clone(),
@@ -121,7 +121,7 @@ impl Store {
             }
             let existing = existing.clone();
             drop(keyspaces);
-            existing.settle(&self.substrate)?;
+            existing.publish_creation(&self.substrate)?;
             return Ok(existing);
         }
         if self.options.read_only {
@@ -153,7 +153,7 @@ impl Store {
         let inner = keyspace_inner(&edit, order, (layout, kind), false, &self.activity);
         keyspaces.insert(name.to_owned(), inner.clone());
         drop(keyspaces);
-        inner.settle(&self.substrate)?;
+        inner.publish_creation(&self.substrate)?;
         Ok(inner)
     }
 

@@ -2,21 +2,21 @@
 
 use crate::layouts;
 use crate::manifest::{Replayed, replay};
-use crate::substrate::vouch::{Testimony, outlived, testimony};
+use crate::substrate::page_cache::{Witnessed, outlived, witnessed};
 use crate::types::error::{Error, Result};
 use crate::vfs::Vfs;
 use std::path::Path;
 
 /// Reads the manifest, with the edits behind its last checkpoint if the page cache outlived their writer.
 pub(crate) fn read_manifest(vfs: &dyn Vfs, path: &Path, manifest_path: &Path) -> Result<(Replayed, bool)> {
-    let testimony = &testimony(vfs, path)?;
-    let intact = testimony.is_intact;
+    let witnessed = &witnessed(vfs, path)?;
+    let intact = witnessed.is_intact;
     match replay(vfs, manifest_path, layouts::new_state, true) {
         Ok(mut all) => {
             if intact && let Some(damage) = all.gap.take() {
                 return Err(damage);
             }
-            check_whole(manifest_path, &all, testimony)?;
+            check_whole(manifest_path, &all, witnessed)?;
             if outlived(vfs, path, all.state.start.epoch)? {
                 return Ok((all, true));
             }
@@ -30,15 +30,15 @@ pub(crate) fn read_manifest(vfs: &dyn Vfs, path: &Path, manifest_path: &Path) ->
         Err(_) => {}
     }
     let durable = replay(vfs, manifest_path, layouts::new_state, false)?;
-    check_whole(manifest_path, &durable, testimony)?;
+    check_whole(manifest_path, &durable, witnessed)?;
     Ok((durable, false))
 }
 
 /// Fails if there was more of the manifest than there is. A cut, or the manifest of another day, is like what a power
 /// failure leaves; but not if the store was closed since, or nothing can have been lost.
-fn check_whole(path: &Path, replayed: &Replayed, testimony: &Testimony) -> Result<()> {
+fn check_whole(path: &Path, replayed: &Replayed, witnessed: &Witnessed) -> Result<()> {
     let Replayed { header, end, state, .. } = replayed;
-    let Testimony { epoch, is_intact, closed } = testimony;
+    let Witnessed { epoch, is_intact, closed } = witnessed;
     let behind =
         |what: String| Err(Error::corruption(path, *end, format!("the manifest ends too early: {what}")));
     if closed.store == header.store && closed.manifest > header.file {

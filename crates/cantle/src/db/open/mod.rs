@@ -31,7 +31,7 @@ use crate::files::Files;
 use crate::journal::{JournalRecord, OldJournal};
 use crate::manifest::{Manifest, State};
 use crate::mvcc::Recovery;
-use crate::substrate::vouch::Vouch;
+use crate::substrate::page_cache::PageCacheWitness;
 use crate::substrate::{REBALANCE_RESERVE_FILE, RESERVE_FILE};
 use crate::sync::Arc;
 use crate::sync::time::now;
@@ -206,7 +206,7 @@ struct Opened {
     manifest: Manifest,
     state: State,
     recovery: Recovery,
-    vouch: Vouch,
+    vouch: PageCacheWitness,
     /// Journal files of earlier epochs, and what of them must be applied again.
     journals: Vec<OldJournal>,
     replay: Vec<JournalRecord>,

@@ -6,7 +6,7 @@ use crate::canary::Canary;
 use crate::db::Options;
 use crate::db::foreign::is_temporary;
 use crate::db::left_behind::Uncounted;
-use crate::db::verdict::{Verdict, judge};
+use crate::db::recovery_plan::{RecoveryPlan, plan_recovery};
 use crate::files::{Files, parse_file_name};
 use crate::format::codec::{NUMBER_MAX, within};
 use crate::format::header::{FileHeader, FileKind};
@@ -15,7 +15,7 @@ use crate::layouts;
 use crate::log::tail::write_buffer::{self};
 use crate::manifest::{Edit, Manifest, Replayed, Resumed, StartEdit, State};
 use crate::mvcc::Recovery;
-use crate::substrate::vouch::{Testimony, Vouch, may_deceive, testimony};
+use crate::substrate::page_cache::{PageCacheWitness, Witnessed, may_show_unsynced, witnessed};
 use crate::sync::Arc;
 use crate::types::durability::Durability;
 use crate::types::error::{Attempt, Error, Result};
@@ -60,21 +60,22 @@ pub(super) fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options:
     let malformed = |what: crate::format::codec::Malformed| {
         Error::corruption(&manifest_path, 0, format!("the recovery table {}", what.0))
     };
-    let Verdict { start, next_batch, replay } = judge(&state, outlived, records).map_err(malformed)?;
+    let RecoveryPlan { start, next_batch, replay } =
+        plan_recovery(&state, outlived, records).map_err(malformed)?;
     let StartEdit { epoch, first_version, .. } = start;
     let checkpointed = state.checkpoint.version;
     tracing::info!(path = %path.display(), epoch, outlived, checkpointed, replayed = replay.len(), "recovered a store");
     let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), header.store, epoch, next_file));
     // Where the store was closed, or the journal has all writes, none is left behind. Where nothing can have been lost, the writer
     // was a buffered store, which kept what it had in memory.
-    let Testimony { epoch: writer, closed, is_intact } = testimony(&*vfs, path)?;
+    let Witnessed { epoch: writer, closed, is_intact } = witnessed(&*vfs, path)?;
     let is_closed = closed.store == header.store;
     let has_writes = replay.iter().any(|record| matches!(record, JournalRecord::Write { .. }));
     let may_leave = !outlived && !is_closed && !is_intact && !has_writes;
     let uncounted = may_leave.then(|| Uncounted::new(&files, &state, writer, &listed, &strays));
     // What does not count is gone before the page cache is vouched for in this epoch's name: an earlier epoch of
     // the same number may have written it. And this epoch's block stands before its edit.
-    let manifest = if !outlived && may_deceive(&*vfs, path)? {
+    let manifest = if !outlived && may_show_unsynced(&*vfs, path)? {
         Manifest::resume_as_copy(files.clone(), layouts::new_state, manifest_path.clone(), &state)?
     } else {
         let resumed =
@@ -87,7 +88,7 @@ pub(super) fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options:
     }
     // Until the journal was replayed, this epoch is no whole. In a buffered store a checkpoint takes over first.
     let vouched = outlived || (options.durability != Durability::Buffered && replay.is_empty());
-    let vouch = Vouch::begin(&vfs, path, epoch, vouched, outlived)?;
+    let vouch = PageCacheWitness::begin(&vfs, path, epoch, vouched, outlived)?;
 
     state.apply(Edit::Start(start.clone())).map_err(malformed)?;
     let mut referenced: HashSet<u64> = checkpoint_files.iter().map(|&(_, id)| id).collect();

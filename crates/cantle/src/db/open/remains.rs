@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 /// Files of before a crash that nothing refers to go in the background, and what is left of them when the store is closed; many at
 /// once, as processes that were killed too soon for that left them. Logs of what the last process left behind go once that is
 /// counted.
-pub(super) fn settle_remains(store: &Arc<Store>, mut orphans: Vec<PathBuf>) {
+pub(super) fn remove_remains(store: &Arc<Store>, mut orphans: Vec<PathBuf>) {
     /// A few are not worth two syncs, and after a loss of power some are usual.
     const LEFT_MAX: usize = 2;
-    if orphans.len() > LEFT_MAX && store.settle_orphans().is_ok() {
+    if orphans.len() > LEFT_MAX && store.sync_orphans_unreferenced().is_ok() {
         orphans.drain(..).for_each(|orphan| store.remove_orphan(&orphan));
     }
     let counts = match &*store.uncounted.lock() {
@@ -34,7 +34,7 @@ pub(super) fn settle_remains(store: &Arc<Store>, mut orphans: Vec<PathBuf>) {
             let Some(store) = this.upgrade() else { return };
             let Some(_work) = store.substrate.begin_work() else { return };
             store.count_left_behind();
-            if store.orphans.lock().is_empty() || store.settle_orphans().is_err() {
+            if store.orphans.lock().is_empty() || store.sync_orphans_unreferenced().is_err() {
                 return;
             }
         }
@@ -49,7 +49,7 @@ pub(super) fn settle_remains(store: &Arc<Store>, mut orphans: Vec<PathBuf>) {
 
 impl Store {
     /// The last checkpoint, which does without these files, may be one that nobody has synced yet.
-    fn settle_orphans(&self) -> Result<()> {
+    fn sync_orphans_unreferenced(&self) -> Result<()> {
         let settled = Canary::UNSETTLED_ORPHANS.leaves_out(|| self.substrate.manifest.sync());
         settled.map_err(|error| self.substrate.sync_failed(error))
     }
@@ -72,7 +72,7 @@ impl Store {
 
     /// Removes what a crash left behind now, as its space is needed.
     pub(in crate::db) fn remove_orphans_now(&self, orphans: &mut Vec<std::path::PathBuf>) -> Result<()> {
-        self.settle_orphans()?;
+        self.sync_orphans_unreferenced()?;
         orphans.drain(..).for_each(|orphan| self.remove_orphan(&orphan));
         Ok(())
     }

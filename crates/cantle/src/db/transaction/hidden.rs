@@ -31,7 +31,7 @@ impl HidingCursor {
         self.base.pair().is_some_and(|(base, _)| self.overlay.order().compare(base, key).is_eq())
     }
 
-    fn settle_forward(&mut self) -> Result<bool> {
+    fn skip_hidden_forward(&mut self) -> Result<bool> {
         self.is_past = false;
         while let Some(range) = self.range() {
             match range.end.clone() {
@@ -49,7 +49,7 @@ impl HidingCursor {
         Ok(self.pair().is_some())
     }
 
-    fn settle_back(&mut self) -> Result<bool> {
+    fn skip_hidden_back(&mut self) -> Result<bool> {
         self.is_past = false;
         while let Some(range) = self.range() {
             match range.start.clone() {
@@ -72,17 +72,17 @@ impl HidingCursor {
 impl PairCursor for HidingCursor {
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
         self.base.seek(key)?;
-        self.settle_forward()
+        self.skip_hidden_forward()
     }
 
     fn seek_to_first(&mut self) -> Result<bool> {
         self.base.seek_to_first()?;
-        self.settle_forward()
+        self.skip_hidden_forward()
     }
 
     fn seek_to_last(&mut self) -> Result<bool> {
         self.base.seek_to_last()?;
-        self.settle_back()
+        self.skip_hidden_back()
     }
 
     fn next(&mut self) -> Result<bool> {
@@ -90,7 +90,7 @@ impl PairCursor for HidingCursor {
             return Ok(false);
         }
         self.base.next()?;
-        self.settle_forward()
+        self.skip_hidden_forward()
     }
 
     fn prev(&mut self) -> Result<bool> {
@@ -98,7 +98,7 @@ impl PairCursor for HidingCursor {
             return Ok(false);
         }
         self.base.prev()?;
-        self.settle_back()
+        self.skip_hidden_back()
     }
 
     fn pair(&self) -> Option<(&[u8], &[u8])> {

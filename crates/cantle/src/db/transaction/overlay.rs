@@ -156,7 +156,7 @@ impl OverlayCursor {
     }
 
     /// Takes the nearest pair at `start` or behind it. The cursor beneath stands there already.
-    fn settle_forward(&mut self, mut start: Bound<Bytes>) -> Result<bool> {
+    fn skip_hidden_forward(&mut self, mut start: Bound<Bytes>) -> Result<bool> {
         self.forward = true;
         loop {
             let written = self.overlay.first_from(&start).filter(|(key, _)| self.is_within(key));
@@ -176,7 +176,7 @@ impl OverlayCursor {
         }
     }
 
-    fn settle_back(&mut self, mut end: Bound<Bytes>) -> Result<bool> {
+    fn skip_hidden_back(&mut self, mut end: Bound<Bytes>) -> Result<bool> {
         self.forward = false;
         loop {
             let written = self.overlay.last_upto(&end).filter(|(key, _)| self.is_within(key));
@@ -222,19 +222,19 @@ impl PairCursor for OverlayCursor {
         self.current = None;
         self.base.seek(key)?;
         let (key, start) = (Bound::Included(Bytes::copy_from_slice(key)), owned(&self.bounds.start));
-        self.settle_forward(if is_later_start(&self.overlay.order, &start, &key) { start } else { key })
+        self.skip_hidden_forward(if is_later_start(&self.overlay.order, &start, &key) { start } else { key })
     }
 
     fn seek_to_first(&mut self) -> Result<bool> {
         self.current = None;
         self.base.seek_to_first()?;
-        self.settle_forward(owned(&self.bounds.start))
+        self.skip_hidden_forward(owned(&self.bounds.start))
     }
 
     fn seek_to_last(&mut self) -> Result<bool> {
         self.current = None;
         self.base.seek_to_last()?;
-        self.settle_back(owned(&self.bounds.end))
+        self.skip_hidden_back(owned(&self.bounds.end))
     }
 
     fn next(&mut self) -> Result<bool> {
@@ -251,7 +251,7 @@ impl PairCursor for OverlayCursor {
                 self.base.next()?;
             }
         }
-        self.settle_forward(Bound::Excluded(key))
+        self.skip_hidden_forward(Bound::Excluded(key))
     }
 
     fn prev(&mut self) -> Result<bool> {
@@ -265,7 +265,7 @@ impl PairCursor for OverlayCursor {
         } else if self.base_is_current {
             self.base.prev()?;
         }
-        self.settle_back(Bound::Excluded(key))
+        self.skip_hidden_back(Bound::Excluded(key))
     }
 
     fn pair(&self) -> Option<(&[u8], &[u8])> {

@@ -63,8 +63,8 @@ impl MemoryPart {
     }
 
     /// Lets readers find what was noted. Everything noted must be committed.
-    pub fn settle(&self) {
-        self.list.settle();
+    pub fn merge_deferred(&self) {
+        self.list.merge_deferred();
     }
 
     pub fn insert_tombstone(&self, tombstone: RangeTombstone) {
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(entries(&part), all);
         assert_eq!(part.len(), 4);
         assert_eq!(part.get(b"b", u64::MAX).map(|hit| hit.version), Some(1), "readers have a munk");
-        part.settle();
+        part.merge_deferred();
         assert_eq!(part.get(b"b", u64::MAX).map(|hit| hit.version), Some(3));
         assert_eq!(part.get(b"b", 2).map(|hit| hit.version), Some(1));
         assert_eq!(entries(&part), all);

@@ -4,7 +4,7 @@ use crate::canary::Canary;
 use crate::format::header::FileHeader;
 use crate::log::index::indexed_part::IndexedPart;
 use crate::log::index::memory_part::MemoryPart;
-use crate::log::index::view::LogView;
+use crate::log::index::view::MergedIndex;
 use crate::log::op::record::key_digest;
 use crate::sync::Arc;
 use crate::types::error::{Error, Result};
@@ -27,12 +27,12 @@ pub struct Parts {
     /// In the order in which they lie.
     holes: Vec<Hole>,
     /// Of the indexed parts; as these never change, neither does it.
-    pub view: LogView,
+    pub view: MergedIndex,
 }
 
 impl Parts {
     pub fn new(header: FileHeader, memory: Option<Arc<MemoryPart>>, indexed: Vec<Arc<IndexedPart>>) -> Self {
-        let view = LogView::new(indexed.iter().map(|part| part.entries).sum());
+        let view = MergedIndex::new(indexed.iter().map(|part| part.entries).sum());
         Self { header, memory, indexed, holes: Vec::new(), view }
     }
 

@@ -7,7 +7,7 @@ use crate::sync::atomic::AtomicU64;
 use arc_swap::ArcSwapOption;
 
 /// A place for a view, and how often it was missed.
-pub struct LogView {
+pub struct MergedIndex {
     pub view: ArcSwapOption<View>,
     /// Scans that merged the parts since the last view.
     pub merges: AtomicU64,
@@ -15,7 +15,7 @@ pub struct LogView {
     pub entries: u64,
 }
 
-impl LogView {
+impl MergedIndex {
     /// For parts that have so many entries together.
     pub fn new(entries: u64) -> Self {
         Self { view: ArcSwapOption::empty(), merges: AtomicU64::new(0), entries }

@@ -107,13 +107,13 @@ pub type Reads = Arc<AtomicU64>;
 
 /// What a scan has read ahead.
 #[derive(Default)]
-pub struct Ahead {
+pub struct ReadAhead {
     reads: Reads,
     pub piece: Piece,
     run: Run,
 }
 
-impl Ahead {
+impl ReadAhead {
     pub fn new(reads: Reads) -> Self {
         Self { reads, piece: Piece::default(), run: Run::default() }
     }

@@ -26,28 +26,34 @@ const BATCH_BYTES_MIN: u64 = 64 << 10;
 const READ_BYTES_MAX: u64 = 1 << 20;
 
 /// A record that will be wanted.
-pub struct Wanted {
+pub struct WantedRecord {
     pub key: Bytes,
     pub place: Place,
 }
 
 /// Values of records with neighbouring keys.
 #[derive(Default)]
-pub struct Batch {
+pub struct FileOrderReads {
     /// By offset.
     values: HashMap<u64, Bytes>,
     /// The key of the last record that was looked for.
     last_key: Option<Bytes>,
 }
 
-impl Batch {
+impl FileOrderReads {
     /// Reads those of `wanted` that come first, which are in the order of their keys.
-    pub fn read(env: &LogEnv, segment: &Segment, parts: &Parts, mut wanted: Vec<Wanted>) -> Result<Self> {
-        let bytes = |wanted: &[Wanted]| wanted.iter().map(|wanted| u64::from(wanted.place.len)).sum::<u64>();
+    pub fn read(
+        env: &LogEnv,
+        segment: &Segment,
+        parts: &Parts,
+        mut wanted: Vec<WantedRecord>,
+    ) -> Result<Self> {
+        let bytes =
+            |wanted: &[WantedRecord]| wanted.iter().map(|wanted| u64::from(wanted.place.len)).sum::<u64>();
         let mut counted = env.memory.merges.charge(bytes(&wanted));
         if counted.is_none() {
             let mut left = BATCH_BYTES_MIN;
-            let fits = |wanted: &&Wanted| {
+            let fits = |wanted: &&WantedRecord| {
                 let fits = left >= u64::from(wanted.place.len);
                 left = left.saturating_sub(u64::from(wanted.place.len));
                 fits

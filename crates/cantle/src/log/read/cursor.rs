@@ -9,8 +9,8 @@ use crate::format::codec::{Decoder, Malformed};
 use crate::log::index::ends::Ends;
 use crate::log::index::indexed_part::{IndexedPart, decode_place};
 use crate::log::index::memory_part::Place;
-use crate::log::read::ahead::{Ahead, Piece};
-use crate::log::read::batch::{BATCH_BYTES, Batch, Wanted};
+use crate::log::read::ahead::{Piece, ReadAhead};
+use crate::log::read::batch::{BATCH_BYTES, FileOrderReads, WantedRecord};
 use crate::log::read::pass::{LogWalk, OnePass};
 use crate::sync::Arc;
 use crate::types::entry::{EntryCursor, EntryRef, Kind};
@@ -36,8 +36,8 @@ struct Open {
     roots: Option<BlockCursor>,
     /// Positioned whenever the cursor is, unless it stands `at_first`.
     block: Option<(Place, BlockCursor)>,
-    batch: Batch,
-    ahead: Ahead,
+    batch: FileOrderReads,
+    ahead: ReadAhead,
 }
 
 impl IndexedCursor {
@@ -62,8 +62,8 @@ impl IndexedCursor {
     fn open(&mut self) -> (&LogWalk, &mut Open) {
         let log = &self.log;
         let open = self.open.get_or_insert_with(|| {
-            let ahead = Ahead::new(log.reads.clone());
-            Box::new(Open { roots: None, block: None, batch: Batch::default(), ahead })
+            let ahead = ReadAhead::new(log.reads.clone());
+            Box::new(Open { roots: None, block: None, batch: FileOrderReads::default(), ahead })
         });
         (log, open)
     }
@@ -147,9 +147,9 @@ impl IndexedCursor {
         }
         let key = self.entry().map(|entry| Bytes::copy_from_slice(entry.key)).unwrap_or_default();
         if !self.open().1.batch.reaches(&log.env.order, &key) {
-            self.open().1.batch = Batch::default();
+            self.open().1.batch = FileOrderReads::default();
             let wanted = self.wanted_from(&key, once)?;
-            self.open().1.batch = Batch::read(&log.env, &log.segment, &log.parts, wanted)?;
+            self.open().1.batch = FileOrderReads::read(&log.env, &log.segment, &log.parts, wanted)?;
         }
         let (_, open) = self.open();
         match open.batch.take(place) {
@@ -159,9 +159,9 @@ impl IndexedCursor {
     }
 
     /// The newest records of keys from this one on, about a batch of them: the older ones are hardly ever wanted.
-    fn wanted_from(&self, key: &[u8], once: &OnePass) -> Result<Vec<Wanted>> {
+    fn wanted_from(&self, key: &[u8], once: &OnePass) -> Result<Vec<WantedRecord>> {
         let mut cursor = Self::of_places(self.log.clone(), self.part);
-        let (mut wanted, mut bytes) = (Vec::<Wanted>::new(), 0);
+        let (mut wanted, mut bytes) = (Vec::<WantedRecord>::new(), 0);
         cursor.seek(key)?;
         while let Some(entry) = cursor.entry().filter(|_| bytes < BATCH_BYTES) {
             if once.span.ends_before(self.order(), entry.key) {
@@ -172,7 +172,7 @@ impl IndexedCursor {
                 let key = Bytes::copy_from_slice(entry.key);
                 let Some(place) = cursor.place()? else { break };
                 bytes += u64::from(place.len);
-                wanted.push(Wanted { key, place });
+                wanted.push(WantedRecord { key, place });
             }
             cursor.next()?;
         }

@@ -21,7 +21,7 @@ use crate::format::codec::{Decoder, Malformed};
 use crate::log::index::indexed_part::decode_place;
 use crate::log::index::memory_part::Place;
 use crate::log::index::view::View;
-use crate::log::read::ahead::Ahead;
+use crate::log::read::ahead::ReadAhead;
 use crate::log::read::cursor::IndexedCursor;
 use crate::log::read::pass::LogWalk;
 use crate::log::segment::Segment;
@@ -100,13 +100,13 @@ fn malformed(segment: &Segment) -> impl Fn(Malformed) -> Error {
 pub struct ViewCursor {
     log: Arc<LogWalk>,
     entries: BlockCursor,
-    ahead: Ahead,
+    ahead: ReadAhead,
 }
 
 impl ViewCursor {
     pub fn new(log: Arc<LogWalk>, view: Arc<Block>) -> Self {
         let entries = BlockCursor::new(view, log.env.order.clone());
-        let ahead = Ahead::new(log.reads.clone());
+        let ahead = ReadAhead::new(log.reads.clone());
         Self { log, entries, ahead }
     }
 

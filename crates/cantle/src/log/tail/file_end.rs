@@ -150,12 +150,12 @@ impl FileEnd {
     }
 
     /// Takes back what was appended behind `len`.
-    pub fn cut(&self, file: &StoreFile, len: u64) -> Result<()> {
+    pub fn truncate(&self, file: &StoreFile, len: u64) -> Result<()> {
         let _writing = self.writing.lock();
-        self.recent.cut(len);
+        self.recent.truncate(len);
         let base = match &mut *self.lease.lock() {
             Some(lease) => {
-                lease.cut(len);
+                lease.truncate(len);
                 if !lease.is_kept() {
                     // A dead process may leave it there.
                     return Err(failed(Attempt::Truncate, file));
@@ -179,9 +179,9 @@ impl FileEnd {
 
     /// Overwrites what `cut` could not cut off; in place, which takes no space. All of it: a record behind what is none
     /// would tell of damage.
-    pub fn spoil(&self, file: &StoreFile, len: u64) -> Result<()> {
+    pub fn zero_tail(&self, file: &StoreFile, len: u64) -> Result<()> {
         let _writing = self.writing.lock();
-        self.recent.cut(len);
+        self.recent.truncate(len);
         let base = self.lease.lock().as_ref().map_or(u64::MAX, Lease::base);
         let kept = len.min(base);
         let handle = file.handle()?;

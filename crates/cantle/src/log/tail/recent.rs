@@ -158,7 +158,7 @@ impl RecentEnd {
     }
 
     /// Forgets what stands at `len` or behind it, in whole runs: to be called before it is overwritten or cut off.
-    pub fn cut(&self, len: u64) {
+    pub fn truncate(&self, len: u64) {
         let mut runs = self.runs.write();
         while runs.back().is_some_and(|run| run.end() > len) {
             runs.pop_back();
@@ -266,7 +266,7 @@ mod tests {
                     6 => file.extend(vec![byte; len]),
                     _ => {
                         let kept = file.len().saturating_sub(len);
-                        end.cut(kept as u64);
+                        end.truncate(kept as u64);
                         file.truncate(kept);
                     }
                 }

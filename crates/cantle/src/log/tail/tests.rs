@@ -155,7 +155,7 @@ fn run(seed: u64) -> [u64; 3] {
                 if below(2) == 0 {
                     log.file_end.drain(&log.file).unwrap();
                 }
-                log.file_end.cut(&log.file, before).unwrap();
+                log.file_end.truncate(&log.file, before).unwrap();
                 log.end = before;
                 if below(2) == 0 {
                     let end = log.append(places, !content, 300);

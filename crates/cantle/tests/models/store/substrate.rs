@@ -21,7 +21,7 @@ pub struct Substrate {
     pub batches: Batches,
     pub health: Health,
     pub read_only: bool,
-    pub vouch: Vouch,
+    pub vouch: PageCacheWitness,
     pub reserve: Reserve,
     pub disk: Arc<Disk>,
 }
@@ -40,7 +40,7 @@ impl Substrate {
             batches: Batches::new(1),
             health: Health,
             read_only: false,
-            vouch: Vouch,
+            vouch: PageCacheWitness,
             reserve: Reserve,
             disk,
         }
@@ -104,9 +104,9 @@ impl Health {
     }
 }
 
-pub struct Vouch;
+pub struct PageCacheWitness;
 
-impl Vouch {
+impl PageCacheWitness {
     pub fn revoke(&self) -> std::result::Result<(), Error> {
         Ok(())
     }

@@ -143,7 +143,7 @@ impl SkipList {
     }
 
     /// Inserts what was noted.
-    pub fn settle(&self) {
+    pub fn merge_deferred(&self) {
         let mut noted = self.noted.lock();
         // First what was noted first, as keys may ascend.
         let mut turned = NONE;

@@ -143,7 +143,7 @@ fn behaves_as_a_map(order: KeyOrder, inserted: &[(Said, bool)], sought: &[(Vec<u
     let noted: Vec<Said> = list.noted().into_iter().map(said).collect();
     assert_eq!(noted.len() + all(&list).len(), inserted.len());
     assert!(map.values().filter(|said| noted.contains(said)).count() >= noted.len());
-    list.settle();
+    list.merge_deferred();
     assert!(list.noted().is_empty());
     assert_eq!(all(&list), map.values().cloned().collect::<Vec<_>>());
     let mut back: Vec<Said> = std::iter::successors(list.last(), Entry::prev).map(said).collect();
@@ -248,7 +248,7 @@ fn an_order_that_contradicts_itself_loses_nothing() {
         list.seek_before(b"any");
     }
     assert_eq!(list.noted().len(), count.div_ceil(5) as usize);
-    list.settle();
+    list.merge_deferred();
     let mut versions: Vec<u64> = all(&list).iter().map(|said| said.version).collect();
     versions.sort_unstable();
     assert!(versions.into_iter().eq(0..count));

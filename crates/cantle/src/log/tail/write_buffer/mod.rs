@@ -428,7 +428,7 @@ impl Lease {
     }
 
     /// Forgets what is buffered from `end` on.
-    pub fn cut(&mut self, end: u64) {
+    pub fn truncate(&mut self, end: u64) {
         let len = end.saturating_sub(self.base).min(self.len as u64);
         self.len = len as usize;
         self.set_state();

@@ -29,7 +29,7 @@ const VOUCHED: u8 = 1;
 const PREVIOUS_COUNTS: u8 = 2;
 const REVOKED: u8 = 4;
 
-pub struct Vouch {
+pub struct PageCacheWitness {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
     file: Arc<dyn VfsFile>,
@@ -149,7 +149,7 @@ pub fn outlived(vfs: &dyn Vfs, dir: &Path, epoch: u64) -> Result<bool> {
 
 /// What the block proves of the files beside it.
 #[derive(Debug, Default)]
-pub struct Testimony {
+pub struct Witnessed {
     /// No epoch behind this one has written anything.
     pub epoch: u64,
     /// Whether nothing that was written since it was written itself can have been lost: neither by a power failure nor
@@ -159,8 +159,8 @@ pub struct Testimony {
 }
 
 /// What the block tells, whether or not it vouches for anything.
-pub fn testimony(vfs: &dyn Vfs, dir: &Path) -> Result<Testimony> {
-    Ok(look(vfs, dir)?.map_or_else(Testimony::default, |(block, identity)| Testimony {
+pub fn witnessed(vfs: &dyn Vfs, dir: &Path) -> Result<Witnessed> {
+    Ok(look(vfs, dir)?.map_or_else(Witnessed::default, |(block, identity)| Witnessed {
         epoch: block.epoch,
         is_intact: block.is_of(&identity) && !block.revoked,
         closed: block.closed,
@@ -168,12 +168,12 @@ pub fn testimony(vfs: &dyn Vfs, dir: &Path) -> Result<Testimony> {
 }
 
 /// Whether files may show bytes that a failed sync took off the page cache's books. In doubt, they may.
-pub fn may_deceive(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
+pub fn may_show_unsynced(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
     Ok(look(vfs, dir)?
         .is_none_or(|(block, identity)| identity.is_empty() || (block.identity == identity && block.revoked)))
 }
 
-impl Vouch {
+impl PageCacheWitness {
     /// Begins an epoch, before the manifest records it. With `vouch` the page cache is vouched for as long as no
     /// sync fails.
     pub fn begin(

@@ -44,7 +44,7 @@ pub(super) type Ops = SmallVec<[usize; 1]>;
 pub(super) type Places = SmallVec<[Place; 1]>;
 
 /// What is written to one chunk.
-pub(super) struct Unit {
+pub(super) struct ChunkWrite {
     pub(super) chunk: Arc<Chunk>,
     pub(super) guard: WriterGuard,
     /// Indexes of the operations.
@@ -73,7 +73,7 @@ pub(super) enum Effect {
     Nothing,
 }
 
-impl Unit {
+impl ChunkWrite {
     pub(super) fn append(&mut self, context: &Context, ops: &[Op], bytes: &mut Vec<u8>) -> Result<()> {
         let stamp = self.stamp;
         let buffered = context.substrate.durability == Durability::Buffered;
@@ -307,7 +307,11 @@ impl Chunks {
         if writer.active.is_none() {
             return Ok(());
         }
-        self.context.substrate.journal.settle().map_err(|error| self.context.substrate.sync_failed(error))?;
+        self.context
+            .substrate
+            .journal
+            .wait_durable()
+            .map_err(|error| self.context.substrate.sync_failed(error))?;
         let Some(active) = &mut writer.active else { return Ok(()) };
         let sealed =
             active.segment.seal_part(&self.context, active.part_start, active.end, active.link.ordinal);

@@ -9,7 +9,7 @@ use crate::substrate::VERSIONS_PER_CHECKPOINT;
 use std::collections::HashSet;
 
 /// How the next epoch begins.
-pub(crate) struct Verdict {
+pub(crate) struct RecoveryPlan {
     pub start: StartEdit,
     /// The next spanning batch's number.
     pub next_batch: u64,
@@ -18,11 +18,11 @@ pub(crate) struct Verdict {
 }
 
 /// `outlived`: the page cache outlived the process, so that everything counts.
-pub(crate) fn judge(
+pub(crate) fn plan_recovery(
     state: &State,
     outlived: bool,
     records: Vec<JournalRecord>,
-) -> Result<Verdict, Malformed> {
+) -> Result<RecoveryPlan, Malformed> {
     // Versions of the new epoch lie beyond all that earlier ones may have used.
     let ceiling =
         state.checkpoint.ceiling.max(state.start.first_version.saturating_add(VERSIONS_PER_CHECKPOINT));
@@ -69,5 +69,5 @@ pub(crate) fn judge(
     } else {
         records.into_iter().filter(|record| record.version() > checkpointed).collect()
     };
-    Ok(Verdict { start, next_batch, replay })
+    Ok(RecoveryPlan { start, next_batch, replay })
 }

@@ -1,7 +1,7 @@
-//! Jams: on a disk that is nearly full, puts wait until the rebalances of a keyspace are done.
+//! PutPauses: on a disk that is nearly full, puts wait until the rebalances of a keyspace are done.
 //!
-//! Each keyspace has at most one jam and ends it by dropping it, so the rebalances of one keyspace never end the jam of
-//! another. A put that has waited as long as it may waives the jams that it waited for: others do not wait for these
+//! Each keyspace has at most one pause and ends it by dropping it, so the rebalances of one keyspace never end the pause of
+//! another. A put that has waited as long as it may waives the pauses that it waited for: others do not wait for these
 //! either.
 //!
 //! Thread safety: everything may be called from any thread.
@@ -13,17 +13,17 @@ use crate::sync::atomic::{
 use crate::sync::{Arc, Mutex};
 use std::collections::BTreeSet;
 
-/// The jams of one store.
+/// The pauses of one store.
 #[derive(Debug)]
-pub struct Jams {
+pub struct PutPauses {
     state: Mutex<State>,
-    /// The greatest number of a jam that is neither over nor waived; 0 if there is none.
+    /// The greatest number of a pause that is neither over nor waived; 0 if there is none.
     newest: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Numbers of jams given out so far.
+    /// Numbers of pauses given out so far.
     last: u64,
     /// Neither over nor waived.
     waited_for: BTreeSet<u64>,
@@ -32,32 +32,32 @@ struct State {
 /// Puts wait until this is dropped, or waived.
 #[derive(Debug)]
 #[must_use]
-pub struct Jam {
-    jams: Arc<Jams>,
+pub struct PutPause {
+    pauses: Arc<PutPauses>,
     number: u64,
 }
 
-impl Jams {
+impl PutPauses {
     pub fn new() -> Arc<Self> {
         Arc::new(Self { state: Mutex::new(State::default()), newest: AtomicU64::new(0) })
     }
 
     /// Has puts wait.
-    pub fn begin(self: &Arc<Self>) -> Jam {
+    pub fn begin(self: &Arc<Self>) -> PutPause {
         let mut state = self.state.lock();
         state.last += 1;
         let number = state.last;
         state.waited_for.insert(number);
         self.newest.store(number, Release);
-        Jam { jams: self.clone(), number }
+        PutPause { pauses: self.clone(), number }
     }
 
-    /// The newest jam that puts wait for.
+    /// The newest pause that puts wait for.
     pub fn newest(&self) -> Option<u64> {
         Some(self.newest.load(Acquire)).filter(|number| *number > 0)
     }
 
-    /// No put waits any more for this jam and those before.
+    /// No put waits any more for this pause and those before.
     pub fn waive(&self, newest: u64) {
         self.change(|waited_for| waited_for.retain(|number| *number > newest));
     }
@@ -69,9 +69,9 @@ impl Jams {
     }
 }
 
-impl Drop for Jam {
+impl Drop for PutPause {
     fn drop(&mut self) {
-        self.jams.change(|waited_for| {
+        self.pauses.change(|waited_for| {
             waited_for.remove(&self.number);
         });
     }
@@ -82,27 +82,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_jam_ends_with_its_own_keyspace() {
-        let jams = Jams::new();
-        assert_eq!(jams.newest(), None);
-        let (a, b) = (jams.begin(), jams.begin());
+    fn a_pause_ends_with_its_own_keyspace() {
+        let pauses = PutPauses::new();
+        assert_eq!(pauses.newest(), None);
+        let (a, b) = (pauses.begin(), pauses.begin());
         drop(b);
-        assert!(jams.newest().is_some(), "the other keyspace is not done");
+        assert!(pauses.newest().is_some(), "the other keyspace is not done");
         drop(a);
-        assert_eq!(jams.newest(), None);
+        assert_eq!(pauses.newest(), None);
     }
 
     #[test]
     fn who_has_waited_long_enough_waives_what_he_waited_for() {
-        let jams = Jams::new();
-        let first = jams.begin();
-        let waited_for = jams.newest().unwrap();
-        let second = jams.begin();
-        jams.waive(waited_for);
-        assert!(jams.newest().is_some(), "the second began later");
+        let pauses = PutPauses::new();
+        let first = pauses.begin();
+        let waited_for = pauses.newest().unwrap();
+        let second = pauses.begin();
+        pauses.waive(waited_for);
+        assert!(pauses.newest().is_some(), "the second began later");
         drop(second);
-        assert_eq!(jams.newest(), None, "the first is waived, though not over");
+        assert_eq!(pauses.newest(), None, "the first is waived, though not over");
         drop(first);
-        assert_eq!(jams.newest(), None);
+        assert_eq!(pauses.newest(), None);
     }
 }
