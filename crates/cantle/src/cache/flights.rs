@@ -13,20 +13,21 @@
 
 use crate::sync::Arc;
 use crate::sync::std_lock::{Condvar, Mutex, MutexGuard};
+use quick_cache::DefaultHashBuilder;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash};
 use std::sync::PoisonError;
 
 /// Threads that miss at once are few: so many locks are enough for them not to meet at one.
 const SHARDS: usize = 16;
 
-type UnderWay<K, V> = HashMap<K, Arc<Flight<V>>>;
+type UnderWay<K, V> = HashMap<K, Arc<Flight<V>>, DefaultHashBuilder>;
 
 /// Loads under way.
 #[derive(Debug)]
 pub(crate) struct Flights<K, V> {
     shards: [Mutex<UnderWay<K, V>>; SHARDS],
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
 }
 
 #[derive(Debug)]
@@ -78,8 +79,11 @@ struct Lead<'a, K: Eq + Hash, V: Clone> {
 
 impl<K: Eq + Hash, V: Clone> Drop for Lead<'_, K, V> {
     fn drop(&mut self) {
-        lock(self.under_way).remove(self.key);
-        self.flight.end(self.loaded.take().map_or(Outcome::Failed, Outcome::Loaded));
+        // From here on nobody joins, and who has joined holds the flight: mostly nobody has, and waking costs a system call.
+        drop(lock(self.under_way).remove(self.key));
+        if Arc::strong_count(&self.flight) > 1 {
+            self.flight.end(self.loaded.take().map_or(Outcome::Failed, Outcome::Loaded));
+        }
     }
 }
 
@@ -137,6 +141,9 @@ impl<K: Eq + Hash + Clone, V: Clone> Flights<K, V> {
 
 impl<K, V> Default for Flights<K, V> {
     fn default() -> Self {
-        Self { shards: std::array::from_fn(|_| Mutex::new(HashMap::new())), hasher: RandomState::new() }
+        Self {
+            shards: std::array::from_fn(|_| Mutex::new(HashMap::default())),
+            hasher: DefaultHashBuilder::default(),
+        }
     }
 }
