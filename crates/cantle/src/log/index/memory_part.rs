@@ -4,7 +4,7 @@
 //! walk without waiting. Entries are never removed; the whole part goes when it is indexed on disk.
 //!
 //! While the chunk has a munk nobody searches its log: then operations are only *noted*, in the order of writing, and
-//! sorted in when the munk goes (`settle`) or the part is indexed on disk.
+//! sorted in when the munk goes (`merge_deferred`) or the part is indexed on disk.
 
 use super::memtable::{Entry, Full, Item, Mark, SkipList};
 pub use super::place::Place;

@@ -130,7 +130,7 @@ impl SkipList {
         Ok(())
     }
 
-    /// Keeps an operation that no walk comes to until [`settle`](Self::settle) is called.
+    /// Keeps an operation that no walk comes to until [`merge_deferred`](Self::merge_deferred) is called.
     ///
     /// # Errors
     /// As `insert`.
