@@ -15,13 +15,15 @@ use crate::sync::Arc;
 use crate::sync::std_lock::{Condvar, Mutex, MutexGuard};
 use quick_cache::DefaultHashBuilder;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hash};
 use std::sync::PoisonError;
 
 /// Threads that miss at once are few: so many locks are enough for them not to meet at one.
 const SHARDS: usize = 16;
 
-type UnderWay<K, V> = HashMap<K, Arc<Flight<V>>, DefaultHashBuilder>;
+/// A load has a flight once somebody waits for it.
+type UnderWay<K, V> = HashMap<K, Option<Arc<Flight<V>>>, DefaultHashBuilder>;
 
 /// Loads under way.
 #[derive(Debug)]
@@ -49,6 +51,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<V: Clone> Flight<V> {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { outcome: Mutex::new(Outcome::UnderWay), over: Condvar::new() })
+    }
+
     fn end(&self, outcome: Outcome<V>) {
         *lock(&self.outcome) = outcome;
         self.over.notify_all();
@@ -69,20 +75,28 @@ impl<V: Clone> Flight<V> {
     }
 }
 
-/// Ends a flight, however its load ends.
+/// Ends a load, however it ends.
 struct Lead<'a, K: Eq + Hash, V: Clone> {
     under_way: &'a Mutex<UnderWay<K, V>>,
     key: &'a K,
-    flight: Arc<Flight<V>>,
-    loaded: Option<V>,
+    ended: bool,
+}
+
+impl<K: Eq + Hash, V: Clone> Lead<'_, K, V> {
+    /// From here on nobody joins, and who has joined gets the outcome. Mostly nobody has.
+    fn end(&mut self, loaded: Option<&V>) {
+        self.ended = true;
+        let flight = lock(self.under_way).remove(self.key).flatten();
+        if let Some(flight) = flight {
+            flight.end(loaded.cloned().map_or(Outcome::Failed, Outcome::Loaded));
+        }
+    }
 }
 
 impl<K: Eq + Hash, V: Clone> Drop for Lead<'_, K, V> {
     fn drop(&mut self) {
-        // From here on nobody joins, and who has joined holds the flight: mostly nobody has, and waking costs a system call.
-        drop(lock(self.under_way).remove(self.key));
-        if Arc::strong_count(&self.flight) > 1 {
-            self.flight.end(self.loaded.take().map_or(Outcome::Failed, Outcome::Loaded));
+        if !self.ended {
+            self.end(None);
         }
     }
 }
@@ -97,30 +111,25 @@ impl<K: Eq + Hash + Clone, V: Clone> Flights<K, V> {
         publish: impl FnOnce(&V),
     ) -> Result<V, E> {
         let under_way = &self.shards[self.hasher.hash_one(key) as usize % SHARDS];
-        let (flight, leads) = {
-            let mut under_way = lock(under_way);
-            match under_way.get(key) {
-                Some(flight) => (flight.clone(), false),
-                None => {
-                    let outcome = Mutex::new(Outcome::UnderWay);
-                    let flight = Arc::new(Flight { outcome, over: Condvar::new() });
-                    under_way.insert(key.clone(), flight.clone());
-                    (flight, true)
-                }
+        let joined = match lock(under_way).entry(key.clone()) {
+            Entry::Occupied(mut flight) => Some(flight.get_mut().get_or_insert_with(Flight::new).clone()),
+            Entry::Vacant(none) => {
+                none.insert(None);
+                None
             }
         };
-        if !leads {
+        if let Some(flight) = joined {
             return match flight.wait() {
                 Some(value) => Ok(value),
                 None => load().inspect(publish),
             };
         }
-        let mut lead = Lead { under_way, key, flight, loaded: None };
+        let mut lead = Lead { under_way, key, ended: false };
         let value = match find() {
             Some(value) => value,
             None => load().inspect(publish)?,
         };
-        lead.loaded = Some(value.clone());
+        lead.end(Some(&value));
         Ok(value)
     }
 
@@ -133,9 +142,9 @@ impl<K: Eq + Hash + Clone, V: Clone> Flights<K, V> {
     /// Threads that wait for the load of a key, which is under way.
     #[cfg(test)]
     pub(crate) fn waiting(&self, key: &K) -> usize {
-        let flight = self.shards.iter().find_map(|shard| lock(shard).get(key).cloned());
-        // Beside those that wait: the map, the leader, and this one.
-        flight.map_or(0, |flight| Arc::strong_count(&flight).saturating_sub(3))
+        let flight = self.shards.iter().find_map(|shard| lock(shard).get(key).cloned().flatten());
+        // Beside those that wait: the map, and this one.
+        flight.map_or(0, |flight| Arc::strong_count(&flight).saturating_sub(2))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::log::index::indexed_part::IndexedPart;
 use crate::log::index::memory_part::{MemoryPart, Place};
 use crate::log::index::parts::{Hole, Parts};
 use crate::log::op::range_delete::RangeTombstone;
-use crate::log::op::record::{LogOp, LogRecord, Revoke, may_begin};
+use crate::log::op::record::{Link, LogOp, LogRecord, Revoke, may_begin};
 use crate::log::segment::Segment;
 use crate::records::RecordFile;
 use crate::sync::Arc;
@@ -16,7 +16,6 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::entry::Kind;
 use crate::types::entry::large_part;
 use crate::types::error::{Attempt, Error, Result};
-use std::collections::HashMap;
 
 impl Segment {
     pub(super) fn load(&self, env: &LogEnv) -> Result<Parts> {
@@ -67,10 +66,10 @@ impl Segment {
             let len = loader.scan(&records, tail_start, end)?;
             Ok((loader, len))
         };
-        let (mut loader, mut len) = load(HashMap::new())?;
+        let (mut loader, mut len) = load(Vec::new())?;
         if !loader.revokes.is_empty() {
             // They stand behind what they revoke.
-            let revoked = loader.revokes.iter().map(|revoke| (revoke.offset, revoke.check)).collect();
+            let revoked = std::mem::take(&mut loader.revokes);
             (loader, len) = load(revoked)?;
         }
         // Since it was loaded last, if it ever was.
@@ -134,8 +133,8 @@ struct Loader<'a> {
     group: Vec<(Place, Vec<u8>)>,
     /// Where a part end is known to be damaged: no operation is lost there.
     lost_end: Option<Place>,
-    /// Checksums of the first operations of writes that do not count, by their offsets.
-    revoked: HashMap<u64, u32>,
+    /// Writes that do not count.
+    revoked: Vec<Revoke>,
     /// The revokes that were met.
     revokes: Vec<Revoke>,
     found: Found,
@@ -155,7 +154,7 @@ impl<'a> Loader<'a> {
         segment: &'a Segment,
         header: FileHeader,
         indexed: Vec<Arc<IndexedPart>>,
-        revoked: HashMap<u64, u32>,
+        revoked: Vec<Revoke>,
     ) -> Self {
         let operations = indexed.first().map_or(0, |part| part.operations);
         let (memory, holes, group) = (env.memory_part(), Vec::new(), Vec::new());
@@ -249,11 +248,14 @@ impl<'a> Loader<'a> {
                 if op.kind == Kind::DeleteRange {
                     decode_bounds(&mut Decoder::new(op.value))?;
                 }
+                // Another write stands there than the one that failed.
+                self.revoked.retain(|revoke| !revoke.contradicts(place.offset, payload));
                 self.take_op(place, &op, payload);
                 Ok(!op.more)
             }
             LogRecord::Block(_) => Ok(true),
             LogRecord::Revoke(revoke) => {
+                self.take_link(place, revoke.link);
                 self.revokes.push(revoke);
                 Ok(true)
             }
@@ -286,34 +288,36 @@ impl<'a> Loader<'a> {
     }
 
     fn take_op(&mut self, place: Place, op: &LogOp<'_>, payload: &[u8]) {
-        let lost = op.link.ordinal.saturating_sub(self.operations);
-        if lost > 0 && self.open_holes == 0 {
-            let what = format!("{lost} operations before this one are missing");
-            self.lose(Error::corruption(&self.segment.file.path, place.offset, what), place.offset);
-        }
-        if self.open_holes > 0 {
-            let only = op.link.previous_key().filter(|_| lost == 1 && self.env.order.hashable());
-            let open = self.holes.split_off(self.holes.len() - self.open_holes);
-            // Where no operation is missing, the index of a part was damaged.
-            self.holes
-                .extend(open.into_iter().filter(|_| lost > 0).map(|hole| Hole { digest: only, ..hole }));
-            self.open_holes = 0;
-        }
-        self.operations = op.link.ordinal.saturating_add(1);
+        self.take_link(place, op.link);
         self.group.push((place, payload.to_vec()));
         if !op.more {
             self.end_group();
         }
     }
 
-    fn end_group(&mut self) {
-        let group = std::mem::take(&mut self.group);
-        if let Some((place, payload)) = group.first()
-            && self.revoked.get(&place.offset) == Some(&crc32c::crc32c(payload))
-        {
-            return;
+    /// Finds out what is lost before an operation.
+    fn take_link(&mut self, place: Place, link: Link) {
+        let lost = link.ordinal.saturating_sub(self.operations);
+        if lost > 0 && self.open_holes == 0 {
+            let what = format!("{lost} operations before this one are missing");
+            self.lose(Error::corruption(&self.segment.file.path, place.offset, what), place.offset);
         }
-        for (place, payload) in group {
+        if self.open_holes > 0 {
+            let only = link.previous_key().filter(|_| lost == 1 && self.env.order.hashable());
+            let open = self.holes.split_off(self.holes.len() - self.open_holes);
+            // Where no operation is missing, the index of a part was damaged.
+            self.holes
+                .extend(open.into_iter().filter(|_| lost > 0).map(|hole| Hole { digest: only, ..hole }));
+            self.open_holes = 0;
+        }
+        self.operations = link.ordinal.saturating_add(1);
+    }
+
+    fn end_group(&mut self) {
+        for (place, payload) in std::mem::take(&mut self.group) {
+            if self.revoked.iter().any(|revoke| revoke.covers(place.offset)) {
+                continue;
+            }
             if let Err(what) = self.take(place, &payload) {
                 let what = format!("a log record {}", what.0);
                 self.lose(Error::corruption(&self.segment.file.path, place.offset, what), place.offset);

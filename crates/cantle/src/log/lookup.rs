@@ -132,16 +132,16 @@ impl Segment {
     ) -> Result<()> {
         let records = self.record_file(*header)?;
         let mut scan = records.scan(part.start, part.end);
-        let mut is_void = false;
         while let Some(record) = scan.next()? {
             let place = Place { offset: record.offset, len: record.len as u32 };
             match LogRecord::decode(record.payload, header.base_version) {
                 Ok(LogRecord::Op(op)) => {
-                    is_void |= part.voids.contains(&place.offset);
-                    if !is_void {
+                    let covers = |&(offset, bytes): &(u64, u64)| {
+                        (offset..offset.saturating_add(bytes)).contains(&place.offset)
+                    };
+                    if !part.voids.iter().any(covers) {
                         visit(place, &op)?;
                     }
-                    is_void &= op.more;
                 }
                 Ok(_) => {}
                 Err(what) => {

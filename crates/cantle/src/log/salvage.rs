@@ -9,12 +9,12 @@ use crate::format::codec::Decoder;
 use crate::format::header::HEADER_BYTES;
 use crate::log::index::indexed_part::IndexedPart;
 use crate::log::index::memory_part::Place;
-use crate::log::op::record::{LogRecord, may_begin};
+use crate::log::op::record::{LogRecord, Revoke, may_begin};
 use crate::records::{RecordFile, Salvage, Salvaged};
 use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
 use crate::types::error::{Attempt, Error, Result};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// How far a log counts.
@@ -154,19 +154,19 @@ struct Reading<'a> {
     /// They are damage if anything behind them counts.
     gaps: Vec<Error>,
     visit: &'a mut dyn FnMut(LogFound<'_>) -> Result<bool>,
-    /// Checksums of the first operations of writes that do not count, by their offsets.
-    revoked: HashMap<u64, u32>,
+    /// Writes that do not count.
+    revoked: Vec<Revoke>,
 }
 
 /// What was revoked in the log. Revokes stand behind what they revoke.
-fn revoked(records: &RecordFile, end: u64, gap: Range<u64>) -> Result<HashMap<u64, u32>> {
-    let mut revoked = HashMap::new();
+fn revoked(records: &RecordFile, end: u64, gap: Range<u64>) -> Result<Vec<Revoke>> {
+    let mut revoked = Vec::new();
     let mut salvage = Salvage::new(records, end, may_begin).across(gap);
     while let Some(found) = salvage.next()? {
         if let Salvaged::Record { payload, .. } = found
             && let Ok(LogRecord::Revoke(revoke)) = LogRecord::decode(&payload, records.header.base_version)
         {
-            revoked.insert(revoke.offset, revoke.check);
+            revoked.push(revoke);
         }
     }
     Ok(revoked)
@@ -188,11 +188,10 @@ impl Reading<'_> {
 
     /// The operations of one write count.
     fn take(&mut self, write: &mut Vec<Pending>) -> Result<()> {
-        if let Some((offset, payload)) = write.first()
-            && self.revoked.get(offset) == Some(&crc32c::crc32c(payload))
-        {
-            write.clear();
+        if let Some((offset, payload)) = write.first() {
+            self.revoked.retain(|revoke| !revoke.contradicts(*offset, payload));
         }
+        write.retain(|(offset, _)| !self.revoked.iter().any(|revoke| revoke.covers(*offset)));
         for (offset, payload) in write.drain(..) {
             let decoded = LogRecord::decode(&payload, self.records.header.base_version);
             let Ok(LogRecord::Op(op)) = decoded else { continue };

@@ -60,8 +60,8 @@ pub struct Segment {
     pub(super) dirty: AtomicBool,
     pub(super) tail: Tail,
     pub(super) file_end: FileEnd,
-    /// Where writes begin that were revoked since the last part was indexed. Empty in a log of one writer at a time.
-    pub(super) voids: OnUse<Mutex<Vec<u64>>>,
+    /// Where writes stand, and how many bytes they take, that were revoked since the last part was indexed. Empty in a log of one writer at a time.
+    pub(super) voids: OnUse<Mutex<Vec<(u64, u64)>>>,
     /// How long runs of its records were that scans read.
     pub runs: Arc<Runs>,
 }
@@ -181,8 +181,8 @@ impl Segment {
         self.newest_version.load(Relaxed)
     }
 
-    /// The write that begins there was revoked.
-    pub fn add_void(&self, offset: u64) {
-        self.voids.lock().push(offset);
+    /// The write that takes so many bytes from there on was revoked.
+    pub fn add_void(&self, offset: u64, bytes: u64) {
+        self.voids.lock().push((offset, bytes));
     }
 }

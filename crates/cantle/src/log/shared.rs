@@ -4,9 +4,10 @@
 //! stand behind them when the write turns out to have failed: it is *revoked* by a record of its own, which names the offset and
 //! the checksum of the write's first operation ([`Revoke`]). Loading, indexing a part and repair pass over what was revoked.
 //!
-//! Invariants: the log's length covers every record that was appended whole, visible or not. A write is revoked before its
-//! announcement ends: a checkpoint that covers its version covers its revoke. An append or a revoke that fails is cut off under
-//! the same lock; where that fails, too, nothing is appended any more.
+//! Invariants: the log's length covers every record that was appended whole, visible or not, and the log is marked as dirty before the
+//! lock goes. A write is revoked before its announcement ends: so a checkpoint that covers its version covers its revoke. A write is not
+//! cut off, even if it is the last: a checkpoint may have recorded the log's length with it. An append or a revoke that fails is cut off
+//! under the same lock, as no length covers it; where that fails, too, nothing is appended any more.
 
 use crate::canary::Canary;
 use crate::files::StoreFile;
@@ -27,7 +28,12 @@ pub struct SharedLog {
     /// Records are kept in memory until a flush (`Durability::Buffered`).
     buffered: bool,
     end: Mutex<End>,
+    /// Told of the bytes that were appended, so that the next checkpoint syncs them.
+    on_append: OnAppend,
 }
+
+/// What is told of each append: see `Substrate::create_shared_log`.
+pub type OnAppend = Box<dyn Fn(&Arc<Segment>, u64) + Send + Sync>;
 
 struct End {
     offset: u64,
@@ -42,7 +48,10 @@ struct End {
 pub struct Appended {
     /// Of its operations, in their order.
     pub places: Vec<Place>,
-    revoke: Revoke,
+    offset: u64,
+    bytes: u64,
+    /// Of its first operation's payload.
+    check: u32,
 }
 
 /// An operation to append: its kind, its key, and its value or the bytes of its bounds.
@@ -50,10 +59,10 @@ pub type Operation<'a> = (Kind, &'a [u8], &'a [u8]);
 
 impl SharedLog {
     /// The end of a new, empty segment.
-    pub fn new(segment: Arc<Segment>, buffered: bool) -> Self {
+    pub fn new(segment: Arc<Segment>, buffered: bool, on_append: OnAppend) -> Self {
         let end =
             End { offset: HEADER_BYTES, link: Link::default(), part_start: HEADER_BYTES, broken: false };
-        Self { segment, buffered, end: Mutex::new(end) }
+        Self { segment, buffered, end: Mutex::new(end), on_append }
     }
 
     /// Appends the operations of one write of this version and batch. What is appended shows to nobody.
@@ -65,23 +74,24 @@ impl SharedLog {
     ) -> Result<Appended> {
         let end = &mut *self.end.lock();
         let base_version = self.header()?.base_version;
-        let (mut link, mut payload, mut records, mut first) = (end.link, Vec::new(), Vec::new(), None);
+        let (mut link, mut payload, mut records, mut check) = (end.link, Vec::new(), Vec::new(), None);
         for (index, &(kind, key, value)) in ops.iter().enumerate() {
             let more = index + 1 < ops.len();
             let op = LogOp { kind, version, batch, more, link, key, value };
             link = link.next(kind, key);
             payload.clear();
             op.encode(base_version, &mut payload);
-            first.get_or_insert_with(|| Revoke::of(end.offset, &payload));
+            check.get_or_insert_with(|| crc32c::crc32c(&payload));
             records.push((op.payload_bytes(base_version), payload.clone()));
         }
-        let Some(revoke) = first else {
+        let Some(check) = check else {
             return Err(Error::InvalidArgument("a write without operations".into()));
         };
+        let offset = end.offset;
         let places = self.append_records(env, end, &records)?;
         end.link = link;
         self.segment.note_version(version);
-        Ok(Appended { places, revoke })
+        Ok(Appended { places, offset, bytes: end.offset - offset, check })
     }
 
     /// Makes a write void that was appended. After an error the log may say of it that it took place.
@@ -91,18 +101,25 @@ impl SharedLog {
         }
         let end = &mut *self.end.lock();
         let mut payload = Vec::new();
-        LogRecord::encode_revoke(write.revoke, &mut payload);
+        let Appended { offset, bytes, check, .. } = *write;
+        LogRecord::encode_revoke(Revoke { link: end.link, offset, bytes, check }, &mut payload);
         let lengths = (payload.len(), payload.len());
         self.append_records(env, end, &[(lengths, payload)])?;
-        self.segment.add_void(write.revoke.offset);
+        end.link = end.link.behind_revoke();
+        self.segment.add_void(offset, bytes);
         Ok(())
     }
 
     /// Indexes everything on disk, for later openings. Nobody has a write on its way.
     pub fn seal(&self, env: &LogEnv) -> Result<()> {
         let end = &mut *self.end.lock();
-        end.offset = self.segment.seal_part(env, end.part_start, end.offset, end.link.ordinal)?;
-        end.part_start = end.offset;
+        let sealed = self.segment.seal_part(env, end.part_start, end.offset, end.link.ordinal);
+        // Half an index may stand behind the end.
+        let sealed = sealed.inspect_err(|_| end.broken |= self.segment.truncate(end.offset).is_err())?;
+        if sealed > end.offset {
+            (self.on_append)(&self.segment, sealed - end.offset);
+        }
+        (end.offset, end.part_start) = (sealed, sealed);
         Ok(())
     }
 
@@ -148,6 +165,8 @@ impl SharedLog {
         end.offset += bytes.len() as u64;
         self.segment.set_len(end.offset);
         env.counters.log_bytes_written.add(bytes.len() as u64);
+        // Behind the length: who finds the mark still there has the record synced.
+        (self.on_append)(&self.segment, bytes.len() as u64);
         Ok(places)
     }
 

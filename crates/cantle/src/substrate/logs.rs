@@ -7,6 +7,7 @@ use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::log::append::OpenEnded;
 use crate::log::env::{LogEnv, LogOptions};
 use crate::log::segment::Segment;
+use crate::log::shared::SharedLog;
 use crate::manifest::SegmentEdit;
 use crate::sync::Arc;
 use crate::sync::on_use::OnUse;
@@ -53,6 +54,24 @@ impl Substrate {
             segment.begin_buffering();
         }
         Ok(segment)
+    }
+
+    /// The same with an end for several writers. What is appended is synced by the next checkpoint.
+    #[cfg_attr(not(feature = "labs"), expect(dead_code, reason = "layouts to come write so"))]
+    pub fn create_shared_log(
+        self: &Arc<Self>,
+        env: &LogEnv,
+        publish: impl FnOnce(&StoreFile) -> Result<()>,
+    ) -> Result<SharedLog> {
+        let segment = self.create_log(env, publish)?;
+        let substrate = self.clone();
+        let on_append = move |segment: &Arc<Segment>, bytes: u64| {
+            substrate.dirty.add_bytes(bytes);
+            if segment.mark_dirty() {
+                substrate.dirty.add(segment.clone());
+            }
+        };
+        Ok(SharedLog::new(segment, self.durability == Durability::Buffered, Box::new(on_append)))
     }
 
     /// A log of an earlier epoch: `segments` says how far the last checkpoint vouches for it. Nothing is read of it, and its file is not

@@ -1,14 +1,15 @@
 //! The parts of layouts in checkpoints.
 
 use crate::sync::{Arc, Mutex};
-use crate::types::error::Result;
+use crate::types::error::{Error, Result};
 use std::sync::Weak;
 
 /// A keyspace that takes part in checkpoints: with edits of its own, or to know what is durable.
 pub trait CheckpointPart: Send + Sync {
     /// The edits of the keyspace that count with the checkpoint of this version. Asked before dirty logs are synced: what the edits name
-    /// and is written here is synced with the checkpoint if it is among these. The version is that of an open snapshot, for which no
-    /// write is pending. An error fails the checkpoint.
+    /// and is written here is synced with the checkpoint if it is among these. They are applied behind every edit that the keyspace appends
+    /// meanwhile, so they must not undo any. The version is that of an open snapshot, for which no
+    /// write is pending. An error fails the checkpoint, but for corruption, which leaves this part out.
     fn edits(&self, version: u64) -> Result<Vec<Vec<u8>>>;
     /// The checkpoint of this version is durable: what only earlier ones need may be used anew.
     fn durable(&self, version: u64);
@@ -34,7 +35,14 @@ impl CheckpointParts {
     pub(super) fn edits(&self, version: u64) -> Result<Vec<(u32, Vec<u8>)>> {
         let mut edits = Vec::new();
         for (keyspace, part) in self.all() {
-            edits.extend(part.edits(version)?.into_iter().map(|edit| (keyspace, edit)));
+            match part.edits(version) {
+                Ok(more) => edits.extend(more.into_iter().map(|edit| (keyspace, edit))),
+                // One damaged keyspace must not keep the rest from being safe.
+                Err(error @ Error::Corruption { .. }) => {
+                    tracing::error!(%error, keyspace, "a keyspace takes no part in a checkpoint");
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(edits)
     }

@@ -20,7 +20,6 @@ use crate::sync::atomic::{
     Ordering::{Acquire, Relaxed},
 };
 use crate::sync::{Arc, Mutex, RwLock};
-use crate::types::durability::Durability;
 use crate::types::entry::Kind;
 use crate::types::error::{Error, Result};
 use std::sync::OnceLock;
@@ -95,6 +94,10 @@ impl Keyspace {
         parts.check_whole()?;
         for part in parts.indexed.iter().rev() {
             log.scan_part(&parts.header, part, |place, op| {
+                // A part may have been indexed with what a loss of power undid.
+                if !self.env.recovery.counts(parts.header.epoch, op.version, op.batch) {
+                    return Ok(());
+                }
                 self.take(log, place, (op.kind, op.version), op.key, op.value, map)
             })?;
         }
@@ -164,11 +167,15 @@ impl Keyspace {
             self.env.order.check()?;
             self.substrate.manifest.append(&[manifest::Edit::Layout { keyspace: self.env.keyspace, payload }])
         };
-        let segment = self.substrate.create_log(&self.env, publish)?;
-        self.logs.lock().push(segment.clone());
-        let log = Arc::new(SharedLog::new(segment, self.substrate.durability == Durability::Buffered));
+        let log = Arc::new(self.substrate.create_shared_log(&self.env, publish)?);
+        self.logs.lock().push(log.segment.clone());
         *active = Some(log.clone());
         Ok(log)
+    }
+
+    /// Whether writes still go to this log. For who holds locks of keys: the keyspace is not retired meanwhile.
+    pub(super) fn is_active(&self, log: &Arc<SharedLog>) -> bool {
+        self.active.lock().as_ref().is_some_and(|active| Arc::ptr_eq(active, log))
     }
 
     /// Writes go to another log from now on.

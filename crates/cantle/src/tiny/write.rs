@@ -29,13 +29,18 @@ impl<'a> Write<'a> {
     pub fn prepare(keyspace: &'a Keyspace, ops: &'a [Op], reads: &'a ReadSet) -> Result<Self> {
         // Before the locks: the first access reads logs.
         keyspace.map()?;
-        let log = if ops.is_empty() { None } else { Some(keyspace.active()?) };
         let has_ranges = !reads.spans.is_empty() || ops.iter().any(|op| op.bounds.is_some());
-        let keys = ops.iter().map(|op| &op.key[..]).chain(reads.keys.iter().map(|key| &key[..]));
+        let keys = || ops.iter().map(|op| &op.key[..]).chain(reads.keys.iter().map(|key| &key[..]));
         let locks = &keyspace.locks;
-        let held = if has_ranges { locks.lock_all() } else { locks.lock(&keyspace.env.order, keys) };
         let stamp = Stamp { version: 0, batch: 0 };
-        Ok(Self { keyspace, ops, reads, held: Some(held), log, stamp, appended: None })
+        loop {
+            let log = if ops.is_empty() { None } else { Some(keyspace.active()?) };
+            let held = if has_ranges { locks.lock_all() } else { locks.lock(&keyspace.env.order, keys()) };
+            // It may have been abandoned, or the keyspace retired, before the locks were held.
+            if log.as_ref().is_none_or(|log| keyspace.is_active(log)) {
+                return Ok(Self { keyspace, ops, reads, held: Some(held), log, stamp, appended: None });
+            }
+        }
     }
 }
 
@@ -73,12 +78,6 @@ impl PreparedWrite for Write<'_> {
         let ops: Vec<(Kind, bytes::Bytes, bytes::Bytes)> = self.ops.iter().zip(&bounds).map(op).collect();
         let ops: Vec<_> = ops.iter().map(|(kind, key, value)| (*kind, &key[..], &value[..])).collect();
         self.appended = Some(log.append(&self.keyspace.env, (stamp.version, stamp.batch), &ops)?);
-        // Before the announcement ends: a checkpoint that waits for it syncs the log.
-        let dirty = &self.keyspace.substrate.dirty;
-        dirty.add_bytes(ops.iter().map(|(_, key, value)| (key.len() + value.len()) as u64).sum());
-        if log.segment.mark_dirty() {
-            dirty.add(log.segment.clone());
-        }
         Ok(())
     }
 
@@ -92,7 +91,8 @@ impl PreparedWrite for Write<'_> {
             ));
         };
         if let Some(appended) = self.appended.take()
-            && let Err(error) = log.revoke(&self.keyspace.env, &appended)
+            // On a full disk with the space that is set aside: else the store would turn read-only for want of some bytes.
+            && let Err(error) = self.keyspace.substrate.reserve.with(|| log.revoke(&self.keyspace.env, &appended))
         {
             fail(error);
         }

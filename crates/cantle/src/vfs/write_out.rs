@@ -42,7 +42,7 @@ impl WriteOut {
             match error.raw_os_error().map(Errno::from_raw_os_error) {
                 Some(Errno::INTR) => {}
                 // Kernels and sandboxes without the call: nothing was begun, and nothing is lost.
-                Some(Errno::NOSYS) => return Ok(()),
+                Some(Errno::NOSYS | Errno::PERM | Errno::ACCESS) => return Ok(()),
                 errno => {
                     let number = errno.unwrap_or(Errno::IO).raw_os_error();
                     // Keeps the first.

@@ -145,7 +145,9 @@ impl Chunks {
             }
             let entries = keep_versions(context, &mut merged, &key, &keep, u64::MAX, bottom)?;
             if !entries.is_empty() {
-                output.add(entries.iter().map(|entry| entry.content()))?;
+                // It may begin to write the table out, whose failure is that of a sync.
+                let added = output.add(entries.iter().map(|entry| entry.content()));
+                added.map_err(|error| context.substrate.checked(error))?;
             }
         }
         let pieces = output.finish().map_err(|error| context.substrate.checked(error))?;

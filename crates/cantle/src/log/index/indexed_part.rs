@@ -55,8 +55,8 @@ pub struct IndexedPart {
     /// Of the filter, all its pieces together; length 0 where the order forbids hashing.
     pub filter: Place,
     pub tombstones: Vec<RangeTombstone>,
-    /// Where writes begin that were revoked: who scans the part passes over them.
-    pub voids: Vec<u64>,
+    /// Where revoked writes stand, and how many bytes they take: who scans the part passes over them.
+    pub voids: Vec<(u64, u64)>,
     /// The part end's own place.
     pub at: Place,
     /// The part end before this one; length 0 if this is the first.
@@ -93,8 +93,9 @@ impl IndexedPart {
             put_varint(out, tombstone.offset);
             put_bytes(out, &encode_bounds(&tombstone.bounds));
         }
-        for &offset in &self.voids {
+        for &(offset, bytes) in &self.voids {
             put_varint(out, offset);
+            put_varint(out, bytes);
         }
     }
 
@@ -155,7 +156,7 @@ impl IndexedPart {
             part.tombstones.push(RangeTombstone { bounds, version, offset, cell: None });
         }
         while !decoder.rest().is_empty() {
-            part.voids.push(decoder.size()?);
+            part.voids.push((decoder.size()?, decoder.size()?));
         }
         let before =
             |place: Place| place.offset.checked_add(u64::from(place.len)).is_some_and(|end| end <= at.offset);
@@ -180,8 +181,8 @@ pub struct IndexRequest<'a> {
     /// How many operations the log has up to `end`.
     pub operations: u64,
     pub previous: Place,
-    /// Where writes of the part begin that were revoked.
-    pub voids: Vec<u64>,
+    /// Of its writes that were revoked.
+    pub voids: Vec<(u64, u64)>,
     pub search: LogSearch,
     /// The longest payload of a record. A root or a filter that would exceed it is left out, and the part is searched
     /// without it.

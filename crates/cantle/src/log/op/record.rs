@@ -4,7 +4,7 @@
 //!   payload of an operation:  tag (1) │ version − base (varint) │ [batch (varint)] │ ordinal (varint) │ digest (3)
 //!                             │ key length (varint) │ key │ value
 //!   payload of a block:       tag (1) │ the bytes of an index block or of a filter
-//!   payload of a revoke:      tag (1) │ offset (varint) │ crc32c (4)
+//!   payload of a revoke:      tag (1) │ ordinal (varint) │ digest (3) │ offset (varint) │ bytes (varint) │ crc32c (4)
 //! ```
 //!
 //! An operation's *counter*, which orders it among those of its version (EvenDB §3.3), is its place in the log:
@@ -67,6 +67,22 @@ impl Link {
         Self { ordinal: self.ordinal.saturating_add(1), digest }
     }
 
+    /// What the next operation says if this link's was a revoke: it may concern any key.
+    pub fn behind_revoke(self) -> Self {
+        Self { ordinal: self.ordinal.saturating_add(1), digest: RANGE_DIGEST }
+    }
+
+    fn encode(self, out: &mut Vec<u8>) {
+        put_varint(out, self.ordinal);
+        out.extend_from_slice(&self.digest.to_le_bytes()[..DIGEST_BYTES]);
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let ordinal = decoder.size()?;
+        let [low, middle, high] = decoder.array::<DIGEST_BYTES>()?;
+        Ok(Self { ordinal, digest: u32::from_le_bytes([low, middle, high, 0]) })
+    }
+
     /// The digest of the key that the operation before was for; `None` of a range delete.
     pub fn previous_key(self) -> Option<u32> {
         (self.digest != RANGE_DIGEST).then_some(self.digest)
@@ -77,16 +93,24 @@ impl Link {
 /// writer at a time there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Revoke {
-    /// Where its first operation stands: before this record.
+    /// The revoke is one of the log's operations: where it is damaged, the next one tells that something is lost.
+    pub link: Link,
+    /// Where its operations stand, one behind the other: before this record.
     pub offset: u64,
-    /// The checksum of that operation's payload: at this offset no other write is void.
+    pub bytes: u64,
+    /// The checksum of the first one's payload: no other write is void.
     pub check: u32,
 }
 
 impl Revoke {
-    /// Revokes the write whose first operation at `offset` has this payload.
-    pub fn of(offset: u64, payload: &[u8]) -> Self {
-        Self { offset, check: crc32c::crc32c(payload) }
+    /// Whether what stands there is part of the write.
+    pub fn covers(&self, offset: u64) -> bool {
+        offset >= self.offset && offset - self.offset < self.bytes
+    }
+
+    /// Whether it is about another write than the one whose first operation, at this offset, has this payload.
+    pub fn contradicts(&self, offset: u64, payload: &[u8]) -> bool {
+        offset == self.offset && crc32c::crc32c(payload) != self.check
     }
 }
 
@@ -152,8 +176,7 @@ impl LogOp<'_> {
         if self.batch != 0 {
             put_varint(out, self.batch);
         }
-        put_varint(out, self.link.ordinal);
-        out.extend_from_slice(&self.link.digest.to_le_bytes()[..DIGEST_BYTES]);
+        self.link.encode(out);
         put_varint(out, self.key.len() as u64);
         out.extend_from_slice(self.key);
         out.extend_from_slice(self.value);
@@ -169,9 +192,11 @@ impl<'a> LogRecord<'a> {
             BLOCK => return Ok(Self::Block(decoder.rest())),
             PART_END => return Ok(Self::PartEnd(decoder.rest())),
             REVOKE => {
-                let revoke = Revoke { offset: decoder.size()?, check: u32::from_le_bytes(decoder.array()?) };
+                let link = Link::decode(&mut decoder)?;
+                let (offset, bytes) = (decoder.size()?, decoder.size()?);
+                let check = u32::from_le_bytes(decoder.array()?);
                 decoder.finish()?;
-                return Ok(Self::Revoke(revoke));
+                return Ok(Self::Revoke(Revoke { link, offset, bytes, check }));
             }
             _ => {}
         }
@@ -179,9 +204,7 @@ impl<'a> LogRecord<'a> {
         let version = base_version.saturating_add(decoder.number()?);
         let version = within(version, NUMBER_MAX)?;
         let batch = if tag & CONDITIONAL == 0 { 0 } else { decoder.number()? };
-        let ordinal = decoder.size()?;
-        let [low, middle, high] = decoder.array::<DIGEST_BYTES>()?;
-        let link = Link { ordinal, digest: u32::from_le_bytes([low, middle, high, 0]) };
+        let link = Link::decode(&mut decoder)?;
         let key = decoder.bytes()?;
         Ok(Self::Op(LogOp { kind, version, batch, more: tag & MORE != 0, link, key, value: decoder.rest() }))
     }
@@ -195,7 +218,9 @@ impl<'a> LogRecord<'a> {
     /// The payload of a revoke.
     pub fn encode_revoke(revoke: Revoke, out: &mut Vec<u8>) {
         out.push(REVOKE);
+        revoke.link.encode(out);
         put_varint(out, revoke.offset);
+        put_varint(out, revoke.bytes);
         out.extend_from_slice(&revoke.check.to_le_bytes());
     }
 
@@ -225,7 +250,11 @@ mod tests {
             assert_eq!(head, LogOp { value: b"", ..op });
             assert_eq!(LogRecord::decode(&out, 100), Ok(LogRecord::Op(op)));
         }
-        let revoke = Revoke::of(1 << 40, b"payload");
+        let link = Link { ordinal: 1 << 30, digest: 0x12_3456 };
+        let revoke = Revoke { link, offset: 1 << 40, bytes: 300, check: crc32c::crc32c(b"payload") };
+        assert!(revoke.covers(1 << 40) && revoke.covers((1 << 40) + 299));
+        assert!(!revoke.covers((1 << 40) + 300) && !revoke.covers((1 << 40) - 1));
+        assert!(revoke.contradicts(1 << 40, b"other") && !revoke.contradicts(1 << 40, b"payload"));
         let mut out = Vec::new();
         LogRecord::encode_revoke(revoke, &mut out);
         assert!(may_begin(&out, out.len() as u64));
