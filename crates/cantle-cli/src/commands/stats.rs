@@ -160,7 +160,7 @@ const GAUGES: [&str; 40] = [
     "maintenance_deep_running",
     "maintenance_asked_waiting",
     "maintenance_asked_running",
-    "chunks",
+    "regions",
     "table_bytes",
     "log_bytes",
     "unclaimed_bytes",
@@ -233,8 +233,8 @@ mod tests {
 
     fn sample() -> Map<String, Value> {
         let json = r#"{"keyspaces":[
-            {"name":"a\"b","chunks":3,"gets":7,"gets_served":{"table":5},"get_times":{"table_total":{"secs":0,"nanos":0}}},
-            {"name":"c","chunks":4,"gets":0,"gets_served":{"table":0}}],
+            {"name":"a\"b","regions":3,"gets":7,"gets_served":{"table":5},"get_times":{"table_total":{"secs":0,"nanos":0}}},
+            {"name":"c","regions":4,"gets":0,"gets_served":{"table":0}}],
             "disk_bytes":1500,"memory":{"munk_limit":2000,"rows":0,"moves":3,"row_hits":0},"checkpoints":2,"write_delay_total":{"secs":1,"nanos":500000000},
             "open_time":{"secs":0,"nanos":2000000},"read_only":null}"#;
         serde_json::from_str(json).unwrap()
@@ -260,9 +260,9 @@ cantle_checkpoints_total 2
 cantle_write_delay_seconds_total 1.5
 # TYPE cantle_open_time_seconds gauge
 cantle_open_time_seconds 0.002
-# TYPE cantle_keyspace_chunks gauge
-cantle_keyspace_chunks{keyspace="a\"b"} 3
-cantle_keyspace_chunks{keyspace="c"} 4
+# TYPE cantle_keyspace_regions gauge
+cantle_keyspace_regions{keyspace="a\"b"} 3
+cantle_keyspace_regions{keyspace="c"} 4
 # TYPE cantle_keyspace_gets_total counter
 cantle_keyspace_gets_total{keyspace="a\"b"} 7
 cantle_keyspace_gets_total{keyspace="c"} 0
