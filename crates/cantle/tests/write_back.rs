@@ -64,3 +64,26 @@ fn what_an_evicted_inode_forgot_is_not_taken_for_durable() {
         }
     }
 }
+
+/// What nothing else keeps in mind is synced by the write itself. Where that fails, nobody knows what the log has on disk.
+#[test]
+fn a_write_whose_own_sync_fails_makes_the_store_read_only() {
+    let vfs = FaultVfs::over_memory(MemVfs::new());
+    let db = Options::new().write_buffer(false).vfs(Arc::new(vfs.clone())).open("store").unwrap();
+    db.put("a", "1").unwrap();
+    // From here on nothing is kept in mind of the log.
+    db.sync().unwrap();
+    vfs.set_rule(|call| {
+        let is_log = call.path.extension().is_some_and(|extension| extension == "log");
+        match call.operation {
+            Operation::Remember => Verdict::Fail(Failure::EIO),
+            Operation::SyncData if is_log => Verdict::Fail(Failure::EIO),
+            _ => Verdict::Pass,
+        }
+    });
+    db.put("b", "2").unwrap_err();
+    vfs.clear_rule();
+    assert!(db.stats().read_only.is_some());
+    assert!(db.put("c", "3").is_err() && db.get("b").unwrap().is_none());
+    assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+}

@@ -320,6 +320,7 @@ impl PreparedWrite for Write<'_> {
                 self.cleaning = self.chunks.begin_cleaning(&unit.chunk);
             }
             if let Err(error) = unit.index(self.chunks) {
+                let error = self.chunks.context.substrate.checked(error);
                 // The part stays in memory, where it serves as well; indexing is tried again.
                 tracing::warn!(%error, "cannot index a part of a log");
             }

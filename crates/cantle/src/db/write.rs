@@ -371,7 +371,8 @@ impl Store {
         journaled: bool,
     ) -> std::result::Result<Option<Lsn>, Uncommitted> {
         let appended = writes.iter_mut().try_for_each(|(write, _, _)| write.append(stamp));
-        appended.map_err(Uncommitted::Surely)?;
+        // A write may have to sync what it writes, if nothing else keeps a failure of the kernel in mind (`files::unsynced`).
+        appended.map_err(|error| Uncommitted::Surely(self.substrate.checked(error)))?;
         let Some(reservation) = reservation else { return Ok(None) };
         let journal = &self.substrate.journal;
         // Room was made before: what fails here is the device.
@@ -472,7 +473,8 @@ impl Store {
         let batch = if spanning { self.substrate.batches.take() } else { 0 };
         let stamp = Stamp { version: announced.version(), batch };
         let appended = prepared.iter_mut().try_for_each(|write| write.append(stamp));
-        let appended = appended.map_err(Uncommitted::Surely).and_then(|()| {
+        let appended = appended.map_err(|error| Uncommitted::Surely(self.substrate.checked(error)));
+        let appended = appended.and_then(|()| {
             reservation.map_or(Ok(()), |room| journal.commit(room, stamp.batch, stamp.version))
         });
         match appended {
