@@ -233,7 +233,9 @@ fn grown(stats: &(Stats, Stats), counter: impl Fn(&KeyspaceStats) -> u64) -> u64
 
 /// Chunks in memory, and all chunks.
 fn munks_and_chunks(stats: &Stats) -> (u64, u64) {
-    let add = |(munks, chunks), keyspace: &KeyspaceStats| (munks + keyspace.chunk().map_or(0, |chunk| chunk.munks), chunks + keyspace.regions);
+    let add = |(munks, chunks), keyspace: &KeyspaceStats| {
+        (munks + keyspace.chunk().map_or(0, |chunk| chunk.munks), chunks + keyspace.regions)
+    };
     stats.keyspaces.iter().fold((0, 0), add)
 }
 

@@ -157,7 +157,8 @@ impl<'py> Given<'py> {
     pub fn keyspace(&self, orders: &Orders) -> PyResult<(KeyspaceOptions, Option<Arc<PythonOrder>>)> {
         let mut options = KeyspaceOptions::new();
         if let Some(layout) = self.text("layout")? {
-            let layout = layout.parse::<LayoutOptions>().map_err(|error| errors::invalid(&error.to_string()))?;
+            let layout =
+                layout.parse::<LayoutOptions>().map_err(|error| errors::invalid(&error.to_string()))?;
             options = options.layout(layout);
         }
         let level = self.take("compression_level")?;
