@@ -32,7 +32,7 @@ impl Canvas {
     }
 }
 
-/// What is drawn of one region.
+/// The sizes and the heat of one region, as they are drawn.
 struct Region<'a> {
     start: &'a [u8],
     table_bytes: u64,

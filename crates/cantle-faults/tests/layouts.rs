@@ -1,4 +1,4 @@
-//! What any layout must do: the doors that every registered layout goes through, and several layouts in one store.
+//! The duties of any layout: doors that every registered layout goes through, and several layouts in one store.
 //!
 //! A new layout is in `LayoutKind::ALL`, and so here.
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]

@@ -58,10 +58,10 @@ impl Store {
     }
 }
 
-fn round(seed: u64, visit: &Visit) {
+fn round(layout: LayoutKind, seed: u64, visit: &Visit) {
     let mut rng = Rng::new(seed);
     let durability = [Durability::Process, Durability::Buffered][rng.below(4) as usize / 3];
-    let store = Store { layout: visit.layout, resources: Resources::new(4 << 20, 1), durability };
+    let store = Store { layout, resources: Resources::new(4 << 20, 1), durability };
     let disk = MemVfs::new();
     let fault = FaultVfs::over_memory(disk.clone());
     let db = store.options(Arc::new(fault.clone())).open("store").unwrap();
@@ -147,7 +147,7 @@ fn round(seed: u64, visit: &Visit) {
     if revoke_fails {
         // Nobody may write any more, or a later opening finds what failed, unless it could be cut off or made unreadable.
         let refused = db.put("after", "3");
-        assert!(refused.is_err() || visit.layout == LayoutKind::Chunk, "{error}");
+        assert!(refused.is_err() || layout == LayoutKind::Chunk, "{error}");
         assert!(!matches!(refused, Err(Error::Corruption { .. })));
         visit.count("revokes that failed", 1);
         return;
@@ -188,22 +188,25 @@ fn round(seed: u64, visit: &Visit) {
     visit.count("stores repaired", 1);
 }
 
-/// A few rounds, each with a store of its own. A case is the seed of a round.
+/// A few rounds, each with a store of its own, in every layout where none is named: the default one has no log of several writers.
+/// A case is the seed of a round.
 pub fn enter(visit: &Visit) {
-    let tell = |seed: u64| {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| round(seed, visit))) {
+    let own = [visit.layout];
+    let layouts = if visit.layout == LayoutKind::default() { LayoutKind::ALL } else { &own };
+    let tell = |layout: LayoutKind, seed: u64| {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| round(layout, seed, visit))) {
             let text = words_of(&*panic);
-            panic!(
-                "{seed}: {text}\nagain: cantle-faults --doors revoked --layout {} --case {seed}",
-                visit.layout
-            );
+            panic!("{seed}: {text}\nagain: cantle-faults --doors revoked --layout {layout} --case {seed}");
         }
     };
     if let Some(case) = &visit.case {
-        return tell(case.parse().unwrap_or_else(|_| panic!("{case:?} is no seed")));
+        let seed = case.parse().unwrap_or_else(|_| panic!("{case:?} is no seed"));
+        return layouts.iter().for_each(|&layout| tell(layout, seed));
     }
     for seed in visit.rounds() {
-        let seeds: Vec<u64> = (0..ROUNDS).map(|round| seed.wrapping_add(round)).collect();
-        visit.each(&seeds, |seed| tell(*seed));
+        let rounds = (0..ROUNDS).map(|round| seed.wrapping_add(round));
+        let rounds: Vec<_> =
+            rounds.flat_map(|seed| layouts.iter().map(move |&layout| (layout, seed))).collect();
+        visit.each(&rounds, |&(layout, seed)| tell(layout, seed));
     }
 }

@@ -1,4 +1,4 @@
-//! What a write does to one chunk: appending under its lock, publishing, taking back.
+//! One chunk's part of a write: appending under its lock, publishing, taking back.
 
 use super::Chunks;
 use crate::canary::Canary;
@@ -43,7 +43,7 @@ pub(super) type WriterGuard = ArcMutexGuard<RawMutex, ChunkWriter>;
 pub(super) type Ops = SmallVec<[usize; 1]>;
 pub(super) type Places = SmallVec<[Place; 1]>;
 
-/// What is written to one chunk.
+/// The part of a write that goes to one chunk.
 pub(super) struct ChunkWrite {
     pub(super) chunk: Arc<Chunk>,
     pub(super) guard: WriterGuard,
@@ -51,17 +51,17 @@ pub(super) struct ChunkWrite {
     pub(super) ops: Ops,
     pub(super) effect: Effect,
     pub(super) stamp: Stamp,
-    /// Where each operation stands, and the log's end once they are published.
+    /// The place of each operation, and the log's end once they are published.
     pub(super) places: Places,
     pub(super) new_end: u64,
-    /// What the operation behind these says of them.
+    /// The link of the next operation, which tells of these.
     pub(super) new_link: Link,
     pub(super) published: bool,
     /// The log that it went to.
     pub(super) segment: Option<Arc<Segment>>,
 }
 
-/// What a write does to a chunk.
+/// The effect of a write on a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Its operations are appended to the log.
@@ -270,7 +270,7 @@ impl ChunkWrite {
     }
 }
 
-/// How long the newest part of a log of `log_bytes` may become.
+/// The greatest length of the newest part of a log of `log_bytes`.
 fn part_bytes_max(options: &crate::chunk::settings::Settings, log_bytes: u64) -> u64 {
     let full = options.log_bytes.unwrap_or(options.chunk_bytes) / u64::from(options.filter_partitions.max(1));
     full.max(PART_BYTES_MIN).max(log_bytes / PART_FRACTION)

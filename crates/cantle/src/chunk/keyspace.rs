@@ -44,7 +44,7 @@ pub(super) struct Jobs {
     pub(super) relief: Mutex<Relieving>,
     /// The live bytes that the store has been told of.
     pub(super) told_live_bytes: AtomicI64,
-    /// How far guesses of garbage were off.
+    /// Corrections of guesses of garbage.
     pub(super) guesses: super::replaced::Guesses,
     /// Somebody counts what a log's tail replaced.
     pub(super) counting: AtomicBool,
@@ -90,7 +90,7 @@ impl Jobs {
     }
 }
 
-/// What puts wait for on a disk that is nearly full.
+/// The rebalances that puts wait for on a disk that is nearly full.
 #[derive(Default)]
 pub(super) struct Relieving {
     /// Rebalances and splits under way, and writers that are about to submit some.

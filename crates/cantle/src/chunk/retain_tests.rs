@@ -60,7 +60,7 @@ fn kept(chunks: &Chunks, snapshots: &[u64], bottom: Bottom) -> Vec<(u64, Kind)> 
     kept.iter().map(|entry| (entry.version, entry.kind)).collect()
 }
 
-/// Whether a reader of this version finds the key in these entries, newest first, or else in older runs.
+/// True if a reader of this version finds the key in these entries, newest first, or else in older runs.
 fn finds(entries: &[(u64, Kind)], at: u64, older: bool) -> bool {
     let newest = entries.iter().find(|(version, _)| *version <= at);
     newest.map_or(older, |(_, kind)| *kind == Kind::Put)

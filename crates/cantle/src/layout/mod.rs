@@ -1,4 +1,4 @@
-//! What a layout is to the rest of the store: the one trait behind which the published designs stand.
+//! Layouts as the rest of the store sees them: the one trait behind which the published designs stand.
 //!
 //! A write goes through a layout in steps, so that one that touches several logs, keyspaces or layouts has one
 //! commit point: *prepare* takes the locks that order it and makes room; then it is announced and gets its
@@ -137,7 +137,7 @@ pub struct Pressure {
 pub struct Validated {
     /// A place where something has changed.
     pub conflict: Option<Bounds>,
-    /// What was read is known to be unchanged as of this version. It is that of an open snapshot: the transaction's, or `_snapshot`.
+    /// The version as of which everything that was read is known to be unchanged. It is that of an open snapshot: the transaction's, or `_snapshot`.
     pub since: u64,
     /// Kept until the write is prepared and `conflict_since` has looked at what is newer.
     pub _snapshot: Option<SnapshotGuard>,
@@ -151,7 +151,7 @@ pub enum Moment {
     Closing,
 }
 
-/// How much an opening or a closing does, over all keyspaces.
+/// The work that an opening or a closing may do, over all keyspaces.
 #[derive(Debug, Clone, Copy)]
 pub struct Upkeep {
     pub moment: Moment,
@@ -211,9 +211,9 @@ pub trait Layout: Any + Send + Sync {
     fn verify(&self, report: &mut Report);
     /// Called every few milliseconds: starts what is due.
     fn tick(&self);
-    /// How often it was accessed since opening: a keyspace where this stands still is idle, unless it is busy.
+    /// Accesses since opening: a keyspace where this number stands still is idle, unless it is busy.
     fn accesses(&self) -> u64;
-    /// Whether maintenance is under way, or has something left to do.
+    /// True while maintenance is under way, or has something left to do.
     fn is_busy(&self) -> bool;
     /// As of now. Asked after each tick.
     fn pressure(&self) -> Pressure;

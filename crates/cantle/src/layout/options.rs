@@ -52,21 +52,6 @@ impl LayoutOptions {
         }
     }
 
-    /// The layout with limits so low that a few hundred pairs come by every mechanism, for the fault lab: files of about `bytes`.
-    #[doc(hidden)]
-    pub fn small(kind: LayoutKind, bytes: u64) -> Self {
-        match kind {
-            LayoutKind::Chunk => {
-                let log_bytes = bytes / 4;
-                Self::Chunk(
-                    ChunkOptions::new().chunk_bytes(bytes).log_bytes(log_bytes).munk_log_bytes(2 * log_bytes),
-                )
-            }
-            #[cfg(feature = "labs")]
-            LayoutKind::Tiny => Self::Tiny,
-        }
-    }
-
     /// The options of `chunk`, if that is the layout.
     pub(crate) fn of_chunk(self) -> Option<ChunkOptions> {
         match self {

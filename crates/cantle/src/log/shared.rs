@@ -10,7 +10,6 @@
 //! under the same lock, as no length covers it; where that fails, too, nothing is appended any more.
 
 use crate::canary::Canary;
-use crate::files::StoreFile;
 use crate::format::header::HEADER_BYTES;
 use crate::log::env::LogEnv;
 use crate::log::index::memory_part::Place;
@@ -32,13 +31,13 @@ pub struct SharedLog {
     on_append: OnAppend,
 }
 
-/// What is told of each append: see `Substrate::create_shared_log`.
+/// Takes the log and the bytes that were appended: see `Substrate::create_shared_log`.
 pub type OnAppend = Box<dyn Fn(&Arc<Segment>, u64) + Send + Sync>;
 
 struct End {
     offset: u64,
     link: Link,
-    /// Where the part begins that is indexed in memory.
+    /// The start of the part that is indexed in memory.
     part_start: u64,
     /// Half a record may stand at the end.
     broken: bool,
@@ -46,11 +45,11 @@ struct End {
 
 /// A write as it stands in the log.
 pub struct Appended {
-    /// Of its operations, in their order.
+    /// Those of its operations, in their order.
     pub places: Vec<Place>,
     offset: u64,
     bytes: u64,
-    /// Of its first operation's payload.
+    /// The checksum of its first operation's payload.
     check: u32,
 }
 
@@ -123,7 +122,7 @@ impl SharedLog {
         Ok(())
     }
 
-    /// Whether half a record may stand behind the log's end, as it could not be cut off. Nothing is appended any more.
+    /// True if half a record may stand behind the log's end, as it could not be cut off. Nothing is appended any more.
     pub fn is_broken(&self) -> bool {
         self.end.lock().broken
     }
@@ -140,7 +139,8 @@ impl SharedLog {
         payloads: &[((usize, usize), Vec<u8>)],
     ) -> Result<Vec<Place>> {
         if end.broken {
-            let reason = format!("a failed append to {} could not be taken back", self.file().path.display());
+            let reason =
+                format!("a failed append to {} could not be taken back", self.segment.file.path.display());
             return Err(Error::ReadOnly { reason });
         }
         let header = self.header()?;
@@ -168,9 +168,5 @@ impl SharedLog {
         // Behind the length: who finds the mark still there has the record synced.
         (self.on_append)(&self.segment, bytes.len() as u64);
         Ok(places)
-    }
-
-    fn file(&self) -> &StoreFile {
-        &self.segment.file
     }
 }

@@ -71,7 +71,7 @@ struct Handle {
 
 struct Shared {
     state: Mutex<State>,
-    /// Where the workers of each crew wait for jobs.
+    /// The workers of each crew wait here for jobs.
     work: [Condvar; CREWS.len()],
     tick: Condvar,
     watch: Condvar,

@@ -1,4 +1,4 @@
-//! The logs of keyspaces, whatever their layout: what they work with, new ones, and those of earlier epochs.
+//! The logs of keyspaces, whatever their layout: their environment, new ones, and those of earlier epochs.
 
 use super::Substrate;
 use crate::canary::Canary;
@@ -18,7 +18,7 @@ use crossbeam_utils::atomic::AtomicCell;
 use std::collections::HashMap;
 
 impl Substrate {
-    /// What the logs of a keyspace work with.
+    /// The environment of the logs of a keyspace.
     pub fn log_env(&self, keyspace: u32, order: KeyOrder, options: LogOptions) -> LogEnv {
         LogEnv {
             keyspace,
@@ -95,7 +95,7 @@ impl Substrate {
         segment
     }
 
-    /// Whether anything of a log counts. One that no checkpoint knows holds nothing that does, and need not be there: unless all that its
+    /// True if anything of a log counts. One that no checkpoint knows holds nothing that does, and need not be there: unless all that its
     /// epoch wrote counts.
     pub fn is_log_counted(
         &self,
@@ -106,7 +106,7 @@ impl Substrate {
         segments.contains_key(&file) || self.is_open_ended(epoch, outlived)
     }
 
-    /// Whether logs of this epoch count as far as they go, beyond what a checkpoint has seen. A later epoch that outlived its
+    /// True if logs of this epoch count as far as they go, beyond what a checkpoint has seen. A later epoch that outlived its
     /// process does not bring back the end of a log that died before it.
     fn is_open_ended(&self, epoch: u64, outlived: bool) -> bool {
         outlived && !self.recovery.table.is_settled(epoch)

@@ -249,7 +249,7 @@ struct Writer {
     path: PathBuf,
     buffer: Vec<u8>,
     flushed_bytes: u64,
-    /// How much of the file the kernel was to write out so far.
+    /// The bytes of the file that the kernel was asked to write out so far.
     begun_bytes: u64,
 }
 

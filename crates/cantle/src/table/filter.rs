@@ -1,4 +1,4 @@
-//! Where the pages of a table's filter are.
+//! The places of the pages of a table's filter.
 //!
 //! ```text
 //!   ├──────────────────┼───────┼──────────────────┼───────┼─ … ─┼────────────────┼───────┤
@@ -20,7 +20,7 @@ pub(super) struct FilterPages {
 /// A page, and where in it the bits of one key are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FilterPlace {
-    /// Which page, from 0.
+    /// The number of the page, from 0.
     pub(super) number: u64,
     pub(super) page: Handle,
     pub(super) line: usize,

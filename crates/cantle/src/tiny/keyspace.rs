@@ -38,7 +38,7 @@ pub struct Keyspace {
     pub(super) scans: AtomicU64,
     /// Of the last checkpoint: the logs have at least so many operations.
     pub(super) operations: AtomicU64,
-    /// The version of the last checkpoint that is durable.
+    /// The version of the last checkpoint that is durable. Nothing here waits for it; layouts that use blocks anew do.
     pub(super) durable: AtomicU64,
     /// The keyspace was dropped: nothing is written any more.
     pub(super) retired: AtomicBool,
@@ -197,5 +197,66 @@ impl CheckpointPart for Keyspace {
 
     fn durable(&self, version: u64) {
         self.durable.fetch_max(version, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vfs::{CrashPlan, MemVfs};
+    use crate::{Db, KeyspaceOptions, LayoutKind, Options};
+    use std::any::Any;
+    use std::time::Duration;
+
+    fn open(disk: &MemVfs) -> (Db, Arc<Keyspace>) {
+        let options = Options::new().default_keyspace(KeyspaceOptions::new().layout(LayoutKind::Tiny));
+        let options = options.checkpoint_interval(Duration::from_secs(3600)).vfs(Arc::new(disk.clone()));
+        let db = options.open("store").unwrap();
+        let layout: Arc<dyn Any + Send + Sync> = db.own().layout.clone();
+        (db, layout.downcast().unwrap())
+    }
+
+    /// The part says how many operations there were; it counts if the checkpoint does, and not before.
+    #[test]
+    fn a_part_counts_with_its_checkpoint_or_not_at_all() {
+        let disk = MemVfs::new();
+        let (db, keyspace) = open(&disk);
+        (0..5u8).for_each(|key| db.put([key], "1").unwrap());
+        assert_eq!(keyspace.durable.load(Relaxed), 0);
+        db.sync().unwrap();
+        assert!(keyspace.durable.load(Relaxed) > 0);
+        (5..8u8).for_each(|key| db.put([key], "1").unwrap());
+        let lost = disk.crash(&CrashPlan::LOSE_UNSYNCED);
+        drop((db, keyspace));
+        let (db, keyspace) = open(&lost);
+        assert_eq!((keyspace.operations.load(Relaxed), db.range(..).count()), (5, 5));
+        // What a later manifest that is written anew has of it.
+        let mut dumped = Vec::new();
+        let path = keyspace.substrate.manifest.path();
+        let state = manifest::replay(&lost, &path, crate::layouts::new_state, true).unwrap().state;
+        state.dump(&mut |edit| dumped.push(edit));
+        let counted = Edit::Counted { operations: 5 }.encode();
+        assert!(dumped.contains(&manifest::Edit::Layout { keyspace: 1, payload: counted }));
+    }
+
+    /// A checkpoint may record the log's length with a write that fails afterwards: the next one must have its revoke.
+    #[test]
+    fn a_revoke_is_synced_by_the_next_checkpoint() {
+        let disk = MemVfs::new();
+        let (db, keyspace) = open(&disk);
+        db.put("kept", "1").unwrap();
+        let Keyspace { substrate, env, .. } = &*keyspace;
+        let log = keyspace.active().unwrap();
+        let version = substrate.mvcc.current();
+        let failed = log.append(env, (version, 0), &[(Kind::Put, b"failed", b"2")]).unwrap();
+        substrate.checkpoint().unwrap();
+        assert!(substrate.dirty.is_empty());
+        log.revoke(env, &failed).unwrap();
+        assert!(!substrate.dirty.is_empty());
+        substrate.checkpoint().unwrap();
+        let lost = disk.crash(&CrashPlan::LOSE_UNSYNCED);
+        drop((log, db, keyspace));
+        let (db, _) = open(&lost);
+        assert!(db.get("failed").unwrap().is_none() && db.get("kept").unwrap().is_some());
     }
 }

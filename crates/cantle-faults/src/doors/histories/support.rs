@@ -142,7 +142,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Whether data was sorted anew and chunks split: without that a history tests little. Other layouts say nothing of it.
+/// True if data was sorted anew and chunks split: without that a history tests little. Other layouts do not count such work.
 pub fn has_moved(db: &Db) -> bool {
     db.stats().keyspaces[0].chunk().is_none_or(|chunk| chunk.rebalances > 0 && chunk.splits > 0)
 }

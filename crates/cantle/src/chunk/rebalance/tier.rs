@@ -254,3 +254,42 @@ struct Place<'a> {
     /// How many files stand after them: for as long as the merge lasts.
     older: usize,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::test_support::chunks_of;
+    use crate::vfs::{Failure, FaultVfs, MemVfs, Operation, Verdict};
+    use crate::{ChunkOptions, KeyspaceOptions, Options};
+    use std::time::Duration;
+
+    /// A table of more than a MiB begins to be written out before it is synced. The failure of that is the failure of a sync.
+    #[test]
+    fn a_merge_whose_table_cannot_be_written_out_makes_the_store_read_only() {
+        let disk = MemVfs::new();
+        let vfs = FaultVfs::over_memory(disk.clone());
+        let open = || {
+            let keyspace =
+                KeyspaceOptions::new().layout(ChunkOptions::new().munks(false).log_bytes(u64::MAX));
+            let options = Options::new().default_keyspace(keyspace).write_buffer(false);
+            options
+                .checkpoint_interval(Duration::from_secs(3600))
+                .vfs(Arc::new(vfs.clone()))
+                .open("store")
+                .unwrap()
+        };
+        for opening in 0..4u8 {
+            open().put([opening], vec![opening; 800_000]).unwrap();
+        }
+        let db = open();
+        let chunks = chunks_of(&db);
+        vfs.set_rule(|call| match call.operation {
+            Operation::StartWriteback => Verdict::Fail(Failure::EIO),
+            _ => Verdict::Pass,
+        });
+        let merged = chunks.merge_newest(&chunks.index.find(b""), Trigger::Asked);
+        vfs.clear_rule();
+        assert!(merged.is_err_and(|error| error.is_sync()));
+        assert!(db.stats().read_only.is_some());
+    }
+}

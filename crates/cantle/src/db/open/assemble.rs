@@ -177,7 +177,7 @@ pub(super) fn assemble(
     Ok(store)
 }
 
-/// Where appends wait, unless they wait in the memory of a `Buffered` store. What cannot be had is done without.
+/// The write buffer, which a `Buffered` store has no use for. Where it cannot be made, the store goes without.
 fn new_write_buffer(
     options: &Options,
     vouch: &PageCacheWitness,

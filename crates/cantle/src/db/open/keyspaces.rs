@@ -28,7 +28,7 @@ pub(crate) fn keyspace_edit(keyspace: u32, name: &str, layout: LayoutKind, order
     }
 }
 
-/// What the store's options say of a keyspace.
+/// The options that the store's options have for a keyspace.
 pub(super) fn given_options(edit: &KeyspaceEdit, options: &Options) -> KeyspaceOptions {
     if edit.name == DEFAULT_KEYSPACE { options.default_keyspace.clone() } else { KeyspaceOptions::default() }
 }

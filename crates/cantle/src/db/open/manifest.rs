@@ -1,4 +1,4 @@
-//! Which part of a manifest counts.
+//! Reading a manifest up to where it counts.
 
 use crate::layouts;
 use crate::manifest::{Replayed, replay};

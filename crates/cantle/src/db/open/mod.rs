@@ -112,7 +112,7 @@ fn look_first(vfs: &dyn Vfs, path: &Path, options: &Options) -> Result<Option<Er
     Ok(None)
 }
 
-/// Whether the options allow an opening, given what is there.
+/// Fails if the options do not allow an opening, given what is there.
 fn check_wanted(found: &Found, path: &Path, options: &Options) -> Result<()> {
     match found {
         Found::Nothing if !options.create_if_missing || options.read_only => {
@@ -200,7 +200,7 @@ pub(crate) fn lock_store(vfs: &dyn Vfs, path: &Path, mode: LockMode) -> Result<O
     Err(Error::Locked { path: path.to_path_buf(), pid: None })
 }
 
-/// What creation and recovery both lead to.
+/// The result of creation and of recovery.
 struct Opened {
     files: Arc<Files>,
     manifest: Manifest,

@@ -1,4 +1,4 @@
-//! What of a store counts, and the epoch that begins with it.
+//! Recovery: the part of a store that counts, and the epoch that begins with it.
 
 use super::Opened;
 use super::manifest::read_manifest;

@@ -173,7 +173,7 @@ impl Arena {
         unsafe { NonNull::new_unchecked(piece.add(spot.within as usize * UNIT_BYTES)) }
     }
 
-    /// Where a piece is or will be; `None` before the far ones have a list.
+    /// The place of a piece, made or not; `None` before the far ones have a list.
     #[inline]
     fn piece(&self, piece: usize) -> Option<&Piece> {
         if piece < NEAR_PIECES {

@@ -166,7 +166,7 @@ impl SkipList {
         std::iter::successors(self.first(), Entry::next).for_each(visit);
     }
 
-    /// What was noted, in the order of the list.
+    /// The operations that were noted, in the order of the list.
     pub fn noted(&self) -> Vec<Entry<'_>> {
         let noted = self.noted.lock();
         let mut all: Vec<_> = std::iter::successors(self.entry_at(*noted), Entry::next).collect();
@@ -393,7 +393,7 @@ impl<'a> Entry<'a> {
         Mark { list: self.list.number, node: self.at }
     }
 
-    /// Whether it comes before another one of the same list.
+    /// True if it comes before another one of the same list.
     pub fn is_before(&self, other: &Entry<'_>) -> bool {
         self.compare(&other.probe()) == Ordering::Less
     }
@@ -441,7 +441,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// How many links a node has: one, and one more for one node of four, as a hash of its number decides.
+/// The number of links of a node: one, and one more for one node of four, as a hash of its number decides.
 fn links(seed: u64, number: u64) -> usize {
     let mixed = crate::sync::random::mix(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     (1 + mixed.trailing_zeros() as usize / 2).min(LINKS_MAX)

@@ -183,7 +183,7 @@ fn value_len_at(meta: u32) -> usize {
     cell_at(meta) + if meta & HAS_CELL != 0 { size_of::<CommitCell>() } else { 0 }
 }
 
-/// Where key and value begin, or their address is.
+/// The offset of key and value, or of their address.
 #[inline]
 fn body_at(meta: u32) -> usize {
     if meta & (IS_FAR | HAS_PREFIX | HAS_CELL | HAS_VALUE) == 0 {
@@ -286,7 +286,7 @@ impl Node {
         }
     }
 
-    /// Where key and value lie, and the key's length.
+    /// The place of key and value, and the key's length.
     #[inline]
     fn body(self) -> (NonNull<u8>, usize) {
         let at = body_at(self.meta);
