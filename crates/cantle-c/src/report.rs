@@ -149,7 +149,7 @@ pub unsafe extern "C" fn cantle_stats(db: *mut cantle_db, error: *mut *mut cantl
     unsafe { value(error, null_mut(), || text_of(&stats_of(&handle::get::<OpenDb>(db)?.db.stats())?)) }
 }
 
-/// One number of the statistics by its name, as "disk_bytes", "memory_used", "open_time_nanos", "memory.rows" or
+/// One number of the statistics by its name, as "disk_bytes", "memory_used", "open_time_nanos", "memory.rows.used" or
 /// "keyspaces.default.live_bytes".
 ///
 /// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT if there is no such number, for NULL and for a handle that will not
@@ -301,14 +301,14 @@ mod tests {
     #[test]
     fn numbers_are_found_by_name() {
         let stats = json!({
-            "disk_bytes": 7, "memory": { "rows": 8 }, "read_only": null,
+            "disk_bytes": 7, "memory": { "rows": { "used": 8 } }, "read_only": null,
             "keyspaces": [
                 { "name": "a", "regions": 1, "gets_served": { "resident": 3 } },
                 { "name": "a.regions", "regions": 2 },
             ],
         });
         let number = |name| number_of(&stats, name).ok();
-        assert_eq!((number("disk_bytes"), number("memory.rows")), (Some(7), Some(8)));
+        assert_eq!((number("disk_bytes"), number("memory.rows.used")), (Some(7), Some(8)));
         assert_eq!(
             (number("keyspaces.a.regions"), number("keyspaces.a.regions.regions")),
             (Some(1), Some(2))

@@ -73,7 +73,7 @@ fn bench_duration_ends_in_time_and_tells_the_device_from_the_store() {
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!((0.3..30.0).contains(&report["took_s"].as_f64().unwrap()), "{text}");
     assert!(report["stalls"]["bare_append"]["count"].as_u64() > Some(0), "{text}");
-    assert!(report["stats"]["after"]["memory"]["munk_limit"].as_u64() > Some(0), "{text}");
+    assert!(report["stats"]["after"]["memory"]["resident"]["limit"].as_u64() > Some(0), "{text}");
 }
 
 #[test]

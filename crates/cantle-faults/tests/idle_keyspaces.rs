@@ -34,7 +34,7 @@ fn an_idle_keyspace_takes_little_and_is_counted() {
         drop(db);
         let before = live();
         let db = open(&vfs);
-        ((live() - before) as u64, db.stats().memory.keyspaces)
+        ((live() - before) as u64, db.stats().memory.keyspaces.used)
     };
     let ((few, few_counted), (many, many_counted)) = (opened(FEW), opened(MANY));
     let each = many.saturating_sub(few) / (MANY - FEW);

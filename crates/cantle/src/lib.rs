@@ -124,7 +124,7 @@ mod tiny;
 mod types;
 pub mod vfs;
 
-pub use budget::MemoryStats;
+pub use budget::{MemoryAccount, MemoryStats};
 pub use db::{Cursor, Db, Keyspace, METADATA_BYTES_MAX, Range, Snapshot, Stats, Transaction, WriteBatch};
 pub use db::{KeyspaceOptions, Options, Resources, WriteOptions};
 pub use format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};

@@ -35,7 +35,7 @@ fn a_store_that_grows_quickly_stays_within_its_budget_and_64_mib() {
     });
     let stats = db.stats();
     assert!(
-        stats.memory.munks > 0 && stats.keyspaces[0].chunk().unwrap().munk_evictions > 0,
+        stats.memory.resident.used > 0 && stats.keyspaces[0].chunk().unwrap().munk_evictions > 0,
         "nothing was short"
     );
     let most = resident_max_bytes();

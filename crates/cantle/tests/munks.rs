@@ -95,7 +95,7 @@ fn fill_memory(db: &Db) -> Vec<u64> {
         // Where there is room, it will be loaded, at the latest when a load that was put off is due again; else perhaps not.
         let has_room = || {
             let memory = db.stats().memory;
-            memory.munks + (300 << 10) < memory.munk_limit
+            memory.resident.used + (300 << 10) < memory.resident.limit
         };
         while stats(db).chunk().unwrap().munk_loads == before
             && (begun.elapsed() < Duration::from_millis(500)
@@ -137,7 +137,7 @@ fn a_cold_get_and_a_long_scan_load_nothing_and_evict_nothing() {
 fn the_least_popular_makes_way() {
     let db = filled(&MemVfs::new(), keyspace());
     let loaded = fill_memory(&db);
-    let limit = db.stats().memory.munk_limit;
+    let limit = db.stats().memory.resident.limit;
     // Of the budget a chunk or two may be lent to rows at any moment.
     let (less, more) = loaded.split_at(loaded.len() * 3 / 4);
     more.iter().for_each(|&number| get(&db, number, 9000));
@@ -146,7 +146,7 @@ fn the_least_popular_makes_way() {
         get(&db, number, times);
         wait("a popular chunk", || is_in_memory(&db, number));
     }
-    let has_grown = db.stats().memory.munk_limit > limit;
+    let has_grown = db.stats().memory.resident.limit > limit;
     assert!(has_grown || !less.iter().all(|&number| is_in_memory(&db, number)), "nobody made way");
     assert!(more.iter().all(|&number| is_in_memory(&db, number)), "a more popular chunk made way");
 }
@@ -157,7 +157,7 @@ fn by_frequency_and_as_published_by_recency() {
     for (keyspace, by_recency) in [(keyspace(), false), (published, true)] {
         let db = filled(&MemVfs::new(), keyspace);
         let loaded = fill_memory(&db);
-        let limit = db.stats().memory.munk_limit;
+        let limit = db.stats().memory.resident.limit;
         loaded.iter().for_each(|&number| get(&db, number, 8000));
         let_pass();
         // Later than the others, and not as often.
@@ -172,7 +172,7 @@ fn by_frequency_and_as_published_by_recency() {
             let_pass();
             // One also leaves when memory is moved to the blocks.
             let all_stayed = loaded.iter().all(|&number| is_in_memory(&db, number))
-                || db.stats().memory.munk_limit != limit;
+                || db.stats().memory.resident.limit != limit;
             assert!(all_stayed || !is_in_memory(&db, 7500), "what is read less drove out another chunk");
         }
     }
@@ -273,7 +273,7 @@ fn a_dropped_keyspace_leaves_the_memory_to_others() {
     let other = db.keyspace("other", keyspace()).unwrap();
     other.put("key", vec![7; 10_000]).unwrap();
     let end = Instant::now() + Duration::from_secs(30);
-    while db.stats().memory.munks == 0 {
+    while db.stats().memory.resident.used == 0 {
         assert!(Instant::now() < end, "a popular chunk is not loaded");
         (0..64).for_each(|_| drop(other.get("key").unwrap()));
         std::thread::sleep(Duration::from_millis(5));
@@ -282,7 +282,7 @@ fn a_dropped_keyspace_leaves_the_memory_to_others() {
     // Its handle is held.
     wait("the memory of a dropped keyspace", || {
         db.sync().unwrap();
-        db.stats().memory.munks == 0
+        db.stats().memory.resident.used == 0
     });
     assert!(other.get("key").is_err());
 }
@@ -343,7 +343,7 @@ fn the_memory_of_an_idle_store_goes_to_a_busy_one() {
     wait("munks of the first store", || {
         read_all(first);
         // Of so small a budget the munks' part may have room for two only, when blocks were found to pay more.
-        first.stats().memory.munks > first.stats().memory.munk_limit / 3
+        first.stats().memory.resident.used > first.stats().memory.resident.limit / 3
             && stats(first).chunk().unwrap().munks > 1
     });
     let before = stats(first).chunk().unwrap().munks;
@@ -351,7 +351,7 @@ fn the_memory_of_an_idle_store_goes_to_a_busy_one() {
         (0..20).for_each(|_| read_all(second));
         stats(second).chunk().unwrap().munks > 0 && stats(first).chunk().unwrap().munks < before
     });
-    let munks = |db: &Db| db.stats().memory.munks;
+    let munks = |db: &Db| db.stats().memory.resident.used;
     // The background may be loading just now.
     wait("one budget", || {
         let (before, other, after) = (munks(first), munks(second), munks(first));

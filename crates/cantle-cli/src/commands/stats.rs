@@ -114,25 +114,15 @@ fn keyspaces(stats: &Map<String, Value>) -> Vec<(&str, &Map<String, Value>)> {
 }
 
 fn text(stats: &Map<String, Value>) -> String {
-    let mut text = String::new();
-    let mut section = |title: &str, object: &Map<String, Value>| {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{title}");
-        for Figure { name, value } in figures(object) {
-            let shown = match value {
-                // What has not happened yet needs no line.
-                Number::Count(0) if !GAUGES.contains(&name.as_str()) => continue,
-                Number::Seconds(0.0) if name.ends_with("_total") => continue,
-                Number::Count(bytes) if name.contains("bytes") || is_memory(&name) => human_bytes(bytes),
-                Number::Count(count) => human_count(count),
-                Number::Seconds(seconds) => format!("{:.3} ms", seconds * 1e3),
-            };
-            let _ = writeln!(text, "  {:<28}{shown:>16}", name.replace('_', " "));
-        }
-    };
-    section("store", stats);
+    let mut text = section("store", stats);
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "memory, used of at most");
+    for (name, [used, limit]) in accounts(stats) {
+        let shown = format!("{} of {}", human_bytes(used), human_bytes(limit));
+        let _ = writeln!(text, "  {:<20}{shown:>24}", name.replace('_', " "));
+    }
     for (name, object) in keyspaces(stats) {
-        section(&format!("keyspace {name}"), object);
+        text += &section(&format!("keyspace {name}"), object);
     }
     if let Some(reason) = stats.get("read_only").and_then(Value::as_str) {
         let _ = writeln!(text, "read-only: {reason}");
@@ -140,8 +130,25 @@ fn text(stats: &Map<String, Value>) -> String {
     text
 }
 
+fn section(title: &str, object: &Map<String, Value>) -> String {
+    let mut text = format!("{title}\n");
+    for Figure { name, value } in figures(object) {
+        let shown = match value {
+            // What has not happened yet needs no line, and accounts of memory have lines of their own.
+            Number::Count(0) if !is_gauge(&name) => continue,
+            Number::Count(_) if is_memory(&name) && !GAUGES.contains(&name.as_str()) => continue,
+            Number::Seconds(0.0) if name.ends_with("_total") => continue,
+            Number::Count(bytes) if name.contains("bytes") || is_memory(&name) => human_bytes(bytes),
+            Number::Count(count) => human_count(count),
+            Number::Seconds(seconds) => format!("{:.3} ms", seconds * 1e3),
+        };
+        let _ = writeln!(text, "  {:<28}{shown:>16}", name.replace('_', " "));
+    }
+    text
+}
+
 /// Figures that can go down; all others count up from the opening of the store.
-const GAUGES: [&str; 40] = [
+const GAUGES: [&str; 29] = [
     "version",
     "epoch",
     "open_snapshots",
@@ -170,23 +177,31 @@ const GAUGES: [&str; 40] = [
     "munks",
     "munk_bytes",
     "munk_towers",
-    "memory_munk_limit",
-    "memory_munks",
-    "memory_row_limit",
-    "memory_rows",
-    "memory_block_limit",
-    "memory_blocks",
-    "memory_log_indexes",
-    "memory_merges",
-    "memory_write_buffer",
-    "memory_keyspaces",
     "memory_freed",
-    "memory_recent",
 ];
+
+/// What an account of the memory budget consists of.
+const ACCOUNT: [&str; 3] = ["floor", "limit", "used"];
 
 /// Figures of memory that are bytes, though their names do not say so.
 fn is_memory(name: &str) -> bool {
-    name.starts_with("memory_") && GAUGES.contains(&name)
+    let is_of_account = || name.rsplit_once('_').is_some_and(|(_, part)| ACCOUNT.contains(&part));
+    name.starts_with("memory_") && (is_of_account() || GAUGES.contains(&name))
+}
+
+fn is_gauge(name: &str) -> bool {
+    GAUGES.contains(&name) || is_memory(name)
+}
+
+/// The accounts of the memory budget with what they have taken and may take, in bytes.
+fn accounts(stats: &Map<String, Value>) -> Vec<(&str, [u64; 2])> {
+    let memory = stats.get("memory").and_then(Value::as_object).into_iter().flatten();
+    let part = |account: &Value, part: &str| account.get(part).and_then(Value::as_u64);
+    memory
+        .filter_map(|(name, account)| {
+            Some((name.as_str(), [part(account, "used")?, part(account, "limit")?]))
+        })
+        .collect()
 }
 
 fn prometheus(stats: &Map<String, Value>) -> String {
@@ -195,7 +210,7 @@ fn prometheus(stats: &Map<String, Value>) -> String {
     let mut metrics: Vec<(String, &'static str, Vec<String>)> = Vec::new();
     let mut add = |scope: &str, labels: &str, object: &Map<String, Value>| {
         for Figure { name, value } in figures(object) {
-            let gauge = GAUGES.contains(&name.as_str());
+            let gauge = is_gauge(&name);
             let total = name.ends_with("_total");
             let stem = name.strip_suffix("_total").unwrap_or(&name);
             let (suffix, kind, sample) = match value {
@@ -235,7 +250,7 @@ mod tests {
         let json = r#"{"keyspaces":[
             {"name":"a\"b","regions":3,"gets":7,"gets_served":{"table":5},"get_times":{"table_total":{"secs":0,"nanos":0}}},
             {"name":"c","regions":4,"gets":0,"gets_served":{"table":0}}],
-            "disk_bytes":1500,"memory":{"munk_limit":2000,"rows":0,"moves":3,"row_hits":0},"checkpoints":2,"write_delay_total":{"secs":1,"nanos":500000000},
+            "disk_bytes":1500,"memory":{"rows":{"floor":1000,"limit":2000,"used":0},"divisions":3,"row_hits":0},"checkpoints":2,"write_delay_total":{"secs":1,"nanos":500000000},
             "open_time":{"secs":0,"nanos":2000000},"read_only":null}"#;
         serde_json::from_str(json).unwrap()
     }
@@ -246,12 +261,14 @@ mod tests {
             prometheus(&sample()),
             r#"# TYPE cantle_disk_bytes gauge
 cantle_disk_bytes 1500
-# TYPE cantle_memory_munk_limit gauge
-cantle_memory_munk_limit 2000
-# TYPE cantle_memory_rows gauge
-cantle_memory_rows 0
-# TYPE cantle_memory_moves_total counter
-cantle_memory_moves_total 3
+# TYPE cantle_memory_rows_floor gauge
+cantle_memory_rows_floor 1000
+# TYPE cantle_memory_rows_limit gauge
+cantle_memory_rows_limit 2000
+# TYPE cantle_memory_rows_used gauge
+cantle_memory_rows_used 0
+# TYPE cantle_memory_divisions_total counter
+cantle_memory_divisions_total 3
 # TYPE cantle_memory_row_hits_total counter
 cantle_memory_row_hits_total 0
 # TYPE cantle_checkpoints_total counter
@@ -281,10 +298,9 @@ cantle_keyspace_get_times_table_seconds_total{keyspace="a\"b"} 0
         assert!(text.contains("disk bytes") && text.contains("1.5 kB"), "{text}");
         assert!(text.contains("2.000 ms") && text.contains("keyspace c"), "{text}");
         let line = |name: &str| text.lines().find(|line| line.trim().starts_with(name)).map(str::trim_end);
-        assert!(line("memory munk limit").is_some_and(|line| line.ends_with(" 2.0 kB")), "{text}");
-        assert!(line("memory rows").is_some_and(|line| line.ends_with(" 0 B")), "{text}");
-        assert!(line("memory moves").is_some_and(|line| line.ends_with(" 3")), "{text}");
-        for name in ["memory row hits", "get times table total"] {
+        assert!(line("rows").is_some_and(|line| line.ends_with(" 0 B of 2.0 kB")), "{text}");
+        assert!(line("memory divisions").is_some_and(|line| line.ends_with(" 3")), "{text}");
+        for name in ["memory row hits", "memory rows limit", "get times table total"] {
             assert_eq!(line(name), None, "what is counted and is zero is left out");
         }
     }

@@ -132,7 +132,7 @@ fn a_sync_store_keeps_what_it_buffered() {
     put(&db, 0..60);
     assert_eq!(count(&open(vfs.kill()), "killed"), 60);
     assert_eq!(count(&open(vfs.crash(&CrashPlan::LOSE_UNSYNCED)), "lost power"), 60);
-    assert!(db.stats().memory.write_buffer > 0);
+    assert!(db.stats().memory.write_buffer.used > 0);
 }
 
 fn read_all(vfs: &MemVfs, path: &Path) -> Vec<u8> {
@@ -298,7 +298,10 @@ fn what_is_buffered_is_read_scanned_verified_and_backed_up() {
     let drains = db.stats().write_buffer_drains;
     assert_eq!(count(&db, "buffered"), 30);
     assert_eq!(db.stats().write_buffer_drains, drains, "reads drain nothing");
-    assert!(db.stats().memory.write_buffer > 0 && db.stats().memory_used >= db.stats().memory.write_buffer);
+    assert!(
+        db.stats().memory.write_buffer.used > 0
+            && db.stats().memory_used >= db.stats().memory.write_buffer.used
+    );
     db.backup("/backup").unwrap();
     put(&db, 30..36);
     let copy = options(vfs.clone()).open("/backup").unwrap();

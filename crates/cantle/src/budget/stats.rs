@@ -1,39 +1,48 @@
 //! Statistics of the budget.
 
-/// The memory budget and its parts, in bytes.
+/// One account of the memory budget, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct MemoryAccount {
+    /// The limit is never less than this.
+    pub floor: u64,
+    /// The most that may be taken now. Regions in memory may borrow what logs do not use.
+    pub limit: u64,
+    /// Taken. For a moment it may be more than the limit, after a limit fell or while a region that is written to grows.
+    pub used: u64,
+}
+
+/// The memory budget and its accounts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// What munks may take, and take.
-    pub munk_limit: u64,
-    /// Memory of munks.
-    pub munks: u64,
-    /// What rows may take.
-    pub row_limit: u64,
-    /// Memory of cached rows.
-    pub rows: u64,
-    /// What blocks may take.
-    pub block_limit: u64,
-    /// Memory of cached blocks, filters and table indexes.
-    pub blocks: u64,
-    /// Memory of logs' indexes, of views of several as one, and of the keys that parts of logs begin and end with.
-    pub log_indexes: u64,
-    /// Memory of logs that are being merged, and of what merges hold back until they know where to cut.
-    pub merges: u64,
-    /// Memory of write buffers: the pages of their files that were used.
-    pub write_buffer: u64,
-    /// Memory that keyspaces take, whether or not they are used.
-    pub keyspaces: u64,
-    /// Memory that munks, rows and merges gave back and the next of them will have. Of the whole process, and not part of what is used:
-    /// as much as the budget has room for, and a little beside it.
+    /// Regions that are in memory as a whole: the munks of `chunk`.
+    pub resident: MemoryAccount,
+    /// Cached rows.
+    pub rows: MemoryAccount,
+    /// Cached blocks, filters and indexes of tables.
+    pub blocks: MemoryAccount,
+    /// Indexes of the ends of logs.
+    pub log_indexes: MemoryAccount,
+    /// Views of several logs as one, and the keys that parts of logs begin and end with.
+    pub log_views: MemoryAccount,
+    /// Logs that are being merged, and what merges hold back until they know where one table ends and the next begins.
+    pub merges: MemoryAccount,
+    /// Write buffers: the pages of their files that were used.
+    pub write_buffer: MemoryAccount,
+    /// Keyspaces, whether or not they are used, and descriptions of open tables.
+    pub keyspaces: MemoryAccount,
+    /// Records that were appended to logs last.
+    pub recent: MemoryAccount,
+    /// Bytes that regions, rows and merges gave back and the next of them will have. Of the whole process, and not part of what is
+    /// used: as much as the budget has room for, and a little beside it.
     pub freed: u64,
-    /// Memory of what was appended to logs last.
-    pub recent: u64,
-    /// Records of logs that were read there instead of a file.
+    /// Records of logs that were read from `recent` instead of a file.
     pub recent_reads: u64,
-    /// Moves from one part to another that made reads cheaper.
-    pub moves: u64,
+    /// How often the limits of regions, rows and blocks changed, as the data or the reads did.
+    pub divisions: u64,
     /// Rows found in the cache.
     pub row_hits: u64,
     /// Rows not found there.

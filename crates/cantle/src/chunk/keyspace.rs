@@ -1,6 +1,5 @@
 //! The keyspace: what it consists of, what is under way in it, and gets.
 
-use crate::budget::Cost;
 use crate::cache::rows::LentRow;
 use crate::filter::bloom;
 use crate::memory::account::Account;
@@ -205,7 +204,7 @@ impl Chunks {
             let view = self.index.load();
             let chunk = view.find(key);
             if let Some(reads) = chunk.touch_read(&self.jobs.ticks) {
-                context.substrate.budget.count_reads(reads);
+                context.substrate.budget.count_gets(reads);
             }
             if let Some(munk) = &*chunk.munk.load() {
                 context.counters.gets_munk.add(1);
@@ -233,12 +232,9 @@ impl Chunks {
             return Ok(munk.get(key, at).map(|value| Lent::Bytes(Bytes::copy_from_slice(value))));
         }
         let Answer { value, served } = chunk.funk.load().get(context, key, hash, at)?;
-        if let Some(served) = served {
-            context.substrate.budget.charge(if served == Served::Table { Cost::Blocks } else { Cost::File });
-            if served == Served::LogIndex {
-                // It takes longer than in a table.
-                chunk.owe_log_get();
-            }
+        if served == Some(Served::LogIndex) {
+            // It takes longer than in a table.
+            chunk.owe_log_get();
         }
         if let (Some(rows), Some(stamp), Some(value)) = (rows, stamp, &value) {
             rows.insert(key, hash, stamp, value);

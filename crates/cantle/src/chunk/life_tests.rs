@@ -320,7 +320,7 @@ fn a_load_that_cannot_catch_up_takes_no_more_memory_than_a_large_chunk() {
         let (db, chunk, written, most_bytes) =
             (db.clone(), chunk.clone(), written.clone(), most_bytes.clone());
         let (munk_bytes, loading) =
-            (chunks.context.substrate.budget.munk_bytes.clone(), std::thread::current().id());
+            (chunks.context.substrate.budget.resident.counter().clone(), std::thread::current().id());
         let inside = AtomicBool::new(false);
         fault.set_rule(move |call| {
             // The load reads under the chunk's lock, too, in the end.
@@ -345,7 +345,7 @@ fn a_load_that_cannot_catch_up_takes_no_more_memory_than_a_large_chunk() {
     // A block more, of which not all is filled.
     assert!(most_bytes > 0 && most_bytes <= CHUNKS_MAX * CHUNK_BYTES + (1 << 20), "{most_bytes}");
     assert!(!loaded, "what has outgrown the bound is not loaded");
-    assert_eq!(chunks.context.substrate.budget.munk_bytes.load(Relaxed), 0);
+    assert_eq!(chunks.context.substrate.budget.resident.used_bytes(), 0);
     assert_eq!(db.range(..).count() as u64, written);
 }
 
@@ -389,8 +389,8 @@ fn who_merges_a_log_while_others_have_the_memory_reads_its_records_in_batches() 
     let limit = budget.total_bytes / 16;
     assert!(budget.logs.merges.charge(limit + 1).is_none());
     let taken = budget.logs.merges.charge(limit).expect("nobody else merges");
-    assert_eq!(budget.stats().merges, limit);
-    let munks = budget.munk_limit_bytes();
+    assert_eq!(budget.stats().merges.used, limit);
+    let munks = budget.resident_limit_bytes();
     let before = disk.count(Operation::ReadAt);
     db.compact_range(..).unwrap();
     let reads = disk.count(Operation::ReadAt) - before;
@@ -402,8 +402,8 @@ fn who_merges_a_log_while_others_have_the_memory_reads_its_records_in_batches() 
         "{batches} batches of {bytes} bytes in {reads} reads"
     );
     drop(taken);
-    assert_eq!(budget.stats().merges, 0);
-    assert!(budget.munk_limit_bytes() > munks, "it is lent to munks");
+    assert_eq!(budget.stats().merges.used, 0);
+    assert!(budget.resident_limit_bytes() > munks, "it is lent to munks");
     assert_eq!(db.range(..).count(), 4000);
     assert!(db.range(..).enumerate().all(|(number, pair)| pair.unwrap().1 == [number as u8; 200][..]));
 }
@@ -429,14 +429,14 @@ fn who_merges_a_piece_of_a_log_reads_its_records_in_batches() {
         assert_eq!(entry.key, key(number).as_bytes());
         assert_eq!(merged.cursor.value().unwrap(), [number as u8; 200][..]);
         found += 1;
-        most = most.max(budget.stats().merges);
+        most = most.max(budget.stats().merges.used);
         merged.cursor.advance().unwrap();
     }
     assert_eq!(found, 400);
     let reads = disk.count(Operation::ReadAt) - before;
     assert!(reads < 200, "{reads} reads for 400 records");
     assert!(most > 0 && most < log_bytes / 5, "{most} bytes in memory, of a log of {log_bytes}");
-    assert_eq!(budget.stats().merges, 0, "what was taken is given back");
+    assert_eq!(budget.stats().merges.used, 0, "what was taken is given back");
 }
 
 #[test]

@@ -27,8 +27,6 @@ pub struct Rules {
     /// Garbage of a munk that is due for a copy while munks have memory left, and while they do not.
     pub roomy_munk: MunkGarbage,
     pub tight_munk: MunkGarbage,
-    /// Whether the division of the memory budget is adapted for this keyspace.
-    pub moves_memory: bool,
 }
 
 impl Rules {
@@ -47,7 +45,6 @@ impl Rules {
         end_split_chunks: 1,
         roomy_munk: MunkGarbage { munk_bytes_min: 0, garbage_part: 4, live_part: 1 },
         tight_munk: MunkGarbage { munk_bytes_min: 0, garbage_part: 1, live_part: 2 },
-        moves_memory: true,
     };
 
     /// Those of the published EvenDB. A munk that exceeds a chunk's size is split into two in memory, and the files of both
@@ -66,7 +63,6 @@ impl Rules {
         end_split_chunks: u64::MAX,
         roomy_munk: PUBLISHED_GARBAGE,
         tight_munk: PUBLISHED_GARBAGE,
-        moves_memory: false,
     };
 }
 

@@ -1,7 +1,6 @@
 //! Walks what a snapshot sees: the newest visible version of each key, chunk after chunk, in both directions.
 
 use super::Chunks;
-use crate::budget::Cost;
 use crate::canary::Canary;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::munk::MunkCursor;
@@ -121,7 +120,7 @@ impl Walk {
         let at = self.snapshot.version();
         let context = &self.chunks.context;
         chunk.touch_scan(&self.chunks.jobs.ticks);
-        context.substrate.budget.count_reads(1);
+        context.substrate.budget.count_scan();
         // Who finds no munk finds in the files all that belongs to the snapshot: it was written before.
         let pairs = match chunk.munk.load_full() {
             Some(munk) => {
@@ -129,7 +128,6 @@ impl Walk {
                 Pairs::Munk { cursor: munk.cursor(at), ahead: false }
             }
             None => {
-                context.substrate.budget.charge(Cost::Merge);
                 let funk = chunk.funk.load_full();
                 Pairs::Files(Box::new(Merged::new(&context.run, &funk, false, |file| file.is_visible(at))?))
             }

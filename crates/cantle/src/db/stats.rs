@@ -32,7 +32,7 @@ pub struct Stats {
     pub memory_budget: u64,
     /// Memory accounted to the budget.
     pub memory_used: u64,
-    /// How it is divided, and how often that changed for the better. Of all stores that share the budget.
+    /// Its accounts. Of all stores that share the budget.
     pub memory: MemoryStats,
     /// Block cache hits.
     pub cache_hits: u64,

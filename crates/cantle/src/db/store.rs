@@ -298,18 +298,14 @@ impl Store {
     /// Brakes writers by the keyspace that is most behind: its rebalances take threads and disk from all others. Tells the
     /// budget how much data there is.
     fn heed_pressure(&self, keyspaces: &[Arc<KeyspaceInner>]) {
-        let (mut brake, mut moves_memory) = (0, false);
+        let mut brake = 0;
         for keyspace in keyspaces {
             let pressure = keyspace.layout.pressure();
             let nanos = nanos_per_kib(pressure.overload, pressure.freed_bytes_per_second);
             brake = if Canary::BRAKE_OF_THE_LAST.is_planted() { nanos } else { nanos.max(brake) };
-            moves_memory |= pressure.moves_memory;
         }
         self.substrate.throttle.set(brake);
         self.substrate.data.set(self.substrate.live_bytes.load(Relaxed).max(0) as u64);
-        if moves_memory {
-            self.substrate.budget.let_climb();
-        }
     }
 
     /// Lets go of dropped keyspaces that no snapshot can see any more: later checkpoints are of later versions.

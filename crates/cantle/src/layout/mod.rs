@@ -129,8 +129,6 @@ pub struct Pressure {
     pub overload: f64,
     /// Bytes of disk space that maintenance frees in a second.
     pub freed_bytes_per_second: f64,
-    /// Whether the keyspace profits if memory moves to where it pays.
-    pub moves_memory: bool,
 }
 
 /// The outcome of looking, without locks, for changes of what a transaction has read.

@@ -1,4 +1,6 @@
 //! Memory that is counted for as long as somebody holds it.
+//!
+//! Thread safety: everything may be called from any thread.
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,13 +9,13 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[derive(Debug, Clone)]
 pub struct Account {
     used_bytes: Arc<AtomicU64>,
-    limit_bytes: u64,
+    limit_bytes: Arc<AtomicU64>,
 }
 
 impl Account {
     /// An account of nothing yet.
     pub fn new(limit_bytes: u64) -> Self {
-        Self { used_bytes: Arc::default(), limit_bytes }
+        Self { used_bytes: Arc::default(), limit_bytes: Arc::new(AtomicU64::new(limit_bytes)) }
     }
 
     /// The bytes that are taken.
@@ -23,7 +25,12 @@ impl Account {
 
     /// The most that may be taken.
     pub fn limit_bytes(&self) -> u64 {
-        self.limit_bytes
+        self.limit_bytes.load(Relaxed)
+    }
+
+    /// Changes the limit. What is taken already stays taken, though it be more.
+    pub fn set_limit_bytes(&self, limit_bytes: u64) {
+        self.limit_bytes.store(limit_bytes, Relaxed);
     }
 
     /// For what grows piece by piece and counts itself, whatever the limit.
@@ -33,12 +40,12 @@ impl Account {
 
     /// There is room for so many bytes more.
     pub fn has_room(&self, bytes: u64) -> bool {
-        self.used_bytes().checked_add(bytes).is_some_and(|used| used <= self.limit_bytes)
+        self.used_bytes().checked_add(bytes).is_some_and(|used| used <= self.limit_bytes())
     }
 
     /// Takes so many bytes; nothing if less is left.
     pub fn charge(&self, bytes: u64) -> Option<Charge> {
-        self.charge_within(bytes, self.limit_bytes)
+        self.charge_within(bytes, self.limit_bytes())
     }
 
     /// The same under a limit of the caller's.
@@ -55,7 +62,8 @@ impl Account {
 
     /// Takes up to `wanted` bytes and says how many; to be [given back](Self::give_back).
     pub fn take_up_to(&self, wanted: u64) -> u64 {
-        let left = |used: u64| self.limit_bytes.saturating_sub(used).min(wanted);
+        let limit = self.limit_bytes();
+        let left = |used: u64| limit.saturating_sub(used).min(wanted);
         let used = self.used_bytes.fetch_update(Relaxed, Relaxed, |used| Some(used + left(used)));
         used.map_or(0, left)
     }
@@ -112,6 +120,17 @@ mod tests {
         assert_eq!(account.used_bytes(), 100);
         drop((charge, rest));
         assert_eq!(account.used_bytes(), 0);
+    }
+
+    #[test]
+    fn a_limit_that_changes_is_that_of_all_clones() {
+        let account = Account::new(100);
+        let _charge = account.clone().charge(60).unwrap();
+        account.clone().set_limit_bytes(50);
+        assert_eq!((account.used_bytes(), account.limit_bytes()), (60, 50));
+        assert!(account.charge(1).is_none() && !account.has_room(0));
+        account.set_limit_bytes(70);
+        assert!(account.charge(10).is_some());
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl Report<'_> {
         let (block_hits, block_misses) =
             (stats.store_grown(|all| all.cache_hits), stats.store_grown(|all| all.cache_misses));
         let rows = hits("rows", row_hits, row_misses) + &hits("blocks", block_hits, block_misses);
-        format!("log indexes of {}{rows}", bytes(stats.after.memory.log_indexes))
+        format!("log indexes of {}{rows}", bytes(stats.after.memory.log_indexes.used))
     }
 
     fn stalls(&self) -> String {

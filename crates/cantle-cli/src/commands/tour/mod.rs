@@ -184,9 +184,9 @@ fn in_memory(stats: &cantle::Stats) -> String {
         "{} of {} chunks, {}; rows {}, blocks {}",
         count(sum(|keyspace| keyspace.chunk().map_or(0, |chunk| chunk.munks))),
         count(sum(|keyspace| keyspace.regions)),
-        bytes(stats.memory.munks),
-        bytes(stats.memory.rows),
-        bytes(stats.memory.blocks),
+        bytes(stats.memory.resident.used),
+        bytes(stats.memory.rows.used),
+        bytes(stats.memory.blocks.used),
     )
 }
 

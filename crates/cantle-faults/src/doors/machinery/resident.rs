@@ -95,14 +95,15 @@ fn tell(what: &str, db: &Db) {
     let stats = db.stats();
     let memory = &stats.memory;
     let parts = [
-        ("munks", memory.munks),
-        ("rows", memory.rows),
-        ("blocks", memory.blocks),
-        ("log indexes", memory.log_indexes),
-        ("merges", memory.merges),
-        ("recent", memory.recent),
-        ("write_buffer", memory.write_buffer),
-        ("keyspaces", memory.keyspaces),
+        ("resident", memory.resident.used),
+        ("rows", memory.rows.used),
+        ("blocks", memory.blocks.used),
+        ("log indexes", memory.log_indexes.used),
+        ("log views", memory.log_views.used),
+        ("merges", memory.merges.used),
+        ("recent", memory.recent.used),
+        ("write_buffer", memory.write_buffer.used),
+        ("keyspaces", memory.keyspaces.used),
         ("freed", memory.freed),
     ];
     let parts = parts.map(|(name, bytes)| format!("{name} {bytes}")).join(", ");

@@ -79,7 +79,7 @@ impl Chunks {
         let log_bytes = funk.files.first().map_or(0, |file| file.bytes());
         let munk_live_bytes = chunk.munk.load().as_ref().map(|munk| munk.live_bytes());
         if munk_live_bytes.is_some() {
-            self.context.substrate.budget.evict_munks_if_crowded();
+            self.context.substrate.budget.evict_residents_if_crowded();
         }
         let limits = self.limits();
         let limit_bytes = policy::log_limit_bytes(&limits, &self.sizes(), munk_live_bytes.is_some());
@@ -279,7 +279,6 @@ impl Chunks {
             overload: if frees_space { policy::excess(&limits, &sizes) / FULL } else { 0.0 },
             // A rebalance moves some 100 MB a second; of that a part is garbage that it frees.
             freed_bytes_per_second: 100e6 * freed_part.clamp(0.1, 1.0),
-            moves_memory: limits.rules.moves_memory,
         }
     }
 

@@ -9,7 +9,6 @@ use crate::chunk::chunk::Chunk;
 use crate::chunk::cleaning::Cleaning;
 use crate::chunk::munk::room_for;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::Relaxed;
 
 /// So much garbage is not worth a copy.
 const GARBAGE_BYTES_MIN: u64 = 64 << 10;
@@ -28,7 +27,7 @@ impl Chunks {
         let (garbage, live) = (munk.garbage_bytes(), munk.live_bytes());
         let budget = &self.context.substrate.budget;
         let rules = self.context.options().rules;
-        let is_roomy = budget.munk_bytes.load(Relaxed) < budget.munk_limit_bytes() / 8 * 7;
+        let is_roomy = budget.resident.used_bytes() < budget.resident_limit_bytes() / 8 * 7;
         let due = if is_roomy { rules.roomy_munk } else { rules.tight_munk };
         if due.is_due(garbage, live) && garbage > GARBAGE_BYTES_MIN {
             Cleaning::begin(chunk, munk)
@@ -82,6 +81,7 @@ mod tests {
     use crate::chunk::munk::Munk;
     use crate::chunk::rules::{MunkGarbage, Rules};
     use crate::chunk::test_support::{adjust, chunks_of};
+    use crate::sync::atomic::Ordering::Relaxed;
     use crate::vfs::MemVfs;
     use crate::{ChunkOptions, KeyspaceOptions, Options};
     use crate::{Db, WriteBatch};

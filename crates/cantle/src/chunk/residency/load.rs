@@ -89,11 +89,11 @@ impl Chunks {
         let (live_bytes, pairs) = live(chunk);
         let expected_bytes = record_bytes_of(live_bytes, pairs) / 100 * LOADED_PERCENT;
         let bytes_max = record_bytes_of(CHUNKS_MAX * self.limits().chunk_bytes, pairs)
-            .min(context.substrate.budget.munk_limit_bytes() / 2);
+            .min(context.substrate.budget.resident_limit_bytes() / 2);
         let mut builder = MunkBuilder::new(
             context.order.clone(),
             expected_bytes,
-            context.substrate.budget.munk_bytes.clone(),
+            context.substrate.budget.resident.counter().clone(),
         );
         let mut keys = 0;
         let mut live_user_bytes = 0;
@@ -142,7 +142,6 @@ impl Chunks {
                 }
             }
             if writer.is_some() {
-                context.substrate.budget.charge_load(munk.bytes());
                 if is_caught_up {
                     self.correct_garbage(chunk, live_user_bytes);
                 }

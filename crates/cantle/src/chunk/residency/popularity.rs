@@ -24,6 +24,9 @@ const SCORE_MIN: u64 = 32;
 const BUSY_TICKS: u64 = 16;
 /// Chunks loaded at a time.
 const LOADS_MAX: u64 = 2;
+/// Chunks for which no room is found in one look, before those that are less popular are left for the next: for each, the chunks in
+/// memory are ranked.
+const REFUSED_MAX: usize = 4;
 /// A chunk that could not be loaded is not tried again for about a second: it may be written to faster than it can be
 /// read, or wait for the rebalance that splits it.
 const LOAD_PAUSE_TICKS: u64 = 48;
@@ -67,8 +70,9 @@ impl Chunks {
         }
         let mut candidates = self.candidates();
         candidates.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+        let mut refused = 0;
         for (score, chunk) in candidates {
-            if self.jobs.loading.used_bytes() >= LOADS_MAX {
+            if self.jobs.loading.used_bytes() >= LOADS_MAX || refused == REFUSED_MAX {
                 return;
             }
             if self.is_inserted_in_order(&chunk) {
@@ -85,8 +89,9 @@ impl Chunks {
                 }
                 continue;
             }
-            if self.make_way(needed, score) {
-                self.submit_load(&chunk, needed);
+            match self.make_way(needed, score) {
+                true => self.submit_load(&chunk, needed),
+                false => refused += 1,
             }
         }
     }
@@ -117,14 +122,14 @@ impl Chunks {
         // What is being loaded counts twice for now: nobody is evicted for that.
         let may_displace = self.jobs.loading.used_bytes() == 0;
         let makes_way = |resident| may_displace && self.popularity().displaces(score, bytes, resident);
-        self.context.substrate.budget.admits_munk(bytes, makes_way)
+        self.context.substrate.budget.admits_resident(bytes, makes_way)
     }
 
     /// Has munks take no more than they may: without their garbage, if that will do, as a chunk that is evicted for
     /// others' garbage would be loaded again.
     pub(in crate::chunk) fn keep_munks_within_budget(&self) {
         let budget = &self.context.substrate.budget;
-        let are_over = || budget.munk_excess_bytes() > 0;
+        let are_over = || budget.resident_excess_bytes() > 0;
         if !are_over() {
             return;
         }
@@ -134,7 +139,7 @@ impl Chunks {
         for chunk in residents.iter().take(CLEANED_PER_TURN).take_while(|_| are_over()) {
             self.try_clean_munk(chunk);
         }
-        budget.evict_munks();
+        budget.evict_residents();
     }
 
     fn submit_load(&self, chunk: &Arc<Chunk>, bytes: u64) {
@@ -237,14 +242,14 @@ mod tests {
         let (db, chunks) = open(24 << 20, 8);
         let budget = &chunks.context.substrate.budget;
         chunks.index.view().iter().for_each(|(_, chunk)| assert!(chunks.load_munk(chunk).unwrap()));
-        assert!(budget.munk_bytes.load(Relaxed) < budget.munk_limit_bytes());
+        assert!(budget.resident.used_bytes() < budget.resident_limit_bytes());
         let mut number = 0;
-        while budget.munk_bytes.load(Relaxed) <= budget.munk_limit_bytes() {
+        while budget.resident.used_bytes() <= budget.resident_limit_bytes() {
             db.put(format!("{number:08}"), [2; 1000]).unwrap();
             number = (number + 7) % 8000;
         }
         chunks.keep_munks_within_budget();
-        assert!(budget.munk_bytes.load(Relaxed) <= budget.munk_limit_bytes());
+        assert!(budget.resident.used_bytes() <= budget.resident_limit_bytes());
         assert_eq!(chunks.context.counters.munk_evictions.get(), 0);
         assert!(chunks.index.view().iter().all(|(_, chunk)| chunk.munk.load().is_some()));
     }
@@ -263,11 +268,11 @@ mod tests {
         let budget = &chunks.context.substrate.budget;
         let resident = load_all_that_fit(&chunks);
         assert!((8..24).contains(&resident), "{resident}");
-        let room = budget.munk_load_limit_bytes() - budget.munk_bytes.load(Relaxed);
-        assert!(room >= budget.munk_load_limit_bytes() / 25, "{room}");
-        let before = budget.munk_limit_bytes();
+        let room = budget.resident_load_limit_bytes() - budget.resident.used_bytes();
+        assert!(room >= budget.resident_load_limit_bytes() / 25, "{room}");
+        let before = budget.resident_limit_bytes();
         let _merging = budget.logs.merges.charge(budget.total_bytes / 16).unwrap();
-        assert!(budget.munk_limit_bytes() < before, "it was lent to munks");
+        assert!(budget.resident_limit_bytes() < before, "it was lent to munks");
         chunks.keep_munks_within_budget();
         assert_eq!(chunks.context.counters.munk_evictions.get(), 0);
     }
@@ -373,9 +378,9 @@ mod tests {
         let mut most = 0;
         for number in 8000..40_000 {
             db.put(format!("{:08}", number % 8000 * 10 + number / 8000), [2; 1000]).unwrap();
-            most = most.max(budget.munk_bytes.load(Relaxed));
+            most = most.max(budget.resident.used_bytes());
         }
-        let limit = budget.munk_limit_bytes();
+        let limit = budget.resident_limit_bytes();
         assert!(most > limit, "nothing was short: {most}");
         // As one munk is sorted anew, it is there twice.
         assert!(most < limit + limit / 16 + (4 << 20), "{most} of {limit}");
@@ -429,8 +434,9 @@ mod tests {
         chunks.jobs.ticks.store(1000, Relaxed);
         std::thread::scope(|scope| {
             let ranking = scope.spawn(|| {
-                (0..3_000)
-                    .for_each(|_| assert!(!chunks.context.substrate.budget.admits_munk(20 << 20, |_| false)))
+                (0..3_000).for_each(|_| {
+                    assert!(!chunks.context.substrate.budget.admits_resident(20 << 20, |_| false))
+                })
             });
             let ticks = [0, 1000].map(crate::sync::atomic::AtomicU64::new);
             for tick in ticks.iter().cycle().take_while(|_| !ranking.is_finished()) {

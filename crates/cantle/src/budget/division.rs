@@ -1,0 +1,153 @@
+//! The division of a memory budget among regions in memory, rows and blocks.
+//!
+//! It follows from what is known, and is not searched for: the budget, the data of its stores, and which of their reads are gets.
+//! A region in memory as a whole (a munk of `chunk`) serves gets, scans and puts. Where data is not much more than memory, regions
+//! have most of it (EvenDB §5.1 gives them two thirds). Where there is much more data and it is read by gets, hot rows lie in
+//! more regions than memory could hold: a row of its own takes less memory for the same get. Scans gain nothing by rows.
+//!
+//! A division that tries moves and keeps those that make reads cheaper was here before. From the same start it gained
+//! nothing that could be measured (docs/performance.md).
+
+/// Percent of the budget for regions, rows and blocks where data is at most `PLENTY_TIMES` the budget, or is not read by gets.
+/// The other 12 percent are for logs and for memory without an owner.
+const PLENTY_PERCENTS: [u64; 3] = [80, 3, 5];
+/// The same where data is `SCARCE_TIMES` the budget or more, and all reads are gets.
+const SCARCE_PERCENTS: [u64; 3] = [30, 38, 20];
+const PLENTY_TIMES: f64 = 1.5;
+const SCARCE_TIMES: f64 = 3.0;
+/// Bytes that blocks have at least, for the filters and indexes of tables, without which every read is a long one.
+const BLOCK_BYTES_MIN: u64 = 8 << 20;
+/// At most so many percent of a small budget are for these.
+const BLOCK_PERCENT_MAX: u64 = 40;
+/// A smaller budget has nothing to spare beside that, however much data there is.
+const SMALL_BYTES: u64 = 64 << 20;
+/// The division changes only if its rows are to change by more than this fraction of the way from plenty to scarce: each change
+/// evicts what was used until now.
+const CHANGE_MIN: f64 = 0.1;
+
+/// The limits of regions in memory, rows and blocks, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Division {
+    /// From 0, where memory is plenty, to 1, where it is scarce and rows pay.
+    scarcity: f64,
+    pub(super) resident: u64,
+    pub(super) rows: u64,
+    pub(super) blocks: u64,
+}
+
+impl Division {
+    /// The division of a budget whose stores have so many live bytes, of whose reads such a part (0 to 1) are gets.
+    pub(super) fn new(total_bytes: u64, live_bytes: u64, gets: f64) -> Self {
+        let times = live_bytes as f64 / total_bytes.max(1) as f64;
+        let scarcity = match total_bytes {
+            ..SMALL_BYTES => 0.0,
+            _ => ((times - PLENTY_TIMES) / (SCARCE_TIMES - PLENTY_TIMES)).clamp(0.0, 1.0) * gets,
+        };
+        let [plenty, scarce] = [Self::plenty(total_bytes), Self::scarce(total_bytes)];
+        let between =
+            |part: usize| (plenty[part] as f64 * (1.0 - scarcity) + scarce[part] as f64 * scarcity) as u64;
+        Self { scarcity, resident: between(0), rows: between(1), blocks: between(2) }
+    }
+
+    fn plenty(total_bytes: u64) -> [u64; 3] {
+        let [resident, rows, blocks] = PLENTY_PERCENTS.map(|percent| total_bytes / 100 * percent);
+        let more = BLOCK_BYTES_MIN.min(total_bytes / 100 * BLOCK_PERCENT_MAX).saturating_sub(blocks);
+        [resident - more, rows, blocks + more]
+    }
+
+    fn scarce(total_bytes: u64) -> [u64; 3] {
+        SCARCE_PERCENTS.map(|percent| total_bytes / 100 * percent)
+    }
+
+    /// The least that regions, rows and blocks are left with, whatever the data and the reads.
+    pub(super) fn floors(total_bytes: u64) -> [u64; 3] {
+        let [plenty, scarce] = [Self::plenty(total_bytes), Self::scarce(total_bytes)];
+        match total_bytes {
+            ..SMALL_BYTES => plenty,
+            _ => [0, 1, 2].map(|part| plenty[part].min(scarce[part])),
+        }
+    }
+
+    /// True if `self` is worth leaving `current` for.
+    pub(super) fn differs_from(&self, current: &Self) -> bool {
+        let is_end = self.scarcity == 0.0 || self.scarcity == 1.0;
+        let change = (self.scarcity - current.scarcity).abs();
+        change > CHANGE_MIN || (is_end && change > 0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regions, rows and blocks in MiB, all reads being gets.
+    fn divided(total_mib: u64, live_mib: u64) -> [u64; 3] {
+        parts(Division::new(total_mib << 20, live_mib << 20, 1.0))
+    }
+
+    fn parts(Division { resident, rows, blocks, .. }: Division) -> [u64; 3] {
+        [resident, rows, blocks].map(|bytes| (bytes + (1 << 19)) >> 20)
+    }
+
+    #[test]
+    fn the_more_data_is_read_by_gets_the_more_is_for_rows() {
+        let found = [0, 1000, 1500, 1800, 2250, 2700, 3000, 100_000].map(|live| divided(1000, live));
+        let plenty = [800, 30, 50];
+        assert_eq!(
+            found,
+            [
+                plenty,
+                plenty,
+                plenty,
+                [700, 100, 80],
+                [550, 205, 125],
+                [400, 310, 170],
+                [300, 380, 200],
+                [300, 380, 200],
+            ]
+        );
+        let by_gets = [0.0, 0.5, 1.0].map(|gets| parts(Division::new(1000 << 20, 4000 << 20, gets)));
+        assert_eq!(by_gets, [plenty, [550, 205, 125], [300, 380, 200]]);
+    }
+
+    #[test]
+    fn of_small_budgets_more_is_for_blocks() {
+        let plenty = [1, 10, 20, 63, 64, 128, 256].map(|total| divided(total, total));
+        assert_eq!(
+            plenty,
+            [[0, 0, 0], [4, 0, 4], [9, 1, 8], [46, 2, 8], [46, 2, 8], [101, 4, 8], [205, 8, 13]]
+        );
+        let scarce = [1, 10, 20, 63, 64, 128, 256].map(|total| divided(total, 4 * total));
+        assert_eq!(scarce[..4], plenty[..4], "a small budget has none to spare beside its blocks");
+        assert_eq!(scarce[4..], [[19, 24, 13], [38, 49, 26], [77, 97, 51]]);
+    }
+
+    #[test]
+    fn a_division_leaves_the_same_to_logs_and_nobody_less_than_the_floor() {
+        for total_bytes in [0, 1, 99, 1 << 20, 100 << 20, 1 << 40] {
+            for live_bytes in [0, 1, total_bytes, 2 * total_bytes, u64::MAX] {
+                for gets in [0.0, 0.3, 1.0] {
+                    let Division { resident, rows, blocks, .. } =
+                        Division::new(total_bytes, live_bytes, gets);
+                    let (all, shared) = (resident + rows + blocks, total_bytes / 100 * 88);
+                    // Each is rounded down.
+                    assert!((shared.saturating_sub(3)..=shared).contains(&all), "{all} of {total_bytes}");
+                    for (limit, floor) in [resident, rows, blocks].iter().zip(Division::floors(total_bytes)) {
+                        assert!(limit + 1 >= floor, "{limit} of {total_bytes}, {floor}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn small_changes_are_no_reason_to_evict() {
+        let with = |gets: f64| Division::new(1 << 30, 4 << 30, gets);
+        assert!(!with(0.55).differs_from(&with(0.5)) && with(0.65).differs_from(&with(0.5)));
+        assert!(
+            with(1.0).differs_from(&with(0.95)) && with(0.0).differs_from(&with(0.05)),
+            "the ends are reached"
+        );
+        assert!(!with(1.0).differs_from(&with(1.0)));
+    }
+}
