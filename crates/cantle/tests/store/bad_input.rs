@@ -1,13 +1,9 @@
 //! What callers and disks get wrong: each gives its own error, and nothing else is harmed.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-#[path = "bad_input/arguments.rs"]
 mod arguments;
-#[path = "bad_input/directories.rs"]
 mod directories;
-#[path = "bad_input/flipped_bits.rs"]
 mod flipped_bits;
-#[path = "bad_input/handles.rs"]
 mod handles;
 
 use cantle::vfs::{MemVfs, OpenMode, Vfs};

@@ -1,21 +1,13 @@
 //! Repair: an undamaged store comes out as it is, and of a damaged one every pair whose bytes are intact.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-#[path = "repair/bad_input.rs"]
 mod bad_input;
-#[path = "repair/damaged.rs"]
 mod damaged;
-#[path = "repair/interrupted.rs"]
 mod interrupted;
-#[path = "repair/left_behind.rs"]
 mod left_behind;
-#[path = "repair/manifests.rs"]
 mod manifests;
-#[path = "repair/missing.rs"]
 mod missing;
-#[path = "repair/stores.rs"]
 mod stores;
-#[path = "repair/undamaged.rs"]
 mod undamaged;
 
 use cantle::vfs::{MemVfs, OpenMode, Vfs};

@@ -1,0 +1,25 @@
+//! The store by its public interface. In one program, as linking costs more than most of these tests: those that look at the process
+//! (its memory, files, threads, signals or directory) have programs of their own beside this folder.
+
+mod approximate;
+mod backup_syncs;
+mod bad_input;
+mod batch_reads;
+mod comparators;
+mod compressed_logs;
+mod damaged_logs;
+mod dropped_keyspaces;
+mod geometry;
+mod left_behind;
+mod limits;
+mod long_keys;
+mod openings;
+mod read_only_backup;
+mod regressions;
+mod repair;
+mod smoke;
+mod stalled_store;
+mod syncs;
+mod transactions;
+mod write_back;
+mod wrong_slots;
