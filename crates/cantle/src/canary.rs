@@ -1,9 +1,48 @@
 //! Bugs that are planted on purpose, so that the fault lab can show that it would find them.
 //!
-//! Each place below asks whether its bug is planted, and does the right thing unless it is. Without the feature `canaries`, which no
-//! product has, the answer is a constant `false` and costs nothing. With it, one bug at a time is planted for the whole process.
+//! A site is one line, [`canary!`], beside the right code. Without the feature `canaries`, which no product has, the line expands to
+//! nothing. With it, one bug at a time is planted for the whole process.
+
+/// Plants a bug beside the right code: nothing happens unless the lab has chosen this bug. One of three forms:
+///
+/// * A value is wrong. A `let` shadows a variable for the code that follows:
+///   ```ignore
+///   let at = self.snapshot.version();
+///   canary!(VERSION_OFF_BY_ONE => let at = at + 1);
+///   ```
+/// * Something else happens. An expression runs first, and may return, so that the code that follows is left out:
+///   ```ignore
+///   canary!(RANGE_DELETE_MISSED => return false);
+///   ```
+/// * A step is left out amid others. The form stands around the call, and is `Ok(())` in its place:
+///   ```ignore
+///   canary!(UNNAMED_REPAIR else vfs.sync_dir(dir))?;
+///   ```
+#[cfg(feature = "canaries")]
+macro_rules! canary {
+    ($bug:ident => let $name:ident = $wrong:expr) => {
+        let $name = if $crate::canary::Canary::$bug.is_planted() { $wrong } else { $name };
+    };
+    ($bug:ident => $wrong:expr) => {
+        if $crate::canary::Canary::$bug.is_planted() {
+            $wrong;
+        }
+    };
+    ($bug:ident else $right:expr) => {
+        if $crate::canary::Canary::$bug.is_planted() { Ok(()) } else { $right }
+    };
+}
+
+#[cfg(not(feature = "canaries"))]
+macro_rules! canary {
+    ($bug:ident => $($wrong:tt)+) => {};
+    ($bug:ident else $right:expr) => {
+        $right
+    };
+}
 
 /// A bug that can be planted.
+#[cfg(feature = "canaries")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Canary {
     /// What the lab calls it.
@@ -12,18 +51,19 @@ pub struct Canary {
     pub about: &'static str,
 }
 
+#[cfg(feature = "canaries")]
 macro_rules! canaries {
     ($($id:ident $name:literal $about:literal),+ $(,)?) => {
         impl Canary {
             $(#[doc = $about] pub(crate) const $id: Self = Self { name: $name, about: $about };)+
 
             /// All of them.
-            #[cfg(feature = "canaries")]
             pub const ALL: &'static [Self] = &[$(Self::$id),+];
         }
     };
 }
 
+#[cfg(feature = "canaries")]
 canaries! {
     UNSYNCED_TABLE "unsynced-table" "a new table is not synced",
     UNSYNCED_LOG "unsynced-log" "a checkpoint does not sync logs",
@@ -112,20 +152,5 @@ mod planted {
         pub(crate) fn is_planted(self) -> bool {
             PLANTED.get() == Some(&self)
         }
-    }
-}
-
-impl Canary {
-    /// Whether the bug is to be had.
-    #[cfg(not(feature = "canaries"))]
-    #[inline(always)]
-    pub(crate) const fn is_planted(self) -> bool {
-        false
-    }
-
-    /// Runs something, unless the bug is that it is left out: then it seems to have gone well.
-    #[inline(always)]
-    pub(crate) fn leaves_out<E>(self, act: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
-        if self.is_planted() { Ok(()) } else { act() }
     }
 }

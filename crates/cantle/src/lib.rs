@@ -89,13 +89,17 @@
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
+// First: the files below plant bugs with its macro.
+#[cfg(not(feature = "canaries"))]
+#[macro_use]
+mod canary;
+#[cfg(feature = "canaries")]
+#[macro_use]
+pub mod canary;
+
 mod block;
 mod budget;
 mod cache;
-#[cfg(feature = "canaries")]
-pub mod canary;
-#[cfg(not(feature = "canaries"))]
-mod canary;
 mod chunk;
 mod db;
 mod files;

@@ -6,14 +6,15 @@
 //! order is.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library")]
 
+#[macro_use]
+#[path = "../src/canary.rs"]
+mod canary;
 #[path = "../src/types"]
 mod types {
     pub mod bounds;
     pub mod error;
     pub mod order;
 }
-#[path = "../src/canary.rs"]
-mod canary;
 #[path = "../src/files"]
 mod files {
     mod claims;

@@ -8,6 +8,9 @@
 //! not checked.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library")]
 
+#[macro_use]
+#[path = "../src/canary.rs"]
+mod canary;
 #[path = "../src/types"]
 mod types {
     pub mod entry;
@@ -17,8 +20,6 @@ mod types {
         pub type Result<T> = std::result::Result<T, ()>;
     }
 }
-#[path = "../src/canary.rs"]
-mod canary;
 #[path = "models"]
 mod memory {
     #[path = "lost_pages.rs"]

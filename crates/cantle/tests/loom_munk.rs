@@ -5,6 +5,9 @@
 //! Taken out by hand once, and noticed: sharing the blocks that are used when a munk is sorted anew or split.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library")]
 
+#[macro_use]
+#[path = "../src/canary.rs"]
+mod canary;
 #[path = "../src/types"]
 mod types {
     pub mod entry;
@@ -15,8 +18,6 @@ mod types {
         pub type Result<T> = std::result::Result<T, ()>;
     }
 }
-#[path = "../src/canary.rs"]
-mod canary;
 #[path = "models/munk.rs"]
 mod models;
 #[path = "../src/chunk/munk"]

@@ -10,12 +10,13 @@
 //! `Release` where a slot is freed and where a batch commits; registering under the lock that covers the raise.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
+#[macro_use]
+#[path = "../src/canary.rs"]
+mod canary;
 #[path = "../src/types"]
 mod types {
     pub mod order;
 }
-#[path = "../src/canary.rs"]
-mod canary;
 #[path = "../src/mvcc/clock.rs"]
 mod clock;
 #[path = "../src/mvcc/commit.rs"]

@@ -3,6 +3,9 @@
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library")]
 #![expect(unsafe_code, reason = "an allocator has no safe interface")]
 
+#[macro_use]
+#[path = "../src/canary.rs"]
+mod canary;
 #[path = "../src/types"]
 mod types {
     pub mod entry;
@@ -12,8 +15,6 @@ mod types {
         pub type Result<T> = std::result::Result<T, ()>;
     }
 }
-#[path = "../src/canary.rs"]
-mod canary;
 #[path = "models"]
 mod memory {
     #[path = "lost_pages.rs"]

@@ -2,12 +2,13 @@
 //! consistent, as shuttle is. Where a mechanism is left out, the models fail here as well.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
+#[macro_use]
+#[path = "../src/canary.rs"]
+mod canary;
 #[path = "../src/types"]
 mod types {
     pub mod order;
 }
-#[path = "../src/canary.rs"]
-mod canary;
 #[path = "../src/mvcc/clock.rs"]
 mod clock;
 #[path = "../src/mvcc/commit.rs"]

@@ -5,6 +5,9 @@
 //! `CANTLE_TEST_FACTOR=10` runs ten times as many.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
+#[macro_use]
+#[path = "../src/canary.rs"]
+mod canary;
 #[path = "../src/types"]
 mod types {
     pub mod bounds;
@@ -12,8 +15,6 @@ mod types {
     pub mod order;
     pub mod span;
 }
-#[path = "../src/canary.rs"]
-mod canary;
 #[path = "../src/files"]
 mod files {
     mod claims;

@@ -1,7 +1,6 @@
 //! One chunk's part of a write: appending under its lock, publishing, taking back.
 
 use super::Chunks;
-use crate::canary::Canary;
 use crate::chunk::chunk::{Active, Chunk, ChunkWriter};
 use crate::chunk::context::Context;
 use crate::chunk::edit::ChunkEdit;
@@ -172,11 +171,9 @@ impl ChunkWrite {
                     }
                     let content = Content { key: &op.key, version, kind: op.kind, value: &op.value };
                     let outdated = munk.insert(content, cell, chunks.is_needed());
-                    let (mut bytes, older) =
+                    let (bytes, older) =
                         outdated.unwrap_or_else(|Full| unreachable!("room was made for the keys"));
-                    if op.kind == Kind::Put && bytes > 0 && Canary::NEW_VALUE_COUNTED.is_planted() {
-                        bytes = (op.key.len() + op.value.len()) as u64;
-                    }
+                    canary!(NEW_VALUE_COUNTED => let bytes = if op.kind == Kind::Put && bytes > 0 { op.user_bytes() } else { bytes });
                     outdated_bytes += bytes;
                     if bytes > 0
                         && let Some(below) = chunks.pinned_below(older, version)
@@ -192,7 +189,7 @@ impl ChunkWrite {
                 }
             }
             if op.kind == Kind::Put {
-                let op_bytes = (op.key.len() + op.value.len()) as u64;
+                let op_bytes = op.user_bytes();
                 user_bytes += op_bytes;
                 large_bytes += large_part(op_bytes);
                 puts += 1;

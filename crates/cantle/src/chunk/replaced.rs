@@ -14,10 +14,10 @@
 //! does garbage in it (`Chunks::count_replaced`).
 
 use super::Chunks;
-use crate::canary::Canary;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::context::Context;
 use crate::filter::bloom;
+use crate::layout::Op;
 use crate::log::index::memory_part::{MemoryHit, Place};
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::segment::Segment;
@@ -310,27 +310,26 @@ fn read_in_table(context: &Context, table: &Table, (key, hash): (&[u8], u64)) ->
 
 impl Chunks {
     /// Counts what an operation replaced in a chunk without a munk, or what it stands for as a sample.
-    pub(super) fn count_replaced(
-        &self,
-        chunk: &Chunk,
-        written: &Written<'_>,
-        kind: Kind,
-        value_bytes: usize,
-    ) {
+    pub(super) fn count_replaced(&self, chunk: &Chunk, written: &Written<'_>, op: &Op) {
         let funk = chunk.funk.load();
-        let is_exact = funk.is_counted_exactly(value_bytes);
-        if is_exact || sampled(SAMPLE) {
-            self.count_replaced_in(&funk, written, (kind, value_bytes), is_exact);
+        let is_exact = funk.is_counted_exactly(op.value.len());
+        if !is_exact && !sampled(SAMPLE) {
+            return;
         }
+        let Some((found, user_bytes)) = self.find_replaced(&funk, written, is_exact) else { return };
+        canary!(NEW_VALUE_COUNTED => let user_bytes = if op.kind == Kind::Put { op.user_bytes() } else { user_bytes });
+        let times = if is_exact { 1 } else { SAMPLE };
+        let pinned_below = self.pinned_below(found.version, written.version);
+        self.add_replaced(written.key, written.segment, user_bytes.saturating_mul(times), pinned_below);
     }
 
-    fn count_replaced_in(
+    /// The entry that an operation replaced, and its bytes, corrected if they are a guess.
+    fn find_replaced(
         &self,
         funk: &RunStack,
         written: &Written<'_>,
-        (kind, value_bytes): (Kind, usize),
         is_exact: bool,
-    ) {
+    ) -> Option<(Replaced, u64)> {
         let look = |look| {
             funk.replaced(&self.context, written, look).unwrap_or_else(|error| {
                 tracing::debug!(%error, "cannot count garbage");
@@ -339,7 +338,7 @@ impl Chunks {
         };
         // Indexes know what a snapshot sees.
         let closely = is_exact || self.pins.is_pinning();
-        let Some(found) = look(if closely { Look::Indexes } else { Look::Filters }) else { return };
+        let found = look(if closely { Look::Indexes } else { Look::Filters })?;
         let guesses = &self.jobs.guesses;
         let user_bytes = if !found.is_guess {
             found.user_bytes
@@ -350,14 +349,7 @@ impl Chunks {
         } else {
             guesses.correct(found.user_bytes)
         };
-        let user_bytes = if kind == Kind::Put && Canary::NEW_VALUE_COUNTED.is_planted() {
-            (written.key.len() + value_bytes) as u64
-        } else {
-            user_bytes
-        };
-        let times = if is_exact { 1 } else { SAMPLE };
-        let pinned_below = self.pinned_below(found.version, written.version);
-        self.add_replaced(written.key, written.segment, user_bytes.saturating_mul(times), pinned_below);
+        Some((found, user_bytes))
     }
 
     /// Adds garbage to a log that a key was written to, unless a rebalance has taken it in: then it is no more.

@@ -1,7 +1,6 @@
 //! Walks what a snapshot sees: the newest visible version of each key, chunk after chunk, in both directions.
 
 use super::Chunks;
-use crate::canary::Canary;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::munk::MunkCursor;
 use crate::layout::PairCursor;
@@ -189,7 +188,8 @@ impl Walk {
 
     /// The value of the next visible pair, whose key is then in `next_key`.
     fn next_merged(&mut self) -> Result<Option<Bytes>> {
-        let at = self.snapshot.version() + u64::from(Canary::VERSION_OFF_BY_ONE.is_planted());
+        let at = self.snapshot.version();
+        canary!(VERSION_OFF_BY_ONE => let at = at + 1);
         let Some(Open { pairs: Pairs::Files(merged), passed, .. }) = &mut self.chunk else {
             return Ok(None);
         };

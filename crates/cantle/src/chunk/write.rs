@@ -7,7 +7,6 @@
 use super::Chunks;
 use super::chunk_write::{ChunkWrite, Effect, Ops, Places};
 use crate::cache::rows::Stripe;
-use crate::canary::Canary;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::cleaning::Cleaning;
 use crate::chunk::edit::{ChunkEdit, ChunkRecord};
@@ -136,7 +135,9 @@ impl<'a> Write<'a> {
 
     fn lock_chunk(&mut self, chunk: Arc<Chunk>, ops: Ops) -> Result<bool> {
         let mut guard = Mutex::lock_arc(&chunk.writer);
-        if guard.retired && !Canary::RETIRED_CHUNK_WRITTEN.is_planted() {
+        let retired = guard.retired;
+        canary!(RETIRED_CHUNK_WRITTEN => let retired = false);
+        if retired {
             return Ok(false);
         }
         let range_delete = match ops[..] {
@@ -171,9 +172,7 @@ impl<'a> Write<'a> {
 
     /// Marks the cached rows of what is written: before it shows, and once it does.
     fn outdate_rows(&self, mark: impl Fn(&Stripe)) {
-        if Canary::ROWS_NOT_OUTDATED.is_planted() {
-            return;
-        }
+        canary!(ROWS_NOT_OUTDATED => return);
         let Some(rows) = &self.chunks.context.rows else { return };
         for op in self.ops {
             mark(if op.bounds.is_some() { rows.of_all() } else { rows.of_key(bloom::hash(&op.key)) });
@@ -182,8 +181,9 @@ impl<'a> Write<'a> {
 
     /// Cached rows of chunks that are read from files go on with the new values.
     fn update_rows(&self) {
+        canary!(ROWS_NOT_OUTDATED => return);
         let Some(rows) = &self.chunks.context.rows else { return };
-        if self.ops.iter().any(|op| op.bounds.is_some()) || Canary::ROWS_NOT_OUTDATED.is_planted() {
+        if self.ops.iter().any(|op| op.bounds.is_some()) {
             return;
         }
         for unit in self.units.iter().filter(|unit| unit.chunk.munk.load().is_none()) {
@@ -250,9 +250,7 @@ fn compare_starts(order: &KeyOrder, a: &Chunk, b: &Chunk) -> std::cmp::Ordering 
 
 impl PreparedWrite for Write<'_> {
     fn conflict_since(&self, version: u64) -> Result<Option<Bounds>> {
-        if Canary::CONFLICT_IGNORED.is_planted() {
-            return Ok(None);
-        }
+        canary!(CONFLICT_IGNORED => return Ok(None));
         let chunks = self.units.iter().map(|unit| &*unit.chunk);
         crate::chunk::validate::conflict_since(&self.chunks.context, chunks, self.reads, version)
     }
@@ -288,17 +286,15 @@ impl PreparedWrite for Write<'_> {
     }
 
     fn revoke(&mut self) {
+        canary!(APPEND_NOT_UNDONE => return self.undo_drop());
         let context = self.chunks.context.clone();
-        if !Canary::APPEND_NOT_UNDONE.is_planted() {
-            self.units_to(Effect::Log).for_each(|unit| unit.undo(&context));
-        }
+        self.units_to(Effect::Log).for_each(|unit| unit.undo(&context));
         self.undo_drop();
     }
 
     fn publish(&mut self, cell: Option<&CommitCell>) {
         let counters = &self.chunks.context.counters;
-        let user_bytes: usize = self.ops.iter().map(|op| op.key.len() + op.value.len()).sum();
-        counters.user_bytes_written.add(user_bytes as u64);
+        counters.user_bytes_written.add(self.ops.iter().map(Op::user_bytes).sum());
         counters.writes.add(self.ops.len() as u64);
         self.outdate_rows(Stripe::enter);
         for unit in &mut self.units {

@@ -3,7 +3,6 @@
 use super::foreign::{Found, look};
 use super::open::bind;
 use super::store::Store;
-use crate::canary::Canary;
 use crate::files::{Files, file_name};
 use crate::format::header::FileKind;
 use crate::layout::stats::Report;
@@ -52,11 +51,7 @@ impl Store {
         }
         files.pin();
         let _pin = Pin(files);
-        // In memory where the store is opened for reading: what was recovered, and lies in memory as well, belongs to the
-        // backup.
-        if !Canary::RECOVERED_NOT_BACKED_UP.is_planted() || !self.options.read_only {
-            self.substrate.checkpoint()?;
-        }
+        self.checkpoint_for_backup()?;
         // What the manifest says as of its last checkpoint; later edits do not count here.
         let state = self.read_manifest(false)?.state;
         super::open::create_directories(vfs, dir)?;
@@ -99,10 +94,16 @@ impl Store {
             return Err(Error::io(Attempt::SyncFiles, dir, io::ErrorKind::Unsupported.into()));
         }
         // A manifest whose name is durable, and those of its files not, would be a store that lacks them.
-        Canary::UNNAMED_BACKUP
-            .leaves_out(|| target.sync_dir(dir))
-            .map_err(|e| Error::io(Attempt::SyncDirectory, dir, e))?;
+        let synced = canary!(UNNAMED_BACKUP else target.sync_dir(dir));
+        synced.map_err(|e| Error::io(Attempt::SyncDirectory, dir, e))?;
         self.write_manifest(target, dir, &state)
+    }
+
+    /// In memory where the store is opened for reading: the recovered writes, which lie in memory as well, belong to the
+    /// backup.
+    fn checkpoint_for_backup(&self) -> Result<()> {
+        canary!(RECOVERED_NOT_BACKED_UP => if self.options.read_only { return Ok(()) });
+        self.substrate.checkpoint()
     }
 
     /// Reads the manifest of the open store, which may be rewritten under another name meanwhile.
@@ -186,7 +187,7 @@ fn copy(
 
 /// Syncs all files of the directory's file system; false if it cannot do that.
 fn sync_all(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
-    match Canary::UNSYNCED_BACKUP.leaves_out(|| vfs.sync_files(dir)) {
+    match canary!(UNSYNCED_BACKUP else vfs.sync_files(dir)) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(false),
         Err(error) => Err(Error::io(Attempt::SyncFiles, dir, error)),
@@ -196,7 +197,8 @@ fn sync_all(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
 /// Syncs files from several threads at once, as checkpoints do: the file system's journal serves many syncs with one commit.
 fn sync_group(files: &mut Vec<(Arc<dyn VfsFile>, PathBuf)>) -> Result<()> {
     let sync = |(file, path): &(Arc<dyn VfsFile>, PathBuf)| {
-        Canary::UNSYNCED_BACKUP.leaves_out(|| file.sync_data()).map_err(|e| Error::io(Attempt::Sync, path, e))
+        canary!(UNSYNCED_BACKUP => return Ok(()));
+        file.sync_data().map_err(|e| Error::io(Attempt::Sync, path, e))
     };
     let per_thread = files.len().div_ceil(SYNC_THREADS).max(SYNCS_PER_THREAD);
     let mut synced = Ok(());

@@ -2,7 +2,6 @@
 
 use super::foreign::{LOCK_FILE, foreign_store, is_foreign, is_of_store, is_temporary};
 use super::open::{bind, lock_store};
-use crate::canary::Canary;
 use crate::db::Options;
 use crate::files::parse_file_name;
 use crate::format::header::FileKind;
@@ -47,7 +46,8 @@ pub(crate) fn destroy(options: &Options, dir: &Path) -> Result<()> {
         }
         vfs.remove(&path).map_err(|e| Error::io(Attempt::Remove, path, e))?;
     }
-    Canary::UNNAMED_DESTRUCTION.leaves_out(|| sync(vfs, dir))
+    canary!(UNNAMED_DESTRUCTION => return Ok(()));
+    sync(vfs, dir)
 }
 
 fn sync(vfs: &dyn Vfs, dir: &Path) -> Result<()> {

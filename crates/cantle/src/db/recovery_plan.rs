@@ -1,6 +1,5 @@
 //! What counts of what earlier epochs wrote, decided from the manifest and the journal.
 
-use crate::canary::Canary;
 use crate::format::codec::{Malformed, NUMBER_MAX, within};
 use crate::journal::JournalRecord;
 use crate::manifest::{StartEdit, State};
@@ -27,11 +26,8 @@ pub(crate) fn plan_recovery(
     let ceiling =
         state.checkpoint.ceiling.max(state.start.first_version.saturating_add(VERSIONS_PER_CHECKPOINT));
     let newest_record = records.iter().map(JournalRecord::version).max().unwrap_or(0);
-    let first_version = if Canary::VERSIONS_REUSED.is_planted() {
-        state.checkpoint.version + 1
-    } else {
-        ceiling.max(newest_record.saturating_add(1))
-    };
+    let first_version = ceiling.max(newest_record.saturating_add(1));
+    canary!(VERSIONS_REUSED => let first_version = state.checkpoint.version + 1);
     let mut start = StartEdit {
         epoch: state.start.epoch.checked_add(1).ok_or(Malformed("ends the last epoch there is"))?,
         first_version,
@@ -57,14 +53,14 @@ pub(crate) fn plan_recovery(
     let checkpointed = state.checkpoint.version;
     if outlived {
         let batches = EpochBatches::from_committed(state.start.epoch, state.checkpoint.next_batch, committed);
-        if !Canary::DEAD_BATCHES_FORGOTTEN.is_planted() {
-            start.dead_batches.push(batches)?;
-        }
-    } else if !Canary::DEAD_VERSIONS_FORGOTTEN.is_planted() {
-        start.recovery_table.push(state.start.epoch, checkpointed, first_version)?;
+        canary!(DEAD_BATCHES_FORGOTTEN else start.dead_batches.push(batches))?;
+    } else {
+        let epoch = state.start.epoch;
+        canary!(DEAD_VERSIONS_FORGOTTEN else start.recovery_table.push(epoch, checkpointed, first_version))?;
     }
     // What the journal holds beyond the checkpoint is in the logs too, if they outlived the process.
-    let replay = if outlived || Canary::JOURNAL_NOT_REPLAYED.is_planted() {
+    canary!(JOURNAL_NOT_REPLAYED => let records = Vec::new());
+    let replay = if outlived {
         Vec::new()
     } else {
         records.into_iter().filter(|record| record.version() > checkpointed).collect()

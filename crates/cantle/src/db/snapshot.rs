@@ -4,7 +4,6 @@ use super::cursor::Cursor;
 use super::handle::Handle;
 use super::keyspace::{Keyspace, KeyspaceInner};
 use super::range::Range;
-use crate::canary::Canary;
 use crate::mvcc::{KeySpan, SnapshotGuard};
 use crate::sync::Arc;
 use crate::types::bounds::{Bounds, KeyRange};
@@ -23,7 +22,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// Waits only for writers of keys in `span`.
     pub(super) fn take(handle: &Arc<Handle>, span: KeySpan) -> Self {
-        let span = if Canary::PENDING_WAIT_SKIPPED.is_planted() { KeySpan::EMPTY } else { span };
+        canary!(PENDING_WAIT_SKIPPED => let span = KeySpan::EMPTY);
         Self { handle: handle.clone(), guard: handle.store.substrate.mvcc.snapshot(span) }
     }
 

@@ -4,7 +4,6 @@ use super::Stats;
 use super::activity::Activity;
 use super::keyspace::KeyspaceInner;
 use super::left_behind::{LeftBehind, Uncounted};
-use crate::canary::Canary;
 use crate::db::Options;
 use crate::layout::stats::KeyspaceStats;
 use crate::layout::{Moment, Upkeep};
@@ -171,7 +170,8 @@ impl Store {
         let merged = self.tidy(Moment::Opening);
         let is_long = provisional_bytes > PROVISIONAL_BYTES_MAX || journals > JOURNALS_MAX;
         // Files that were merged are kept for as long as the last checkpoint is one that needs them.
-        let due = (merged || is_long) && !Canary::FILES_LEFT_BEHIND.is_planted();
+        let due = merged || is_long;
+        canary!(FILES_LEFT_BEHIND => let due = false);
         if !due || self.substrate.health.check_writable().is_err() {
             return;
         }
@@ -302,7 +302,8 @@ impl Store {
         for keyspace in keyspaces {
             let pressure = keyspace.layout.pressure();
             let nanos = nanos_per_kib(pressure.overload, pressure.freed_bytes_per_second);
-            brake = if Canary::BRAKE_OF_THE_LAST.is_planted() { nanos } else { nanos.max(brake) };
+            brake = nanos.max(brake);
+            canary!(BRAKE_OF_THE_LAST => brake = nanos);
         }
         self.substrate.throttle.set(brake);
         self.substrate.data.set(self.substrate.live_bytes.load(Relaxed).max(0) as u64);

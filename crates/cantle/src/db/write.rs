@@ -6,7 +6,6 @@
 use super::batch::{WriteBatch, keep_last, range_op};
 use super::keyspace::KeyspaceInner;
 use super::store::Store;
-use crate::canary::Canary;
 use crate::format::bounds::encode_bounds;
 use crate::format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, RECORD_BYTES_MAX};
 use crate::journal::{JournalOp, JournalRecord, Lsn, Reservation, Uncommitted};
@@ -261,7 +260,9 @@ impl Store {
                 let mut prepared = keyspace.layout.prepare(&ops, ReadSet::NONE)?;
                 // Nobody else writes the key from here on: if it still has the value that `change` was given, the
                 // outcome is as if all had happened now. Else it is run again.
-                if keyspace.layout.get(key, u64::MAX)? != old && !Canary::UPDATE_LOST.is_planted() {
+                let is_current = keyspace.layout.get(key, u64::MAX)? == old;
+                canary!(UPDATE_LOST => let is_current = true);
+                if !is_current {
                     return Ok(None);
                 }
                 self.commit(&mut [(&mut *prepared, keyspace.id, &ops)], None).map(Some)
@@ -283,8 +284,9 @@ impl Store {
 
     /// Whether the journal tells of everything that no checkpoint covers.
     fn is_all_journaled(&self) -> bool {
+        canary!(DURABLE_WITH_A_GAP => return true);
         let durable = self.substrate.checkpoints.durable_version();
-        self.substrate.unjournaled.is_none_beyond(durable) || Canary::DURABLE_WITH_A_GAP.is_planted()
+        self.substrate.unjournaled.is_none_beyond(durable)
     }
 
     /// Announces a write, and says whether the journal will tell of it: in a store that is not `Sync`, that shows for good only now.
@@ -326,7 +328,8 @@ impl Store {
         let reservation = reservation.map(|bytes| substrate.journal.reserve(bytes)).transpose();
         let reservation = reservation.map_err(|error| substrate.checked(error))?;
         let span = writes.iter().map(|(write, _, _)| write.span()).fold(KeySpan::EMPTY, KeySpan::hull);
-        let cell = (several && !Canary::BATCH_SEEN_IN_HALF.is_planted()).then(CommitCell::new);
+        let cell = several.then(CommitCell::new);
+        canary!(BATCH_SEEN_IN_HALF => let cell = None);
         let (announced, journaled) = self.announce(span, journaled);
         let reservation = reservation.filter(|_| journaled || spanning);
         // Who closes the store waits for the writes that were announced before.
@@ -384,9 +387,7 @@ impl Store {
             let enqueued = journal.enqueue(reservation, stamp.batch, stamp.version, encoded);
             enqueued.map(Some).map_err(Uncommitted::Surely)
         } else {
-            if Canary::COMMIT_LEFT_OUT.is_planted() {
-                return Ok(None);
-            }
+            canary!(COMMIT_LEFT_OUT => return Ok(None));
             journal.commit(reservation, stamp.batch, stamp.version).map(|()| None)
         }
     }

@@ -3,7 +3,6 @@
 use super::claims::Claims;
 use super::handles::Handles;
 use super::unsynced::Unsynced;
-use crate::canary::Canary;
 use crate::format::codec::NUMBER_MAX;
 use crate::format::header::{FileHeader, FileKind};
 use crate::sync::atomic::{
@@ -222,7 +221,7 @@ impl Files {
     /// Makes new names durable, if there are any.
     pub fn sync_dir(&self) -> Result<()> {
         if self.dir_dirty.swap(false, AcqRel) {
-            let named = Canary::UNNAMED_FILES.leaves_out(|| self.sync_names());
+            let named = canary!(UNNAMED_FILES else self.sync_names());
             named.inspect_err(|_| self.dir_dirty.store(true, Release))?;
         }
         Ok(())
@@ -277,9 +276,7 @@ impl Files {
 
     /// Holds files of the last checkpoint that nothing current refers to.
     pub fn hold(&self, files: Vec<Arc<StoreFile>>) {
-        if Canary::HELD_FILES_GONE.is_planted() {
-            return self.mark_deletable(files);
-        }
+        canary!(HELD_FILES_GONE => return self.mark_deletable(files));
         let mut held = self.held.lock();
         files.iter().for_each(|file| self.count_held(&mut held, file, file.bytes()));
         held.files.extend(files);

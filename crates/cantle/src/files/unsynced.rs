@@ -8,7 +8,6 @@
 //! Thread safety: everything may be called from any thread. The lock is held over writes, which their caller serialises anyway, and
 //! over no sync but that of a write whose inode cannot be kept.
 
-use crate::canary::Canary;
 use crate::sync::{Arc, Mutex};
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{Reminder, VfsFile};
@@ -35,7 +34,8 @@ impl Unsynced {
         if state.failed {
             return Err(failed_before(path));
         }
-        if state.reminder.is_none() && !Canary::FAILURE_EVICTED.is_planted() {
+        canary!(FAILURE_EVICTED => return handle.write_at(bytes, offset).map_err(|e| Error::io(Attempt::Append, path, e)));
+        if state.reminder.is_none() {
             match handle.remember() {
                 Ok(reminder) => state.reminder = Some(reminder),
                 Err(error) => tracing::debug!(%error, "each write to a log is synced"),
@@ -45,7 +45,7 @@ impl Unsynced {
         if state.reminder.is_some() {
             return Ok(());
         }
-        let synced = Canary::FAILURE_EVICTED.leaves_out(|| handle.sync_data());
+        let synced = handle.sync_data();
         state.failed = synced.is_err();
         synced.map_err(|e| Error::io(Attempt::Sync, path, e))
     }
@@ -68,7 +68,7 @@ impl Unsynced {
                 return Err(error);
             }
         };
-        Canary::UNSYNCED_LOG.leaves_out(|| handle.sync_data()).map_err(|error| {
+        canary!(UNSYNCED_LOG else handle.sync_data()).map_err(|error| {
             self.state.lock().failed = true;
             Error::io(Attempt::Sync, path, error)
         })

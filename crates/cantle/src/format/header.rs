@@ -10,7 +10,6 @@
 //! they also salt the checksum of every block and record behind the header.
 
 use super::codec::{Decoder, NUMBER_MAX};
-use crate::canary::Canary;
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::VfsFile;
 use std::io;
@@ -108,7 +107,9 @@ impl FileHeader {
         let Ok((found_kind, version, (keyspace, store, file_id, epoch, base_version))) = decoded else {
             return Err(Error::corruption(path, 0, "the header does not decode"));
         };
-        if crc != crc32c::crc32c(fields).to_le_bytes() && !Canary::HEADER_CHECKSUM_SKIPPED.is_planted() {
+        let is_intact = crc == crc32c::crc32c(fields).to_le_bytes();
+        canary!(HEADER_CHECKSUM_SKIPPED => let is_intact = true);
+        if !is_intact {
             return Err(Error::corruption(path, 0, "the header's checksum does not match"));
         }
         if version != FORMAT_VERSION {

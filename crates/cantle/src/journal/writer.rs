@@ -1,7 +1,6 @@
 //! Appending, group commit, rotation, and reading back.
 
 use super::record::JournalRecord;
-use crate::canary::Canary;
 use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::{RECORD_BYTES_MAX, check_record};
@@ -189,14 +188,14 @@ impl Journal {
             .write_at(&header.encode(), 0)
             .map_err(|e| Error::io(Attempt::Write, &temporary, e))
             .and_then(|()| {
-                let synced = Canary::UNSYNCED_JOURNAL_HEADER.leaves_out(|| file.sync_data());
+                let synced = canary!(UNSYNCED_JOURNAL_HEADER else file.sync_data());
                 synced.map_err(|e| Error::sync_unreferenced(&temporary, e))
             })
             .and_then(|()| {
                 vfs.rename(&temporary, &path).map_err(|e| Error::io(Attempt::Rename, &temporary, e))
             })
             // The name must be durable before a sync of the data means anything.
-            .and_then(|()| Canary::UNNAMED_JOURNAL.leaves_out(|| self.files.sync_names()));
+            .and_then(|()| canary!(UNNAMED_JOURNAL else self.files.sync_names()));
         if let Err(error) = written {
             self.files.abandon(&temporary, &path);
             return Err(error);
@@ -354,7 +353,7 @@ impl Journal {
         // Those of the group may be written already, beside a commit.
         let written = if bytes.is_empty() { Ok(()) } else { file.write_at(&bytes, offset) };
         let done = written.map_err(|e| Error::io(Attempt::Append, &path, e)).and_then(|()| {
-            let synced = Canary::UNSYNCED_JOURNAL.leaves_out(|| file.sync_data());
+            let synced = canary!(UNSYNCED_JOURNAL else file.sync_data());
             synced.map_err(|e| Error::io(Attempt::Sync, &path, e))
         });
         let sync_time = begun.elapsed();

@@ -51,6 +51,13 @@ pub struct Op {
     pub bounds: Option<Bounds>,
 }
 
+impl Op {
+    /// The bytes of the key and of the value.
+    pub fn user_bytes(&self) -> u64 {
+        (self.key.len() + self.value.len()) as u64
+    }
+}
+
 /// What an announced write carries.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamp {

@@ -2,7 +2,6 @@
 
 use super::edit::{CheckpointEdit, Edit};
 use super::state::{NewLayoutState, State, replay};
-use crate::canary::Canary;
 use crate::files::{Files, file_name};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::{RECORD_BYTES_MAX, check_record};
@@ -96,9 +95,8 @@ impl Manifest {
         if file.len().map_err(|e| Error::io(Attempt::Measure, &path, e))? != end {
             file.set_len(end).map_err(|e| Error::io(Attempt::Truncate, &path, e))?;
             if settle {
-                Canary::UNSYNCED_CUT
-                    .leaves_out(|| file.sync_data())
-                    .map_err(|e| Error::io(Attempt::Sync, &path, e))?;
+                let synced = canary!(UNSYNCED_CUT else file.sync_data());
+                synced.map_err(|e| Error::io(Attempt::Sync, &path, e))?;
                 durable_bytes = end;
             }
         }
@@ -214,7 +212,8 @@ impl Locked<'_> {
             return Err(Error::Closed);
         }
         let allowed_bytes = REWRITE_BYTES_MIN.saturating_add(inner.base_bytes.saturating_mul(REWRITE_GROWTH));
-        if inner.len > allowed_bytes && !Canary::MANIFEST_NEVER_REWRITTEN.is_planted() {
+        canary!(MANIFEST_NEVER_REWRITTEN => let allowed_bytes = u64::MAX);
+        if inner.len > allowed_bytes {
             match self.rewrite(checkpoint.clone()) {
                 // On a full disk the present one goes on growing: by less than a second one takes.
                 Err(error) if error.is_no_space() => {
@@ -231,7 +230,7 @@ impl Locked<'_> {
         // Others go on meanwhile: what they append behind the checkpoint is provisional, durable or not.
         let (manifest, end) = (self.manifest, inner.len);
         drop(self);
-        let synced = Canary::UNSYNCED_CHECKPOINT.leaves_out(|| file.sync_data());
+        let synced = canary!(UNSYNCED_CHECKPOINT else file.sync_data());
         synced.map_err(|e| Error::io(Attempt::Sync, &path, e))?;
         let mut inner = manifest.inner.lock();
         inner.durable_bytes = end;
@@ -333,17 +332,17 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         Ok((file, len))
     };
     let written = write().map_err(|e| Error::io(Attempt::Write, &temporary, e)).and_then(|(file, len)| {
-        let is_late = Canary::UNSYNCED_MANIFEST.is_planted() || Canary::MANIFEST_BEFORE_ITS_DATA.is_planted();
-        if !is_late {
-            file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e))?;
-        }
-        // From here on the new manifest may be found: a failure is as grave as that of a sync. But for one: where the
-        // directory cannot even be opened, nothing is removed before it was synced, and with it that this one is gone.
-        files.vfs.rename(&temporary, &path).map_err(|e| Error::io(Attempt::SyncName, &path, e))?;
-        Canary::UNNAMED_MANIFEST.leaves_out(|| files.sync_names())?;
-        if Canary::MANIFEST_BEFORE_ITS_DATA.is_planted() {
-            file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e))?;
-        }
+        let sync = || file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e));
+        // From the renaming on the new manifest may be found: a failure is as grave as that of a sync. But for one: where
+        // the directory cannot even be opened, nothing is removed before it was synced, and with it that this one is gone.
+        let name = || {
+            files.vfs.rename(&temporary, &path).map_err(|e| Error::io(Attempt::SyncName, &path, e))?;
+            canary!(UNNAMED_MANIFEST => return Ok(()));
+            files.sync_names()
+        };
+        canary!(MANIFEST_BEFORE_ITS_DATA => return name().and_then(|()| sync()).map(|()| (file.clone(), len)));
+        canary!(UNSYNCED_MANIFEST else sync())?;
+        name()?;
         Ok((file, len))
     });
     match written {

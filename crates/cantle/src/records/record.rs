@@ -1,6 +1,5 @@
 //! One record: encoding, reading at a known place, and scanning.
 
-use crate::canary::Canary;
 use crate::format::codec::{Decoder, put_varint, varint_bytes};
 use crate::format::header::{FileHeader, HEADER_BYTES};
 use crate::format::limits::RECORD_BYTES_MAX;
@@ -153,7 +152,10 @@ fn parse(header: &FileHeader, offset: u64, bytes: &[u8]) -> Framed {
     if bytes.len() < skip + head {
         return Framed::Short(skip + head);
     }
-    let is_right = |found: u32, expected: u32| found == expected || Canary::LOG_CHECKSUM_SKIPPED.is_planted();
+    let is_right = |found: u32, expected: u32| {
+        canary!(LOG_CHECKSUM_SKIPPED => return true);
+        found == expected
+    };
     if !is_right(checksum(header, offset, &bytes[4..skip + head]), crc) {
         return Framed::Bad("the checksum does not match");
     }
@@ -303,8 +305,7 @@ impl RecordFile {
         may_begin: MayBegin,
         mut is: impl FnMut(&[u8]) -> bool,
     ) -> Result<Option<u64>> {
-        let end =
-            if Canary::LOOK_AHEAD_SHORT.is_planted() { end.min(from.saturating_add(64 << 10)) } else { end };
+        canary!(LOOK_AHEAD_SHORT => let end = end.min(from.saturating_add(64 << 10)));
         let (mut at, mut bytes) = (from.max(HEADER_BYTES), Vec::new());
         while at < end {
             let wanted = (SCAN_BYTES + HEADED_BYTES_MAX).min(usize::try_from(end - at).unwrap_or(usize::MAX));

@@ -2,7 +2,6 @@
 
 use super::plan::PlannedKeyspace;
 use super::report::RepairedKeyspace;
-use crate::canary::Canary;
 use crate::db::batch::WriteBatch;
 use crate::db::foreign::UNFINISHED_FILE;
 use crate::db::handle::Db;
@@ -41,7 +40,7 @@ impl Target {
         let vfs = bind(&vfs, path)?;
         let marker = path.join(UNFINISHED_FILE);
         vfs.open(&marker, OpenMode::CreateNew).map_err(|e| Error::io(Attempt::Create, &marker, e))?;
-        let synced = Canary::UNNAMED_REPAIR.leaves_out(|| vfs.sync_dir(path));
+        let synced = canary!(UNNAMED_REPAIR else vfs.sync_dir(path));
         synced.map_err(|e| Error::io(Attempt::SyncDirectory, path, e))?;
         let default = planned.values().find(|known| known.edit.name == DEFAULT_KEYSPACE);
         let mut options =
@@ -87,7 +86,7 @@ impl Target {
         self.db.close()?;
         self.vfs.remove(&self.marker).map_err(|e| Error::io(Attempt::Remove, &self.marker, e))?;
         let dir = self.marker.parent().unwrap_or(&self.marker);
-        let synced = Canary::UNNAMED_REPAIR_END.leaves_out(|| self.vfs.sync_dir(dir));
+        let synced = canary!(UNNAMED_REPAIR_END else self.vfs.sync_dir(dir));
         synced.map_err(|e| Error::io(Attempt::SyncDirectory, dir, e))?;
         Ok(self.keyspaces.into_values().map(|(_, repaired)| repaired).collect())
     }

@@ -1,6 +1,5 @@
 //! The entries of a funk as one merged walk, and what range deletes say of them.
 
-use crate::canary::Canary;
 use crate::log::index::memory_part::{MemoryCursor, MemoryPart, Place};
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::read::ahead::Reads;
@@ -234,9 +233,7 @@ impl Merged {
 
     /// Whether a range delete that counts at `at` is newer than the entry of `key` at this place.
     pub fn is_deleted(&mut self, key: &[u8], at: u64, source: usize, position: u64) -> bool {
-        if Canary::RANGE_DELETE_MISSED.is_planted() {
-            return false;
-        }
+        canary!(RANGE_DELETE_MISSED => return false);
         let env = &self.env;
         self.tombstones.iter_mut().any(|deletes| match deletes.source.cmp(&source) {
             Ordering::Less => deletes.deletes(env, key, at, None),

@@ -6,7 +6,6 @@
 use super::env::RunEnv;
 use super::merged::{Covering, Merged};
 use super::writer::KeptEntry;
-use crate::canary::Canary;
 use crate::mvcc::Keep;
 use crate::types::entry::Kind;
 use crate::types::error::Result;
@@ -40,8 +39,8 @@ pub fn keep_versions(
     let mut kept = Vec::new();
     let mut newer: Option<u64> = None;
     let take = |version: u64, newer: &mut Option<u64>| {
-        let needed = keep.needed(*newer, version)
-            && (newer.is_none() || !Canary::SNAPSHOT_VERSIONS_DROPPED.is_planted());
+        let needed = keep.needed(*newer, version);
+        canary!(SNAPSHOT_VERSIONS_DROPPED => let needed = needed && newer.is_none());
         *newer = Some(version);
         needed
     };
@@ -68,7 +67,8 @@ pub fn keep_versions(
         }
         merged.cursor.advance()?;
     }
-    if bottom == Bottom::Deeper && !Canary::DELETES_FORGOTTEN.is_planted() {
+    canary!(DELETES_FORGOTTEN => let bottom = Bottom::Reached);
+    if bottom == Bottom::Deeper {
         // Older than all entries of the key here, and newer than those of older runs.
         while let Some(delete) = deletes.pop() {
             if take(delete.version, &mut newer) {

@@ -57,6 +57,11 @@ impl RunStack {
         self.files.iter().filter_map(Run::log)
     }
 
+    /// Lets readers find what the newest parts of its logs have only noted.
+    pub fn merge_deferred(&self) {
+        self.logs().for_each(|log| log.merge_deferred());
+    }
+
     pub fn sizes(&self) -> StackSizes {
         let mut sizes = StackSizes::default();
         for file in &self.files {

@@ -14,7 +14,6 @@
 
 use super::Substrate;
 use super::tickets::Tickets;
-use crate::canary::Canary;
 use crate::log::DirtyLog;
 use crate::manifest::{CheckpointEdit, SegmentEdit};
 use crate::mvcc::KeySpan;
@@ -194,7 +193,10 @@ impl Substrate {
         // What became dirty meanwhile was written after the version was raised, but edits that reach the
         // manifest before the record may refer to new files: their names must be durable with it.
         self.files.sync_dir().map_err(|error| self.checked(error))?;
-        let is_late = || self.files.is_dir_dirty() && !Canary::UNNAMED_LATE_FILES.is_planted();
+        let is_late = || {
+            canary!(UNNAMED_LATE_FILES => return false);
+            self.files.is_dir_dirty()
+        };
         let mut manifest = self.manifest.lock();
         for _ in 0..UNLOCKED_TRIES {
             if !is_late() {
@@ -209,6 +211,8 @@ impl Substrate {
             self.files.sync_dir().map_err(|error| self.checked(error))?;
         }
         let held = self.files.take_held();
+        let segments = std::mem::take(segments);
+        canary!(LENGTHS_NOT_RECORDED => let segments = Vec::new());
         let edit = CheckpointEdit {
             version,
             ceiling: version.saturating_add(VERSIONS_PER_CHECKPOINT),
@@ -218,11 +222,7 @@ impl Substrate {
             first_journal: self.journal.first_needed(version, next_batch),
             durable_bytes: 0,
             parts,
-            segments: if Canary::LENGTHS_NOT_RECORDED.is_planted() {
-                Vec::new()
-            } else {
-                std::mem::take(segments)
-            },
+            segments,
         };
         match manifest.checkpoint(edit) {
             Ok(()) => {
@@ -264,12 +264,10 @@ impl Substrate {
         if matches!(error, Error::ReadOnly { .. } | Error::Closed) {
             return error;
         }
-        if let Err(revoke) = Canary::NOT_REVOKED.leaves_out(|| self.vouch.revoke()) {
+        if let Err(revoke) = canary!(NOT_REVOKED else self.vouch.revoke()) {
             tracing::error!(error = %revoke, "cannot revoke what was vouched for");
         }
-        if Canary::NOT_READ_ONLY.is_planted() {
-            return error;
-        }
+        canary!(NOT_READ_ONLY => return error);
         self.health.fail(format!(
             "{error}; what was written since the last checkpoint may be lost: find out what the device says, then reopen the store"
         ));

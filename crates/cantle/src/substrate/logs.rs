@@ -1,7 +1,6 @@
 //! The logs of keyspaces, whatever their layout: their environment, new ones, and those of earlier epochs.
 
 use super::Substrate;
-use crate::canary::Canary;
 use crate::files::{StoreFile, Totals};
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::log::append::OpenEnded;
@@ -88,7 +87,8 @@ impl Substrate {
         let recorded = recorded.unwrap_or(SegmentEdit { file, ..SegmentEdit::default() });
         let file = self.files.adopt(FileKind::Log, file, env.keyspace, epoch, recorded.len);
         let segment = Arc::new(Segment::unloaded(file, env.order.clone(), recorded, open_ended));
-        if open_ended && !Canary::UNSYNCED_INHERITED_LOG.is_planted() {
+        canary!(UNSYNCED_INHERITED_LOG => return segment);
+        if open_ended {
             // The first checkpoint finds out how long it is and makes it durable.
             self.dirty.add(Arc::new(OpenEnded { env: Arc::downgrade(env), segment: segment.clone() }));
         }

@@ -15,7 +15,6 @@
 //! A store that is closed leaves word of its manifest in it, so that one that was cut, or is of another time, is
 //! recognised: by itself it would look like what a power failure leaves.
 
-use crate::canary::Canary;
 use crate::sync::{Arc, Mutex};
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
@@ -141,7 +140,9 @@ fn identity_of(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Vec<u8>>> {
 /// Whether everything that the process of `epoch` wrote is known to be there still. In doubt, it is not.
 pub fn outlived(vfs: &dyn Vfs, dir: &Path, epoch: u64) -> Result<bool> {
     Ok(look(vfs, dir)?.is_some_and(|(block, identity)| {
-        (block.is_of(&identity) || Canary::IDENTITY_IGNORED.is_planted())
+        let is_same = block.is_of(&identity);
+        canary!(IDENTITY_IGNORED => let is_same = true);
+        is_same
             && ((block.epoch == epoch && block.vouched)
                 || (block.epoch == epoch + 1 && block.previous_counts))
     }))
@@ -203,7 +204,7 @@ impl PageCacheWitness {
                 // Allocated and durable, so that a revocation needs no space.
                 file.sync_data()?;
                 // With which the mark of an unfinished repair is durable, too.
-                Canary::UNNAMED_REPAIR.leaves_out(|| vfs.sync_dir(dir))?;
+                canary!(UNNAMED_REPAIR else vfs.sync_dir(dir))?;
             }
             Ok(file)
         };

@@ -6,7 +6,6 @@ use super::frame::{Handle, TRAILER_BYTES, trailer};
 use super::properties::TableMeta;
 use super::{BLOCK_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::block::{BlockBuilder, entry_order, shared_prefix};
-use crate::canary::Canary;
 use crate::filter::bloom::{self, BloomBuilder};
 use crate::format::header::{FileHeader, FileKind};
 use crate::sync::Arc;
@@ -187,7 +186,7 @@ impl TableBuilder {
         self.out.append(&footer)?;
         self.out.flush()?;
         if sync {
-            let synced = Canary::UNSYNCED_TABLE.leaves_out(|| self.out.file.sync_data());
+            let synced = canary!(UNSYNCED_TABLE else self.out.file.sync_data());
             synced.map_err(|source| Error::sync_unreferenced(&self.out.path, source))?;
         }
         self.meta.file_bytes = self.out.position();

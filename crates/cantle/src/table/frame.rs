@@ -8,7 +8,6 @@
 //! compression byte: intact bytes in the wrong place do not pass.
 
 use super::compression::{self, DecompressError};
-use crate::canary::Canary;
 use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileHeader;
 use crate::types::error::{Error, Result};
@@ -78,7 +77,8 @@ pub(super) fn unframe(header: &FileHeader, path: &Path, offset: u64, framed: &[u
         .ok_or_else(|| corrupt("a block is shorter than its trailer"))?;
     let [compression, crc @ ..] = *trailer;
     let is_intact = u32::from_le_bytes(crc) == checksum(header, offset, payload, compression);
-    if !is_intact && !Canary::TABLE_CHECKSUM_SKIPPED.is_planted() {
+    canary!(TABLE_CHECKSUM_SKIPPED => let is_intact = true);
+    if !is_intact {
         return Err(corrupt("a block's checksum does not match"));
     }
     if compression == compression::RAW {

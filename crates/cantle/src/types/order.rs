@@ -1,6 +1,5 @@
 //! The order of keys: bytewise, or a comparator named in the keyspace.
 
-use crate::canary::Canary;
 use std::any::Any;
 use std::cmp::Ordering;
 use std::fmt;
@@ -92,9 +91,7 @@ impl Custom {
                 None
             }
         };
-        if prefix.is_none() && Canary::PREFIX_OF_SOME.is_planted() {
-            return Some(0);
-        }
+        canary!(PREFIX_OF_SOME => let prefix = prefix.or(Some(0)));
         if prefix.is_none() {
             self.prefixless.store(true, Relaxed);
         }

@@ -5,7 +5,6 @@
 //! number of the subvolume, which no other subvolume of the file system has or will have. A snapshot is a subvolume, too.
 #![expect(unsafe_code, reason = "two calls that no library has")]
 
-use crate::canary::Canary;
 use rustix::fs::fstatfs;
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
@@ -60,10 +59,8 @@ pub(super) fn place_of(dir: &File) -> io::Result<Option<Place>> {
     }
     let Some(file_system) = file_system_info(dir)? else { return Ok(None) };
     let Some(subvolume) = subvolume_info(dir)? else { return Ok(None) };
-    let subvolume = match Canary::SUBVOLUME_IGNORED.is_planted() {
-        true => String::new(),
-        false => format!("{} {}", subvolume.number, hyphenated(subvolume.id)),
-    };
+    let subvolume = format!("{} {}", subvolume.number, hyphenated(subvolume.id));
+    canary!(SUBVOLUME_IGNORED => let subvolume = String::new());
     Ok(Some(Place { file_system: hyphenated(file_system.id), subvolume }))
 }
 

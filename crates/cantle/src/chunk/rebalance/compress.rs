@@ -7,7 +7,6 @@
 //! Invariants: a sorted chunk has no log, so it is sorted again only for what is written after that; how well its table
 //! compressed decides how much that must be. A chunk that cannot be sorted is tried again after ten seconds.
 
-use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::policy::{self, Compressible};
@@ -27,10 +26,9 @@ const CLOSING_LEVEL_MAX: i32 = 6;
 impl Chunks {
     /// True if idle logs become tables so that they are compressed. Not where somebody chose how long logs are.
     fn compresses(&self) -> bool {
+        canary!(LOGS_NOT_COMPRESSED => return false);
         let options = self.context.options();
-        options.compression != Compression::None
-            && options.log_bytes.is_none()
-            && !Canary::LOGS_NOT_COMPRESSED.is_planted()
+        options.compression != Compression::None && options.log_bytes.is_none()
     }
 
     fn compressible(funk: &RunStack) -> Compressible {

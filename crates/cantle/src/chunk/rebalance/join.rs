@@ -7,7 +7,6 @@
 //! taking stock of the files to marking both chunks as retired; each file goes on speaking for the keys of its own chunk
 //! only, as a log that was shared since a split is older there than the other one's table.
 
-use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::geometry::first_key;
@@ -81,8 +80,7 @@ impl Chunks {
         let Some(edit) = self.replacement(&[left, right], &[(&joined, &files.files)])? else {
             return Ok(false);
         };
-        let told = || self.context.publish(&edit);
-        Canary::MERGE_UNTOLD.leaves_out(told)?;
+        canary!(MERGE_UNTOLD else self.context.publish(&edit))?;
         let start = first_key(&joined);
         self.index.replace(&start, 2, vec![(start.clone(), joined.clone())]);
         // From here on others find it.

@@ -72,7 +72,7 @@ impl Chunks {
                 }
             } else if !has_munk {
                 let written = Written { segment, place, version, key: &op.key };
-                self.count_replaced(chunk, &written, op.kind, op.value.len());
+                self.count_replaced(chunk, &written, op);
             }
         }
         let funk = chunk.funk.load();

@@ -5,7 +5,6 @@
 //! the funk is flipped, and only then are the old files released. A power loss in between finds the old files,
 //! which stay until a checkpoint covers the new ones.
 
-use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::munk::{Munk, Record};
@@ -142,7 +141,7 @@ impl Chunks {
         let purges = dropped().count() > kept.len();
         if munk.is_some() {
             // Nobody writes to these any more; what follows may look into them.
-            funk.logs().for_each(|log| log.merge_deferred());
+            funk.merge_deferred();
         }
         Ok(Some(Input { funk, kept, purges, keep: Keep::new(open), while_closing: false, munk }))
     }
@@ -254,9 +253,9 @@ impl Chunks {
             let same =
                 |record: &&Record| context.order.compare(record.key(), newest.key()) == Ordering::Equal;
             while let Some(older) = versions.next_if(same) {
-                if input.keep.needed(Some(newer), older.version())
-                    && !Canary::SNAPSHOT_VERSIONS_DROPPED.is_planted()
-                {
+                let needed = input.keep.needed(Some(newer), older.version());
+                canary!(SNAPSHOT_VERSIONS_DROPPED => let needed = false);
+                if needed {
                     entries.push(older.content());
                 }
                 newer = older.version();
@@ -317,8 +316,7 @@ impl Chunks {
         files.extend(pieces.iter().map(|piece| table_ref(piece, chunk, &before, newer)));
         files.extend(input.kept.iter().cloned());
         let Some(edit) = self.replacement(&[chunk], &[(chunk, &files)])? else { return Ok(false) };
-        let told = || self.context.publish(&edit);
-        Canary::REBALANCE_UNTOLD.leaves_out(told)?;
+        canary!(REBALANCE_UNTOLD else self.context.publish(&edit))?;
         for table in &files[newer..newer + pieces.len()] {
             table.retain(&self.context.totals);
         }

@@ -9,7 +9,6 @@
 //! "Lately" is what the log says that the chunk is writing to. It belongs to no other chunk; a log of an earlier epoch, or one that
 //! is shared since a split, has keys of other chunks, and nobody inserts into it any more.
 
-use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::policy;
@@ -67,15 +66,16 @@ impl Chunks {
         let neighbour = memory.key_before_last();
         let neighbour = neighbour.as_deref().filter(|key| order.compare(before, key) == Ordering::Less);
         let boundary = separate(order, neighbour.unwrap_or(before), &last);
-        let may_begin =
-            is_strictly_within(order, &chunk.span, &boundary) || Canary::SPLIT_OUTSIDE.is_planted();
+        let may_begin = is_strictly_within(order, &chunk.span, &boundary);
+        canary!(SPLIT_OUTSIDE => let may_begin = true);
         may_begin.then_some(boundary)
     }
 
     /// Whether this chunk alone writes to the log, or did so last.
     fn is_own_log(&self, chunk: &Chunk, log: &Run) -> bool {
+        canary!(SPLIT_OUTSIDE => return true);
         let is_new = log.file().epoch == self.context.epoch();
-        (is_new && log.share_bytes.is_none() && *log.span == chunk.span) || Canary::SPLIT_OUTSIDE.is_planted()
+        is_new && log.share_bytes.is_none() && *log.span == chunk.span
     }
 
     /// Gives what is inserted next a chunk with a munk; false if that cannot be done now.

@@ -18,7 +18,6 @@
 //! each key is kept, a delete too, unless nothing older is beneath; files with range deletes are left to a rebalance,
 //! as a table has none.
 
-use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::policy;
@@ -51,9 +50,7 @@ impl Chunks {
     /// Does a share of merging files; true if anything was merged. At most a quarter of the chunks that are due: chunks that
     /// are written to by every process are due at the same time.
     pub fn do_upkeep(&self, upkeep: &mut Upkeep) -> bool {
-        if Canary::FILES_LEFT_BEHIND.is_planted() {
-            return false;
-        }
+        canary!(FILES_LEFT_BEHIND => return false);
         let count = |chunk: &Arc<Chunk>| chunk.funk.load().files.len();
         let view = self.index.view();
         let mut due: Vec<(usize, Arc<Chunk>)> = view
@@ -125,7 +122,7 @@ impl Chunks {
         }
         let run = RunStack { files: sealed[..count].to_vec() };
         // Logs that were written beside a munk have notes that readers do not search.
-        run.logs().for_each(|log| log.merge_deferred());
+        run.merge_deferred();
         let mut merged = Merged::new(&context.run, &run, true, |_| true)?;
         if merged.has_tombstones() {
             return Ok(false);

@@ -16,7 +16,6 @@
 //! exactly the later ones. A reader who finds no munk and then reads the files may miss a write that was only
 //! noted; that write began after he looked.
 
-use crate::canary::Canary;
 use crate::chunk::Chunks;
 use crate::chunk::chunk::{Chunk, ChunkWriter};
 use crate::chunk::munk::{Munk, MunkBuilder, record_bytes_of, room_for};
@@ -134,9 +133,7 @@ impl Chunks {
             let ends: Vec<u64> = logs.iter().map(|log| log.segment.len()).collect();
             let writer = (caught_up).then_some(writer);
             for (log, &end) in logs.iter().zip(&ends) {
-                if Canary::MUNK_TOO_EARLY.is_planted() {
-                    break;
-                }
+                canary!(MUNK_TOO_EARLY => break);
                 if !self.catch_up(&mut munk, log, end)? {
                     return Ok(false);
                 }
@@ -237,12 +234,8 @@ impl Chunks {
 
     /// The same for who holds the lock. From here on gets search the logs.
     pub(in crate::chunk) fn drop_munk(&self, chunk: &Chunk, _writer: &mut ChunkWriter) -> bool {
-        if Canary::MUNK_GONE_TOO_EARLY.is_planted() {
-            let munk = chunk.munk.swap(None);
-            chunk.funk.load().logs().for_each(|log| log.merge_deferred());
-            return munk.is_some();
-        }
-        chunk.funk.load().logs().for_each(|log| log.merge_deferred());
+        canary!(MUNK_GONE_TOO_EARLY => return chunk.munk.swap(None).inspect(|_| chunk.funk.load().merge_deferred()).is_some());
+        chunk.funk.load().merge_deferred();
         chunk.munk.swap(None).is_some()
     }
 

@@ -21,7 +21,6 @@ mod tests;
 pub(crate) use keyspaces::{keyspace_edit, keyspace_order};
 pub(crate) use manifest::read_manifest;
 
-use crate::canary::Canary;
 use crate::db::Options;
 use crate::db::check_options::check_options;
 use crate::db::foreign::{Allowed, Found, LOCK_FILE, look_at};
@@ -59,9 +58,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     let vfs = bind(&vfs, path).map_err(or_damage)?;
     let lock = take_lock(&*vfs, path, &options).map_err(or_damage)?;
     // Another process may have created or destroyed the store before the lock was ours.
-    if !Canary::ASKED_BEFORE_THE_LOCK.is_planted() {
-        check_wanted(&look_at(&*vfs, path, Allowed::by(&options))?, path, &options)?;
-    }
+    canary!(ASKED_BEFORE_THE_LOCK else check_wanted(&look_at(&*vfs, path, Allowed::by(&options))?, path, &options))?;
     // Nothing on disk changes in a store that is opened for reading: recovery happens in memory.
     let in_memory = |vfs: &Arc<dyn Vfs>| -> Arc<dyn Vfs> { Arc::new(OverlayVfs::new(vfs.clone())) };
     let store = if options.read_only {
@@ -128,9 +125,7 @@ fn check_wanted(found: &Found, path: &Path, options: &Options) -> Result<()> {
 /// The file system as seen from the directory that is at `path` now: what the path means later is of no concern to
 /// who uses the view.
 pub(crate) fn bind(vfs: &Arc<dyn Vfs>, path: &Path) -> Result<Arc<dyn Vfs>> {
-    if Canary::PATH_RESOLVED_ANEW.is_planted() {
-        return Ok(vfs.clone());
-    }
+    canary!(PATH_RESOLVED_ANEW => return Ok(vfs.clone()));
     rooted(vfs, path).map_err(|e| Error::io(Attempt::OpenDirectory, path, e))
 }
 
@@ -161,7 +156,7 @@ fn give_back_reserve(vfs: &dyn Vfs, path: &Path) -> bool {
 pub(crate) fn create_directories(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     vfs.create_dir_all(path).map_err(|e| Error::io(Attempt::CreateDirectory, path, e))?;
     for parent in path.ancestors().skip(1) {
-        match Canary::UNNAMED_STORE.leaves_out(|| vfs.sync_dir(parent)) {
+        match canary!(UNNAMED_STORE else vfs.sync_dir(parent)) {
             // Not ours, and so not made by us.
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => break,
             synced => synced.map_err(|e| Error::io(Attempt::SyncDirectory, parent, e))?,
@@ -193,7 +188,8 @@ pub(crate) fn lock_store(vfs: &dyn Vfs, path: &Path, mode: LockMode) -> Result<O
         // Who destroys a store removes the lock file before he releases it. By then others may have opened it, and
         // wait for nothing: they would hold what nobody else finds.
         let current = lock.is_current().map_err(|e| Error::io(Attempt::Lock, &file, e))?;
-        if current || Canary::LOCK_INODE_IGNORED.is_planted() {
+        canary!(LOCK_INODE_IGNORED => let current = true);
+        if current {
             return Ok(Some(lock));
         }
     }

@@ -2,7 +2,6 @@
 
 use super::Opened;
 use super::manifest::read_manifest;
-use crate::canary::Canary;
 use crate::db::Options;
 use crate::db::foreign::is_temporary;
 use crate::db::left_behind::Uncounted;
@@ -29,8 +28,9 @@ pub(super) fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options:
     let Replayed { header, mut state, end, checkpoint_files, provisional_bytes, .. } = replayed;
     let provisional_bytes = if outlived { provisional_bytes } else { 0 };
     let mut damage = Vec::new();
-    let recovers_write_buffer = (outlived || Canary::WRITE_BUFFER_ALWAYS_RECOVERED.is_planted())
-        && !Canary::WRITE_BUFFER_NOT_RECOVERED.is_planted();
+    let recovers_write_buffer = outlived;
+    canary!(WRITE_BUFFER_ALWAYS_RECOVERED => let recovers_write_buffer = true);
+    canary!(WRITE_BUFFER_NOT_RECOVERED => let recovers_write_buffer = false);
     if recovers_write_buffer {
         let mut damaged = |error| {
             tracing::warn!(%error, "what was buffered is not all recovered");

@@ -1,6 +1,5 @@
 //! What a log consists of, at one moment: its parts, and what is known of all of them together.
 
-use crate::canary::Canary;
 use crate::format::header::FileHeader;
 use crate::log::index::indexed_part::IndexedPart;
 use crate::log::index::memory_part::MemoryPart;
@@ -37,7 +36,8 @@ impl Parts {
     }
 
     pub fn with_holes(mut self, holes: Vec<Hole>) -> Self {
-        self.holes = if Canary::HOLES_FORGOTTEN.is_planted() { Vec::new() } else { holes };
+        canary!(HOLES_FORGOTTEN => let holes = Vec::new());
+        self.holes = holes;
         self
     }
 
