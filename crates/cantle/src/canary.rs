@@ -1,6 +1,6 @@
 //! Bugs that are planted on purpose, so that the fault lab can show that it would find them.
 //!
-//! A site is one line, [`canary!`], beside the right code. Without the feature `canaries`, which no product has, the line expands to
+//! A site is one line, `canary!(..)`, beside the right code. Without the feature `canaries`, which no product has, the line expands to
 //! nothing. With it, one bug at a time is planted for the whole process.
 
 /// Plants a bug beside the right code: nothing happens unless the lab has chosen this bug. One of three forms:
