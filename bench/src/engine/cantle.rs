@@ -9,17 +9,25 @@ struct Cantle(Db);
 
 /// With its defaults, refined by what the spec says.
 pub fn open(spec: &Spec, settings: &Settings) -> Result<Opened> {
-    open_over(LayoutOptions::default(), "defaults", spec, settings)
+    open_over(LayoutOptions::from, "defaults", spec, settings)
 }
 
 /// With the settings of the published EvenDB, refined by what the spec says.
 pub fn open_published(spec: &Spec, settings: &Settings) -> Result<Opened> {
-    let published = LayoutOptions::as_published(LayoutKind::default());
-    open_over(published, "LayoutOptions::as_published", spec, settings)
+    open_over(LayoutOptions::as_published, "LayoutOptions::as_published", spec, settings)
 }
 
-fn open_over(mut layout: LayoutOptions, about: &str, spec: &Spec, settings: &Settings) -> Result<Opened> {
+/// `layout=NAME` names the layout; every setting that is none of the store's or of any keyspace is one of its options.
+fn open_over(
+    variant: fn(LayoutKind) -> LayoutOptions,
+    about: &str,
+    spec: &Spec,
+    settings: &Settings,
+) -> Result<Opened> {
     let (mut options, mut keyspace) = (Options::new(), KeyspaceOptions::new());
+    let named = spec.settings.iter().find(|(name, _)| **name == *"layout");
+    let kind = named.map(|(_, name)| name.parse::<LayoutKind>()).transpose()?;
+    let mut layout = variant(kind.unwrap_or_default());
     for (name, value) in &spec.settings {
         let wrong = || Failure(format!("{name}={value} is no setting of Cantle"));
         let on = || match &**value {
@@ -31,7 +39,7 @@ fn open_over(mut layout: LayoutOptions, about: &str, spec: &Spec, settings: &Set
             "write_buffer" => options = options.write_buffer(on()?),
             "row_cache" => keyspace = keyspace.row_cache(on()?),
             "space_amplification" => keyspace = keyspace.space_amplification(value.parse()?),
-            "layout" => layout = value.parse::<LayoutKind>()?.into(),
+            "layout" => {}
             _ => layout = layout.set(name, value).map_err(|_| wrong())?,
         }
     }

@@ -1,6 +1,6 @@
 //! Options of whichever layout is under test.
 
-use cantle::{ChunkStats, KeyspaceStats, LayoutKind, LayoutOptions};
+use cantle::{ChunkStats, KeyspaceOptions, KeyspaceStats, LayoutKind, LayoutOptions};
 use std::fmt::Display;
 
 pub trait Tuned: Sized {
@@ -23,6 +23,11 @@ impl Tuned for LayoutOptions {
 /// The layout with its own rules, or with those that were published.
 pub fn options(kind: LayoutKind, as_published: bool) -> LayoutOptions {
     if as_published { LayoutOptions::as_published(kind) } else { kind.into() }
+}
+
+/// Keyspaces of the layout with small regions where it has such: little data makes several.
+pub fn small_regions(kind: LayoutKind) -> KeyspaceOptions {
+    KeyspaceOptions::new().layout(LayoutOptions::from(kind).with("chunk_bytes", 64 << 10))
 }
 
 pub trait OfChunk {

@@ -172,7 +172,12 @@ fn visit(door: &Door, args: &Args, share: Duration) -> Visited {
             None if visit.is_long() => " --minutes 1".into(),
             None => String::new(),
         };
-        format!("{words}\nagain: cantle-faults --doors {} --seed {}{how}", door.name, visit.round_seed())
+        let layout = match args.layout {
+            layout if layout == LayoutKind::default() => String::new(),
+            layout => format!(" --layout {layout}"),
+        };
+        let seed = visit.round_seed();
+        format!("{words}\nagain: cantle-faults --doors {} --seed {seed}{layout}{how}", door.name)
     });
     bar.finish_and_clear();
     let counts = visit.tally();

@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn totals_are_those_of_all_doors() {
-        let mut report = Report::new(&LayoutKind::Chunk, 0);
+        let mut report = Report::new(&LayoutKind::default(), 0);
         report.visited = vec![
             visited(
                 "crash-states",

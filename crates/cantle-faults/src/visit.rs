@@ -1,7 +1,7 @@
 //! One visit of a door: with what, for how long, and what was done.
 
 use crate::rng::Rng;
-use cantle::LayoutKind;
+use cantle::{Capabilities, LayoutKind};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -131,6 +131,19 @@ impl Visit {
         let required = std::env::var("CANTLE_REQUIRE_MACHINERY").unwrap_or_default();
         let is_required = required.split(',').any(|name| name == needed || name == "1");
         assert!(!is_required, "{what}; CANTLE_REQUIRE_MACHINERY={required} says that it must be here");
+        self.note_skipped(what);
+    }
+
+    /// Whether the layout under test can do something. If it cannot, the report says so.
+    pub fn is_capable(&self, act: &str, can: impl FnOnce(Capabilities) -> bool) -> bool {
+        let is_capable = can(self.layout.capabilities());
+        if !is_capable {
+            self.note_skipped(format!("duty of layout {} to {act}", self.layout));
+        }
+        is_capable
+    }
+
+    fn note_skipped(&self, what: String) {
         let mut skipped = self.skipped.lock().unwrap();
         if !skipped.contains(&what) {
             // Not by a macro: tests would keep that to themselves.

@@ -132,7 +132,7 @@ pub use budget::{MemoryAccount, MemoryStats};
 pub use db::{Cursor, Db, Keyspace, METADATA_BYTES_MAX, Range, Snapshot, Stats, Transaction, WriteBatch};
 pub use db::{KeyspaceOptions, Options, Resources, WriteOptions};
 pub use format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
-pub use layout::kind::LayoutKind;
+pub use layout::kind::{Capabilities, LayoutKind};
 pub use layout::options::{ChunkOptions, LayoutOptions};
 pub use layout::stats::{ChunkStats, GetTimes, GetsServed, KeyspaceStats, LayoutStats, RegionInfo, Report};
 pub use maintenance::{JobStats, MaintenanceStats};

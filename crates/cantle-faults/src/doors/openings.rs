@@ -1,13 +1,14 @@
 //! Many short openings of one store, closed, killed or followed by a loss of power, each with a few writes. After each the store is as
 //! small as it may be, and in the end it holds what a map holds.
 //!
-//! The bounds are those that a store promises over any number of openings (docs/reliability.md): files for each chunk, bytes of the
-//! manifest for each file and chunk, bytes on disk for what is live, work of an opening.
+//! The bounds are those that a store promises over any number of openings (docs/reliability.md): files for each region, bytes of the
+//! manifest for each file and region, bytes on disk for what is live, work of an opening.
 
+use crate::layouts::Tuned;
 use crate::rng::Rng;
 use crate::visit::{Visit, words_of};
 use cantle::vfs::{Call, CrashPlan, FaultVfs, MemVfs, Operation, Verdict, Vfs};
-use cantle::{ChunkOptions, Db, Durability, KeyspaceOptions, Options, Resources};
+use cantle::{Db, Durability, KeyspaceOptions, LayoutKind, LayoutOptions, Options, Resources};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -21,12 +22,12 @@ const OPENINGS: [u64; 8] = [160, 160, 160, 160, 160, 160, 160, 900];
 /// Every so many openings the pairs are compared: a delete that was lost does not show once its key is put again.
 const OPENINGS_COMPARED: u64 = 16;
 /// A closing leaves eight files and a log; killed processes add two before an opening merges.
-const CHUNK_FILES_MAX: usize = 11;
-/// Where every chunk is written to each time, a quarter of them is merged at a time, and none has more than this.
-const CHUNK_FILES_MOST: usize = 18;
+const REGION_FILES_MAX: usize = 11;
+/// Where every region is written to each time, a quarter of them is merged at a time, and none has more than this.
+const REGION_FILES_MOST: usize = 18;
 /// LOCK, PAGECACHE, two reserves, the write buffer, a manifest and the one that is replacing it, journals.
 const OTHER_FILES_MAX: usize = 12;
-/// For a file or a chunk, boundary keys of the length that is used here included.
+/// For a file or a region, boundary keys of the length that is used here included.
 const MANIFEST_BYTES_EACH: u64 = 140;
 const MANIFEST_BYTES: u64 = 64 << 10;
 
@@ -35,10 +36,11 @@ type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 /// How the store is used in one round.
 struct Plan {
     rng: Rng,
+    layout: LayoutKind,
     durability: Durability,
     openings: u64,
     keyspaces: Vec<String>,
-    chunk_bytes: u64,
+    region_bytes: u64,
     keys: u64,
     /// Writes of one opening, in each keyspace.
     writes: u64,
@@ -52,15 +54,16 @@ struct Plan {
 }
 
 impl Plan {
-    fn random(seed: u64) -> Self {
+    fn random(layout: LayoutKind, seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x6f70_656e);
         let durabilities = [Durability::Process, Durability::Sync, Durability::Buffered];
         let names = ["default", "second", "third"];
         Self {
+            layout,
             durability: durabilities[rng.below(3) as usize],
             openings: OPENINGS[rng.below(8) as usize],
             keyspaces: names[..1 + rng.below(3) as usize].iter().map(ToString::to_string).collect(),
-            chunk_bytes: [64 << 10, 256 << 10][rng.below(2) as usize],
+            region_bytes: [64 << 10, 256 << 10][rng.below(2) as usize],
             keys: [50, 300, 2_000][rng.below(3) as usize],
             writes: [1, 12][rng.below(2) as usize],
             value_bytes: [20, 400][rng.below(2) as usize],
@@ -73,7 +76,7 @@ impl Plan {
     }
 
     fn keyspace(&self) -> KeyspaceOptions {
-        KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(self.chunk_bytes))
+        KeyspaceOptions::new().layout(LayoutOptions::from(self.layout).with("chunk_bytes", self.region_bytes))
     }
 
     fn open(&self, disk: Arc<dyn Vfs>, resources: &Resources) -> Db {
@@ -153,8 +156,8 @@ fn counted(disk: &MemVfs, bytes: &Arc<AtomicU64>) -> FaultVfs {
     vfs
 }
 
-/// Looks at the directory, and at what `stats` say of chunks.
-fn check_size(disk: &MemVfs, chunks: usize, live_bytes: u64, chunk_files_max: usize) {
+/// Looks at the directory, and at the number of regions that statistics have.
+fn check_size(disk: &MemVfs, regions: usize, live_bytes: u64, region_files_max: usize) {
     let (mut files, mut data_files, mut data_bytes, mut manifest_bytes) = (0, 0, 0, 0);
     for name in disk.list(Path::new("store")).unwrap() {
         let bytes = disk.metadata(&Path::new("store").join(&name)).unwrap().unwrap().len;
@@ -167,10 +170,10 @@ fn check_size(disk: &MemVfs, chunks: usize, live_bytes: u64, chunk_files_max: us
         }
     }
     // Files of the last checkpoint stay until the next.
-    let files_max = 2 * chunk_files_max * chunks + OTHER_FILES_MAX;
+    let files_max = 2 * region_files_max * regions + OTHER_FILES_MAX;
     let names = || disk.list(Path::new("store")).unwrap();
-    assert!(files <= files_max, "{files} files of {chunks} chunks: {:?}", names());
-    let allowed = MANIFEST_BYTES_EACH * (data_files + chunks) as u64 + MANIFEST_BYTES;
+    assert!(files <= files_max, "{files} files of {regions} regions: {:?}", names());
+    let allowed = MANIFEST_BYTES_EACH * (data_files + regions) as u64 + MANIFEST_BYTES;
     assert!(manifest_bytes <= allowed, "a manifest of {manifest_bytes} bytes for {data_files} files");
     // Headers, filters and indexes of small files; garbage that nobody has looked at.
     let allowed = 6 * live_bytes + 4096 * data_files as u64 + (4 << 20);
@@ -178,13 +181,13 @@ fn check_size(disk: &MemVfs, chunks: usize, live_bytes: u64, chunk_files_max: us
 }
 
 fn round(seed: u64, visit: &Visit) {
-    let mut plan = Plan::random(seed);
+    let mut plan = Plan::random(visit.layout, seed);
     let resources = Resources::new(4 << 20, 1);
     let mut disk = MemVfs::new();
     let mut model: BTreeMap<String, Pairs> = BTreeMap::new();
     let bytes = Arc::new(AtomicU64::new(0));
-    let every_chunk = plan.writes * u64::from(plan.keys < 100) > 0 || plan.keyspaces.len() > 1;
-    let chunk_files_max = if every_chunk { CHUNK_FILES_MOST } else { CHUNK_FILES_MAX };
+    let every_region = plan.writes * u64::from(plan.keys < 100) > 0 || plan.keyspaces.len() > 1;
+    let region_files_max = if every_region { REGION_FILES_MOST } else { REGION_FILES_MAX };
     for opening in 0..plan.openings {
         let db = plan.open(Arc::new(counted(&disk, &bytes)), &resources);
         if opening % OPENINGS_COMPARED == 0 {
@@ -194,7 +197,7 @@ fn round(seed: u64, visit: &Visit) {
             plan.fill(&db, &mut model);
         }
         plan.write(&db, &mut model);
-        let chunks: u64 = db.stats().keyspaces.iter().map(|keyspace| keyspace.regions).sum();
+        let regions: u64 = db.stats().keyspaces.iter().map(|keyspace| keyspace.regions).sum();
         if (opening + 1) % plan.closed_one_in == 0 {
             db.close().unwrap();
             disk = if plan.rng.below(2) == 0 { disk.kill() } else { disk.crash(&CrashPlan::LOSE_UNSYNCED) };
@@ -207,7 +210,7 @@ fn round(seed: u64, visit: &Visit) {
         let live = |pairs: &Pairs| {
             pairs.iter().map(|(key, value)| (key.len() + value.len() + 16) as u64).sum::<u64>()
         };
-        check_size(&disk, chunks as usize, model.values().map(live).sum(), chunk_files_max);
+        check_size(&disk, regions as usize, model.values().map(live).sum(), region_files_max);
         let work = bytes.swap(0, Relaxed);
         assert!(work <= 16 << 20, "opening {opening} read and wrote {work} bytes");
     }
@@ -229,10 +232,16 @@ fn round(seed: u64, visit: &Visit) {
 
 /// A few rounds, each with a store of its own. A case is the seed of a round.
 pub fn enter(visit: &Visit) {
+    if !visit.is_capable("free space", |layout| layout.frees_space) {
+        return;
+    }
     let tell = |seed: u64| {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| round(seed, visit))) {
             let text = words_of(&*panic);
-            panic!("{seed}: {text}\nagain: cargo run -p cantle-faults -- --doors openings --case {seed}");
+            let layout = visit.layout;
+            panic!(
+                "{seed}: {text}\nagain: cargo run -p cantle-faults -- --doors openings --layout {layout} --case {seed}"
+            );
         }
     };
     if let Some(case) = &visit.case {

@@ -51,6 +51,9 @@ impl Drop for OpenOnDrop {
 }
 
 pub fn enter(visit: &Visit) {
+    if !visit.is_capable("free space", |layout| layout.frees_space) {
+        return;
+    }
     for seed in visit.rounds() {
         let mut rng = Rng::new(seed);
         for names in [["a", "z"], ["z", "a"]] {

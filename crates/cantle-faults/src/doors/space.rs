@@ -8,11 +8,11 @@
 //!
 //! No time is measured: a finding is a store that takes more than it may and has nothing left to do.
 
-use crate::layouts::OfChunk;
+use crate::layouts::{OfChunk, Tuned};
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::vfs::MemVfs;
-use cantle::{ChunkOptions, Compression, Db, KeyspaceOptions, Options};
+use cantle::{Compression, Db, KeyspaceOptions, LayoutKind, LayoutOptions, Options};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const PAIR_BYTES: u64 = 16;
 const SPARE_BYTES_MAX: u64 = 512 << 20;
 /// Whatever is in the store.
 const FIXED_BYTES: u64 = 64 << 20;
-const CHUNK_BYTES: u64 = 8 << 20;
+const REGION_BYTES: u64 = 8 << 20;
 const BUDGETS: [u64; 2] = [64 << 20, 1 << 30];
 const BOUNDS: [Option<f64>; 3] = [Some(1.25), None, Some(1.5)];
 /// How long a store has nothing to do before it is taken to stay as it is.
@@ -111,6 +111,9 @@ fn allocated_in(dir: &Path) -> u64 {
 }
 
 pub fn enter(visit: &Visit) {
+    if !visit.is_capable("free space", |layout| layout.frees_space) {
+        return;
+    }
     let wanted = |name: &str| visit.case.as_ref().is_none_or(|case| case == name);
     for seed in visit.rounds() {
         let mut cases = Vec::new();
@@ -139,7 +142,7 @@ pub fn enter(visit: &Visit) {
         visit.each(&[100, 4 << 10, 100_000, 1 << 20], |&value_bytes: &u64| {
             for reopening in REOPENINGS {
                 if wanted(&format!("compressed {value_bytes} {reopening:?}")) {
-                    compressed(value_bytes, reopening);
+                    compressed(visit.layout, value_bytes, reopening);
                     visit.count("stores that compress", 1);
                 }
             }
@@ -161,11 +164,11 @@ pub fn enter(visit: &Visit) {
 }
 
 /// Fills a store that compresses with what compresses well, and waits until it takes little.
-fn compressed(value_bytes: u64, reopening: Reopening) {
+fn compressed(layout: LayoutKind, value_bytes: u64, reopening: Reopening) {
     const BYTES: u64 = 10_000_000;
     let mut vfs = MemVfs::without_history();
     let open = |vfs: &MemVfs| {
-        let keyspace = KeyspaceOptions::new().compression(Compression::Lz4);
+        let keyspace = KeyspaceOptions::new().layout(layout).compression(Compression::Lz4);
         let options =
             Options::new().default_keyspace(keyspace).checkpoint_interval(Duration::from_millis(200));
         options.write_buffer(false).vfs(Arc::new(vfs.clone())).open("store").unwrap()
@@ -202,6 +205,7 @@ fn compressed(value_bytes: u64, reopening: Reopening) {
 
 /// A store, and what must be in it.
 struct Run<'a> {
+    layout: LayoutKind,
     case: &'a Case,
     place: &'a mut Place,
     db: Option<Db>,
@@ -215,8 +219,8 @@ struct Run<'a> {
 
 fn run(visit: &Visit, case: &Case, place: &mut Place, seed: u64) {
     let bytes = vec![7; 4 << 20];
-    let mut run =
-        Run { case, place, db: None, values: Vec::new(), live_bytes: 0, bytes, rng: Rng::new(seed) };
+    let (layout, rng) = (visit.layout, Rng::new(seed));
+    let mut run = Run { layout, case, place, db: None, values: Vec::new(), live_bytes: 0, bytes, rng };
     run.db = Some(run.open());
     run.fill();
     run.reopen();
@@ -233,8 +237,8 @@ fn pair_bytes(value_bytes: Option<u64>) -> u64 {
 impl Run<'_> {
     fn open(&self) -> Db {
         let scale = self.place.scale();
-        let mut keyspace =
-            KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(CHUNK_BYTES / scale));
+        let layout = LayoutOptions::from(self.layout).with("chunk_bytes", REGION_BYTES / scale);
+        let mut keyspace = KeyspaceOptions::new().layout(layout);
         if let Some(bound) = self.case.bound {
             keyspace = keyspace.space_amplification(bound);
         }

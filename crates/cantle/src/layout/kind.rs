@@ -43,6 +43,26 @@ impl LayoutKind {
         }
     }
 
+    /// The duties beyond those of every layout.
+    #[doc(hidden)]
+    pub fn capabilities(self) -> Capabilities {
+        match self {
+            Self::Chunk => Capabilities {
+                frees_space: true,
+                bounds_memory: true,
+                loads_ranges: true,
+                shares_logs: false,
+            },
+            #[cfg(feature = "labs")]
+            Self::Tiny => Capabilities {
+                frees_space: false,
+                bounds_memory: false,
+                loads_ranges: false,
+                shares_logs: true,
+            },
+        }
+    }
+
     /// Its number in manifests.
     pub(crate) fn code(self) -> u8 {
         match self {
@@ -51,6 +71,21 @@ impl LayoutKind {
             Self::Tiny => 255,
         }
     }
+}
+
+/// The properties by which layouts differ in more than speed. The labs ask for them before they test what only some layouts promise.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// Background work frees the space of replaced values and bounds the number of files.
+    pub frees_space: bool,
+    /// Memory stays within the budget, however much the keyspace holds.
+    pub bounds_memory: bool,
+    /// Popular key ranges are loaded into memory and evicted again; beside them popular rows are cached.
+    pub loads_ranges: bool,
+    /// Several writers append to one log at a time: other records may stand after those of a write that fails.
+    pub shares_logs: bool,
 }
 
 impl std::fmt::Display for LayoutKind {

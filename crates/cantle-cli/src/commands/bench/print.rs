@@ -115,8 +115,9 @@ impl Report<'_> {
     fn store(&self) -> String {
         let stats = &self.measured.stats;
         format!(
-            "{} chunks, {} of them in memory; {} in tables, {} in logs",
+            "{} {}, {} of them in memory; {} in tables, {} in logs",
             count(stats.total(|keyspace| keyspace.regions)),
+            stats.after.keyspaces.first().map_or("regions", |keyspace| keyspace.layout.regions()),
             count(stats.total(|keyspace| keyspace.chunk().map_or(0, |chunk| chunk.munks))),
             bytes(stats.total(|keyspace| keyspace.table_bytes)),
             bytes(stats.total(|keyspace| keyspace.log_bytes)),

@@ -16,7 +16,7 @@ use crate::keyfmt::KeyCodec;
 use crate::measure::display::{bytes, count, duration, rate};
 use crate::measure::failed;
 use crate::region_map::{self, Canvas};
-use cantle::{ChunkOptions, KeyspaceOptions, Options};
+use cantle::{KeyspaceOptions, LayoutOptions, Options};
 use ingest::Digest;
 use narrate::Narrator;
 use questions::{Expected, Questions};
@@ -51,8 +51,8 @@ pub(crate) struct Args {
     pub(crate) writer: Option<PathBuf>,
 }
 
-/// Small chunks, so that 30 MB make a map worth drawing.
-const CHUNK_BYTES: u64 = 1 << 20;
+/// Small regions, so that 30 MB make a map worth drawing.
+const LAYOUT: &str = "chunk:chunk_bytes=1MiB";
 
 /// Less than the default on most machines: a tour should not look good by caching everything.
 const MEMORY_BYTES: u64 = 64 << 20;
@@ -64,16 +64,15 @@ const MAP_LINES: usize = 40;
 /// Departure boards that are read before the map is drawn, to give it warm places.
 const BOARDS: u64 = 20_000;
 
-fn options() -> Options {
-    Options::new()
-        .memory_budget(MEMORY_BYTES)
-        .default_keyspace(KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(CHUNK_BYTES)))
+fn options() -> cantle::Result<Options> {
+    let keyspace = KeyspaceOptions::new().layout(LAYOUT.parse::<LayoutOptions>()?);
+    Ok(Options::new().memory_budget(MEMORY_BYTES).default_keyspace(keyspace))
 }
 
 /// Runs the command. Checks that did not hold are reported as damage.
 pub(crate) fn run(args: Args) -> Outcome {
     if let Some(dir) = &args.writer {
-        return crash::child(&options().create_if_missing(false).open(dir)?);
+        return crash::child(&options()?.create_if_missing(false).open(dir)?);
     }
     // Held until the end: dropped, it removes its directory.
     let (dir, temporary) = match &args.dir {
@@ -120,7 +119,7 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome {
         .say("keys are cut into ranges, chunks; each has a log that puts go to, and sorted tables beneath")?;
     narrator.code("let key = cantle::key::encode(&(\"UA\", \"EWR\", scheduled_micros, 1545_i64));")?;
     narrator.code("db.put(key, value)?;")?;
-    let db = options().error_if_exists(true).open(dir)?;
+    let db = options()?.error_if_exists(true).open(dir)?;
     let loaded = ingest::load(narrator, &db, dir, &data, args.rows, Expected::new(&questions))?;
 
     let (columns, expected) = (&loaded.columns, &loaded.expected);
@@ -138,7 +137,7 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome {
     db.close()?;
     let acknowledged = crash::write_and_kill(narrator, dir)?;
     let started = Instant::now();
-    let db = options().create_if_missing(false).open(dir)?;
+    let db = options()?.create_if_missing(false).open(dir)?;
     let open = started.elapsed();
     crash::check(narrator, &db, acknowledged, open)?;
     let (found, ascending) = Digest::of(&db)?;
@@ -181,9 +180,10 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome {
 fn in_memory(stats: &cantle::Stats) -> String {
     let sum = |count: fn(&cantle::KeyspaceStats) -> u64| stats.keyspaces.iter().map(count).sum::<u64>();
     format!(
-        "{} of {} chunks, {}; rows {}, blocks {}",
+        "{} of {} {}, {}; rows {}, blocks {}",
         count(sum(|keyspace| keyspace.chunk().map_or(0, |chunk| chunk.munks))),
         count(sum(|keyspace| keyspace.regions)),
+        stats.keyspaces.first().map_or("regions", |keyspace| keyspace.layout.regions()),
         bytes(stats.memory.resident.used),
         bytes(stats.memory.rows.used),
         bytes(stats.memory.blocks.used),

@@ -21,7 +21,7 @@ mod transactions;
 mod write_buffer;
 
 use crate::visit::{Visit, words_of};
-use cantle::LayoutKind;
+use cantle::Capabilities;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Makes a history on a store and checks it.
@@ -58,10 +58,12 @@ const HISTORIES: &[History] = histories! {
     generations: what_was_put_and_dropped_under_a_snapshot_does_not_pile_up;
 };
 
-/// These are about what only `chunk` has, or promises.
-const OF_CHUNK: &[&str] = &[
-    "no_get_is_stale_while_munks_and_rows_come_and_go",
-    "what_was_put_and_dropped_under_a_snapshot_does_not_pile_up",
+type Can = fn(Capabilities) -> bool;
+
+/// Histories of what only some layouts do, or promise.
+const OF_SOME: [(&str, Can); 2] = [
+    ("no_get_is_stale_while_munks_and_rows_come_and_go", |layout| layout.loads_ranges),
+    ("what_was_put_and_dropped_under_a_snapshot_does_not_pile_up", |layout| layout.frees_space),
 ];
 
 /// Each history once a round. A case is a name, alone or with the seed of its round: `no_increment_is_lost:7`; each round makes it
@@ -76,8 +78,9 @@ pub fn enter(visit: &Visit) {
         visit.rounds().for_each(|_| make(visit, history, seed));
         return;
     }
+    let layout = visit.layout.capabilities();
     let is_meant =
-        |history: &&History| visit.layout == LayoutKind::Chunk || !OF_CHUNK.contains(&history.name);
+        |history: &&History| OF_SOME.iter().all(|(name, can)| *name != history.name || can(layout));
     let histories: Vec<&History> = HISTORIES.iter().filter(is_meant).collect();
     for seed in visit.rounds() {
         visit.each(&histories, |history| make(visit, history, seed));

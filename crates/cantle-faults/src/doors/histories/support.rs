@@ -4,7 +4,7 @@ use crate::files::dir_in_memory;
 use crate::layouts::{self, OfChunk, Tuned};
 use crate::rng::Rng;
 use crate::visit::Visit;
-use cantle::{Db, Durability, KeyspaceOptions, LayoutKind, LayoutOptions, Options, WriteBatch};
+use cantle::{Db, Durability, KeyspaceOptions, LayoutOptions, Options, WriteBatch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -99,8 +99,8 @@ pub fn churn(db: &Db, mut rng: Rng, stop: &AtomicBool) {
             }
             _ => db.put(filler_key(&mut rng), vec![7; 1 + rng.below(3000) as usize]).unwrap(),
         }
-        if db.layout() != LayoutKind::default() {
-            // The labs' own frees nothing of what was replaced.
+        if !db.layout().capabilities().frees_space {
+            // All that is written stays.
             std::thread::sleep(Duration::from_millis(1));
         }
     }

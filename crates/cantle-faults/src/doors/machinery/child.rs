@@ -153,7 +153,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         Role::Fill => remount::play(&part),
         Role::Stores => stores::play(&part),
         Role::Resident => resident::play(&part),
-        Role::Paths => say(format!("states {}", crate::doors::paths::play(&part.path, part.seed))),
+        Role::Paths => say(format!("states {}", crate::doors::paths::play(&part))),
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::child::{Part, Role, Running, say};
 use super::disks::{Image, Kind, Mounted, are_possible, run};
 use crate::rng::Rng;
 use crate::visit::Visit;
-use cantle::{Db, Durability, KeyspaceOptions, Options, WriteBatch};
+use cantle::{Db, Durability, KeyspaceOptions, LayoutKind, Options, WriteBatch};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -149,26 +149,28 @@ fn state_after(seed: u64, ops: u64) -> State {
     state
 }
 
-fn options() -> Options {
+fn options(layout: LayoutKind) -> Options {
     // None but those that are asked for.
-    Options::new().memory_budget(64 << 20).checkpoint_interval(Duration::from_secs(3600))
+    let options = Options::new().memory_budget(64 << 20).checkpoint_interval(Duration::from_secs(3600));
+    options.default_keyspace(KeyspaceOptions::new().layout(layout))
 }
 
 /// The part of the child.
 pub fn play(part: &Part) {
-    if let Err(error) = fill(&part.path, part.seed) {
+    if let Err(error) = fill(part) {
         say(format!("failed: {error}"));
     }
 }
 
-fn fill(path: &Path, seed: u64) -> cantle::Result<()> {
-    let mut db = options().open(path)?;
+fn fill(part: &Part) -> cantle::Result<()> {
+    let (path, layout, seed) = (&part.path, part.layout, part.seed);
+    let mut db = options(layout).open(path)?;
     let synced = synced(seed);
     for n in 0..OPS_MAX {
         if n == synced {
             if is_reopened(seed) {
                 db.close()?;
-                db = options().open(path)?;
+                db = options(layout).open(path)?;
             } else {
                 db.sync()?;
             }
@@ -184,7 +186,7 @@ fn fill(path: &Path, seed: u64) -> cantle::Result<()> {
 }
 
 fn write(db: &Db, changes: Vec<Change>) -> cantle::Result<()> {
-    let second = db.keyspace("second", KeyspaceOptions::new())?;
+    let second = db.keyspace("second", KeyspaceOptions::new().layout(db.layout()))?;
     let mut batch = WriteBatch::new();
     for (keyspace, key, value) in changes {
         match (keyspace, value) {
@@ -245,6 +247,7 @@ impl Cell<'_> {
         }
         let synced = synced(seed);
         let outcome = Outcome {
+            layout: visit.layout,
             expected: self.expected,
             seed,
             synced,
@@ -326,6 +329,7 @@ fn text(error: std::io::Error) -> String {
 
 /// The state that must be found.
 struct Outcome {
+    layout: LayoutKind,
     expected: Expected,
     seed: u64,
     synced: u64,
@@ -338,10 +342,13 @@ impl Outcome {
             self.check_kept(path, scratch)?;
         }
         if is_read_only_first {
-            let db = options().read_only(true).open(path).map_err(|error| format!("cannot open: {error}"))?;
+            let db = options(self.layout)
+                .read_only(true)
+                .open(path)
+                .map_err(|error| format!("cannot open: {error}"))?;
             self.check_open(&db).map_err(|found| format!("opened for reading: {found}"))?;
         }
-        let db = options().open(path).map_err(|error| format!("cannot open: {error}"))?;
+        let db = options(self.layout).open(path).map_err(|error| format!("cannot open: {error}"))?;
         let found = self.check_open(&db)?;
         let report = db.verify().map_err(|error| format!("cannot verify: {error}"))?;
         if !report.is_ok() {
@@ -350,7 +357,7 @@ impl Outcome {
         // It is of use, and what was left behind does not come back.
         db.put("new", "pair").map_err(|error| error.to_string())?;
         db.close().map_err(|error| format!("cannot close: {error}"))?;
-        let db = options().open(path).map_err(|error| format!("cannot open again: {error}"))?;
+        let db = options(self.layout).open(path).map_err(|error| format!("cannot open again: {error}"))?;
         db.delete("new").map_err(|error| error.to_string())?;
         if contents(&db)? != found {
             return Err("opened again, it holds something else".into());
@@ -360,9 +367,11 @@ impl Outcome {
 
     /// A repair keeps on demand what an opening would leave behind: here that is everything.
     fn check_kept(&self, path: &Path, kept: &Path) -> Result<(), String> {
-        let report = options().keep_left_behind(true).repair(path, kept);
+        let report = options(self.layout).keep_left_behind(true).repair(path, kept);
         let report = report.map_err(|error| format!("cannot repair: {error}"))?;
-        let db = options().open(kept).map_err(|error| format!("cannot open what was repaired: {error}"))?;
+        let db = options(self.layout)
+            .open(kept)
+            .map_err(|error| format!("cannot open what was repaired: {error}"))?;
         let found = contents(&db)?;
         db.close().map_err(|error| format!("cannot close: {error}"))?;
         std::fs::remove_dir_all(kept).map_err(text)?;
@@ -375,7 +384,7 @@ impl Outcome {
 
     /// The contents of an open store, if they are as they must be.
     fn check_open(&self, db: &Db) -> Result<State, String> {
-        let Self { expected, seed, synced, acknowledged } = *self;
+        let Self { expected, seed, synced, acknowledged, .. } = *self;
         let found = contents(db)?;
         let told = loop {
             let stats = db.stats();
@@ -410,7 +419,7 @@ impl Outcome {
 
 fn contents(db: &Db) -> Result<State, String> {
     let text = |error: cantle::Error| format!("cannot read: {error}");
-    let second = db.keyspace("second", KeyspaceOptions::new()).map_err(text)?;
+    let second = db.keyspace("second", KeyspaceOptions::new().layout(db.layout())).map_err(text)?;
     let mut state = State::new();
     for (name, pairs) in [("default", db.range(..)), ("second", second.range(..))] {
         for pair in pairs {

@@ -8,7 +8,6 @@ use super::child::{Part, Role, Running, say};
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, KeyspaceOptions, Options};
-use std::path::Path;
 use std::time::Duration;
 
 const BUDGET_BYTES: u64 = 64 << 20;
@@ -18,7 +17,7 @@ const SHORT: u64 = 20;
 
 struct Case {
     name: &'static str,
-    play: fn(&Path, u64),
+    play: fn(&Part, u64),
     /// What a long visit finds beyond `BESIDE_BYTES`, and some more.
     more_bytes: u64,
 }
@@ -35,6 +34,9 @@ const CASES: [Case; 4] = [
 ];
 
 pub fn enter(visit: &Visit) {
+    if !visit.is_capable("keep memory within the budget", |layout| layout.bounds_memory) {
+        return;
+    }
     if let Some(wanted) = &visit.case {
         assert!(CASES.iter().any(|case| case.name == wanted), "there is no case {wanted:?}");
     }
@@ -76,7 +78,7 @@ pub fn enter(visit: &Visit) {
 /// Plays one case, in a process that does nothing else.
 pub fn play(part: &Part) {
     let cases = CASES.len() as u64;
-    (CASES[(part.seed % cases) as usize].play)(&part.path, part.seed / cases);
+    (CASES[(part.seed % cases) as usize].play)(part, part.seed / cases);
     say(format!("peak {}", of_process("VmHWM:")));
 }
 
@@ -87,8 +89,12 @@ fn of_process(name: &str) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-fn open(path: &Path) -> Db {
-    Options::new().memory_budget(BUDGET_BYTES).open(path).unwrap()
+fn keyspace(part: &Part) -> KeyspaceOptions {
+    KeyspaceOptions::new().layout(part.layout)
+}
+
+fn open(part: &Part) -> Db {
+    Options::new().memory_budget(BUDGET_BYTES).default_keyspace(keyspace(part)).open(&part.path).unwrap()
 }
 
 fn tell(what: &str, db: &Db) {
@@ -111,25 +117,25 @@ fn tell(what: &str, db: &Db) {
     say(format!("resident {}", of_process("VmRSS:")));
 }
 
-fn keyspaces(path: &Path, less: u64) {
-    let db = open(path);
+fn keyspaces(part: &Part, less: u64) {
+    let db = open(part);
     let before = of_process("VmRSS:");
     let count = 20_000 / less;
     for number in 0..count {
-        let keyspace = db.keyspace(&format!("{number:05}"), KeyspaceOptions::new()).unwrap();
+        let keyspace = db.keyspace(&format!("{number:05}"), keyspace(part)).unwrap();
         keyspace.put("key", "value").unwrap();
     }
     tell("filled", &db);
     db.close().unwrap();
     drop(db);
-    let db = open(path);
+    let db = open(part);
     tell("opened again", &db);
     let each = of_process("VmRSS:").saturating_sub(before) / count;
     say(format!("bytes for each keyspace: {each}"));
 }
 
-fn pairs(path: &Path, less: u64) {
-    let db = open(path);
+fn pairs(part: &Part, less: u64) {
+    let db = open(part);
     let mut rng = Rng::new(1);
     for number in 0..10_000_000 / less {
         db.put(rng.next().to_be_bytes(), number.to_be_bytes()).unwrap();
@@ -142,8 +148,8 @@ fn pairs(path: &Path, less: u64) {
     tell("read", &db);
 }
 
-fn keys(path: &Path, less: u64) {
-    let db = open(path);
+fn keys(part: &Part, less: u64) {
+    let db = open(part);
     let mut rng = Rng::new(1);
     let count = 20_000 / less;
     let key = |number: u64| {
@@ -160,8 +166,8 @@ fn keys(path: &Path, less: u64) {
     tell("read", &db);
 }
 
-fn iterators(path: &Path, less: u64) {
-    let db = open(path);
+fn iterators(part: &Part, less: u64) {
+    let db = open(part);
     (0..1_000_000 / less).for_each(|number: u64| db.put(number.to_be_bytes(), [1; 100]).unwrap());
     tell("filled", &db);
     let mut rng = Rng::new(1);

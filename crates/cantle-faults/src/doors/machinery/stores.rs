@@ -2,9 +2,10 @@
 //! all of its half and then what the stores have not open at the moment, they say so, lose nothing, and work again afterwards.
 
 use super::child::{Part, Role, Running, say};
+use crate::layouts;
 use crate::rng::Rng;
 use crate::visit::Visit;
-use cantle::{ChunkOptions, Db, Durability, KeyspaceOptions, Options};
+use cantle::{Db, Durability, LayoutKind, Options};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
@@ -65,9 +66,8 @@ struct Kept {
 }
 
 impl Kept {
-    fn open(dir: &Path, number: u64) -> Db {
-        let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10));
-        let options = Options::new().memory_budget(16 << 20).default_keyspace(keyspace);
+    fn open(dir: &Path, layout: LayoutKind, number: u64) -> Db {
+        let options = Options::new().memory_budget(16 << 20).default_keyspace(layouts::small_regions(layout));
         options.checkpoint_interval(Duration::from_millis(50)).open(dir.join(number.to_string())).unwrap()
     }
 
@@ -107,8 +107,8 @@ pub fn play(part: &Part) {
     let dir = &dir.canonicalize().unwrap();
     let mut rng = Rng::new(part.seed);
     let limit = limit();
-    let new =
-        |number| Kept { db: Kept::open(dir, number), pairs: BTreeMap::new(), doubtful: BTreeMap::new() };
+    let open = |number| Kept::open(dir, part.layout, number);
+    let new = |number| Kept { db: open(number), pairs: BTreeMap::new(), doubtful: BTreeMap::new() };
     let mut stores: Vec<Kept> = (0..STORES).map(new).collect();
     let (done, most) = (AtomicBool::new(false), AtomicUsize::new(0));
     let refused = std::thread::scope(|scope| {
@@ -137,7 +137,7 @@ pub fn play(part: &Part) {
     stores.iter().for_each(Kept::check);
     for (number, store) in stores.iter_mut().enumerate() {
         store.db.close().unwrap_or_else(|error| panic!("cannot close store {number}: {error}"));
-        store.db = Kept::open(dir, number as u64);
+        store.db = open(number as u64);
     }
     for store in &stores {
         store.check();

@@ -36,7 +36,7 @@ pub fn enter(visit: &Visit) {
 }
 
 fn in_memory(visit: &Visit, seed: u64) {
-    let mut world = World::new(Place::Memory(MemVfs::new()), seed);
+    let mut world = World::new(Place::Memory(MemVfs::new()), visit.layout, seed);
     (0..STEPS).for_each(|_| world.step());
     world.check_crashes();
     visit.count("states", world.check());
@@ -68,9 +68,9 @@ fn on_disk(visit: &Visit, seed: u64) {
     visit.count("worlds on disk", 1);
 }
 
-/// Plays a world in `root`, in a process that does nothing else. How many states of stores were checked.
-pub fn play(root: &std::path::Path, seed: u64) -> u64 {
-    let mut world = World::new(Place::Disk(root.to_path_buf()), seed);
+/// Plays a world, in a process that does nothing else. How many states of stores were checked.
+pub fn play(part: &Part) -> u64 {
+    let mut world = World::new(Place::Disk(part.path.clone()), part.layout, part.seed);
     (0..STEPS).for_each(|_| world.step());
     world.check()
 }

@@ -2,7 +2,7 @@
 
 use crate::rng::Rng;
 use crate::visit::Visit;
-use cantle::{Error, Options};
+use cantle::{Error, KeyspaceOptions, Options};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const THREADS: usize = 4;
@@ -17,7 +17,9 @@ pub fn run(visit: &Visit, rng: &mut Rng) {
             let (mut rng, path, holders, opened) = (rng.fork(), &path, &holders, &opened);
             scope.spawn(move || {
                 for _ in 0..TURNS {
+                    let keyspace = KeyspaceOptions::new().layout(visit.layout);
                     let options = Options::new().memory_budget(4 << 20).background_threads(1);
+                    let options = options.default_keyspace(keyspace);
                     if rng.below(3) == 0 {
                         let destroyed = options.destroy(path);
                         assert!(matches!(destroyed, Ok(()) | Err(Error::Locked { .. })), "{destroyed:?}");

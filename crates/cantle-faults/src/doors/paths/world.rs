@@ -1,9 +1,10 @@
 //! Directories with stores, what is done to them, and what each store must hold.
 
+use crate::layouts;
 use crate::rng::Rng;
 use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, Operation, Verdict};
 use cantle::{
-    ChunkOptions, Cursor, Db, Error, Keyspace, KeyspaceOptions, Options, Range, Snapshot, Transaction, Value,
+    Cursor, Db, Error, Keyspace, KeyspaceOptions, LayoutKind, Options, Range, Snapshot, Transaction, Value,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,7 @@ struct Left {
 
 pub struct World {
     place: Place,
+    layout: LayoutKind,
     rng: Rng,
     directories: Vec<Directory>,
     left: Vec<Left>,
@@ -55,7 +57,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(place: Place, seed: u64) -> Self {
+    pub fn new(place: Place, layout: LayoutKind, seed: u64) -> Self {
         let rng = Rng::new(seed);
         if let Place::Disk(root) = &place {
             std::fs::create_dir_all(root.join("w")).unwrap();
@@ -63,6 +65,7 @@ impl World {
         }
         Self {
             place,
+            layout,
             rng,
             directories: Vec::new(),
             left: Vec::new(),
@@ -83,8 +86,7 @@ impl World {
 
     fn options(&self) -> Options {
         let options = Options::new().memory_budget(4 << 20).checkpoint_interval(Duration::from_secs(3600));
-        let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10));
-        let options = options.background_threads(1).default_keyspace(keyspace);
+        let options = options.background_threads(1).default_keyspace(layouts::small_regions(self.layout));
         match &self.place {
             Place::Memory(memory) => options.vfs(Arc::new(memory.clone())),
             Place::Disk(_) => options,
@@ -292,7 +294,7 @@ impl World {
         if leaves == 0 {
             return self.must(db.close());
         }
-        let keyspace = self.must(db.keyspace("other", KeyspaceOptions::new()));
+        let keyspace = self.must(db.keyspace("other", KeyspaceOptions::new().layout(self.layout)));
         let (snapshot, mut range, mut cursor) = (db.snapshot(), db.range(..), db.cursor(..));
         range.next();
         self.must(cursor.seek_to_first());
