@@ -36,8 +36,8 @@ mod memtable {
 }
 #[path = "models/memtable.rs"]
 mod models;
-#[path = "../src/log/index/place.rs"]
-mod place;
+#[path = "../src/log/index/record_ptr.rs"]
+mod record_ptr;
 #[path = "../src/mvcc"]
 mod mvcc {
     mod commit;
@@ -45,7 +45,7 @@ mod mvcc {
 }
 mod log {
     pub mod index {
-        pub(crate) use crate::place;
+        pub(crate) use crate::record_ptr;
     }
 }
 

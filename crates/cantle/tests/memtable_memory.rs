@@ -29,8 +29,8 @@ mod memtable {
     pub use list::SkipList;
     pub use node::Item;
 }
-#[path = "../src/log/index/place.rs"]
-mod place;
+#[path = "../src/log/index/record_ptr.rs"]
+mod record_ptr;
 #[path = "../src/mvcc"]
 mod mvcc {
     mod commit;
@@ -38,7 +38,7 @@ mod mvcc {
 }
 mod log {
     pub mod index {
-        pub(crate) use crate::place;
+        pub(crate) use crate::record_ptr;
     }
 }
 /// What the modules under test use of `cantle::sync`.
@@ -52,7 +52,7 @@ mod sync {
 }
 
 use memtable::{Item, SkipList};
-use place::Place;
+use record_ptr::RecordPtr;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ fn bytes_of(entries: u64, noted: bool, value: Option<&[u8]>) -> (usize, usize) {
     let list = Box::new(SkipList::new(KeyOrder::Bytewise, 1, charged.clone()));
     for number in 0..entries {
         let key = format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let (version, place) = (number, Place { offset: number * 150, len: 150 });
+        let (version, place) = (number, RecordPtr { offset: number * 150, len: 150 });
         let item = Item { key: key.as_bytes(), version, kind: Kind::Put, place, cell: None, value };
         let inserted = if noted { list.note(item) } else { list.insert(item) };
         inserted.expect("there is room");

@@ -2,9 +2,9 @@
 
 use super::test_support::chunks_of;
 use crate::Db;
-use crate::log::index::memory_part::Place;
+use crate::log::index::memory_part::RecordPtr;
 use crate::log::index::parts::Parts;
-use crate::log::read::ahead::{Piece, ReadAhead, Reads};
+use crate::log::read::ahead::{ReadAhead, ReadBuffer, Reads};
 use crate::log::segment::Segment;
 use crate::read_ahead::SCAN_BYTES;
 use crate::sync::Arc;
@@ -13,11 +13,11 @@ use crate::vfs::MemVfs;
 use crate::{ChunkOptions, KeyspaceOptions, Options};
 
 /// A log of which a part is indexed, and the places of its records in the order of writing.
-fn log(pairs: usize) -> (Db, Arc<Segment>, Arc<Parts>, Vec<Place>) {
+fn log(pairs: usize) -> (Db, Arc<Segment>, Arc<Parts>, Vec<RecordPtr>) {
     log_with(pairs, KeyspaceOptions::new().layout(ChunkOptions::new().munks(false).recent_appends(false)))
 }
 
-fn log_with(pairs: usize, keyspace: KeyspaceOptions) -> (Db, Arc<Segment>, Arc<Parts>, Vec<Place>) {
+fn log_with(pairs: usize, keyspace: KeyspaceOptions) -> (Db, Arc<Segment>, Arc<Parts>, Vec<RecordPtr>) {
     let options = Options::new().default_keyspace(keyspace);
     let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
     (0..pairs).for_each(|number| db.put(number.to_be_bytes(), [number as u8; 1000]).unwrap());
@@ -37,12 +37,12 @@ fn log_with(pairs: usize, keyspace: KeyspaceOptions) -> (Db, Arc<Segment>, Arc<P
     (db, segment, parts, places)
 }
 
-fn walk(segment: &Segment, parts: &Parts, places: impl Iterator<Item = (usize, Place)>) -> Vec<bool> {
+fn walk(segment: &Segment, parts: &Parts, places: impl Iterator<Item = (usize, RecordPtr)>) -> Vec<bool> {
     let mut ahead = ReadAhead::default();
-    let step = |(number, place): (usize, Place)| {
-        let was_there = ahead.piece.contains(place);
+    let step = |(number, place): (usize, RecordPtr)| {
+        let was_there = ahead.buffer.contains(place);
         assert_eq!(ahead.value(segment, parts, place).unwrap(), [number as u8; 1000][..]);
-        assert!(ahead.piece.bytes.len() as u64 <= SCAN_BYTES[1]);
+        assert!(ahead.buffer.bytes.len() as u64 <= SCAN_BYTES[1]);
         was_there
     };
     places.map(step).collect()
@@ -64,16 +64,16 @@ fn records_behind_one_another_are_read_together() {
 #[test]
 fn places_that_are_read_together_are_what_each_alone_is() {
     let (_db, segment, parts, places) = log(1000);
-    let chosen: Vec<Place> = places.iter().copied().step_by(97).rev().collect();
+    let chosen: Vec<RecordPtr> = places.iter().copied().step_by(97).rev().collect();
     let spans: Vec<(u64, u64)> = chosen.iter().map(|place| (place.offset, u64::from(place.len))).collect();
-    let pieces = Piece::read_all(&segment, &spans).unwrap();
+    let pieces = ReadBuffer::read_all(&segment, &spans).unwrap();
     assert_eq!(pieces.len(), chosen.len());
     for (piece, place) in pieces.iter().zip(chosen) {
         let value = piece.as_ref().unwrap().value(&segment, &parts.header, place).unwrap();
         assert_eq!(value, segment.read_value(&parts.header, place).unwrap());
     }
     // A length that there is no memory for, and a place behind the end.
-    let pieces = Piece::read_all(&segment, &[(0, u64::MAX), (1 << 40, 8), spans[0]]).unwrap();
+    let pieces = ReadBuffer::read_all(&segment, &[(0, u64::MAX), (1 << 40, 8), spans[0]]).unwrap();
     assert_eq!(pieces.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, true]);
     assert!(pieces[1].as_ref().unwrap().bytes.is_empty());
 }
@@ -81,7 +81,7 @@ fn places_that_are_read_together_are_what_each_alone_is() {
 #[test]
 fn what_was_read_ahead_is_no_read() {
     let (_db, segment, parts, places) = log(1000);
-    let reads_of = |places: &mut dyn Iterator<Item = &Place>| {
+    let reads_of = |places: &mut dyn Iterator<Item = &RecordPtr>| {
         let reads = Reads::default();
         let mut ahead = ReadAhead::new(reads.clone());
         places.for_each(|place| drop(ahead.value(&segment, &parts, *place).unwrap()));
@@ -99,7 +99,7 @@ fn a_scan_begins_with_about_as_much_as_the_last_ones_read() {
         let mut ahead = ReadAhead::new(reads.clone());
         let places = places.iter().skip(number * 37 % (places.len() - records)).take(records);
         places.for_each(|place| drop(ahead.value(&segment, &parts, *place).unwrap()));
-        (reads.load(Relaxed), ahead.piece.bytes.len())
+        (reads.load(Relaxed), ahead.buffer.bytes.len())
     };
     let [first, later] = [0, 40].map(|from| (from..from + 20).map(|number| scan(40, number).0).max());
     assert!(first >= Some(5) && later <= Some(3), "{first:?}, {later:?}");

@@ -9,7 +9,7 @@ use crate::files::Promise;
 use crate::format::bounds::encode_bounds;
 use crate::format::header::HEADER_BYTES;
 use crate::layout::{Op, Stamp};
-use crate::log::index::memory_part::Place;
+use crate::log::index::memory_part::RecordPtr;
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::op::record::{Link, LogOp};
 use crate::log::segment::Segment;
@@ -40,7 +40,7 @@ pub(super) type WriterGuard = ArcMutexGuard<RawMutex, ChunkWriter>;
 
 /// Indexes of operations, and their places. Most writes have one.
 pub(super) type Ops = SmallVec<[usize; 1]>;
-pub(super) type Places = SmallVec<[Place; 1]>;
+pub(super) type RecordPtrs = SmallVec<[RecordPtr; 1]>;
 
 /// The part of a write that goes to one chunk.
 pub(super) struct ChunkWrite {
@@ -51,7 +51,7 @@ pub(super) struct ChunkWrite {
     pub(super) effect: Effect,
     pub(super) stamp: Stamp,
     /// The place of each operation, and the log's end once they are published.
-    pub(super) places: Places,
+    pub(super) places: RecordPtrs,
     pub(super) new_end: u64,
     /// The link of the next operation, which tells of these.
     pub(super) new_link: Link,
@@ -100,7 +100,7 @@ impl ChunkWrite {
             encode_record(&header, offset, record.payload_bytes(header.base_version), bytes, |out| {
                 record.encode(header.base_version, out);
             });
-            self.places.push(Place { offset, len: (bytes.len() - before) as u32 });
+            self.places.push(RecordPtr { offset, len: (bytes.len() - before) as u32 });
             if buffered {
                 active.segment.buffer(offset, Bytes::copy_from_slice(&bytes[before..]));
             }

@@ -7,7 +7,7 @@ use crate::format::limits::RECORD_BYTES_MAX;
 use crate::log::LogMemory;
 use crate::log::index::indexed_part::LogSearch;
 use crate::log::index::indexed_part::{IndexRequest, build_index};
-use crate::log::index::memory_part::{MemoryPart, Place};
+use crate::log::index::memory_part::{MemoryPart, RecordPtr};
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::op::record::{Link, LogOp};
 use crate::records::encode_record;
@@ -21,7 +21,7 @@ fn append(file: &mut Vec<u8>, part: Option<&MemoryPart>, op: &LogOp<'_>, bounds:
     let offset = file.len() as u64;
     encode_record(&header, offset, op.payload_bytes(1000), file, |out| op.encode(1000, out));
     let Some(part) = part else { return };
-    let place = Place { offset, len: (file.len() as u64 - offset) as u32 };
+    let place = RecordPtr { offset, len: (file.len() as u64 - offset) as u32 };
     match bounds {
         Some(bounds) => part.insert_tombstone(RangeTombstone {
             bounds: bounds.clone(),
@@ -60,7 +60,7 @@ fn the_documented_log_is_what_is_written() {
         start: HEADER_BYTES,
         end,
         operations: 3,
-        previous: Place { offset: 0, len: 0 },
+        previous: RecordPtr { offset: 0, len: 0 },
         voids: Vec::new(),
         search: LogSearch::Indexed,
         record_bytes_max: RECORD_BYTES_MAX,

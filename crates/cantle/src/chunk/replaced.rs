@@ -18,7 +18,7 @@ use crate::chunk::chunk::Chunk;
 use crate::chunk::context::Context;
 use crate::filter::bloom;
 use crate::layout::Op;
-use crate::log::index::memory_part::{MemoryHit, Place};
+use crate::log::index::memory_part::{MemoryHit, RecordPtr};
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::segment::Segment;
 use crate::maintenance::Class;
@@ -55,7 +55,7 @@ const RECORD_BYTES: u64 = 11;
 pub struct Written<'a> {
     pub segment: &'a Arc<Segment>,
     /// Where it stands in the segment.
-    pub place: Place,
+    pub place: RecordPtr,
     pub version: u64,
     pub key: &'a [u8],
 }

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use crate::Options;
     use crate::chunk::test_support::chunks_of;
-    use crate::log::index::memory_part::Place;
+    use crate::log::index::memory_part::RecordPtr;
     use crate::types::entry::Kind;
     use crate::vfs::MemVfs;
 
@@ -68,7 +68,7 @@ mod tests {
             let (version, chunk) = (chunks.context.substrate.mvcc.current(), chunks.index.find(b"b"));
             let segment = chunk.funk.load().logs().next().unwrap().clone();
             let memory = segment.loaded().unwrap().memory.clone().unwrap();
-            memory.note(b"b", version, Kind::Delete, Place { offset: segment.len(), len: 0 });
+            memory.note(b"b", version, Kind::Delete, RecordPtr { offset: segment.len(), len: 0 });
             segment.note_version(version);
             chunk.note_version(version);
             assert!(tx.commit().is_err_and(|error| error.is_conflict()), "by range: {by_range}");

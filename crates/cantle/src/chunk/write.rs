@@ -5,7 +5,7 @@
 //! where it covers a part, a record in that chunk's log.
 
 use super::Chunks;
-use super::chunk_write::{ChunkWrite, Effect, Ops, Places};
+use super::chunk_write::{ChunkWrite, Effect, Ops, RecordPtrs};
 use crate::cache::rows::Stripe;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::cleaning::Cleaning;
@@ -54,7 +54,7 @@ struct WrittenChunk {
     chunk: Arc<Chunk>,
     /// Indexes of the operations, and where they stand in the log.
     ops: Ops,
-    places: Places,
+    places: RecordPtrs,
     version: u64,
     /// `None` if the chunk was dropped.
     segment: Option<Arc<Segment>>,
@@ -161,7 +161,7 @@ impl<'a> Write<'a> {
             ops,
             effect,
             stamp,
-            places: Places::new(),
+            places: RecordPtrs::new(),
             new_end: 0,
             new_link: Link::default(),
             published: false,

@@ -45,7 +45,7 @@ pub(super) fn note_corruption(error: &Error) {
 }
 
 /// A keyspace, and what is done to it and was read of it.
-pub(super) struct Part {
+pub(super) struct KeyspaceWrite {
     pub(super) keyspace: Arc<KeyspaceInner>,
     pub(super) ops: Vec<Op>,
     /// Of a transaction.
@@ -145,7 +145,7 @@ impl Store {
 
     pub(super) fn write_batch(&self, batch: WriteBatch, durability: Option<Durability>) -> Result<()> {
         self.check_writable()?;
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<KeyspaceWrite> = Vec::new();
         for (keyspace, op) in batch.ops {
             let keyspace = keyspace.unwrap_or_else(|| self.default.clone());
             if op.bounds.as_ref().is_some_and(|bounds| is_empty_range(&keyspace.order, bounds)) {
@@ -155,7 +155,7 @@ impl Store {
             // Not by number: another store's may have the same.
             match parts.iter_mut().find(|part| Arc::ptr_eq(&part.keyspace, &keyspace)) {
                 Some(part) => part.ops.push(op),
-                None => parts.push(Part { keyspace, ops: vec![op], reads: ReadSet::default() }),
+                None => parts.push(KeyspaceWrite { keyspace, ops: vec![op], reads: ReadSet::default() }),
             }
         }
         if let Some(foreign) = parts.iter().find(|part| !self.owns(&part.keyspace)) {
@@ -168,14 +168,14 @@ impl Store {
             self.check_ops(&part.keyspace, &part.ops)?;
             keep_last(&part.keyspace.order, &mut part.ops);
         }
-        self.write_parts(parts, None, durability)
+        self.write_keyspaces(parts, None, durability)
     }
 
     /// Writes the parts, each of its own keyspace and with one operation for a key, as one. Those of a transaction
     /// read at version `since`; if that is not what there is any more, nothing is written.
-    pub(super) fn write_parts(
+    pub(super) fn write_keyspaces(
         &self,
-        mut parts: Vec<Part>,
+        mut parts: Vec<KeyspaceWrite>,
         since: Option<u64>,
         durability: Option<Durability>,
     ) -> Result<()> {
@@ -197,7 +197,7 @@ impl Store {
         }
         let frees = parts.iter().flat_map(|part| &part.ops).all(|op| op.kind != Kind::Put);
         let lsn = self.with_reserve(frees, || {
-            let conflict = |part: &Part, changed| Error::conflict(&part.keyspace.name, changed);
+            let conflict = |part: &KeyspaceWrite, changed| Error::conflict(&part.keyspace.name, changed);
             // Before anything is locked, for layouts that can; what changes meanwhile is looked for below.
             let mut validated = Vec::new();
             for part in parts.iter().filter(|_| since.is_some()) {
@@ -414,7 +414,7 @@ impl Store {
     ) -> Result<()> {
         for record in records {
             let JournalRecord::Write { ops, .. } = record else { continue };
-            let parts = self.replayed_parts(ops)?;
+            let parts = self.replayed_writes(ops)?;
             self.replay_with_room(&parts, orphans)?;
         }
         Ok(())
@@ -422,7 +422,7 @@ impl Store {
 
     /// A write that found no space is tried again with more, unless the last attempt could not be taken back: its edits would hide
     /// those of the next, and what it buffered would stand in the way.
-    fn replay_with_room(&self, parts: &[Part], orphans: &mut Vec<std::path::PathBuf>) -> Result<()> {
+    fn replay_with_room(&self, parts: &[KeyspaceWrite], orphans: &mut Vec<std::path::PathBuf>) -> Result<()> {
         loop {
             let Err(error) = self.replay_write(parts) else { return Ok(()) };
             if !error.is_no_space() || self.substrate.health.check_sound().is_err() {
@@ -438,8 +438,8 @@ impl Store {
         }
     }
 
-    fn replayed_parts(&self, ops: Vec<JournalOp>) -> Result<Vec<Part>> {
-        let mut parts: Vec<Part> = Vec::new();
+    fn replayed_writes(&self, ops: Vec<JournalOp>) -> Result<Vec<KeyspaceWrite>> {
+        let mut parts: Vec<KeyspaceWrite> = Vec::new();
         for op in ops {
             // Of a keyspace that was dropped nothing needs to be kept.
             let Some(keyspace) = self.all_keyspaces().into_iter().find(|keyspace| keyspace.id == op.keyspace)
@@ -454,14 +454,14 @@ impl Store {
             let op = Op { kind: op.kind, key: Bytes::from(op.key), value, bounds };
             match parts.iter_mut().find(|part| part.keyspace.id == keyspace.id) {
                 Some(part) => part.ops.push(op),
-                None => parts.push(Part { keyspace, ops: vec![op], reads: ReadSet::default() }),
+                None => parts.push(KeyspaceWrite { keyspace, ops: vec![op], reads: ReadSet::default() }),
             }
         }
         parts.sort_by_key(|part| part.keyspace.id);
         Ok(parts)
     }
 
-    fn replay_write(&self, parts: &[Part]) -> Result<()> {
+    fn replay_write(&self, parts: &[KeyspaceWrite]) -> Result<()> {
         let mut prepared = Vec::with_capacity(parts.len());
         for part in parts {
             prepared.push(part.keyspace.layout.prepare(&part.ops, &part.reads)?);

@@ -6,7 +6,7 @@ use crate::format::limits::RECORD_BYTES_MAX;
 use crate::log::DirtyLog;
 use crate::log::env::LogEnv;
 use crate::log::index::indexed_part::{IndexRequest, build_index};
-use crate::log::index::memory_part::Place;
+use crate::log::index::memory_part::RecordPtr;
 use crate::log::index::parts::Parts;
 use crate::log::segment::Segment;
 use crate::log::tail::file_end::Places;
@@ -186,7 +186,7 @@ impl Segment {
             start: part_start,
             end,
             operations,
-            previous: parts.indexed.first().map_or(Place { offset: 0, len: 0 }, |part| part.at),
+            previous: parts.indexed.first().map_or(RecordPtr { offset: 0, len: 0 }, |part| part.at),
             voids: self.voids.peek().map(|voids| voids.lock().clone()).unwrap_or_default(),
             search: env.options().search,
             record_bytes_max: RECORD_BYTES_MAX,

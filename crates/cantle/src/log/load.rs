@@ -5,7 +5,7 @@ use crate::format::codec::{Decoder, Malformed};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::env::LogEnv;
 use crate::log::index::indexed_part::IndexedPart;
-use crate::log::index::memory_part::{MemoryPart, Place};
+use crate::log::index::memory_part::{MemoryPart, RecordPtr};
 use crate::log::index::parts::{Hole, Parts};
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::op::record::{Link, LogOp, LogRecord, Revoke, may_begin};
@@ -38,7 +38,7 @@ impl Segment {
         let records = RecordFile { file: handle, path: path.clone(), header };
         let (mut indexed, mut lost_end) = (Vec::new(), None);
         let (offset, len) = self.recorded.part;
-        let mut next = Place { offset, len };
+        let mut next = RecordPtr { offset, len };
         while next.len != 0 {
             match read_part_end(&records, next, file_bytes) {
                 Ok(part) => {
@@ -98,7 +98,7 @@ impl Segment {
     }
 }
 
-fn read_part_end(records: &RecordFile, at: Place, file_bytes: u64) -> Result<IndexedPart> {
+fn read_part_end(records: &RecordFile, at: RecordPtr, file_bytes: u64) -> Result<IndexedPart> {
     // Before memory is asked for.
     if at.offset.saturating_add(u64::from(at.len)) > file_bytes {
         return Err(Error::corruption(&records.path, at.offset, "the end of a log part lies beyond the log"));
@@ -130,9 +130,9 @@ struct Loader<'a> {
     /// How many operations the log has up to here.
     operations: u64,
     /// Operations of a write, which count once its last one is there.
-    group: Vec<(Place, Vec<u8>)>,
+    group: Vec<(RecordPtr, Vec<u8>)>,
     /// Where a part end is known to be damaged: no operation is lost there.
-    lost_end: Option<Place>,
+    lost_end: Option<RecordPtr>,
     /// Writes that do not count.
     revoked: Vec<Revoke>,
     /// The revokes that were met.
@@ -183,7 +183,7 @@ impl<'a> Loader<'a> {
             let offset = scan.offset();
             let error = match scan.next() {
                 Ok(Some(record)) => {
-                    let place = Place { offset, len: record.len as u32 };
+                    let place = RecordPtr { offset, len: record.len as u32 };
                     match self.take_record(place, record.payload) {
                         Ok(true) => whole = offset + u64::from(place.len),
                         Ok(false) => {}
@@ -218,7 +218,7 @@ impl<'a> Loader<'a> {
                 // Right behind it there may be more damage.
                 Some(head) => {
                     // Its length is less than the file's.
-                    let place = Place { offset, len: head.total as u32 };
+                    let place = RecordPtr { offset, len: head.total as u32 };
                     if !self.take_head(place, &head.payload) {
                         self.lose(error, offset);
                     }
@@ -242,7 +242,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Takes in a record; says whether all that is needed of its write is there.
-    fn take_record(&mut self, place: Place, payload: &[u8]) -> std::result::Result<bool, Malformed> {
+    fn take_record(&mut self, place: RecordPtr, payload: &[u8]) -> std::result::Result<bool, Malformed> {
         match LogRecord::decode(payload, self.header.base_version)? {
             LogRecord::Op(op) => {
                 if op.kind == Kind::DeleteRange {
@@ -277,7 +277,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Takes in an operation whose value is damaged: who reads it is told. `false` if the head does not say what it was.
-    fn take_head(&mut self, place: Place, head: &[u8]) -> bool {
+    fn take_head(&mut self, place: RecordPtr, head: &[u8]) -> bool {
         match LogRecord::decode(head, self.header.base_version) {
             Ok(LogRecord::Op(op)) if op.kind != Kind::DeleteRange => {
                 self.take_op(place, &op, head);
@@ -287,7 +287,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn take_op(&mut self, place: Place, op: &LogOp<'_>, payload: &[u8]) {
+    fn take_op(&mut self, place: RecordPtr, op: &LogOp<'_>, payload: &[u8]) {
         self.take_link(place, op.link);
         self.group.push((place, payload.to_vec()));
         if !op.more {
@@ -296,7 +296,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Finds out what is lost before an operation.
-    fn take_link(&mut self, place: Place, link: Link) {
+    fn take_link(&mut self, place: RecordPtr, link: Link) {
         let lost = link.ordinal.saturating_sub(self.operations);
         if lost > 0 && self.open_holes == 0 {
             let what = format!("{lost} operations before this one are missing");
@@ -325,7 +325,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn take(&mut self, place: Place, payload: &[u8]) -> std::result::Result<(), Malformed> {
+    fn take(&mut self, place: RecordPtr, payload: &[u8]) -> std::result::Result<(), Malformed> {
         let LogRecord::Op(op) = LogRecord::decode(payload, self.header.base_version)? else { return Ok(()) };
         if !self.env.recovery.counts(self.header.epoch, op.version, op.batch) {
             return Ok(());

@@ -7,7 +7,7 @@ use crate::format::codec::Malformed;
 use crate::format::header::FileHeader;
 use crate::log::env::LogEnv;
 use crate::log::index::indexed_part::IndexedPart;
-use crate::log::index::memory_part::{MemoryHit, Place};
+use crate::log::index::memory_part::{MemoryHit, RecordPtr};
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::op::record::LogRecord;
 use crate::log::segment::Segment;
@@ -20,11 +20,11 @@ use bytes::Bytes;
 
 impl Segment {
     /// The operation at `place`: key and value.
-    pub fn read_op(&self, header: &FileHeader, place: Place) -> Result<(Bytes, usize)> {
+    pub fn read_op(&self, header: &FileHeader, place: RecordPtr) -> Result<(Bytes, usize)> {
         self.op_of(header, place, self.read_payload(header, place)?)
     }
 
-    pub fn op_of(&self, header: &FileHeader, place: Place, payload: Bytes) -> Result<(Bytes, usize)> {
+    pub fn op_of(&self, header: &FileHeader, place: RecordPtr, payload: Bytes) -> Result<(Bytes, usize)> {
         match LogRecord::decode(&payload, header.base_version) {
             Ok(LogRecord::Op(op)) => {
                 let value_start = payload.len() - op.value.len();
@@ -39,12 +39,12 @@ impl Segment {
     }
 
     /// The value of the operation at `place`.
-    pub fn read_value(&self, header: &FileHeader, place: Place) -> Result<Bytes> {
+    pub fn read_value(&self, header: &FileHeader, place: RecordPtr) -> Result<Bytes> {
         let (payload, value_start) = self.read_op(header, place)?;
         Ok(payload.slice(value_start..))
     }
 
-    pub(super) fn read_payload(&self, header: &FileHeader, place: Place) -> Result<Bytes> {
+    pub(super) fn read_payload(&self, header: &FileHeader, place: RecordPtr) -> Result<Bytes> {
         let len = place.len as usize;
         if place.offset >= self.tail.flushed.load(Acquire)
             && let Some(record) = self.tail.records.get(&place.offset)
@@ -62,7 +62,7 @@ impl Segment {
     }
 
     /// As [`Self::read_value`], of what was written lately; `None` if it was not.
-    pub fn read_recent_value(&self, header: &FileHeader, place: Place) -> Result<Option<Bytes>> {
+    pub fn read_recent_value(&self, header: &FileHeader, place: RecordPtr) -> Result<Option<Bytes>> {
         let len = place.len as usize;
         let Some(bytes) = self.file_end.read_recent(place.offset, len) else { return Ok(None) };
         let payload = record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len)?;
@@ -71,7 +71,7 @@ impl Segment {
     }
 
     /// A block of the index, through the cache.
-    pub fn index_block(&self, env: &LogEnv, header: &FileHeader, place: Place) -> Result<Arc<Block>> {
+    pub fn index_block(&self, env: &LogEnv, header: &FileHeader, place: RecordPtr) -> Result<Arc<Block>> {
         let load = || self.block_of(header, place, self.read_payload(header, place)?).map(Arc::new);
         match env.cache.get_or_load(self.file.id, place.offset, || load().map(CacheValue::Block))? {
             CacheValue::Block(block) => Ok(block),
@@ -79,7 +79,7 @@ impl Segment {
         }
     }
 
-    pub fn block_of(&self, header: &FileHeader, place: Place, payload: Bytes) -> Result<Block> {
+    pub fn block_of(&self, header: &FileHeader, place: RecordPtr, payload: Bytes) -> Result<Block> {
         let Ok(LogRecord::Block(_)) = LogRecord::decode(&payload, header.base_version) else {
             return Err(Error::corruption(
                 &self.file.path,
@@ -91,7 +91,7 @@ impl Segment {
     }
 
     /// The error of an index block that is not what it should be.
-    pub fn malformed_block(&self, place: Place) -> impl Fn(Malformed) -> Error {
+    pub fn malformed_block(&self, place: RecordPtr) -> impl Fn(Malformed) -> Error {
         move |what| Error::corruption(&self.file.path, place.offset, format!("an index block {}", what.0))
     }
 
@@ -128,12 +128,12 @@ impl Segment {
         &self,
         header: &FileHeader,
         part: &IndexedPart,
-        mut visit: impl FnMut(Place, &crate::log::op::record::LogOp<'_>) -> Result<()>,
+        mut visit: impl FnMut(RecordPtr, &crate::log::op::record::LogOp<'_>) -> Result<()>,
     ) -> Result<()> {
         let records = self.record_file(*header)?;
         let mut scan = records.scan(part.start, part.end);
         while let Some(record) = scan.next()? {
-            let place = Place { offset: record.offset, len: record.len as u32 };
+            let place = RecordPtr { offset: record.offset, len: record.len as u32 };
             match LogRecord::decode(record.payload, header.base_version) {
                 Ok(LogRecord::Op(op)) => {
                     let covers = |&(offset, bytes): &(u64, u64)| {

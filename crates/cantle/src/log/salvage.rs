@@ -8,7 +8,7 @@ use crate::format::bounds::decode_bounds;
 use crate::format::codec::Decoder;
 use crate::format::header::HEADER_BYTES;
 use crate::log::index::indexed_part::IndexedPart;
-use crate::log::index::memory_part::Place;
+use crate::log::index::memory_part::RecordPtr;
 use crate::log::op::record::{LogRecord, Revoke, may_begin};
 use crate::records::{RecordFile, Salvage, Salvaged};
 use crate::types::bounds::Bounds;
@@ -102,7 +102,7 @@ pub fn salvage_log(
                     }
                     Ok(LogRecord::Block(_) | LogRecord::Revoke(_)) => {}
                     Ok(LogRecord::PartEnd(bytes)) => {
-                        reading.part_end(bytes, Place { offset, len: len as u32 })?;
+                        reading.part_end(bytes, RecordPtr { offset, len: len as u32 })?;
                     }
                     Err(what) => reading.damage(offset, format!("a log record {}", what.0))?,
                 }
@@ -215,7 +215,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn part_end(&mut self, bytes: &[u8], at: Place) -> Result<()> {
+    fn part_end(&mut self, bytes: &[u8], at: RecordPtr) -> Result<()> {
         match IndexedPart::decode(bytes, at) {
             Ok(part) => {
                 let told = part.tombstones.into_iter().map(|t| (t.version, t.offset, t.bounds));

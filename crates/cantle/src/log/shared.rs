@@ -11,7 +11,7 @@
 
 use crate::format::header::HEADER_BYTES;
 use crate::log::env::LogEnv;
-use crate::log::index::memory_part::Place;
+use crate::log::index::memory_part::RecordPtr;
 use crate::log::op::record::{Link, LogOp, LogRecord, Revoke};
 use crate::log::segment::Segment;
 use crate::records::encode_record;
@@ -45,7 +45,7 @@ struct End {
 /// A write as it stands in the log.
 pub struct Appended {
     /// Those of its operations, in their order.
-    pub places: Vec<Place>,
+    pub places: Vec<RecordPtr>,
     offset: u64,
     bytes: u64,
     /// The checksum of its first operation's payload.
@@ -134,7 +134,7 @@ impl SharedLog {
         env: &LogEnv,
         end: &mut End,
         payloads: &[((usize, usize), Vec<u8>)],
-    ) -> Result<Vec<Place>> {
+    ) -> Result<Vec<RecordPtr>> {
         if end.broken {
             let reason =
                 format!("a failed append to {} could not be taken back", self.segment.file.path.display());
@@ -145,7 +145,7 @@ impl SharedLog {
         for (lengths, payload) in payloads {
             let (offset, before) = (end.offset + bytes.len() as u64, bytes.len());
             encode_record(&header, offset, *lengths, &mut bytes, |out| out.extend_from_slice(payload));
-            places.push(Place { offset, len: (bytes.len() - before) as u32 });
+            places.push(RecordPtr { offset, len: (bytes.len() - before) as u32 });
             if self.buffered {
                 self.segment.buffer(offset, Bytes::copy_from_slice(&bytes[before..]));
             }

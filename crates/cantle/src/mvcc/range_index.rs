@@ -230,7 +230,7 @@ impl<T> View<T> {
         first_key: &[u8],
         remove_count: usize,
         keys: impl Iterator<Item = &'k Bytes> + Clone,
-    ) -> Result<Place, &'static str> {
+    ) -> Result<Replaced, &'static str> {
         let from = self.position_of(first_key).ok_or("no range begins with the first key to remove")?;
         if keys.clone().next().is_none_or(|key| key != first_key) {
             return Err("the first added key is not the first removed");
@@ -260,13 +260,13 @@ impl<T> View<T> {
         if !(ascends && limit.is_none_or(is_below)) && self.order.failure().is_none() {
             return Err("the added keys do not ascend, or reach the next range's");
         }
-        Ok(Place { from, end: Position { block: last, entry: remove_upto }, limit })
+        Ok(Replaced { from, end: Position { block: last, entry: remove_upto }, limit })
     }
 
     /// The view after a change, and how many entries (of blocks and of the list of blocks) were copied.
     fn replaced(&self, first_key: &[u8], remove_count: usize, add: Vec<(Bytes, Arc<T>)>) -> (Self, usize) {
         let place = self.place_for(first_key, remove_count, add.iter().map(|(key, _)| key));
-        let Place { from, end, .. } = place.unwrap_or_else(|why| panic!("{why}"));
+        let Replaced { from, end, .. } = place.unwrap_or_else(|why| panic!("{why}"));
         let last = end.block;
         let len = self.len - remove_count + add.len();
         let target = target_len(len);
@@ -332,7 +332,7 @@ impl Position {
 }
 
 /// Ranges that are to be replaced.
-struct Place {
+struct Replaced {
     from: Position,
     /// In the last block that has some of them: behind the last of them there.
     end: Position,

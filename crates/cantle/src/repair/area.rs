@@ -3,7 +3,7 @@
 use super::merge::{Merge, Newness, RangeDelete, Source};
 use super::report::Findings;
 use super::sorter::{Entry, Sorter};
-use super::survey::Piece;
+use super::survey::LogFragment;
 use super::torn_log::TornLog;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::KEY_BYTES_MAX;
@@ -35,13 +35,13 @@ pub(super) struct AreaFile {
     /// How far a log counts.
     pub extent: Extent,
     /// What was buffered for a log, behind a stretch of it that is lost.
-    pub buffered: Option<Piece>,
+    pub buffered: Option<LogFragment>,
 }
 
 impl AreaFile {
     /// Of a log that has nothing of its own.
-    pub fn of_buffered(path: PathBuf, piece: &Piece) -> Self {
-        let (header, buffered) = (piece.header, Some(piece.clone()));
+    pub fn of_buffered(path: PathBuf, fragment: &LogFragment) -> Self {
+        let (header, buffered) = (fragment.header, Some(fragment.clone()));
         Self { header, path, bytes: 0, span: Span::default(), extent: Extent::Unknown, buffered }
     }
 }

@@ -9,7 +9,7 @@ use super::area::{Area, AreaFile, Rules};
 use super::journal::JournalRemains;
 use super::plan::{Origin, Plan, PlannedKeyspace, is_name};
 use super::report::Findings;
-use super::survey::{LeftInBuffer, Piece};
+use super::survey::{LeftInBuffer, LogFragment};
 use crate::db::open::{DEFAULT_ID, keyspace_edit, keyspace_order};
 use crate::db::store::DEFAULT_KEYSPACE;
 use crate::format::header::{FileKind, HEADER_BYTES};
@@ -105,7 +105,7 @@ pub(super) fn by_files(
     if only.is_none() {
         plan.buffered = recover_write_buffer(origin)?;
     }
-    let mut files = files_by_keyspace(origin, &plan.buffered.pieces, findings);
+    let mut files = files_by_keyspace(origin, &plan.buffered.fragments, findings);
     if only.is_none() {
         // Even the default keyspace, which is always there, and those that are empty.
         let known = gleaned.keyspaces.keys().copied().filter(|id| !gleaned.dropped.contains(id));
@@ -214,21 +214,23 @@ fn recover_write_buffer(origin: &Origin<'_>) -> Result<LeftInBuffer> {
 /// Logs, newest first, then tables, newest first, of each keyspace.
 fn files_by_keyspace(
     origin: &Origin<'_>,
-    pieces: &HashMap<u64, Piece>,
+    fragments: &HashMap<u64, LogFragment>,
     findings: &mut Findings,
 ) -> BTreeMap<u32, Vec<AreaFile>> {
     let mut keyspaces: BTreeMap<u32, Vec<AreaFile>> = BTreeMap::new();
-    for (&id, piece) in pieces.iter().filter(|(id, _)| origin.survey.get(FileKind::Log, **id).is_none()) {
+    for (&id, fragment) in fragments.iter().filter(|(id, _)| origin.survey.get(FileKind::Log, **id).is_none())
+    {
         let path = origin.dir.join(crate::files::file_name(FileKind::Log, id));
-        keyspaces.entry(piece.header.keyspace).or_default().push(AreaFile::of_buffered(path, piece));
+        keyspaces.entry(fragment.header.keyspace).or_default().push(AreaFile::of_buffered(path, fragment));
     }
     for kind in [FileKind::Log, FileKind::Table] {
         for (id, file) in origin.survey.of_kind(kind).rev() {
-            let buffered = pieces.get(&id).filter(|_| kind == FileKind::Log);
+            let buffered = fragments.get(&id).filter(|_| kind == FileKind::Log);
             if file.bytes < HEADER_BYTES {
                 findings.leave_out(&file.path, "it is shorter than its header", kind == FileKind::Table);
-                let alone = buffered
-                    .map(|piece| (piece.header.keyspace, AreaFile::of_buffered(file.path.clone(), piece)));
+                let alone = buffered.map(|fragment| {
+                    (fragment.header.keyspace, AreaFile::of_buffered(file.path.clone(), fragment))
+                });
                 alone.into_iter().for_each(|(id, file)| keyspaces.entry(id).or_default().push(file));
                 continue;
             }

@@ -3,7 +3,7 @@
 use super::area::{Area, AreaFile, Rules, bounds_of};
 use super::journal::JournalRemains;
 use super::report::Findings;
-use super::survey::{LeftInBuffer, Piece, Survey};
+use super::survey::{LeftInBuffer, LogFragment, Survey};
 use crate::db::Options;
 use crate::db::open::read_manifest;
 use crate::db::recovery_plan::{RecoveryPlan, plan_recovery};
@@ -243,8 +243,8 @@ fn plan(
             None => (file.kind == FileKind::Table).then_some(Extent::Vouched(0)),
         };
         for area in areas {
-            let pieces = &plan.buffered.pieces;
-            let area = area_of(survey, dir, (id, &name), area, (&extent, pieces), findings);
+            let fragments = &plan.buffered.fragments;
+            let area = area_of(survey, dir, (id, &name), area, (&extent, fragments), findings);
             plan.areas.push(area);
         }
     }
@@ -285,7 +285,7 @@ fn keep_unnamed<'a>(
                 bytes: file.bytes,
                 span: area.span.clone(),
                 extent: Extent::OpenEnded { durable: HEADER_BYTES, gapless: false },
-                buffered: plan.buffered.pieces.get(&id).cloned(),
+                buffered: plan.buffered.fragments.get(&id).cloned(),
             };
             area.files.insert(0, kept);
             unnamed.insert(&*file.path);
@@ -321,17 +321,17 @@ fn area_of(
     dir: &Path,
     (keyspace, name): (u32, &str),
     manifest::Area { span, files }: manifest::Area,
-    (extent, pieces): (ExtentOf<'_>, &HashMap<u64, Piece>),
+    (extent, fragments): (ExtentOf<'_>, &HashMap<u64, LogFragment>),
     findings: &mut Findings,
 ) -> Area {
     let mut area = Area { keyspace, span, ..Area::default() };
     for file in &files {
         let Some(extent) = extent(file) else { continue };
         let own = file.span.clone();
-        let buffered = pieces.get(&file.file).filter(|_| file.kind == FileKind::Log).cloned();
+        let buffered = fragments.get(&file.file).filter(|_| file.kind == FileKind::Log).cloned();
         // Of a log that has nothing of its own.
         let buffered_alone = |path: PathBuf| {
-            let alone = buffered.as_ref().map(|piece| AreaFile::of_buffered(path, piece));
+            let alone = buffered.as_ref().map(|fragment| AreaFile::of_buffered(path, fragment));
             alone.map(|file| AreaFile { span: own.clone(), extent, ..file })
         };
         let Some(found) = survey.get(file.kind, file.file) else {

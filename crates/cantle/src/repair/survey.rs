@@ -30,12 +30,12 @@ pub(super) struct LeftInBuffer {
     /// What of it is damaged.
     pub damaged: Vec<Error>,
     /// What cannot go to its log, as that is gone or ends before its place, by the log's number.
-    pub pieces: HashMap<u64, Piece>,
+    pub fragments: HashMap<u64, LogFragment>,
 }
 
 /// Whole records for a place in a log that is not there.
 #[derive(Debug, Clone)]
-pub(super) struct Piece {
+pub(super) struct LogFragment {
     pub header: FileHeader,
     pub base: u64,
     pub bytes: Bytes,
@@ -145,7 +145,7 @@ impl Survey {
             found.and_then(header_of).ok_or_else(|| Error::corruption(path, 0, "the header is lost"))
         };
         let mut buffered = LeftInBuffer { epoch, ..LeftInBuffer::default() };
-        let LeftInBuffer { damaged, pieces, .. } = &mut buffered;
+        let LeftInBuffer { damaged, fragments, .. } = &mut buffered;
         let mut damaged = |error| damaged.push(error);
         write_buffer::read(vfs, dir, (self.store, epoch), &mut damaged, &mut |slot, damaged| {
             let found = self.get(FileKind::Log, slot.log);
@@ -165,8 +165,8 @@ impl Survey {
             let Some(header) = header else { return slot.put(vfs, dir, &of_path, damaged).map(drop) };
             let bytes = slot.whole(&header, dir, damaged);
             if slot.base >= HEADER_BYTES && !bytes.is_empty() {
-                let piece = Piece { header, base: slot.base, bytes: Bytes::copy_from_slice(bytes) };
-                pieces.insert(slot.log, piece);
+                let fragment = LogFragment { header, base: slot.base, bytes: Bytes::copy_from_slice(bytes) };
+                fragments.insert(slot.log, fragment);
             }
             Ok(())
         })?;

@@ -20,9 +20,9 @@ pub(super) struct TornLog {
 impl TornLog {
     /// The log, and what of it is lost; `None` if nothing is left of either.
     pub fn join(there: Option<Arc<dyn VfsFile>>, file: &AreaFile) -> Option<(Arc<dyn VfsFile>, Range<u64>)> {
-        let Some(piece) = &file.buffered else { return Some((there?, 0..0)) };
-        let gap = file.bytes.max(HEADER_BYTES)..piece.base;
-        let (base, buffered) = (piece.base, piece.bytes.clone());
+        let Some(fragment) = &file.buffered else { return Some((there?, 0..0)) };
+        let gap = file.bytes.max(HEADER_BYTES)..fragment.base;
+        let (base, buffered) = (fragment.base, fragment.bytes.clone());
         Some((Arc::new(Self { there, there_bytes: file.bytes, base, buffered }), gap))
     }
 }
@@ -63,7 +63,7 @@ impl VfsFile for TornLog {
 
 #[cfg(test)]
 mod tests {
-    use super::super::survey::Piece;
+    use super::super::survey::LogFragment;
     use super::*;
     use crate::format::documented::example_header;
     use crate::format::header::FileKind;
@@ -95,7 +95,7 @@ mod tests {
         for (there, bytes) in [(Some(file), there.len() as u64), (None, 0)] {
             let is_there = there.is_some();
             let base = 1 << 60;
-            let buffered = Some(Piece { header, base, bytes: put(base, b"buffered").into() });
+            let buffered = Some(LogFragment { header, base, bytes: put(base, b"buffered").into() });
             let (span, extent) = (Span::default(), Extent::OpenEnded { durable: 64, gapless: true });
             let log = AreaFile { header, path: path.into(), bytes, span, extent, buffered };
             let (file, gap) = TornLog::join(there, &log).unwrap();

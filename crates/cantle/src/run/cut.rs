@@ -68,13 +68,13 @@ pub struct Cutter<'a> {
     total_bytes: u64,
     told_bytes: u64,
     last: Vec<u8>,
-    best: BestCut<Part>,
-    parts: Vec<Part>,
+    best: BestCut<SplitPoint>,
+    points: Vec<SplitPoint>,
 }
 
 /// Where a part begins: its smallest possible key, and the bytes before it.
 #[derive(Debug, Default, Clone)]
-pub struct Part {
+pub struct SplitPoint {
     pub start: Bytes,
     pub from_bytes: u64,
 }
@@ -82,7 +82,15 @@ pub struct Part {
 impl<'a> Cutter<'a> {
     pub fn new(order: &'a KeyOrder, total_bytes: u64, target_bytes: u64, prefix_bytes_max: usize) -> Self {
         let (last, best) = (Vec::new(), BestCut::new(target_bytes, prefix_bytes_max));
-        Self { order, target_bytes, total_bytes, told_bytes: 0, last, best, parts: vec![Part::default()] }
+        Self {
+            order,
+            target_bytes,
+            total_bytes,
+            told_bytes: 0,
+            last,
+            best,
+            points: vec![SplitPoint::default()],
+        }
     }
 
     /// The next key takes so many bytes.
@@ -91,7 +99,7 @@ impl<'a> Cutter<'a> {
         let least_bytes = least_bytes(self.target_bytes);
         if passed_bytes >= least_bytes && self.total_bytes.saturating_sub(self.told_bytes) >= least_bytes {
             let (order, told_bytes) = (self.order, self.told_bytes);
-            let place = || Part { start: Bytes::copy_from_slice(key), from_bytes: told_bytes };
+            let place = || SplitPoint { start: Bytes::copy_from_slice(key), from_bytes: told_bytes };
             self.best.consider(order, &self.last, key, passed_bytes, place);
         }
         self.told_bytes += bytes;
@@ -99,7 +107,7 @@ impl<'a> Cutter<'a> {
             && let Some(Cut { place, shared, .. }) = self.best.take()
         {
             // The places where the next part may end are still to come: it began less than two thirds ago.
-            self.parts.push(Part { start: separator(self.order, &place.start, shared), ..place });
+            self.points.push(SplitPoint { start: separator(self.order, &place.start, shared), ..place });
         }
         self.last.clear();
         self.last.extend_from_slice(key);
@@ -107,12 +115,12 @@ impl<'a> Cutter<'a> {
 
     /// Since the last cut.
     fn passed_bytes(&self) -> u64 {
-        self.told_bytes - self.parts.last().map_or(0, |part| part.from_bytes)
+        self.told_bytes - self.points.last().map_or(0, |part| part.from_bytes)
     }
 
-    /// The parts; the first begins with the empty key.
-    pub fn finish(self) -> Vec<Part> {
-        self.parts
+    /// Where parts begin: the first with the empty key.
+    pub fn finish(self) -> Vec<SplitPoint> {
+        self.points
     }
 }
 
@@ -141,11 +149,11 @@ pub fn separator(order: &KeyOrder, key: &Bytes, shared: usize) -> Bytes {
 mod tests {
     use super::*;
 
-    fn parts(keys: &[String], bytes: u64, target_bytes: u64) -> Vec<Part> {
+    fn parts(keys: &[String], bytes: u64, target_bytes: u64) -> Vec<SplitPoint> {
         parts_by(usize::MAX, keys, bytes, target_bytes)
     }
 
-    fn parts_by(prefix_bytes_max: usize, keys: &[String], bytes: u64, target_bytes: u64) -> Vec<Part> {
+    fn parts_by(prefix_bytes_max: usize, keys: &[String], bytes: u64, target_bytes: u64) -> Vec<SplitPoint> {
         let order = KeyOrder::default();
         let mut cutter = Cutter::new(&order, bytes * keys.len() as u64, target_bytes, prefix_bytes_max);
         keys.iter().for_each(|key| cutter.tell(key.as_bytes(), bytes));

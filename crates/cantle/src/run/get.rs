@@ -5,7 +5,7 @@ use super::stack::RunStack;
 use crate::block::BlockCursor;
 use crate::format::codec::Decoder;
 use crate::log::index::indexed_part::{IndexedPart, decode_place};
-use crate::log::index::memory_part::{MemoryHit, MemoryPart, Place};
+use crate::log::index::memory_part::{MemoryHit, MemoryPart, RecordPtr};
 use crate::log::index::parts::Parts;
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::read::learn;
@@ -176,7 +176,7 @@ pub fn find_indexed(
     env: &RunEnv,
     segment: &Segment,
     parts: &Parts,
-    root: Place,
+    root: RecordPtr,
     key: &[u8],
     at: u64,
 ) -> Result<Option<MemoryHit>> {
@@ -188,7 +188,7 @@ pub fn find_indexed_before(
     env: &RunEnv,
     segment: &Segment,
     parts: &Parts,
-    root: Place,
+    root: RecordPtr,
     (key, at): (&[u8], u64),
     before: u64,
 ) -> Result<Option<MemoryHit>> {

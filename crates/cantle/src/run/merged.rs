@@ -1,6 +1,6 @@
 //! The entries of a funk as one merged walk, and what range deletes say of them.
 
-use crate::log::index::memory_part::{MemoryCursor, MemoryPart, Place};
+use crate::log::index::memory_part::{MemoryCursor, MemoryPart, RecordPtr};
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::read::ahead::Reads;
 use crate::log::read::cursor::IndexedCursor;
@@ -8,7 +8,7 @@ use crate::log::read::learn;
 use crate::log::read::pass::{LogWalk, OnePass};
 use crate::log::read::view::{self, ViewCursor};
 use crate::merge::{MergeCursor, SpannedCursor};
-use crate::run::deleted_pieces::DeletedPieces;
+use crate::run::deleted_stretches::DeletedStretches;
 use crate::run::env::RunEnv;
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
@@ -32,7 +32,7 @@ struct SourceTombstones {
     /// For jobs, which ask for all that cover a key.
     by_start: OnceCell<ByStart>,
     /// For scans, which ask whether one of them deletes an entry.
-    pieces: Option<DeletedPieces>,
+    stretches: Option<DeletedStretches>,
 }
 
 /// Range deletes by where they start.
@@ -44,7 +44,7 @@ struct ByStart {
 
 impl SourceTombstones {
     fn new(source: usize, span: Arc<Span>, tombstones: Vec<RangeTombstone>) -> Self {
-        Self { source, span, tombstones, by_start: OnceCell::new(), pieces: None }
+        Self { source, span, tombstones, by_start: OnceCell::new(), stretches: None }
     }
 
     /// Those that cover the key.
@@ -59,11 +59,11 @@ impl SourceTombstones {
             return false;
         }
         let tombstones = &self.tombstones;
-        let cut = || DeletedPieces::new(order, tombstones, at, |version| recovery.is_alive(version));
-        if self.pieces.as_ref().is_some_and(|pieces| pieces.at != at) {
-            self.pieces = None;
+        let cut = || DeletedStretches::new(order, tombstones, at, |version| recovery.is_alive(version));
+        if self.stretches.as_ref().is_some_and(|stretches| stretches.at != at) {
+            self.stretches = None;
         }
-        self.pieces.get_or_insert_with(cut).covers(order, key, position)
+        self.stretches.get_or_insert_with(cut).covers(order, key, position)
     }
 }
 
@@ -313,7 +313,7 @@ impl Sources {
 fn memory_cursor(
     log: &Arc<LogWalk>,
     memory: Arc<MemoryPart>,
-) -> MemoryCursor<impl FnMut(Place) -> Result<Bytes> + Send + use<>> {
+) -> MemoryCursor<impl FnMut(RecordPtr) -> Result<Bytes> + Send + use<>> {
     let log = log.clone();
     MemoryCursor::new(memory, move |place| {
         log.reads.fetch_add(1, Relaxed);

@@ -6,7 +6,7 @@
 
 pub mod changed;
 pub mod cut;
-mod deleted_pieces;
+mod deleted_stretches;
 pub mod env;
 pub mod get;
 pub mod held;

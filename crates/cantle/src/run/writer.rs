@@ -34,7 +34,7 @@ impl KeptEntry {
 }
 
 /// A finished table, and where the chunk of which it is begins.
-pub struct Piece {
+pub struct OutputTable {
     /// `None` for the first: it begins where the rebalanced chunk does.
     pub start: Option<Bytes>,
     pub table: Arc<TableHandle>,
@@ -42,7 +42,7 @@ pub struct Piece {
     pub reused: bool,
 }
 
-impl Piece {
+impl OutputTable {
     /// Removes a table that came to nothing.
     pub fn discard(&self, env: &RunEnv) {
         if !self.reused {
@@ -64,7 +64,7 @@ pub struct Output<'a> {
     target_bytes: u64,
     /// What may be written.
     room: &'a mut dyn Room,
-    pieces: Vec<Piece>,
+    outputs: Vec<OutputTable>,
     current: Option<Current>,
     /// Where the next table begins.
     start: Option<Bytes>,
@@ -95,7 +95,7 @@ impl<'a> Output<'a> {
             pinned_below,
             target_bytes,
             room,
-            pieces: Vec::new(),
+            outputs: Vec::new(),
             current: None,
             start: None,
             last_key: None,
@@ -123,11 +123,11 @@ impl<'a> Output<'a> {
     }
 
     /// Writes what is held back and ends the last table.
-    pub fn finish(mut self) -> Result<Vec<Piece>> {
+    pub fn finish(mut self) -> Result<Vec<OutputTable>> {
         let held = self.held.take();
         held.keys().try_for_each(|entries| self.write(entries))?;
         self.end_table()?;
-        Ok(std::mem::take(&mut self.pieces))
+        Ok(std::mem::take(&mut self.outputs))
     }
 
     /// Ends the table at the best place among the keys held back.
@@ -221,7 +221,7 @@ impl<'a> Output<'a> {
             newest_version,
             description: Pinned::default(),
         });
-        self.pieces.push(Piece { start: self.start.take(), table, reused: false });
+        self.outputs.push(OutputTable { start: self.start.take(), table, reused: false });
         Ok(())
     }
 }
@@ -233,8 +233,8 @@ impl Drop for Output<'_> {
             self.env.totals.growing_bytes.fetch_sub(current.growing, Relaxed);
             self.env.files.discard(&current.file);
         }
-        for piece in self.pieces.drain(..) {
-            piece.discard(self.env);
+        for output_table in self.outputs.drain(..) {
+            output_table.discard(self.env);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! rebalance touches it: each asks for room before it begins (`grant`), and once those blocks are given back, too,
 //! it leaves as much free.
 //!
-//! While a part is missing, puts fail at once, so that they don't eat what is meant for freeing space; both are set
+//! While a share is missing, puts fail at once, so that they don't eat what is meant for freeing space; both are set
 //! up again as soon as there is room, the one for deletes first.
 //!
 //! Bytes that were accepted but are not in a file yet (the buffered records of a `Buffered` store, the output of
@@ -48,7 +48,7 @@ const ROOM_BYTES_MIN: u64 = 64 << 10;
 
 pub struct Reserve {
     files: Option<Arc<Files>>,
-    /// A part is missing, because the disk is full.
+    /// A share is missing, because the disk is full.
     spent: AtomicBool,
     /// There is little left, or a write found nothing: what can free space is to do so.
     full: AtomicBool,
@@ -58,20 +58,20 @@ pub struct Reserve {
     longest_bytes: AtomicU64,
     /// How much is to be kept aside for rebalances; 0 while that is not known.
     rebalance_bytes: AtomicU64,
-    parts: Mutex<Parts>,
+    shares: Mutex<Shares>,
     space: Arc<Space>,
 }
 
 #[derive(Default)]
-struct Parts {
-    deletes: Part,
-    rebalances: Part,
+struct Shares {
+    deletes: Share,
+    rebalances: Share,
     /// The file system cannot allocate: nothing is kept aside.
     unsupported: bool,
 }
 
 #[derive(Default)]
-struct Part {
+struct Share {
     kept_bytes: u64,
     /// How much it should be: grows with the most that was ever seen free.
     wanted_bytes: u64,
@@ -82,14 +82,14 @@ impl Reserve {
     pub fn new(files: Arc<Files>) -> Self {
         let kept = |name| {
             let bytes = files.vfs.metadata(&files.dir.join(name)).ok().flatten().map_or(0, |file| file.len);
-            Part { kept_bytes: bytes, wanted_bytes: bytes }
+            Share { kept_bytes: bytes, wanted_bytes: bytes }
         };
-        let parts = Parts {
+        let shares = Shares {
             deletes: kept(RESERVE_FILE),
             rebalances: kept(REBALANCE_RESERVE_FILE),
             unsupported: false,
         };
-        Self { files: Some(files), parts: Mutex::new(parts), ..Self::none() }
+        Self { files: Some(files), shares: Mutex::new(shares), ..Self::none() }
     }
 
     /// For stores that write nothing.
@@ -101,7 +101,7 @@ impl Reserve {
             pauses: PutPauses::new(),
             longest_bytes: AtomicU64::new(0),
             rebalance_bytes: AtomicU64::new(0),
-            parts: Mutex::default(),
+            shares: Mutex::default(),
             space: Arc::new(Space::unknown()),
         }
     }
@@ -111,7 +111,7 @@ impl Reserve {
         self.longest_bytes.fetch_max(rebalance_bytes, Relaxed);
     }
 
-    /// Whether puts are to be turned away, because a part of the reserve is in use.
+    /// Whether puts are to be turned away, because a share of the reserve is in use.
     pub fn is_spent(&self) -> bool {
         self.spent.load(Acquire)
     }
@@ -168,7 +168,7 @@ impl Reserve {
         }
     }
 
-    /// Runs what frees space; on a full disk gives one part of the reserve back after the other, and tries again. Not
+    /// Runs what frees space; on a full disk gives one share of the reserve back after the other, and tries again. Not
     /// if it was a sync that found the disk full: a second one would succeed, whatever the first has lost.
     pub fn with<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
@@ -179,17 +179,17 @@ impl Reserve {
         }
     }
 
-    /// Gives the next part to the file system; false if there is none left.
+    /// Gives the next share to the file system; false if there is none left.
     pub fn give_back(&self) -> bool {
-        let mut parts = self.parts.lock();
-        if self.release(&mut parts.rebalances, REBALANCE_RESERVE_FILE) {
+        let mut shares = self.shares.lock();
+        if self.release(&mut shares.rebalances, REBALANCE_RESERVE_FILE) {
             return true;
         }
-        self.release(&mut parts.deletes, RESERVE_FILE)
+        self.release(&mut shares.deletes, RESERVE_FILE)
     }
 
-    fn release(&self, part: &mut Part, name: &str) -> bool {
-        let Some(files) = self.files.as_ref().filter(|_| part.kept_bytes > 0) else { return false };
+    fn release(&self, share: &mut Share, name: &str) -> bool {
+        let Some(files) = self.files.as_ref().filter(|_| share.kept_bytes > 0) else { return false };
         // Before there is anything to take: puts stay away from it.
         if !self.spent.swap(true, AcqRel) {
             tracing::warn!(dir = %files.dir.display(), "the disk is full: the space set aside is used");
@@ -197,11 +197,11 @@ impl Reserve {
         if let Err(error) = files.vfs.remove(&files.dir.join(name)) {
             tracing::debug!(%error, name, "there was no space set aside");
         }
-        part.kept_bytes = 0;
+        share.kept_bytes = 0;
         true
     }
 
-    /// Room for a rebalance's output: free space, and if `may_use_reserve` the part of the reserve meant for that.
+    /// Room for a rebalance's output: free space, and if `may_use_reserve` the share of the reserve meant for that.
     pub fn grant(&self, bytes: u64, may_use_reserve: bool) -> Result<Grant<'_>> {
         let mut grant = Grant { reserve: self, may_use_reserve, promise: Promise::none(self.space.clone()) };
         grant.extend(bytes)?;
@@ -248,49 +248,49 @@ impl Reserve {
         if self.files.is_none() {
             return;
         }
-        let mut parts = self.parts.lock();
+        let mut shares = self.shares.lock();
         let mut available = self.look();
-        let plenty = available > PLENTY_BYTES && parts.deletes.kept_bytes == 0;
-        if !plenty && available.saturating_add(parts.kept_bytes()) >= DISK_BYTES_MIN {
+        let plenty = available > PLENTY_BYTES && shares.deletes.kept_bytes == 0;
+        if !plenty && available.saturating_add(shares.kept_bytes()) >= DISK_BYTES_MIN {
             let longest = self.longest_bytes.load(Relaxed).min(LONGEST_BYTES_MAX);
-            parts.plan(available, longest);
-            self.rebalance_bytes.store(parts.rebalances.wanted_bytes, Relaxed);
-            if let Err(error) = self.set_up(&mut parts, available) {
+            shares.plan(available, longest);
+            self.rebalance_bytes.store(shares.rebalances.wanted_bytes, Relaxed);
+            if let Err(error) = self.set_up(&mut shares, available) {
                 tracing::debug!(%error, "cannot set space aside");
             }
             available = self.look();
         }
-        let whole = plenty || parts.unsupported || parts.are_whole();
+        let whole = plenty || shares.unsupported || shares.are_whole();
         if whole && available >= ROOM_BYTES_MIN && self.spent.swap(false, Release) {
             tracing::info!("there is space again: writes go on");
         }
-        let scarce = available < parts.rebalances.wanted_bytes.max(ROOM_BYTES_MIN);
+        let scarce = available < shares.rebalances.wanted_bytes.max(ROOM_BYTES_MIN);
         self.full.store(scarce, Relaxed);
     }
 
-    /// Brings both parts to their lengths, as far as there is room; a piece of the one for deletes is better than none.
-    fn set_up(&self, parts: &mut Parts, mut available: u64) -> Result<()> {
-        let Parts { deletes, rebalances, unsupported } = parts;
-        for (part, name, partly) in
+    /// Brings both shares to their lengths, as far as there is room; some of the one for deletes is better than none.
+    fn set_up(&self, shares: &mut Shares, mut available: u64) -> Result<()> {
+        let Shares { deletes, rebalances, unsupported } = shares;
+        for (share, name, partly) in
             [(deletes, RESERVE_FILE, true), (rebalances, REBALANCE_RESERVE_FILE, false)]
         {
-            let missing = part.wanted_bytes.saturating_sub(part.kept_bytes);
+            let missing = share.wanted_bytes.saturating_sub(share.kept_bytes);
             // What others were promised is not ours to take.
             let free = available.saturating_sub(self.space.promised_bytes());
             let added = if missing <= free { missing } else { free / 4 * 3 };
             if missing == 0 || *unsupported || (added < missing && (!partly || added < ROOM_BYTES_MIN / 4)) {
                 continue;
             }
-            match self.allocate(name, part.kept_bytes + added) {
+            match self.allocate(name, share.kept_bytes + added) {
                 Ok(()) => {
-                    part.kept_bytes += added;
+                    share.kept_bytes += added;
                     available = available.saturating_sub(added);
                 }
                 Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::Unsupported => {
                     *unsupported = true;
                 }
                 Err(error) => {
-                    self.release(part, name);
+                    self.release(share, name);
                     return Err(error);
                 }
             }
@@ -315,13 +315,13 @@ impl Reserve {
     }
 }
 
-impl Parts {
+impl Shares {
     fn kept_bytes(&self) -> u64 {
         self.deletes.kept_bytes + self.rebalances.kept_bytes
     }
 
     fn are_whole(&self) -> bool {
-        let whole = |part: &Part| part.kept_bytes >= part.wanted_bytes;
+        let whole = |share: &Share| share.kept_bytes >= share.wanted_bytes;
         whole(&self.deletes) && whole(&self.rebalances)
     }
 
@@ -345,18 +345,18 @@ pub struct Grant<'a> {
 impl Room for Grant<'_> {
     fn extend(&mut self, bytes: u64) -> Result<()> {
         let reserve = self.reserve;
-        let mut parts = reserve.parts.lock();
+        let mut shares = reserve.shares.lock();
         loop {
             reserve.look();
             // What is meant for deletes stays free even when no file holds it.
-            let kept = &parts.deletes;
+            let kept = &shares.deletes;
             let margin = kept.wanted_bytes.saturating_sub(kept.kept_bytes);
             if reserve.space.suffices(bytes.saturating_add(margin)) {
                 self.promise.add(bytes);
                 return Ok(());
             }
             reserve.full.store(true, Relaxed);
-            if !self.may_use_reserve || !reserve.release(&mut parts.rebalances, REBALANCE_RESERVE_FILE) {
+            if !self.may_use_reserve || !reserve.release(&mut shares.rebalances, REBALANCE_RESERVE_FILE) {
                 return Err(reserve.no_space(Attempt::Rebalance));
             }
         }
@@ -402,7 +402,7 @@ mod tests {
         assert!(reserve.is_spent(), "puts stay away");
         assert!(reserve.grant(4 << 20, true).is_err());
         assert!(vfs.metadata(Path::new("/store/RESERVE")).unwrap().is_some());
-        // A delete that finds nothing takes that part, too, and still no rebalance gets it.
+        // A delete that finds nothing takes that share, too, and still no rebalance gets it.
         let mut full = Some(Error::io(Attempt::Append, "log", io::ErrorKind::StorageFull.into()));
         reserve.with(|| full.take().map_or(Ok(()), Err)).unwrap();
         let free = vfs.available_bytes(Path::new("/store")).unwrap();

@@ -8,7 +8,7 @@ use crate::format::codec::Decoder;
 use crate::layout::factory::OpenKeyspace;
 use crate::log::env::{LogEnv, LogOptions};
 use crate::log::index::indexed_part::LogSearch;
-use crate::log::index::memory_part::Place;
+use crate::log::index::memory_part::RecordPtr;
 use crate::log::segment::Segment;
 use crate::log::shared::SharedLog;
 use crate::manifest;
@@ -105,7 +105,7 @@ impl Keyspace {
         let mut ops = Vec::new();
         memory.for_each(|key, hit| ops.push((hit.place, hit.kind, hit.version, key.to_vec(), None)));
         for tombstone in memory.tombstones().iter() {
-            let place = Place { offset: tombstone.offset, len: 0 };
+            let place = RecordPtr { offset: tombstone.offset, len: 0 };
             ops.push((
                 place,
                 Kind::DeleteRange,
@@ -130,7 +130,7 @@ impl Keyspace {
     fn take(
         &self,
         log: &Segment,
-        place: Place,
+        place: RecordPtr,
         (kind, version): (Kind, u64),
         key: &[u8],
         value: &[u8],

@@ -44,7 +44,7 @@ const _: () = assert!(size_of::<FileSystemInfo>() == 1024 && size_of::<Subvolume
 
 /// The file system and subvolume of a directory.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Volume {
     /// The name of the file system's directory in `/sys/fs/btrfs`.
     pub file_system: String,
     /// The subvolume's number and identifier. The number alone is enough while the file system stays mounted.
@@ -52,7 +52,7 @@ pub(super) struct Place {
 }
 
 /// The place of an open directory; `None` if it is none of Btrfs, or the kernel does not answer (before Linux 4.18).
-pub(super) fn place_of(dir: &File) -> io::Result<Option<Place>> {
+pub(super) fn volume_of(dir: &File) -> io::Result<Option<Volume>> {
     // The magic number has 32 bits, and the field that holds it is a signed one on some machines.
     if fstatfs(dir)?.f_type as u64 & 0xffff_ffff != MAGIC {
         return Ok(None);
@@ -61,7 +61,7 @@ pub(super) fn place_of(dir: &File) -> io::Result<Option<Place>> {
     let Some(subvolume) = subvolume_info(dir)? else { return Ok(None) };
     let subvolume = format!("{} {}", subvolume.number, hyphenated(subvolume.id));
     canary!(SUBVOLUME_IGNORED => let subvolume = String::new());
-    Ok(Some(Place { file_system: hyphenated(file_system.id), subvolume }))
+    Ok(Some(Volume { file_system: hyphenated(file_system.id), subvolume }))
 }
 
 fn file_system_info(dir: &File) -> io::Result<Option<FileSystemInfo>> {
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn other_file_systems_have_no_subvolumes() {
         let proc = open_directory((CWD, Path::new("/proc/self"))).unwrap();
-        assert_eq!(place_of(&proc).unwrap(), None);
+        assert_eq!(volume_of(&proc).unwrap(), None);
         // Nor do they know the calls.
         assert!(file_system_info(&proc).unwrap().is_none() && subvolume_info(&proc).unwrap().is_none());
     }

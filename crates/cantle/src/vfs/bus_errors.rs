@@ -9,7 +9,7 @@
 //! Faults elsewhere go to whoever handled them before, or kill the process as they would have. A host that installs a handler of its own
 //! later, and does not pass on what is not its own, has what it had without us.
 //!
-//! Within the handler only system calls and atomic accesses happen. Its list only grows; places in it are used again. Nobody takes a
+//! Within the handler only system calls and atomic accesses happen. Its list only grows; slots in it are used again. Nobody takes a
 //! lock: in a child that was forked while another thread had it, it would be locked for ever.
 #![expect(unsafe_code, reason = "a signal handler")]
 
@@ -17,13 +17,13 @@ use super::Backing;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering::SeqCst};
 
-/// A place for a mapping, never freed.
-struct Place {
+/// A slot for a mapping, never freed.
+struct MappingSlot {
     /// [`FREE`]: nobody's; [`TAKEN`]: of somebody who will say in a moment what lies there.
     start: AtomicUsize,
     bytes: AtomicUsize,
     state: AtomicU8,
-    next: *const Place,
+    next: *const MappingSlot,
 }
 
 const FREE: usize = 0;
@@ -33,10 +33,10 @@ const SOUND: u8 = 0;
 const DETACHED: u8 = 1;
 const LOST: u8 = 2;
 
-// SAFETY: `next` is written before the place is shown to others, and places are never freed.
-unsafe impl Sync for Place {}
+// SAFETY: `next` is written before the slot is shown to others, and slots are never freed.
+unsafe impl Sync for MappingSlot {}
 
-static PLACES: AtomicPtr<Place> = AtomicPtr::new(std::ptr::null_mut());
+static SLOTS: AtomicPtr<MappingSlot> = AtomicPtr::new(std::ptr::null_mut());
 /// What was found; null at first. Set once, before our handler is installed, and never freed.
 static BEFORE: AtomicPtr<Before> = AtomicPtr::new(std::ptr::null_mut());
 static INSTALLED: AtomicBool = AtomicBool::new(false);
@@ -49,11 +49,11 @@ struct Before {
 
 /// A registered mapping.
 #[derive(Debug)]
-pub(super) struct Guard(&'static Place);
+pub(super) struct Guard(&'static MappingSlot);
 
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for MappingSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Place({:#x})", self.start.load(SeqCst))
+        write!(f, "MappingSlot({:#x})", self.start.load(SeqCst))
     }
 }
 
@@ -64,12 +64,12 @@ impl Guard {
         if !INSTALLED.load(SeqCst) {
             install()?;
         }
-        let take = |place: &&Place| place.start.compare_exchange(FREE, TAKEN, SeqCst, SeqCst).is_ok();
-        let place = places().find(take).unwrap_or_else(new_place);
-        place.bytes.store(bytes, SeqCst);
-        place.state.store(SOUND, SeqCst);
-        place.start.store(start, SeqCst);
-        Ok(Self(place))
+        let take = |slot: &&MappingSlot| slot.start.compare_exchange(FREE, TAKEN, SeqCst, SeqCst).is_ok();
+        let slot = slots().find(take).unwrap_or_else(new_slot);
+        slot.bytes.store(bytes, SeqCst);
+        slot.state.store(SOUND, SeqCst);
+        slot.start.store(start, SeqCst);
+        Ok(Self(slot))
     }
 
     /// What became of the mapping.
@@ -91,37 +91,37 @@ impl Drop for Guard {
 /// Forgets the mapping that begins at `start`.
 #[cfg(test)]
 pub(super) fn forget(start: usize) {
-    let place = places().find(|place| place.start.load(SeqCst) == start);
-    place.unwrap().start.store(FREE, SeqCst);
+    let slot = slots().find(|slot| slot.start.load(SeqCst) == start);
+    slot.unwrap().start.store(FREE, SeqCst);
 }
 
-/// One more place, the caller's.
-fn new_place() -> &'static Place {
-    let place = Box::into_raw(Box::new(Place {
+/// One more slot, the caller's.
+fn new_slot() -> &'static MappingSlot {
+    let slot = Box::into_raw(Box::new(MappingSlot {
         start: AtomicUsize::new(TAKEN),
         bytes: AtomicUsize::new(0),
         state: AtomicU8::new(SOUND),
-        next: PLACES.load(SeqCst),
+        next: SLOTS.load(SeqCst),
     }));
     loop {
         // SAFETY: just made, never freed, and not shown to others before the exchange succeeds.
-        let next = unsafe { (*place).next };
-        match PLACES.compare_exchange(next.cast_mut(), place, SeqCst, SeqCst) {
+        let next = unsafe { (*slot).next };
+        match SLOTS.compare_exchange(next.cast_mut(), slot, SeqCst, SeqCst) {
             // SAFETY: as above; from here on nobody changes more of it than its atomics.
-            Ok(_) => return unsafe { &*place },
+            Ok(_) => return unsafe { &*slot },
             // SAFETY: as above.
-            Err(first) => unsafe { (*place).next = first },
+            Err(first) => unsafe { (*slot).next = first },
         }
     }
 }
 
-fn places() -> impl Iterator<Item = &'static Place> {
-    let mut next = PLACES.load(SeqCst).cast_const();
+fn slots() -> impl Iterator<Item = &'static MappingSlot> {
+    let mut next = SLOTS.load(SeqCst).cast_const();
     std::iter::from_fn(move || {
-        // SAFETY: null, or a place, which is never freed.
-        let place = unsafe { next.as_ref() }?;
-        next = place.next;
-        Some(place)
+        // SAFETY: null, or a slot, which is never freed.
+        let slot = unsafe { next.as_ref() }?;
+        next = slot.next;
+        Some(slot)
     })
 }
 
@@ -155,14 +155,14 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     let Some(Before { action, page_bytes }) = (unsafe { BEFORE.load(SeqCst).as_ref() }) else { return };
     // SAFETY: the system hands a valid `info` to handlers with `SA_SIGINFO`; for SIGBUS it has an address.
     let address = unsafe { (*info).si_addr() } as usize;
-    let within = |place: &&Place| {
-        let start = place.start.load(SeqCst);
-        start > TAKEN && address.checked_sub(start).is_some_and(|at| at < place.bytes.load(SeqCst))
+    let within = |slot: &&MappingSlot| {
+        let start = slot.start.load(SeqCst);
+        start > TAKEN && address.checked_sub(start).is_some_and(|at| at < slot.bytes.load(SeqCst))
     };
-    if let Some(place) = places().find(within)
+    if let Some(slot) = slots().find(within)
         && let Some(state) = replace(address - address % page_bytes, *page_bytes)
     {
-        place.state.fetch_max(state, SeqCst);
+        slot.state.fetch_max(state, SeqCst);
         return;
     }
     pass_on(action, signal, info, context);
@@ -244,6 +244,6 @@ mod tests {
                 });
             }
         });
-        assert!(places().count() < 200, "places are used again");
+        assert!(slots().count() < 200, "slots are used again");
     }
 }

@@ -1,6 +1,6 @@
 //! What every file system must do, whatever stores its bytes.
 
-use super::{LockError, LockMode, Metadata, OpenMode, Place, Vfs, VfsFile, read_places};
+use super::{LockError, LockMode, Metadata, OpenMode, ReadRequest, Vfs, VfsFile, read_all};
 use crate::sync::Arc;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -267,16 +267,16 @@ fn many_places(vfs: &dyn Vfs, dir: &Path) {
         .map(|number| create(vfs, &dir.join(format!("places-{number}")), &vec![number; 100_000]))
         .collect();
     let mut buffers = vec![[9; 1_000]; 90];
-    let mut places: Vec<Place<'_>> = buffers
+    let mut places: Vec<ReadRequest<'_>> = buffers
         .iter_mut()
         .enumerate()
-        .map(|(at, buffer)| Place {
+        .map(|(at, buffer)| ReadRequest {
             file: &*files[at % 3],
             offset: (99_500 + at) as u64 * (at as u64 % 5),
             buffer,
         })
         .collect();
-    let outcomes = read_places(&mut places);
+    let outcomes = read_all(&mut places);
     for (at, (outcome, buffer)) in outcomes.into_iter().zip(buffers).enumerate() {
         let offset = (99_500 + at) * (at % 5);
         let read = outcome.unwrap();

@@ -21,7 +21,7 @@ pub use file::MemFile;
 pub use pending::{PendingChange, PendingKind};
 
 use self::file::{FileData, FileState, LiveFile, Space};
-use self::names::{Entry, Names, Place, SavedTree, clean};
+use self::names::{DirEntry, Entry, Names, SavedTree, clean};
 use super::{LockError, LockMode, Metadata, OpenMode, Vfs, VfsFile, VfsLock, lock_file};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, RwLock};
@@ -202,8 +202,8 @@ impl MemVfs {
         inside.map(|path| clean(&path)).unwrap_or(path)
     }
 
-    fn place(&self, names: &Names, path: &Path) -> io::Result<Place> {
-        Place::of(&self.clean(names, path))
+    fn place(&self, names: &Names, path: &Path) -> io::Result<DirEntry> {
+        DirEntry::of(&self.clean(names, path))
     }
 
     /// Opens a file as [`Vfs::open`] does, as what it is.
@@ -351,7 +351,7 @@ impl Shared {
         self.next_change.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn create(&self, names: &mut Names, place: &Place) -> io::Result<Arc<LiveFile>> {
+    fn create(&self, names: &mut Names, place: &DirEntry) -> io::Result<Arc<LiveFile>> {
         if names.find(place).is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -363,7 +363,7 @@ impl Shared {
     }
 
     /// Gives a file a name, in place of what had it.
-    fn set(&self, names: &mut Names, place: &Place, file: &Arc<LiveFile>) -> io::Result<()> {
+    fn set(&self, names: &mut Names, place: &DirEntry, file: &Arc<LiveFile>) -> io::Result<()> {
         names.entries(&place.directory)?.insert(place.name.clone(), Entry::File(Arc::clone(file)));
         if self.history {
             let set = (place.name.clone(), Entry::File(Arc::clone(&file.data)));
@@ -404,7 +404,7 @@ impl Vfs for MemVfs {
         if names.live.contains_key(&path) {
             return Ok(Some(Metadata { len: 0, is_dir: true }));
         }
-        Ok(match names.find(&Place::of(&path)?) {
+        Ok(match names.find(&DirEntry::of(&path)?) {
             Some(Entry::File(file)) => {
                 Some(Metadata { len: file.data.state.read().content.len(), is_dir: false })
             }
@@ -416,7 +416,7 @@ impl Vfs for MemVfs {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let names = self.shared.names.read();
         let dir = self.clean(&names, dir);
-        if let Ok(place) = Place::of(&dir)
+        if let Ok(place) = DirEntry::of(&dir)
             && let Some(Entry::File(_)) = names.find(&place)
         {
             return Err(io::ErrorKind::NotADirectory.into());
@@ -430,7 +430,7 @@ impl Vfs for MemVfs {
         let dir = self.clean(names, dir);
         let mut above = PathBuf::new();
         for name in dir.iter() {
-            let place = Place { directory: above.clone(), name: name.to_os_string() };
+            let place = DirEntry { directory: above.clone(), name: name.to_os_string() };
             above.push(name);
             match names.find(&place) {
                 Some(Entry::Directory) => {}

@@ -28,7 +28,7 @@ use std::path::Path;
 pub(super) fn identity(dir: &File) -> io::Result<Option<Vec<u8>>> {
     let Some(boot) = there(fs::read_to_string("/proc/sys/kernel/random/boot_id"))? else { return Ok(None) };
     #[cfg(all(target_os = "linux", not(miri)))]
-    if let Some(btrfs::Place { file_system, subvolume }) = btrfs::place_of(dir)? {
+    if let Some(btrfs::Volume { file_system, subvolume }) = btrfs::volume_of(dir)? {
         let superblock = there(fs::metadata(Path::new("/sys/fs/btrfs").join(&file_system)))?;
         let name = |inode| format!("{} btrfs {file_system} {inode} {subvolume}", boot.trim()).into_bytes();
         return Ok(superblock.map(|entry| name(entry.ino())));

@@ -8,20 +8,20 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 pub const HUGE_BYTES: usize = 2 << 20;
-/// So many pieces that were freed last stay as they are.
+/// So many blocks that were freed last stay as they are.
 const FREED_MAX: usize = 64;
 const GONE: u8 = 0xdd;
 
 std::thread_local! {
-    static FREED: RefCell<VecDeque<Piece>> = const { RefCell::new(VecDeque::new()) };
+    static FREED: RefCell<VecDeque<Freed>> = const { RefCell::new(VecDeque::new()) };
 }
 
-struct Piece {
+struct Freed {
     start: NonNull<u8>,
     layout: Layout,
 }
 
-impl Drop for Piece {
+impl Drop for Freed {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout, and nobody else's.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
@@ -37,7 +37,7 @@ pub fn asked_for(bytes: usize) -> usize {
     bytes
 }
 
-pub struct Pages(Option<Piece>);
+pub struct Pages(Option<Freed>);
 
 // SAFETY: it is only memory.
 unsafe impl Send for Pages {}
@@ -48,35 +48,35 @@ impl Pages {
     pub fn new(layout: Layout) -> Self {
         // SAFETY: its callers ask for a byte at least.
         let Some(start) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
-        Self(Some(Piece { start, layout }))
+        Self(Some(Freed { start, layout }))
     }
 
     pub fn mapped(layout: Layout) -> Self {
         Self::new(layout)
     }
 
-    fn piece(&self) -> &Piece {
+    fn block(&self) -> &Freed {
         self.0.as_ref().unwrap_or_else(|| unreachable!("until it is dropped"))
     }
 
     pub fn start(&self) -> NonNull<u8> {
-        self.piece().start
+        self.block().start
     }
 
     pub fn len(&self) -> usize {
-        self.piece().layout.size()
+        self.block().layout.size()
     }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        let Some(piece) = self.0.take() else { return };
-        // SAFETY: the piece is as long, and nobody should read it.
-        unsafe { piece.start.write_bytes(GONE, piece.layout.size()) };
+        let Some(block) = self.0.take() else { return };
+        // SAFETY: the block is as long, and nobody should read it.
+        unsafe { block.start.write_bytes(GONE, block.layout.size()) };
         // While the thread ends, it just goes.
         let _ = FREED.try_with(|freed| {
             let mut freed = freed.borrow_mut();
-            freed.push_back(piece);
+            freed.push_back(block);
             if freed.len() > FREED_MAX { freed.pop_front() } else { None }
         });
     }

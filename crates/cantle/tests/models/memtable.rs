@@ -3,7 +3,7 @@
 
 use crate::memtable::{Entry, Item, SkipList};
 use crate::mvcc::CommitCell;
-use crate::place::Place;
+use crate::record_ptr::RecordPtr;
 use crate::sync::thread::spawn;
 use crate::types::entry::Kind;
 use crate::types::order::KeyOrder;
@@ -21,7 +21,7 @@ fn item(key: &[u8], version: u64) -> Item<'_> {
         key,
         version,
         kind: Kind::Put,
-        place: Place { offset: version * 100, len: 9 },
+        place: RecordPtr { offset: version * 100, len: 9 },
         cell: None,
         value: Some(key),
     }

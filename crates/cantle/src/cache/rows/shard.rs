@@ -41,7 +41,7 @@ const LOOKS_MAX: usize = 16;
 
 /// Where a row is: the slot of its segment, and the offset there in multiples of the alignment.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Place(u32);
+struct RowPtr(u32);
 
 /// A row to look for.
 #[derive(Clone, Copy)]
@@ -60,16 +60,16 @@ struct Segments {
 }
 
 impl Segments {
-    fn place(&self, slot: u32, offset: usize) -> Place {
-        Place(slot << self.offset_bits | (offset / ROW_ALIGN) as u32)
+    fn place(&self, slot: u32, offset: usize) -> RowPtr {
+        RowPtr(slot << self.offset_bits | (offset / ROW_ALIGN) as u32)
     }
 
-    fn find(&self, place: Place) -> (&Segment, usize) {
+    fn find(&self, place: RowPtr) -> (&Segment, usize) {
         let offset = (place.0 & ((1 << self.offset_bits) - 1)) as usize * ROW_ALIGN;
         (self.get(place.0 >> self.offset_bits), offset)
     }
 
-    fn find_mut(&mut self, place: Place) -> (&mut Segment, usize) {
+    fn find_mut(&mut self, place: RowPtr) -> (&mut Segment, usize) {
         let offset = (place.0 & ((1 << self.offset_bits) - 1)) as usize * ROW_ALIGN;
         (self.get_mut(place.0 >> self.offset_bits), offset)
     }
@@ -82,13 +82,13 @@ impl Segments {
         self.slots[slot as usize].as_mut().unwrap_or_else(|| unreachable!("a place leads to a segment"))
     }
 
-    fn header(&self, place: Place) -> Header {
+    fn header(&self, place: RowPtr) -> Header {
         let (segment, offset) = self.find(place);
         segment.header(offset)
     }
 
     /// Whether the row there is the one that is looked for.
-    fn is(&self, place: Place, probe: Probe<'_>) -> bool {
+    fn is(&self, place: RowPtr, probe: Probe<'_>) -> bool {
         let (segment, offset) = self.find(place);
         let header = segment.header(offset);
         (header.hash, header.owner) == (probe.hash, probe.owner) && segment.key(offset, &header) == probe.key
@@ -123,7 +123,7 @@ enum Which {
 }
 
 pub(super) struct Shard {
-    index: HashTable<Place>,
+    index: HashTable<RowPtr>,
     ghost: Ghost,
     segments: Segments,
     probation: Queue,
@@ -166,7 +166,7 @@ impl Shard {
         Some((segment.header(offset).stamp, segment.lend(offset)))
     }
 
-    fn find(&self, probe: Probe<'_>) -> Option<Place> {
+    fn find(&self, probe: Probe<'_>) -> Option<RowPtr> {
         self.index.find(spread(probe.hash), |&place| self.segments.is(place, probe)).copied()
     }
 
@@ -190,7 +190,7 @@ impl Shard {
         self.append(which, header, probe.key, value);
     }
 
-    fn replace(&mut self, place: Place, probe: Probe<'_>, stamp: u64, value: &[u8]) {
+    fn replace(&mut self, place: RowPtr, probe: Probe<'_>, stamp: u64, value: &[u8]) {
         let (segment, offset) = self.segments.find_mut(place);
         let old = segment.header(offset);
         // Of two that were read at once, the later stands. Stamps of a row only grow.

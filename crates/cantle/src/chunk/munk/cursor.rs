@@ -4,7 +4,7 @@
 use super::Munk;
 use super::chain::visible;
 use super::record::{Record, RecordPtr};
-use super::search::Place;
+use super::search::Located;
 use crate::sync::Arc;
 use crate::types::entry::Kind;
 
@@ -40,8 +40,8 @@ impl MunkCursor {
     /// To the first pair at or behind `key`.
     pub fn seek(&mut self, key: &[u8]) -> bool {
         let slot = match self.munk.locate(key) {
-            Place::Found { slot, .. } => slot,
-            Place::Gap { behind, .. } => behind,
+            Located::Found { slot, .. } => slot,
+            Located::Gap { behind, .. } => behind,
         };
         self.skip_hidden_forward(slot)
     }
@@ -49,8 +49,8 @@ impl MunkCursor {
     /// To the last pair before `key`.
     pub fn seek_before(&mut self, key: &[u8]) -> bool {
         let slot = match self.munk.locate(key) {
-            Place::Found { slot, .. } => self.munk.slot_before(slot),
-            Place::Gap { before, .. } => before,
+            Located::Found { slot, .. } => self.munk.slot_before(slot),
+            Located::Gap { before, .. } => before,
         };
         self.skip_hidden_back(slot)
     }

@@ -4,7 +4,7 @@ use super::arena::Arena;
 use super::array::Slots;
 use super::chain::visible;
 use super::record::{Record, RecordPtr};
-use super::search::Place;
+use super::search::Located;
 use super::towers::Towers;
 use crate::mvcc::CommitCell;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -71,8 +71,8 @@ impl Munk {
     /// As [`get`](Self::get), with the version, and also if the key was deleted there.
     pub fn find(&self, key: &[u8], at: u64) -> Option<&Record> {
         match self.locate(key) {
-            Place::Found { slot, .. } => visible(|| self.slots.newest(slot), at),
-            Place::Gap { .. } => None,
+            Located::Found { slot, .. } => visible(|| self.slots.newest(slot), at),
+            Located::Gap { .. } => None,
         }
     }
 

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 /// Where a key is, or would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Located {
     Found {
         slot: u32,
         /// How many entries of a bypass were passed.
@@ -29,16 +29,16 @@ const STEPS_BEFORE_LEAP: u64 = 8;
 impl Munk {
     /// Where `key` is or would be.
     #[inline]
-    pub(super) fn locate(&self, key: &[u8]) -> Place {
+    pub(super) fn locate(&self, key: &[u8]) -> Located {
         let prefix = self.prefix.of(&self.order, key);
         let place = self.locate_by(key, prefix);
         if self.may_have_misled(prefix) { self.locate_by(key, None) } else { place }
     }
 
     #[inline]
-    fn locate_by(&self, key: &[u8], prefix: Option<u64>) -> Place {
+    fn locate_by(&self, key: &[u8], prefix: Option<u64>) -> Located {
         match self.search_sorted(key, prefix) {
-            Ok(slot) => Place::Found { slot, steps: 0 },
+            Ok(slot) => Located::Found { slot, steps: 0 },
             Err(before) => self.walk(before, key, prefix),
         }
     }
@@ -81,15 +81,15 @@ impl Munk {
     }
 
     /// From a slot before `key` along the list.
-    fn walk(&self, mut before: u32, key: &[u8], prefix: Option<u64>) -> Place {
+    fn walk(&self, mut before: u32, key: &[u8], prefix: Option<u64>) -> Located {
         let mut steps = 0;
         loop {
             let slot = self.slots.next(before);
             let order = if slot == 0 { Ordering::Greater } else { self.compare(slot, key, prefix) };
             match order {
                 Ordering::Less => before = slot,
-                Ordering::Equal => return Place::Found { slot, steps },
-                Ordering::Greater => return Place::Gap { before, behind: slot, steps },
+                Ordering::Equal => return Located::Found { slot, steps },
+                Ordering::Greater => return Located::Gap { before, behind: slot, steps },
             }
             steps += 1;
             if steps == STEPS_BEFORE_LEAP {

@@ -1,5 +1,5 @@
 use super::build::room_for;
-use super::search::Place;
+use super::search::Located;
 use super::*;
 use crate::mvcc::CommitCell;
 use crate::mvcc::Keep;
@@ -83,7 +83,7 @@ fn keys_in_order_leave_a_munk_sorted_even_after_others_out_of_order() {
     for number in 10..40 {
         let key = format!("key-{number}");
         munk.insert(put(key.as_bytes(), 2, b""), None, nobody).unwrap();
-        assert_eq!(munk.locate(key.as_bytes()), Place::Found { slot: number - 8, steps: 0 });
+        assert_eq!(munk.locate(key.as_bytes()), Located::Found { slot: number - 8, steps: 0 });
     }
     assert_eq!(munk.slots.sorted(), 31);
     assert!(!munk.is_tangled());
@@ -129,7 +129,7 @@ fn however_many_keys_are_inserted_in_one_place_a_search_walks_few_steps() {
         assert_eq!(keys(&munk, u64::MAX).len(), count as usize + 2, "{kind}");
         let (mut sum, mut most) = (0, 0);
         for number in 0..count {
-            let Place::Found { steps, .. } = munk.locate(name(number).as_bytes()) else {
+            let Located::Found { steps, .. } = munk.locate(name(number).as_bytes()) else {
                 panic!("{number} is lost, {kind}");
             };
             (sum, most) = (sum + steps, most.max(steps));

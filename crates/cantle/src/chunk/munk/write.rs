@@ -4,7 +4,7 @@
 use super::arena::Arena;
 use super::chain::{Above, sift, visible, without_last_deletes};
 use super::record::{Record, RecordPtr};
-use super::search::Place;
+use super::search::Located;
 use super::towers::Towers;
 use super::{Munk, Writer};
 use crate::mvcc::CommitCell;
@@ -36,13 +36,13 @@ impl Munk {
         let mut writer = self.writer.lock();
         writer.decide(cell);
         let (before, steps) = match self.locate(content.key) {
-            Place::Found { slot, steps } => {
+            Located::Found { slot, steps } => {
                 self.walked(steps);
                 let outdated = self.outdated_at(slot);
                 self.overwrite(&mut writer, slot, content, cell, &needed);
                 return Ok(outdated);
             }
-            Place::Gap { before, steps, .. } => (before, steps),
+            Located::Gap { before, steps, .. } => (before, steps),
         };
         self.walked(steps);
         if content.kind == Kind::Delete {
@@ -78,9 +78,9 @@ impl Munk {
         let mut slot = match start {
             Bound::Unbounded => self.slots.next(0),
             Bound::Included(key) | Bound::Excluded(key) => match self.locate(key) {
-                Place::Found { slot, .. } if matches!(start, Bound::Included(_)) => slot,
-                Place::Found { slot, .. } => self.slots.next(slot),
-                Place::Gap { behind, .. } => behind,
+                Located::Found { slot, .. } if matches!(start, Bound::Included(_)) => slot,
+                Located::Found { slot, .. } => self.slots.next(slot),
+                Located::Gap { behind, .. } => behind,
             },
         };
         while slot != 0 && is_before(&self.order, self.slots.key(slot), end) {

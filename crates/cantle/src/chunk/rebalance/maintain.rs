@@ -7,7 +7,7 @@ use crate::chunk::policy::{self, ChunkSizes};
 use crate::chunk::rebalance::rebalance::Trigger;
 use crate::chunk::replaced::Written;
 use crate::layout::{Op, Pressure};
-use crate::log::index::memory_part::Place;
+use crate::log::index::memory_part::RecordPtr;
 use crate::log::segment::Segment;
 use crate::run::run::Source;
 use crate::sync::Arc;
@@ -61,7 +61,7 @@ impl Chunks {
         &self,
         chunk: &Arc<Chunk>,
         (segment, version): (&Arc<Segment>, u64),
-        ops: impl Iterator<Item = (&'a Op, Place)>,
+        ops: impl Iterator<Item = (&'a Op, RecordPtr)>,
     ) {
         let has_munk = chunk.munk.load().is_some();
         for (op, place) in ops {

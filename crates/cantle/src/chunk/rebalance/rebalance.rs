@@ -15,7 +15,7 @@ use crate::run::merged::Merged;
 use crate::run::retain::{Bottom, keep_versions};
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
-use crate::run::writer::{KeptEntry, Output, Piece};
+use crate::run::writer::{KeptEntry, Output, OutputTable};
 use crate::substrate::Grant;
 use crate::sync::Arc;
 use crate::table::TableHandle;
@@ -77,19 +77,21 @@ impl Chunks {
             return Ok(false);
         }
         let merged = self.merge_files(&input, &mut grant);
-        let pieces = merged.map_err(|error| self.context.substrate.checked(error))?;
+        let outputs = merged.map_err(|error| self.context.substrate.checked(error))?;
         // What was written is in the file system's books.
         drop(grant);
-        let cancel = |pieces: &[Piece]| pieces.iter().for_each(|piece| piece.discard(&self.context));
+        let cancel = |outputs: &[OutputTable]| {
+            outputs.iter().for_each(|output_table| output_table.discard(&self.context))
+        };
         let flipped = self.context.substrate.reserve.with(|| {
-            if pieces.len() > 1 {
-                self.split(chunk, &input, &pieces)
+            if outputs.len() > 1 {
+                self.split(chunk, &input, &outputs)
             } else {
-                self.flip(chunk, &input, &pieces)
+                self.flip(chunk, &input, &outputs)
             }
         });
-        if !flipped.inspect_err(|_| cancel(&pieces))? {
-            cancel(&pieces);
+        if !flipped.inspect_err(|_| cancel(&outputs))? {
+            cancel(&outputs);
             return Ok(false);
         }
         chunk.forgive_reads();
@@ -146,7 +148,11 @@ impl Chunks {
         Ok(Some(Input { funk, kept, purges, keep: Keep::new(open), while_closing: false, munk }))
     }
 
-    pub(in crate::chunk) fn merge_files(&self, input: &Input, grant: &mut Grant<'_>) -> Result<Vec<Piece>> {
+    pub(in crate::chunk) fn merge_files(
+        &self,
+        input: &Input,
+        grant: &mut Grant<'_>,
+    ) -> Result<Vec<OutputTable>> {
         let Some(apart) = self.table_apart(input)? else {
             return match &input.munk {
                 Some((munk, snapshot)) => self.flush(input, grant, munk, snapshot.version()),
@@ -154,19 +160,19 @@ impl Chunks {
             };
         };
         // Sequential inserts: the log continues the table, which need not be written again.
-        let mut pieces = self.merge_into_tables(input, grant, |file| {
+        let mut outputs = self.merge_into_tables(input, grant, |file| {
             file.dropped.is_none() && matches!(file.source, Source::Log(_))
         })?;
-        let piece = Piece { start: None, table: apart.table, reused: true };
+        let output_table = OutputTable { start: None, table: apart.table, reused: true };
         if apart.before {
-            if let Some(first) = pieces.first_mut() {
+            if let Some(first) = outputs.first_mut() {
                 first.start = Some(apart.boundary);
             }
-            pieces.insert(0, piece);
+            outputs.insert(0, output_table);
         } else {
-            pieces.push(Piece { start: Some(apart.boundary), ..piece });
+            outputs.push(OutputTable { start: Some(apart.boundary), ..output_table });
         }
-        Ok(pieces)
+        Ok(outputs)
     }
 
     /// The chunk's only table, if it is large and no key of its logs lies within it.
@@ -218,7 +224,7 @@ impl Chunks {
         input: &Input,
         grant: &mut Grant<'_>,
         take: impl Fn(&Run) -> bool,
-    ) -> Result<Vec<Piece>> {
+    ) -> Result<Vec<OutputTable>> {
         let context = &self.context;
         let Some(mut output) = self.output_for(input, grant, &take)? else { return Ok(Vec::new()) };
         let mut merged = Merged::new(&context.run, &input.funk, true, take)?;
@@ -236,7 +242,13 @@ impl Chunks {
     }
 
     /// The same from the munk, without reading a file (EvenDB §3.4).
-    fn flush(&self, input: &Input, grant: &mut Grant<'_>, munk: &Munk, upto: u64) -> Result<Vec<Piece>> {
+    fn flush(
+        &self,
+        input: &Input,
+        grant: &mut Grant<'_>,
+        munk: &Munk,
+        upto: u64,
+    ) -> Result<Vec<OutputTable>> {
         let context = &self.context;
         let take = |file: &Run| file.dropped.is_none();
         let Some(mut output) = self.output_for(input, grant, take)? else { return Ok(Vec::new()) };
@@ -305,7 +317,12 @@ impl Chunks {
     }
 
     /// Puts the new tables in the place of what was merged; false if the keyspace was dropped meanwhile.
-    pub(in crate::chunk) fn flip(&self, chunk: &Arc<Chunk>, input: &Input, pieces: &[Piece]) -> Result<bool> {
+    pub(in crate::chunk) fn flip(
+        &self,
+        chunk: &Arc<Chunk>,
+        input: &Input,
+        outputs: &[OutputTable],
+    ) -> Result<bool> {
         let writer = chunk.writer.lock();
         if writer.retired {
             return Ok(false);
@@ -313,11 +330,11 @@ impl Chunks {
         let before = chunk.funk.load_full();
         let mut files = newer_files(&before, input);
         let newer = files.len();
-        files.extend(pieces.iter().map(|piece| table_ref(piece, chunk, &before, newer)));
+        files.extend(outputs.iter().map(|output_table| table_ref(output_table, chunk, &before, newer)));
         files.extend(input.kept.iter().cloned());
         let Some(edit) = self.replacement(&[chunk], &[(chunk, &files)])? else { return Ok(false) };
         canary!(REBALANCE_UNTOLD else self.context.publish(&edit))?;
-        for table in &files[newer..newer + pieces.len()] {
+        for table in &files[newer..newer + outputs.len()] {
             table.retain(&self.context.totals);
         }
         let after = RunStack { files };
@@ -352,7 +369,7 @@ pub fn newer_files(now: &RunStack, input: &Input) -> Vec<Run> {
 
 /// The new table as one of the chunk's files. If the chunk was dropped meanwhile, so is the table: it holds
 /// nothing newer.
-pub fn table_ref(piece: &Piece, chunk: &Chunk, now: &RunStack, newer: usize) -> Run {
+pub fn table_ref(output_table: &OutputTable, chunk: &Chunk, now: &RunStack, newer: usize) -> Run {
     let dropped = now.files[newer..]
         .iter()
         .filter_map(|file| file.dropped.clone())
@@ -360,7 +377,12 @@ pub fn table_ref(piece: &Piece, chunk: &Chunk, now: &RunStack, newer: usize) -> 
     // Files that were dropped before the rebalance began are not in the table.
     let dropped = dropped.filter(|_| now.files[newer..].iter().all(|file| file.dropped.is_some()));
     // One that is used again may be shared still.
-    let file = &piece.table.file;
+    let file = &output_table.table.file;
     let share_bytes = file.claims.is_shared().then(|| file.bytes());
-    Run { source: Source::Table(piece.table.clone()), span: chunk.span.clone().into(), dropped, share_bytes }
+    Run {
+        source: Source::Table(output_table.table.clone()),
+        span: chunk.span.clone().into(),
+        dropped,
+        share_bytes,
+    }
 }

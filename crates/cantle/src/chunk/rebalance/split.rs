@@ -20,7 +20,7 @@ use crate::log::segment::Segment;
 use crate::run::cut::Cutter;
 use crate::run::run::{Run, Source};
 use crate::run::stack::{RunStack, StackSizes};
-use crate::run::writer::Piece;
+use crate::run::writer::OutputTable;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::error::Result;
@@ -39,7 +39,7 @@ impl Chunks {
         &self,
         parent: &Arc<Chunk>,
         input: &Input,
-        pieces: &[Piece],
+        pieces: &[OutputTable],
     ) -> Result<bool> {
         let _span = tracing::debug_span!("split", chunk = parent.id).entered();
         let order = &self.context.order;

@@ -28,7 +28,7 @@ use crate::run::merged::Merged;
 use crate::run::retain::{Bottom, keep_versions};
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
-use crate::run::writer::{Output, Piece};
+use crate::run::writer::{Output, OutputTable};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableHandle;
@@ -147,11 +147,11 @@ impl Chunks {
                 added.map_err(|error| context.substrate.checked(error))?;
             }
         }
-        let pieces = output.finish().map_err(|error| context.substrate.checked(error))?;
+        let outputs = output.finish().map_err(|error| context.substrate.checked(error))?;
         drop(grant);
-        let cancel = || pieces.iter().for_each(|piece| piece.discard(context));
-        let place = Place { newer, run: &run, older: sealed.len() - count };
-        let flipped = context.substrate.reserve.with(|| self.flip_run(chunk, &place, &pieces));
+        let cancel = || outputs.iter().for_each(|output_table| output_table.discard(context));
+        let position = StackPosition { newer, run: &run, older: sealed.len() - count };
+        let flipped = context.substrate.reserve.with(|| self.flip_run(chunk, &position, &outputs));
         if !flipped.inspect_err(|_| cancel())? {
             cancel();
             return Ok(false);
@@ -178,25 +178,30 @@ impl Chunks {
     }
 
     /// Puts the new table, if anything is left, in the place of what was merged.
-    fn flip_run(&self, chunk: &Arc<Chunk>, place: &Place<'_>, pieces: &[Piece]) -> Result<bool> {
+    fn flip_run(
+        &self,
+        chunk: &Arc<Chunk>,
+        position: &StackPosition<'_>,
+        outputs: &[OutputTable],
+    ) -> Result<bool> {
         let writer = chunk.writer.lock();
         if writer.retired {
             return Ok(false);
         }
         let before = chunk.funk.load_full();
         // Others have added logs at most, before all other files, or dropped all that there is.
-        let Some(start) = before.files.len().checked_sub(place.older + place.run.files.len()) else {
+        let Some(start) = before.files.len().checked_sub(position.older + position.run.files.len()) else {
             return Ok(false);
         };
-        debug_assert!(start >= place.newer, "a file went during a change");
+        debug_assert!(start >= position.newer, "a file went during a change");
         let (newer, rest) = before.files.split_at(start);
-        let (run, older) = rest.split_at(place.run.files.len());
+        let (run, older) = rest.split_at(position.run.files.len());
         let run = RunStack { files: run.to_vec() };
-        let tables: Vec<Run> = pieces
+        let tables: Vec<Run> = outputs
             .iter()
-            .map(|piece| {
-                let table = self.with_garbage_of(piece, &place.run.files);
-                table_ref(&Piece { start: None, table, reused: false }, chunk, &run, 0)
+            .map(|output_table| {
+                let table = self.with_garbage_of(output_table, &position.run.files);
+                table_ref(&OutputTable { start: None, table, reused: false }, chunk, &run, 0)
             })
             .collect();
         let files: Vec<Run> = newer.iter().chain(&tables).chain(older).cloned().collect();
@@ -213,8 +218,8 @@ impl Chunks {
     }
 
     /// The table with what is known of garbage: its own, and what the merged files made garbage of older files.
-    fn with_garbage_of(&self, piece: &Piece, run: &[Run]) -> Arc<TableHandle> {
-        let table = &piece.table;
+    fn with_garbage_of(&self, output_table: &OutputTable, run: &[Run]) -> Arc<TableHandle> {
+        let table = &output_table.table;
         let (mut garbage_bytes, mut user_bytes) = (0, 0);
         for file in run {
             let (garbage, user, whole) = match &file.source {
@@ -244,7 +249,7 @@ impl Chunks {
 }
 
 /// Where files that are merged stand in their chunk.
-struct Place<'a> {
+struct StackPosition<'a> {
     /// How many files stood before them when the merge began.
     newer: usize,
     run: &'a RunStack,

@@ -18,7 +18,7 @@ use super::handle::{Db, Handle};
 use super::keyspace::{Keyspace, KeyspaceInner};
 use super::range::Range;
 use super::snapshot::Snapshot;
-use super::write::Part;
+use super::write::KeyspaceWrite;
 use crate::db::WriteOptions;
 use crate::layout::{Op, PairCursor};
 use crate::mvcc::KeySpan;
@@ -306,13 +306,14 @@ impl Transaction {
         let done = if self.writes.iter().all(|writes| writes.is_empty()) {
             store.check_open()
         } else {
-            let parts = touched.into_iter().enumerate().map(|(place, Touched { keyspace, reads })| Part {
-                ops: self.writes.get(place).map_or_else(Vec::new, |writes| writes.ops()),
-                reads: reads.to_read_set(&keyspace.order),
-                keyspace,
-            });
+            let parts =
+                touched.into_iter().enumerate().map(|(place, Touched { keyspace, reads })| KeyspaceWrite {
+                    ops: self.writes.get(place).map_or_else(Vec::new, |writes| writes.ops()),
+                    reads: reads.to_read_set(&keyspace.order),
+                    keyspace,
+                });
             let parts = parts.filter(|part| !part.ops.is_empty() || !part.reads.is_empty()).collect();
-            store.write_parts(parts, Some(self.snapshot.guard.version()), options.durability)
+            store.write_keyspaces(parts, Some(self.snapshot.guard.version()), options.durability)
         };
         match &done {
             Ok(()) | Err(Error::NotDurable { .. }) => store.transactions.committed.fetch_add(1, Relaxed),

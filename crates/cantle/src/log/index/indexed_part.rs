@@ -23,7 +23,7 @@ use crate::format::header::FileHeader;
 use crate::format::limits::check_record;
 use crate::log::LogMemory;
 use crate::log::index::ends::Ends;
-use crate::log::index::memory_part::{MemoryHit, MemoryPart, Place};
+use crate::log::index::memory_part::{MemoryHit, MemoryPart, RecordPtr};
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::op::record::LogRecord;
 use crate::records::{encode_record, record_bytes};
@@ -51,31 +51,31 @@ pub struct IndexedPart {
     /// How many operations the log has up to its end.
     pub operations: u64,
     /// Of the root block; length 0 without an index.
-    pub root: Place,
+    pub root: RecordPtr,
     /// Of the filter, all its pieces together; length 0 where the order forbids hashing.
-    pub filter: Place,
+    pub filter: RecordPtr,
     pub tombstones: Vec<RangeTombstone>,
     /// Where revoked writes stand, and how many bytes they take: who scans the part passes over them.
     pub voids: Vec<(u64, u64)>,
     /// The part end's own place.
-    pub at: Place,
+    pub at: RecordPtr,
     /// The part end before this one; length 0 if this is the first.
-    pub previous: Place,
+    pub previous: RecordPtr,
     /// Where its keys begin and end, if there is memory for that; unknown in a part of an earlier epoch until its index
     /// was read for it (`ends::learn`).
     pub ends: OnceLock<Ends>,
 }
 
 /// A place as the value of an index entry.
-pub fn encode_place(place: Place, out: &mut Vec<u8>) {
+pub fn encode_place(place: RecordPtr, out: &mut Vec<u8>) {
     put_varint(out, place.offset);
     put_varint(out, u64::from(place.len));
 }
 
-pub fn decode_place(decoder: &mut Decoder<'_>) -> Result<Place, Malformed> {
+pub fn decode_place(decoder: &mut Decoder<'_>) -> Result<RecordPtr, Malformed> {
     let offset = decoder.size()?;
     let len = u32::try_from(decoder.varint()?).map_err(|_| Malformed("a length exceeds 32 bits"))?;
-    Ok(Place { offset, len })
+    Ok(RecordPtr { offset, len })
 }
 
 impl IndexedPart {
@@ -118,14 +118,14 @@ impl IndexedPart {
     }
 
     /// The piece of its filter that knows keys of this hash, and how many pieces there are.
-    pub fn filter_piece(&self, hash: u64) -> (Place, usize) {
-        let Place { offset, len } = self.filter;
+    pub fn filter_piece(&self, hash: u64) -> (RecordPtr, usize) {
+        let RecordPtr { offset, len } = self.filter;
         if len <= FILTER_PIECE_BYTES || !len.is_multiple_of(FILTER_PIECE_BYTES) {
             return (self.filter, 1);
         }
         let pieces = (len / FILTER_PIECE_BYTES) as usize;
         let before = bloom::piece_of(hash, pieces) as u64 * u64::from(FILTER_PIECE_BYTES);
-        (Place { offset: offset + before, len: FILTER_PIECE_BYTES }, pieces)
+        (RecordPtr { offset: offset + before, len: FILTER_PIECE_BYTES }, pieces)
     }
 
     /// Its operations and its index.
@@ -134,7 +134,7 @@ impl IndexedPart {
     }
 
     /// Decodes a part end that stands at `at`. Everything it points to lies before it.
-    pub fn decode(payload: &[u8], at: Place) -> Result<Self, Malformed> {
+    pub fn decode(payload: &[u8], at: RecordPtr) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(payload);
         let mut part = Self {
             start: decoder.size()?,
@@ -158,8 +158,9 @@ impl IndexedPart {
         while !decoder.rest().is_empty() {
             part.voids.push((decoder.size()?, decoder.size()?));
         }
-        let before =
-            |place: Place| place.offset.checked_add(u64::from(place.len)).is_some_and(|end| end <= at.offset);
+        let before = |place: RecordPtr| {
+            place.offset.checked_add(u64::from(place.len)).is_some_and(|end| end <= at.offset)
+        };
         let ordered = part.start <= part.end && part.end <= at.offset && part.previous.offset < at.offset;
         if ordered && before(part.root) && before(part.filter) && before(part.previous) {
             Ok(part)
@@ -180,7 +181,7 @@ pub struct IndexRequest<'a> {
     pub end: u64,
     /// How many operations the log has up to `end`.
     pub operations: u64,
-    pub previous: Place,
+    pub previous: RecordPtr,
     /// Of its writes that were revoked.
     pub voids: Vec<(u64, u64)>,
     pub search: LogSearch,
@@ -229,10 +230,11 @@ pub fn build_index(
         request.search.index(&mut builder, key, hit);
     });
     let root = builder.finish_root();
-    let filter = if request.order.hashable() { builder.filter(filter) } else { Place { offset: 0, len: 0 } };
+    let filter =
+        if request.order.hashable() { builder.filter(filter) } else { RecordPtr { offset: 0, len: 0 } };
     let tombstones = part.tombstones().iter().map(|t| RangeTombstone { cell: None, ..t.clone() }).collect();
     let IndexRequest { start, end, operations, previous, .. } = *request;
-    let at = Place { offset: end + builder.out.len() as u64, len: 0 };
+    let at = RecordPtr { offset: end + builder.out.len() as u64, len: 0 };
     let ends = first.and_then(|(key, hit)| Ends::new(request.memory, &key, hit, &last_key));
     let ends = ends.map_or_else(OnceLock::new, OnceLock::from);
     let voids = request.voids.clone();
@@ -303,13 +305,13 @@ impl IndexBuilder<'_> {
         self.root.add(&self.last_key, self.request.header.base_version, Kind::Put, &value);
     }
 
-    fn finish_root(&mut self) -> Place {
+    fn finish_root(&mut self) -> RecordPtr {
         self.finish_block();
         if self.root.is_empty() {
-            return Place { offset: 0, len: 0 };
+            return RecordPtr { offset: 0, len: 0 };
         }
         let root = self.root.finish();
-        if self.fits(root.len()) { self.record(&root) } else { Place { offset: 0, len: 0 } }
+        if self.fits(root.len()) { self.record(&root) } else { RecordPtr { offset: 0, len: 0 } }
     }
 
     /// Whether a record can hold a block of this length.
@@ -318,10 +320,10 @@ impl IndexBuilder<'_> {
     }
 
     /// Appends a filter, in pieces if it is long.
-    fn filter(&mut self, filter: BloomBuilder) -> Place {
+    fn filter(&mut self, filter: BloomBuilder) -> RecordPtr {
         let pieces = filter.finish_in_pieces();
         if pieces.iter().any(|piece| !self.fits(piece.len())) {
-            return Place { offset: 0, len: 0 };
+            return RecordPtr { offset: 0, len: 0 };
         }
         let start = self.request.end + self.out.len() as u64;
         for piece in &pieces {
@@ -330,17 +332,17 @@ impl IndexBuilder<'_> {
         }
         let end = self.request.end + self.out.len() as u64;
         // Of 2^32 bytes the index itself would be longer.
-        Place { offset: start, len: u32::try_from(end - start).unwrap_or(0) }
+        RecordPtr { offset: start, len: u32::try_from(end - start).unwrap_or(0) }
     }
 
     /// Appends a record that holds `block`.
-    fn record(&mut self, block: &[u8]) -> Place {
+    fn record(&mut self, block: &[u8]) -> RecordPtr {
         let offset = self.request.end + self.out.len() as u64;
         let before = self.out.len();
         encode_record(self.request.header, offset, (0, block.len() + 1), &mut self.out, |out| {
             LogRecord::encode_block(block, out);
         });
-        Place { offset, len: (self.out.len() - before) as u32 }
+        RecordPtr { offset, len: (self.out.len() - before) as u32 }
     }
 }
 
@@ -357,7 +359,7 @@ mod tests {
         let header = example_header(FileKind::Log, 3, 8, 0);
         let part = MemoryPart::new(KeyOrder::Bytewise, Default::default());
         for number in 0..3000u64 {
-            let place = Place { offset: 64 + number * 40, len: 40 };
+            let place = RecordPtr { offset: 64 + number * 40, len: 40 };
             part.insert(&number.to_be_bytes().repeat(20), number, Kind::Put, place, None);
         }
         let build = |record_bytes_max| {
@@ -368,7 +370,7 @@ mod tests {
                 start: 64,
                 end: 1 << 20,
                 operations: 3000,
-                previous: Place { offset: 0, len: 0 },
+                previous: RecordPtr { offset: 0, len: 0 },
                 voids: Vec::new(),
                 search: LogSearch::Indexed,
                 record_bytes_max,

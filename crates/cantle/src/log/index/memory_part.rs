@@ -7,7 +7,7 @@
 //! sorted in when the munk goes (`merge_deferred`) or the part is indexed on disk.
 
 use super::memtable::{Entry, Full, Item, Mark, SkipList};
-pub use super::place::Place;
+pub use super::record_ptr::RecordPtr;
 use crate::log::op::range_delete::RangeTombstone;
 use crate::mvcc::CommitCell;
 use crate::sync::atomic::AtomicU64;
@@ -33,7 +33,7 @@ pub struct MemoryPart {
 pub struct MemoryHit {
     pub kind: Kind,
     pub version: u64,
-    pub place: Place,
+    pub place: RecordPtr,
 }
 
 impl MemoryPart {
@@ -46,18 +46,18 @@ impl MemoryPart {
     ///
     /// # Errors
     /// `Full` if the part has taken 8 GiB of memory.
-    pub fn try_insert(&self, key: &[u8], version: u64, kind: Kind, place: Place) -> Result<(), Full> {
+    pub fn try_insert(&self, key: &[u8], version: u64, kind: Kind, place: RecordPtr) -> Result<(), Full> {
         self.list.insert(Item { key, version, kind, place, cell: None, value: None })
     }
 
     /// Inserts an operation of a write.
-    pub fn insert(&self, key: &[u8], version: u64, kind: Kind, place: Place, cell: Option<CommitCell>) {
+    pub fn insert(&self, key: &[u8], version: u64, kind: Kind, place: RecordPtr, cell: Option<CommitCell>) {
         let inserted = self.list.insert(Item { key, version, kind, place, cell, value: None });
         inserted.unwrap_or_else(|full| unreachable!("{full}"));
     }
 
     /// As `insert`, where readers have a munk to look into.
-    pub fn note(&self, key: &[u8], version: u64, kind: Kind, place: Place) {
+    pub fn note(&self, key: &[u8], version: u64, kind: Kind, place: RecordPtr) {
         let noted = self.list.note(Item { key, version, kind, place, cell: None, value: None });
         noted.unwrap_or_else(|full| unreachable!("{full}"));
     }
@@ -158,7 +158,7 @@ pub struct MemoryCursor<F> {
     read: F,
 }
 
-impl<F: FnMut(Place) -> Result<Bytes> + Send> MemoryCursor<F> {
+impl<F: FnMut(RecordPtr) -> Result<Bytes> + Send> MemoryCursor<F> {
     pub fn new(part: Arc<MemoryPart>, read: F) -> Self {
         Self { part, current: None, read }
     }
@@ -173,7 +173,7 @@ fn visible<'a>(first: Option<Entry<'a>>, step: impl Fn(&Entry<'a>) -> Option<Ent
     std::iter::successors(first, step).find(Entry::is_visible).map(|entry| entry.mark())
 }
 
-impl<F: FnMut(Place) -> Result<Bytes> + Send> EntryCursor for MemoryCursor<F> {
+impl<F: FnMut(RecordPtr) -> Result<Bytes> + Send> EntryCursor for MemoryCursor<F> {
     fn seek_to_first(&mut self) -> Result<()> {
         self.current = visible(self.part.list.first(), Entry::next);
         Ok(())
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn what_is_noted_stands_in_order_and_is_found_once_it_is_settled() {
         let part = MemoryPart::new(KeyOrder::Bytewise, Arc::default());
-        let place = |offset| Place { offset, len: 1 };
+        let place = |offset| RecordPtr { offset, len: 1 };
         part.insert(b"b", 1, Kind::Put, place(1), None);
         part.note(b"c", 1, Kind::Put, place(2));
         part.note(b"a", 2, Kind::Put, place(3));

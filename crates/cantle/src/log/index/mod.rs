@@ -5,5 +5,5 @@ pub mod indexed_part;
 pub mod memory_part;
 mod memtable;
 pub mod parts;
-mod place;
+mod record_ptr;
 pub mod view;

@@ -9,7 +9,7 @@
 use crate::block::Block;
 use crate::format::header::FileHeader;
 use crate::log::env::LogEnv;
-use crate::log::index::memory_part::Place;
+use crate::log::index::memory_part::RecordPtr;
 use crate::log::index::parts::Parts;
 use crate::log::segment::Segment;
 use crate::memory::charged::ChargedBuffer;
@@ -32,12 +32,12 @@ fn read_into(segment: &Segment, bytes: &mut [u8], at: u64) -> Result<usize> {
 
 /// A part of a log's file in memory. What is missing at its end is reported with the place that should be there.
 #[derive(Default)]
-pub struct Piece {
+pub struct ReadBuffer {
     at: u64,
     pub bytes: Bytes,
 }
 
-impl Piece {
+impl ReadBuffer {
     /// All of the log that is indexed; `None` if others that are merged have taken the memory.
     pub fn of_indexed(env: &LogEnv, segment: &Segment, parts: &Parts) -> Result<Option<Self>> {
         let len = indexed_end(parts);
@@ -59,38 +59,38 @@ impl Piece {
         let handle = segment.file.handle()?;
         let buffers = places.iter().map(|&(at, len)| Some((at, Buffer::new(usize::try_from(len).ok()?)?)));
         let mut buffers: Vec<Option<(u64, Buffer)>> = buffers.collect();
-        let mut wanted: Vec<vfs::Place<'_>> = buffers
+        let mut wanted: Vec<vfs::ReadRequest<'_>> = buffers
             .iter_mut()
             .flatten()
-            .map(|(at, buffer)| vfs::Place { file: &*handle, offset: *at, buffer: buffer.as_mut() })
+            .map(|(at, buffer)| vfs::ReadRequest { file: &*handle, offset: *at, buffer: buffer.as_mut() })
             .collect();
-        let mut outcomes = vfs::read_places(&mut wanted).into_iter();
-        let piece = |buffer: Option<(u64, Buffer)>| {
+        let mut outcomes = vfs::read_all(&mut wanted).into_iter();
+        let buffer = |buffer: Option<(u64, Buffer)>| {
             let (at, buffer) = buffer?;
             let read = outcomes.next()?.ok()?;
             Some(Self { at, bytes: Bytes::from_owner(buffer).slice(..read) })
         };
-        Ok(buffers.into_iter().map(piece).collect())
+        Ok(buffers.into_iter().map(buffer).collect())
     }
 
-    pub fn contains(&self, place: Place) -> bool {
+    pub fn contains(&self, place: RecordPtr) -> bool {
         self.at <= place.offset
             && place.offset.saturating_add(u64::from(place.len)) <= self.at + self.bytes.len() as u64
     }
 
-    /// As [`Segment::read_value`]; the value shares the piece's memory.
-    pub fn value(&self, segment: &Segment, header: &FileHeader, place: Place) -> Result<Bytes> {
+    /// As [`Segment::read_value`]; the value shares the buffer's memory.
+    pub fn value(&self, segment: &Segment, header: &FileHeader, place: RecordPtr) -> Result<Bytes> {
         let payload = self.payload(segment, header, place)?;
         let (payload, value_start) = segment.op_of(header, place, payload)?;
         Ok(payload.slice(value_start..))
     }
 
     /// As [`Segment::index_block`], past the cache.
-    pub fn block(&self, segment: &Segment, header: &FileHeader, place: Place) -> Result<Arc<Block>> {
+    pub fn block(&self, segment: &Segment, header: &FileHeader, place: RecordPtr) -> Result<Arc<Block>> {
         segment.block_of(header, place, self.payload(segment, header, place)?).map(Arc::new)
     }
 
-    fn payload(&self, segment: &Segment, header: &FileHeader, place: Place) -> Result<Bytes> {
+    fn payload(&self, segment: &Segment, header: &FileHeader, place: RecordPtr) -> Result<Bytes> {
         let (len, end) = (place.len as usize, self.bytes.len());
         let start = place.offset.checked_sub(self.at).map_or(end, |start| start.min(end as u64) as usize);
         let bytes = self.bytes.slice(start..start.saturating_add(len).min(end));
@@ -109,35 +109,35 @@ pub type Reads = Arc<AtomicU64>;
 #[derive(Default)]
 pub struct ReadAhead {
     reads: Reads,
-    pub piece: Piece,
+    pub buffer: ReadBuffer,
     run: Run,
 }
 
 impl ReadAhead {
     pub fn new(reads: Reads) -> Self {
-        Self { reads, piece: Piece::default(), run: Run::default() }
+        Self { reads, buffer: ReadBuffer::default(), run: Run::default() }
     }
 
     /// As [`Segment::read_value`], of a record that is indexed. Shares no memory with what is read ahead.
-    pub fn value(&mut self, segment: &Segment, parts: &Parts, place: Place) -> Result<Bytes> {
+    pub fn value(&mut self, segment: &Segment, parts: &Parts, place: RecordPtr) -> Result<Bytes> {
         if let Some(value) = segment.read_recent_value(&parts.header, place)? {
             return Ok(value);
         }
         let at = (place.offset, u64::from(place.len));
         self.run.visit(at, GAP_BYTES, Some(&segment.runs));
-        if !self.piece.contains(place) {
+        if !self.buffer.contains(place) {
             self.reads.fetch_add(1, Relaxed);
             let room = indexed_end(parts).saturating_sub(place.offset);
             let window = self.run.window(at, SCAN_BYTES).min(room);
             if window < u64::from(place.len) {
                 return segment.read_value(&parts.header, place);
             }
-            match Piece::read(segment, place.offset, window) {
-                Ok(piece) => self.piece = piece,
+            match ReadBuffer::read(segment, place.offset, window) {
+                Ok(buffer) => self.buffer = buffer,
                 // What lies ahead may never be asked for.
                 Err(_) => return segment.read_value(&parts.header, place),
             }
         }
-        self.piece.value(segment, &parts.header, place).map(|value| Bytes::copy_from_slice(&value))
+        self.buffer.value(segment, &parts.header, place).map(|value| Bytes::copy_from_slice(&value))
     }
 }

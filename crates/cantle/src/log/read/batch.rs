@@ -5,9 +5,9 @@
 //! that lie near one another are read by one call, with what lies between.
 
 use crate::log::env::LogEnv;
-use crate::log::index::memory_part::Place;
+use crate::log::index::memory_part::RecordPtr;
 use crate::log::index::parts::Parts;
-use crate::log::read::ahead::{GAP_BYTES, Piece};
+use crate::log::read::ahead::{GAP_BYTES, ReadBuffer};
 use crate::log::segment::Segment;
 use crate::memory::account::Charge;
 use crate::memory::charged::ChargedBuffer;
@@ -28,7 +28,7 @@ const READ_BYTES_MAX: u64 = 1 << 20;
 /// A record that will be wanted.
 pub struct WantedRecord {
     pub key: Bytes,
-    pub place: Place,
+    pub place: RecordPtr,
 }
 
 /// Values of records with neighbouring keys.
@@ -64,12 +64,12 @@ impl FileOrderReads {
             counted = env.memory.merges.charge_anyway(bytes(&wanted));
         }
         let last_key = wanted.last().map(|last| last.key.clone());
-        let mut places: Vec<Place> = wanted.into_iter().map(|wanted| wanted.place).collect();
+        let mut places: Vec<RecordPtr> = wanted.into_iter().map(|wanted| wanted.place).collect();
         places.sort_unstable_by_key(|place| place.offset);
         env.counters.log_batches.add(1);
-        let runs: Vec<&[Place]> = runs(&places).collect();
+        let runs: Vec<&[RecordPtr]> = runs(&places).collect();
         // Lengths may be anything: they are checked when the records are read.
-        let len = |place: &Place| u64::from(place.len).min(READ_BYTES_MAX);
+        let len = |place: &RecordPtr| u64::from(place.len).min(READ_BYTES_MAX);
         let mut values = Values::new(runs.iter().flat_map(|run| *run).map(len).sum(), counted);
         let mut rest = &runs[..];
         while !rest.is_empty() {
@@ -77,7 +77,7 @@ impl FileOrderReads {
             rest = others;
             let spans: Vec<(u64, u64)> = together.iter().map(|run| span_of(run)).collect();
             // What cannot be read is reported when it is asked for.
-            let pieces = Piece::read_all(segment, &spans).unwrap_or_default();
+            let pieces = ReadBuffer::read_all(segment, &spans).unwrap_or_default();
             for ((piece, run), (_, len)) in pieces.iter().zip(together).zip(&spans) {
                 let Some(piece) = piece else { continue };
                 env.counters.log_batch_bytes.add(*len);
@@ -97,18 +97,18 @@ impl FileOrderReads {
     }
 
     /// The value of the record at this place, if it was read. What a merge has taken it does not want again.
-    pub fn take(&mut self, place: Place) -> Option<Bytes> {
+    pub fn take(&mut self, place: RecordPtr) -> Option<Bytes> {
         self.values.remove(&place.offset)
     }
 }
 
 /// Records near one another, of these in the order in which they lie. Of one alone nothing is gained.
-fn runs(places: &[Place]) -> impl Iterator<Item = &[Place]> {
+fn runs(places: &[RecordPtr]) -> impl Iterator<Item = &[RecordPtr]> {
     let mut rest = places;
     let next = move || {
         let first = rest.first()?;
         let mut end = end_of(first);
-        let follows = |place: &&Place| {
+        let follows = |place: &&RecordPtr| {
             let follows = place.offset < end.saturating_add(GAP_BYTES)
                 && end_of(place).saturating_sub(first.offset) <= READ_BYTES_MAX;
             end = if follows { end_of(place) } else { end };
@@ -123,15 +123,15 @@ fn runs(places: &[Place]) -> impl Iterator<Item = &[Place]> {
 }
 
 /// Where a run begins, and its length.
-fn span_of(run: &[Place]) -> (u64, u64) {
+fn span_of(run: &[RecordPtr]) -> (u64, u64) {
     let start = run.first().map_or(0, |first| first.offset);
     (start, run.iter().map(end_of).max().unwrap_or_default().saturating_sub(start))
 }
 
 /// How many of these runs are read together: as many as have the memory of one that is as long as may be.
-fn read_together(runs: &[&[Place]]) -> usize {
+fn read_together(runs: &[&[RecordPtr]]) -> usize {
     let mut bytes = 0_u64;
-    let fits = |run: &&&[Place]| {
+    let fits = |run: &&&[RecordPtr]| {
         bytes = bytes.saturating_add(span_of(run).1);
         bytes <= READ_BYTES_MAX
     };
@@ -170,6 +170,6 @@ impl Values {
     }
 }
 
-fn end_of(place: &Place) -> u64 {
+fn end_of(place: &RecordPtr) -> u64 {
     place.offset.saturating_add(u64::from(place.len))
 }

@@ -8,8 +8,8 @@ use crate::block::BlockCursor;
 use crate::format::codec::{Decoder, Malformed};
 use crate::log::index::ends::Ends;
 use crate::log::index::indexed_part::{IndexedPart, decode_place};
-use crate::log::index::memory_part::Place;
-use crate::log::read::ahead::{Piece, ReadAhead};
+use crate::log::index::memory_part::RecordPtr;
+use crate::log::read::ahead::{ReadAhead, ReadBuffer};
 use crate::log::read::batch::{BATCH_BYTES, FileOrderReads, WantedRecord};
 use crate::log::read::pass::{LogWalk, OnePass};
 use crate::sync::Arc;
@@ -35,7 +35,7 @@ pub struct IndexedCursor {
 struct Open {
     roots: Option<BlockCursor>,
     /// Positioned whenever the cursor is, unless it stands `at_first`.
-    block: Option<(Place, BlockCursor)>,
+    block: Option<(RecordPtr, BlockCursor)>,
     batch: FileOrderReads,
     ahead: ReadAhead,
 }
@@ -68,7 +68,7 @@ impl IndexedCursor {
         (log, open)
     }
 
-    fn block(&self) -> Option<&(Place, BlockCursor)> {
+    fn block(&self) -> Option<&(RecordPtr, BlockCursor)> {
         self.open.as_ref()?.block.as_ref()
     }
 
@@ -131,11 +131,11 @@ impl IndexedCursor {
     }
 
     /// The value at this place, for who passes once: of the log in memory, or with those that are wanted next.
-    fn value_once(&mut self, log: &LogWalk, once: &OnePass, place: Place) -> Result<Bytes> {
+    fn value_once(&mut self, log: &LogWalk, once: &OnePass, place: RecordPtr) -> Result<Bytes> {
         let whole = match once.whole.get() {
             Some(whole) => whole,
             None => {
-                let read = Piece::of_indexed(&log.env, &log.segment, &log.parts)?;
+                let read = ReadBuffer::of_indexed(&log.env, &log.segment, &log.parts)?;
                 once.whole.get_or_init(|| read)
             }
         };
@@ -179,7 +179,7 @@ impl IndexedCursor {
         Ok(wanted)
     }
 
-    fn place(&self) -> Result<Option<Place>> {
+    fn place(&self) -> Result<Option<RecordPtr>> {
         if self.at_first {
             return Ok(self.ends().map(|ends| ends.first.place));
         }

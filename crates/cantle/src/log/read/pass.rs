@@ -3,9 +3,9 @@
 
 use crate::block::BlockCursor;
 use crate::log::env::LogEnv;
-use crate::log::index::memory_part::Place;
+use crate::log::index::memory_part::RecordPtr;
 use crate::log::index::parts::Parts;
-use crate::log::read::ahead::{Piece, Reads};
+use crate::log::read::ahead::{ReadBuffer, Reads};
 use crate::log::segment::Segment;
 use crate::sync::Arc;
 use crate::types::error::Result;
@@ -28,7 +28,7 @@ pub struct OnePass {
     /// The keys that it is for.
     pub span: Arc<Span>,
     /// The log in memory, when it is first needed; `None` if it is too long, or there is no memory for it then.
-    pub whole: OnceLock<Option<Piece>>,
+    pub whole: OnceLock<Option<ReadBuffer>>,
 }
 
 impl OnePass {
@@ -44,7 +44,7 @@ impl OnePass {
 
 impl LogWalk {
     /// A cursor over the block of an index at this place, of the log in memory if it is there.
-    pub fn index_block(&self, place: Place) -> Result<BlockCursor> {
+    pub fn index_block(&self, place: RecordPtr) -> Result<BlockCursor> {
         let header = &self.parts.header;
         let block = match self.once.as_ref().and_then(|once| once.whole.get()) {
             Some(Some(whole)) => whole.block(&self.segment, header, place)?,

@@ -19,7 +19,7 @@
 use crate::block::{Block, BlockBuilder, BlockCursor};
 use crate::format::codec::{Decoder, Malformed};
 use crate::log::index::indexed_part::decode_place;
-use crate::log::index::memory_part::Place;
+use crate::log::index::memory_part::RecordPtr;
 use crate::log::index::view::View;
 use crate::log::read::ahead::ReadAhead;
 use crate::log::read::cursor::IndexedCursor;
@@ -110,7 +110,7 @@ impl ViewCursor {
         Self { log, entries, ahead }
     }
 
-    fn place(&self) -> Result<Place> {
+    fn place(&self) -> Result<RecordPtr> {
         decode_place(&mut Decoder::new(self.entries.value_bytes())).map_err(malformed(&self.log.segment))
     }
 }

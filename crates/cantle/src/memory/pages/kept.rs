@@ -18,7 +18,7 @@ const LOCKED_MAX: Duration = Duration::from_millis(100);
 
 /// What was freed last. Nobody waits for it: in a child that was forked while another thread had the lock it stays locked for ever, and
 /// who cannot have it maps and unmaps.
-static KEPT: Mutex<Kept> = Mutex::new(Kept::new());
+static KEPT: Mutex<KeptMappings> = Mutex::new(KeptMappings::new());
 
 /// How much of it there may be beside the budgets.
 static BESIDE_BYTES: AtomicUsize = AtomicUsize::new(BYTES_MIN);
@@ -73,7 +73,7 @@ pub(super) struct Mapping {
 // SAFETY: it is only memory.
 unsafe impl Send for Mapping {}
 
-struct Kept {
+struct KeptMappings {
     /// By length, the newest at the end, each with its number in the order of coming.
     by_len: BTreeMap<usize, VecDeque<(u64, Mapping)>>,
     next_number: u64,
@@ -82,7 +82,7 @@ struct Kept {
     idle_bytes: usize,
 }
 
-impl Kept {
+impl KeptMappings {
     const fn new() -> Self {
         Self { by_len: BTreeMap::new(), next_number: 0, bytes: 0, idle_bytes: 0 }
     }
@@ -209,7 +209,7 @@ mod tests {
     /// Whole logs that are merged, one after the other: none is as long as another.
     #[test]
     fn of_long_ones_the_nearest_length_is_taken() {
-        let mut kept = Kept::new();
+        let mut kept = KeptMappings::new();
         let mapping = |bytes| Mapping { start: NonNull::dangling(), bytes };
         let len = |pages: usize| HUGE_BYTES + pages * 4096;
         let lens = [HUGE_BYTES, 2 * HUGE_BYTES, len(1), len(3), len(600)];
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn those_that_were_freed_first_go_first_whatever_their_length() {
-        let mut kept = Kept::new();
+        let mut kept = KeptMappings::new();
         let lens = [4, 1, 4, 2, 1, 4].map(|units| units << 12);
         let mapping = |bytes| Mapping { start: NonNull::dangling(), bytes };
         lens.iter().for_each(|len| assert!(kept.keep(mapping(*len), BYTES_MIN).is_empty()));
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn what_nobody_wants_goes_and_what_is_wanted_again_and_again_stays() {
-        let mut kept = Kept::new();
+        let mut kept = KeptMappings::new();
         let bytes_max = 6 * BYTES_MIN;
         let mapping = |bytes| Mapping { start: NonNull::dangling(), bytes };
         let count = BYTES_MIN / HUGE_BYTES;

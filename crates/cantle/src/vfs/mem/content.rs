@@ -48,10 +48,10 @@ impl Content {
     pub(super) fn read_at(&self, buffer: &mut [u8], offset: u64) -> usize {
         let wanted = self.len.saturating_sub(offset).min(buffer.len() as u64);
         let buffer = &mut buffer[..wanted as usize];
-        for piece in pieces(offset, buffer.len()) {
-            let target = &mut buffer[piece.start..piece.end];
-            match self.pages.get(&piece.page) {
-                Some(page) => target.copy_from_slice(&page[piece.within..piece.within + target.len()]),
+        for slice in page_slices(offset, buffer.len()) {
+            let target = &mut buffer[slice.start..slice.end];
+            match self.pages.get(&slice.page) {
+                Some(page) => target.copy_from_slice(&page[slice.within..slice.within + target.len()]),
                 None => target.fill(0),
             }
         }
@@ -60,10 +60,10 @@ impl Content {
 
     /// Writes `bytes`, whose end the caller has checked to lie below `i64::MAX`.
     pub(super) fn write_at(&mut self, bytes: &[u8], offset: u64) {
-        for piece in pieces(offset, bytes.len()) {
-            let source = &bytes[piece.start..piece.end];
-            let page = self.pages.entry(piece.page).or_insert_with(|| Arc::new([0; PAGE_BYTES as usize]));
-            Arc::make_mut(page)[piece.within..piece.within + source.len()].copy_from_slice(source);
+        for slice in page_slices(offset, bytes.len()) {
+            let source = &bytes[slice.start..slice.end];
+            let page = self.pages.entry(slice.page).or_insert_with(|| Arc::new([0; PAGE_BYTES as usize]));
+            Arc::make_mut(page)[slice.within..slice.within + source.len()].copy_from_slice(source);
         }
         if !bytes.is_empty() {
             self.len = self.len.max(offset + bytes.len() as u64);
@@ -135,7 +135,7 @@ impl fmt::Debug for Content {
 }
 
 /// The part of a buffer that falls into one page.
-pub(super) struct Piece {
+pub(super) struct PageSlice {
     pub(super) page: u64,
     within: usize,
     pub(super) start: usize,
@@ -143,7 +143,7 @@ pub(super) struct Piece {
 }
 
 /// Cuts a buffer of `len` bytes that belongs at `offset` at the page boundaries.
-pub(super) fn pieces(offset: u64, len: usize) -> impl Iterator<Item = Piece> {
+pub(super) fn page_slices(offset: u64, len: usize) -> impl Iterator<Item = PageSlice> {
     let mut start = 0;
     std::iter::from_fn(move || {
         if start == len {
@@ -152,9 +152,9 @@ pub(super) fn pieces(offset: u64, len: usize) -> impl Iterator<Item = Piece> {
         let at = offset + start as u64;
         let within = (at % PAGE_BYTES) as usize;
         let end = len.min(start + PAGE_BYTES as usize - within);
-        let piece = Piece { page: at / PAGE_BYTES, within, start, end };
+        let slice = PageSlice { page: at / PAGE_BYTES, within, start, end };
         start = end;
-        Some(piece)
+        Some(slice)
     })
 }
 

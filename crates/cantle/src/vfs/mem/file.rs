@@ -1,7 +1,7 @@
 //! A file of a [`MemVfs`](super::MemVfs): what programs read, what the disk holds, and the difference.
 
 use super::Shared;
-use super::content::{Content, PAGE_BYTES, pieces};
+use super::content::{Content, PAGE_BYTES, page_slices};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, RwLock};
 use crate::vfs::{MappedPiece, VfsFile};
@@ -229,7 +229,7 @@ impl VfsFile for MemFile {
                 .ok_or(io::ErrorKind::FileTooLarge)?;
             let mut written = 0;
             let mut outcome = Ok(());
-            for piece in pieces(offset, bytes.len()) {
+            for piece in page_slices(offset, bytes.len()) {
                 if !state.content.occupies(piece.page) {
                     if let Err(full) = space.take(1) {
                         outcome = Err(full);

@@ -70,12 +70,12 @@ impl Names {
     }
 
     /// What is at a place; `None` when there is nothing.
-    pub(super) fn find(&self, place: &Place) -> Option<&Entry<Arc<LiveFile>>> {
+    pub(super) fn find(&self, place: &DirEntry) -> Option<&Entry<Arc<LiveFile>>> {
         self.live.get(&place.directory)?.get(&place.name)
     }
 
     /// The file at a place.
-    pub(super) fn file(&self, place: &Place) -> io::Result<&Arc<LiveFile>> {
+    pub(super) fn file(&self, place: &DirEntry) -> io::Result<&Arc<LiveFile>> {
         match self.find(place) {
             Some(Entry::File(file)) => Ok(file),
             Some(Entry::Directory) => Err(io::ErrorKind::IsADirectory.into()),
@@ -110,7 +110,7 @@ impl Names {
     pub(super) fn why_missing(&self, directory: &Path) -> io::Error {
         let through_a_file = directory
             .ancestors()
-            .filter_map(Place::of_clean)
+            .filter_map(DirEntry::of_clean)
             .any(|place| matches!(self.find(&place), Some(Entry::File(_))));
         if through_a_file { io::ErrorKind::NotADirectory.into() } else { io::ErrorKind::NotFound.into() }
     }
@@ -129,7 +129,7 @@ impl Names {
     }
 
     /// Gives a directory another place. The move is durable, and nothing else by it.
-    pub(super) fn move_directory(&mut self, from: &Place, to: &Place) -> io::Result<()> {
+    pub(super) fn move_directory(&mut self, from: &DirEntry, to: &DirEntry) -> io::Result<()> {
         match self.find(from) {
             Some(Entry::Directory) => {}
             Some(Entry::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
@@ -203,12 +203,12 @@ pub(super) fn moved(path: &Path, old: &Path, new: &Path) -> Option<PathBuf> {
 
 /// Where a name stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct DirEntry {
     pub(super) directory: PathBuf,
     pub(super) name: OsString,
 }
 
-impl Place {
+impl DirEntry {
     /// Fails for the root, which has no name.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         Self::of_clean(&clean(path)).ok_or_else(|| io::ErrorKind::IsADirectory.into())

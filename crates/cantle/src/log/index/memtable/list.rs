@@ -15,7 +15,7 @@
 
 use super::arena::{Arena, Full};
 use super::node::{self, BaseVersion, Item, LINKS_MAX, Node};
-use crate::log::index::place::Place;
+use crate::log::index::record_ptr::RecordPtr;
 use crate::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -372,7 +372,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The operation's place in the log.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> RecordPtr {
         self.node.place()
     }
 

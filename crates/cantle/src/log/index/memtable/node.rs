@@ -20,7 +20,7 @@
 #![expect(unsafe_code, reason = "nodes of any length, written where they lie")]
 
 use super::arena::{Arena, Full};
-use crate::log::index::place::Place;
+use crate::log::index::record_ptr::RecordPtr;
 use crate::mvcc::CommitCell;
 use crate::sync::atomic::AtomicU32;
 use crate::types::entry::Kind;
@@ -79,7 +79,7 @@ pub struct Item<'a> {
     pub key: &'a [u8],
     pub version: u64,
     pub kind: Kind,
-    pub place: Place,
+    pub place: RecordPtr,
     /// Shared with the other operations of its batch. `None` if it is committed.
     pub cell: Option<CommitCell>,
     /// The value, if the list is to hold it.
@@ -251,10 +251,10 @@ impl Node {
         Kind::from_u8((self.meta & KIND_MASK) as u8).unwrap_or(Kind::Delete)
     }
 
-    pub fn place(self) -> Place {
+    pub fn place(self) -> RecordPtr {
         // SAFETY: every node has these two fields.
         let (len, low): (u32, u32) = unsafe { (self.field(LEN_AT), self.field(OFFSET_AT)) };
-        Place { offset: u64::from(self.upper()[0]) << 32 | u64::from(low), len }
+        RecordPtr { offset: u64::from(self.upper()[0]) << 32 | u64::from(low), len }
     }
 
     /// The prefix that was written with it.

@@ -1,7 +1,7 @@
 //! The list beside an ordered map of the standard library, by several orders, and at its extremes.
 
 use super::{Entry, Item, SkipList};
-use crate::log::index::place::Place;
+use crate::log::index::record_ptr::RecordPtr;
 use crate::mvcc::CommitCell;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -45,7 +45,7 @@ fn list(order: KeyOrder) -> SkipList {
 }
 
 fn item(key: &[u8], version: u64, offset: u64) -> Item<'_> {
-    Item { key, version, kind: Kind::Put, place: Place { offset, len: 1 }, cell: None, value: None }
+    Item { key, version, kind: Kind::Put, place: RecordPtr { offset, len: 1 }, cell: None, value: None }
 }
 
 /// All that an entry says.
@@ -54,7 +54,7 @@ struct Said {
     key: Vec<u8>,
     version: u64,
     kind: Kind,
-    place: Place,
+    place: RecordPtr,
     value: Option<Vec<u8>>,
 }
 
@@ -117,7 +117,7 @@ fn some_said() -> impl Strategy<Value = Said> {
             key,
             version,
             kind,
-            place: Place { offset, len },
+            place: RecordPtr { offset, len },
             value,
         },
     )

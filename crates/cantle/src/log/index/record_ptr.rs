@@ -2,7 +2,7 @@
 
 /// Where a record stands in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct RecordPtr {
     pub offset: u64,
     pub len: u32,
 }

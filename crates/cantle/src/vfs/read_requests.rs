@@ -1,7 +1,7 @@
 //! Reads of many places at once.
 //!
 //! A reader of twelve files that asks for one block of each waits for the device twelve times, though the device
-//! could look for all of them together. [`read_places`] first has the operating system begin to read the places that
+//! could look for all of them together. [`read_all`] first has the operating system begin to read the places that
 //! follow ([`VfsFile::prefetch`]), then takes them one after the other. On a local SSD 12 places of 4 KiB that were in no cache
 //! take 0.25 ms like that, 0.95 ms one after the other, and 0.9 ms by four threads, whose switches cost more than
 //! the hints: so there are no threads. Where a file system takes no hints the places are read one after the other.
@@ -15,7 +15,7 @@ const AHEAD_MAX: usize = 32;
 
 /// A place of a file, and the buffer that is to be filled from there.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct ReadRequest<'a> {
     /// The file.
     pub file: &'a dyn VfsFile,
     /// Where in the file, in bytes.
@@ -24,7 +24,7 @@ pub struct Place<'a> {
     pub buffer: &'a mut [u8],
 }
 
-impl Place<'_> {
+impl ReadRequest<'_> {
     fn prefetch(&self) {
         self.file.prefetch(self.offset, self.buffer.len() as u64);
     }
@@ -32,15 +32,15 @@ impl Place<'_> {
 
 /// Fills the buffers of all places, of one file or of many. Returns for each place the outcome of its
 /// [`read_at`](VfsFile::read_at): a place that cannot be read leaves the others alone. Thread safety: as that of `read_at`.
-pub fn read_places(places: &mut [Place<'_>]) -> Vec<io::Result<usize>> {
+pub fn read_all(places: &mut [ReadRequest<'_>]) -> Vec<io::Result<usize>> {
     // The first is read at once.
-    places.iter().skip(1).take(AHEAD_MAX).for_each(Place::prefetch);
+    places.iter().skip(1).take(AHEAD_MAX).for_each(ReadRequest::prefetch);
     (0..places.len())
         .map(|at| {
             if let Some(next) = places.get(at + 1 + AHEAD_MAX) {
                 next.prefetch();
             }
-            let Place { file, offset, buffer } = &mut places[at];
+            let ReadRequest { file, offset, buffer } = &mut places[at];
             file.read_at(buffer, *offset)
         })
         .collect()
@@ -69,11 +69,11 @@ mod tests {
             Verdict::Pass
         });
         let mut buffers = [[0; 4]; PLACES];
-        let mut places: Vec<Place<'_>> = (0..)
+        let mut places: Vec<ReadRequest<'_>> = (0..)
             .zip(&mut buffers)
-            .map(|(at, buffer)| Place { file: &*file, offset: 10 * at, buffer })
+            .map(|(at, buffer)| ReadRequest { file: &*file, offset: 10 * at, buffer })
             .collect();
-        let outcomes = read_places(&mut places);
+        let outcomes = read_all(&mut places);
         for (at, (outcome, buffer)) in outcomes.iter().zip(buffers).enumerate() {
             match at {
                 5 => assert!(outcome.is_err()),
@@ -105,10 +105,10 @@ mod tests {
         let file = vfs.open(Path::new("file"), OpenMode::CreateNew).unwrap();
         file.write_at(b"bytes", 0).unwrap();
         let mut buffer = [0; 9];
-        let outcomes = read_places(&mut [Place { file: &*file, offset: 1, buffer: &mut buffer }]);
+        let outcomes = read_all(&mut [ReadRequest { file: &*file, offset: 1, buffer: &mut buffer }]);
         assert_eq!(outcomes.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [4], "the file ends");
         assert_eq!(&buffer[..4], b"ytes");
-        assert!(read_places(&mut []).is_empty());
+        assert!(read_all(&mut []).is_empty());
         assert_eq!((vfs.count(Operation::Prefetch), vfs.count(Operation::ReadAt)), (0, 1));
     }
 }

@@ -1,10 +1,10 @@
-//! The range deletes of one source as a snapshot sees them, cut into pieces that do not overlap.
+//! The range deletes of one source as a snapshot sees them, cut into stretches that do not overlap.
 //!
 //! A scan asks of each entry whether a range delete covers it that stands behind it. Of the deletes that cover a key the last decides, so
-//! a piece has the place of that one only, however many overlap. A scan goes from a piece to its neighbour: it begins where the key before
-//! was, and compares about two ends of pieces a key.
+//! a stretch has the place of that one only, however many overlap. A scan goes from a stretch to its neighbour: it begins where the key before
+//! was, and compares about two ends of stretches a key.
 //!
-//! Deletes of writes that were under way when the pieces were cut are looked at one by one: their writes may commit meanwhile.
+//! Deletes of writes that were under way when the stretches were cut are looked at one by one: their writes may commit meanwhile.
 
 use crate::log::op::range_delete::RangeTombstone;
 use crate::types::order::KeyOrder;
@@ -12,22 +12,22 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::ops::Bound;
 
-/// As many neighbours are looked at before all pieces are searched.
+/// As many neighbours are looked at before all stretches are searched.
 const STEPS_MAX: usize = 4;
 
 /// Those deletes of one source that a snapshot sees.
-pub struct DeletedPieces {
+pub struct DeletedStretches {
     /// The snapshot's version.
     pub at: u64,
     deletes: Vec<RangeTombstone>,
     /// In the order of keys, each up to the next; what is before the first is not deleted.
-    pieces: Vec<Piece>,
+    stretches: Vec<Stretch>,
     under_way: Vec<RangeTombstone>,
-    /// The number of pieces that begin at or before the key that was asked for last.
+    /// The number of stretches that begin at or before the key that was asked for last.
     last: usize,
 }
 
-struct Piece {
+struct Stretch {
     from: End,
     /// Deleted is what stands before this place in the log; `None` where nothing is.
     before: Option<u64>,
@@ -78,7 +78,7 @@ fn compare(order: &KeyOrder, a: Gap<'_>, b: Gap<'_>) -> Ordering {
     }
 }
 
-impl DeletedPieces {
+impl DeletedStretches {
     /// Cuts those of `deletes` that a snapshot of version `at` sees, and that recovery has not undone.
     pub fn new(
         order: &KeyOrder,
@@ -115,7 +115,7 @@ impl DeletedPieces {
         by_start.sort_unstable_by_key(|&number| starts[number]);
         let mut beginning = by_start.into_iter().peekable();
         let mut open: BinaryHeap<(u64, usize)> = BinaryHeap::new();
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut stretches: Vec<Stretch> = Vec::new();
         for (place, from) in firsts.into_iter().enumerate() {
             while let Some(number) = beginning.next_if(|&number| starts[number] == place) {
                 open.push((deletes[number].offset, stops[number]));
@@ -124,27 +124,27 @@ impl DeletedPieces {
                 open.pop();
             }
             let before = open.peek().map(|&(offset, _)| offset);
-            if pieces.last().and_then(|piece| piece.before) != before {
-                pieces.push(Piece { from, before });
+            if stretches.last().and_then(|stretch| stretch.before) != before {
+                stretches.push(Stretch { from, before });
             }
         }
-        Self { at, deletes, pieces, under_way, last: 0 }
+        Self { at, deletes, stretches, under_way, last: 0 }
     }
 
     /// True if the entry at `position` of this source, or of an older one if that is `None`, is deleted if it has this key.
     pub fn covers(&mut self, order: &KeyOrder, key: &[u8], position: Option<u64>) -> bool {
         let is_behind = |offset: u64| position.is_none_or(|position| offset > position);
         self.last = self.find(order, key);
-        let before = self.last.checked_sub(1).and_then(|number| self.pieces[number].before);
+        let before = self.last.checked_sub(1).and_then(|number| self.stretches[number].before);
         before.is_some_and(is_behind)
             || self.under_way.iter().any(|delete| {
                 is_behind(delete.offset) && delete.is_visible(self.at) && delete.covers(order, key)
             })
     }
 
-    /// The number of pieces that begin at or before `key`.
+    /// The number of stretches that begin at or before `key`.
     fn find(&self, order: &KeyOrder, key: &[u8]) -> usize {
-        let begins = |piece: &Piece| match gap(&self.deletes, piece.from) {
+        let begins = |stretch: &Stretch| match gap(&self.deletes, stretch.from) {
             Gap::First => true,
             Gap::Before(start) => order.compare(start, key) != Ordering::Greater,
             Gap::Behind(start) => order.compare(start, key) == Ordering::Less,
@@ -152,15 +152,15 @@ impl DeletedPieces {
         };
         let mut found = self.last;
         for _ in 0..STEPS_MAX {
-            if self.pieces.get(found).is_some_and(begins) {
+            if self.stretches.get(found).is_some_and(begins) {
                 found += 1;
-            } else if found > 0 && !begins(&self.pieces[found - 1]) {
+            } else if found > 0 && !begins(&self.stretches[found - 1]) {
                 found -= 1;
             } else {
                 return found;
             }
         }
-        self.pieces.partition_point(begins)
+        self.stretches.partition_point(begins)
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
                 .collect();
             // Recovery undid one version.
             let is_alive = |version| version != 3;
-            let mut pieces = DeletedPieces::new(&order, &deletes, at, is_alive);
+            let mut stretches = DeletedStretches::new(&order, &deletes, at, is_alive);
             for (key, position) in asked {
                 let expected = deletes.iter().any(|delete| {
                     delete.is_visible(at)
@@ -206,7 +206,7 @@ mod tests {
                         && delete.covers(&order, &[key])
                         && position.is_none_or(|position| delete.offset > position)
                 });
-                prop_assert_eq!(pieces.covers(&order, &[key], position), expected);
+                prop_assert_eq!(stretches.covers(&order, &[key], position), expected);
             }
         }
     }
@@ -217,10 +217,10 @@ mod tests {
         let bounds = Bounds { start: bound(1, 1), end: bound(3, 2) };
         let delete = RangeTombstone { bounds, version: 1, offset: 1, cell: Some(cell.clone()) };
         let order = KeyOrder::Bytewise;
-        let mut pieces = DeletedPieces::new(&order, &[delete], u64::MAX, |_| true);
-        assert!(!pieces.covers(&order, &[2], Some(0)));
+        let mut stretches = DeletedStretches::new(&order, &[delete], u64::MAX, |_| true);
+        assert!(!stretches.covers(&order, &[2], Some(0)));
         cell.commit();
-        assert!(pieces.covers(&order, &[2], Some(0)) && !pieces.covers(&order, &[3], Some(0)));
-        assert!(!pieces.covers(&order, &[2], Some(1)));
+        assert!(stretches.covers(&order, &[2], Some(0)) && !stretches.covers(&order, &[3], Some(0)));
+        assert!(!stretches.covers(&order, &[2], Some(1)));
     }
 }
