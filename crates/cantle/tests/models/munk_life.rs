@@ -56,12 +56,12 @@ impl Log {
 
 /// Logs, newest first, over a table.
 #[derive(Clone, Default)]
-struct Funk {
+struct RunStack {
     logs: Vec<Arc<Log>>,
     table: Arc<Vec<Entry>>,
 }
 
-impl Funk {
+impl RunStack {
     /// Of what gets find, from the most recent to the oldest.
     fn entries(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
@@ -81,7 +81,7 @@ struct Store {
     fault: Fault,
     /// The chunk's lock, with the log that puts go to.
     writer: Mutex<Option<Arc<Log>>>,
-    funk: ArcSwap<Funk>,
+    funk: ArcSwap<RunStack>,
     munk: ArcSwap<Option<Arc<Munk>>>,
     rows: [Mutex<Option<(u64, u64)>>; KEYS],
     stripes: [AtomicU64; KEYS],
@@ -115,7 +115,7 @@ impl Store {
             mvcc: Arc::new(Mvcc::with_slots(1, 4)),
             fault,
             writer: Mutex::new(None),
-            funk: ArcSwap::from_pointee(Funk::default()),
+            funk: ArcSwap::from_pointee(RunStack::default()),
             munk: ArcSwap::from_pointee(None),
             rows: [Mutex::new(None), Mutex::new(None)],
             stripes: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -144,7 +144,7 @@ impl Store {
             Some(log) => log.clone(),
             None => {
                 let log = Arc::new(Log::default());
-                let mut funk = Funk::clone(&self.funk.load_full());
+                let mut funk = RunStack::clone(&self.funk.load_full());
                 funk.logs.insert(0, log.clone());
                 self.funk.store(Arc::new(funk));
                 *writer = Some(log.clone());
@@ -282,7 +282,7 @@ impl Store {
         let _writer = self.writer.lock();
         let now = self.funk.load_full();
         let diverted = now.logs[..now.logs.len() - input.logs.len()].to_vec();
-        self.funk.store(Arc::new(Funk { logs: diverted, table: Arc::new(table) }));
+        self.funk.store(Arc::new(RunStack { logs: diverted, table: Arc::new(table) }));
     }
 }
 

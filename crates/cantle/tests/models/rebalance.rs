@@ -42,12 +42,12 @@ struct Log(Mutex<Vec<Entry>>);
 
 /// Logs, newest first, over a table.
 #[derive(Clone, Default)]
-struct Funk {
+struct RunStack {
     logs: Vec<Arc<Log>>,
     table: Arc<Vec<Entry>>,
 }
 
-impl Funk {
+impl RunStack {
     /// All entries, from the most recent to the oldest.
     fn entries(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
@@ -67,11 +67,11 @@ struct Writer {
 
 struct Chunk {
     writer: Mutex<Writer>,
-    funk: ArcSwap<Funk>,
+    funk: ArcSwap<RunStack>,
 }
 
 impl Chunk {
-    fn new(funk: Funk) -> Arc<Self> {
+    fn new(funk: RunStack) -> Arc<Self> {
         Arc::new(Self { writer: Mutex::new(Writer::default()), funk: ArcSwap::from_pointee(funk) })
     }
 }
@@ -98,7 +98,7 @@ impl Store {
                 Some(log) => log.clone(),
                 None => {
                     let log = Arc::new(Log(Mutex::new(Vec::new())));
-                    let mut funk = Funk::clone(&chunk.funk.load_full());
+                    let mut funk = RunStack::clone(&chunk.funk.load_full());
                     funk.logs.insert(0, log.clone());
                     chunk.funk.store(Arc::new(funk));
                     writer.active = Some(log.clone());
@@ -154,19 +154,19 @@ impl Store {
             let child = |left: bool| {
                 let of_child = |entry: &&Entry| (entry.key < SPLIT_AT) == left;
                 let table = table.iter().filter(of_child).copied().collect();
-                Chunk::new(Funk { logs: diverted.clone(), table: Arc::new(table) })
+                Chunk::new(RunStack { logs: diverted.clone(), table: Arc::new(table) })
             };
             let children = vec![(Bytes::new(), child(true)), (Bytes::from_static(SPLIT_AT), child(false))];
             self.index.replace(b"", 1, children);
             writer.retired = self.fault != Fault::DoesNotRetire;
         } else {
-            chunk.funk.store(Arc::new(Funk { logs: diverted, table: Arc::new(table) }));
+            chunk.funk.store(Arc::new(RunStack { logs: diverted, table: Arc::new(table) }));
         }
     }
 }
 
 /// Of each key the newest entry, and what an open snapshot sees.
-fn merge(input: &Funk, open: &[u64]) -> Vec<Entry> {
+fn merge(input: &RunStack, open: &[u64]) -> Vec<Entry> {
     let entries = input.entries();
     let keys: BTreeSet<Key> = entries.iter().map(|entry| entry.key).collect();
     let mut merged = Vec::new();
@@ -186,7 +186,7 @@ fn merge(input: &Funk, open: &[u64]) -> Vec<Entry> {
 fn store(fault: Fault) -> Arc<Store> {
     Arc::new(Store {
         mvcc: Arc::new(Mvcc::with_slots(1, 4)),
-        index: RangeIndex::new(KeyOrder::Bytewise, vec![(Bytes::new(), Chunk::new(Funk::default()))]),
+        index: RangeIndex::new(KeyOrder::Bytewise, vec![(Bytes::new(), Chunk::new(RunStack::default()))]),
         fault,
         completed: [AtomicU64::new(0), AtomicU64::new(0)],
     })

@@ -51,12 +51,12 @@ enum Source {
 }
 
 #[derive(Clone)]
-struct FileRef {
+struct Run {
     source: Source,
     span: Span,
 }
 
-impl FileRef {
+impl Run {
     fn file(&self) -> &Arc<StoreFile> {
         match &self.source {
             Source::Log(log) => &log.file,
@@ -87,11 +87,11 @@ impl FileRef {
 
 /// Newest first.
 #[derive(Clone, Default)]
-struct Funk {
-    files: Vec<FileRef>,
+struct RunStack {
+    files: Vec<Run>,
 }
 
-impl Funk {
+impl RunStack {
     /// Of each key what can be seen, newest first.
     fn entries(&self, disk: &Disk) -> [Vec<Entry>; KEYS.len()] {
         let mut of_keys: [Vec<Entry>; KEYS.len()] = Default::default();
@@ -112,12 +112,12 @@ pub struct Chunk {
     id: u64,
     span: Span,
     writer: Mutex<Writer>,
-    funk: ArcSwap<Funk>,
+    funk: ArcSwap<RunStack>,
     changing: AtomicBool,
 }
 
 impl Chunk {
-    fn new(id: u64, span: Span, funk: Funk) -> Self {
+    fn new(id: u64, span: Span, funk: RunStack) -> Self {
         Self {
             id,
             span,
@@ -135,12 +135,8 @@ impl Chunk {
         self.span.start.clone().unwrap_or_default()
     }
 
-    fn record(&self, files: &[FileRef]) -> ChunkRecord {
-        ChunkRecord {
-            id: self.id,
-            span: self.span.clone(),
-            files: files.iter().map(FileRef::record).collect(),
-        }
+    fn record(&self, files: &[Run]) -> ChunkRecord {
+        ChunkRecord { id: self.id, span: self.span.clone(), files: files.iter().map(Run::record).collect() }
     }
 }
 
@@ -168,7 +164,7 @@ impl Chunks {
         let spans = bounds().zip(bounds().skip(1)).map(|(start, end)| Span { start, end });
         let chunks: Vec<_> = spans
             .enumerate()
-            .map(|(id, span)| Arc::new(Chunk::new(id as u64, span, Funk::default())))
+            .map(|(id, span)| Arc::new(Chunk::new(id as u64, span, RunStack::default())))
             .collect();
         let added = chunks.iter().map(|chunk| chunk.record(&[])).collect();
         let substrate = Substrate::new(Disk::new(fault, Edit::Replace { removed: Vec::new(), added }), fault);
@@ -263,8 +259,8 @@ impl Chunks {
             dirty: AtomicBool::new(false),
             disk: self.substrate.disk.clone(),
         });
-        let mut funk = Funk::clone(&chunk.funk.load_full());
-        funk.files.insert(0, FileRef { source: Source::Log(log.clone()), span: chunk.span.clone() });
+        let mut funk = RunStack::clone(&chunk.funk.load_full());
+        funk.files.insert(0, Run { source: Source::Log(log.clone()), span: chunk.span.clone() });
         chunk.funk.store(Arc::new(funk));
         writer.active = Some(log);
     }

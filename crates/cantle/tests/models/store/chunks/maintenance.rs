@@ -1,7 +1,7 @@
 //! Rebalances, splits and merges of the model, in the order of the library's steps (`chunk/rebalance.rs`,
 //! `chunk/split.rs`, `chunk/join.rs`).
 
-use super::{Chunk, Chunks, Edit, FileRef, Funk, ORDER, Source, Writer};
+use super::{Chunk, Chunks, Edit, ORDER, Run, RunStack, Source, Writer};
 use crate::format::header::FileKind;
 use crate::mvcc::Keep;
 use crate::store::disk::Entry;
@@ -51,7 +51,7 @@ impl Chunks {
                 let file = self.create(FileKind::Table);
                 let of_span = |entry: &Entry| span.contains(&ORDER, KEYS[entry.key]);
                 self.disk().write_table(file.id, merged.iter().copied().filter(of_span).collect());
-                FileRef { source: Source::Table(file), span: span.clone() }
+                Run { source: Source::Table(file), span: span.clone() }
             })
             .collect();
         if self.fault == Fault::ReleasesBeforeTelling {
@@ -71,29 +71,29 @@ impl Chunks {
         true
     }
 
-    fn flip(&self, chunk: &Chunk, newer: Vec<FileRef>, table: &FileRef) {
+    fn flip(&self, chunk: &Chunk, newer: Vec<Run>, table: &Run) {
         let mut files = newer;
         files.push(table.clone());
         let edit = Edit::Replace { removed: vec![chunk.id], added: vec![chunk.record(&files)] };
         self.substrate.manifest.append(edit);
         table.file().retain();
-        chunk.funk.store(Arc::new(Funk { files }));
+        chunk.funk.store(Arc::new(RunStack { files }));
     }
 
-    fn split(&self, parent: &Chunk, writer: &mut Writer, newer: &[FileRef], tables: &[FileRef]) {
+    fn split(&self, parent: &Chunk, writer: &mut Writer, newer: &[Run], tables: &[Run]) {
         writer.active = None;
-        let funk = |table: &FileRef| {
-            let part = |file: &FileRef| {
+        let funk = |table: &Run| {
+            let part = |file: &Run| {
                 let span = file.span.intersect(&ORDER, &table.span)?;
-                Some(FileRef { span, source: file.source.clone() })
+                Some(Run { span, source: file.source.clone() })
             };
-            Funk { files: newer.iter().filter_map(part).chain([table.clone()]).collect() }
+            RunStack { files: newer.iter().filter_map(part).chain([table.clone()]).collect() }
         };
         let shows_early = self.fault == Fault::FlipsIndexBeforeFiles;
         let children: Vec<_> = tables
             .iter()
             .map(|table| {
-                let files = if shows_early { Funk::default() } else { funk(table) };
+                let files = if shows_early { RunStack::default() } else { funk(table) };
                 Arc::new(Chunk::new(self.next_id(), table.span.clone(), files))
             })
             .collect();
@@ -117,7 +117,7 @@ impl Chunks {
     }
 
     /// The current structures no longer refer to these.
-    fn release(&self, files: &[FileRef]) {
+    fn release(&self, files: &[Run]) {
         files.iter().for_each(|file| {
             file.file().release();
         });
@@ -149,7 +149,7 @@ impl Chunks {
         if self.fault == Fault::JoinsUnderOneSpan {
             files.iter_mut().for_each(|file| file.span = span.clone());
         }
-        let joined = Arc::new(Chunk::new(self.next_id(), span, Funk { files: files.clone() }));
+        let joined = Arc::new(Chunk::new(self.next_id(), span, RunStack { files: files.clone() }));
         let edit = Edit::Replace { removed: vec![left.id, right.id], added: vec![joined.record(&files)] };
         self.substrate.manifest.append(edit);
         self.index.replace(&joined.start(), 2, vec![(joined.start(), joined.clone())]);
