@@ -17,12 +17,10 @@ use crate::mvcc::CommitCell;
 use crate::records::encode_record;
 use crate::run::run::{Dropped, Run, Source};
 use crate::sync::{Arc, atomic::Ordering::Relaxed};
-use crate::types::durability::Durability;
 use crate::types::entry::Content;
 use crate::types::entry::Kind;
 use crate::types::entry::large_part;
 use crate::types::error::{Error, Result};
-use bytes::Bytes;
 use parking_lot::{ArcMutexGuard, RawMutex};
 use smallvec::SmallVec;
 
@@ -75,7 +73,6 @@ pub(super) enum Effect {
 impl ChunkWrite {
     pub(super) fn append(&mut self, context: &Context, ops: &[Op], bytes: &mut Vec<u8>) -> Result<()> {
         let stamp = self.stamp;
-        let buffered = context.substrate.durability == Durability::Buffered;
         let Some(active) = &self.guard.active else { return Err(Error::Closed) };
         let Some(parts) = active.segment.loaded() else { return Err(Error::Closed) };
         let header = parts.header;
@@ -101,14 +98,8 @@ impl ChunkWrite {
                 record.encode(header.base_version, out);
             });
             self.places.push(RecordPtr { offset, len: (bytes.len() - before) as u32 });
-            if buffered {
-                active.segment.buffer(offset, Bytes::copy_from_slice(&bytes[before..]));
-            }
         }
         self.new_end = active.end + bytes.len() as u64;
-        if buffered {
-            return Ok(());
-        }
         let is_read = self.chunk.munk.load().is_none();
         active.segment.append(context, (bytes, self.ops.len()), active.end, is_read)
     }
@@ -127,8 +118,6 @@ impl ChunkWrite {
         if self.published || self.new_end == 0 {
             return;
         }
-        let Some(active) = &self.guard.active else { return };
-        active.segment.unbuffer(active.end);
         self.guard.take_back(&context.substrate.health);
     }
 
@@ -248,9 +237,7 @@ impl ChunkWrite {
     pub(super) fn index(&mut self, chunks: &Chunks) -> Result<()> {
         let context = &chunks.context;
         let Some(active) = &self.guard.active else { return Ok(()) };
-        if context.substrate.durability == Durability::Buffered
-            && active.segment.buffered_bytes() >= BUFFER_BYTES_MAX
-        {
+        if active.segment.in_memory_bytes() >= BUFFER_BYTES_MAX {
             active.segment.flush()?;
         }
         let part_bytes = active.end - active.part_start;

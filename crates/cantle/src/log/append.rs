@@ -1,7 +1,6 @@
 //! The end of a segment: appending, writing out, cutting, syncing.
 
 use crate::files::Promise;
-use crate::format::header::HEADER_BYTES;
 use crate::format::limits::RECORD_BYTES_MAX;
 use crate::log::DirtyLog;
 use crate::log::env::LogEnv;
@@ -9,23 +8,16 @@ use crate::log::index::indexed_part::{IndexRequest, build_index};
 use crate::log::index::memory_part::RecordPtr;
 use crate::log::index::parts::Parts;
 use crate::log::segment::Segment;
-use crate::log::tail::file_end::Places;
+use crate::log::tail::{Places, Tail};
 use crate::manifest::SegmentEdit;
 use crate::sync::atomic::{
     AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    Ordering::{AcqRel, Relaxed},
 };
-use crate::sync::on_use::OnUse;
-use crate::sync::{Arc, Mutex, thread_local};
+use crate::sync::{Arc, thread_local};
 use crate::types::error::{Attempt, Error, Result};
-use bytes::Bytes;
-use crossbeam_skiplist::SkipMap;
 use std::cell::Cell;
-use std::ops::Bound;
 use std::sync::Weak;
-
-/// What a file takes at least of most file systems.
-const PAGE_BYTES: u64 = 4096;
 
 /// The length up to which a thread keeps its buffer of records, in bytes: a thread that writes has one.
 const RECORD_BUFFER_BYTES_MAX: usize = 16 << 10;
@@ -46,42 +38,6 @@ pub fn with_record_buffer<T>(run: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     done
 }
 
-/// Records that are not in the file yet (`Durability::Buffered`).
-#[derive(Default)]
-pub(super) struct Tail {
-    pub(super) records: OnUse<SkipMap<u64, Bytes>>,
-    pub(super) flushed: AtomicU64,
-    pub(super) flushing: Mutex<()>,
-    /// Space for these records.
-    pub(super) promise: Option<Promise>,
-}
-
-impl Tail {
-    pub(super) fn is_empty(&self) -> bool {
-        self.records.peek().is_none_or(SkipMap::is_empty)
-    }
-
-    /// What is buffered from `start` to before `end`.
-    pub(super) fn bytes(&self, start: u64, end: u64) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity((end - start) as usize);
-        // Not by a range: what that has passed over is never freed when it is removed then (crossbeam issue 1178).
-        let mut next = self.records.lower_bound(Bound::Included(&start));
-        while let Some(record) = next.filter(|record| *record.key() < end) {
-            debug_assert_eq!(*record.key(), start + bytes.len() as u64, "buffered records are contiguous");
-            bytes.extend_from_slice(record.value());
-            next = record.next();
-        }
-        bytes
-    }
-
-    /// Lets go of what the file has.
-    pub(super) fn forget_before(&self, flushed: u64) {
-        while let Some(record) = self.records.front().filter(|record| *record.key() < flushed) {
-            record.remove();
-        }
-    }
-}
-
 impl Segment {
     /// Appends `records` records at `offset`, the present end; does not publish them. `is_read`: by way of this log, as
     /// they are in no munk.
@@ -92,85 +48,48 @@ impl Segment {
         offset: u64,
         is_read: bool,
     ) -> Result<()> {
-        let recent = Some(&env.memory).filter(|_| is_read && env.options().recent_appends);
-        let places = Places { write_buffer: env.write_buffer(), recent };
-        self.file_end.append(&self.file, places, (bytes, records as u64), offset)
+        let stays = is_read && env.options().recent_appends;
+        let places = Places { write_buffer: env.write_buffer(), stays };
+        self.tail.append(places, (bytes, records as u64), offset)
     }
 
     /// Nobody will append to it any more.
     pub fn end_appends(&self) {
-        if let Err(error) = self.file_end.release(&self.file) {
+        if let Err(error) = self.tail.release(self.len()) {
             // The next checkpoint tries again.
             tracing::warn!(%error, "cannot drain a log");
         }
     }
 
-    /// Keeps one record in memory until the next flush.
-    pub fn buffer(&self, offset: u64, record: Bytes) {
-        self.tail.records.insert(offset, record);
-    }
-
-    /// Forgets buffered records behind `len`.
-    pub fn unbuffer(&self, len: u64) {
-        let Some(records) = self.tail.records.peek() else { return };
-        while let Some(record) = records.back().filter(|record| *record.key() >= len) {
-            record.remove();
-        }
-    }
-
-    /// Takes over the promise of space for records that were buffered.
+    /// Takes over the promise of space for records that wait in memory.
     pub fn take_promise(&self, from: &Promise, bytes: u64) {
-        if let Some(promise) = &self.tail.promise {
-            from.hand_over(bytes, promise);
-        }
+        self.tail.take_promise(from, bytes);
     }
 
     /// The page that the first record to be promised space may begin in vain.
     pub fn unpromised_page(&self) -> u64 {
-        if self.len() == HEADER_BYTES { PAGE_BYTES } else { 0 }
+        Tail::unpromised_page(self.len())
     }
 
-    /// In a buffered segment everything from `offset` on is in memory until it is flushed.
-    pub fn begin_buffering(&self) {
-        self.tail.flushed.store(HEADER_BYTES, Release);
-    }
-
-    /// Writes what is buffered, in memory or in the write buffer, to the file.
+    /// Writes what waits to the file.
     pub fn flush(&self) -> Result<()> {
-        self.file_end.drain(&self.file)?;
-        let _flushing = self.tail.flushing.lock();
-        if self.tail.is_empty() {
-            return Ok(());
-        }
-        let start = self.tail.flushed.load(Acquire);
-        let end = self.len();
-        let bytes = self.tail.bytes(start, end);
-        self.file_end.write_from_memory(&self.file, &bytes, start)?;
-        if let Some(promise) = &self.tail.promise {
-            let page = if start == HEADER_BYTES { PAGE_BYTES } else { 0 };
-            promise.redeem(bytes.len() as u64 + page);
-        }
-        // Readers look at `flushed` first: below it they read the file.
-        let flushed = start + bytes.len() as u64;
-        self.tail.flushed.store(flushed, Release);
-        self.tail.forget_before(flushed);
-        Ok(())
+        self.tail.drain(self.len())
     }
 
-    /// Bytes that wait for a flush.
-    pub fn buffered_bytes(&self) -> u64 {
-        if self.tail.is_empty() { 0 } else { self.len().saturating_sub(self.tail.flushed.load(Relaxed)) }
+    /// Bytes that wait in memory alone.
+    pub fn in_memory_bytes(&self) -> u64 {
+        self.tail.in_memory_bytes()
     }
 
-    /// Takes back what was written behind `len`. When that fails, the segment must not be written any more.
+    /// Takes back what was appended behind `len`. When that fails, the segment must not be written any more.
     pub fn truncate(&self, len: u64) -> Result<()> {
-        self.file_end.truncate(&self.file, len)
+        self.tail.truncate(len)
     }
 
     /// Makes what stands behind `len` no record, so that nobody who reads the log goes on there. For a segment that is not
     /// written any more.
     pub fn zero_tail(&self, len: u64) -> Result<()> {
-        self.file_end.zero_tail(&self.file, len)
+        self.tail.zero_tail(len)
     }
 
     /// Indexes the memory part on disk and begins a new one. Up to `end` the log has so many operations. Returns where the log now ends. When that fails, half an index may
@@ -194,11 +113,8 @@ impl Segment {
         let (bytes, part) = build_index(&request, memory)?;
         // By memory that may have been arranged by an order that failed.
         self.order.check()?;
-        self.file_end.write_behind(&self.file, &bytes, end)?;
+        self.tail.write_behind(&bytes, end)?;
         let new_end = end + bytes.len() as u64;
-        if self.tail.flushed.load(Relaxed) != u64::MAX {
-            self.tail.flushed.store(new_end, Release);
-        }
         env.counters.log_bytes_written.add(bytes.len() as u64);
         let mut indexed = Vec::with_capacity(parts.indexed.len() + 1);
         indexed.push(Arc::new(part));
@@ -247,8 +163,7 @@ impl Segment {
             // Unloaded again: what lies behind the recorded part is scanned at the next loading.
             None => (self.len(), self.recorded.part),
         };
-        self.flush()?;
-        self.file_end.release(&self.file)?;
+        self.tail.release(self.len())?;
         self.file.sync()?;
         Ok(SegmentEdit { file: self.file.id, len, part, ..counts })
     }
@@ -300,42 +215,5 @@ impl DirtyLog for OpenEnded {
 
     fn is_obsolete(&self) -> bool {
         !self.segment.file.is_referenced()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flushed_records_of_a_buffered_store_are_freed() {
-        struct Record(Arc<AtomicU64>);
-        impl AsRef<[u8]> for Record {
-            fn as_ref(&self) -> &[u8] {
-                b"record"
-            }
-        }
-        impl Drop for Record {
-            fn drop(&mut self) {
-                self.0.fetch_add(1, Relaxed);
-            }
-        }
-        let (tail, freed) = (Tail::default(), Arc::new(AtomicU64::new(0)));
-        for number in 0..1_000 {
-            tail.records.insert(number * 6, Bytes::from_owner(Record(freed.clone())));
-        }
-        assert_eq!(tail.bytes(60, 6_000), b"record".repeat(990));
-        tail.forget_before(6_000);
-        assert!(tail.records.is_empty());
-        // What is removed is freed a while after, by whoever uses such a list, once nobody is left who might still read it; fewer
-        // than 64 wait for others to go with them.
-        for _ in 0..60_000 {
-            if freed.load(Relaxed) > 1_000 - 64 {
-                return;
-            }
-            (0..1000).for_each(|_| assert!(tail.records.get(&0).is_none()));
-            crate::sync::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        panic!("{} of 1,000 records were freed", freed.load(Relaxed));
     }
 }

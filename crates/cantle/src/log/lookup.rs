@@ -13,7 +13,6 @@ use crate::log::op::record::LogRecord;
 use crate::log::segment::Segment;
 use crate::records::record_payload;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::Acquire;
 use crate::types::entry::Kind;
 use crate::types::error::{Error, Result};
 use bytes::Bytes;
@@ -45,28 +44,23 @@ impl Segment {
     }
 
     pub(super) fn read_payload(&self, header: &FileHeader, place: RecordPtr) -> Result<Bytes> {
-        let len = place.len as usize;
-        if place.offset >= self.tail.flushed.load(Acquire)
-            && let Some(record) = self.tail.records.get(&place.offset)
-        {
-            let bytes = record.value().clone();
-            return record_payload(header, &self.file.path, place.offset, bytes, len);
+        match self.read_in_memory(header, place) {
+            Some(payload) => payload,
+            None => self.record_file(*header)?.read(place.offset, place.len as usize),
         }
-        if let Some(bytes) = self.file_end.read(place.offset, len) {
-            return record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len);
-        }
-        if let Some(bytes) = self.file_end.read_recent(place.offset, len) {
-            return record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len);
-        }
-        self.record_file(*header)?.read(place.offset, len)
     }
 
-    /// As [`Self::read_value`], of what was written lately; `None` if it was not.
-    pub fn read_recent_value(&self, header: &FileHeader, place: RecordPtr) -> Result<Option<Bytes>> {
+    /// As [`Self::read_payload`], if the tail has it in memory.
+    fn read_in_memory(&self, header: &FileHeader, place: RecordPtr) -> Option<Result<Bytes>> {
         let len = place.len as usize;
-        let Some(bytes) = self.file_end.read_recent(place.offset, len) else { return Ok(None) };
-        let payload = record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len)?;
-        let (payload, value_start) = self.op_of(header, place, payload)?;
+        let bytes = self.tail.read(place.offset, len)?;
+        Some(record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len))
+    }
+
+    /// As [`Self::read_value`]; `None` if the tail does not have it in memory.
+    pub fn read_value_in_memory(&self, header: &FileHeader, place: RecordPtr) -> Result<Option<Bytes>> {
+        let Some(payload) = self.read_in_memory(header, place) else { return Ok(None) };
+        let (payload, value_start) = self.op_of(header, place, payload?)?;
         Ok(Some(payload.slice(value_start..)))
     }
 

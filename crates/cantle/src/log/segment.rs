@@ -11,13 +11,12 @@
 //!
 //! Thread safety: reads never wait for writes, but the first read of an old segment loads it under a lock.
 
-use super::append::Tail;
 use crate::files::Promise;
 use crate::files::StoreFile;
 use crate::format::header::{FileHeader, HEADER_BYTES};
 use crate::log::env::LogEnv;
 use crate::log::index::parts::Parts;
-use crate::log::tail::file_end::FileEnd;
+use crate::log::tail::Tail;
 use crate::manifest::SegmentEdit;
 use crate::read_ahead::Runs;
 use crate::records::RecordFile;
@@ -59,7 +58,6 @@ pub struct Segment {
     pub(super) newest_version: AtomicU64,
     pub(super) dirty: AtomicBool,
     pub(super) tail: Tail,
-    pub(super) file_end: FileEnd,
     /// Where writes stand, and how many bytes they take, that were revoked since the last part was indexed. Empty in a log of one writer at a time.
     pub(super) voids: OnUse<Mutex<Vec<(u64, u64)>>>,
     /// How long runs of its records were that scans read.
@@ -67,13 +65,17 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// A new, empty segment.
-    pub fn create(file: Arc<StoreFile>, header: FileHeader, env: &LogEnv) -> Self {
+    /// A new, empty segment. `in_memory`: what is appended waits there for a flush (`Durability::Buffered`).
+    pub fn create(file: Arc<StoreFile>, header: FileHeader, env: &LogEnv, in_memory: bool) -> Self {
         let order = env.order.clone();
+        let tail = match in_memory {
+            true => Tail::in_memory(file.clone(), env.memory.clone(), Promise::none(env.space.clone())),
+            false => Tail::new(file.clone(), env.memory.clone()),
+        };
         let parts = Parts::new(header, Some(Arc::new(env.memory_part())), Vec::new());
         let mut segment =
             Self::unloaded(file, order, SegmentEdit { len: HEADER_BYTES, ..SegmentEdit::default() }, false);
-        segment.tail.promise = Some(Promise::none(env.space.clone()));
+        segment.tail = tail;
         segment.parts.store(Some(Arc::new(parts)));
         segment
     }
@@ -82,6 +84,7 @@ impl Segment {
     /// the recorded length counts up to the first bad record.
     pub fn unloaded(file: Arc<StoreFile>, order: KeyOrder, recorded: SegmentEdit, open_ended: bool) -> Self {
         Self {
+            tail: Tail::ended(file.clone()),
             file,
             order,
             parts: ArcSwapOption::empty(),
@@ -98,8 +101,6 @@ impl Segment {
             pinned_below: AtomicU64::new(0),
             newest_version: AtomicU64::new(0),
             dirty: AtomicBool::new(false),
-            tail: Tail { flushed: AtomicU64::new(u64::MAX), ..Tail::default() },
-            file_end: FileEnd::default(),
             voids: OnUse::default(),
             runs: Arc::default(),
         }

@@ -18,13 +18,10 @@ use crate::records::encode_record;
 use crate::sync::{Arc, Mutex};
 use crate::types::entry::Kind;
 use crate::types::error::{Error, Result};
-use bytes::Bytes;
 
 /// A segment of this epoch with an end for several writers.
 pub struct SharedLog {
     pub segment: Arc<Segment>,
-    /// Records are kept in memory until a flush (`Durability::Buffered`).
-    buffered: bool,
     end: Mutex<End>,
     /// Told of the bytes that were appended, so that the next checkpoint syncs them.
     on_append: OnAppend,
@@ -57,10 +54,10 @@ pub type Operation<'a> = (Kind, &'a [u8], &'a [u8]);
 
 impl SharedLog {
     /// The end of a new, empty segment.
-    pub fn new(segment: Arc<Segment>, buffered: bool, on_append: OnAppend) -> Self {
+    pub fn new(segment: Arc<Segment>, on_append: OnAppend) -> Self {
         let end =
             End { offset: HEADER_BYTES, link: Link::default(), part_start: HEADER_BYTES, broken: false };
-        Self { segment, buffered, end: Mutex::new(end), on_append }
+        Self { segment, end: Mutex::new(end), on_append }
     }
 
     /// Appends the operations of one write of this version and batch. What is appended shows to nobody.
@@ -146,13 +143,8 @@ impl SharedLog {
             let (offset, before) = (end.offset + bytes.len() as u64, bytes.len());
             encode_record(&header, offset, *lengths, &mut bytes, |out| out.extend_from_slice(payload));
             places.push(RecordPtr { offset, len: (bytes.len() - before) as u32 });
-            if self.buffered {
-                self.segment.buffer(offset, Bytes::copy_from_slice(&bytes[before..]));
-            }
         }
-        if !self.buffered
-            && let Err(error) = self.segment.append(env, (&bytes, payloads.len()), end.offset, true)
-        {
+        if let Err(error) = self.segment.append(env, (&bytes, payloads.len()), end.offset, true) {
             if let Err(cut) = self.segment.truncate(end.offset) {
                 tracing::warn!(error = %cut, "abandons a log whose failed append cannot be taken back");
                 end.broken = true;

@@ -47,11 +47,9 @@ impl Substrate {
             return Err(error);
         }
         file.retain();
-        let segment = Arc::new(Segment::create(file, header, env));
+        let in_memory = self.durability == Durability::Buffered;
+        let segment = Arc::new(Segment::create(file, header, env, in_memory));
         segment.set_len(HEADER_BYTES);
-        if self.durability == Durability::Buffered {
-            segment.begin_buffering();
-        }
         Ok(segment)
     }
 
@@ -70,7 +68,7 @@ impl Substrate {
                 substrate.dirty.add(segment.clone());
             }
         };
-        Ok(SharedLog::new(segment, self.durability == Durability::Buffered, Box::new(on_append)))
+        Ok(SharedLog::new(segment, Box::new(on_append)))
     }
 
     /// A log of an earlier epoch: `segments` says how far the last checkpoint vouches for it. Nothing is read of it, and its file is not

@@ -120,7 +120,7 @@ impl ReadAhead {
 
     /// As [`Segment::read_value`], of a record that is indexed. Shares no memory with what is read ahead.
     pub fn value(&mut self, segment: &Segment, parts: &Parts, place: RecordPtr) -> Result<Bytes> {
-        if let Some(value) = segment.read_recent_value(&parts.header, place)? {
+        if let Some(value) = segment.read_value_in_memory(&parts.header, place)? {
             return Ok(value);
         }
         let at = (place.offset, u64::from(place.len));

@@ -142,7 +142,7 @@ impl IndexedCursor {
         if let Some(whole) = whole {
             return whole.value(&log.segment, &log.parts.header, place);
         }
-        if let Some(value) = log.segment.read_recent_value(&log.parts.header, place)? {
+        if let Some(value) = log.segment.read_value_in_memory(&log.parts.header, place)? {
             return Ok(value);
         }
         let key = self.entry().map(|entry| Bytes::copy_from_slice(entry.key)).unwrap_or_default();

@@ -1,8 +1,14 @@
-//! The end of a log: what waits to be in the file, and what was appended last.
+//! The end of a log: what waits to be in the file, and what was written to it last.
 
-pub mod file_end;
 pub mod memory;
-pub mod recent;
+#[cfg(test)]
+mod model_tests;
+mod recent;
+#[expect(clippy::module_inception, reason = "named for what it is, and so is the folder")]
+mod tail;
 #[cfg(test)]
 mod tests;
+mod waiting;
 pub mod write_buffer;
+
+pub use tail::{Places, Tail};

@@ -1,4 +1,4 @@
-//! What was appended to logs last, in memory for a while.
+//! What was written to logs last, in memory for a while: how much stays of what a log's tail has written to its file.
 //!
 //! What was written last is often read next: the last minute of an app, the newest messages of a user. In a chunk without a
 //! munk such records lie scattered over the ends of logs, so that a scan reads each by a call of its own. Here the last
@@ -22,8 +22,8 @@ use crate::sync::atomic::{
 };
 use crate::sync::counter::Counter;
 use crate::sync::{Arc, Mutex, RwLock};
+use bytes::Bytes;
 use std::collections::VecDeque;
-use std::ops::Deref;
 use std::sync::Weak;
 
 /// What a run costs beside its bytes: its places in two queues and the allocator's own.
@@ -38,7 +38,7 @@ const RUN_FRACTION: u64 = 8;
 pub(crate) struct Recent {
     queue: Mutex<VecDeque<Kept>>,
     bytes: AtomicU64,
-    reads: Arc<Counter>,
+    reads: Counter,
 }
 
 struct Kept {
@@ -56,9 +56,7 @@ pub(crate) struct RecentEnd {
 
 struct Run {
     at: u64,
-    bytes: RunBytes,
-    /// How often any run was read.
-    reads: Arc<Counter>,
+    bytes: Bytes,
 }
 
 impl Run {
@@ -67,40 +65,16 @@ impl Run {
     }
 }
 
-/// The bytes of a run: longer ones are mapped, as they go in another order than what else is in the allocator's heap, and would leave
-/// it with holes.
-enum RunBytes {
-    Short(Box<[u8]>),
-    Mapped(Buffer),
-}
-
-impl RunBytes {
-    fn of(bytes: &[u8]) -> Self {
-        let mapped_bytes = if bytes.len() < MAPPED_BYTES_MIN { 0 } else { bytes.len() };
-        let Some(mut buffer) = Buffer::mapped(mapped_bytes) else {
-            return Self::Short(bytes.into());
-        };
-        buffer.as_mut().copy_from_slice(bytes);
-        Self::Mapped(buffer)
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        match self {
-            Self::Short(bytes) => bytes.len() as u64,
-            Self::Mapped(buffer) => buffer.memory_bytes(),
-        }
-    }
-}
-
-impl Deref for RunBytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Short(bytes) => bytes,
-            Self::Mapped(buffer) => buffer.as_ref(),
-        }
-    }
+/// A copy, and the memory that it takes. Longer ones are mapped, as they go in another order than what else is in the allocator's heap,
+/// and would leave it with holes.
+fn copy_of(bytes: &[u8]) -> (Bytes, u64) {
+    let mapped_bytes = if bytes.len() < MAPPED_BYTES_MIN { 0 } else { bytes.len() };
+    let Some(mut buffer) = Buffer::mapped(mapped_bytes) else {
+        return (Bytes::copy_from_slice(bytes), bytes.len() as u64);
+    };
+    buffer.as_mut().copy_from_slice(bytes);
+    let memory_bytes = buffer.memory_bytes();
+    (Bytes::from_owner(buffer), memory_bytes)
 }
 
 impl Recent {
@@ -108,10 +82,9 @@ impl Recent {
     pub fn keep(&self, end: &Arc<RecentEnd>, at: u64, bytes: &[u8], limit_bytes: u64) {
         let fits = bytes.len() as u64 + RUN_OVERHEAD_BYTES <= limit_bytes / RUN_FRACTION;
         let taken = fits.then(|| {
-            let run = Run { at, bytes: RunBytes::of(bytes), reads: self.reads.clone() };
-            let taken = run.bytes.memory_bytes() + RUN_OVERHEAD_BYTES;
-            end.push(run);
-            taken
+            let (bytes, memory_bytes) = copy_of(bytes);
+            end.push(Run { at, bytes });
+            memory_bytes + RUN_OVERHEAD_BYTES
         });
         let mut queue = self.queue.lock();
         if let Some(taken) = taken {
@@ -126,6 +99,13 @@ impl Recent {
             }
             self.bytes.fetch_sub(oldest.bytes, Relaxed);
         }
+    }
+
+    /// `len` bytes of a log at `at`, if all of them are here.
+    pub fn read(&self, end: &RecentEnd, at: u64, len: usize) -> Option<Vec<u8>> {
+        let bytes = end.read(at, len)?;
+        self.reads.add(1);
+        Some(bytes)
     }
 
     /// Memory of all runs.
@@ -144,17 +124,14 @@ impl RecentEnd {
         Self { runs: RwLock::default(), from: AtomicU64::new(u64::MAX) }
     }
 
-    /// `len` bytes at `at`, if all of them are here.
-    pub fn read(&self, at: u64, len: usize) -> Option<Vec<u8>> {
+    fn read(&self, at: u64, len: usize) -> Option<Vec<u8>> {
         if at < self.from.load(Acquire) {
             return None;
         }
         let runs = self.runs.read();
         let run = runs.get(runs.partition_point(|run| run.at <= at).checked_sub(1)?)?;
         let start = (at - run.at) as usize;
-        let bytes = run.bytes.get(start..start.checked_add(len)?)?.to_vec();
-        run.reads.add(1);
-        Some(bytes)
+        Some(run.bytes.get(start..start.checked_add(len)?)?.to_vec())
     }
 
     /// Forgets what stands at `len` or behind it, in whole runs: to be called before it is overwritten or cut off.
@@ -223,15 +200,15 @@ mod tests {
             recent.keep(&two, run * 100, &[2; 100], limit);
         }
         assert_eq!(recent.bytes(), limit);
-        assert_eq!(one.read(10, 90), Some(vec![1; 90]));
+        assert_eq!(recent.read(&one, 10, 90), Some(vec![1; 90]));
         recent.keep(&two, 500, &[2; 100], limit);
-        assert!(one.read(10, 90).is_none() && two.read(10, 90).is_some());
+        assert!(recent.read(&one, 10, 90).is_none() && recent.read(&two, 10, 90).is_some());
         assert_eq!(recent.bytes(), limit);
         // A log that is gone gives way as all others do.
         drop(one);
         (6..20).for_each(|run| recent.keep(&two, run * 100, &[2; 100], limit));
         assert_eq!(recent.bytes(), limit);
-        assert!(two.read(999, 1).is_none() && two.read(1000, 100).is_some());
+        assert!(recent.read(&two, 999, 1).is_none() && recent.read(&two, 1000, 100).is_some());
         assert_eq!(recent.reads(), 3);
     }
 

@@ -4,9 +4,9 @@
 use crate::files::{Files, StoreFile};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::LogMemory;
-use crate::log::tail::file_end::{FileEnd, Places};
 use crate::log::tail::write_buffer::{WriteBuffer, recover};
-use crate::records::{RecordFile, encode_record};
+use crate::log::tail::{Places, Tail};
+use crate::records::{RecordFile, encode_record, record_payload};
 use crate::sync::{Arc, Mutex, random};
 use crate::vfs::{FaultVfs, MemVfs, OpenMode, Verdict, Vfs, VfsFile};
 use std::path::Path;
@@ -19,7 +19,7 @@ const EPOCH: u64 = 3;
 struct Log {
     file: Arc<StoreFile>,
     header: FileHeader,
-    file_end: FileEnd,
+    tail: Tail,
     end: u64,
     records: Records,
 }
@@ -32,28 +32,22 @@ fn recover_write_buffer(image: &dyn Vfs) {
 }
 
 impl Log {
-    fn create(files: &Arc<Files>) -> Self {
+    fn create(files: &Arc<Files>, memory: &Arc<LogMemory>) -> Self {
         let (file, handle, header) = files.create(FileKind::Log, 1, 0).unwrap();
         handle.write_at(&header.encode(), 0).unwrap();
-        Self { file, header, file_end: FileEnd::default(), end: HEADER_BYTES, records: Vec::new() }
+        let tail = Tail::new(file.clone(), memory.clone());
+        Self { file, header, tail, end: HEADER_BYTES, records: Vec::new() }
     }
 
     /// Appends without acknowledging.
-    fn append(
-        &self,
-        (write_buffer, memory): (&Arc<WriteBuffer>, &Arc<LogMemory>),
-        content: u8,
-        len: usize,
-    ) -> u64 {
+    fn append(&self, write_buffer: &Arc<WriteBuffer>, content: u8, len: usize) -> u64 {
         let mut bytes = Vec::new();
         encode_record(&self.header, self.end, (0, len), &mut bytes, |out| {
             out.extend(std::iter::repeat_n(content, len));
         });
         // Not all of it is read from the log.
-        let recent = Some(memory).filter(|_| content > 20);
-        self.file_end
-            .append(&self.file, Places { write_buffer: Some(write_buffer), recent }, (&bytes, 1), self.end)
-            .unwrap();
+        let places = Places { write_buffer: Some(write_buffer), stays: content > 20 };
+        self.tail.append(places, (&bytes, 1), self.end).unwrap();
         self.end + bytes.len() as u64
     }
 }
@@ -128,8 +122,7 @@ fn run(seed: u64) -> [u64; 3] {
     // Two slots for three logs.
     let memory = Arc::new(LogMemory::new(64 * (32 << 10)));
     let write_buffer = Arc::new(WriteBuffer::create(files.clone(), memory.clone()).unwrap().unwrap());
-    let places = (&write_buffer, &memory);
-    let mut logs: Vec<Log> = (0..3).map(|_| Log::create(&files)).collect();
+    let mut logs: Vec<Log> = (0..3).map(|_| Log::create(&files, &memory)).collect();
     let acknowledged: Arc<Mutex<Acknowledged>> = Arc::default();
     let note = |logs: &[Log]| acknowledged.lock().note(logs);
     note(&logs);
@@ -142,34 +135,34 @@ fn run(seed: u64) -> [u64; 3] {
             0..=12 => {
                 let len = [40, 700, 3000, 6000, 20_000][below(5) as usize] + below(40) as usize;
                 let content = below(256) as u8;
-                let end = log.append(places, content, len);
+                let end = log.append(&write_buffer, content, len);
                 (log.end, _) = (end, log.records.push((content, end)));
             }
             13..=15 => {
                 // An append that is taken back: another of the same length may take its place, so that what came behind
                 // the first would fit behind the second.
                 let (content, before) = (below(256) as u8, log.end);
-                log.end = log.append(places, content, 300);
-                let lost = log.append(places, content, 300);
+                log.end = log.append(&write_buffer, content, 300);
+                let lost = log.append(&write_buffer, content, 300);
                 assert!(lost > log.end);
                 if below(2) == 0 {
-                    log.file_end.drain(&log.file).unwrap();
+                    log.tail.drain(log.end).unwrap();
                 }
-                log.file_end.truncate(&log.file, before).unwrap();
+                log.tail.truncate(before).unwrap();
                 log.end = before;
                 if below(2) == 0 {
-                    let end = log.append(places, !content, 300);
+                    let end = log.append(&write_buffer, !content, 300);
                     (log.end, _) = (end, log.records.push((!content, end)));
                 }
             }
-            16 => log.file_end.drain(&log.file).unwrap(),
-            17 | 18 => log.file_end.release(&log.file).unwrap(),
+            16 => log.tail.drain(log.end).unwrap(),
+            17 | 18 => log.tail.release(log.end).unwrap(),
             // What it had buffered is not drained any more, nor wanted.
-            _ => logs[index] = Log::create(&files),
+            _ => logs[index] = Log::create(&files, &memory),
         }
         note(&logs);
         let log = &logs[index];
-        // As readers do: from the write buffer, or else from the file.
+        // As readers do: from the tail, or else from the file.
         let mut start = HEADER_BYTES;
         for (content, end) in &log.records {
             let len = (end - start) as usize;
@@ -178,11 +171,13 @@ fn run(seed: u64) -> [u64; 3] {
                 log.file.handle().unwrap().read_exact_at(&mut bytes, start).unwrap();
                 bytes
             };
-            let bytes = log.file_end.read(start, len).unwrap_or_else(in_file);
+            let bytes = log.tail.read(start, len).unwrap_or_else(in_file);
             assert_eq!(bytes.last(), Some(content), "seed {seed}");
-            if let Some(recent) = log.file_end.read_recent(start, len) {
-                assert_eq!(recent, in_file(), "seed {seed}");
-            }
+            assert_eq!(bytes.len(), len);
+            assert!(
+                record_payload(&log.header, &log.file.path, start, bytes.into(), len).is_ok(),
+                "seed {seed}"
+            );
             start = *end;
         }
     }
@@ -219,8 +214,7 @@ fn slots_are_given_back_and_counted_in_the_budget() {
     assert!(lease(3).is_none(), "there are two");
     drop(one);
     let mut again = lease(3).unwrap();
-    assert!(again.fits(1000) && !again.fits(16 << 10));
-    again.push(&[7; 1000], 1);
+    assert!(again.push(&[7; 1000], 1) && !again.push(&[7; 16 << 10], 1));
     assert_eq!(again.read(100, 1000).as_deref(), Some(&[7; 1000][..]));
     assert!(
         again.read(99, 2).is_none() && again.read(101, 1000).is_none() && again.read(u64::MAX, 2).is_none()
@@ -245,7 +239,7 @@ fn a_write_buffer_takes_as_much_of_the_disk_as_is_used_and_gives_it_back() {
     let write_buffer_bytes =
         || disk.metadata(&Path::new(DIR).join("WRITE-BUFFER")).unwrap().map_or(0, |file| file.len);
     assert_eq!((write_buffer_bytes(), write_buffer.file_bytes()), (0, 0), "nothing is buffered");
-    let mut logs: Vec<Log> = (0..20).map(|_| Log::create(&files)).collect();
+    let mut logs: Vec<Log> = (0..20).map(|_| Log::create(&files, &memory)).collect();
     let acknowledged: Arc<Mutex<Acknowledged>> = Arc::default();
     acknowledged.lock().note(&logs);
     let images = check_each_change(&fault, &disk, &acknowledged, 0);
@@ -255,7 +249,7 @@ fn a_write_buffer_takes_as_much_of_the_disk_as_is_used_and_gives_it_back() {
         for index in 0..logs.len() {
             acknowledged.lock().busy = logs[index].file.id;
             for _ in 0..2 {
-                let end = logs[index].append((&write_buffer, &memory), round, 700);
+                let end = logs[index].append(&write_buffer, round, 700);
                 (logs[index].end, _) = (end, logs[index].records.push((round, end)));
                 acknowledged.lock().note(&logs);
             }
@@ -266,7 +260,7 @@ fn a_write_buffer_takes_as_much_of_the_disk_as_is_used_and_gives_it_back() {
         write_buffer.give_back();
         assert_eq!(write_buffer_bytes(), (4 << 10) + 32 * (16 << 10));
         // A checkpoint.
-        logs.iter().for_each(|log| log.file_end.release(&log.file).unwrap());
+        logs.iter().for_each(|log| log.tail.release(log.end).unwrap());
         write_buffer.give_back();
         assert_eq!((write_buffer_bytes(), write_buffer.file_bytes()), (LEAST, LEAST));
         assert!(memory.write_buffer_used.used_bytes() <= 128 << 10);

@@ -26,7 +26,7 @@
 //!
 //! Invariants: everything of a log before what its slot buffers is in its file; what the slot does not count is in no
 //! reader's way; and a slot's piece of the mapping belongs to its lease alone, which is used under the segment's lock
-//! (`log/tail/file_end.rs`). Records carry checksums that are salted with store, file and offset, so that a slot that lies
+//! (`log/tail/tail.rs`). Records carry checksums that are salted with store, file and offset, so that a slot that lies
 //! is found out (`recover.rs`).
 //!
 //! After a loss of power, whatever the file holds, the last checkpoint counts, for which all was drained and synced:
@@ -58,7 +58,6 @@ use crate::sync::{Arc, Mutex};
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{Backing, MappedPiece, OpenMode, VfsFile};
 use format::{BASE_MAX, HEAD_BYTES, Head, SLOT_HEAD_BYTES, State};
-use std::borrow::Cow;
 use std::io;
 
 pub const WRITE_BUFFER_FILE: &str = "WRITE-BUFFER";
@@ -359,12 +358,11 @@ impl Lease {
         self.base + self.len as u64
     }
 
-    pub fn fits(&self, bytes: usize) -> bool {
-        self.len + bytes <= SLOT_BYTES - SLOT_HEAD_BYTES && self.base < BASE_MAX
-    }
-
-    /// Appends bytes that fit; `false`, and nothing was appended, if they would be gone with the process.
+    /// Appends bytes; `false`, and nothing was appended, if they do not fit, or would be gone with the process.
     pub fn push(&mut self, bytes: &[u8], records: u64) -> bool {
+        if self.len + bytes.len() > SLOT_BYTES - SLOT_HEAD_BYTES || self.base >= BASE_MAX {
+            return false;
+        }
         let at = SLOT_HEAD_BYTES + self.len;
         self.piece().write(at, bytes);
         self.len += bytes.len();
@@ -380,7 +378,7 @@ impl Lease {
     }
 
     /// Whether what was buffered is in the file, as far as is known. From the first time that it is not, nothing is buffered.
-    pub fn is_kept(&self) -> bool {
+    fn is_kept(&self) -> bool {
         let backing = self.backing();
         if backing != Backing::File && !self.write_buffer.failed.swap(true, Relaxed) {
             tracing::warn!(?backing, "the write buffer's file has failed: records go to their logs directly");
@@ -388,21 +386,15 @@ impl Lease {
         backing == Backing::File
     }
 
-    /// Whether what is buffered can be read.
-    pub fn is_readable(&self) -> bool {
-        self.backing() != Backing::Lost
-    }
-
     fn backing(&self) -> Backing {
         self.slot.as_ref().map_or(Backing::File, |slot| slot.piece.backing())
     }
 
-    /// What is buffered.
-    pub fn buffered(&self) -> Cow<'_, [u8]> {
-        match &self.slot {
-            Some(slot) => slot.piece.read(SLOT_HEAD_BYTES, self.len),
-            None => Cow::default(),
-        }
+    /// What is buffered; `None` if it cannot be read any more.
+    pub fn buffered(&self) -> Option<Vec<u8>> {
+        let bytes = self.slot.as_ref().map(|slot| slot.piece.read(SLOT_HEAD_BYTES, self.len).into_owned());
+        let bytes = bytes.unwrap_or_default();
+        (bytes.is_empty() || self.backing() != Backing::Lost).then_some(bytes)
     }
 
     /// Buffered bytes by their place in the log, if they are.
@@ -427,11 +419,12 @@ impl Lease {
         self.set_state();
     }
 
-    /// Forgets what is buffered from `end` on.
-    pub fn truncate(&mut self, end: u64) {
+    /// Forgets what is buffered from `end` on; false if the file may go on saying that it is there.
+    pub fn truncate(&mut self, end: u64) -> bool {
         let len = end.saturating_sub(self.base).min(self.len as u64);
         self.len = len as usize;
         self.set_state();
+        self.is_kept()
     }
 
     fn piece(&mut self) -> &mut dyn MappedPiece {
