@@ -12,8 +12,16 @@
 //! synced; space is reserved before a write is announced, so that a full disk is met before anything happened.
 //! A journal file is removed once a checkpoint covers its greatest version.
 
+mod file;
+mod group;
 mod record;
+mod replay;
+mod rotation;
+#[cfg(test)]
+mod tests;
 mod writer;
 
+pub use file::OldJournal;
 pub use record::{JournalOp, JournalRecord};
-pub use writer::{Journal, Lsn, OldJournal, Reservation, Uncommitted, read_journals};
+pub use replay::read_journals;
+pub use writer::{Journal, Lsn, Reservation, Uncommitted};

@@ -1,0 +1,64 @@
+//! The files of a journal: the one that is written, and older ones.
+
+use crate::format::header::FileHeader;
+use crate::sync::Arc;
+use crate::types::error::{Attempt, Error, Result};
+use crate::vfs::VfsFile;
+use std::path::PathBuf;
+
+/// A journal file that is not written any more.
+#[derive(Debug, Clone)]
+pub struct OldJournal {
+    pub id: u64,
+    pub path: PathBuf,
+    pub max_version: u64,
+    /// The greatest number of a batch whose commit only this journal tells; 0 for one of an earlier epoch, whose
+    /// batches are settled by the record that began this epoch.
+    pub max_batch: u64,
+}
+
+impl OldJournal {
+    /// Whether a checkpoint of `version`, which settles the batches below `next_batch`, makes it superfluous.
+    pub fn is_covered(&self, version: u64, next_batch: u64) -> bool {
+        self.max_version <= version && self.max_batch < next_batch
+    }
+}
+
+/// The file that records go to.
+pub struct Active {
+    pub id: u64,
+    pub path: PathBuf,
+    pub file: Arc<dyn VfsFile>,
+    pub header: FileHeader,
+    /// Bytes written.
+    pub len: u64,
+    /// Bytes durable.
+    pub durable_bytes: u64,
+    /// Bytes the file system has promised.
+    pub allocated_bytes: u64,
+    pub max_version: u64,
+    pub max_batch: u64,
+}
+
+impl Active {
+    /// Has the file system promise the file this many bytes, in such steps.
+    pub fn reserve(&mut self, needed: u64, step_bytes: impl FnOnce() -> u64) -> Result<()> {
+        if needed <= self.allocated_bytes {
+            return Ok(());
+        }
+        let mut allocated = needed.next_multiple_of(step_bytes());
+        let done = self.file.allocate(allocated).or_else(|_| {
+            // On a full disk what is needed may still be there.
+            allocated = needed;
+            self.file.allocate(allocated)
+        });
+        match done {
+            Ok(()) => {}
+            // Without preallocation a full disk shows at the write.
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {}
+            Err(error) => return Err(Error::io(Attempt::Extend, &self.path, error)),
+        }
+        self.allocated_bytes = allocated;
+        Ok(())
+    }
+}
