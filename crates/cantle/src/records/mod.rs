@@ -11,10 +11,15 @@
 //! place is recognised, a few kilobytes tell whether a record begins somewhere, and damage in a long value harms that value
 //! alone. A payload that is not divided is all head.
 
-mod record;
+mod file;
+mod frame;
 mod salvage;
+mod scan;
+mod search;
+#[cfg(test)]
+mod tests;
 
-pub use record::{
-    HEAD_BYTES_MAX, RecordFile, encode_record, record_bytes, record_bytes_max, record_payload, valid_extent,
-};
+pub use file::{RecordFile, record_payload};
+pub use frame::{HEAD_BYTES_MAX, encode_record, record_bytes, record_bytes_max};
 pub use salvage::{Salvage, Salvaged};
+pub use search::valid_extent;

@@ -4,7 +4,9 @@
 //! payload, at whatever byte it begins: by its head, so that a few kilobytes decide. To look for one takes time in proportion to the
 //! file's length, and a buffer of bounded length.
 
-use super::record::{MayBegin, RecordFile, Scan};
+use super::file::RecordFile;
+use super::scan::Scan;
+use super::search::MayBegin;
 use crate::types::error::{Error, Result};
 use std::ops::Range;
 
