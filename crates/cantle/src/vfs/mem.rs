@@ -11,8 +11,10 @@
 //! taken after `names`.
 
 mod content;
+mod copy;
 mod crash;
 mod file;
+mod lock;
 mod names;
 mod pending;
 
@@ -21,8 +23,9 @@ pub use file::MemFile;
 pub use pending::{PendingChange, PendingKind};
 
 use self::file::{FileData, FileState, LiveFile, Space};
-use self::names::{DirEntry, Entry, Names, SavedTree, clean};
-use super::{LockError, LockMode, Metadata, OpenMode, Vfs, VfsFile, VfsLock, lock_file};
+use self::lock::Holders;
+use self::names::{DirEntry, Entry, Names, clean};
+use super::{LockError, LockMode, Metadata, OpenMode, Vfs, VfsFile, VfsLock};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -69,13 +72,6 @@ struct Shared {
     roots: Mutex<Vec<Weak<MemRoot>>>,
 }
 
-/// Who holds a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Holders {
-    Exclusive,
-    Shared(usize),
-}
-
 /// A number that no other file system of this process has.
 fn new_instance() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -105,47 +101,6 @@ impl MemVfs {
     /// neither do those of files without a name or an open handle.
     pub fn allocated_bytes(&self) -> u64 {
         self.shared.space.used_bytes()
-    }
-
-    /// A new file system as a power loss at this moment could leave this one, which stays as it is. The same
-    /// plan and the same history give the same bytes. Nobody holds its locks, and all that it holds is
-    /// durable. Its page cache is another one.
-    pub fn crash(&self, plan: &CrashPlan) -> Self {
-        if !self.shared.history {
-            return self.copy(new_instance());
-        }
-        let names = self.shared.names.write();
-        let surviving = crash::surviving_names(&names, plan);
-        let copy = self.empty_copy(new_instance());
-        let mut files = Files::default();
-        {
-            let mut fresh = copy.shared.names.write();
-            let mut pending = vec![PathBuf::new()];
-            while let Some(directory) = pending.pop() {
-                let mut saved = BTreeMap::new();
-                for (name, entry) in surviving.get(&directory).into_iter().flatten() {
-                    let entry = match entry {
-                        Entry::File(file) => Entry::File(files.copy(file, |state| {
-                            FileState::durable(crash::surviving_content(file.id, state, plan))
-                        })),
-                        Entry::Directory => {
-                            pending.push(directory.join(name));
-                            Entry::Directory
-                        }
-                    };
-                    saved.insert(name.clone(), entry);
-                }
-                fresh.durable.insert(directory, saved);
-            }
-            fresh.live = files.live_tree(&fresh.durable, &copy.shared.space);
-        }
-        copy
-    }
-
-    /// A new file system that is as the death of every process would leave this one, which stays as it is:
-    /// nothing is lost, the page cache is the same, the locks are free.
-    pub fn kill(&self) -> Self {
-        self.copy(self.shared.instance)
     }
 
     /// Forgets the unsynced name changes of a directory, as a failed sync of it may: programs go on seeing
@@ -222,46 +177,6 @@ impl MemVfs {
         Ok(Arc::new(MemFile::new(Arc::clone(&self.shared), file, mode != OpenMode::Read)))
     }
 
-    /// The file that [`lock`](Vfs::lock) would lock now, if there is one. Together with `lock_opened` the two halves of
-    /// a lock, between which others may remove the file's name.
-    pub(super) fn open_lock(&self, path: &Path) -> Option<LockFile> {
-        let names = self.shared.names.read();
-        let place = self.place(&names, path).ok()?;
-        names.file(&place).ok().map(|file| LockFile(Arc::clone(file)))
-    }
-
-    /// Takes the lock that `opened` stands for; without it, the one of the file at `path`, which is created if missing.
-    pub(super) fn lock_opened(
-        &self,
-        opened: Option<LockFile>,
-        path: &Path,
-        mode: LockMode,
-    ) -> Result<Box<dyn VfsLock>, LockError> {
-        let file = match opened {
-            Some(LockFile(file)) => file,
-            None => {
-                let names = &mut *self.shared.names.write();
-                let place = self.place(names, path).map_err(LockError::Io)?;
-                match names.find(&place) {
-                    None => self.shared.create(names, &place),
-                    Some(_) => names.file(&place).cloned(),
-                }
-                .map_err(LockError::Io)?
-            }
-        };
-        let id = file.data.id;
-        let written = MemFile::new(Arc::clone(&self.shared), file, true);
-        if !self.shared.acquire(id, mode) {
-            let exclusive = self.shared.locks.lock().get(&id) == Some(&Holders::Exclusive);
-            return Err(LockError::Held(if exclusive { lock_file::pid_in(&written) } else { None }));
-        }
-        let lock = MemLock { vfs: self.clone(), path: path.to_path_buf(), id };
-        if mode == LockMode::Exclusive {
-            lock_file::write_pid(&written).map_err(LockError::Io)?;
-        }
-        Ok(Box::new(lock))
-    }
-
     fn empty(instance: u64, history: bool, capacity_bytes: u64, next_file: u64) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -277,73 +192,6 @@ impl MemVfs {
             root: None,
         }
     }
-
-    fn empty_copy(&self, instance: u64) -> Self {
-        let capacity_bytes = self.shared.space.capacity_bytes.load(Ordering::Relaxed);
-        let next_file = self.shared.next_file.load(Ordering::Relaxed);
-        Self::empty(instance, self.shared.history, capacity_bytes, next_file)
-    }
-
-    fn copy(&self, instance: u64) -> Self {
-        let names = self.shared.names.write();
-        let copy = self.empty_copy(instance);
-        copy.shared.next_change.store(self.shared.next_change.load(Ordering::Relaxed), Ordering::Relaxed);
-        let mut files = Files::default();
-        {
-            let mut fresh = copy.shared.names.write();
-            let live: SavedTree = map_tree(&names.live, |file| files.copy(&file.data, FileState::clone));
-            fresh.live = files.live_tree(&live, &copy.shared.space);
-            fresh.durable = map_tree(&names.durable, |file| files.copy(file, FileState::clone));
-            fresh.unsynced = names.unsynced.clone();
-            for change in &mut fresh.unsynced {
-                if let Some((_, Entry::File(file))) = &mut change.set {
-                    *file = files.copy(file, FileState::clone);
-                }
-            }
-        }
-        copy
-    }
-}
-
-/// The files of a copy, so that the names of one file are names of one file there, too.
-#[derive(Default)]
-struct Files {
-    by_id: HashMap<u64, Arc<FileData>>,
-}
-
-impl Files {
-    fn copy(&mut self, file: &FileData, state: impl FnOnce(&FileState) -> FileState) -> Arc<FileData> {
-        let copy = self.by_id.entry(file.id).or_insert_with(|| {
-            Arc::new(FileData { id: file.id, state: RwLock::new(state(&file.state.read())) })
-        });
-        Arc::clone(copy)
-    }
-
-    /// The names of `saved` as programs see them, charged to `space`.
-    fn live_tree(&self, saved: &SavedTree, space: &Arc<Space>) -> names::LiveTree {
-        let mut live: HashMap<u64, Arc<LiveFile>> = HashMap::new();
-        map_tree(saved, |file| {
-            let live =
-                live.entry(file.id).or_insert_with(|| LiveFile::new(Arc::clone(file), Arc::clone(space)));
-            Arc::clone(live)
-        })
-    }
-}
-
-fn map_tree<F, G>(tree: &names::Tree<F>, mut map: impl FnMut(&F) -> G) -> names::Tree<G> {
-    let mut entries_of = |entries: &BTreeMap<_, Entry<F>>| {
-        entries
-            .iter()
-            .map(|(name, entry)| {
-                let entry = match entry {
-                    Entry::File(file) => Entry::File(map(file)),
-                    Entry::Directory => Entry::Directory,
-                };
-                (std::ffi::OsString::clone(name), entry)
-            })
-            .collect()
-    };
-    tree.iter().map(|(directory, entries)| (directory.clone(), entries_of(entries))).collect()
 }
 
 impl Shared {
@@ -370,25 +218,6 @@ impl Shared {
             names.record(self.next_change(), &place.directory, None, Some(set), None);
         }
         Ok(())
-    }
-
-    fn acquire(&self, file: u64, mode: LockMode) -> bool {
-        let mut locks = self.locks.lock();
-        match (mode, locks.get_mut(&file)) {
-            (LockMode::Exclusive, None) => drop(locks.insert(file, Holders::Exclusive)),
-            (LockMode::Shared, None) => drop(locks.insert(file, Holders::Shared(1))),
-            (LockMode::Shared, Some(Holders::Shared(count))) => *count += 1,
-            _ => return false,
-        }
-        true
-    }
-
-    fn release(&self, file: u64) {
-        let mut locks = self.locks.lock();
-        match locks.get_mut(&file) {
-            Some(Holders::Shared(count)) if *count > 1 => *count -= 1,
-            _ => drop(locks.remove(&file)),
-        }
     }
 }
 
@@ -547,38 +376,6 @@ impl Default for MemVfs {
 impl fmt::Debug for MemVfs {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("MemVfs").field("instance", &self.shared.instance).finish_non_exhaustive()
-    }
-}
-
-/// A file that is about to be locked.
-pub(super) struct LockFile(Arc<LiveFile>);
-
-/// A lock, until dropped.
-struct MemLock {
-    /// As the lock was taken by it.
-    vfs: MemVfs,
-    path: PathBuf,
-    /// The number of the locked file.
-    id: u64,
-}
-
-impl VfsLock for MemLock {
-    fn is_current(&self) -> io::Result<bool> {
-        let names = self.vfs.shared.names.read();
-        let named = names.find(&self.vfs.place(&names, &self.path)?);
-        Ok(matches!(named, Some(Entry::File(file)) if file.data.id == self.id))
-    }
-}
-
-impl Drop for MemLock {
-    fn drop(&mut self) {
-        self.vfs.shared.release(self.id);
-    }
-}
-
-impl fmt::Debug for MemLock {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("MemLock").field(&self.path).finish()
     }
 }
 
