@@ -7,6 +7,7 @@ mod activity;
 mod backup;
 pub(crate) mod batch;
 pub(crate) mod check_options;
+mod commit;
 mod cursor;
 mod destroy;
 #[cfg(test)]
@@ -19,7 +20,9 @@ pub(crate) mod open;
 mod operations;
 mod options;
 mod range;
+mod read;
 pub(crate) mod recovery_plan;
+mod replay;
 mod runtime;
 mod snapshot;
 mod stats;

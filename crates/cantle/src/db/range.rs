@@ -1,9 +1,9 @@
 //! An iterator over a range, from either end.
 
 use super::keyspace::KeyspaceInner;
+use super::read::note_corruption;
 use super::snapshot::Snapshot;
 use super::transaction::View;
-use super::write::note_corruption;
 use crate::layout::PairCursor;
 use crate::sync::Arc;
 use crate::types::bounds::Bounds;

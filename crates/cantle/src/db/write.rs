@@ -1,18 +1,14 @@
-//! Reads and writes: from arguments to acknowledgement.
+//! Writes: from arguments to acknowledgement.
 //!
 //! A write passes: checks → the brake → `prepare` (locks, room) → room in the journal → announcement and version →
 //! `append` → commit record → `publish` → end of the announcement → locks released → the sync that it waits for.
 
 use super::batch::{WriteBatch, keep_last, range_op};
+use super::commit::{Announceable, op_bytes};
 use super::keyspace::KeyspaceInner;
 use super::store::Store;
-use crate::format::bounds::encode_bounds;
-use crate::format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, RECORD_BYTES_MAX};
-use crate::journal::{JournalOp, JournalRecord, Lsn, Reservation, Uncommitted};
-use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
+use crate::layout::{Op, ReadSet};
 use crate::maintenance::Call;
-use crate::mvcc::{Announced, CommitCell, KeySpan};
-use crate::substrate::Substrate;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
@@ -25,24 +21,8 @@ use crate::types::value::Value;
 use bytes::Bytes;
 use std::time::Duration;
 
-/// What stands around an operation in a journal record, at most: keyspace, kind, two lengths.
-const JOURNAL_OP_BYTES: usize = 5 + 1 + 10 + 10;
-/// A commit record, or the head of a write's.
-const JOURNAL_HEAD_BYTES: usize = 1 + 4 * 10;
-
-/// So the journal has room in one record for whatever `Limits::check_batch` lets pass.
-const _: () = assert!(JOURNAL_OP_BYTES <= BATCH_OP_BYTES);
-const _: () = assert!((BATCH_BYTES_MAX + JOURNAL_HEAD_BYTES) as u64 <= RECORD_BYTES_MAX);
-
 /// A write that takes longer is reported.
 const STALL: Duration = Duration::from_millis(100);
-
-/// A read met damage.
-pub(super) fn note_corruption(error: &Error) {
-    if error.is_corruption() {
-        tracing::error!(%error, "corruption");
-    }
-}
 
 /// A keyspace, and what is done to it and was read of it.
 pub(super) struct KeyspaceWrite {
@@ -72,30 +52,6 @@ impl Store {
             });
         }
         self.substrate.health.check_writable()
-    }
-
-    pub(super) fn get(&self, keyspace: &KeyspaceInner, key: &[u8], at: u64) -> Result<Option<Bytes>> {
-        self.check_open()?;
-        keyspace.check_at(at)?;
-        let found = keyspace.layout.get(key, at).inspect_err(note_corruption);
-        keyspace.order.check().and(found)
-    }
-
-    /// Lends the value to `read`.
-    pub(super) fn get_with<T>(
-        &self,
-        keyspace: &KeyspaceInner,
-        key: &[u8],
-        at: u64,
-        read: impl FnOnce(&[u8]) -> T,
-    ) -> Result<Option<T>> {
-        self.check_open()?;
-        keyspace.check_at(at)?;
-        let (mut read, mut result) = (Some(read), None);
-        let mut lend = |value: &[u8]| result = read.take().map(|read| read(value));
-        let found = keyspace.layout.get_with(key, at, &mut lend).inspect_err(note_corruption);
-        keyspace.order.check().and(found)?;
-        Ok(result)
     }
 
     fn note_duration(&self, elapsed: Duration) {
@@ -273,232 +229,6 @@ impl Store {
         }
     }
 
-    /// Whether the journal tells of a write, so that one sync of it makes the write durable. In a store that is not `Sync` it tells
-    /// of those that ask for more than the store gives, if all that was written before is durable: a crash leaves a prefix. Of
-    /// a batch over several logs it tells there that it committed, at once and not with a group: a checkpoint makes it durable.
-    fn is_journaled(&self, spanning: bool, durability: Option<Durability>) -> bool {
-        let substrate = &self.substrate;
-        let asks_for_more = durability.is_some_and(|wanted| wanted > substrate.durability);
-        substrate.durability == Durability::Sync || (asks_for_more && !spanning && self.is_all_journaled())
-    }
-
-    /// Whether the journal tells of everything that no checkpoint covers.
-    fn is_all_journaled(&self) -> bool {
-        canary!(DURABLE_WITH_A_GAP => return true);
-        let durable = self.substrate.checkpoints.durable_version();
-        self.substrate.unjournaled.is_none_beyond(durable)
-    }
-
-    /// Announces a write, and says whether the journal will tell of it: in a store that is not `Sync`, that shows for good only now.
-    fn announce(&self, span: KeySpan, journaled: bool) -> (Announced<'_>, bool) {
-        let Substrate { mvcc, unjournaled, durability, .. } = &*self.substrate;
-        if *durability == Durability::Sync {
-            return (mvcc.announce(span), true);
-        }
-        if journaled {
-            let announced = mvcc.announce(span);
-            if self.is_all_journaled() {
-                return (announced, true);
-            }
-        }
-        (unjournaled.announce(mvcc, span), false)
-    }
-
-    /// Announces prepared writes, appends and commits them under one version, and shows them.
-    fn commit(
-        &self,
-        writes: &mut [Announceable<'_, '_>],
-        durability: Option<Durability>,
-    ) -> Result<Option<Lsn>> {
-        let substrate = &self.substrate;
-        let parts: usize = writes.iter().map(|(write, _, _)| write.logs()).sum();
-        if parts == 0 {
-            return Ok(None); // range deletes of nothing
-        }
-        let spanning = parts > 1;
-        // A range delete that drops chunks is one edit, but shows in each of them.
-        let ranges = writes.iter().any(|(_, _, ops)| ops.iter().any(|op| op.bounds.is_some()));
-        let several = ranges || spanning || writes.iter().map(|(_, _, ops)| ops.len()).sum::<usize>() > 1;
-        let journaled = self.is_journaled(spanning, durability);
-        let reservation = match (journaled, spanning) {
-            (true, _) => Some(journal_bytes(writes)),
-            (false, true) => Some(JOURNAL_HEAD_BYTES),
-            (false, false) => None,
-        };
-        let reservation = reservation.map(|bytes| substrate.journal.reserve(bytes)).transpose();
-        let reservation = reservation.map_err(|error| substrate.checked(error))?;
-        let span = writes.iter().map(|(write, _, _)| write.span()).fold(KeySpan::EMPTY, KeySpan::hull);
-        let cell = several.then(CommitCell::new);
-        canary!(BATCH_SEEN_IN_HALF => let cell = None);
-        let (announced, journaled) = self.announce(span, journaled);
-        let reservation = reservation.filter(|_| journaled || spanning);
-        // Who closes the store waits for the writes that were announced before.
-        substrate.health.check_writable()?;
-        let batch = if spanning { substrate.batches.take() } else { 0 };
-        let stamp = Stamp { version: announced.version(), batch };
-        let lsn = match self.append(writes, stamp, reservation, journaled) {
-            Ok(lsn) => lsn,
-            Err(Uncommitted::Surely(error)) => {
-                writes.iter_mut().for_each(|(write, _, _)| write.revoke());
-                return Err(error);
-            }
-            // Before the locks go: nobody writes behind it.
-            Err(Uncommitted::Perhaps(error)) => {
-                self.doubt_batch(&error);
-                return Err(error);
-            }
-        };
-        for (write, _, _) in writes.iter_mut() {
-            write.publish(cell.as_ref());
-        }
-        if let Some(cell) = &cell {
-            cell.commit();
-        }
-        drop(announced);
-        writes.iter_mut().for_each(|(write, _, _)| write.index());
-        writes.iter_mut().for_each(|(write, _, _)| write.after_unlock());
-        Ok(lsn)
-    }
-
-    fn doubt_batch(&self, error: &Error) {
-        self.substrate.health.fail(format!(
-            "a batch that failed may be found after all ({error}): find out what is wrong with the disk, then reopen the store"
-        ));
-    }
-
-    fn append(
-        &self,
-        writes: &mut [Announceable<'_, '_>],
-        stamp: Stamp,
-        reservation: Option<Reservation<'_>>,
-        journaled: bool,
-    ) -> std::result::Result<Option<Lsn>, Uncommitted> {
-        let appended = writes.iter_mut().try_for_each(|(write, _, _)| write.append(stamp));
-        // A write may have to sync what it writes, if nothing else keeps a failure of the kernel in mind (`files::unsynced`).
-        appended.map_err(|error| Uncommitted::Surely(self.substrate.checked(error)))?;
-        let Some(reservation) = reservation else { return Ok(None) };
-        let journal = &self.substrate.journal;
-        // Room was made before: what fails here is the device.
-        if journaled {
-            let ops = writes.iter().flat_map(|(_, keyspace, ops)| ops.iter().map(move |op| (*keyspace, op)));
-            let ops: Vec<_> = ops.map(|(keyspace, op)| (keyspace, op, journal_value(op))).collect();
-            let encoded =
-                ops.iter().map(|(keyspace, op, value)| (*keyspace, op.kind, &op.key[..], &value[..]));
-            let enqueued = journal.enqueue(reservation, stamp.batch, stamp.version, encoded);
-            enqueued.map(Some).map_err(Uncommitted::Surely)
-        } else {
-            canary!(COMMIT_LEFT_OUT => return Ok(None));
-            journal.commit(reservation, stamp.batch, stamp.version).map(|()| None)
-        }
-    }
-
-    /// Waits until the write is as durable as was asked for.
-    fn acknowledge(&self, lsn: Option<Lsn>, durability: Option<Durability>) -> Result<()> {
-        let substrate = &self.substrate;
-        if let Some(lsn) = lsn {
-            return substrate.journal.wait(lsn).map_err(|error| substrate.sync_failed(error));
-        }
-        // What the journal does not tell of, a checkpoint makes durable.
-        match durability {
-            Some(wanted) if wanted > substrate.durability => substrate.checkpoint(),
-            _ => Ok(()),
-        }
-    }
-
-    /// Applies what the journal kept from before a power loss. The old journal stays until a checkpoint covers it. On
-    /// a full disk uses the space set aside, and that of the files that the crash left behind.
-    pub(super) fn replay(
-        &self,
-        records: Vec<JournalRecord>,
-        orphans: &mut Vec<std::path::PathBuf>,
-    ) -> Result<()> {
-        for record in records {
-            let JournalRecord::Write { ops, .. } = record else { continue };
-            let parts = self.replayed_writes(ops)?;
-            self.replay_with_room(&parts, orphans)?;
-        }
-        Ok(())
-    }
-
-    /// A write that found no space is tried again with more, unless the last attempt could not be taken back: its edits would hide
-    /// those of the next, and what it buffered would stand in the way.
-    fn replay_with_room(&self, parts: &[KeyspaceWrite], orphans: &mut Vec<std::path::PathBuf>) -> Result<()> {
-        loop {
-            let Err(error) = self.replay_write(parts) else { return Ok(()) };
-            if !error.is_no_space() || self.substrate.health.check_sound().is_err() {
-                return Err(error);
-            }
-            if self.substrate.reserve.give_back() {
-                continue;
-            }
-            if orphans.is_empty() {
-                return Err(error);
-            }
-            self.remove_orphans_now(orphans)?;
-        }
-    }
-
-    fn replayed_writes(&self, ops: Vec<JournalOp>) -> Result<Vec<KeyspaceWrite>> {
-        let mut parts: Vec<KeyspaceWrite> = Vec::new();
-        for op in ops {
-            // Of a keyspace that was dropped nothing needs to be kept.
-            let Some(keyspace) = self.all_keyspaces().into_iter().find(|keyspace| keyspace.id == op.keyspace)
-            else {
-                continue;
-            };
-            let bounds = match op.kind {
-                Kind::DeleteRange => Some(decode_journal_bounds(&op.value)?),
-                _ => None,
-            };
-            let value = if bounds.is_some() { Bytes::new() } else { Bytes::from(op.value) };
-            let op = Op { kind: op.kind, key: Bytes::from(op.key), value, bounds };
-            match parts.iter_mut().find(|part| part.keyspace.id == keyspace.id) {
-                Some(part) => part.ops.push(op),
-                None => parts.push(KeyspaceWrite { keyspace, ops: vec![op], reads: ReadSet::default() }),
-            }
-        }
-        parts.sort_by_key(|part| part.keyspace.id);
-        Ok(parts)
-    }
-
-    fn replay_write(&self, parts: &[KeyspaceWrite]) -> Result<()> {
-        let mut prepared = Vec::with_capacity(parts.len());
-        for part in parts {
-            prepared.push(part.keyspace.layout.prepare(&part.ops, &part.reads)?);
-        }
-        let spanning = prepared.iter().map(|write| write.logs()).sum::<usize>() > 1;
-        // It is a batch of this epoch, and needs a commit record in case the process dies.
-        let journal = &self.substrate.journal;
-        let reservation = spanning.then(|| journal.reserve(JOURNAL_HEAD_BYTES)).transpose()?;
-        let announced = self.substrate.unjournaled.announce(&self.substrate.mvcc, KeySpan::ALL);
-        let batch = if spanning { self.substrate.batches.take() } else { 0 };
-        let stamp = Stamp { version: announced.version(), batch };
-        let appended = prepared.iter_mut().try_for_each(|write| write.append(stamp));
-        let appended = appended.map_err(|error| Uncommitted::Surely(self.substrate.checked(error)));
-        let appended = appended.and_then(|()| {
-            reservation.map_or(Ok(()), |room| journal.commit(room, stamp.batch, stamp.version))
-        });
-        match appended {
-            Ok(()) => {}
-            Err(Uncommitted::Surely(error)) => {
-                prepared.iter_mut().for_each(|write| write.revoke());
-                return Err(error);
-            }
-            // The next who opens the store replays again.
-            Err(Uncommitted::Perhaps(error)) => {
-                self.doubt_batch(&error);
-                return Err(error);
-            }
-        }
-        for write in &mut prepared {
-            write.publish(None);
-        }
-        drop(announced);
-        prepared.iter_mut().for_each(|write| write.index());
-        prepared.iter_mut().for_each(|write| write.after_unlock());
-        Ok(())
-    }
-
     fn owns(&self, keyspace: &Arc<KeyspaceInner>) -> bool {
         Arc::ptr_eq(keyspace, &self.default)
             || self.keyspaces.read().values().any(|ours| Arc::ptr_eq(ours, keyspace))
@@ -533,33 +263,7 @@ impl Store {
                 return Err(Error::io(Attempt::Append, &self.path, std::io::ErrorKind::StorageFull.into()));
             }
         }
-        self.substrate.throttle.delay(ops.iter().map(|op| op.key.len() + op.value.len()).sum());
+        self.substrate.throttle.delay(ops.iter().map(Op::user_bytes).sum::<u64>() as usize);
         Ok(())
     }
-}
-
-/// A prepared write, its keyspace's number, and its operations.
-type Announceable<'a, 'b> = (&'a mut (dyn PreparedWrite + 'b), u32, &'b [Op]);
-
-fn journal_value(op: &Op) -> Bytes {
-    match &op.bounds {
-        Some(bounds) => Bytes::from(encode_bounds(bounds)),
-        None => op.value.clone(),
-    }
-}
-
-fn decode_journal_bounds(value: &[u8]) -> Result<Bounds> {
-    crate::format::bounds::decode_bounds(&mut crate::format::codec::Decoder::new(value))
-        .map_err(|what| Error::corruption("journal", 0, format!("a range delete {}", what.0)))
-}
-
-/// Bytes of an operation's key, value and bounds.
-fn op_bytes(op: &Op) -> usize {
-    let bounds = op.bounds.as_ref().map_or(0, |bounds| encode_bounds(bounds).len());
-    op.key.len() + op.value.len() + bounds
-}
-
-fn journal_bytes(writes: &[Announceable<'_, '_>]) -> usize {
-    let ops = writes.iter().flat_map(|(_, _, ops)| ops.iter());
-    JOURNAL_HEAD_BYTES + ops.map(|op| JOURNAL_OP_BYTES + op_bytes(op)).sum::<usize>()
 }

@@ -1,5 +1,5 @@
 //! Chunks of the model: puts, batches, gets and scans, in the order of the library's steps (`chunk/write.rs`,
-//! `db/write.rs`, `chunk/walk.rs`).
+//! `db/commit.rs`, `chunk/walk.rs`).
 
 mod maintenance;
 

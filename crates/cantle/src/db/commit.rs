@@ -1,0 +1,176 @@
+//! Commits: prepared writes get a version, are appended, counted and shown together, and made as durable as was asked for.
+
+use super::store::Store;
+use crate::format::bounds::encode_bounds;
+use crate::format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, RECORD_BYTES_MAX};
+use crate::journal::{Lsn, Reservation, Uncommitted};
+use crate::layout::{Op, PreparedWrite, Stamp};
+use crate::mvcc::{Announced, CommitCell, KeySpan};
+use crate::substrate::Substrate;
+use crate::types::durability::Durability;
+use crate::types::error::{Error, Result};
+use bytes::Bytes;
+
+/// What stands around an operation in a journal record, at most: keyspace, kind, two lengths.
+const JOURNAL_OP_BYTES: usize = 5 + 1 + 10 + 10;
+/// A commit record, or the head of a write's.
+pub(super) const JOURNAL_HEAD_BYTES: usize = 1 + 4 * 10;
+
+/// So the journal has room in one record for whatever `Limits::check_batch` lets pass.
+const _: () = assert!(JOURNAL_OP_BYTES <= BATCH_OP_BYTES);
+const _: () = assert!((BATCH_BYTES_MAX + JOURNAL_HEAD_BYTES) as u64 <= RECORD_BYTES_MAX);
+
+impl Store {
+    /// Whether the journal tells of a write, so that one sync of it makes the write durable. In a store that is not `Sync` it tells
+    /// of those that ask for more than the store gives, if all that was written before is durable: a crash leaves a prefix. Of
+    /// a batch over several logs it tells there that it committed, at once and not with a group: a checkpoint makes it durable.
+    fn is_journaled(&self, spanning: bool, durability: Option<Durability>) -> bool {
+        let substrate = &self.substrate;
+        let asks_for_more = durability.is_some_and(|wanted| wanted > substrate.durability);
+        substrate.durability == Durability::Sync || (asks_for_more && !spanning && self.is_all_journaled())
+    }
+
+    /// Whether the journal tells of everything that no checkpoint covers.
+    fn is_all_journaled(&self) -> bool {
+        canary!(DURABLE_WITH_A_GAP => return true);
+        let durable = self.substrate.checkpoints.durable_version();
+        self.substrate.unjournaled.is_none_beyond(durable)
+    }
+
+    /// Announces a write, and says whether the journal will tell of it: in a store that is not `Sync`, that shows for good only now.
+    fn announce(&self, span: KeySpan, journaled: bool) -> (Announced<'_>, bool) {
+        let Substrate { mvcc, unjournaled, durability, .. } = &*self.substrate;
+        if *durability == Durability::Sync {
+            return (mvcc.announce(span), true);
+        }
+        if journaled {
+            let announced = mvcc.announce(span);
+            if self.is_all_journaled() {
+                return (announced, true);
+            }
+        }
+        (unjournaled.announce(mvcc, span), false)
+    }
+
+    /// Announces prepared writes, appends and commits them under one version, and shows them.
+    pub(super) fn commit(
+        &self,
+        writes: &mut [Announceable<'_, '_>],
+        durability: Option<Durability>,
+    ) -> Result<Option<Lsn>> {
+        let substrate = &self.substrate;
+        let parts: usize = writes.iter().map(|(write, _, _)| write.logs()).sum();
+        if parts == 0 {
+            return Ok(None); // range deletes of nothing
+        }
+        let spanning = parts > 1;
+        // A range delete that drops chunks is one edit, but shows in each of them.
+        let ranges = writes.iter().any(|(_, _, ops)| ops.iter().any(|op| op.bounds.is_some()));
+        let several = ranges || spanning || writes.iter().map(|(_, _, ops)| ops.len()).sum::<usize>() > 1;
+        let journaled = self.is_journaled(spanning, durability);
+        let reservation = match (journaled, spanning) {
+            (true, _) => Some(journal_bytes(writes)),
+            (false, true) => Some(JOURNAL_HEAD_BYTES),
+            (false, false) => None,
+        };
+        let reservation = reservation.map(|bytes| substrate.journal.reserve(bytes)).transpose();
+        let reservation = reservation.map_err(|error| substrate.checked(error))?;
+        let span = writes.iter().map(|(write, _, _)| write.span()).fold(KeySpan::EMPTY, KeySpan::hull);
+        let cell = several.then(CommitCell::new);
+        canary!(BATCH_SEEN_IN_HALF => let cell = None);
+        let (announced, journaled) = self.announce(span, journaled);
+        let reservation = reservation.filter(|_| journaled || spanning);
+        // Who closes the store waits for the writes that were announced before.
+        substrate.health.check_writable()?;
+        let batch = if spanning { substrate.batches.take() } else { 0 };
+        let stamp = Stamp { version: announced.version(), batch };
+        let lsn = match self.append(writes, stamp, reservation, journaled) {
+            Ok(lsn) => lsn,
+            Err(Uncommitted::Surely(error)) => {
+                writes.iter_mut().for_each(|(write, _, _)| write.revoke());
+                return Err(error);
+            }
+            // Before the locks go: nobody writes behind it.
+            Err(Uncommitted::Perhaps(error)) => {
+                self.doubt_batch(&error);
+                return Err(error);
+            }
+        };
+        for (write, _, _) in writes.iter_mut() {
+            write.publish(cell.as_ref());
+        }
+        if let Some(cell) = &cell {
+            cell.commit();
+        }
+        drop(announced);
+        writes.iter_mut().for_each(|(write, _, _)| write.index());
+        writes.iter_mut().for_each(|(write, _, _)| write.after_unlock());
+        Ok(lsn)
+    }
+
+    pub(super) fn doubt_batch(&self, error: &Error) {
+        self.substrate.health.fail(format!(
+            "a batch that failed may be found after all ({error}): find out what is wrong with the disk, then reopen the store"
+        ));
+    }
+
+    fn append(
+        &self,
+        writes: &mut [Announceable<'_, '_>],
+        stamp: Stamp,
+        reservation: Option<Reservation<'_>>,
+        journaled: bool,
+    ) -> std::result::Result<Option<Lsn>, Uncommitted> {
+        let appended = writes.iter_mut().try_for_each(|(write, _, _)| write.append(stamp));
+        // A write may have to sync what it writes, if nothing else keeps a failure of the kernel in mind (`files::unsynced`).
+        appended.map_err(|error| Uncommitted::Surely(self.substrate.checked(error)))?;
+        let Some(reservation) = reservation else { return Ok(None) };
+        let journal = &self.substrate.journal;
+        // Room was made before: what fails here is the device.
+        if journaled {
+            let ops = writes.iter().flat_map(|(_, keyspace, ops)| ops.iter().map(move |op| (*keyspace, op)));
+            let ops: Vec<_> = ops.map(|(keyspace, op)| (keyspace, op, journal_value(op))).collect();
+            let encoded =
+                ops.iter().map(|(keyspace, op, value)| (*keyspace, op.kind, &op.key[..], &value[..]));
+            let enqueued = journal.enqueue(reservation, stamp.batch, stamp.version, encoded);
+            enqueued.map(Some).map_err(Uncommitted::Surely)
+        } else {
+            canary!(COMMIT_LEFT_OUT => return Ok(None));
+            journal.commit(reservation, stamp.batch, stamp.version).map(|()| None)
+        }
+    }
+
+    /// Waits until the write is as durable as was asked for.
+    pub(super) fn acknowledge(&self, lsn: Option<Lsn>, durability: Option<Durability>) -> Result<()> {
+        let substrate = &self.substrate;
+        if let Some(lsn) = lsn {
+            return substrate.journal.wait(lsn).map_err(|error| substrate.sync_failed(error));
+        }
+        // What the journal does not tell of, a checkpoint makes durable.
+        match durability {
+            Some(wanted) if wanted > substrate.durability => substrate.checkpoint(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A prepared write, its keyspace's number, and its operations.
+pub(super) type Announceable<'a, 'b> = (&'a mut (dyn PreparedWrite + 'b), u32, &'b [Op]);
+
+fn journal_value(op: &Op) -> Bytes {
+    match &op.bounds {
+        Some(bounds) => Bytes::from(encode_bounds(bounds)),
+        None => op.value.clone(),
+    }
+}
+
+/// Bytes of an operation's key, value and bounds.
+pub(super) fn op_bytes(op: &Op) -> usize {
+    let bounds = op.bounds.as_ref().map_or(0, |bounds| encode_bounds(bounds).len());
+    op.user_bytes() as usize + bounds
+}
+
+fn journal_bytes(writes: &[Announceable<'_, '_>]) -> usize {
+    let ops = writes.iter().flat_map(|(_, _, ops)| ops.iter());
+    JOURNAL_HEAD_BYTES + ops.map(|op| JOURNAL_OP_BYTES + op_bytes(op)).sum::<usize>()
+}
