@@ -56,6 +56,8 @@ mod layout;
 #[cfg(test)]
 mod life_tests;
 #[cfg(test)]
+mod log_reads_tests;
+#[cfg(test)]
 mod log_view_tests;
 mod munk;
 mod open;
@@ -77,6 +79,8 @@ mod space_tests;
 mod stats;
 #[cfg(test)]
 mod test_support;
+#[cfg(test)]
+mod tiling_tests;
 mod validate;
 mod verify;
 mod walk;
