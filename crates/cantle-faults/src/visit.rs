@@ -134,7 +134,7 @@ impl Visit {
         self.note_skipped(what);
     }
 
-    /// Whether the layout under test can do something. If it cannot, the report says so.
+    /// True if the layout under test can do something. If it cannot, the report says so.
     pub fn is_capable(&self, act: &str, can: impl FnOnce(Capabilities) -> bool) -> bool {
         let is_capable = can(self.layout.capabilities());
         if !is_capable {

@@ -8,7 +8,7 @@ use crate::log::index::indexed_part::{IndexRequest, build_index};
 use crate::log::index::memory_part::RecordPtr;
 use crate::log::index::parts::Parts;
 use crate::log::segment::Segment;
-use crate::log::tail::{Places, Tail};
+use crate::log::tail::{Tail, TailMemory};
 use crate::manifest::SegmentEdit;
 use crate::sync::atomic::{
     AtomicU64,
@@ -49,7 +49,7 @@ impl Segment {
         is_read: bool,
     ) -> Result<()> {
         let stays = is_read && env.options().recent_appends;
-        let places = Places { write_buffer: env.write_buffer(), stays };
+        let places = TailMemory { write_buffer: env.write_buffer(), stays };
         self.tail.append(places, (bytes, records as u64), offset)
     }
 

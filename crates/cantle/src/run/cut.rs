@@ -72,7 +72,7 @@ pub struct Cutter<'a> {
     points: Vec<SplitPoint>,
 }
 
-/// Where a part begins: its smallest possible key, and the bytes before it.
+/// The beginning of a part: its smallest possible key, and the bytes before it.
 #[derive(Debug, Default, Clone)]
 pub struct SplitPoint {
     pub start: Bytes,
@@ -118,7 +118,7 @@ impl<'a> Cutter<'a> {
         self.told_bytes - self.points.last().map_or(0, |part| part.from_bytes)
     }
 
-    /// Where parts begin: the first with the empty key.
+    /// The beginnings of the parts; the first is the empty key.
     pub fn finish(self) -> Vec<SplitPoint> {
         self.points
     }

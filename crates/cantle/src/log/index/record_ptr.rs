@@ -1,6 +1,6 @@
-//! Places of records.
+//! Pointers to records.
 
-/// Where a record stands in a log.
+/// The place and the length of a record in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordPtr {
     pub offset: u64,

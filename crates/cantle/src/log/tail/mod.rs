@@ -11,4 +11,4 @@ mod tests;
 mod waiting;
 pub mod write_buffer;
 
-pub use tail::{Places, Tail};
+pub use tail::{Tail, TailMemory};

@@ -5,7 +5,7 @@ use crate::files::{Files, Promise, Space, StoreFile};
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::log::LogMemory;
 use crate::log::tail::write_buffer::WriteBuffer;
-use crate::log::tail::{Places, Tail};
+use crate::log::tail::{Tail, TailMemory};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use crate::sync::{Arc, thread};
 use crate::vfs::{Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs};
@@ -121,7 +121,7 @@ impl Model {
         match *step {
             Step::Append { len, stays, undo } => {
                 let bytes = self.bytes(len);
-                let places = Places { write_buffer: self.write_buffer.as_ref(), stays };
+                let places = TailMemory { write_buffer: self.write_buffer.as_ref(), stays };
                 if self.tail.append(places, (&bytes, 1), end).is_err() {
                     return self.take_back();
                 }
@@ -274,7 +274,7 @@ fn readers_beside_a_writer_find_what_counts() {
             });
             for append in 0..APPENDS {
                 let end = place_of(append);
-                let places = Places { write_buffer: write_buffer.as_ref(), stays: append % 3 > 0 };
+                let places = TailMemory { write_buffer: write_buffer.as_ref(), stays: append % 3 > 0 };
                 if append % 5 == 0 {
                     tail.append(places, (&[255; 40], 1), end).unwrap();
                     tail.truncate(end).unwrap();

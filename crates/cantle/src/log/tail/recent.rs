@@ -36,12 +36,13 @@ const RUN_FRACTION: u64 = 8;
 /// The runs of all logs of one memory budget, the oldest first.
 #[derive(Default)]
 pub(crate) struct Recent {
-    queue: Mutex<VecDeque<Kept>>,
+    queue: Mutex<VecDeque<QueuedRun>>,
     bytes: AtomicU64,
     reads: Counter,
 }
 
-struct Kept {
+/// A run in the order in which runs leave memory.
+struct QueuedRun {
     end: Weak<RecentEnd>,
     at: u64,
     bytes: u64,
@@ -88,7 +89,7 @@ impl Recent {
         });
         let mut queue = self.queue.lock();
         if let Some(taken) = taken {
-            queue.push_back(Kept { end: Arc::downgrade(end), at, bytes: taken });
+            queue.push_back(QueuedRun { end: Arc::downgrade(end), at, bytes: taken });
             self.bytes.fetch_add(taken, Relaxed);
         }
         while self.bytes() > limit_bytes

@@ -58,7 +58,7 @@ pub struct Tail {
 
 /// Where what is appended to a log may be besides its file.
 #[derive(Clone, Copy)]
-pub struct Places<'a> {
+pub struct TailMemory<'a> {
     /// Before it is written, if it may wait.
     pub write_buffer: Option<&'a Arc<WriteBuffer>>,
     /// It stays in memory when it has been written.
@@ -98,7 +98,7 @@ impl Tail {
     /// Appends `records` records at `offset`, where the log ends.
     pub fn append(
         &self,
-        Places { write_buffer, stays }: Places<'_>,
+        TailMemory { write_buffer, stays }: TailMemory<'_>,
         (bytes, records): (&[u8], u64),
         offset: u64,
     ) -> Result<()> {

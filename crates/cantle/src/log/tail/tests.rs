@@ -5,7 +5,7 @@ use crate::files::{Files, StoreFile};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::LogMemory;
 use crate::log::tail::write_buffer::{WriteBuffer, recover};
-use crate::log::tail::{Places, Tail};
+use crate::log::tail::{Tail, TailMemory};
 use crate::records::{RecordFile, encode_record, record_payload};
 use crate::sync::{Arc, Mutex, random};
 use crate::vfs::{FaultVfs, MemVfs, OpenMode, Verdict, Vfs, VfsFile};
@@ -46,7 +46,7 @@ impl Log {
             out.extend(std::iter::repeat_n(content, len));
         });
         // Not all of it is read from the log.
-        let places = Places { write_buffer: Some(write_buffer), stays: content > 20 };
+        let places = TailMemory { write_buffer: Some(write_buffer), stays: content > 20 };
         self.tail.append(places, (&bytes, 1), self.end).unwrap();
         self.end + bytes.len() as u64
     }

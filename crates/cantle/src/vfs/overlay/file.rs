@@ -15,7 +15,7 @@ pub(super) struct Node {
     pub source: RwLock<Source>,
 }
 
-/// Where the content of a file is.
+/// The place of a file's content.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
     Lower(Arc<dyn VfsFile>),
