@@ -11,26 +11,27 @@ use crate::types::durability::Durability;
 use crate::types::error::{Error, Result};
 use bytes::Bytes;
 
-/// What stands around an operation in a journal record, at most: keyspace, kind, two lengths.
+/// The most bytes that stand around an operation in a journal record: keyspace, kind, two lengths.
 const JOURNAL_OP_BYTES: usize = 5 + 1 + 10 + 10;
 /// A commit record, or the head of a write's.
 pub(super) const JOURNAL_HEAD_BYTES: usize = 1 + 4 * 10;
 
-/// So the journal has room in one record for whatever `Limits::check_batch` lets pass.
+/// The journal has room in one record for whatever `Limits::check_batch` lets pass.
 const _: () = assert!(JOURNAL_OP_BYTES <= BATCH_OP_BYTES);
 const _: () = assert!((BATCH_BYTES_MAX + JOURNAL_HEAD_BYTES) as u64 <= RECORD_BYTES_MAX);
 
 impl Store {
-    /// Whether the journal tells of a write, so that one sync of it makes the write durable. In a store that is not `Sync` it tells
-    /// of those that ask for more than the store gives, if all that was written before is durable: a crash leaves a prefix. Of
-    /// a batch over several logs it tells there that it committed, at once and not with a group: a checkpoint makes it durable.
+    /// True if the journal records a write, so that one sync of it makes the write durable. In a store that is not `Sync` it records
+    /// those that ask for more than the store gives, if all that was written before is durable: a crash leaves a prefix.
+    /// For a batch over several logs it records there only that the batch committed, at once and not with a group: a checkpoint makes
+    /// that durable.
     fn is_journaled(&self, spanning: bool, durability: Option<Durability>) -> bool {
         let substrate = &self.substrate;
         let asks_for_more = durability.is_some_and(|wanted| wanted > substrate.durability);
         substrate.durability == Durability::Sync || (asks_for_more && !spanning && self.is_all_journaled())
     }
 
-    /// Whether the journal tells of everything that no checkpoint covers.
+    /// True if the journal records everything that no checkpoint covers.
     fn is_all_journaled(&self) -> bool {
         canary!(DURABLE_WITH_A_GAP => return true);
         let durable = self.substrate.checkpoints.durable_version();
@@ -80,7 +81,7 @@ impl Store {
         canary!(BATCH_SEEN_IN_HALF => let cell = None);
         let (announced, journaled) = self.announce(span, journaled);
         let reservation = reservation.filter(|_| journaled || spanning);
-        // Who closes the store waits for the writes that were announced before.
+        // A close waits for the writes that were announced before.
         substrate.health.check_writable()?;
         let batch = if spanning { substrate.batches.take() } else { 0 };
         let stamp = Stamp { version: announced.version(), batch };
@@ -146,7 +147,7 @@ impl Store {
         if let Some(lsn) = lsn {
             return substrate.journal.wait(lsn).map_err(|error| substrate.sync_failed(error));
         }
-        // What the journal does not tell of, a checkpoint makes durable.
+        // A checkpoint makes durable what the journal does not record.
         match durability {
             Some(wanted) if wanted > substrate.durability => substrate.checkpoint(),
             _ => Ok(()),

@@ -48,7 +48,7 @@ impl Store {
     fn replayed_writes(&self, ops: Vec<JournalOp>) -> Result<Vec<KeyspaceWrite>> {
         let mut parts: Vec<KeyspaceWrite> = Vec::new();
         for op in ops {
-            // Of a keyspace that was dropped nothing needs to be kept.
+            // Nothing of a dropped keyspace needs to be kept.
             let Some(keyspace) = self.all_keyspaces().into_iter().find(|keyspace| keyspace.id == op.keyspace)
             else {
                 continue;

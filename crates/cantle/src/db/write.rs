@@ -28,7 +28,7 @@ const STALL: Duration = Duration::from_millis(100);
 pub(super) struct KeyspaceWrite {
     pub(super) keyspace: Arc<KeyspaceInner>,
     pub(super) ops: Vec<Op>,
-    /// Of a transaction.
+    /// Empty but for a transaction.
     pub(super) reads: ReadSet,
 }
 
@@ -167,7 +167,7 @@ impl Store {
             for part in &parts {
                 prepared.push(part.keyspace.layout.prepare(&part.ops, &part.reads)?);
             }
-            // What was read is held from here on. Why before the announcement: `layout`.
+            // The keys that were read are held from here on. `layout` explains why this precedes the announcement.
             for ((write, part), validated) in prepared.iter().zip(&parts).zip(&validated) {
                 if let Some(changed) = write.conflict_since(validated.since)? {
                     return Err(conflict(part, changed));

@@ -18,7 +18,7 @@ pub struct OldJournal {
 }
 
 impl OldJournal {
-    /// Whether a checkpoint of `version`, which settles the batches below `next_batch`, makes it superfluous.
+    /// True if a checkpoint of `version`, which settles the batches below `next_batch`, makes it superfluous.
     pub fn is_covered(&self, version: u64, next_batch: u64) -> bool {
         self.max_version <= version && self.max_batch < next_batch
     }

@@ -12,7 +12,7 @@ pub struct JournalOp {
     pub value: Vec<u8>,
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JournalRecord {
     /// The batch with this number is whole.
@@ -21,7 +21,7 @@ pub enum JournalRecord {
     Write {
         batch: u64,
         version: u64,
-        /// How much of this file was durable when the record was written: damage before that is corruption.
+        /// The bytes of this file that were durable when the record was written: damage before that is corruption.
         durable_bytes: u64,
         ops: Vec<JournalOp>,
     },
@@ -58,7 +58,7 @@ impl JournalRecord {
         put_varint(out, version);
     }
 
-    /// How much of the file had been durable when a write was recorded, by the head of the record; `None` of a commit, which does
+    /// The bytes of the file that were durable when a write was recorded, by the head of the record; `None` for a commit, which does
     /// not say.
     pub fn durable_bytes(head: &[u8]) -> Option<u64> {
         let mut decoder = Decoder::new(head);
@@ -67,7 +67,7 @@ impl JournalRecord {
         decoder.varint().ok().filter(|_| tag == WRITE)
     }
 
-    /// Whether a record of a journal may begin so: `MayBegin` of `log/record.rs`.
+    /// True if a record of a journal may begin so: `MayBegin` of `log/record.rs`.
     pub fn may_begin(beginning: &[u8], _: u64) -> bool {
         matches!(beginning.first(), Some(&COMMIT | &WRITE))
     }

@@ -83,8 +83,8 @@ fn a_commit_keeps_the_order_of_records_that_wait() {
     assert_eq!(versions(None), [1, 2, 3]);
 }
 
-/// What such a batch wrote, and what was written by who read it, the checkpoint makes durable: so it must make durable that
-/// the batch committed.
+/// The checkpoint makes the writes of such a batch durable, and those of its readers: so it must make durable that the batch
+/// committed.
 #[test]
 fn a_checkpoint_makes_the_commits_durable_that_it_does_not_settle() {
     let fault = FaultVfs::over_memory(MemVfs::new());

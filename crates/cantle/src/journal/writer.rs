@@ -45,9 +45,9 @@ pub(super) struct Inner {
     pub durable: Lsn,
     /// Somebody gathers a group, or writes or syncs one, outside the lock.
     pub busy: bool,
-    /// How many wrote or waited when the last group was synced: as many are likely to come until the next.
+    /// The number of writers that wrote or waited when the last group was synced: as many are likely to come until the next.
     pub writers: u64,
-    /// How long that took, its write included.
+    /// The time that the last sync took, its write included.
     pub sync_time: Duration,
     pub failed: Option<Error>,
 }
@@ -95,7 +95,7 @@ impl Journal {
         Ok(Reservation { journal: self, bytes })
     }
 
-    /// How far to reserve ahead: on a disk that fills up, little of what is left.
+    /// The bytes to reserve ahead: on a disk that fills up, little of what is left.
     pub(super) fn step_bytes(&self) -> u64 {
         let available = self.files.vfs.available_bytes(&self.files.dir).unwrap_or(u64::MAX);
         (available / STEP_FRACTION).clamp(STEP_BYTES_MIN, STEP_BYTES).next_power_of_two()

@@ -62,7 +62,7 @@ impl RecordFile {
         }
     }
 
-    /// What is intact of the record at `offset`, if that is its head or more.
+    /// The intact beginning of the record at `offset`, if that is its head or more.
     pub fn head_at(&self, offset: u64, end: u64) -> Result<Option<Head>> {
         let mut bytes = vec![
             0;
@@ -111,7 +111,7 @@ impl RecordFile {
     }
 }
 
-/// What is intact of a record.
+/// The intact beginning of a record.
 pub struct Head {
     /// The first bytes of the payload, or all of it.
     pub payload: Vec<u8>,

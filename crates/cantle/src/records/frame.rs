@@ -64,7 +64,7 @@ pub fn encode_record(
     out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// What stands at an offset, as far as the bytes tell.
+/// The content at an offset, as far as the bytes tell.
 pub(super) enum Framed {
     /// A record of `total` bytes whose payload starts `skip` bytes in.
     Record { skip: usize, total: usize },
@@ -78,7 +78,7 @@ pub(super) enum Framed {
 }
 
 impl Framed {
-    /// What is intact of the payload, and how long the record is.
+    /// The intact part of the payload, and the length of the record.
     pub fn head<'a>(&self, bytes: &'a [u8]) -> Option<(&'a [u8], usize)> {
         match *self {
             Self::Record { skip, total } => Some((&bytes[skip..total], total)),

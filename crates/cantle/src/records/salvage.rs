@@ -10,7 +10,7 @@ use super::search::MayBegin;
 use crate::types::error::{Error, Result};
 use std::ops::Range;
 
-/// What stands in the file.
+/// The content of the file, step by step.
 #[derive(Debug)]
 pub enum Salvaged {
     /// A record.
@@ -54,7 +54,7 @@ impl<'a> Salvage<'a> {
         Some(gap.end)
     }
 
-    /// What stands next; `None` at the end.
+    /// The next step; `None` at the end.
     pub fn next(&mut self) -> Result<Option<Salvaged>> {
         let offset = self.scan.offset();
         let error = match self.scan.next() {

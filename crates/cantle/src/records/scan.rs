@@ -5,7 +5,7 @@ use super::frame::{FRAME_BYTES_MAX, Framed, parse};
 use crate::types::error::{Attempt, Error, Result};
 use std::path::Path;
 
-/// How much a scan reads at a time.
+/// The bytes that a scan reads at a time.
 pub(super) const SCAN_BYTES: usize = 256 << 10;
 
 /// A record that a scan found.
@@ -28,7 +28,7 @@ pub struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Where the next record would start.
+    /// The place at which the next record would start.
     pub fn offset(&self) -> u64 {
         self.offset
     }

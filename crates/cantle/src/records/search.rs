@@ -6,16 +6,16 @@ use crate::format::header::FileHeader;
 /// A record's frame, and what the first checksum covers behind it: so many bytes decide whether a record begins somewhere.
 pub(super) const HEADED_BYTES_MAX: usize = FRAME_BYTES_MAX + HEAD_BYTES_MAX + BODY_BYTES_MIN;
 
-/// Whether a payload of this many bytes may begin so. Called with some of its first bytes, or none.
+/// True if a payload of this many bytes may begin so. Called with some of its first bytes, or none.
 pub type MayBegin = fn(&[u8], u64) -> bool;
 
-/// What is there of the payload.
+/// The part of the payload that is there.
 fn beginning<'a>(bytes: &'a [u8], frame: &Frame) -> &'a [u8] {
     let payload = bytes.get(frame.skip..).unwrap_or_default();
     &payload[..payload.len().min(frame.payload_bytes)]
 }
 
-/// Where in `bytes`, which stand at `offset`, from `start` on and before `limit` the head of a record begins.
+/// The place in `bytes`, which stand at `offset`, at which from `start` on and before `limit` the head of a record begins.
 pub(super) fn find_head(
     header: &FileHeader,
     offset: u64,
@@ -39,8 +39,8 @@ pub(super) fn find_head(
     None
 }
 
-/// How many of `bytes`, which are to stand at `offset`, reach to the end of their last whole record; and where the first
-/// damage in them begins, of which there is none if all are whole records.
+/// The length of `bytes`, which are to stand at `offset`, up to the end of their last whole record; and the place of their first
+/// damage, `None` if all are whole records.
 pub fn valid_extent(
     header: &FileHeader,
     offset: u64,
@@ -69,7 +69,7 @@ pub fn valid_extent(
     (end, damage)
 }
 
-/// Where a record may begin at `start` or behind: no record has a length of zero, and zeros are what most of a file that was
+/// The next place at which a record may begin, at `start` or after it: no record has a length of zero, and zeros are what most of a file that was
 /// allocated ahead has.
 fn next_length(bytes: &[u8], start: usize) -> Option<usize> {
     const CRC_BYTES: usize = 4;

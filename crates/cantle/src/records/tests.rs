@@ -64,7 +64,7 @@ fn a_record_is_found_behind_any_number_of_random_bytes() {
     }
 }
 
-/// Of each byte of a record: what is damaged behind the head leaves the head, whatever is damaged is noticed.
+/// Each byte of a record in turn: damage behind the head leaves the head, and all damage is noticed.
 #[test]
 fn damage_behind_the_head_leaves_the_head() {
     for (head, len) in [(0, 1), (10, 265), (10, 266), (0, 256), (4096, 4351), (4096, 4352), (1, 9000)] {

@@ -84,12 +84,12 @@ impl FaultVfs {
         self.set_rule(move |call| if call.operation == operation { verdict } else { Verdict::Pass });
     }
 
-    /// How many calls of a kind there were, failed ones included.
+    /// The number of calls of a kind, failed ones included.
     pub fn count(&self, operation: Operation) -> u64 {
         self.shared.calls_of_kind[operation as usize].load(Ordering::Relaxed)
     }
 
-    /// How many calls there were.
+    /// The number of calls.
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
     }

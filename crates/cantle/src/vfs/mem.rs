@@ -41,7 +41,7 @@ use std::sync::Weak;
 #[derive(Clone)]
 pub struct MemVfs {
     shared: Arc<Shared>,
-    /// Of a view that is bound to a directory.
+    /// The directory that a bound view is bound to.
     root: Option<Arc<MemRoot>>,
 }
 
@@ -54,12 +54,12 @@ struct MemRoot {
     current: Mutex<PathBuf>,
 }
 
-/// What the handles of one file system share.
+/// The state that the handles of one file system share.
 #[derive(Debug)]
 struct Shared {
     /// Names the page cache: the same in a copy that lost nothing.
     instance: u64,
-    /// Whether unsynced changes are remembered.
+    /// True if unsynced changes are remembered.
     history: bool,
     space: Arc<Space>,
     next_file: AtomicU64,

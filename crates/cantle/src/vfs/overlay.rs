@@ -51,7 +51,7 @@ impl OverlayVfs {
         Self { lower, upper: MemVfs::without_history(), state: Arc::default() }
     }
 
-    /// Where the changes are: to limit the memory they may take.
+    /// The file system that holds the changes: to limit the memory they may take.
     pub fn upper(&self) -> &MemVfs {
         &self.upper
     }
@@ -248,7 +248,7 @@ impl Vfs for OverlayVfs {
         self.lower.lock(path, mode)
     }
 
-    /// What memory, not the lower file system, has left.
+    /// The space that memory, not the lower file system, has left.
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
         self.upper.available_bytes(dir)
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-/// What a call does. `Create` is `open` with `CreateNew`, `Open` the other modes; the rest are named after the
+/// A kind of call. `Create` is `open` with `CreateNew`, `Open` the other modes; the rest are named after the
 /// methods of [`Vfs`] and [`VfsFile`]. `Store` is a store to a [`MappedPiece`], which cannot fail: it takes place
 /// whatever the rule says. `Prefetch` is a hint, which nobody is told the failure of.
 ///
@@ -68,7 +68,7 @@ impl Operation {
         Self::StartWriteback,
     ];
 
-    /// Whether it changes files or names, or makes such changes durable.
+    /// True if it changes files or names, or makes such changes durable.
     pub fn changes(self) -> bool {
         matches!(
             self,
@@ -92,24 +92,24 @@ impl Operation {
 /// A call, as a rule sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
-    /// What it does.
+    /// The kind of the call.
     pub operation: Operation,
     /// The file (under the name it was opened by) or directory; the first one where there are two.
     pub path: &'a Path,
-    /// How many calls of any kind came before it.
+    /// The number of calls of any kind before it.
     pub number: u64,
-    /// How many calls of the same kind came before it.
+    /// The number of calls of the same kind before it.
     pub number_of_kind: u64,
-    /// Where in the file; 0 where that means nothing.
+    /// The place in the file; 0 where that means nothing.
     pub offset: u64,
-    /// How many bytes, or the length asked for; 0 where that means nothing.
+    /// The number of bytes, or the length asked for; 0 where that means nothing.
     pub len: u64,
 }
 
 /// The error that a call fails with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// Of this kind, without a system error.
+    /// An error of this kind, without a system error.
     Kind(io::ErrorKind),
     /// This system error.
     Errno(i32),
@@ -133,7 +133,7 @@ impl Failure {
     }
 }
 
-/// What becomes of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It takes place.
@@ -142,7 +142,7 @@ pub enum Verdict {
     Fail(Failure),
     /// A write stores its first `bytes` bytes and fails; other calls fail.
     ShortWrite {
-        /// How many bytes, at most those of the write, are stored.
+        /// The number of bytes that are stored, at most those of the write.
         bytes: usize,
         /// With what it fails.
         failure: Failure,
