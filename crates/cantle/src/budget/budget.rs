@@ -2,8 +2,8 @@
 //!
 //! Each use of memory has an account: its floor, its limit and what it has taken. Regions in memory, rows and blocks share most of
 //! the budget, by a division that follows from the data and the reads (`division.rs`). What logs index in memory, what is being
-//! written and what has no owner take the rest. What logs and merges leave of theirs is lent to regions, which are quick to give
-//! it back; what keyspaces take is taken from regions too.
+//! written and what has no owner take the rest. What rows, blocks and logs leave of theirs is lent to regions, which are quick to
+//! give it back; what keyspaces take is taken from regions too.
 //!
 //! Thread safety: everything may be called from any thread.
 
@@ -37,6 +37,8 @@ pub(crate) struct Budget {
     pub(crate) logs: Arc<LogMemory>,
     /// Keyspaces, whether or not they are used.
     pub(crate) keyspaces: Account,
+    /// What rows and blocks did not use of theirs a moment ago.
+    idle_bytes: AtomicU64,
     reads: Reads,
     /// Bytes of data of all stores that have a `DataShare`.
     data_bytes: AtomicU64,
@@ -89,16 +91,18 @@ impl Budget {
             residents: Residents::default(),
             logs: Arc::new(LogMemory::new(total_bytes)),
             keyspaces: Account::new(total_bytes),
+            idle_bytes: AtomicU64::new(0),
             reads: Reads::new(),
             data_bytes: AtomicU64::new(0),
             divided: Mutex::new(Divided { division, gets_part: 0.0 }),
             divisions: AtomicU64::new(0),
         };
+        budget.note_idle();
         budget.make_room();
         budget
     }
 
-    /// The most that regions in memory may take: their share, and what logs do not use of theirs.
+    /// The most that regions in memory may take: their share, and what others do not use of theirs.
     pub(crate) fn resident_limit_bytes(&self) -> u64 {
         self.resident_limit_while_logs_use(self.logs.used_bytes())
     }
@@ -113,10 +117,16 @@ impl Budget {
     }
 
     fn resident_limit_while_logs_use(&self, used: u64) -> u64 {
-        let of_logs = self.logs.share_bytes();
-        // In steps, as a region should not go for what a log needs for a moment.
-        let step = (of_logs / 8).max(1);
-        self.resident_share_bytes() + of_logs.saturating_sub(used.div_ceil(step) * step)
+        let of_logs = idle(self.logs.share_bytes(), used);
+        self.resident_share_bytes() + of_logs + self.idle_bytes.load(Relaxed)
+    }
+
+    /// Sees what rows and blocks leave of theirs. To be called by every look of maintenance: it asks each shard of their caches, which
+    /// is too much for each write.
+    pub(crate) fn note_idle(&self) {
+        let rows = idle(self.rows.capacity_bytes(), self.rows.used_bytes());
+        let blocks = idle(self.blocks.capacity_bytes(), self.blocks.used_bytes());
+        self.idle_bytes.store(rows + blocks, Relaxed);
     }
 
     /// The share of regions, without what keyspaces take: nothing else is as large and as quick to go.
@@ -238,6 +248,7 @@ impl Budget {
         self.resident.set_limit_bytes(division.resident);
         self.rows.set_capacity_bytes(division.rows);
         self.blocks.set_capacity_bytes(division.blocks);
+        self.note_idle();
         self.make_room();
     }
 
@@ -247,6 +258,12 @@ impl Budget {
         let in_heap = self.blocks.capacity_bytes() + of_logs;
         self.room.set(self.total_bytes.saturating_sub(in_heap));
     }
+}
+
+/// What is left of a limit, in steps: a region should not go for what another use needs for a moment.
+fn idle(limit_bytes: u64, used_bytes: u64) -> u64 {
+    let step = (limit_bytes / 8).max(1);
+    limit_bytes.saturating_sub(used_bytes.div_ceil(step) * step)
 }
 
 impl residents::Room for Budget {
@@ -280,6 +297,7 @@ impl std::fmt::Debug for Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::rows::Rows;
 
     fn parts(budget: &Budget) -> [u64; 3] {
         [budget.resident.limit_bytes(), budget.rows.capacity_bytes(), budget.blocks.capacity_bytes()]
@@ -366,16 +384,37 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_divided_whole() {
-        let budget = Budget::new(1 << 30);
-        let parts =
-            || [budget.resident_limit_bytes(), budget.rows.capacity_bytes(), budget.blocks.capacity_bytes()];
-        let sum: u64 = parts().iter().sum();
-        assert!(sum <= 1 << 30 && sum > (1 << 30) / 100 * 95, "{sum}");
-        assert!(parts()[0] > (1 << 30) / 100 * 80, "regions start with most of it");
-        let used = budget.logs.indexes.limit_bytes() + (1 << 20);
-        budget.logs.indexes.counter().store(used, Relaxed);
-        let with_logs = parts().iter().sum::<u64>() + used;
-        assert!(with_logs <= sum && with_logs > sum / 100 * 98, "what logs use is not lent");
+    fn what_is_idle_is_lent_to_regions() {
+        const MIB: u64 = 1 << 20;
+        let budget = Arc::new(Budget::new(1 << 30));
+        let [resident, rows, blocks] = parts(&budget);
+        let all = budget.resident_limit_bytes();
+        assert!(all <= 1 << 30 && all > (1 << 30) / 100 * 95, "nobody else has taken anything: {all}");
+        let taken = budget.logs.indexes.limit_bytes() + MIB;
+        budget.logs.indexes.counter().store(taken, Relaxed);
+        let without_logs = budget.resident_limit_bytes();
+        assert!((all - taken - 16 * MIB..=all - taken).contains(&without_logs), "{without_logs}");
+        budget.logs.indexes.counter().store(0, Relaxed);
+
+        let data = DataShare::new(budget.clone());
+        data.set(4 << 30);
+        budget.divide(Some(1.0));
+        assert!(budget.resident.limit_bytes() < resident && budget.rows.capacity_bytes() > rows);
+        assert_eq!(budget.resident_limit_bytes(), all, "rows have more now and have not taken it yet");
+        let cached = Rows::new(budget.rows.clone());
+        for number in 0..200_000u64 {
+            let key = number.to_be_bytes();
+            let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            if let Some(stamp) = cached.stamp(hash) {
+                cached.insert(&key, hash, stamp, &[1; 1000]);
+            }
+        }
+        budget.note_idle();
+        let (used, limit) = (budget.rows.used_bytes(), budget.resident_limit_bytes());
+        assert!(used > 100 * MIB, "{used}");
+        assert!(
+            limit + used <= all && limit + used > all - rows.max(blocks) * 2,
+            "{limit} and {used} of {all}"
+        );
     }
 }

@@ -7,7 +7,7 @@
 pub struct MemoryAccount {
     /// The limit is never less than this.
     pub floor: u64,
-    /// The most that may be taken now. Regions in memory may borrow what logs do not use.
+    /// The most that may be taken now. Regions in memory may borrow what rows, blocks and logs do not use.
     pub limit: u64,
     /// Taken. For a moment it may be more than the limit, after a limit fell or while a region that is written to grows.
     pub used: u64,

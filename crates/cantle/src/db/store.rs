@@ -296,7 +296,7 @@ impl Store {
     }
 
     /// Brakes writers by the keyspace that is most behind: its rebalances take threads and disk from all others. Tells the
-    /// budget how much data there is.
+    /// budget how much data there is, and has it see what is idle.
     fn heed_pressure(&self, keyspaces: &[Arc<KeyspaceInner>]) {
         let mut brake = 0;
         for keyspace in keyspaces {
@@ -307,6 +307,7 @@ impl Store {
         }
         self.substrate.throttle.set(brake);
         self.substrate.data.set(self.substrate.live_bytes.load(Relaxed).max(0) as u64);
+        self.substrate.budget.note_idle();
     }
 
     /// Lets go of dropped keyspaces that no snapshot can see any more: later checkpoints are of later versions.
