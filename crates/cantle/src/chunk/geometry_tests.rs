@@ -4,6 +4,7 @@
 use super::Chunks;
 use super::rebalance::split_tests::{Pairs, assert_holds, open, open_with, put};
 use crate::chunk::chunk::Chunk;
+use crate::chunk::edit::ChunkEdit;
 use crate::chunk::rebalance::rebalance::Trigger;
 use crate::chunk::test_support::{adjust, chunks_of};
 use crate::run::stack::RunStack;
@@ -243,12 +244,12 @@ fn a_split_that_does_not_fit_is_refused_and_the_store_goes_on() {
         (&low, [(None, key("0001")), (key("0001"), None)]),
     ];
     for (refused, (parent, spans)) in outside.into_iter().enumerate() {
-        let mut writer = parent.writer.lock();
+        let writer = parent.writer.lock();
         let children = spans.map(|(start, end)| {
             Arc::new(Chunk::new(chunks.next_id(), Span { start, end }, RunStack { files: Vec::new() }))
         });
-        let funk = parent.funk.load_full();
-        assert!(!chunks.succeed(parent, &mut writer, &funk, &children).unwrap());
+        let publish = |_: &ChunkEdit| panic!("the manifest is told");
+        assert!(!chunks.succeed(&[parent], &children, publish, || panic!("it is replaced")).unwrap());
         assert_eq!(db.stats().keyspaces[0].edits_refused, refused as u64 + 1);
         assert!(!writer.retired && !parent.may_be_split(0), "it is left alone for a while");
     }

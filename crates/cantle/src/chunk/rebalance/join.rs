@@ -9,7 +9,7 @@
 
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
-use crate::chunk::geometry::first_key;
+use crate::chunk::edit::ChunkEdit;
 use crate::chunk::munk::{Munk, room_for};
 use crate::chunk::policy;
 use crate::run::run::Run;
@@ -56,10 +56,7 @@ impl Chunks {
             return Ok(false);
         }
         for writer in [&mut left_writer, &mut right_writer] {
-            if let Err(error) = self.index_part(writer) {
-                tracing::warn!(%error, "cannot index a part of a log");
-            }
-            writer.end_log();
+            self.index_and_end_log(writer);
         }
         let munks = (left.munk.load_full(), right.munk.load_full());
         if let (Some(_), None) | (None, Some(_)) = munks {
@@ -76,18 +73,11 @@ impl Chunks {
             let room = room_for(left.len() + right.len());
             joined.munk.store(Some(Arc::new(Munk::join(&[&left, &right], room, self.is_needed()))));
         }
-        let files = joined.funk.load_full();
-        let Some(edit) = self.replacement(&[left, right], &[(&joined, &files.files)])? else {
+        let publish = |edit: &ChunkEdit| canary!(MERGE_UNTOLD else self.context.publish(edit));
+        // The files go on being referred to as often as before.
+        if !self.succeed(&[left, right], &[joined], publish, || {})? {
             return Ok(false);
-        };
-        canary!(MERGE_UNTOLD else self.context.publish(&edit))?;
-        let start = first_key(&joined);
-        self.index.replace(&start, 2, vec![(start.clone(), joined.clone())]);
-        // From here on others find it.
-        if joined.munk.load().is_some() {
-            self.add_resident(&joined);
         }
-        self.purge_later(std::slice::from_ref(&joined));
         left_writer.retired = true;
         right_writer.retired = true;
         self.context.counters.merges.add(1);

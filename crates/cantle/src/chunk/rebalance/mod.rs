@@ -1,5 +1,5 @@
-//! Chunks written anew: when (`maintain`), how (`rebalance`, `tier`, `compress`), and what it means for the index (`split`,
-//! `split_tail`, `join`).
+//! Chunks written anew: when (`maintain`), how (`rebalance`, `tier`, `compress`), and what it means for the index (`replace`, with
+//! `split` and `split_tail` for the places to cut at; `join`).
 
 mod compress;
 mod histogram;
@@ -8,7 +8,8 @@ mod join;
 pub(super) mod maintain;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the folder")]
 pub(super) mod rebalance;
-pub(super) mod split;
+mod replace;
+mod split;
 mod split_tail;
 #[cfg(test)]
 mod split_tail_tests;

@@ -12,6 +12,7 @@
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::policy;
+use crate::chunk::rebalance::replace::Cut;
 use crate::chunk::residency::popularity::live;
 use crate::log::index::indexed_part::IndexedPart;
 use crate::log::read::learn;
@@ -81,49 +82,30 @@ impl Chunks {
     /// Gives what is inserted next a chunk with a munk; false if that cannot be done now.
     pub(in crate::chunk) fn split_tail(&self, parent: &Arc<Chunk>) -> Result<bool> {
         let Some(_change) = parent.begin_change() else { return Ok(false) };
-        let _span = tracing::debug_span!("split", chunk = parent.id).entered();
-        let context = &self.context;
         let Some(about) = self.inserted_up_to(parent) else { return Ok(false) };
         let behind = self.bytes_behind(&parent.funk.load_full(), &about)?;
-        let mut writer = parent.writer.lock();
-        let Some(at) = self.inserted_up_to(parent).filter(|_| !writer.retired) else { return Ok(false) };
-        let before = parent.funk.load_full();
-        // Files were asked for keys from there on: of those before they may have more.
-        if context.order.compare(&at, &about) == Ordering::Less
-            || parent.munk.load().is_some()
-            || before.files.iter().any(|file| file.dropped.is_some())
-        {
-            return Ok(false);
-        }
-        self.index_part(&mut writer)?;
-        writer.end_log();
-        let child = |span: Span, share_bytes: &dyn Fn(&Run) -> u64| {
-            let part = |file: &Run| {
-                let span = file.span.intersect(&context.order, &span)?;
-                let share_bytes = share_bytes(file);
-                (share_bytes > 0).then(|| file.part(span, share_bytes))
-            };
-            let files = before.files.iter().filter_map(part).collect();
-            let child = Chunk::new(self.next_id(), span, RunStack { files });
-            child.inherit(parent, 1);
-            child.note_version(parent.newest_version());
-            Arc::new(child)
-        };
         // One that began meanwhile has the key it is cut at.
-        let behind = |file: &Run| behind.get(&file.file().id).copied().unwrap_or(1);
-        let (start, end) = (parent.span.start.clone(), parent.span.end.clone());
-        let rest = Span { start, end: Some(at.clone()) };
-        let rest = child(rest, &|file| file.bytes().saturating_sub(behind(file)).max(1));
-        let end = child(Span { start: Some(at), end }, &behind);
-        if !self.succeed(parent, &mut writer, &before, &[rest.clone(), end.clone()])? {
-            return Ok(false);
-        }
+        let behind = move |file: &Run| behind.get(&file.file().id).copied().unwrap_or(1);
+        let share_of = move |file: &Run, _: &[Span]| {
+            Ok(vec![file.bytes().saturating_sub(behind(file)).max(1), behind(file)])
+        };
+        let children = self.replace(parent, |before| {
+            let at = self.inserted_up_to(parent)?;
+            // Files were asked for keys from there on: of those before they may have more.
+            let is_known = self.context.order.compare(&at, &about) != Ordering::Less;
+            let is_whole = before.files.iter().all(|file| file.dropped.is_none());
+            (is_known && is_whole && parent.munk.load().is_none()).then(|| Cut {
+                starts: vec![at],
+                share_of: Box::new(share_of),
+                sorted: None,
+                heirs: 1,
+            })
+        })?;
+        let Some([rest, end]) = children.as_deref() else { return Ok(false) };
         rest.forget_writes();
-        context.counters.end_splits.add(1);
-        drop(writer);
-        self.release(&before.files, &[]);
+        self.context.counters.end_splits.add(1);
         tracing::debug!(chunk = parent.id, end = end.id, "split off the end");
-        self.load_munk(&end)?;
+        self.load_munk(end)?;
         Ok(true)
     }
 

@@ -1,5 +1,5 @@
-//! Rebalances, splits and merges of the model, in the order of the library's steps (`chunk/rebalance.rs`,
-//! `chunk/split.rs`, `chunk/join.rs`).
+//! Rebalances, splits and merges of the model, in the order of the library's steps (`chunk/rebalance/rebalance.rs`,
+//! `chunk/rebalance/replace.rs`, `chunk/rebalance/join.rs`).
 
 use super::{Chunk, Chunks, Edit, ORDER, Run, RunStack, Source, Writer};
 use crate::format::header::FileKind;
