@@ -26,7 +26,8 @@ thread_local! {
     static RECORD_BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Lends a buffer, empty, in which the records of an append are put together: this thread's, so that most appends allocate none.
+/// Lends a buffer, empty, in which the records of an append are put together: this thread's, so that most
+/// appends allocate none.
 pub fn with_record_buffer<T>(run: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     // Another one if this thread is at an append already, or ends.
     let mut buffer = RECORD_BUFFER.try_with(Cell::take).unwrap_or_default();
@@ -39,8 +40,8 @@ pub fn with_record_buffer<T>(run: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 }
 
 impl Segment {
-    /// Appends `records` records at `offset`, the present end; does not publish them. `is_read`: by way of this log, as
-    /// they are in no munk.
+    /// Appends `records` records at `offset`, the present end; does not publish them. `is_read`: by way of
+    /// this log, as they are in no munk.
     pub fn append(
         &self,
         env: &LogEnv,
@@ -86,14 +87,14 @@ impl Segment {
         self.tail.truncate(len)
     }
 
-    /// Makes what stands behind `len` no record, so that nobody who reads the log goes on there. For a segment that is not
-    /// written any more.
+    /// Makes what stands behind `len` no record, so that nobody who reads the log goes on there. For a
+    /// segment that is not written any more.
     pub fn zero_tail(&self, len: u64) -> Result<()> {
         self.tail.zero_tail(len)
     }
 
-    /// Indexes the memory part on disk and begins a new one. Up to `end` the log has so many operations. Returns where the log now ends. When that fails, half an index may
-    /// stand behind `end`.
+    /// Indexes the memory part on disk and begins a new one. Up to `end` the log has so many operations.
+    /// Returns where the log now ends. When that fails, half an index may stand behind `end`.
     pub fn seal_part(&self, env: &LogEnv, part_start: u64, end: u64, operations: u64) -> Result<u64> {
         let Some(parts) = self.loaded() else { return Ok(end) };
         let Some(memory) = parts.memory.as_ref().filter(|memory| !memory.is_empty()) else { return Ok(end) };
@@ -188,7 +189,8 @@ impl DirtyLog for Segment {
 /// A segment of an earlier epoch whose end is not known yet. Accounting for it makes durable what was accepted
 /// from a process that died.
 pub struct OpenEnded {
-    /// Not to keep alive: this waits in a list that the env itself reaches, and where nobody writes, it waits for ever.
+    /// Not to keep alive: this waits in a list that the env itself reaches, and where nobody writes, it waits
+    /// for ever.
     pub env: Weak<LogEnv>,
     pub segment: Arc<Segment>,
 }

@@ -14,9 +14,13 @@ pub mod op;
 pub mod read;
 pub mod salvage;
 pub mod segment;
-#[cfg_attr(not(feature = "labs"), expect(dead_code, reason = "layouts to come write so"))]
+#[cfg_attr(not(any(test, feature = "labs")), expect(dead_code, reason = "layouts to come write so"))]
 pub mod shared;
 pub mod tail;
+#[cfg(test)]
+pub mod test_support;
+#[cfg(test)]
+mod tests;
 
 pub use dirty::DirtyLog;
 pub use tail::memory::LogMemory;

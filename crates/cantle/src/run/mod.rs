@@ -15,5 +15,7 @@ pub mod retain;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the folder")]
 pub mod run;
 pub mod stack;
+#[cfg(test)]
+mod tests;
 pub mod visible;
 pub mod writer;

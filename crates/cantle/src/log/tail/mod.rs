@@ -4,6 +4,8 @@ pub mod memory;
 #[cfg(test)]
 mod model_tests;
 mod recent;
+#[cfg(test)]
+mod recent_tests;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the folder")]
 mod tail;
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The tail of a log against a vector of bytes, wherever appends wait: a reader finds every byte that counts, in the tail or else in
-//! the file, whatever calls fail, and none that was taken back.
+//! The tail of a log against a vector of bytes, wherever appends wait: a reader finds every byte that counts,
+//! in the tail or else in the file, whatever calls fail, and none that was taken back.
 
 use crate::files::{Files, Promise, Space, StoreFile};
 use crate::format::header::{FileKind, HEADER_BYTES};
@@ -12,7 +12,7 @@ use crate::vfs::{Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs};
 use proptest::prelude::*;
 use std::path::Path;
 
-/// Where appends wait.
+/// The place where appends wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waits {
     Nowhere,
@@ -60,7 +60,8 @@ struct Model {
     write_buffer: Option<Arc<WriteBuffer>>,
     file: Arc<StoreFile>,
     tail: Tail,
-    /// What the log holds, and where its appends end: a drain writes whole ones, and a reader wants no more of them at once.
+    /// The log, and the ends of its appends: a drain writes whole ones, and a reader wants no more of them at
+    /// once.
     log: Vec<u8>,
     ends: Vec<usize>,
     appends: u8,

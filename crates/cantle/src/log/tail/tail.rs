@@ -1,8 +1,10 @@
-//! The end of a log: the one way to what was appended to it and may not be in its file yet, or was written there lately.
+//! The end of a log: the one way to what was appended to it and may not be in its file yet, or was written
+//! there lately.
 //!
-//! An append *waits* where the log's tail keeps it: in memory alone (`Durability::Buffered`), or in a slot of the write buffer,
-//! which outlives the process. A *drain* writes what waits by one call. What was written *stays* in memory for a while, if somebody may
-//! read it from the log ([`recent`](super::recent)). A reader asks the tail once, and then the file.
+//! An append *waits* where the log's tail keeps it: in memory alone (`Durability::Buffered`), or in a slot of
+//! the write buffer, which outlives the process. A *drain* writes what waits by one call. What was written
+//! *stays* in memory for a while, if somebody may read it from the log ([`recent`](super::recent)). A reader
+//! asks the tail once, and then the file.
 //!
 //! ```text
 //!   log     ├──────────────┼───────────────┼─────────────────┤ end
@@ -11,15 +13,17 @@
 //!                                          ^ in_file
 //! ```
 //!
-//! There are two locks. `writing` is taken by who writes to the file, and is held over its calls. `waiting` is taken by them, by
-//! appends and by readers of what waits, and is held for a copy: a get never waits for the disk here.
+//! There are two locks. `writing` is taken by who writes to the file, and is held over its calls. `waiting`
+//! is taken by them, by appends and by readers of what waits, and is held for a copy: a get never waits for
+//! the disk here.
 //!
-//! Invariants: the file has what stands before what waits; that place is `in_file`, which readers compare theirs with: below it they
-//! take no lock but that of what stays, and that only where something does. It is raised after the call that drains, and lowered only
-//! by who takes back an append, which no reader knows of. Of what waits in memory only whole appends that count are written.
+//! Invariants: the file has what stands before what waits; that place is `in_file`, which readers compare
+//! theirs with: below it they take no lock but that of what stays, and that only where something does. It is
+//! raised after the call that drains, and lowered only by who takes back an append, which no reader knows of.
+//! Of what waits in memory only whole appends that count are written.
 //!
-//! A drain that fails leaves everything waiting: readers find it there, a dead process leaves it in its slot, and it is
-//! tried again by the next append, checkpoint or closing, which report the error.
+//! A drain that fails leaves everything waiting: readers find it there, a dead process leaves it in its slot,
+//! and it is tried again by the next append, checkpoint or closing, which report the error.
 
 use crate::files::{Promise, StoreFile};
 use crate::format::header::HEADER_BYTES;
@@ -45,18 +49,18 @@ pub struct Tail {
     writing: Mutex<()>,
     /// Appends that wait in memory take this lock alone; all other changes hold `writing`, too.
     waiting: RwLock<Waiting>,
-    /// Up to here the file may have been written to, by writes that failed as well; of one of an earlier epoch, nothing was
-    /// appended. Changed by who holds `writing`.
+    /// Up to here the file may have been written to, by writes that failed as well; of one of an earlier
+    /// epoch, nothing was appended. Changed by who holds `writing`.
     touched: AtomicU64,
     /// True if what is written stays in memory, as the last append said.
     stays: AtomicBool,
     /// Space for what waits in memory alone. None if nothing does.
     promise: Option<Promise>,
-    /// What stays; nothing of a log that is not appended to.
+    /// The bytes that stay; `None` in a log that is not appended to.
     recent: Option<(Arc<LogMemory>, Arc<RecentEnd>)>,
 }
 
-/// Where what is appended to a log may be besides its file.
+/// The places besides its file where an append may be.
 #[derive(Clone, Copy)]
 pub struct TailMemory<'a> {
     /// Before it is written, if it may wait.
@@ -144,7 +148,7 @@ impl Tail {
         memory.recent.read(end, at, len)
     }
 
-    /// How many bytes wait in memory alone.
+    /// The bytes that wait in memory alone.
     pub fn in_memory_bytes(&self) -> u64 {
         // No lock for appends of other logs, which ask this, too.
         self.promise.as_ref().map_or(0, |_| self.waiting.read().in_memory_bytes())
@@ -162,7 +166,8 @@ impl Tail {
         if len == HEADER_BYTES { PAGE_BYTES } else { 0 }
     }
 
-    /// Has in the file everything that was appended; of what waits in memory, what stands before `len`, where the log ends.
+    /// Has in the file everything that was appended; of what waits in memory, what stands before `len`, where
+    /// the log ends.
     pub fn drain(&self, len: u64) -> Result<()> {
         let _writing = self.writing.lock();
         self.drain_to(len)
@@ -210,16 +215,17 @@ impl Tail {
         Ok(())
     }
 
-    /// Overwrites what `truncate` could not cut off; in place, which takes no space. All of it: a record behind what is none
-    /// would tell of damage.
+    /// Overwrites what `truncate` could not cut off; in place, which takes no space. All of it: a record
+    /// behind what is none would tell of damage.
     pub fn zero_tail(&self, len: u64) -> Result<()> {
         let _writing = self.writing.lock();
         self.forget_recent(len);
         let kept = self.waiting.read().counted_in_file(len);
         let handle = self.file.handle()?;
         let end = handle.len().map_err(|e| Error::io(Attempt::Measure, &self.file.path, e))?;
-        // From the end, and less than a record at once: so no record is left behind zeros if that fails, too, and be it half
-        // way. Who comes here has a disk that cannot even shorten a file, and few bytes; nobody waits for speed.
+        // From the end, and less than a record at once: so no record is left behind zeros if that fails, too,
+        // and be it half way. Who comes here has a disk that cannot even shorten a file, and few bytes;
+        // nobody waits for speed.
         const ZEROS: [u8; 8] = [0; 8];
         let mut left = end;
         while left > kept {
@@ -290,7 +296,7 @@ impl Tail {
         self.in_file.store(waiting.base(), Release);
     }
 
-    /// What waited for the file failed it.
+    /// The file of the write buffer failed bytes that waited in it.
     fn failed(&self, attempt: Attempt) -> Error {
         let lost = std::io::Error::other("the file WRITE-BUFFER cannot be read or written any more");
         Error::io(attempt, &self.file.path, lost)

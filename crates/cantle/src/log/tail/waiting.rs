@@ -1,10 +1,11 @@
-//! Where the end of a log waits until it is written to the file.
+//! The end of a log while it waits to be written to the file.
 
 use crate::log::tail::write_buffer::Lease;
 
-/// What waits of one log: bytes as they will stand in the file, from `base` on.
+/// The waiting bytes of one log, as they will stand in the file, from `base` on.
 pub(super) enum Waiting {
-    /// Nothing: an append is written at once. `warm`: there was one since the last checkpoint, so that another is worth a slot.
+    /// Nothing: an append is written at once. `warm`: there was one since the last checkpoint, so that
+    /// another is worth a slot.
     Nowhere { warm: bool },
     /// Safe from the death of the process.
     Slot(Lease),
@@ -50,7 +51,7 @@ impl Waiting {
         }
     }
 
-    /// What is to be written: all, but of what waits in memory only what stands before `len`. None if it is lost.
+    /// The bytes to be written: all; in memory, those before `len`. `None` if they are lost.
     pub fn before(&self, len: u64) -> Option<Vec<u8>> {
         match self {
             Self::Nowhere { .. } => Some(Vec::new()),
@@ -87,7 +88,7 @@ impl Waiting {
         }
     }
 
-    /// How many bytes wait in memory alone.
+    /// The bytes that wait in memory alone.
     pub fn in_memory_bytes(&self) -> u64 {
         match self {
             Self::Nowhere { .. } | Self::Slot(_) => 0,
@@ -107,8 +108,8 @@ impl Waiting {
         }
     }
 
-    /// How much of the file counts, in a log that ends at `len`: what a drain left there that failed may have more. Of what waits in
-    /// memory none is written that may be taken back.
+    /// The length of the file that counts, in a log that ends at `len`: behind it a drain that failed may
+    /// have left more. None of the bytes that wait in memory is written while it may be taken back.
     pub fn counted_in_file(&self, len: u64) -> u64 {
         match self {
             Self::Slot(lease) => len.min(lease.base()),
