@@ -88,7 +88,7 @@ mod log {
         }
 
         pub(crate) use recent::Recent;
-        pub use tail::{Places, Tail};
+        pub use tail::{Tail, TailMemory};
     }
 
     #[derive(Default)]
@@ -239,7 +239,7 @@ use files::{Promise, StoreFile};
 use format::header::HEADER_BYTES;
 use log::LogMemory;
 use log::tail::write_buffer::WriteBuffer;
-use log::tail::{Places, Tail};
+use log::tail::{Tail, TailMemory};
 use schedules::{few_switches, random};
 
 const SCHEDULES: usize = 10_000;
@@ -292,7 +292,7 @@ fn a_writer_a_checkpoint_and_a_reader(waits: Waits) {
     let threads = [thread::spawn(checkpoint), thread::spawn(reader)];
     let write_buffer = (waits == Waits::Slot).then(|| Arc::new(WriteBuffer::default()));
     for append in 0..APPENDS {
-        let places = Places { write_buffer: write_buffer.as_ref(), stays: append % 3 > 0 };
+        let places = TailMemory { write_buffer: write_buffer.as_ref(), stays: append % 3 > 0 };
         if append % 2 == 1 {
             tail.append(places, (&[255; APPEND_BYTES], 1), place_of(append)).expect("files do not fail");
             tail.truncate(place_of(append)).expect("files do not fail");
