@@ -71,7 +71,7 @@ pub(super) enum Effect {
 }
 
 impl ChunkWrite {
-    pub(super) fn append(&mut self, context: &Context, ops: &[Op], bytes: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn append(&mut self, context: &Context, ops: &[Op<'_>], bytes: &mut Vec<u8>) -> Result<()> {
         let stamp = self.stamp;
         let Some(active) = &self.guard.active else { return Err(Error::Closed) };
         let Some(parts) = active.segment.loaded() else { return Err(Error::Closed) };
@@ -81,17 +81,17 @@ impl ChunkWrite {
         let last = self.ops.len() - 1;
         for (index, &op) in self.ops.iter().enumerate() {
             let op = &ops[op];
-            let bounds = op.bounds.as_ref().map(encode_bounds);
+            let bounds = op.bounds.map(encode_bounds);
             let record = LogOp {
                 kind: op.kind,
                 version: stamp.version,
                 batch: stamp.batch,
                 more: index < last,
                 link: self.new_link,
-                key: &op.key,
-                value: bounds.as_deref().unwrap_or(&op.value),
+                key: op.key,
+                value: bounds.as_deref().unwrap_or(op.value),
             };
-            self.new_link = self.new_link.next(op.kind, &op.key);
+            self.new_link = self.new_link.next(op.kind, op.key);
             let offset = active.end + bytes.len() as u64;
             let before = bytes.len();
             encode_record(&header, offset, record.payload_bytes(header.base_version), bytes, |out| {
@@ -124,7 +124,7 @@ impl ChunkWrite {
     pub(super) fn publish(
         &mut self,
         chunks: &Chunks,
-        ops: &[Op],
+        ops: &[Op<'_>],
         cell: Option<&CommitCell>,
         promise: Option<&Promise>,
     ) {
@@ -140,11 +140,11 @@ impl ChunkWrite {
         for (&op, &place) in self.ops.iter().zip(&self.places) {
             let op = &ops[op];
             let version = self.stamp.version;
-            match (&op.bounds, &munk) {
+            match (op.bounds, &munk) {
                 (Some(bounds), _) => {
                     let (bounds, offset, cell_of_log) = (bounds.clone(), place.offset, cell.cloned());
                     memory.insert_tombstone(RangeTombstone { bounds, version, offset, cell: cell_of_log });
-                    if let (Some(munk), Some(bounds)) = (&munk, &op.bounds) {
+                    if let (Some(munk), Some(bounds)) = (&munk, op.bounds) {
                         let range = (
                             bounds.start.as_ref().map(Vec::as_slice),
                             bounds.end.as_ref().map(Vec::as_slice),
@@ -154,11 +154,11 @@ impl ChunkWrite {
                 }
                 (None, Some(munk)) => {
                     if notes {
-                        memory.note(&op.key, version, op.kind, place);
+                        memory.note(op.key, version, op.kind, place);
                     } else {
-                        memory.insert(&op.key, version, op.kind, place, cell.cloned());
+                        memory.insert(op.key, version, op.kind, place, cell.cloned());
                     }
-                    let content = Content { key: &op.key, version, kind: op.kind, value: &op.value };
+                    let content = Content { key: op.key, version, kind: op.kind, value: op.value };
                     let outdated = munk.insert(content, cell, chunks.is_needed());
                     let (bytes, older) =
                         outdated.unwrap_or_else(|Full| unreachable!("room was made for the keys"));
@@ -171,7 +171,7 @@ impl ChunkWrite {
                     }
                 }
                 (None, None) => {
-                    memory.insert(&op.key, version, op.kind, place, cell.cloned());
+                    memory.insert(op.key, version, op.kind, place, cell.cloned());
                     if op.kind == Kind::Delete {
                         deleted.push(op);
                     }
@@ -185,7 +185,7 @@ impl ChunkWrite {
             }
         }
         for op in deleted {
-            let in_order = self.guard.note_delete(&chunks.context.order, &op.key);
+            let in_order = self.guard.note_delete(&chunks.context.order, op.key);
             self.chunk.deleted_in_order.fetch_max(in_order, Relaxed);
         }
         let Some(active) = &mut self.guard.active else { return };

@@ -37,7 +37,7 @@ impl Layout for Chunks {
         Box::new(Walk::new(self, bounds, snapshot))
     }
 
-    fn prepare<'a>(&'a self, ops: &'a [Op], reads: &'a ReadSet) -> Result<Box<dyn PreparedWrite + 'a>> {
+    fn prepare<'a>(&'a self, ops: &'a [Op<'a>], reads: &'a ReadSet) -> Result<Box<dyn PreparedWrite + 'a>> {
         Ok(Box::new(Write::prepare(self, ops, reads)?))
     }
 

@@ -310,7 +310,7 @@ fn read_in_table(context: &Context, table: &Table, (key, hash): (&[u8], u64)) ->
 
 impl Chunks {
     /// Counts what an operation replaced in a chunk without a munk, or what it stands for as a sample.
-    pub(super) fn count_replaced(&self, chunk: &Chunk, written: &Written<'_>, op: &Op) {
+    pub(super) fn count_replaced(&self, chunk: &Chunk, written: &Written<'_>, op: &Op<'_>) {
         let funk = chunk.funk.load();
         let is_exact = funk.is_counted_exactly(op.value.len());
         if !is_exact && !sampled(SAMPLE) {

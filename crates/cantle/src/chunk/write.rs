@@ -37,7 +37,7 @@ const ANY_ORDER_OPS_MAX: usize = 1024;
 /// A write on its way.
 pub struct Write<'a> {
     chunks: &'a Chunks,
-    ops: &'a [Op],
+    ops: &'a [Op<'a>],
     reads: &'a ReadSet,
     units: SmallVec<[ChunkWrite; 1]>,
     /// What is looked after once the locks are released.
@@ -61,7 +61,7 @@ struct WrittenChunk {
 }
 
 impl<'a> Write<'a> {
-    pub fn prepare(chunks: &'a Chunks, ops: &'a [Op], reads: &'a ReadSet) -> Result<Self> {
+    pub fn prepare(chunks: &'a Chunks, ops: &'a [Op<'a>], reads: &'a ReadSet) -> Result<Self> {
         if chunks.released.load(Acquire) {
             return Err(Error::NoKeyspace("(dropped)".into()));
         }
@@ -96,7 +96,7 @@ impl<'a> Write<'a> {
             && op.kind != Kind::DeleteRange
             && self.reads.is_empty()
         {
-            let chunk = self.chunks.index.find(&op.key);
+            let chunk = self.chunks.index.find(op.key);
             self.chunks.context.order.check()?;
             return self.lock_chunk(chunk, smallvec![0]);
         }
@@ -110,11 +110,11 @@ impl<'a> Write<'a> {
             found[place].1.extend(op);
         };
         for (index, op) in self.ops.iter().enumerate() {
-            match &op.bounds {
+            match op.bounds {
                 Some(bounds) => {
                     self.chunks.overlapping(bounds).into_iter().for_each(|chunk| take(chunk, Some(index)))
                 }
-                None => take(self.chunks.index.find(&op.key), Some(index)),
+                None => take(self.chunks.index.find(op.key), Some(index)),
             }
         }
         self.reads.keys.iter().for_each(|key| take(self.chunks.index.find(key), None));
@@ -141,7 +141,7 @@ impl<'a> Write<'a> {
             return Ok(false);
         }
         let range_delete = match ops[..] {
-            [op] => self.ops[op].bounds.as_ref(),
+            [op] => self.ops[op].bounds,
             _ => None,
         };
         let effect = match range_delete {
@@ -175,7 +175,7 @@ impl<'a> Write<'a> {
         canary!(ROWS_NOT_OUTDATED => return);
         let Some(rows) = &self.chunks.context.rows else { return };
         for op in self.ops {
-            mark(if op.bounds.is_some() { rows.of_all() } else { rows.of_key(bloom::hash(&op.key)) });
+            mark(if op.bounds.is_some() { rows.of_all() } else { rows.of_key(bloom::hash(op.key)) });
         }
     }
 
@@ -188,13 +188,13 @@ impl<'a> Write<'a> {
         }
         for unit in self.units.iter().filter(|unit| unit.chunk.munk.load().is_none()) {
             let puts = unit.ops.iter().map(|&index| &self.ops[index]).filter(|op| op.kind == Kind::Put);
-            puts.for_each(|op| rows.update(&op.key, bloom::hash(&op.key), &op.value));
+            puts.for_each(|op| rows.update(op.key, bloom::hash(op.key), op.value));
         }
     }
 
     /// How many bytes of records a flush may have to write, the pages that they begin included.
     fn buffered_bytes_max(&self) -> u64 {
-        let op = |op: &Op| {
+        let op = |op: &Op<'_>| {
             let bounds = op.bounds.as_ref().map_or(0, |bounds| encode_bounds(bounds).len());
             (record_bytes_max(OP_BYTES_MAX + op.key.len() + op.value.len() + bounds)) as u64
         };
@@ -262,7 +262,7 @@ impl PreparedWrite for Write<'_> {
 
     fn span(&self) -> KeySpan {
         let order = &self.chunks.context.order;
-        let of = |op: &Op| match (&op.bounds, order.prefix(&op.key)) {
+        let of = |op: &Op<'_>| match (op.bounds, order.prefix(op.key)) {
             (None, Some(prefix)) => KeySpan::key(prefix),
             _ => KeySpan::ALL,
         };
@@ -345,7 +345,7 @@ impl PreparedWrite for Write<'_> {
             }
             // So each piece of a filter that is asked about them is read once, however small the cache is.
             let mut ops: Vec<_> = ops.collect();
-            ops.sort_by_cached_key(|(op, _)| bloom::hash(&op.key));
+            ops.sort_by_cached_key(|(op, _)| bloom::hash(op.key));
             self.chunks.after_write(&chunk, (&segment, version), ops.into_iter());
         }
     }

@@ -17,7 +17,7 @@ use std::collections::HashSet;
 #[derive(Clone, Default)]
 pub struct WriteBatch {
     /// `None` is the store's default keyspace.
-    pub(super) ops: Vec<(Option<Arc<KeyspaceInner>>, Op)>,
+    pub(super) ops: Vec<(Option<Arc<KeyspaceInner>>, OwnedOp)>,
 }
 
 impl WriteBatch {
@@ -83,26 +83,41 @@ impl WriteBatch {
     }
 
     fn push(&mut self, keyspace: Option<&Keyspace>, kind: Kind, key: &[u8], value: &[u8]) -> &mut Self {
-        let op =
-            Op { kind, key: Bytes::copy_from_slice(key), value: Bytes::copy_from_slice(value), bounds: None };
+        let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+        let op = OwnedOp { kind, key, value, bounds: None };
         self.ops.push((keyspace.map(|keyspace| keyspace.inner.clone()), op));
         self
     }
 
     fn push_range(&mut self, keyspace: Option<&Keyspace>, bounds: Bounds) -> &mut Self {
-        self.ops.push((keyspace.map(|keyspace| keyspace.inner.clone()), range_op(bounds)));
+        self.ops.push((keyspace.map(|keyspace| keyspace.inner.clone()), OwnedOp::delete_range(bounds)));
         self
     }
 }
 
-/// A range delete as an operation.
-pub(super) fn range_op(bounds: Bounds) -> Op {
-    Op { kind: Kind::DeleteRange, key: Bytes::new(), value: Bytes::new(), bounds: Some(bounds) }
+/// An operation that waits to be written with others.
+#[derive(Debug, Clone)]
+pub(super) struct OwnedOp {
+    pub(super) kind: Kind,
+    pub(super) key: Bytes,
+    pub(super) value: Bytes,
+    /// Of a range delete.
+    pub(super) bounds: Option<Bounds>,
+}
+
+impl OwnedOp {
+    pub(super) fn delete_range(bounds: Bounds) -> Self {
+        Self { kind: Kind::DeleteRange, key: Bytes::new(), value: Bytes::new(), bounds: Some(bounds) }
+    }
+
+    pub(super) fn lend(&self) -> Op<'_> {
+        Op { kind: self.kind, key: &self.key, value: &self.value, bounds: self.bounds.as_ref() }
+    }
 }
 
 /// Takes out operations on keys that a later one of the same keys overrides: whoever reads while a batch is being
 /// committed may meet any entry of a key, so there must be only one.
-pub(super) fn keep_last(order: &KeyOrder, ops: &mut Vec<Op>) {
+pub(super) fn keep_last(order: &KeyOrder, ops: &mut Vec<OwnedOp>) {
     let mut points: Vec<usize> = (0..ops.len()).filter(|&op| ops[op].bounds.is_none()).collect();
     order.sort_by(&mut points, |&a, &b| order.compare(&ops[a].key, &ops[b].key).then(a.cmp(&b)));
     let overridden: HashSet<usize> = points

@@ -9,7 +9,7 @@ use crate::mvcc::{Announced, CommitCell, KeySpan};
 use crate::substrate::Substrate;
 use crate::types::durability::Durability;
 use crate::types::error::{Error, Result};
-use bytes::Bytes;
+use std::borrow::Cow;
 
 /// The most bytes that stand around an operation in a journal record: keyspace, kind, two lengths.
 const JOURNAL_OP_BYTES: usize = 5 + 1 + 10 + 10;
@@ -131,8 +131,7 @@ impl Store {
         if journaled {
             let ops = writes.iter().flat_map(|(_, keyspace, ops)| ops.iter().map(move |op| (*keyspace, op)));
             let ops: Vec<_> = ops.map(|(keyspace, op)| (keyspace, op, journal_value(op))).collect();
-            let encoded =
-                ops.iter().map(|(keyspace, op, value)| (*keyspace, op.kind, &op.key[..], &value[..]));
+            let encoded = ops.iter().map(|(keyspace, op, value)| (*keyspace, op.kind, op.key, &value[..]));
             let enqueued = journal.enqueue(reservation, stamp.batch, stamp.version, encoded);
             enqueued.map(Some).map_err(Uncommitted::Surely)
         } else {
@@ -156,18 +155,15 @@ impl Store {
 }
 
 /// A prepared write, its keyspace's number, and its operations.
-pub(super) type Announceable<'a, 'b> = (&'a mut (dyn PreparedWrite + 'b), u32, &'b [Op]);
+pub(super) type Announceable<'a, 'b> = (&'a mut (dyn PreparedWrite + 'b), u32, &'b [Op<'b>]);
 
-fn journal_value(op: &Op) -> Bytes {
-    match &op.bounds {
-        Some(bounds) => Bytes::from(encode_bounds(bounds)),
-        None => op.value.clone(),
-    }
+fn journal_value<'a>(op: &Op<'a>) -> Cow<'a, [u8]> {
+    op.bounds.map_or(Cow::Borrowed(op.value), |bounds| Cow::Owned(encode_bounds(bounds)))
 }
 
 /// Bytes of an operation's key, value and bounds.
-pub(super) fn op_bytes(op: &Op) -> usize {
-    let bounds = op.bounds.as_ref().map_or(0, |bounds| encode_bounds(bounds).len());
+pub(super) fn op_bytes(op: &Op<'_>) -> usize {
+    let bounds = op.bounds.map_or(0, |bounds| encode_bounds(bounds).len());
     op.user_bytes() as usize + bounds
 }
 

@@ -10,11 +10,9 @@ use crate::layout::kind::LayoutKind;
 use crate::layout::stats::RegionInfo;
 use crate::mvcc::KeySpan;
 use crate::types::bounds::{Bounds, KeyRange};
-use crate::types::entry::Kind;
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
 use crate::types::value::Value;
-use bytes::Bytes;
 
 macro_rules! operations {
     ($type:ty) => {
@@ -29,13 +27,7 @@ macro_rules! operations {
             /// dropped keyspace. Nothing was written then, unless the error says that a sync failed: then the
             /// outcome shows after the next opening.
             pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-                let op = Op {
-                    kind: Kind::Put,
-                    key: Bytes::copy_from_slice(key.as_ref()),
-                    value: Bytes::copy_from_slice(value.as_ref()),
-                    bounds: None,
-                };
-                self.handle.store.write_one(self.own(), op)
+                self.handle.store.write_one(self.own(), Op::put(key.as_ref(), value.as_ref()))
             }
 
             /// The key's value. Never waits for writers (EvenDB §3.3).
@@ -65,13 +57,7 @@ macro_rules! operations {
 
             /// Removes the key, if it is there. Fails as `put` does, but goes on for longer on a full disk.
             pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-                let op = Op {
-                    kind: Kind::Delete,
-                    key: Bytes::copy_from_slice(key.as_ref()),
-                    value: Bytes::new(),
-                    bounds: None,
-                };
-                self.handle.store.write_one(self.own(), op)
+                self.handle.store.write_one(self.own(), Op::delete(key.as_ref()))
             }
 
             /// Removes every key of the range, atomically. Chunks that lie within it are dropped at once,

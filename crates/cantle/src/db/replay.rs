@@ -1,10 +1,11 @@
 //! Replay: what the journal kept from before a power loss is written again.
 
+use super::batch::OwnedOp;
 use super::commit::JOURNAL_HEAD_BYTES;
 use super::store::Store;
 use super::write::KeyspaceWrite;
 use crate::journal::{JournalOp, JournalRecord, Uncommitted};
-use crate::layout::{Op, ReadSet, Stamp};
+use crate::layout::{ReadSet, Stamp};
 use crate::mvcc::KeySpan;
 use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
@@ -58,7 +59,7 @@ impl Store {
                 _ => None,
             };
             let value = if bounds.is_some() { Bytes::new() } else { Bytes::from(op.value) };
-            let op = Op { kind: op.kind, key: Bytes::from(op.key), value, bounds };
+            let op = OwnedOp { kind: op.kind, key: Bytes::from(op.key), value, bounds };
             match parts.iter_mut().find(|part| part.keyspace.id == keyspace.id) {
                 Some(part) => part.ops.push(op),
                 None => parts.push(KeyspaceWrite { keyspace, ops: vec![op], reads: ReadSet::default() }),
@@ -69,9 +70,10 @@ impl Store {
     }
 
     fn replay_write(&self, parts: &[KeyspaceWrite]) -> Result<()> {
+        let ops: Vec<_> = parts.iter().map(KeyspaceWrite::lend).collect();
         let mut prepared = Vec::with_capacity(parts.len());
-        for part in parts {
-            prepared.push(part.keyspace.layout.prepare(&part.ops, &part.reads)?);
+        for (part, ops) in parts.iter().zip(&ops) {
+            prepared.push(part.keyspace.layout.prepare(ops, &part.reads)?);
         }
         let spanning = prepared.iter().map(|write| write.logs()).sum::<usize>() > 1;
         // It is a batch of this epoch, and needs a commit record in case the process dies.

@@ -3,7 +3,7 @@
 //! A write passes: checks → the brake → `prepare` (locks, room) → room in the journal → announcement and version →
 //! `append` → commit record → `publish` → end of the announcement → locks released → the sync that it waits for.
 
-use super::batch::{WriteBatch, keep_last, range_op};
+use super::batch::{OwnedOp, WriteBatch, keep_last};
 use super::commit::{Announceable, op_bytes};
 use super::keyspace::KeyspaceInner;
 use super::store::Store;
@@ -27,9 +27,15 @@ const STALL: Duration = Duration::from_millis(100);
 /// A keyspace, and what is done to it and was read of it.
 pub(super) struct KeyspaceWrite {
     pub(super) keyspace: Arc<KeyspaceInner>,
-    pub(super) ops: Vec<Op>,
+    pub(super) ops: Vec<OwnedOp>,
     /// Empty but for a transaction.
     pub(super) reads: ReadSet,
+}
+
+impl KeyspaceWrite {
+    pub(super) fn lend(&self) -> Vec<Op<'_>> {
+        self.ops.iter().map(OwnedOp::lend).collect()
+    }
 }
 
 impl Store {
@@ -61,7 +67,7 @@ impl Store {
         }
     }
 
-    pub(super) fn write_one(&self, keyspace: &Arc<KeyspaceInner>, op: Op) -> Result<()> {
+    pub(super) fn write_one(&self, keyspace: &Arc<KeyspaceInner>, op: Op<'_>) -> Result<()> {
         let ops = [op];
         let _call = self.begin_call()?;
         self.check_ops(keyspace, &ops)?;
@@ -96,7 +102,7 @@ impl Store {
             self.check_writable()?;
             return keyspace.check();
         }
-        self.write_one(keyspace, range_op(bounds))
+        self.write_one(keyspace, Op::delete_range(&bounds))
     }
 
     pub(super) fn write_batch(&self, batch: WriteBatch, durability: Option<Durability>) -> Result<()> {
@@ -121,7 +127,7 @@ impl Store {
             )));
         }
         for part in &mut parts {
-            self.check_ops(&part.keyspace, &part.ops)?;
+            self.check_ops(&part.keyspace, &part.lend())?;
             keep_last(&part.keyspace.order, &mut part.ops);
         }
         self.write_keyspaces(parts, None, durability)
@@ -139,24 +145,25 @@ impl Store {
         let _call = self.begin_call()?;
         // Locks are taken in this order by everybody.
         parts.sort_by_key(|part| part.keyspace.id);
-        for part in &parts {
-            self.check_ops(&part.keyspace, &part.ops)?;
+        let parts: Vec<_> = parts.iter().map(|part| (part, part.lend())).collect();
+        for (part, ops) in &parts {
+            self.check_ops(&part.keyspace, ops)?;
         }
         if parts.is_empty() {
             return self.acknowledge(None, durability);
         }
         // Before anything is announced: a `Sync` store has it in one record of the journal.
-        let ops = || parts.iter().flat_map(|part| &part.ops);
+        let ops = || parts.iter().flat_map(|(_, ops)| ops);
         self.options.limits.check_batch(ops().map(op_bytes).sum(), ops().count())?;
-        for part in parts.iter().filter(|part| !part.ops.is_empty()) {
-            self.brake(&part.ops)?;
+        for (_, ops) in parts.iter().filter(|(_, ops)| !ops.is_empty()) {
+            self.brake(ops)?;
         }
-        let frees = parts.iter().flat_map(|part| &part.ops).all(|op| op.kind != Kind::Put);
+        let frees = ops().all(|op| op.kind != Kind::Put);
         let lsn = self.with_reserve(frees, || {
             let conflict = |part: &KeyspaceWrite, changed| Error::conflict(&part.keyspace.name, changed);
             // Before anything is locked, for layouts that can; what changes meanwhile is looked for below.
             let mut validated = Vec::new();
-            for part in parts.iter().filter(|_| since.is_some()) {
+            for (part, _) in parts.iter().filter(|_| since.is_some()) {
                 let found = part.keyspace.layout.validate(&part.reads, since.unwrap_or_default())?;
                 if let Some(changed) = found.conflict {
                     return Err(conflict(part, changed));
@@ -164,11 +171,11 @@ impl Store {
                 validated.push(found);
             }
             let mut prepared = Vec::with_capacity(parts.len());
-            for part in &parts {
-                prepared.push(part.keyspace.layout.prepare(&part.ops, &part.reads)?);
+            for (part, ops) in &parts {
+                prepared.push(part.keyspace.layout.prepare(ops, &part.reads)?);
             }
             // The keys that were read are held from here on. `layout` explains why this precedes the announcement.
-            for ((write, part), validated) in prepared.iter().zip(&parts).zip(&validated) {
+            for ((write, (part, _)), validated) in prepared.iter().zip(&parts).zip(&validated) {
                 if let Some(changed) = write.conflict_since(validated.since)? {
                     return Err(conflict(part, changed));
                 }
@@ -176,7 +183,7 @@ impl Store {
             drop(validated);
             let writes = prepared.iter_mut().zip(&parts);
             let mut writes: Vec<Announceable<'_, '_>> =
-                writes.map(|(write, part)| (&mut **write, part.keyspace.id, &part.ops[..])).collect();
+                writes.map(|(write, (part, ops))| (&mut **write, part.keyspace.id, &ops[..])).collect();
             self.commit(&mut writes, durability)
         })?;
         self.acknowledge(lsn, durability).map_err(|error| self.not_durable(error))?;
@@ -203,16 +210,12 @@ impl Store {
         loop {
             let old = self.get(keyspace, key, u64::MAX)?;
             let new = change(old.as_deref()).map(Bytes::from);
-            let (kind, value) = match &new {
-                Some(value) => (Kind::Put, value.clone()),
-                None => (Kind::Delete, Bytes::new()),
-            };
-            let ops = [Op { kind, key: Bytes::copy_from_slice(key), value, bounds: None }];
+            let ops = [new.as_ref().map_or_else(|| Op::delete(key), |value| Op::put(key, value))];
             // Not while `change` runs, which may take as long as it likes.
             let _call = self.begin_call()?;
             self.check_ops(keyspace, &ops)?;
             self.brake(&ops)?;
-            let done = self.with_reserve(kind != Kind::Put, || {
+            let done = self.with_reserve(new.is_none(), || {
                 let mut prepared = keyspace.layout.prepare(&ops, ReadSet::NONE)?;
                 // Nobody else writes the key from here on: if it still has the value that `change` was given, the
                 // outcome is as if all had happened now. Else it is run again.
@@ -235,14 +238,14 @@ impl Store {
             || keyspace.check().is_err()
     }
 
-    pub(super) fn check_ops(&self, keyspace: &KeyspaceInner, ops: &[Op]) -> Result<()> {
+    pub(super) fn check_ops(&self, keyspace: &KeyspaceInner, ops: &[Op<'_>]) -> Result<()> {
         self.check_writable()?;
         keyspace.check()?;
         let limits = &self.options.limits;
         for op in ops {
-            limits.check_key(&op.key)?;
-            limits.check_value(&op.value)?;
-            for bound in op.bounds.iter().flat_map(Bounds::keys) {
+            limits.check_key(op.key)?;
+            limits.check_value(op.value)?;
+            for bound in op.bounds.into_iter().flat_map(Bounds::keys) {
                 limits.check_bound(bound)?;
             }
         }
@@ -250,7 +253,7 @@ impl Store {
     }
 
     /// Slows the writer, if maintenance is behind; turns puts away while the disk is full.
-    fn brake(&self, ops: &[Op]) -> Result<()> {
+    fn brake(&self, ops: &[Op<'_>]) -> Result<()> {
         self.secure_before_write()?;
         let puts = ops.iter().any(|op| op.kind == Kind::Put);
         if puts {

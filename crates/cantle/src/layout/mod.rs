@@ -41,17 +41,29 @@ use options::Settings;
 use stats::{KeyspaceStats, RegionInfo, Report};
 use std::any::Any;
 
-/// One operation of a write.
-#[derive(Debug, Clone)]
-pub struct Op {
+/// One operation of a write. It borrows the writer's bytes: a layout copies them once, to where they belong.
+#[derive(Debug, Clone, Copy)]
+pub struct Op<'a> {
     pub kind: Kind,
-    pub key: Bytes,
-    pub value: Bytes,
+    pub key: &'a [u8],
+    pub value: &'a [u8],
     /// Of a range delete.
-    pub bounds: Option<Bounds>,
+    pub bounds: Option<&'a Bounds>,
 }
 
-impl Op {
+impl<'a> Op<'a> {
+    pub fn put(key: &'a [u8], value: &'a [u8]) -> Self {
+        Self { kind: Kind::Put, key, value, bounds: None }
+    }
+
+    pub fn delete(key: &'a [u8]) -> Self {
+        Self { kind: Kind::Delete, key, value: &[], bounds: None }
+    }
+
+    pub fn delete_range(bounds: &'a Bounds) -> Self {
+        Self { kind: Kind::DeleteRange, key: &[], value: &[], bounds: Some(bounds) }
+    }
+
     /// The bytes of the key and of the value.
     pub fn user_bytes(&self) -> u64 {
         (self.key.len() + self.value.len()) as u64
@@ -202,7 +214,7 @@ pub trait Layout: Any + Send + Sync {
     }
     /// Begins a write of these operations, which take effect in their order. Range deletes apart, no two concern the
     /// same key. `reads` is what its transaction has read here. Either may be empty.
-    fn prepare<'a>(&'a self, ops: &'a [Op], reads: &'a ReadSet) -> Result<Box<dyn PreparedWrite + 'a>>;
+    fn prepare<'a>(&'a self, ops: &'a [Op<'a>], reads: &'a ReadSet) -> Result<Box<dyn PreparedWrite + 'a>>;
     /// Bytes on disk for keys within the bounds, about.
     fn approximate_bytes(&self, bounds: &Bounds) -> Result<u64>;
     /// Sorts and cleans what overlaps the bounds, now.

@@ -38,7 +38,7 @@ impl Layout for Keyspace {
         Ok(Validated { conflict, since: until, _snapshot: Some(snapshot) })
     }
 
-    fn prepare<'a>(&'a self, ops: &'a [Op], reads: &'a ReadSet) -> Result<Box<dyn PreparedWrite + 'a>> {
+    fn prepare<'a>(&'a self, ops: &'a [Op<'a>], reads: &'a ReadSet) -> Result<Box<dyn PreparedWrite + 'a>> {
         Ok(Box::new(Write::prepare(self, ops, reads)?))
     }
 

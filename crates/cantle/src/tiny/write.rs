@@ -16,7 +16,7 @@ use std::ops::Bound;
 
 pub struct Write<'a> {
     keyspace: &'a Keyspace,
-    ops: &'a [Op],
+    ops: &'a [Op<'a>],
     reads: &'a ReadSet,
     held: Option<HeldKeys<'a>>,
     /// `None` if nothing is written.
@@ -26,11 +26,11 @@ pub struct Write<'a> {
 }
 
 impl<'a> Write<'a> {
-    pub fn prepare(keyspace: &'a Keyspace, ops: &'a [Op], reads: &'a ReadSet) -> Result<Self> {
+    pub fn prepare(keyspace: &'a Keyspace, ops: &'a [Op<'a>], reads: &'a ReadSet) -> Result<Self> {
         // Before the locks: the first access reads logs.
         keyspace.map()?;
         let has_ranges = !reads.spans.is_empty() || ops.iter().any(|op| op.bounds.is_some());
-        let keys = || ops.iter().map(|op| &op.key[..]).chain(reads.keys.iter().map(|key| &key[..]));
+        let keys = || ops.iter().map(|op| op.key).chain(reads.keys.iter().map(|key| &key[..]));
         let locks = &keyspace.locks;
         let stamp = Stamp { version: 0, batch: 0 };
         loop {
@@ -71,12 +71,10 @@ impl PreparedWrite for Write<'_> {
     fn append(&mut self, stamp: Stamp) -> Result<()> {
         let Some(log) = &self.log else { return Ok(()) };
         self.stamp = stamp;
-        let bounds: Vec<_> = self.ops.iter().map(|op| op.bounds.as_ref().map(encode_bounds)).collect();
-        let op = |(op, bounds): (&'_ Op, &'_ Option<Vec<u8>>)| {
-            (op.kind, op.key.clone(), bounds.as_ref().map_or_else(|| op.value.clone(), |b| b.clone().into()))
-        };
-        let ops: Vec<(Kind, bytes::Bytes, bytes::Bytes)> = self.ops.iter().zip(&bounds).map(op).collect();
-        let ops: Vec<_> = ops.iter().map(|(kind, key, value)| (*kind, &key[..], &value[..])).collect();
+        let bounds: Vec<_> = self.ops.iter().map(|op| op.bounds.map(encode_bounds)).collect();
+        let ops = self.ops.iter().zip(&bounds);
+        let ops: Vec<_> =
+            ops.map(|(op, bounds)| (op.kind, op.key, bounds.as_deref().unwrap_or(op.value))).collect();
         self.appended = Some(log.append(&self.keyspace.env, (stamp.version, stamp.batch), &ops)?);
         Ok(())
     }
@@ -113,17 +111,17 @@ impl PreparedWrite for Write<'_> {
         let memory = log.segment.loaded().and_then(|parts| parts.memory.clone());
         let mut map = map.write();
         for (op, &place) in self.ops.iter().zip(&appended.places) {
-            match &op.bounds {
+            match op.bounds {
                 Some(bounds) => map.delete_range(bounds, version, cell),
-                None => map.write(&op.key, (op.kind == Kind::Put).then_some(&op.value), version, cell),
+                None => map.write(op.key, (op.kind == Kind::Put).then_some(op.value), version, cell),
             }
             let Some(memory) = &memory else { continue };
-            match op.bounds.clone() {
+            match op.bounds.cloned() {
                 Some(bounds) => {
                     let (offset, cell) = (place.offset, cell.cloned());
                     memory.insert_tombstone(RangeTombstone { bounds, version, offset, cell });
                 }
-                None => memory.insert(&op.key, version, op.kind, place, cell.cloned()),
+                None => memory.insert(op.key, version, op.kind, place, cell.cloned()),
             }
         }
         drop(map);

@@ -61,7 +61,7 @@ impl Chunks {
         &self,
         chunk: &Arc<Chunk>,
         (segment, version): (&Arc<Segment>, u64),
-        ops: impl Iterator<Item = (&'a Op, RecordPtr)>,
+        ops: impl Iterator<Item = (&'a Op<'a>, RecordPtr)>,
     ) {
         let has_munk = chunk.munk.load().is_some();
         for (op, place) in ops {
@@ -71,7 +71,7 @@ impl Chunks {
                     self.estimate_deleted(chunk, bounds);
                 }
             } else if !has_munk {
-                let written = Written { segment, place, version, key: &op.key };
+                let written = Written { segment, place, version, key: op.key };
                 self.count_replaced(chunk, &written, op);
             }
         }

@@ -239,14 +239,14 @@ mod tests {
 
     #[test]
     fn garbage_goes_before_a_chunk_is_evicted() {
-        let (db, chunks) = open(24 << 20, 8);
+        let (db, chunks) = open(24 << 20, 14);
         let budget = &chunks.context.substrate.budget;
         chunks.index.view().iter().for_each(|(_, chunk)| assert!(chunks.load_munk(chunk).unwrap()));
         assert!(budget.resident.used_bytes() < budget.resident_limit_bytes());
         let mut number = 0;
         while budget.resident.used_bytes() <= budget.resident_limit_bytes() {
             db.put(format!("{number:08}"), [2; 1000]).unwrap();
-            number = (number + 7) % 8000;
+            number = (number + 7) % 14_000;
         }
         chunks.keep_munks_within_budget();
         assert!(budget.resident.used_bytes() <= budget.resident_limit_bytes());

@@ -12,7 +12,6 @@ mod read_set;
 #[cfg(test)]
 mod tests;
 
-use super::batch::range_op;
 use super::cursor::Cursor;
 use super::handle::{Db, Handle};
 use super::keyspace::{Keyspace, KeyspaceInner};
@@ -26,7 +25,6 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::random::{self, Rng};
 use crate::sync::{Arc, Mutex, thread};
 use crate::types::bounds::{Bounds, KeyRange};
-use crate::types::entry::Kind;
 use crate::types::error::{Error, Result};
 use crate::types::value::Value;
 use bytes::Bytes;
@@ -368,25 +366,20 @@ impl Transaction {
 
     fn write(&mut self, keyspace: &Arc<KeyspaceInner>, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         self.snapshot.check(keyspace)?;
-        let op = Op {
-            kind: if value.is_some() { Kind::Put } else { Kind::Delete },
-            key: Bytes::copy_from_slice(key),
-            value: value.map_or_else(Bytes::new, Bytes::copy_from_slice),
-            bounds: None,
-        };
-        self.overlay(keyspace, &op)?.set(op.key, value.map(|_| op.value));
+        let op = value.map_or_else(|| Op::delete(key), |value| Op::put(key, value));
+        self.overlay(keyspace, op)?.set(Bytes::copy_from_slice(key), value.map(Bytes::copy_from_slice));
         Ok(())
     }
 
     fn write_range(&mut self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Result<()> {
         self.snapshot.check(keyspace)?;
-        self.overlay(keyspace, &range_op(bounds.clone()))?.delete_range(bounds);
+        self.overlay(keyspace, Op::delete_range(&bounds))?.delete_range(bounds);
         Ok(())
     }
 
     /// Where an operation is to be noted, if it is one that the keyspace takes.
-    fn overlay(&mut self, keyspace: &Arc<KeyspaceInner>, op: &Op) -> Result<&mut Overlay> {
-        self.snapshot.handle.store.check_ops(keyspace, std::slice::from_ref(op))?;
+    fn overlay(&mut self, keyspace: &Arc<KeyspaceInner>, op: Op<'_>) -> Result<&mut Overlay> {
+        self.snapshot.handle.store.check_ops(keyspace, &[op])?;
         let place = self.shared.place(keyspace);
         while self.writes.len() <= place {
             self.writes.push(Arc::default());

@@ -2,8 +2,8 @@
 
 use super::hidden::HidingCursor;
 use super::ranges::Ranges;
-use crate::db::batch::range_op;
-use crate::layout::{Op, PairCursor};
+use crate::db::batch::OwnedOp;
+use crate::layout::PairCursor;
 use crate::sync::Arc;
 use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
@@ -99,14 +99,14 @@ impl Overlay {
     }
 
     /// The writes as operations: range deletes, which the others follow, each in key order.
-    pub fn ops(&self) -> Vec<Op> {
-        let op = |(key, value): (&OrderedKey, &Option<Bytes>)| Op {
+    pub fn ops(&self) -> Vec<OwnedOp> {
+        let op = |(key, value): (&OrderedKey, &Option<Bytes>)| OwnedOp {
             kind: if value.is_some() { Kind::Put } else { Kind::Delete },
             key: key.key.clone(),
             value: value.clone().unwrap_or_default(),
             bounds: None,
         };
-        let ranges = self.deleted.as_slice().iter().cloned().map(range_op);
+        let ranges = self.deleted.as_slice().iter().cloned().map(OwnedOp::delete_range);
         ranges.chain(self.writes.iter().map(op)).collect()
     }
 

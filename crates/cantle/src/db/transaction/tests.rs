@@ -5,8 +5,9 @@ use super::ranges::Ranges;
 use super::read_set::{Reads, TrackedCursor};
 use super::{Shared, Touched};
 use crate::db::Options;
+use crate::db::batch::OwnedOp;
 use crate::db::handle::Db;
-use crate::layout::{Op, PairCursor, ReadSet};
+use crate::layout::{PairCursor, ReadSet};
 use crate::sync::{Arc, Mutex};
 use crate::types::bounds::Bounds;
 use crate::types::error::Result;
@@ -145,7 +146,7 @@ fn write() -> impl Strategy<Value = Write> {
     ]
 }
 
-fn write_of(op: &Op) -> Write {
+fn write_of(op: &OwnedOp) -> Write {
     match &op.bounds {
         Some(bounds) => Write::Range(bounds.clone()),
         None => Write::Key(op.key[0], op.value.first().copied()),
