@@ -138,7 +138,7 @@ impl Visit {
     pub fn is_capable(&self, act: &str, can: impl FnOnce(Capabilities) -> bool) -> bool {
         let is_capable = can(self.layout.capabilities());
         if !is_capable {
-            self.note_skipped(format!("duty of layout {} to {act}", self.layout));
+            self.note_skipped(format!("no duty of layout {} to {act}", self.layout));
         }
         is_capable
     }
