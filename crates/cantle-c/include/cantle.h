@@ -1547,7 +1547,7 @@ char *cantle_stats(cantle_db *db,
                    cantle_error **error);
 
 /**
- * One number of the statistics by its name, as "disk_bytes", "memory_used", "open_time_nanos", "memory.rows" or
+ * One number of the statistics by its name, as "disk_bytes", "memory_used", "open_time_nanos", "memory.rows.used" or
  * "keyspaces.default.live_bytes".
  *
  * Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT if there is no such number, for NULL and for a handle that will not

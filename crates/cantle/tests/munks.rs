@@ -109,7 +109,7 @@ fn fill_memory(db: &Db) -> Vec<u64> {
         }
     }
     loaded.retain(|&number| is_in_memory(db, number));
-    assert!((4..24).contains(&loaded.len()), "{} chunks in memory", loaded.len());
+    assert!((4..40).contains(&loaded.len()), "{} chunks in memory", loaded.len());
     loaded
 }
 
