@@ -291,11 +291,11 @@ impl Chunks {
         if writer.active.is_none() {
             return Ok(());
         }
-        self.context
-            .substrate
-            .journal
-            .wait_durable()
-            .map_err(|error| self.context.substrate.sync_failed(error))?;
+        let substrate = &self.context.substrate;
+        // A batch that failed, and of which nobody knows whether it is committed, stays behind the end of the log: an index would be
+        // written over it.
+        substrate.health.check_sound()?;
+        substrate.journal.wait_durable().map_err(|error| substrate.sync_failed(error))?;
         let Some(active) = &mut writer.active else { return Ok(()) };
         let sealed =
             active.segment.seal_part(&self.context, active.part_start, active.end, active.link.ordinal);

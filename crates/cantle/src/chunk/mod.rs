@@ -44,6 +44,8 @@ pub mod context;
 mod documented;
 #[cfg(test)]
 mod documented_manifest;
+#[cfg(test)]
+mod doubt_tests;
 mod edit;
 #[cfg(test)]
 mod ends_tests;
