@@ -18,7 +18,7 @@ use crate::memory::pages::{self, Room};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};
 
-/// The part of the merges' limit that regions which are loaded may not borrow: room for two logs of chunks of the usual size.
+/// The part of the merges' limit that regions which are loaded may not borrow: room for two logs of regions of the usual size.
 const MERGE_SPARED_BYTES: u64 = 16 << 20;
 
 /// The memory of one store, or of several that share it.

@@ -1,46 +1,46 @@
-//! The chunks in memory of all keyspaces and stores that share a memory budget: which of them is evicted, and for what.
+//! The regions in memory of all keyspaces and stores that share a memory budget: which of them is evicted, and for what.
 //!
-//! Munks take one part of the budget together. A munk is evicted in two cases, and then it is the least popular one, whichever
+//! Regions take one part of the budget together. One is evicted in two cases, and then it is the least popular one, whichever
 //! keyspace or store it belongs to:
 //!
-//! * Munks have grown beyond what they may take ([`Residents::evict`]).
-//! * A chunk is to be loaded and finds no room, and is clearly more popular ([`Residents::admits`]).
+//! * Regions have grown beyond what they may take ([`Residents::evict`]).
+//! * A region is to be loaded and finds no room, and is clearly more popular ([`Residents::admits`]).
 //!
-//! Chunks of about the same popularity do not take turns: a chunk that displaces none must leave some room to the munks that grow,
+//! Regions of about the same popularity do not take turns: one that displaces none must leave some room to those that grow,
 //! so that the memory of one that was evicted is not enough to load it again.
 //!
 //! Thread safety: everything may be called from any thread. One thread evicts at a time; others do without, as there is a next time
-//! soon. Nobody waits here for the lock of a chunk, whose store may have a disk that hangs.
+//! soon. Nobody waits here for the lock of a region, whose store may have a disk that hangs.
 
 use crate::sync::Mutex;
 
-/// Percent of the munks' part that a chunk leaves free if it displaces none: a munk that is written to grows until it is copied.
+/// Percent of the regions' part that one leaves free if it displaces none: a region that is written to grows until it is copied.
 const ROOM_PERCENT: u64 = 4;
-/// Munks may exceed their part by this fraction of it, or so many bytes, between two looks of maintenance, 20 ms apart. A writer that
+/// Regions may exceed their part by this fraction of it, or so many bytes, between two looks of maintenance, 20 ms apart. A writer that
 /// finds more evicts before it goes on.
 pub(super) const EXCESS_FRACTION: u64 = 16;
 pub(super) const EXCESS_BYTES_MAX: u64 = 16 << 20;
-/// A ranking of fewer munks is made for each use, as it costs some microseconds; one of more serves once more for every so many.
-pub(super) const MUNKS_PER_USE: usize = 256;
+/// A ranking of fewer regions is made for each use, as it costs some microseconds; one of more serves once more for every so many.
+pub(super) const RESIDENTS_PER_USE: usize = 256;
 
-/// A chunk that has a munk, or had one.
+/// A region that is in memory, or was.
 pub(crate) trait Resident: Send + Sync {
-    /// Tells chunks apart.
+    /// Tells regions apart.
     fn id(&self) -> usize;
-    /// `None` once the chunk has no munk.
+    /// `None` once the region is not in memory.
     fn rank(&self) -> Option<Rank>;
-    /// Takes the munk away, unless somebody writes to it just now.
+    /// Takes the region out of memory, unless somebody writes to it just now.
     fn evict(&self);
 }
 
-/// Tells in which order chunks are evicted: those that are not busy first, of these the one with the least score.
+/// Tells in which order regions are evicted: those that are not busy first, of these the one with the least score.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rank {
-    /// Chunks that are being accessed go last: inserts in order go to one chunk, which is new and has no score yet, and without a munk
+    /// Regions that are being accessed go last: inserts in order go to one region, which is new and has no score yet, and outside of memory
     /// would grow faster than it could be loaded again.
     pub is_busy: bool,
     pub score: u64,
-    /// The memory of the munk.
+    /// The memory that it takes.
     pub bytes: u64,
 }
 
@@ -71,10 +71,10 @@ struct Ranking {
 }
 
 impl Ranking {
-    /// The chunks in memory, the least popular first.
+    /// The regions in memory, the least popular first.
     fn ranked(&mut self) -> &[Box<dyn Resident>] {
         self.uses += 1;
-        if self.uses > self.ranked.len() / MUNKS_PER_USE {
+        if self.uses > self.ranked.len() / RESIDENTS_PER_USE {
             self.uses = 0;
             // Each is looked at once: they are accessed meanwhile, and an order that changes is none.
             let look = |resident: Box<dyn Resident>| Some((resident.rank()?, resident));
@@ -87,16 +87,16 @@ impl Ranking {
 }
 
 impl Residents {
-    /// A chunk has a munk now.
+    /// A region is in memory now.
     pub(crate) fn add(&self, resident: Box<dyn Resident>) {
         let mut ranking = self.ranking.lock();
-        // Those that have no munk any more are forgotten now and then, even if nobody has to be evicted.
+        // Those that are not in memory any more are forgotten now and then, even if nobody has to be evicted.
         ranking.ranked();
         ranking.ranked.retain(|other| other.id() != resident.id());
         ranking.ranked.push(resident);
     }
 
-    /// True if a chunk is to be loaded whose munk takes `bytes`. If it finds no room, the least popular of those whose score
+    /// True if a region is to be loaded that takes `bytes`. If it finds no room, the least popular of those whose score
     /// makes way for it are evicted; none if they would not be enough.
     pub(crate) fn admits(&self, room: &impl Room, bytes: u64, makes_way: impl Fn(u64) -> bool) -> bool {
         let limit = room.load_limit();
@@ -108,7 +108,7 @@ impl Residents {
             return true;
         }
         let Some(mut ranking) = self.ranking.try_lock() else { return false };
-        // A chunk that displaces none does not fill the room that is to be left.
+        // One that displaces none does not fill the room that is to be left.
         let short_bytes = wanted.saturating_sub(limit).max(1);
         let (mut gone, mut freed_bytes) = (Vec::new(), 0);
         for resident in ranking.ranked() {
@@ -124,7 +124,7 @@ impl Residents {
         is_enough
     }
 
-    /// Has munks take no more than they may: the least popular are evicted.
+    /// Has regions take no more than they may: the least popular are evicted.
     #[cold]
     pub(crate) fn evict(&self, room: &impl Room) {
         let Some(mut ranking) = self.ranking.try_lock() else { return };

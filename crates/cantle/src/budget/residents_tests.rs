@@ -1,7 +1,7 @@
 //! Who is loaded and evicted over time, by chunks of which only sizes and scores are there.
 
 use super::budget::Budget;
-use super::residents::{EXCESS_BYTES_MAX, EXCESS_FRACTION, MUNKS_PER_USE, Rank, Resident};
+use super::residents::{EXCESS_BYTES_MAX, EXCESS_FRACTION, RESIDENTS_PER_USE, Rank, Resident};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Weak;
@@ -220,13 +220,13 @@ fn ranking_many_munks_costs_little_each_time() {
     assert!((0..1000).all(|_| !other.load()));
     let of_uses = (looks() - of_loads * CHUNKS) / 1000;
     assert!(
-        of_loads < 2 * MUNKS_PER_USE as u64 && of_uses < 2 * MUNKS_PER_USE as u64,
+        of_loads < 2 * RESIDENTS_PER_USE as u64 && of_uses < 2 * RESIDENTS_PER_USE as u64,
         "{of_loads}, {of_uses}"
     );
     // Where it is wanted, all goes, though the order be an old one.
     let least = &chunks[CHUNKS as usize / 2];
     least.score.store(0, Relaxed);
-    for _ in 0..=CHUNKS as usize / MUNKS_PER_USE {
+    for _ in 0..=CHUNKS as usize / RESIDENTS_PER_USE {
         assert!(!other.load());
     }
     budget
