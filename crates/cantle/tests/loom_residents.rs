@@ -30,7 +30,7 @@ mod sync {
 
 use loom::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use loom::thread::spawn;
-use residents::{Rank, Resident, Residents, Room};
+use residents::{Rank, Resident, Residents, Usage};
 use std::sync::Arc;
 
 const LIMIT: u64 = 100;
@@ -59,7 +59,7 @@ struct Chunk {
 
 struct InMemory(Arc<Memory>, usize);
 
-impl Room for Memory {
+impl Usage for Memory {
     fn limit(&self) -> u64 {
         LIMIT
     }
@@ -84,7 +84,7 @@ impl Room for Memory {
 /// Room for nothing.
 struct NoRoom<'a>(&'a Memory);
 
-impl Room for NoRoom<'_> {
+impl Usage for NoRoom<'_> {
     fn limit(&self) -> u64 {
         0
     }

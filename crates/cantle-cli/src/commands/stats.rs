@@ -180,7 +180,7 @@ const GAUGES: [&str; 29] = [
     "memory_freed",
 ];
 
-/// What an account of the memory budget consists of.
+/// The figures of an account of the memory budget.
 const ACCOUNT: [&str; 3] = ["floor", "limit", "used"];
 
 /// Figures of memory that are bytes, though their names do not say so.

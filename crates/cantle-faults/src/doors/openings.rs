@@ -23,7 +23,7 @@ const OPENINGS: [u64; 8] = [160, 160, 160, 160, 160, 160, 160, 900];
 const OPENINGS_COMPARED: u64 = 16;
 /// A closing leaves eight files and a log; killed processes add two before an opening merges.
 const REGION_FILES_MAX: usize = 11;
-/// Where every region is written to each time, a quarter of them is merged at a time, and none has more than this.
+/// The most files of a region if each opening writes to every region: a quarter of them is merged at a time.
 const REGION_FILES_MOST: usize = 18;
 /// LOCK, PAGECACHE, two reserves, the write buffer, a manifest and the one that is replacing it, journals.
 const OTHER_FILES_MAX: usize = 12;

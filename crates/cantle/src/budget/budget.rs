@@ -37,7 +37,7 @@ pub(crate) struct Budget {
     pub(crate) logs: Arc<LogMemory>,
     /// Keyspaces, whether or not they are used.
     pub(crate) keyspaces: Account,
-    /// What rows and blocks did not use of theirs a moment ago.
+    /// Bytes that rows and blocks left of theirs a moment ago.
     idle_bytes: AtomicU64,
     reads: Reads,
     /// Bytes of data of all stores that have a `DataShare`.
@@ -260,13 +260,13 @@ impl Budget {
     }
 }
 
-/// What is left of a limit, in steps: a region should not go for what another use needs for a moment.
+/// The rest of a limit, in steps: a region should not go for what another use needs for a moment.
 fn idle(limit_bytes: u64, used_bytes: u64) -> u64 {
     let step = (limit_bytes / 8).max(1);
     limit_bytes.saturating_sub(used_bytes.div_ceil(step) * step)
 }
 
-impl residents::Room for Budget {
+impl residents::Usage for Budget {
     fn limit(&self) -> u64 {
         self.resident_limit_bytes()
     }

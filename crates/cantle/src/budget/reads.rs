@@ -1,4 +1,4 @@
-//! Which of the reads of late were gets, and which scans.
+//! The part of the gets among the reads of the last seconds.
 
 use crate::sync::Mutex;
 use crate::sync::counter::Counter;
@@ -19,7 +19,7 @@ pub(super) struct Reads {
 }
 
 struct Recent {
-    /// Of the last look.
+    /// The time of the last look.
     at: Instant,
     counted: [u64; 2],
     /// Gets and scans, fewer the longer ago they were.

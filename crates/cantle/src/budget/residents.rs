@@ -44,16 +44,16 @@ pub(crate) struct Rank {
     pub bytes: u64,
 }
 
-/// What regions in memory may take altogether, and have taken, in bytes.
-pub(crate) trait Room {
+/// Limit and use of the memory of all regions together, in bytes.
+pub(crate) trait Usage {
     fn limit(&self) -> u64;
     /// The limit once another region is loaded.
     fn load_limit(&self) -> u64;
     /// Taken by regions in memory.
     fn taken(&self) -> u64;
-    /// What regions will take that are being loaded.
+    /// Bytes that regions will take which are being loaded.
     fn loading(&self) -> u64;
-    /// What is taken beyond the limit.
+    /// Taken beyond the limit.
     fn excess(&self) -> u64;
 }
 
@@ -98,9 +98,9 @@ impl Residents {
 
     /// True if a region is to be loaded that takes `bytes`. If it finds no room, the least popular of those whose score
     /// makes way for it are evicted; none if they would not be enough.
-    pub(crate) fn admits(&self, room: &impl Room, bytes: u64, makes_way: impl Fn(u64) -> bool) -> bool {
-        let limit = room.load_limit();
-        let wanted = bytes + room.taken() + room.loading();
+    pub(crate) fn admits(&self, usage: &impl Usage, bytes: u64, makes_way: impl Fn(u64) -> bool) -> bool {
+        let limit = usage.load_limit();
+        let wanted = bytes + usage.taken() + usage.loading();
         if bytes > limit / 2 {
             return false;
         }
@@ -126,10 +126,10 @@ impl Residents {
 
     /// Has regions take no more than they may: the least popular are evicted.
     #[cold]
-    pub(crate) fn evict(&self, room: &impl Room) {
+    pub(crate) fn evict(&self, usage: &impl Usage) {
         let Some(mut ranking) = self.ranking.try_lock() else { return };
         for resident in ranking.ranked() {
-            if room.excess() == 0 {
+            if usage.excess() == 0 {
                 return;
             }
             resident.evict();
@@ -139,10 +139,10 @@ impl Residents {
     /// The same for a writer, if there is far too little memory. Without this, a store that grows quickly would take much more than
     /// its budget between two looks of maintenance. The writer holds no lock.
     #[inline]
-    pub(crate) fn evict_if_crowded(&self, room: &impl Room) {
-        let excess = room.excess();
-        if excess > 0 && excess > EXCESS_BYTES_MAX.min(room.limit() / EXCESS_FRACTION) {
-            self.evict(room);
+    pub(crate) fn evict_if_crowded(&self, usage: &impl Usage) {
+        let excess = usage.excess();
+        if excess > 0 && excess > EXCESS_BYTES_MAX.min(usage.limit() / EXCESS_FRACTION) {
+            self.evict(usage);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who is loaded and evicted over time, by chunks of which only sizes and scores are there.
+//! Loads and evictions over time, of chunks that consist of a size and a score.
 
 use super::budget::Budget;
 use super::residents::{EXCESS_BYTES_MAX, EXCESS_FRACTION, RESIDENTS_PER_USE, Rank, Resident};

@@ -41,7 +41,7 @@ pub struct MemoryStats {
     pub freed: u64,
     /// Records of logs that were read from `recent` instead of a file.
     pub recent_reads: u64,
-    /// How often the limits of regions, rows and blocks changed, as the data or the reads did.
+    /// Changes of the limits of regions, rows and blocks, as the data or the reads changed.
     pub divisions: u64,
     /// Rows found in the cache.
     pub row_hits: u64,

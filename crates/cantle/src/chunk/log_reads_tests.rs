@@ -123,7 +123,7 @@ fn reads_of_a_log_are_debts_of_its_chunk_and_those_of_a_table_are_not() {
     assert_eq!(db.stats().keyspaces[0].scan_log_reads, of_scan);
 }
 
-/// Whose log has many parts: of their filters one lets any key pass.
+/// A chunk whose log has many parts: of their filters one lets any key pass.
 #[test]
 fn inserts_in_order_are_not_taken_for_overwrites() {
     let (db, chunks) = open(&MemVfs::new(), 64 << 20, u64::MAX);

@@ -24,9 +24,6 @@ const SCORE_MIN: u64 = 32;
 const BUSY_TICKS: u64 = 16;
 /// Chunks loaded at a time.
 const LOADS_MAX: u64 = 2;
-/// Chunks for which no room is found in one look, before those that are less popular are left for the next: for each, the chunks in
-/// memory are ranked.
-const REFUSED_MAX: usize = 4;
 /// A chunk that could not be loaded is not tried again for about a second: it may be written to faster than it can be
 /// read, or wait for the rebalance that splits it.
 const LOAD_PAUSE_TICKS: u64 = 48;
@@ -70,9 +67,10 @@ impl Chunks {
         }
         let mut candidates = self.candidates();
         candidates.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-        let mut refused = 0;
+        // Where there was no room for a chunk, there is none for a less popular one of its size: the chunks in memory are ranked for each.
+        let mut refused_bytes = u64::MAX;
         for (score, chunk) in candidates {
-            if self.jobs.loading.used_bytes() >= LOADS_MAX || refused == REFUSED_MAX {
+            if self.jobs.loading.used_bytes() >= LOADS_MAX {
                 return;
             }
             if self.is_inserted_in_order(&chunk) {
@@ -89,9 +87,12 @@ impl Chunks {
                 }
                 continue;
             }
+            if needed >= refused_bytes {
+                continue;
+            }
             match self.make_way(needed, score) {
                 true => self.submit_load(&chunk, needed),
-                false => refused += 1,
+                false => refused_bytes = needed,
             }
         }
     }
