@@ -75,7 +75,7 @@ impl Context {
         Self {
             run: Arc::new(run),
             substrate,
-            options: ArcSwap::from_pointee(options),
+            options: ArcSwap::new(options.shared()),
             counters: OnUse::default(),
             rows,
             _charge: charge,
@@ -92,7 +92,7 @@ impl Context {
     pub fn set_options(&self, options: Settings) {
         self.log.options.store(options.of_logs());
         self.run.options.store(options.of_runs());
-        self.options.store(Arc::new(options));
+        self.options.store(options.shared());
     }
 
     /// Tells the manifest of what came of the order of keys. Where that has failed nothing of it may be found.

@@ -4,13 +4,15 @@ use crate::chunk::rules::Rules;
 use crate::layout::options::{self, ChunkOptions};
 use crate::log::env::LogOptions;
 use crate::run::env::RunOptions;
+use crate::sync::{Arc, Mutex};
 use crate::types::compression::Compression;
 use std::ops::Deref;
+use std::sync::{LazyLock, Weak};
 
 /// A log of at most so many chunks is read into memory at once by who merges half of it at least.
 const AT_ONCE_CHUNKS_MAX: u64 = 3;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     pub compression: Compression,
     /// `None`: 1.5, or more for a keyspace that is small beside the memory budget.
@@ -28,6 +30,18 @@ impl Settings {
         let own = layout.of_chunk().unwrap_or_default();
         let rules = if own.published { &Rules::PUBLISHED } else { &Rules::OWN };
         Self { compression, space_amplification, row_cache, rules, own }
+    }
+
+    /// To be kept by a keyspace. Keyspaces that are opened one after the other mostly have the same: they share one copy.
+    pub fn shared(self) -> Arc<Self> {
+        static LAST: LazyLock<Mutex<Weak<Settings>>> = LazyLock::new(Mutex::default);
+        let mut last = LAST.lock();
+        if let Some(kept) = last.upgrade().filter(|kept| **kept == self) {
+            return kept;
+        }
+        let kept = Arc::new(self);
+        *last = Arc::downgrade(&kept);
+        kept
     }
 
     /// The settings of its logs.

@@ -12,6 +12,7 @@ use crate::sync::counter::Counter;
 use crate::sync::on_use::OnUse;
 use crate::types::order::KeyOrder;
 use crossbeam_utils::atomic::AtomicCell;
+use std::ops::Deref;
 
 /// Counters of the logs of one keyspace since opening.
 #[derive(Debug, Default)]
@@ -32,10 +33,8 @@ pub struct LogOptions {
     pub search: LogSearch,
 }
 
-/// The shared parts of a store, and the keyspace's own, that its logs work with.
-pub struct LogEnv {
-    pub keyspace: u32,
-    pub order: KeyOrder,
+/// The parts of a store that the logs of all its keyspaces work with.
+pub struct LogShared {
     pub files: Arc<Files>,
     pub space: Arc<Space>,
     pub cache: BlockCache,
@@ -43,6 +42,13 @@ pub struct LogEnv {
     pub memory: Arc<LogMemory>,
     /// `None` where appends do not wait.
     pub write_buffer: Option<Arc<WriteBuffer>>,
+}
+
+/// These, and what the logs of one keyspace have of their own.
+pub struct LogEnv {
+    pub shared: Arc<LogShared>,
+    pub keyspace: u32,
+    pub order: KeyOrder,
     pub options: AtomicCell<LogOptions>,
     pub totals: Totals,
     /// Made by the first access.
@@ -66,5 +72,12 @@ impl LogEnv {
 
     pub fn epoch(&self) -> u64 {
         self.recovery.epoch
+    }
+}
+
+impl Deref for LogEnv {
+    type Target = LogShared;
+    fn deref(&self) -> &LogShared {
+        &self.shared
     }
 }

@@ -6,7 +6,7 @@ use crate::format::bounds::decode_bounds;
 use crate::format::codec::Decoder;
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::log::LogMemory;
-use crate::log::env::{LogEnv, LogOptions};
+use crate::log::env::{LogEnv, LogOptions, LogShared};
 use crate::log::index::indexed_part::LogSearch;
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::segment::Segment;
@@ -31,16 +31,20 @@ pub fn log_env(vfs: &Arc<dyn Vfs>, epoch: u64) -> Arc<LogEnv> {
     let recovery =
         Recovery { epoch, first_version: 0, table: Default::default(), dead_batches: Default::default() };
     let options = LogOptions { recent_appends: true, search: LogSearch::Indexed };
-    Arc::new(LogEnv {
-        keyspace: KEYSPACE,
-        order: KeyOrder::Bytewise,
-        totals: Totals::of(&files, KEYSPACE),
+    let totals = Totals::of(&files, KEYSPACE);
+    let shared = LogShared {
         files,
         space: Arc::new(Space::unknown()),
         cache: BlockCache::new(1 << 20),
         recovery: Arc::new(recovery),
         memory: Arc::new(LogMemory::new(64 << 20)),
         write_buffer: None,
+    };
+    Arc::new(LogEnv {
+        shared: Arc::new(shared),
+        keyspace: KEYSPACE,
+        order: KeyOrder::Bytewise,
+        totals,
         options: AtomicCell::new(options),
         counters: OnUse::default(),
     })

@@ -20,14 +20,9 @@ impl Substrate {
     /// The environment of the logs of a keyspace.
     pub fn log_env(&self, keyspace: u32, order: KeyOrder, options: LogOptions) -> LogEnv {
         LogEnv {
+            shared: self.logs.clone(),
             keyspace,
             order,
-            files: self.files.clone(),
-            space: self.reserve.space().clone(),
-            cache: self.cache.clone(),
-            recovery: self.recovery.clone(),
-            memory: self.budget.logs.clone(),
-            write_buffer: self.write_buffer.clone(),
             options: AtomicCell::new(options),
             totals: Totals::of(&self.files, keyspace),
             counters: OnUse::default(),

@@ -19,6 +19,7 @@ use crate::budget::{Budget, DataShare};
 use crate::cache::BlockCache;
 use crate::files::Files;
 use crate::journal::Journal;
+use crate::log::env::LogShared;
 use crate::log::tail::write_buffer::WriteBuffer;
 use crate::maintenance::{Calls, Gate, Pass, Pool, Throttle};
 use crate::manifest::Manifest;
@@ -46,6 +47,7 @@ pub struct Substrate {
     pub reserve: Reserve,
     /// Where appends to logs wait; `None` where they do not.
     pub write_buffer: Option<Arc<WriteBuffer>>,
+    pub logs: Arc<LogShared>,
     pub pool: Pool,
     /// What runs in the pool for this store.
     pub gate: Gate,

@@ -13,6 +13,7 @@ use crate::files::Files;
 use crate::journal::Journal;
 use crate::layout::factory::OpenKeyspace;
 use crate::layouts;
+use crate::log::env::LogShared;
 use crate::log::tail::write_buffer::{self, WriteBuffer};
 use crate::maintenance::{Calls, Gate, Throttle, Ticker};
 use crate::manifest::State;
@@ -62,17 +63,29 @@ pub(super) fn assemble(
     let failed = health.clone();
     manifest.on_doubt(move |reason| failed.fail(reason));
     let write_buffer = new_write_buffer(&options, &vouch, &files, &runtime);
+    let recovery = Arc::new(recovery);
+    let cache = runtime.budget.blocks.for_owner(runtime.budget.blocks.next_owner());
+    let reserve = if options.read_only { Reserve::none() } else { Reserve::new(files.clone()) };
+    let logs = LogShared {
+        files: files.clone(),
+        space: reserve.space().clone(),
+        cache: cache.clone(),
+        recovery: recovery.clone(),
+        memory: runtime.budget.logs.clone(),
+        write_buffer: write_buffer.clone(),
+    };
     let substrate = Arc::new(Substrate {
         write_buffer,
+        logs: Arc::new(logs),
         journal: Journal::new(files.clone(), journals),
         mvcc: Arc::new(Mvcc::new(first_version)),
-        cache: runtime.budget.blocks.for_owner(runtime.budget.blocks.next_owner()),
+        cache,
         tables: Arc::new(Tables::new(&files, runtime.budget.keyspaces.clone())),
         health: health.clone(),
         dirty: DirtySet::default(),
         parts: CheckpointParts::default(),
         checkpoints: Checkpoints::new(checkpoint.version, checkpoint.next_keyspace.max(newest_keyspace + 1)),
-        reserve: if options.read_only { Reserve::none() } else { Reserve::new(files.clone()) },
+        reserve,
         pool: runtime.pool.for_owner(),
         gate: Gate::default(),
         calls: Calls::default(),
@@ -87,7 +100,7 @@ pub(super) fn assemble(
         unjournaled: Unjournaled::new(if outlived || !replay.is_empty() { first_version } else { 0 }),
         files,
         manifest,
-        recovery: Arc::new(recovery),
+        recovery,
         vouch,
         first_version,
     });
