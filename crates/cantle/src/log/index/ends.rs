@@ -8,15 +8,19 @@ use crate::log::LogMemory;
 use crate::log::index::memory_part::MemoryHit;
 use crate::memory::account::Charge;
 use crate::types::entry::EntryRef;
+use smallvec::SmallVec;
 
-/// What the allocator takes for the keys beside them.
+/// What the allocator takes for long keys beside them.
 const ALLOCATION_BYTES: usize = 16;
+/// The first and the last key of a part lie in its own memory if they are together no longer: a get compares its key with those of
+/// each part of a log.
+const SHORT_BYTES: usize = 48;
 
 /// The first entry of a part's index, and its last key.
 #[derive(Debug)]
 pub struct Ends {
     /// The first and the last, one behind the other.
-    keys: Box<[u8]>,
+    keys: SmallVec<[u8; SHORT_BYTES]>,
     first_key_len: usize,
     pub first: MemoryHit,
     _taken: Charge,
@@ -25,9 +29,12 @@ pub struct Ends {
 impl Ends {
     /// `None` where memory does not suffice.
     pub fn new(memory: &LogMemory, first_key: &[u8], first: MemoryHit, last_key: &[u8]) -> Option<Self> {
-        let bytes = first_key.len() + last_key.len() + size_of::<Self>() + ALLOCATION_BYTES;
-        let taken = memory.views.charge(bytes as u64)?;
-        let keys = [first_key, last_key].concat().into_boxed_slice();
+        let key_bytes = first_key.len() + last_key.len();
+        let allocated = if key_bytes > SHORT_BYTES { key_bytes + ALLOCATION_BYTES } else { 0 };
+        let taken = memory.views.charge((size_of::<Self>() + allocated) as u64)?;
+        let mut keys = SmallVec::with_capacity(key_bytes);
+        keys.extend_from_slice(first_key);
+        keys.extend_from_slice(last_key);
         Some(Self { keys, first_key_len: first_key.len(), first, _taken: taken })
     }
 
