@@ -17,6 +17,7 @@ use crate::table::TableHandle;
 use crate::types::entry::Kind;
 use crate::types::error::Result;
 use bytes::Bytes;
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 /// What a get found.
@@ -105,18 +106,13 @@ fn get_in_log(
     {
         return Ok(Some((found, Served::LogMemory)));
     }
-    let (mut asked, mut looked_at) = (0, parts.indexed.len());
-    let mut found = None;
-    for (number, part) in parts.indexed.iter().enumerate() {
-        if part.lacks(&env.order, key) {
-            continue;
-        }
-        asked += 1;
+    let (passed_over, mut found) = (Cell::new(0), None);
+    for part in parts.that_may_have(&env.order, key, &passed_over) {
         let deleted = newest_tombstone(env, &part.tombstones, key, at);
         if !segment.may_contain(env, &parts.header, part, hash)? {
             env.counters.filter_skips.add(1);
             if deleted.is_some() {
-                (found, looked_at) = (Some((Found::Deleted, Served::LogIndex)), number + 1);
+                found = Some((Found::Deleted, Served::LogIndex));
                 break;
             }
             continue;
@@ -131,11 +127,11 @@ fn get_in_log(
             env.counters.filter_false_positives.add(1);
         }
         if let Some(settled) = resolve(segment, &parts, hit, deleted)? {
-            (found, looked_at) = (Some((settled, Served::LogIndex)), number + 1);
+            found = Some((settled, Served::LogIndex));
             break;
         }
     }
-    env.log.counters.parts_passed_over.add((looked_at - asked) as u64);
+    env.log.counters.parts_passed_over.add(passed_over.get() as u64);
     Ok(found)
 }
 
