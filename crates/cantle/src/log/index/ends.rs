@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 const ALLOCATION_BYTES: usize = 16;
 /// The first and the last key of a part lie in its own memory if they are together no longer: a get compares its key with those of
 /// each part of a log.
-const SHORT_BYTES: usize = 48;
+const SHORT_BYTES: usize = 32;
 
 /// The first entry of a part's index, and its last key.
 #[derive(Debug)]
