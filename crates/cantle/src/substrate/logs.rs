@@ -66,6 +66,19 @@ impl Substrate {
         Ok(SharedLog::new(segment, Box::new(on_append)))
     }
 
+    /// Indexes a log of several writers on disk, for later openings. No write is under way.
+    ///
+    /// # Errors
+    ///
+    /// `ReadOnly` if a failure may have left a batch in the log of which nobody knows whether it is committed: an index could take its
+    /// place. Errors of the journal's sync and of the write.
+    #[cfg_attr(not(feature = "labs"), expect(dead_code, reason = "layouts to come write so"))]
+    pub fn seal_shared_log(&self, env: &LogEnv, log: &SharedLog) -> Result<()> {
+        self.health.check_sound()?;
+        self.journal.wait_durable().map_err(|error| self.sync_failed(error))?;
+        log.seal(env)
+    }
+
     /// A log of an earlier epoch: `segments` says how far the last checkpoint vouches for it. Nothing is read of it, and its file is not
     /// retained.
     pub fn adopt_log(

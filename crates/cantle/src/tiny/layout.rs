@@ -109,7 +109,7 @@ impl Layout for Keyspace {
 
     fn before_close(&self) -> Result<()> {
         match &*self.active.lock() {
-            Some(log) => log.seal(&self.env),
+            Some(log) => self.substrate.seal_shared_log(&self.env, log),
             None => Ok(()),
         }
     }
