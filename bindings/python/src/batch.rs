@@ -87,7 +87,7 @@ impl WriteBatch {
             return Ok(());
         }
         self.add(keyspace, |batch, keyspace| {
-            batch.put_in(keyspace, key, value);
+            batch.keyspace(keyspace).put(key, value);
         })
     }
 
@@ -102,7 +102,7 @@ impl WriteBatch {
             return Ok(());
         }
         self.add(keyspace, |batch, keyspace| {
-            batch.delete_in(keyspace, key);
+            batch.keyspace(keyspace).delete(key);
         })
     }
 
@@ -116,7 +116,7 @@ impl WriteBatch {
     ) -> PyResult<()> {
         let keys = between(Space::of(keyspace, &self.own).order.as_ref(), start, stop, true, false)?;
         self.add(keyspace, |batch, keyspace| {
-            batch.delete_range_in(keyspace, keys);
+            batch.keyspace(keyspace).delete_range(keys);
         })
     }
 

@@ -52,7 +52,7 @@ fn keyspace(
     orders: &Orders,
 ) -> PyResult<Keyspace> {
     store.with(py, |db| {
-        let keyspace = db.keyspace(name, options)?;
+        let keyspace = db.keyspace_with(name, options)?;
         let order = orders.get(keyspace.comparator_name()).cloned();
         Ok(Keyspace::new(store, keyspace, order))
     })
@@ -61,7 +61,7 @@ fn keyspace(
 /// Removes a store: see cantle.destroy().
 #[pyfunction]
 pub fn destroy(py: Python<'_>, path: PathBuf) -> PyResult<()> {
-    py.detach(|| cantle::Options::new().destroy(path)).map_err(|error| errors::raise(py, &error))
+    py.detach(|| cantle::Db::destroy(path, cantle::Options::new())).map_err(|error| errors::raise(py, &error))
 }
 
 /// Saves what is left of a damaged store: cantle.repair() has the options.
@@ -81,7 +81,7 @@ pub fn repair<'py>(
     let mut raised = None;
     let _scope = comparator::Scope::enter(!orders.is_empty());
     let report = py.detach(|| {
-        options.repair_with(source, target, |at| {
+        cantle::Db::repair_with(source, target, options, |at| {
             let (Some(progress), None) = (&progress, &raised) else { return };
             let told = Python::try_attach(|py| progress.call1(py, (at.bytes, at.total_bytes, at.pairs)));
             if let Some(Err(error)) = told {

@@ -108,8 +108,8 @@ impl Keyspace {
         let mut batch = cantle::WriteBatch::new();
         self.space.part.peek(|keyspace| {
             match value {
-                Some(value) => batch.put_in(keyspace, key, value),
-                None => batch.delete_in(keyspace, key),
+                Some(value) => batch.keyspace(keyspace).put(key, value),
+                None => batch.keyspace(keyspace).delete(key),
             };
         })?;
         self.space.store().with(py, |db| db.write_with(batch, options))
@@ -472,7 +472,8 @@ impl Keyspace {
             None => part.with(py, |keyspace| make(keyspace.cursor(keys))),
             Some(snapshot) => {
                 let snapshot = &snapshot.get().part;
-                snapshot.with_in(py, part, |snapshot, keyspace| make(snapshot.cursor_in(keyspace, keys)))
+                snapshot
+                    .with_in(py, part, |snapshot, keyspace| make(snapshot.keyspace(keyspace).cursor(keys)))
             }
         }
     }

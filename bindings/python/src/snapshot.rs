@@ -31,7 +31,7 @@ impl Snapshot {
     ) -> PyResult<Option<cantle::Value>> {
         let space = Space::of(keyspace, &self.own);
         space.admit(py, key)?;
-        self.part.with_in(py, &space.part, |snapshot, keyspace| snapshot.get_in(keyspace, key))
+        self.part.with_in(py, &space.part, |snapshot, keyspace| snapshot.keyspace(keyspace).get(key))
     }
 
     fn list(
@@ -45,8 +45,8 @@ impl Snapshot {
         let keys = asked.keys(space.order.as_ref())?;
         self.part.with_in(py, &space.part, |snapshot, keyspace| {
             let range = match keys {
-                Keys::Between(bounds) => snapshot.range_in(keyspace, bounds),
-                Keys::Prefix(prefix) => snapshot.prefix_in(keyspace, prefix),
+                Keys::Between(bounds) => snapshot.keyspace(keyspace).range(bounds),
+                Keys::Prefix(prefix) => snapshot.keyspace(keyspace).prefix(prefix),
             };
             Ok(Range::new(&self.part.store, range, listing))
         })
@@ -129,7 +129,7 @@ impl Snapshot {
         let space = Space::of(keyspace, &self.own);
         let keys = crate::bounds::between(space.order.as_ref(), start, stop, include_start, include_stop)?;
         self.part.with_in(py, &space.part, |snapshot, keyspace| {
-            Ok(Cursor::new(space, snapshot.cursor_in(keyspace, keys)))
+            Ok(Cursor::new(space, snapshot.keyspace(keyspace).cursor(keys)))
         })
     }
 

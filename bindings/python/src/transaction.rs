@@ -43,7 +43,7 @@ impl Transaction {
     ) -> PyResult<Option<cantle::Value>> {
         let space = Space::of(keyspace, &self.own);
         space.admit(py, key)?;
-        self.part.with_in(py, &space.part, |transaction, keyspace| transaction.get_in(keyspace, key))
+        self.part.with_in(py, &space.part, |transaction, keyspace| transaction.keyspace(keyspace).get(key))
     }
 
     /// Writes a value, or deletes the key.
@@ -57,8 +57,8 @@ impl Transaction {
         let space = Space::of(keyspace, &self.own);
         space.admit(py, key)?;
         self.part.with_mut_in(py, &space.part, |transaction, keyspace| match value {
-            Some(value) => transaction.put_in(keyspace, key, value),
-            None => transaction.delete_in(keyspace, key),
+            Some(value) => transaction.keyspace(keyspace).put(key, value),
+            None => transaction.keyspace(keyspace).delete(key),
         })
     }
 
@@ -86,8 +86,8 @@ impl Transaction {
         let keys = asked.keys(space.order.as_ref())?;
         self.part.with_in(py, &space.part, |transaction, keyspace| {
             let range = match keys {
-                Keys::Between(bounds) => transaction.range_in(keyspace, bounds),
-                Keys::Prefix(prefix) => transaction.prefix_in(keyspace, prefix),
+                Keys::Between(bounds) => transaction.keyspace(keyspace).range(bounds),
+                Keys::Prefix(prefix) => transaction.keyspace(keyspace).prefix(prefix),
             };
             Ok(Range::one_by_one(&self.part.store, range, listing))
         })
@@ -146,8 +146,9 @@ impl Transaction {
     ) -> PyResult<()> {
         let space = Space::of(keyspace, &self.own);
         let keys = between(space.order.as_ref(), start, stop, true, false)?;
-        self.part
-            .with_mut_in(py, &space.part, |transaction, keyspace| transaction.delete_range_in(keyspace, keys))
+        self.part.with_mut_in(py, &space.part, |transaction, keyspace| {
+            transaction.keyspace(keyspace).delete_range(keys)
+        })
     }
 
     fn __setitem__(&self, py: Python<'_>, key: Key<'_>, value: Value<'_>) -> PyResult<()> {

@@ -69,7 +69,7 @@ impl RepairInPlace<'_> {
         let filled = &beside(path, ".repairing")?;
         self.clear(filled, path)?;
         let before = Lock::take(path)?;
-        let report = match self.options.clone().repair(path, filled) {
+        let report = match cantle::Db::repair(path, filled, self.options.clone()) {
             Ok(report) => report,
             Err(Error::NotFound { .. }) => return self.create(path),
             Err(error) => {
@@ -181,7 +181,7 @@ impl Lock {
 
 /// Removes a store's files, and its directory unless there is something else in it.
 fn destroy(path: &Path) -> Result<()> {
-    Options::new().destroy(path)?;
+    cantle::Db::destroy(path, Options::new())?;
     let _ = fs::remove_dir(path);
     Ok(())
 }

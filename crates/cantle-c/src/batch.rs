@@ -90,9 +90,9 @@ pub unsafe extern "C" fn cantle_batch_put(
             let (key, value) = (raw::key(key, key_len)?, raw::value(value, value_len, "value")?);
             with(batch, |Pending { batch, .. }| {
                 match keyspace {
-                    None => batch.put(key, value),
-                    Some(keyspace) => batch.put_in(&keyspace.keyspace, key, value),
-                };
+                    None => _ = batch.put(key, value),
+                    Some(keyspace) => _ = batch.keyspace(&keyspace.keyspace).put(key, value),
+                }
                 Ok(())
             })
         })
@@ -117,9 +117,9 @@ pub unsafe extern "C" fn cantle_batch_delete(
             let key = raw::key(key, key_len)?;
             with(batch, |Pending { batch, .. }| {
                 match keyspace {
-                    None => batch.delete(key),
-                    Some(keyspace) => batch.delete_in(&keyspace.keyspace, key),
-                };
+                    None => _ = batch.delete(key),
+                    Some(keyspace) => _ = batch.keyspace(&keyspace.keyspace).delete(key),
+                }
                 Ok(())
             })
         })
@@ -147,13 +147,14 @@ pub unsafe extern "C" fn cantle_batch_delete_range(
                 match keyspace {
                     None => {
                         *has_prefix |= matches!(keys, Keys::Prefix(_));
-                        batch.delete_range(keys.bounds(true)?)
+                        batch.delete_range(keys.bounds(true)?);
                     }
                     Some(keyspace) => {
                         let keyspace = &keyspace.keyspace;
-                        batch.delete_range_in(keyspace, keys.bounds(is_bytewise(keyspace.comparator_name()))?)
+                        let bounds = keys.bounds(is_bytewise(keyspace.comparator_name()))?;
+                        batch.keyspace(keyspace).delete_range(bounds);
                     }
-                };
+                }
                 Ok(())
             })
         })

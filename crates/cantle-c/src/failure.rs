@@ -118,7 +118,7 @@ mod tests {
 
     fn conflict() -> Error {
         let db = open(&MemVfs::new());
-        let mut transaction = db.transaction();
+        let transaction = db.transaction();
         transaction.get("k").unwrap();
         db.put("k", "other").unwrap();
         transaction.put("k", "mine").unwrap();
@@ -205,7 +205,7 @@ mod tests {
                 false,
                 0,
             ),
-            (error(store.keyspace("default", reverse)), CANTLE_OPTION_MISMATCH, false, false, 0),
+            (error(store.keyspace_with("default", reverse)), CANTLE_OPTION_MISMATCH, false, false, 0),
             (error(store.drop_keyspace("none")), CANTLE_NO_KEYSPACE, false, false, 0),
             (conflict(), CANTLE_CONFLICT, false, false, 0),
             (after_close, CANTLE_CLOSED, false, false, 0),

@@ -179,7 +179,7 @@ pub unsafe extern "C" fn cantle_snapshot_iterator(
                 Some(keyspace) => {
                     let keyspace = &keyspace.keyspace;
                     let bytewise = is_bytewise(keyspace.comparator_name());
-                    new(keys, bytewise, |bounds| Ok(snapshot.snapshot.cursor_in(keyspace, bounds)))
+                    new(keys, bytewise, |bounds| Ok(snapshot.snapshot.keyspace(keyspace).cursor(bounds)))
                 }
             }
         })
@@ -205,10 +205,10 @@ pub unsafe extern "C" fn cantle_transaction_iterator(
             let keyspace = keyspace.as_ref().map(|keyspace| &keyspace.keyspace);
             let keys = keys(range)?;
             new(keys, transaction.is_bytewise(keyspace), |bounds| {
-                transaction.read(|transaction| {
+                transaction.with(|transaction| {
                     Ok(match keyspace {
                         None => transaction.cursor(bounds),
-                        Some(keyspace) => transaction.cursor_in(keyspace, bounds),
+                        Some(keyspace) => transaction.keyspace(keyspace).cursor(bounds),
                     })
                 })
             })

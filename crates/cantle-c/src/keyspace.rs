@@ -32,7 +32,8 @@ impl Object for OpenKeyspace {
 }
 
 /// The keyspace of this name, created if there is none. Layout and comparator of an existing one must be the same, or not given;
-/// other options take effect, save for `default`, which has those given at opening. `options` may be NULL for the defaults.
+/// other options take effect, save for `default`, which has those given at opening. `options` may be NULL: an existing
+/// keyspace keeps the settings that it has, and a new one gets the defaults.
 ///
 /// Ownership: the keyspace is the caller's, to be freed by cantle_keyspace_free, also after cantle_close; the options stay the
 /// caller's. Errors: NULL and CANTLE_OPTION_MISMATCH for another comparator, CANTLE_INVALID_ARGUMENT for options out of their range and
@@ -49,7 +50,32 @@ pub unsafe extern "C" fn cantle_keyspace_open(
         value(error, null_mut(), || {
             callback::check_may_write()?;
             let (db, name) = (handle::get::<OpenDb>(db)?, raw::text(name, "name of the keyspace")?);
-            let keyspace = db.db.keyspace(name, read_keyspace_options(options)?)?;
+            let keyspace = match options.is_null() {
+                true => db.db.keyspace(name)?,
+                false => db.db.keyspace_with(name, read_keyspace_options(options)?)?,
+            };
+            handle::create(OpenKeyspace { keyspace, store: db.number })
+        })
+    }
+}
+
+/// Creates a keyspace. `options` may be NULL for the defaults.
+///
+/// Ownership: as cantle_keyspace_open. Errors: NULL and CANTLE_ALREADY_EXISTS if there is one of this name, which is left as it is;
+/// otherwise as cantle_keyspace_open. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_keyspace_create(
+    db: *mut cantle_db,
+    name: *const c_char,
+    options: *const cantle_keyspace_options,
+    error: *mut *mut cantle_error,
+) -> *mut cantle_keyspace {
+    // SAFETY: the caller keeps to the header (see `raw`).
+    unsafe {
+        value(error, null_mut(), || {
+            callback::check_may_write()?;
+            let (db, name) = (handle::get::<OpenDb>(db)?, raw::text(name, "name of the keyspace")?);
+            let keyspace = db.db.create_keyspace(name, read_keyspace_options(options)?)?;
             handle::create(OpenKeyspace { keyspace, store: db.number })
         })
     }

@@ -49,6 +49,8 @@ pub mod batch;
 pub mod snapshot;
 pub mod transaction;
 
+pub mod swap;
+
 pub mod iterator;
 
 pub mod key;

@@ -250,7 +250,11 @@ pub unsafe extern "C" fn cantle_verify(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_destroy(path: *const c_char, error: *mut *mut cantle_error) -> cantle_status {
     // SAFETY: the caller keeps to the header (see `raw`).
-    unsafe { status(error, || Ok(cantle::Options::new().destroy(raw::path(path, "path of the store")?)?)) }
+    unsafe {
+        status(error, || {
+            Ok(cantle::Db::destroy(raw::path(path, "path of the store")?, cantle::Options::new())?)
+        })
+    }
 }
 
 /// Saves what is left of the damaged store in directory `source` into a new store in directory `target`, which must not exist. Nothing in
@@ -280,7 +284,7 @@ pub unsafe extern "C" fn cantle_repair(
             let (complete, report) = (Out::optional(complete, false), Out::optional(report, null_mut()));
             let source = raw::path(source, "path of the damaged store")?;
             let target = raw::path(target, "path of the new store")?;
-            let found = read_options(options)?.repair_with(source, target, |step| {
+            let found = cantle::Db::repair_with(source, target, read_options(options)?, |step| {
                 if let Some(progress) = progress {
                     progress(user, step.bytes, step.total_bytes, step.pairs);
                 }

@@ -47,7 +47,7 @@ impl Lookup for At {
         let snapshot = &self.snapshot.snapshot;
         Ok(match &self.keyspace {
             None => snapshot.get_with(key, read)?,
-            Some(keyspace) => snapshot.get_with_in(&keyspace.keyspace, key, read)?,
+            Some(keyspace) => snapshot.keyspace(&keyspace.keyspace).get_with(key, read)?,
         })
     }
 }

@@ -13,12 +13,13 @@ use crate::raw;
 use crate::read::{Lookup, contains, get, get_into};
 use crate::status::*;
 use cantle::{Keyspace, Transaction};
+use cantle_bindings::Pauses;
 use parking_lot::RwLock;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
 /// Reads and writes that take effect together when they are committed, or not at all. Ended and freed by cantle_transaction_commit or
-/// cantle_transaction_rollback. Several threads may read by it at once; who writes must be alone, or gets CANTLE_INVALID_ARGUMENT.
+/// cantle_transaction_rollback. Several threads may use it at once.
 pub struct cantle_transaction {
     _opaque: [u8; 0],
 }
@@ -56,24 +57,16 @@ impl OpenTransaction {
         Self { transaction: RwLock::new(Some(transaction)), bytewise, lent }
     }
 
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&Transaction) -> Outcome<T>) -> Outcome<T> {
-        let guard = self.transaction.try_read().ok_or_else(in_use)?;
-        read(guard.as_ref().ok_or_else(over)?)
-    }
-
-    fn write<T>(&self, write: impl FnOnce(&mut Transaction) -> cantle::Result<T>) -> Outcome<T> {
-        let mut guard = self.transaction.try_write().ok_or_else(in_use)?;
-        Ok(write(guard.as_mut().ok_or_else(over)?)?)
+    pub(crate) fn with<T>(&self, with: impl FnOnce(&Transaction) -> Outcome<T>) -> Outcome<T> {
+        // A writer is about to end it.
+        let guard = self.transaction.try_read().ok_or_else(over)?;
+        with(guard.as_ref().ok_or_else(over)?)
     }
 
     /// Whether a range of this keyspace may be told by a prefix.
     pub(crate) fn is_bytewise(&self, keyspace: Option<&Keyspace>) -> bool {
         keyspace.map_or(self.bytewise, |keyspace| is_bytewise(keyspace.comparator_name()))
     }
-}
-
-fn in_use() -> Failure {
-    Failure::invalid("the cantle_transaction is in use by another thread")
 }
 
 fn over() -> Failure {
@@ -90,25 +83,43 @@ fn take(handle: *const cantle_transaction) -> Outcome<Transaction> {
 }
 
 /// A keyspace in a transaction.
-struct Within {
-    transaction: Held<OpenTransaction>,
-    keyspace: Option<Held<OpenKeyspace>>,
+pub(crate) struct Within {
+    pub(crate) transaction: Held<OpenTransaction>,
+    pub(crate) keyspace: Option<Held<OpenKeyspace>>,
 }
 
 impl Within {
-    fn of(transaction: *const cantle_transaction, keyspace: *const cantle_keyspace) -> Outcome<Self> {
+    pub(crate) fn of(
+        transaction: *const cantle_transaction,
+        keyspace: *const cantle_keyspace,
+    ) -> Outcome<Self> {
         Ok(Self { transaction: handle::get(transaction)?, keyspace: handle::get_or_null(keyspace)? })
     }
 }
 
+/// Does the same with a transaction's default keyspace or with another: `Transaction` and `TransactionView` have the same operations,
+/// but no type for them.
+macro_rules! within {
+    ($within:expr, $on:ident => $call:expr) => {
+        $within.transaction.with(|transaction| {
+            Ok(match &$within.keyspace {
+                None => {
+                    let $on = transaction;
+                    $call
+                }
+                Some(keyspace) => {
+                    let $on = transaction.keyspace(&keyspace.keyspace);
+                    $call
+                }
+            }?)
+        })
+    };
+}
+pub(crate) use within;
+
 impl Lookup for Within {
     fn lend<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Outcome<Option<T>> {
-        self.transaction.read(|transaction| {
-            Ok(match &self.keyspace {
-                None => transaction.get_with(key, read)?,
-                Some(keyspace) => transaction.get_with_in(&keyspace.keyspace, key, read)?,
-            })
-        })
+        within!(self, on => on.get_with(key, read))
     }
 }
 
@@ -136,7 +147,7 @@ pub unsafe extern "C" fn cantle_transaction_new(
 ///
 /// Ownership: the transaction is gone afterwards, even if this fails (save for a handle or durability that will not do, and in a
 /// callback that must not write). Errors: CANTLE_CONFLICT if what was read does not hold: run it again; CANTLE_NO_KEYSPACE if a keyspace
-/// was dropped; as cantle_write. Nothing was written then. Threads: any; not while others use it.
+/// was dropped; as cantle_write. Nothing was written then. Threads: any; waits for calls of others that use it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_commit(
     transaction: *mut cantle_transaction,
@@ -156,7 +167,7 @@ pub unsafe extern "C" fn cantle_transaction_commit(
 /// Ends a transaction without a trace. NULL is nothing to end.
 ///
 /// Ownership: the transaction is gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what is no transaction, was ended, or was handed to
-/// a callback. Threads: any; not while others use it.
+/// a callback. Threads: any; waits for calls of others that use it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_rollback(transaction: *mut cantle_transaction) -> cantle_status {
     saying(|| {
@@ -175,7 +186,7 @@ pub unsafe extern "C" fn cantle_transaction_rollback(transaction: *mut cantle_tr
 /// the default one.
 ///
 /// Ownership: the block is the caller's, to be freed by cantle_free. Errors: as cantle_get, and CANTLE_INVALID_ARGUMENT for a keyspace of
-/// another store. Threads: several may read at once.
+/// another store. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_get(
     transaction: *mut cantle_transaction,
@@ -192,7 +203,7 @@ pub unsafe extern "C" fn cantle_transaction_get(
 
 /// Copies the key's value into the caller's buffer, as cantle_get_into does.
 ///
-/// Ownership: the buffer stays the caller's. Errors: as cantle_transaction_get. Threads: several may read at once.
+/// Ownership: the buffer stays the caller's. Errors: as cantle_transaction_get. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_get_into(
     transaction: *mut cantle_transaction,
@@ -215,7 +226,7 @@ pub unsafe extern "C" fn cantle_transaction_get_into(
 
 /// Whether the key has a value.
 ///
-/// Ownership: nothing changes hands. Errors: as cantle_transaction_get; `*found` is false then. Threads: several may read at once.
+/// Ownership: nothing changes hands. Errors: as cantle_transaction_get; `*found` is false then. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_contains(
     transaction: *mut cantle_transaction,
@@ -232,7 +243,7 @@ pub unsafe extern "C" fn cantle_transaction_contains(
 /// Stores a pair when the transaction is committed. `keyspace` may be NULL for the default one.
 ///
 /// Ownership: key and value are copied. Errors: as cantle_put for its arguments and in a store that cannot be written to; others come with
-/// the commit. Threads: one at a time.
+/// the commit. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_put(
     transaction: *mut cantle_transaction,
@@ -248,17 +259,14 @@ pub unsafe extern "C" fn cantle_transaction_put(
         status(error, || {
             let within = Within::of(transaction, keyspace)?;
             let (key, value) = (raw::key(key, key_len)?, raw::value(value, value_len, "value")?);
-            within.transaction.write(|transaction| match &within.keyspace {
-                None => transaction.put(key, value),
-                Some(keyspace) => transaction.put_in(&keyspace.keyspace, key, value),
-            })
+            within!(within, on => on.put(key, value))
         })
     }
 }
 
 /// Removes a key, if it is there, when the transaction is committed. `keyspace` may be NULL for the default one.
 ///
-/// Ownership: the key is copied. Errors: as cantle_transaction_put. Threads: one at a time.
+/// Ownership: the key is copied. Errors: as cantle_transaction_put. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_delete(
     transaction: *mut cantle_transaction,
@@ -272,10 +280,7 @@ pub unsafe extern "C" fn cantle_transaction_delete(
         status(error, || {
             let within = Within::of(transaction, keyspace)?;
             let key = raw::key(key, key_len)?;
-            within.transaction.write(|transaction| match &within.keyspace {
-                None => transaction.delete(key),
-                Some(keyspace) => transaction.delete_in(&keyspace.keyspace, key),
-            })
+            within!(within, on => on.delete(key))
         })
     }
 }
@@ -284,7 +289,7 @@ pub unsafe extern "C" fn cantle_transaction_delete(
 /// meanwhile. Nothing is read, so nobody's put conflicts with it. `keyspace` may be NULL for the default one.
 ///
 /// Ownership: the range is copied. Errors: as cantle_transaction_put; CANTLE_INVALID_ARGUMENT for a prefix in a keyspace with a comparator.
-/// Threads: one at a time.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_delete_range(
     transaction: *mut cantle_transaction,
@@ -298,10 +303,7 @@ pub unsafe extern "C" fn cantle_transaction_delete_range(
             let within = Within::of(transaction, keyspace)?;
             let keyspace = within.keyspace.as_ref().map(|keyspace| &keyspace.keyspace);
             let bounds = keys(range)?.bounds(within.transaction.is_bytewise(keyspace))?;
-            within.transaction.write(|transaction| match keyspace {
-                None => transaction.delete_range(bounds),
-                Some(keyspace) => transaction.delete_range_in(keyspace, bounds),
-            })
+            within!(within, on => on.delete_range(bounds))
         })
     }
 }
@@ -325,28 +327,13 @@ pub unsafe extern "C" fn cantle_transact(
             callback::check_may_write()?;
             let db = handle::get::<OpenDb>(db)?;
             let run = run.ok_or_else(|| Failure::invalid("the function of the transaction is NULL"))?;
-            // Stands in for the one that the callback has: that needs a handle, and so an owner.
-            let mut spare = Some(db.db.transaction());
-            let mut gave_up = None;
-            let done = db.db.transact(|transaction| {
-                let lent = match spare.take() {
-                    Some(spare) => std::mem::replace(transaction, spare),
-                    None => std::mem::replace(transaction, db.db.transaction()),
-                };
-                match lend(&db, lent, |handle, error| run(user, handle, error)) {
-                    Ok(lent) => {
-                        spare = Some(std::mem::replace(transaction, lent));
-                        Ok(())
-                    }
-                    Err(failure) => {
-                        gave_up = Some(failure);
-                        Err(cantle::Error::Closed) // nobody sees it
-                    }
+            let mut pauses = Pauses::new();
+            loop {
+                let lent = lend(&db, db.db.transaction(), |handle, error| run(user, handle, error))?;
+                match lent.commit() {
+                    Err(error) if error.is_conflict() => std::thread::sleep(pauses.next()),
+                    done => return Ok(done?),
                 }
-            });
-            match gave_up {
-                Some(failure) => Err(failure),
-                None => Ok(done?),
             }
         })
     }

@@ -80,7 +80,7 @@ impl StoreArgs {
         if access != Access::Create && name != DEFAULT_KEYSPACE && !known()? {
             return Err(cantle::Error::NoKeyspace(name.to_owned()).into());
         }
-        let keyspace = db.keyspace(name, keyspace)?;
+        let keyspace = db.keyspace_with(name, keyspace)?;
         Ok(Opened { db, keyspace })
     }
 }

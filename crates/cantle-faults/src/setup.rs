@@ -94,7 +94,7 @@ mod tests {
             assert_eq!(layout.name().parse::<LayoutKind>().unwrap(), layout);
             let setup = Setup { layout, ..Setup::random(&mut Rng::new(1), Durability::Process) };
             let db = setup.open(Arc::new(MemVfs::new())).unwrap();
-            db.keyspace("another", setup.keyspace()).unwrap();
+            db.keyspace_with("another", setup.keyspace()).unwrap();
             assert!(has_layout(&db, layout));
         }
         assert!("".parse::<LayoutKind>().is_err());

@@ -158,7 +158,7 @@ pub fn is_sync(op: &Op) -> bool {
 
 /// Carries out the operation on a store.
 pub fn run(db: &Db, op: &Op, options: &KeyspaceOptions, serial: u64) -> Result<(), Error> {
-    let space = |name: &str| db.keyspace(name, options.clone());
+    let space = |name: &str| db.keyspace_with(name, options.clone());
     match op {
         Op::One(name, change) => {
             let space: Keyspace = space(name)?;
@@ -181,21 +181,21 @@ pub fn run(db: &Db, op: &Op, options: &KeyspaceOptions, serial: u64) -> Result<(
             db.write(batch)
         }
         Op::Transaction(changes) => {
-            let mut tx = db.transaction();
+            let tx = db.transaction();
             for (name, change) in changes {
                 let space = space(name)?;
                 match change {
                     Change::Put(n, value) => {
-                        tx.contains_key_in(&space, key(*n))?;
-                        tx.put_in(&space, key(*n), value)?;
+                        tx.keyspace(&space).contains_key(key(*n))?;
+                        tx.keyspace(&space).put(key(*n), value)?;
                     }
-                    Change::Delete(n) => tx.delete_in(&space, key(*n))?,
+                    Change::Delete(n) => tx.keyspace(&space).delete(key(*n))?,
                     Change::DeleteRange(from, to) if from % 2 == 0 => {
-                        tx.delete_range_in(&space, key(*from)..key(*to))?;
+                        tx.keyspace(&space).delete_range(key(*from)..key(*to))?;
                     }
                     Change::DeleteRange(from, to) => {
-                        for pair in tx.range_in(&space, key(*from)..key(*to)) {
-                            tx.delete_in(&space, pair?.0)?;
+                        for pair in tx.keyspace(&space).range(key(*from)..key(*to)) {
+                            tx.keyspace(&space).delete(pair?.0)?;
                         }
                     }
                 }
@@ -214,9 +214,9 @@ pub fn run(db: &Db, op: &Op, options: &KeyspaceOptions, serial: u64) -> Result<(
 
 fn add(batch: &mut WriteBatch, space: &Keyspace, change: &Change) {
     match change {
-        Change::Put(n, value) => batch.put_in(space, key(*n), value),
-        Change::Delete(n) => batch.delete_in(space, key(*n)),
-        Change::DeleteRange(from, to) => batch.delete_range_in(space, key(*from)..key(*to)),
+        Change::Put(n, value) => batch.keyspace(space).put(key(*n), value),
+        Change::Delete(n) => batch.keyspace(space).delete(key(*n)),
+        Change::DeleteRange(from, to) => batch.keyspace(space).delete_range(key(*from)..key(*to)),
     };
 }
 
@@ -237,7 +237,7 @@ pub fn heat(db: &Db) {
 pub fn contents(db: &Db, options: &KeyspaceOptions) -> Result<State, Error> {
     let mut state = State::new();
     for name in db.keyspaces()? {
-        let space = db.keyspace(&name, options.clone())?;
+        let space = db.keyspace_with(&name, options.clone())?;
         let mut pairs = Pairs::new();
         for pair in space.range(..) {
             let (key, value) = pair?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 static MEMORY: Watched = Watched;
 
 /// A keyspace itself, its chunk, its log and what leads to them. Its counters come with the first access.
-const BYTES_MAX: u64 = 3 << 10;
+const BYTES_MAX: u64 = 2_750;
 
 fn open(vfs: &MemVfs) -> Db {
     let options = Options::new().vfs(Arc::new(vfs.clone())).memory_budget(4 << 20).background_threads(1);
@@ -27,7 +27,7 @@ fn an_idle_keyspace_takes_little_and_is_counted() {
         let vfs = MemVfs::without_history();
         let db = open(&vfs);
         for number in 0..keyspaces {
-            let keyspace = db.keyspace(&format!("{number:05}"), Default::default()).unwrap();
+            let keyspace = db.keyspace(&format!("{number:05}")).unwrap();
             keyspace.put("key", "value").unwrap();
         }
         db.close().unwrap();

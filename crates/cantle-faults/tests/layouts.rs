@@ -70,8 +70,9 @@ fn options(disk: &MemVfs, durability: Durability) -> Options {
 
 /// A keyspace in each layout.
 fn spaces(db: &Db) -> Vec<Keyspace> {
-    let space =
-        |&layout: &LayoutKind| db.keyspace(layout.name(), KeyspaceOptions::new().layout(layout)).unwrap();
+    let space = |&layout: &LayoutKind| {
+        db.keyspace_with(layout.name(), KeyspaceOptions::new().layout(layout)).unwrap()
+    };
     LayoutKind::ALL.iter().map(space).collect()
 }
 
@@ -100,9 +101,9 @@ fn layouts_share_batches_transactions_checkpoints_backups_and_repairs() {
         let write = |value: &str| {
             let mut batch = WriteBatch::new();
             for space in &all {
-                batch.put_in(space, "a", value);
-                batch.put_in(space, "b", value);
-                batch.delete_range_in(space, "c".."d");
+                batch.keyspace(space).put("a", value);
+                batch.keyspace(space).put("b", value);
+                batch.keyspace(space).delete_range("c".."d");
             }
             db.write(batch).unwrap();
         };
@@ -112,18 +113,18 @@ fn layouts_share_batches_transactions_checkpoints_backups_and_repairs() {
         let snapshot = db.snapshot();
         write("2");
         for space in &all {
-            assert_eq!(snapshot.get_in(space, "a").unwrap().as_deref(), Some(&b"1"[..]));
+            assert_eq!(snapshot.keyspace(space).get("a").unwrap().as_deref(), Some(&b"1"[..]));
             assert_eq!(space.get("a").unwrap().as_deref(), Some(&b"2"[..]));
         }
         drop(snapshot);
         // A transaction that read in one layout and wrote in the others conflicts with a write of what it read.
         for (read, conflicts) in all.iter().flat_map(|space| [(space, false), (space, true)]) {
-            let mut transaction = db.transaction();
-            let seen = transaction.get_in(read, "a").unwrap();
-            let ranged = transaction.range_in(read, "b".."c").count();
+            let transaction = db.transaction();
+            let seen = transaction.keyspace(read).get("a").unwrap();
+            let ranged = transaction.keyspace(read).range("b".."c").count();
             assert_eq!((seen.as_deref(), ranged), (Some(&b"2"[..]), 1));
             for space in &all {
-                transaction.put_in(space, "t", "1").unwrap();
+                transaction.keyspace(space).put("t", "1").unwrap();
             }
             if conflicts {
                 read.put("b", "2").unwrap();
@@ -151,7 +152,7 @@ fn layouts_share_batches_transactions_checkpoints_backups_and_repairs() {
                 assert_have(&db, &expected, &format!("{durability:?}, life {life}"));
                 db.close().unwrap();
             }
-            options(disk, durability).repair("store", "repaired").unwrap();
+            Db::repair("store", "repaired", options(disk, durability)).unwrap();
             let db = options(disk, durability).open("repaired").unwrap();
             assert_have(&db, &expected, "repaired");
             db.close().unwrap();
@@ -168,7 +169,7 @@ fn a_keyspace_keeps_its_layout() {
     spaces(&db).iter().for_each(|space| space.put("a", "1").unwrap());
     for space in spaces(&db) {
         for &layout in LayoutKind::ALL.iter().filter(|&&layout| layout != space.layout()) {
-            let refused = db.keyspace(space.name(), KeyspaceOptions::new().layout(layout));
+            let refused = db.keyspace_with(space.name(), KeyspaceOptions::new().layout(layout));
             assert!(
                 matches!(&refused, Err(Error::OptionMismatch { option: "layout", stored, given, .. })
                     if stored == space.layout().name() && given == layout.name()),
@@ -176,7 +177,7 @@ fn a_keyspace_keeps_its_layout() {
                 refused.err()
             );
         }
-        assert_eq!(db.keyspace(space.name(), KeyspaceOptions::new()).unwrap().layout(), space.layout());
+        assert_eq!(db.keyspace(space.name()).unwrap().layout(), space.layout());
     }
     db.close().unwrap();
     for layout in others() {

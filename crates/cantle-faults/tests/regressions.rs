@@ -15,7 +15,7 @@ fn open(vfs: Arc<dyn Vfs>, durability: Durability) -> cantle::Result<Db> {
 /// A batch over the default keyspace and another one.
 fn both(other: &cantle::Keyspace, value: &str) -> cantle::WriteBatch {
     let mut batch = cantle::WriteBatch::new();
-    batch.put("both", value).put_in(other, "both", value);
+    batch.put("both", value).keyspace(other).put("both", value);
     batch
 }
 
@@ -80,7 +80,7 @@ fn damage_behind_the_last_checkpoint_is_damage_where_no_power_was_lost() {
     let memory = MemVfs::new();
     let db = open(Arc::new(memory.clone()), Durability::Process).unwrap();
     for name in ["first", "second", "third"] {
-        db.keyspace(name, cantle::KeyspaceOptions::new()).unwrap();
+        db.keyspace(name).unwrap();
     }
     db.put("new", "2").unwrap();
     let names = memory.list(Path::new("store")).unwrap();
@@ -126,12 +126,12 @@ fn a_batch_that_failed_and_cannot_be_cut_off_does_not_come_back() {
         let memory = MemVfs::new();
         let fault = FaultVfs::over_memory(memory.clone());
         let db = open(Arc::new(fault.clone()), durability).unwrap();
-        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        let other = db.keyspace("other").unwrap();
         db.put("key", "old").unwrap();
         other.put("key", "old").unwrap();
         // So much that it goes to the logs directly.
         let mut batch = cantle::WriteBatch::new();
-        batch.put("key", vec![b'x'; 100_000]).put_in(&other, "key", vec![b'x'; 100_000]);
+        batch.put("key", vec![b'x'; 100_000]).keyspace(&other).put("key", vec![b'x'; 100_000]);
         let seen = std::sync::atomic::AtomicU64::new(0);
         fault.set_rule(move |call| match call.operation {
             Operation::WriteAt if call.len > 100_000 => {
@@ -154,7 +154,7 @@ fn a_batch_that_failed_and_cannot_be_cut_off_does_not_come_back() {
         db.put("later", "1").unwrap();
         db.sync().unwrap();
         let reopened = open(Arc::new(memory.kill()), durability).unwrap();
-        let other = reopened.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        let other = reopened.keyspace("other").unwrap();
         assert!(reopened.get("key").unwrap().is_some_and(|value| value == "old"), "{durability:?}");
         assert!(other.get("key").unwrap().is_some_and(|value| value == "old"), "{durability:?}");
         assert_eq!(reopened.get("later").unwrap().as_deref(), Some(&b"1"[..]));
@@ -170,7 +170,7 @@ fn a_failed_sync_is_noticed_behind_another_log_that_finds_no_space() {
         let memory = MemVfs::new();
         let fault = FaultVfs::over_memory(memory.clone());
         let db = open(Arc::new(fault.clone()), Durability::Process).unwrap();
-        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        let other = db.keyspace("other").unwrap();
         let put = |value: &str| {
             db.put("key", value.repeat(100)).unwrap();
             other.put("key", value.repeat(100)).unwrap();
@@ -248,7 +248,7 @@ fn a_log_that_no_checkpoint_knows_need_not_be_there() {
     let fault = FaultVfs::over_memory(memory.clone());
     let db = open(Arc::new(fault.clone()), Durability::Process).unwrap();
     db.put("key", "1").unwrap();
-    let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+    let other = db.keyspace("other").unwrap();
     // Not the log's header.
     fault.set_rule(|call| match call.operation {
         Operation::WriteAt if call.len > 100_000 => Verdict::Fail(Failure::EIO),
@@ -263,7 +263,7 @@ fn a_log_that_no_checkpoint_knows_need_not_be_there() {
         for _ in 0..3 {
             let options = Options::new().vfs(Arc::new(vfs.clone())).memory_budget(4 << 20);
             let db = options.open(dir).unwrap();
-            let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+            let other = db.keyspace("other").unwrap();
             assert!(other.get("key").unwrap().is_none());
             assert!(db.verify().unwrap().is_ok(), "{dir}");
             assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"1"[..]));
@@ -286,7 +286,7 @@ fn a_commit_record_that_fails_takes_its_batch_with_it_and_nothing_else() {
             let memory = MemVfs::new();
             let fault = FaultVfs::over_memory(memory.clone());
             let db = open(Arc::new(fault.clone()), Durability::Process).unwrap();
-            let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+            let other = db.keyspace("other").unwrap();
             let batch = |value| both(&other, value);
             db.write(batch("1")).unwrap();
             db.sync().unwrap();
@@ -307,7 +307,7 @@ fn a_commit_record_that_fails_takes_its_batch_with_it_and_nothing_else() {
             }
             drop(other);
             let db = open(Arc::new(memory.kill()), Durability::Process).unwrap();
-            let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+            let other = db.keyspace("other").unwrap();
             assert_eq!(db.get("acknowledged").unwrap().as_deref(), Some(&b"1"[..]), "{verdict:?}");
             for found in [db.get("both"), other.get("both")] {
                 assert_eq!(found.unwrap().as_deref(), Some(last.as_bytes()), "{verdict:?} {fails_always}");
@@ -325,7 +325,7 @@ fn a_batch_in_doubt_is_there_whole_or_not_at_all() {
         let memory = MemVfs::new();
         let fault = FaultVfs::over_memory(memory.clone());
         let db = open(Arc::new(fault.clone()), Durability::Process).unwrap();
-        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        let other = db.keyspace("other").unwrap();
         let batch = |value| both(&other, value);
         db.write(batch("1")).unwrap();
         db.sync().unwrap();
@@ -353,7 +353,7 @@ fn a_batch_in_doubt_is_there_whole_or_not_at_all() {
         assert_eq!(db.get("both").unwrap().as_deref(), Some(&b"1"[..]), "it failed");
         drop(other);
         let db = open(Arc::new(memory.kill()), Durability::Process).unwrap();
-        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        let other = db.keyspace("other").unwrap();
         let wanted = if is_written { "2" } else { "1" };
         for found in [db.get("both"), other.get("both")] {
             assert_eq!(found.unwrap().as_deref(), Some(wanted.as_bytes()));
@@ -370,7 +370,7 @@ fn a_failed_batch_that_is_half_overwritten_is_no_damage() {
         let memory = MemVfs::new();
         let fault = FaultVfs::over_memory(memory.clone());
         let db = open(Arc::new(fault.clone()), Durability::Process).unwrap();
-        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        let other = db.keyspace("other").unwrap();
         db.put("acknowledged", "1").unwrap();
         other.put("acknowledged", "1").unwrap();
         // So much that it goes to the logs directly.
@@ -378,7 +378,7 @@ fn a_failed_batch_that_is_half_overwritten_is_no_damage() {
         for n in 0..1000 {
             batch.put(format!("{n}"), vec![b'x'; 100]);
         }
-        batch.put_in(&other, "key", vec![b'x'; 200_000]);
+        batch.keyspace(&other).put("key", vec![b'x'; 200_000]);
         let calls = std::sync::atomic::AtomicU64::new(0);
         let cutting = std::sync::atomic::AtomicBool::new(false);
         fault.set_rule(move |call| match call.operation {
@@ -400,7 +400,7 @@ fn a_failed_batch_that_is_half_overwritten_is_no_damage() {
         assert!(db.stats().read_only.is_some_and(|why| why.contains("taken back")));
         drop(other);
         let db = open(Arc::new(memory.kill()), Durability::Process).unwrap();
-        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        let other = db.keyspace("other").unwrap();
         for pairs in [db.range(..), other.range(..)] {
             let pairs = pairs.collect::<cantle::Result<Vec<_>>>();
             assert_eq!(pairs.map(|pairs| pairs.len()).ok(), Some(1), "behind {overwritten} calls");
@@ -416,12 +416,12 @@ fn too_many_open_files_lose_nothing() {
     let memory = MemVfs::new();
     let fault = FaultVfs::over_memory(memory.clone());
     let db = open(Arc::new(fault.clone()), Durability::Process).unwrap();
-    let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+    let other = db.keyspace("other").unwrap();
     let batch = |value| both(&other, value);
     db.write(batch("1")).unwrap();
     db.sync().unwrap();
     db.write(batch("2")).unwrap();
-    let third = db.keyspace("third", cantle::KeyspaceOptions::new()).unwrap();
+    let third = db.keyspace("third").unwrap();
     third.put("key", "1").unwrap();
     fault.set_rule(|call| match call.operation {
         Operation::SyncDir | Operation::Create => Verdict::Fail(Failure::EMFILE),
@@ -435,7 +435,7 @@ fn too_many_open_files_lose_nothing() {
     drop((other, third));
     let db = open(Arc::new(memory.kill()), Durability::Process).unwrap();
     for (name, key) in [("default", "both"), ("other", "both"), ("third", "key")] {
-        let keyspace = db.keyspace(name, cantle::KeyspaceOptions::new()).unwrap();
+        let keyspace = db.keyspace(name).unwrap();
         assert_eq!(keyspace.get(key).unwrap().as_deref(), Some(&b"2"[..]), "{name}");
     }
     db.sync().unwrap();
@@ -472,7 +472,7 @@ fn metadata_does_not_outlive_what_was_written_before_it() {
     let memory = MemVfs::new();
     let fault = FaultVfs::over_memory(memory.clone());
     let db = open(Arc::new(fault.clone()), Durability::Buffered).unwrap();
-    let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+    let other = db.keyspace("other").unwrap();
     other.put("key", "1").unwrap();
     let (begun, begins) = std::sync::mpsc::sync_channel(1);
     let (go_on, goes_on) = std::sync::mpsc::channel();
@@ -508,7 +508,7 @@ fn metadata_does_not_outlive_what_was_written_before_it() {
     fault.clear_rule();
     drop((db, other));
     let db = open(Arc::new(memory), Durability::Buffered).unwrap();
-    let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+    let other = db.keyspace("other").unwrap();
     let found = (other.get("key").unwrap().unwrap(), other.metadata());
     assert!(found.1.is_empty() || found.0 == "2", "{found:?}");
 }
@@ -522,12 +522,12 @@ fn a_replay_that_cannot_be_taken_back_is_not_tried_again() {
         let memory = MemVfs::new();
         let fault = FaultVfs::over_memory(memory.clone());
         let db = open(Arc::new(fault.clone()), Durability::Sync).unwrap();
-        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        let other = db.keyspace("other").unwrap();
         other.put("key", "old").unwrap();
         db.sync().unwrap();
         // A record, and a dropped chunk.
         let mut batch = cantle::WriteBatch::new();
-        batch.put("key", "new").delete_range_in(&other, ..);
+        batch.put("key", "new").keyspace(&other).delete_range(..);
         db.write(batch).unwrap();
         // The page cache does not count any more, and the manifest will be copied, so that the old one is left to be removed.
         fault.set_rule(|call| {
@@ -559,7 +559,7 @@ fn a_replay_that_cannot_be_taken_back_is_not_tried_again() {
         for read_only in [true, false] {
             let options = Options::new().vfs(Arc::new(memory.clone())).memory_budget(4 << 20);
             let db = options.durability(Durability::Sync).read_only(read_only).open("store").unwrap();
-            let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+            let other = db.keyspace("other").unwrap();
             assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"new"[..]));
             assert!(other.get("key").unwrap().is_none(), "undoes: {undoes}, read-only: {read_only}");
         }
@@ -575,12 +575,12 @@ fn a_checkpoint_does_not_settle_a_batch_that_failed_meanwhile() {
         let memory = MemVfs::new();
         let fault = FaultVfs::over_memory(memory.clone());
         let db = open(Arc::new(fault.clone()), durability).unwrap();
-        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        let other = db.keyspace("other").unwrap();
         db.put("key", "old").unwrap();
         other.put("key", "old").unwrap();
         // So much that it goes to the logs directly.
         let mut batch = cantle::WriteBatch::new();
-        batch.put("key", vec![b'x'; 100_000]).put_in(&other, "key", vec![b'x'; 100_000]);
+        batch.put("key", vec![b'x'; 100_000]).keyspace(&other).put("key", vec![b'x'; 100_000]);
         let (begun, begins) = std::sync::mpsc::sync_channel(1);
         let (go_on, goes_on) = std::sync::mpsc::channel();
         let goes_on = std::sync::Mutex::new(goes_on);
@@ -609,7 +609,7 @@ fn a_checkpoint_does_not_settle_a_batch_that_failed_meanwhile() {
         fault.clear_rule();
         drop((db, other));
         let db = open(Arc::new(memory.kill()), durability).unwrap();
-        let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+        let other = db.keyspace("other").unwrap();
         for found in [db.get("key"), other.get("key")] {
             assert!(found.unwrap().is_some_and(|value| value == "old"), "{durability:?}");
         }
@@ -623,7 +623,7 @@ fn a_checkpoint_does_not_settle_a_batch_that_failed_meanwhile() {
 fn a_repair_without_a_manifest_saves_what_only_the_journal_has() {
     let memory = MemVfs::new();
     let db = open(Arc::new(memory.clone()), Durability::Sync).unwrap();
-    let other = db.keyspace("other", cantle::KeyspaceOptions::new()).unwrap();
+    let other = db.keyspace("other").unwrap();
     db.put("old", "1").unwrap();
     db.sync().unwrap();
     for (key, value) in [("new", "2"), ("old", "3"), ("newest", "4"), ("deleted", "5")] {
@@ -638,7 +638,7 @@ fn a_repair_without_a_manifest_saves_what_only_the_journal_has() {
     manifest.write_at(&[0xff; 24], 70).unwrap();
     let options = || Options::new().vfs(Arc::new(damaged.clone())).memory_budget(4 << 20);
     assert!(options().open("store").unwrap_err().is_corruption());
-    let report = options().repair("store", "saved").unwrap();
+    let report = Db::repair("store", "saved", options()).unwrap();
     let db = options().open("saved").unwrap();
     let found: Vec<_> =
         db.range(..).map(|pair| pair.map(|(key, value)| (key.to_vec(), value.to_vec()))).collect();

@@ -49,7 +49,8 @@ impl Destination {
             _ => options,
         };
         let db = options.open(staging.path.join(STORE))?;
-        let keyspace = db.keyspace(&import.keyspace, import.keyspace_options.clone().unwrap_or_default())?;
+        let keyspace =
+            db.keyspace_with(&import.keyspace, import.keyspace_options.clone().unwrap_or_default())?;
         Ok(Self {
             db,
             keyspace,
@@ -76,7 +77,7 @@ impl Destination {
             last.clear();
             last.extend_from_slice(key);
         }
-        self.batch.put_in(&self.keyspace, key, value);
+        self.batch.keyspace(&self.keyspace).put(key, value);
         self.batch_bytes += key.len() + value.len();
         self.pairs += 1;
         self.bytes += (key.len() + value.len()) as u64;

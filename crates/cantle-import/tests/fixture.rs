@@ -28,7 +28,7 @@ fn a_keyspace_may_be_named_and_options_hold() {
     import.leveldb(fixture(), &store, go_on).unwrap();
     let db = Db::open(&store).unwrap();
     assert_eq!(db.range(..).count(), 0);
-    assert_eq!(db.keyspace("old", KeyspaceOptions::new()).unwrap().range(..).count(), fixture_pairs().len());
+    assert_eq!(db.keyspace("old").unwrap().range(..).count(), fixture_pairs().len());
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn opening_it_touches_nothing_and_names_the_command() {
             assert!(matches!(error, cantle::Error::NotAStore { .. }), "{error}");
             assert!(error.to_string().contains(says), "{error}");
         }
-        let error = Options::new().repair(dir, place.path().join("repaired")).unwrap_err();
+        let error = Db::repair(dir, place.path().join("repaired"), Options::new()).unwrap_err();
         assert!(matches!(error, cantle::Error::NotAStore { .. }), "{error}");
         assert_eq!(look(dir), before);
     };

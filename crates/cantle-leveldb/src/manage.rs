@@ -48,7 +48,7 @@ pub unsafe extern "C" fn leveldb_repair_db(
 }
 
 fn destroy(path: &Path) -> Result<()> {
-    match cantle::Options::new().destroy(path) {
+    match cantle::Db::destroy(path, cantle::Options::new()) {
         Err(Error::NotAStore { path, what, .. }) if what.contains("LevelDB") => {
             let import = "`cantle import --leveldb DIR DB` copies a LevelDB directory into a database";
             return Err(Status::invalid(format!("{}: {what}; {import}", path.display())));

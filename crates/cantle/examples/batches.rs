@@ -13,8 +13,8 @@ fn place_order(
     customer: &str,
 ) -> cantle::Result<()> {
     let mut batch = WriteBatch::new();
-    batch.put_in(orders, key::encode(&(id,)), customer);
-    batch.put_in(by_customer, key::encode(&(customer, id)), b"");
+    batch.keyspace(orders).put(key::encode(&(id,)), customer);
+    batch.keyspace(by_customer).put(key::encode(&(customer, id)), b"");
     db.write(batch)
 }
 
@@ -24,8 +24,8 @@ pub fn main() -> cantle::Result<()> {
     let db = Db::open(dir.path().join("shop"))?;
 
     // A keyspace has options of its own. It is created once and found by its name from then on.
-    let orders = db.keyspace("orders", KeyspaceOptions::new().compression(Compression::Lz4))?;
-    let by_customer = db.keyspace("orders-by-customer", KeyspaceOptions::new())?;
+    let orders = db.keyspace_with("orders", KeyspaceOptions::new().compression(Compression::Lz4))?;
+    let by_customer = db.keyspace("orders-by-customer")?;
 
     for id in 0..300 {
         place_order(&db, &orders, &by_customer, id, ["ada", "bob", "eve"][id as usize % 3])?;
@@ -33,29 +33,29 @@ pub fn main() -> cantle::Result<()> {
 
     // A snapshot covers all keyspaces: the index read from it fits the orders read from it.
     let snapshot = db.snapshot();
-    for pair in snapshot.range_in(&by_customer, key::range_of(&("bob",))) {
+    for pair in snapshot.keyspace(&by_customer).range(key::range_of(&("bob",))) {
         let (index_key, _) = pair?;
         let id = key::parse(&index_key)?.pop();
         let Some(key::Part::Int(id)) = id else { panic!("an index key ends with the order's number") };
-        let customer = snapshot.get_in(&orders, key::encode(&(id,)))?;
+        let customer = snapshot.keyspace(&orders).get(key::encode(&(id,)))?;
         assert_eq!(customer.as_deref(), Some(&b"bob"[..]));
     }
 
     // Operations of a batch take effect in their order; ranges may be deleted, too. This one is on disk, whatever
     // happens to the machine, when `write_with` returns: everything that was acknowledged before is as well.
     let mut batch = WriteBatch::new();
-    batch.delete_range_in(&orders, key::encode(&(0i64,))..key::encode(&(200i64,)));
+    batch.keyspace(&orders).delete_range(key::encode(&(0i64,))..key::encode(&(200i64,)));
     for pair in by_customer.range(..) {
         let (index_key, _) = pair?;
         if let Some(key::Part::Int(0..200)) = key::parse(&index_key)?.pop() {
-            batch.delete_in(&by_customer, index_key);
+            batch.keyspace(&by_customer).delete(index_key);
         }
     }
     db.write_with(batch, WriteOptions::new().durability(Durability::Sync))?;
     assert_eq!(orders.range(..).count(), 100);
     assert_eq!(by_customer.range(..).count(), 100);
     // The snapshot still has all of them.
-    assert_eq!(snapshot.range_in(&orders, ..).count(), 300);
+    assert_eq!(snapshot.keyspace(&orders).range(..).count(), 300);
 
     drop(snapshot);
     db.drop_keyspace("orders-by-customer")?;

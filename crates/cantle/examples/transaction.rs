@@ -3,7 +3,7 @@
 //!
 //!     cargo run -p cantle --example transaction
 
-use cantle::{Db, Error, KeyspaceOptions};
+use cantle::{Db, Error};
 use std::thread;
 
 const ROOMS: u64 = 3;
@@ -17,7 +17,7 @@ fn night(room: u64, night: u64) -> String {
 
 /// Books several nights in one room, and notes it with the guest; false if one of the nights is taken.
 fn book(db: &Db, guest: &str, room: u64, from: u64, to: u64) -> cantle::Result<bool> {
-    let bookings = db.keyspace("bookings", KeyspaceOptions::new())?;
+    let bookings = db.keyspace("bookings")?;
     // Runs again if anybody has changed what it read. So it does nothing but read and write through `tx`.
     db.transact(|tx| {
         // That there is *nothing* in the range must still hold when the transaction commits: no two guests can both
@@ -28,7 +28,7 @@ fn book(db: &Db, guest: &str, room: u64, from: u64, to: u64) -> cantle::Result<b
         for taken in from..to {
             tx.put(night(room, taken), guest)?;
         }
-        tx.put_in(&bookings, format!("{guest}/{}", night(room, from)), (to - from).to_be_bytes())?;
+        tx.keyspace(&bookings).put(format!("{guest}/{}", night(room, from)), (to - from).to_be_bytes())?;
         Ok(true)
     })
 }
@@ -37,7 +37,7 @@ fn book(db: &Db, guest: &str, room: u64, from: u64, to: u64) -> cantle::Result<b
 pub fn main() -> cantle::Result<()> {
     let dir = tempfile::tempdir().map_err(|error| Error::InvalidArgument(error.to_string()))?;
     let db = Db::open(dir.path().join("hotel"))?;
-    let bookings = db.keyspace("bookings", KeyspaceOptions::new())?;
+    let bookings = db.keyspace("bookings")?;
 
     thread::scope(|scope| {
         let guests: Vec<_> = (0..GUESTS)
@@ -68,14 +68,14 @@ pub fn main() -> cantle::Result<()> {
     // transaction that only reads never conflicts.
     let tx = db.transaction();
     let mut nights = 0;
-    for pair in tx.range_in(&bookings, ..) {
+    for pair in tx.keyspace(&bookings).range(..) {
         nights += pair?.1[..].try_into().map(u64::from_be_bytes).unwrap_or_default();
     }
     assert_eq!(nights, tx.prefix("room").count() as u64);
     tx.commit()?;
 
     // Without `transact` the conflict is the caller's to deal with.
-    let (mut one, mut two) = (db.transaction(), db.transaction());
+    let (one, two) = (db.transaction(), db.transaction());
     assert!(!one.contains_key("key")? && !two.contains_key("key")?);
     one.put("key", "to the attic")?;
     two.put("key", "to the cellar")?;

@@ -129,6 +129,7 @@ mod types;
 pub mod vfs;
 
 pub use budget::{MemoryAccount, MemoryStats};
+pub use db::{BatchView, SnapshotView, TransactionView};
 pub use db::{Cursor, Db, Keyspace, METADATA_BYTES_MAX, Range, Snapshot, Stats, Transaction, WriteBatch};
 pub use db::{KeyspaceOptions, Options, Resources, WriteOptions};
 pub use format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};

@@ -4,7 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "looks at the store's files from outside")]
 #![expect(unsafe_code, reason = "asks for the handler of a signal")]
 
-use cantle::{Durability, KeyspaceOptions, Options};
+use cantle::{Durability, Options};
 use std::path::Path;
 use std::process::Command;
 
@@ -35,7 +35,7 @@ fn write(dir: &Path, options: impl Fn() -> Options) -> (bool, bool) {
         for _opening in 0..2 {
             let db = options().durability(durability).open(&path).unwrap();
             for name in ["one", "two"] {
-                let keyspace = db.keyspace(name, KeyspaceOptions::new()).unwrap();
+                let keyspace = db.keyspace(name).unwrap();
                 for number in 0..50_u64 {
                     keyspace.put(number.to_be_bytes(), name).unwrap();
                     had_file |= has_file(&path);

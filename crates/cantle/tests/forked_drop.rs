@@ -4,7 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "looks at the store's files from outside")]
 #![expect(unsafe_code, reason = "forks")]
 
-use cantle::{Db, KeyspaceOptions, Options};
+use cantle::{Db, Options};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +20,7 @@ fn key(number: u64) -> [u8; 8] {
 /// Some appends of these go to their logs, the rest to the write buffer.
 fn put(db: &Db, numbers: std::ops::Range<u64>) {
     for keyspace in ["one", "two", "three"] {
-        let keyspace = db.keyspace(keyspace, KeyspaceOptions::new()).unwrap();
+        let keyspace = db.keyspace(keyspace).unwrap();
         numbers.clone().for_each(|number| keyspace.put(key(number), keyspace.name()).unwrap());
     }
 }
@@ -73,7 +73,7 @@ fn what_a_dead_parent_had_acknowledged_outlives_the_drop_of_its_child() {
     assert!(!said.contains("panicked"), "{said}");
     let db = Db::open(&path).unwrap();
     for name in ["one", "two", "three"] {
-        let keyspace = db.keyspace(name, KeyspaceOptions::new()).unwrap();
+        let keyspace = db.keyspace(name).unwrap();
         for number in 0..300 {
             assert_eq!(
                 keyspace.get(key(number)).unwrap().as_deref(),

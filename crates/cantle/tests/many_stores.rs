@@ -61,7 +61,7 @@ fn stores_that_idle_share_threads_and_take_little_of_the_disk() {
 
     // The write buffer of a store that was busy is given back once it idles.
     let busy = &stores[0];
-    let keyspace = |number| busy.keyspace(&format!("keyspace {number}"), Default::default()).unwrap();
+    let keyspace = |number| busy.keyspace(&format!("keyspace {number}")).unwrap();
     // Each has a log of its own.
     let keyspaces: Vec<_> = (0..40).map(keyspace).collect();
     for keyspace in &keyspaces {

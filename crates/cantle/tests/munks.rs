@@ -270,7 +270,7 @@ fn what_a_snapshot_reads_of_dropped_files_keeps_a_chunk_out_of_memory() {
 #[test]
 fn a_dropped_keyspace_leaves_the_memory_to_others() {
     let db = open(&MemVfs::new(), keyspace());
-    let other = db.keyspace("other", keyspace()).unwrap();
+    let other = db.keyspace_with("other", keyspace()).unwrap();
     other.put("key", vec![7; 10_000]).unwrap();
     let end = Instant::now() + Duration::from_secs(30);
     while db.stats().memory.resident.used == 0 {

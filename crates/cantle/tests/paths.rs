@@ -4,7 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "moves directories and changes into them as anybody may")]
 
 use cantle::vfs::{CrashPlan, Failure, FaultVfs, LockMode, MemVfs, OpenMode, Operation, Verdict, Vfs};
-use cantle::{Db, Error, Keyspace, KeyspaceOptions, Options};
+use cantle::{Db, Error, Keyspace, Options};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -41,7 +41,7 @@ fn use_all(db: &Db, backup: &Path) {
     db.compact_range(..).unwrap();
     fill(db, "later", 300);
     db.delete_range("later0000".."later0100").unwrap();
-    let events = db.keyspace("events", KeyspaceOptions::new()).unwrap();
+    let events = db.keyspace("events").unwrap();
     events.put("key", "value").unwrap();
     db.sync().unwrap();
     db.compact_range(..).unwrap();
@@ -54,7 +54,7 @@ const ALL: &[(&str, usize)] = &[("first", 500), ("last", 50)];
 fn assert_used(db: &Db) {
     db.delete_range("later0100".."later9").unwrap();
     assert_filled(db, ALL);
-    let events = db.keyspace("events", KeyspaceOptions::new()).unwrap();
+    let events = db.keyspace("events").unwrap();
     assert_eq!(events.get("key").unwrap().as_deref(), Some(&b"value"[..]));
 }
 
@@ -184,7 +184,7 @@ fn a_lock_file_that_was_removed_while_it_was_opened_locks_nothing() {
     let theirs = Arc::new(std::sync::Mutex::new(None));
     let kept = theirs.clone();
     let fault = while_locking(&memory, move |memory| {
-        on(memory).destroy("store").unwrap();
+        Db::destroy("store", on(memory)).unwrap();
         *kept.lock().unwrap() = Some(on(memory).open("store").unwrap());
     });
     let opened = Options::new().vfs(Arc::new(fault)).open("store");
@@ -202,7 +202,7 @@ fn a_store_that_was_destroyed_while_it_was_opened_is_created_anew_or_missed() {
     for create in [true, false] {
         let memory = MemVfs::new();
         on(&memory).open("store").unwrap().put("old", "value").unwrap();
-        let fault = while_locking(&memory, |memory| on(memory).destroy("store").unwrap());
+        let fault = while_locking(&memory, |memory| Db::destroy("store", on(memory)).unwrap());
         let opened = Options::new().vfs(Arc::new(fault)).create_if_missing(create).open("store");
         match opened {
             Ok(db) if create => assert_eq!(db.get("old").unwrap(), None),
@@ -258,13 +258,13 @@ struct Handles {
 
 impl Handles {
     fn of(db: &Db) -> Self {
-        let keyspace = db.keyspace("events", KeyspaceOptions::new()).unwrap();
+        let keyspace = db.keyspace("events").unwrap();
         keyspace.put("key", "value").unwrap();
         let mut range = db.range(..);
         range.next().unwrap().unwrap();
         let mut cursor = db.cursor(..);
         assert!(cursor.seek_to_first().unwrap());
-        let mut transaction = db.transaction();
+        let transaction = db.transaction();
         transaction.get("first0001").unwrap().unwrap();
         transaction.put("first0001", "changed").unwrap();
         Self { db: db.clone(), keyspace, snapshot: db.snapshot(), range, cursor, transaction }
@@ -275,7 +275,7 @@ impl Handles {
         fn closed<T: std::fmt::Debug>(result: cantle::Result<T>) {
             assert!(matches!(result, Err(Error::Closed)), "{result:?}");
         }
-        let Self { db, keyspace, snapshot, mut range, mut cursor, mut transaction } = self;
+        let Self { db, keyspace, snapshot, mut range, mut cursor, transaction } = self;
         closed(db.get("first0001"));
         closed(db.put("key", "value"));
         closed(db.delete("first0001"));
@@ -287,7 +287,7 @@ impl Handles {
         closed(db.compact_range(..));
         closed(db.backup("backup"));
         closed(db.verify());
-        closed(db.keyspace("more", KeyspaceOptions::new()));
+        closed(db.keyspace("more"));
         closed(db.drop_keyspace("events"));
         closed(db.close());
         closed(db.range(..).next().unwrap());
@@ -297,7 +297,7 @@ impl Handles {
         closed(keyspace.approximate_bytes(..));
         closed(keyspace.regions());
         closed(snapshot.get("first0001"));
-        closed(snapshot.get_in(&keyspace, "key"));
+        closed(snapshot.keyspace(&keyspace).get("key"));
         closed(snapshot.range(..).next().unwrap());
         closed(snapshot.clone().cursor(..).seek_to_first());
         closed(transaction.get("first0002"));

@@ -116,7 +116,7 @@ fn a_get_does_not_wait_while_the_end_of_a_log_is_written() {
 fn no_snapshot_waits_while_a_checkpoint_syncs_the_directory() {
     let gate = Arc::new(Gate::default());
     let db = open(&gate, |call| call.operation == Operation::SyncDir);
-    let second = db.keyspace("second", KeyspaceOptions::new()).unwrap();
+    let second = db.keyspace("second").unwrap();
     db.put("a", "1").unwrap();
     let _open = OpenOnDrop(&gate);
     gate.set(true);

@@ -252,7 +252,7 @@ impl<'a> Loader<'a> {
         while let Some(Row { line, pair }) = rows.next_row()? {
             match pair.and_then(within_limits) {
                 Ok((key, value)) => {
-                    self.batch.put_in(&self.opened.keyspace, &key, &value);
+                    self.batch.keyspace(&self.opened.keyspace).put(&key, &value);
                     self.batch_rows += 1;
                     self.batch_bytes += key.len() + value.len();
                     if self.batch_rows >= BATCH_ROWS || self.batch_bytes >= BATCH_BYTES {

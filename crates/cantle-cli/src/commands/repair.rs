@@ -6,7 +6,7 @@ use crate::output::{Output, human_bytes, human_count, note};
 use crate::progress::Progress;
 use crate::schema::Schema;
 use crate::tuning::Tuning;
-use cantle::{KeyspaceOptions, Options, RepairReport, UncertainKeys};
+use cantle::{Options, RepairReport, UncertainKeys};
 use clap::Args;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -48,7 +48,7 @@ impl Repair {
         let options = self.tuning.options().default_keyspace(self.tuning.keyspace_options());
         let options = options.keep_left_behind(self.keep_left_behind);
         let mut progress: Option<Progress> = None;
-        let report = options.repair_with(&self.db, &self.new, |step| {
+        let report = cantle::Db::repair_with(&self.db, &self.new, options, |step| {
             let shown = progress.get_or_insert_with(|| Progress::new("repairing", Some(step.total_bytes)));
             shown.set(step.pairs, step.bytes);
         })?;
@@ -124,7 +124,7 @@ impl Keys {
         }
         let db = Options::new().read_only(true).create_if_missing(false).open(new)?;
         for keyspace in &report.keyspaces {
-            let metadata = db.keyspace(&keyspace.name, KeyspaceOptions::new())?.metadata();
+            let metadata = db.keyspace(&keyspace.name)?.metadata();
             let schema = Schema::from_metadata(&metadata).unwrap_or_default();
             codecs.insert(keyspace.name.clone(), KeyCodec::new(None, &schema));
         }

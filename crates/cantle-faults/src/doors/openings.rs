@@ -91,7 +91,7 @@ impl Plan {
     }
 
     fn compare(&self, db: &Db, name: &str, pairs: &Pairs) {
-        let keyspace = db.keyspace(name, self.keyspace()).unwrap();
+        let keyspace = db.keyspace_with(name, self.keyspace()).unwrap();
         let found: Pairs = keyspace
             .range(..)
             .map(|pair| pair.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap())
@@ -101,7 +101,7 @@ impl Plan {
 
     fn fill(&self, db: &Db, model: &mut BTreeMap<String, Pairs>) {
         for name in &self.keyspaces {
-            let keyspace = db.keyspace(name, self.keyspace()).unwrap();
+            let keyspace = db.keyspace_with(name, self.keyspace()).unwrap();
             let pairs = model.entry(name.clone()).or_default();
             for number in 0..self.keys {
                 let (key, value) = (format!("key {number:08}").into_bytes(), vec![1; 400]);
@@ -115,7 +115,7 @@ impl Plan {
 
     fn write(&mut self, db: &Db, model: &mut BTreeMap<String, Pairs>) {
         for name in self.keyspaces.clone() {
-            let keyspace = db.keyspace(&name, self.keyspace()).unwrap();
+            let keyspace = db.keyspace_with(&name, self.keyspace()).unwrap();
             let pairs = model.entry(name).or_default();
             for _ in 0..self.writes {
                 let number = self.rng.below(self.keys);
@@ -218,7 +218,7 @@ fn round(seed: u64, visit: &Visit) {
     assert!(db.verify().unwrap().damage.is_empty());
     for (name, pairs) in &model {
         plan.compare(&db, name, pairs);
-        let keyspace = db.keyspace(name, plan.keyspace()).unwrap();
+        let keyspace = db.keyspace_with(name, plan.keyspace()).unwrap();
         for number in 0..plan.keys {
             let key = format!("key {number:08}").into_bytes();
             assert!(

@@ -79,8 +79,8 @@ fn one(visit: &Visit, [behind, idle]: [&str; 2], rng: &mut Rng) {
     let options = Options::new().vfs(Arc::new(vfs)).background_threads(1 + rng.below(2) as usize);
     let options = options.memory_budget(64 << 20).default_keyspace(keyspace.clone());
     let db = options.open("store").unwrap();
-    let [behind, idle] = [behind, idle].map(|name| db.keyspace(name, keyspace.clone()).unwrap());
-    (0..rng.below(3)).for_each(|more| drop(db.keyspace(&format!("m{more}"), keyspace.clone()).unwrap()));
+    let [behind, idle] = [behind, idle].map(|name| db.keyspace_with(name, keyspace.clone()).unwrap());
+    (0..rng.below(3)).for_each(|more| drop(db.keyspace_with(&format!("m{more}"), keyspace.clone()).unwrap()));
     let mut round = 0;
     let mut until = |writer: &Keyspace, what: &str, is_so: &dyn Fn(u64) -> bool| {
         let (begun, mut pause) = (Instant::now(), PAUSES[0]);

@@ -52,7 +52,7 @@ impl Store {
             })
             .collect();
         assert_eq!(&found, pairs, "{what}");
-        let other = db.keyspace(OTHER, self.keyspace()).unwrap();
+        let other = db.keyspace_with(OTHER, self.keyspace()).unwrap();
         assert_eq!(other.range(..).count(), 0, "{what}: the batch is there in part");
         assert!(db.verify().unwrap().is_ok(), "{what}");
     }
@@ -65,7 +65,7 @@ fn round(layout: LayoutKind, seed: u64, visit: &Visit) {
     let disk = MemVfs::new();
     let fault = FaultVfs::over_memory(disk.clone());
     let db = store.options(Arc::new(fault.clone())).open("store").unwrap();
-    let other = db.keyspace(OTHER, store.keyspace()).unwrap();
+    let other = db.keyspace_with(OTHER, store.keyspace()).unwrap();
     let mut pairs = Pairs::new();
     for number in 0..rng.below(4) {
         db.put(format!("before {number}"), "1").unwrap();
@@ -104,7 +104,7 @@ fn round(layout: LayoutKind, seed: u64, visit: &Visit) {
     // Begins the journal.
     let mut first = WriteBatch::new();
     first.put("first", "0");
-    first.delete_in(&other, "first");
+    first.keyspace(&other).delete("first");
     db.write(first).unwrap();
     pairs.insert("first".into(), "0".into());
     fault.set_rule(rule);
@@ -114,7 +114,7 @@ fn round(layout: LayoutKind, seed: u64, visit: &Visit) {
     if rng.below(4) == 0 {
         batch.delete_range("before 0".."before 2");
     }
-    batch.put_in(&other, "batch", "no");
+    batch.keyspace(&other).put("batch", "no");
     let key = format!("behind {}", rng.below(1000));
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -181,7 +181,7 @@ fn round(layout: LayoutKind, seed: u64, visit: &Visit) {
         db.sync().unwrap();
         disk = if rng.below(2) == 0 { disk.kill() } else { disk.crash(&CrashPlan::LOSE_UNSYNCED) };
     }
-    let repaired = store.options(Arc::new(disk.clone())).repair("store", "repaired").unwrap();
+    let repaired = Db::repair("store", "repaired", store.options(Arc::new(disk.clone()))).unwrap();
     assert_eq!(repaired.damage.len(), 0, "{repaired:?}");
     let db = store.options(Arc::new(disk)).open(Path::new("repaired")).unwrap();
     store.check(&db, &pairs, "repaired");

@@ -57,7 +57,7 @@ fn a_file_that_comes_during_a_checkpoint_is_named_with_it(visit: &Visit) {
     let vfs = StallVfs::new(Arc::new(memory.clone()));
     let open = |vfs| options(visit).vfs(vfs).open(STORE);
     let db = open(Arc::new(vfs.clone())).unwrap();
-    let other = db.keyspace("other", keyspace(visit)).unwrap();
+    let other = db.keyspace_with("other", keyspace(visit)).unwrap();
     other.put("key", "synced").unwrap();
     db.sync().unwrap();
     // There is something to be made durable.
@@ -88,7 +88,7 @@ fn a_file_that_comes_during_a_checkpoint_is_named_with_it(visit: &Visit) {
         lost
     });
     let db = open(Arc::new(lost)).unwrap_or_else(|error| panic!("power lost after a checkpoint: {error}"));
-    let other = db.keyspace("other", keyspace(visit)).unwrap();
+    let other = db.keyspace_with("other", keyspace(visit)).unwrap();
     for found in [db.get("key"), other.get("key")] {
         let found = found.unwrap_or_else(|error| panic!("power lost after a checkpoint: {error}"));
         assert_eq!(found.as_deref(), Some(&b"synced"[..]), "power lost after a checkpoint");
@@ -111,7 +111,7 @@ fn what_the_kernel_could_not_write_is_reported(visit: &Visit) {
     });
     let open = |vfs| options(visit).vfs(vfs).open(STORE);
     let db = open(Arc::new(vfs)).unwrap();
-    let other = db.keyspace("other", keyspace(visit)).unwrap();
+    let other = db.keyspace_with("other", keyspace(visit)).unwrap();
     db.put("key", "synced").unwrap();
     let names = kernel.list(Path::new(STORE)).unwrap();
     let log =

@@ -68,7 +68,7 @@ fn leveldb_193_a_synced_write_brings_those_in_older_logs_with_it() {
         let small = KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(4096));
         let db = options(memory.clone(), Durability::Process).default_keyspace(small).open(STORE).unwrap();
         let others: Vec<_> =
-            (1..logs).map(|n| db.keyspace(&format!("other{n}"), keyspace()).unwrap()).collect();
+            (1..logs).map(|n| db.keyspace_with(&format!("other{n}"), keyspace()).unwrap()).collect();
         for n in 0..30 {
             put(&db, n).unwrap();
             others.iter().for_each(|other| other.put(key(n), "before").unwrap());
@@ -79,7 +79,7 @@ fn leveldb_193_a_synced_write_brings_those_in_older_logs_with_it() {
         let db = open(memory.crash(&CrashPlan::LOSE_UNSYNCED), Durability::Process).unwrap();
         assert_eq!(count(&db, "with what was synced last"), 31);
         for n in 1..logs {
-            let other = db.keyspace(&format!("other{n}"), keyspace()).unwrap();
+            let other = db.keyspace_with(&format!("other{n}"), keyspace()).unwrap();
             assert_eq!(other.range(..).map(Result::unwrap).count(), 30, "other{n}");
         }
     }
@@ -90,7 +90,7 @@ fn leveldb_193_a_synced_write_brings_those_in_older_logs_with_it() {
 fn leveldb_193_no_log_that_reached_the_disk_alone_shows_a_later_write_without_an_earlier_one() {
     let lab = Lab::over(MemVfs::new());
     let db = open(lab.fault.clone(), Durability::Process).unwrap();
-    let other = db.keyspace("other", keyspace()).unwrap();
+    let other = db.keyspace_with("other", keyspace()).unwrap();
     // Even numbers go to one log, odd ones to the other.
     let alternately = |n: usize| match n % 2 {
         0 => put(&db, n),
@@ -107,7 +107,7 @@ fn leveldb_193_no_log_that_reached_the_disk_alone_shows_a_later_write_without_an
     });
     let check = |vfs: MemVfs, marks: Marks, what: &str| {
         let db = open(vfs, Durability::Process).unwrap_or_else(|error| panic!("{what}: {error}"));
-        let other = db.keyspace("other", keyspace()).unwrap();
+        let other = db.keyspace_with("other", keyspace()).unwrap();
         let mut found: Vec<_> = db.range(..).chain(other.range(..)).map(|pair| pair.unwrap().0).collect();
         found.sort_unstable_by_key(|key| key.to_vec());
         let expected: Vec<_> = (0..found.len()).map(key).collect();
@@ -146,7 +146,7 @@ fn leveldb_195_a_manifest_goes_after_the_name_of_its_successor() {
     let db = open(lab.fault.clone(), Durability::Process).unwrap();
     (0..3).for_each(|n| put(&db, n).unwrap());
     // Each is in the manifest, until the next takes its place there. The first makes the pairs durable, too.
-    let keyspace = db.keyspace("default", keyspace()).unwrap();
+    let keyspace = db.keyspace_with("default", keyspace()).unwrap();
     keyspace.set_metadata(&value(0, METADATA_BYTES)).unwrap();
     let first = names_of(&lab.memory, Kind::Manifest);
     for n in 1..40 {
@@ -159,7 +159,7 @@ fn leveldb_195_a_manifest_goes_after_the_name_of_its_successor() {
             removed_first += usize::from(!names_of(&lost, Kind::Manifest).contains(&first[0]));
             let db = open(lost, Durability::Process).unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_eq!(count(&db, what), 3, "{what}");
-            let metadata = db.keyspace("default", super::keyspace()).unwrap().metadata();
+            let metadata = db.keyspace_with("default", super::keyspace()).unwrap().metadata();
             assert!([n - 1, n].iter().any(|&n| metadata == value(n, METADATA_BYTES)), "{what}");
         });
         assert!(seen > 10 && removed_first > 0, "{seen}, {removed_first}");

@@ -37,11 +37,14 @@ fn half_a_batch(durability: Durability, nth: u64, bytes: usize, can_cut: bool) -
     let memory = MemVfs::new();
     let fault = FaultVfs::over_memory(memory.clone());
     let db = open(fault.clone(), durability).unwrap();
-    let other = db.keyspace("other", keyspace()).unwrap();
+    let other = db.keyspace_with("other", keyspace()).unwrap();
     let batch = |content: u8, len: usize| {
         let mut batch = WriteBatch::new();
         for part in 0..3u8 {
-            batch.put([b'k', part], vec![content; len]).put_in(&other, [b'k', part], vec![content; len]);
+            batch
+                .put([b'k', part], vec![content; len])
+                .keyspace(&other)
+                .put([b'k', part], vec![content; len]);
         }
         batch
     };
@@ -66,7 +69,7 @@ fn half_a_batch(durability: Durability, nth: u64, bytes: usize, can_cut: bool) -
     assert!(acknowledged || read_only.is_some(), "{what}: refused without a word");
     let synced = acknowledged && db.sync().is_ok();
     let contents = |db: &Db| -> Vec<Option<u8>> {
-        let other = db.keyspace("other", keyspace()).unwrap();
+        let other = db.keyspace_with("other", keyspace()).unwrap();
         let first = |value: cantle::Result<Option<cantle::Value>>| {
             value.unwrap_or_else(|error| panic!("{what}: {error}")).map(|value| value[0])
         };

@@ -104,12 +104,12 @@ fn rocksdb_6316_nothing_goes_behind_half_an_edit() {
                 Operation::SetLen if is_manifest(call) && !can_cut => Verdict::Fail(Failure::EIO),
                 _ => Verdict::Pass,
             });
-            let error = db.keyspace("lost", keyspace()).unwrap_err();
+            let error = db.keyspace_with("lost", keyspace()).unwrap_err();
             assert!(error.is_no_space(), "{error}");
             let what = format!("{bytes} bytes written, can be cut off: {can_cut}");
             let expected = if can_cut {
                 // There is space again.
-                let kept = db.keyspace("kept", keyspace()).unwrap();
+                let kept = db.keyspace_with("kept", keyspace()).unwrap();
                 kept.put("key", "1").unwrap();
                 db.compact_range(..).unwrap();
                 put(&db, 5).unwrap();
@@ -118,7 +118,7 @@ fn rocksdb_6316_nothing_goes_behind_half_an_edit() {
             } else {
                 assert!(db.stats().read_only.is_some(), "{what}");
                 put(&db, 5).unwrap_err();
-                db.keyspace("kept", keyspace()).unwrap_err();
+                db.keyspace_with("kept", keyspace()).unwrap_err();
                 5
             };
             fault.clear_rule();
@@ -128,7 +128,7 @@ fn rocksdb_6316_nothing_goes_behind_half_an_edit() {
                 let db = open(vfs, Durability::Process).unwrap();
                 let names = if can_cut { vec!["default", "kept"] } else { vec!["default"] };
                 assert_eq!(db.keyspaces().unwrap(), names, "{what}");
-                let kept = db.keyspace("kept", keyspace()).unwrap();
+                let kept = db.keyspace_with("kept", keyspace()).unwrap();
                 assert_eq!(kept.get("key").unwrap().is_some(), can_cut, "{what}");
             }
         }

@@ -64,7 +64,7 @@ fn leveldb_251_neither_opening_nor_repair_takes_up_what_was_written_in_part() {
         let seen = lose_power(&images(durability), |lost, marks, what| {
             if repaired % 3 == 0 {
                 let copy = lost.kill();
-                options(copy.clone(), durability).repair(STORE, "/repaired").unwrap();
+                cantle::Db::repair(STORE, "/repaired", options(copy.clone(), durability)).unwrap();
                 let db = options(copy, durability).open("/repaired").unwrap();
                 let what = format!("repaired, {what}");
                 generations(&db, &what);

@@ -20,9 +20,9 @@ fn nothing_is_written_over_a_batch_of_which_nobody_knows_whether_it_is_committed
             options.default_keyspace(keyspace.clone())
         };
         let db = options(vfs.clone()).open("store").unwrap();
-        let other = db.keyspace("other", keyspace.clone()).unwrap();
+        let other = db.keyspace_with("other", keyspace.clone()).unwrap();
         let mut before = WriteBatch::new();
-        before.put("before", "1").put_in(&other, "before", "1");
+        before.put("before", "1").keyspace(&other).put("before", "1");
         db.write(before).unwrap();
         let written = AtomicBool::new(false);
         vfs.set_rule(move |call| {
@@ -36,7 +36,7 @@ fn nothing_is_written_over_a_batch_of_which_nobody_knows_whether_it_is_committed
             Verdict::ShortWrite { bytes, failure: Failure::EIO }
         });
         let mut batch = WriteBatch::new();
-        batch.put("key", vec![7; 3000]).put_in(&other, "key", vec![7; 3000]);
+        batch.put("key", vec![7; 3000]).keyspace(&other).put("key", vec![7; 3000]);
         assert!(db.write(batch).is_err());
         assert!(db.stats().read_only.is_some(), "nobody knows whether it is committed");
         vfs.clear_rule();
@@ -47,7 +47,7 @@ fn nothing_is_written_over_a_batch_of_which_nobody_knows_whether_it_is_committed
         let killed = FaultVfs::over_memory(disk.kill());
         drop((db, other));
         let db = options(killed).open("store").unwrap();
-        let other = db.keyspace("other", keyspace.clone()).unwrap();
+        let other = db.keyspace_with("other", keyspace.clone()).unwrap();
         let found = [db.get("key").unwrap(), other.get("key").unwrap()].map(|value| value.is_some());
         assert_eq!(found[0], found[1], "half of a batch");
         assert_eq!(found[0], durability == Durability::Process, "the record is in the journal");

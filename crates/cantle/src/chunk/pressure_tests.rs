@@ -18,7 +18,9 @@ fn open(vfs: &MemVfs) -> Db {
 }
 
 fn chunks(db: &Db, name: &str) -> Arc<Chunks> {
-    chunks_in(&db.keyspace(name, KeyspaceOptions::new().layout(ChunkOptions::new().munks(false))).unwrap())
+    chunks_in(
+        &db.keyspace_with(name, KeyspaceOptions::new().layout(ChunkOptions::new().munks(false))).unwrap(),
+    )
 }
 
 /// As if tables of so many bytes were being written: far over any bound of a keyspace without data.
@@ -85,7 +87,7 @@ fn one_keyspace_does_not_end_the_pause_of_another() {
 fn a_held_file_counts_for_its_own_keyspace() {
     let db = open(&MemVfs::new());
     let (a, z) = (chunks(&db, "a"), chunks(&db, "z"));
-    let keyspace = db.keyspace("a", KeyspaceOptions::new()).unwrap();
+    let keyspace = db.keyspace("a").unwrap();
     (0..100u64).for_each(|number| keyspace.put(number.to_be_bytes(), [7; 1000]).unwrap());
     db.sync().unwrap();
     // Not by `compact_range`, which ends with a checkpoint.
@@ -118,7 +120,7 @@ fn parts_of_a_few_hot_chunks_are_indexed_on_disk_as_well() {
     let db = open(&MemVfs::without_history());
     let chunks = chunks(&db, "a");
     let budget = &chunks.context.substrate.budget;
-    let a = db.keyspace("a", KeyspaceOptions::new().layout(ChunkOptions::new().munks(false))).unwrap();
+    let a = db.keyspace_with("a", KeyspaceOptions::new().layout(ChunkOptions::new().munks(false))).unwrap();
     let limit = budget.logs.indexes.limit_bytes();
     let mut most = 0;
     for round in 0..8 {

@@ -37,6 +37,7 @@ impl Chunks {
             merges: of(&counters.merges),
             chunks_dropped: of(&counters.chunks_dropped),
         };
+        let sizes = self.sizes();
         KeyspaceStats {
             name: String::new(),
             layout: LayoutKind::Chunk,
@@ -45,7 +46,8 @@ impl Chunks {
             log_bytes: total(&self.context.totals.log_bytes),
             unclaimed_bytes: total(&self.context.totals.unclaimed_bytes),
             held_bytes: self.context.totals.held_bytes.load(Relaxed),
-            live_bytes: self.sizes().live_bytes,
+            live_bytes: sizes.live_bytes,
+            live_pairs: sizes.pairs,
             pinned_bytes: self.pins.bytes(),
             user_bytes_written: of(&counters.user_bytes_written),
             log_bytes_written: of(&logs.log_bytes_written),

@@ -57,7 +57,7 @@ mod tests {
         for by_range in [false, true] {
             let db = Options::new().vfs(Arc::new(MemVfs::new())).open("store").unwrap();
             db.put("a", "").unwrap();
-            let mut tx = db.transaction();
+            let tx = db.transaction();
             if by_range {
                 assert!(tx.range("b".."c").next().is_none());
             } else {

@@ -95,7 +95,7 @@ mod tests {
         const KEYSPACES: usize = 300;
         let db = Options::new().vfs(Arc::new(MemVfs::without_history())).open("store").unwrap();
         for number in 1..KEYSPACES {
-            db.keyspace(&format!("{number:03}"), Default::default()).unwrap();
+            db.keyspace(&format!("{number:03}")).unwrap();
         }
         let store = &db.handle.store;
         let all = store.keyspaces.read();

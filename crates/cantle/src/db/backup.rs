@@ -41,7 +41,7 @@ impl Store {
         let base = self.options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
         let vfs = &*base;
         if let Found::Store { .. } = look(vfs, dir)? {
-            return Err(Error::AlreadyExists { path: dir.to_path_buf() });
+            return Err(Error::AlreadyExists { path: dir.to_path_buf(), keyspace: None });
         }
         if !vfs.list(dir).unwrap_or_default().is_empty() {
             return Err(Error::NotAStore {

@@ -14,6 +14,20 @@ use std::collections::HashSet;
 /// A batch holds at most [`BATCH_BYTES_MAX`](crate::BATCH_BYTES_MAX) bytes, a little over 1 GiB: keys, values, bounds of range
 /// deletes, and 32 bytes for each operation; of several operations on one key only the last counts. `Db::write` refuses
 /// a longer one with [`InvalidArgument`](crate::Error::InvalidArgument) before anything is written: divide it.
+///
+/// Its own operations are on the keyspace named `default`; [`keyspace`](Self::keyspace) gives those on another one:
+///
+/// ```
+/// # fn main() -> cantle::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = cantle::Db::open(dir.path().join("store"))?;
+/// let by_time = db.keyspace("by-time")?;
+/// let mut batch = cantle::WriteBatch::new();
+/// batch.put("ada/7", "hello").keyspace(&by_time).put("7/ada", "");
+/// db.write(batch)?;
+/// # assert!(by_time.contains_key("7/ada")?);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Default)]
 pub struct WriteBatch {
     /// `None` is the store's default keyspace.
@@ -26,39 +40,9 @@ impl WriteBatch {
         Self::default()
     }
 
-    /// Stores a pair in the default keyspace.
-    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
-        self.push(None, Kind::Put, key.as_ref(), value.as_ref())
-    }
-
-    /// Removes a key from the default keyspace.
-    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Self {
-        self.push(None, Kind::Delete, key.as_ref(), &[])
-    }
-
-    /// Removes every key of the range from the default keyspace.
-    pub fn delete_range(&mut self, range: impl KeyRange) -> &mut Self {
-        self.push_range(None, Bounds::of(&range))
-    }
-
-    /// Stores a pair in a keyspace.
-    pub fn put_in(
-        &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> &mut Self {
-        self.push(Some(keyspace), Kind::Put, key.as_ref(), value.as_ref())
-    }
-
-    /// Removes a key from a keyspace.
-    pub fn delete_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Self {
-        self.push(Some(keyspace), Kind::Delete, key.as_ref(), &[])
-    }
-
-    /// Removes every key of the range from a keyspace.
-    pub fn delete_range_in(&mut self, keyspace: &Keyspace, range: impl KeyRange) -> &mut Self {
-        self.push_range(Some(keyspace), Bounds::of(&range))
+    /// Operations on another keyspace, in the same batch.
+    pub fn keyspace<'a>(&'a mut self, keyspace: &Keyspace) -> BatchView<'a> {
+        BatchView { batch: self, keyspace: keyspace.inner.clone() }
     }
 
     /// Adds the operations of another batch, which stay there; keys and values are shared.
@@ -67,12 +51,12 @@ impl WriteBatch {
         self
     }
 
-    /// How many operations it holds.
+    /// Number of operations.
     pub fn len(&self) -> usize {
         self.ops.len()
     }
 
-    /// Whether it holds none.
+    /// True if there are no operations.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
@@ -81,16 +65,56 @@ impl WriteBatch {
     pub fn clear(&mut self) {
         self.ops.clear();
     }
+}
 
-    fn push(&mut self, keyspace: Option<&Keyspace>, kind: Kind, key: &[u8], value: &[u8]) -> &mut Self {
-        let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
-        let op = OwnedOp { kind, key, value, bounds: None };
-        self.ops.push((keyspace.map(|keyspace| keyspace.inner.clone()), op));
+/// Operations of a batch on one keyspace: [`WriteBatch::keyspace`].
+#[derive(Debug)]
+pub struct BatchView<'a> {
+    batch: &'a mut WriteBatch,
+    keyspace: Arc<KeyspaceInner>,
+}
+
+impl BatchView<'_> {
+    /// Operations on another keyspace, in the same batch.
+    pub fn keyspace(&mut self, keyspace: &Keyspace) -> BatchView<'_> {
+        self.batch.keyspace(keyspace)
+    }
+}
+
+macro_rules! operations {
+    ($type:ty, $keyspace:literal) => {
+        impl $type {
+            #[doc = concat!("Stores a pair in ", $keyspace, ".")]
+            pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
+                self.push(OwnedOp::new(Kind::Put, key.as_ref(), value.as_ref()))
+            }
+
+            #[doc = concat!("Removes a key from ", $keyspace, ".")]
+            pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut Self {
+                self.push(OwnedOp::new(Kind::Delete, key.as_ref(), &[]))
+            }
+
+            #[doc = concat!("Removes every key of the range from ", $keyspace, ".")]
+            pub fn delete_range(&mut self, range: impl KeyRange) -> &mut Self {
+                self.push(OwnedOp::delete_range(Bounds::of(&range)))
+            }
+        }
+    };
+}
+
+operations!(WriteBatch, "the default keyspace");
+operations!(BatchView<'_>, "the keyspace");
+
+impl WriteBatch {
+    fn push(&mut self, op: OwnedOp) -> &mut Self {
+        self.ops.push((None, op));
         self
     }
+}
 
-    fn push_range(&mut self, keyspace: Option<&Keyspace>, bounds: Bounds) -> &mut Self {
-        self.ops.push((keyspace.map(|keyspace| keyspace.inner.clone()), OwnedOp::delete_range(bounds)));
+impl BatchView<'_> {
+    fn push(&mut self, op: OwnedOp) -> &mut Self {
+        self.batch.ops.push((Some(self.keyspace.clone()), op));
         self
     }
 }
@@ -106,6 +130,11 @@ pub(super) struct OwnedOp {
 }
 
 impl OwnedOp {
+    fn new(kind: Kind, key: &[u8], value: &[u8]) -> Self {
+        let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+        Self { kind, key, value, bounds: None }
+    }
+
     pub(super) fn delete_range(bounds: Bounds) -> Self {
         Self { kind: Kind::DeleteRange, key: Bytes::new(), value: Bytes::new(), bounds: Some(bounds) }
     }
@@ -115,8 +144,8 @@ impl OwnedOp {
     }
 }
 
-/// Takes out operations on keys that a later one of the same keys overrides: whoever reads while a batch is being
-/// committed may meet any entry of a key, so there must be only one.
+/// Removes operations on a key that a later operation of the batch overrides. A read while the batch is committed may meet
+/// any entry of a key: there must be only one.
 pub(super) fn keep_last(order: &KeyOrder, ops: &mut Vec<OwnedOp>) {
     let mut points: Vec<usize> = (0..ops.len()).filter(|&op| ops[op].bounds.is_none()).collect();
     order.sort_by(&mut points, |&a, &b| order.compare(&ops[a].key, &ops[b].key).then(a.cmp(&b)));

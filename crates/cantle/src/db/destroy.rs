@@ -103,18 +103,18 @@ mod tests {
         let db = options(&disk).open("store").unwrap();
         db.put("key", "value").unwrap();
         db.compact_range(..).unwrap();
-        assert!(matches!(options(&disk).destroy("store"), Err(Error::Locked { .. })));
+        assert!(matches!(Db::destroy("store", options(&disk)), Err(Error::Locked { .. })));
         db.close().unwrap();
         drop(db);
         for name in ["letter.txt", "draft.tmp", "app.log"] {
             write(&disk, &format!("store/{name}"));
         }
-        options(&disk).destroy("store").unwrap();
+        Db::destroy("store", options(&disk)).unwrap();
         let mut left = disk.list(Path::new("store")).unwrap();
         left.sort();
         assert_eq!(left, ["app.log", "draft.tmp", "letter.txt"]);
-        options(&disk).destroy("store").unwrap();
-        options(&disk).destroy("nowhere").unwrap();
+        Db::destroy("store", options(&disk)).unwrap();
+        Db::destroy("nowhere", options(&disk)).unwrap();
     }
 
     /// It looks damaged until its last file is gone.
@@ -135,7 +135,7 @@ mod tests {
     fn a_destroyed_store_can_be_created_anew() {
         let disk = Arc::new(MemVfs::new());
         options(&disk).open("store").unwrap().put("key", "value").unwrap();
-        options(&disk).destroy("store").unwrap();
+        Db::destroy("store", options(&disk)).unwrap();
         assert!(disk.list(Path::new("store")).unwrap().is_empty());
         let db: Db = options(&disk).open("store").unwrap();
         assert!(db.get("key").unwrap().is_none());
@@ -148,7 +148,7 @@ mod tests {
         for name in ["CURRENT", "MANIFEST-000004", "000003.log", "LOCK", "LOG"] {
             write(&disk, &format!("theirs/{name}"));
         }
-        let error = options(&disk).destroy("theirs").unwrap_err();
+        let error = Db::destroy("theirs", options(&disk)).unwrap_err();
         assert!(error.to_string().contains("LevelDB"), "{error}");
         assert_eq!(disk.list(Path::new("theirs")).unwrap().len(), 5);
     }

@@ -191,19 +191,19 @@ mod tests {
         let (disk, options) = directory(&names);
         assert!(matches!(options.clone().open("store"), Err(Error::NotAStore { .. })));
         let options = options.beside_other_files(true);
-        assert!(matches!(options.clone().repair("store", "new"), Err(Error::NotFound { .. })));
+        assert!(matches!(crate::Db::repair("store", "new", options.clone()), Err(Error::NotFound { .. })));
         for round in 0..3 {
             let db = options.clone().open("store").unwrap();
             assert_eq!(db.get("key").unwrap().is_some(), round > 0);
             db.put("key", "value").unwrap();
             db.close().unwrap();
         }
-        let report = options.clone().repair("store", "new").unwrap();
+        let report = crate::Db::repair("store", "new", options.clone()).unwrap();
         assert_eq!(report.pairs(), 1);
         let mut told: Vec<_> = report.other_files.iter().filter_map(|path| path.file_name()).collect();
         told.sort();
         assert_eq!(told, ["LOG", "draft.tmp", "letter.txt"]);
-        options.destroy("store").unwrap();
+        crate::Db::destroy("store", options).unwrap();
         let mut left = disk.list(Path::new("store")).unwrap();
         left.sort();
         assert_eq!(left, ["LOG", "draft.tmp", "letter.txt"]);
@@ -234,7 +234,7 @@ mod tests {
         }
         db.close().unwrap();
         assert!(theirs.iter().all(is_there));
-        options.destroy("store").unwrap();
+        crate::Db::destroy("store", options).unwrap();
         let mut left = disk.list(Path::new("store")).unwrap();
         left.sort();
         let mut theirs = theirs;
@@ -253,7 +253,7 @@ mod tests {
             let (disk, options) = directory(names);
             let opened = options.clone().beside_other_files(true).open("store");
             assert!(matches!(opened, Err(Error::NotAStore { .. })), "{names:?}");
-            let repaired = options.beside_other_files(true).repair("store", "new");
+            let repaired = crate::Db::repair("store", "new", options.beside_other_files(true));
             assert!(matches!(repaired, Err(Error::NotAStore { .. })), "{names:?}");
             assert_eq!(disk.list(Path::new("store")).unwrap().len(), names.len());
         }

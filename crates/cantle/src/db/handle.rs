@@ -3,6 +3,7 @@
 use super::Stats;
 use super::batch::WriteBatch;
 use super::keyspace::{Keyspace, KeyspaceInner};
+use super::open::keyspaces::Existing;
 use super::snapshot::Snapshot;
 use super::store::Store;
 use crate::db::{KeyspaceOptions, Options, WriteOptions};
@@ -95,16 +96,39 @@ impl Db {
         Snapshot::take(&self.handle, KeySpan::ALL)
     }
 
-    /// The keyspace of this name, created if there is none. The layout and the comparator of an existing one must
-    /// be the same, or not given; other options take effect, save for `default`, which has those given at opening.
+    /// The keyspace of this name, with the settings that it has; created with the defaults if there is none.
     ///
     /// # Errors
     ///
-    /// [`Error::OptionMismatch`] for another comparator or layout, [`Error::InvalidArgument`] for options out of their range
-    /// and names that are not 1 to 255 bytes long, [`Error::NoKeyspace`] if it would have to be created in a
-    /// read-only store.
-    pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
-        let inner = self.handle.store.keyspace(name, options)?;
+    /// [`Error::InvalidArgument`] for names that are not 1 to 255 bytes long, [`Error::NoKeyspace`] if the keyspace would have to
+    /// be created in a read-only store.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.keyspace_if(name, Existing::AsItIs)
+    }
+
+    /// The keyspace of this name, created with these options if there is none. An existing one must have the same layout and
+    /// comparator, or these are not given; the other settings take effect, save for `default`, which has those given at opening.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OptionMismatch`], which names both values, for another comparator or layout; [`Error::InvalidArgument`] for options out of
+    /// their range; otherwise as [`keyspace`](Self::keyspace).
+    pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        self.keyspace_if(name, Existing::With(options))
+    }
+
+    /// Creates a keyspace.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AlreadyExists`] if there is one of this name, which is left as it is; otherwise as
+    /// [`keyspace_with`](Self::keyspace_with).
+    pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        self.keyspace_if(name, Existing::Refused(options))
+    }
+
+    fn keyspace_if(&self, name: &str, existing: Existing) -> Result<Keyspace> {
+        let inner = self.handle.store.keyspace(name, existing)?;
         Ok(Keyspace { handle: self.handle.clone(), inner })
     }
 
@@ -170,6 +194,18 @@ impl Db {
             return Err(Error::Closed);
         }
         self.handle.store.close()
+    }
+
+    /// Removes the store in directory `path`, damaged or not, with everything in it; of the options only the file system
+    /// counts. Files that are not the store's stay, and so does the directory. No error if there is no store.
+    ///
+    /// # Errors
+    ///
+    /// [`Locked`](crate::Error::Locked) if it is open, [`NotAStore`](crate::Error::NotAStore) for a file or another
+    /// kind of store, [`Io`](crate::Error::Io) if a file cannot be removed: then the store does not open any more,
+    /// and removing it can be tried again.
+    pub fn destroy(path: impl AsRef<Path>, options: Options) -> Result<()> {
+        super::destroy(&options, path.as_ref())
     }
 
     /// The store's directory.

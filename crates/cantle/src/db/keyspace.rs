@@ -32,6 +32,8 @@ pub(crate) struct KeyspaceInner {
     pub(super) is_durable: AtomicBool,
     /// Whether it is among those that maintenance looks at in each tick.
     pub(super) active: AtomicBool,
+    /// Held while a pair is popped.
+    pub(super) pops: Mutex<()>,
     pub(super) activity: Arc<Activity>,
     pub(super) this: Weak<Self>,
 }
@@ -164,8 +166,14 @@ impl Keyspace {
     }
 }
 
+impl std::fmt::Debug for KeyspaceInner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keyspace").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 impl std::fmt::Debug for Keyspace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keyspace").field("name", &self.inner.name).finish_non_exhaustive()
+        self.inner.fmt(f)
     }
 }

@@ -13,14 +13,17 @@ mod destroy;
 #[cfg(test)]
 mod documented;
 pub(crate) mod foreign;
+mod getters;
 pub(crate) mod handle;
 pub(crate) mod keyspace;
 mod left_behind;
 pub(crate) mod open;
 mod operations;
 mod options;
+mod pop;
 mod range;
 mod read;
+mod reads;
 pub(crate) mod recovery_plan;
 mod replay;
 mod runtime;
@@ -30,15 +33,15 @@ pub(crate) mod store;
 mod transaction;
 mod write;
 
-pub use batch::WriteBatch;
+pub use batch::{BatchView, WriteBatch};
 pub use cursor::Cursor;
 pub use handle::Db;
 pub use keyspace::{Keyspace, METADATA_BYTES_MAX};
 pub use options::{KeyspaceOptions, Options, Resources, WriteOptions};
 pub use range::Range;
-pub use snapshot::Snapshot;
+pub use snapshot::{Snapshot, SnapshotView};
 pub use stats::Stats;
-pub use transaction::Transaction;
+pub use transaction::{Transaction, TransactionView};
 
 use destroy::destroy;
 use runtime::{Runtime, default_budget_bytes, default_threads};

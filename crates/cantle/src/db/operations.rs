@@ -3,6 +3,7 @@
 use super::cursor::Cursor;
 use super::handle::Db;
 use super::keyspace::Keyspace;
+use super::pop::{End, pop};
 use super::range::Range;
 use super::snapshot::Snapshot;
 use crate::layout::Op;
@@ -12,7 +13,7 @@ use crate::mvcc::KeySpan;
 use crate::types::bounds::{Bounds, KeyRange};
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
-use crate::types::value::Value;
+use crate::types::value::{Key, Value};
 
 macro_rules! operations {
     ($type:ty) => {
@@ -75,6 +76,64 @@ macro_rules! operations {
                 change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
             ) -> Result<Option<Value>> {
                 self.handle.store.update(self.own(), key.as_ref(), change)
+            }
+
+            /// Stores a pair, unless the key has a value, atomically; returns true if it had none. Fails as `get` and `put` do.
+            pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+                self.compare_and_swap(key, None::<&[u8]>, Some(value))
+            }
+
+            /// Replaces the key's value by `new` if the value is `expected`, atomically; `None` is an absent key. Returns true
+            /// if it was. Fails as `get` and `put` do.
+            ///
+            /// ```
+            /// # fn main() -> cantle::Result<()> {
+            /// # let dir = tempfile::tempdir().unwrap();
+            /// # let db = cantle::Db::open(dir.path().join("store"))?;
+            /// assert!(db.insert_if_absent("leader", "ada")?);
+            /// assert!(!db.compare_and_swap("leader", Some("bob"), Some("eve"))?);
+            /// assert!(db.compare_and_swap("leader", Some("ada"), None::<&str>)?);
+            /// assert!(!db.contains_key("leader")?);
+            /// # Ok(()) }
+            /// ```
+            pub fn compare_and_swap(
+                &self,
+                key: impl AsRef<[u8]>,
+                expected: Option<impl AsRef<[u8]>>,
+                new: Option<impl AsRef<[u8]>>,
+            ) -> Result<bool> {
+                let expected = expected.as_ref().map(AsRef::as_ref);
+                let new = new.as_ref().map(AsRef::as_ref);
+                self.handle.store.compare_and_swap(self.own(), key.as_ref(), expected, new)
+            }
+
+            /// The pair with the least key; `None` if there is no pair. Fails as `get` does.
+            pub fn first(&self) -> Result<Option<(Key, Value)>> {
+                self.range(..).next().transpose()
+            }
+
+            /// The pair with the greatest key; `None` if there is no pair. Fails as `get` does.
+            pub fn last(&self) -> Result<Option<(Key, Value)>> {
+                self.range(..).next_back().transpose()
+            }
+
+            /// Removes the pair with the least key and returns it, atomically; `None` if there is no pair. Each pair is returned
+            /// to one caller: a queue with the keys as its order. Fails as `get` and `put` do.
+            pub fn pop_first(&self) -> Result<Option<(Key, Value)>> {
+                pop(&self.handle, self.own(), End::First)
+            }
+
+            /// As [`pop_first`](Self::pop_first), for the greatest key.
+            pub fn pop_last(&self) -> Result<Option<(Key, Value)>> {
+                pop(&self.handle, self.own(), End::Last)
+            }
+
+            /// Estimated number of pairs, from counters that maintenance keeps: overwritten and deleted pairs that are not merged
+            /// yet may count. Takes microseconds. `range(..).count()` is exact and reads every pair.
+            pub fn len_estimate(&self) -> Result<u64> {
+                self.handle.store.check_open()?;
+                self.own().check()?;
+                Ok(self.own().layout.stats().live_pairs)
             }
 
             /// The pairs of the range, in order, as of now: one snapshot, from either end (EvenDB §3.3). Errors come

@@ -143,6 +143,16 @@ impl Resources {
         Self::new(memory_budget, default_threads())
     }
 
+    /// Bytes of memory for all stores that use it.
+    pub fn memory_budget(&self) -> u64 {
+        self.0.memory_budget
+    }
+
+    /// Number of threads for rebalances.
+    pub fn background_threads(&self) -> usize {
+        self.0.background_threads
+    }
+
     pub(crate) fn runtime(&self) -> Result<Runtime> {
         let mut runtime = self.0.runtime.lock();
         match &*runtime {
@@ -226,27 +236,15 @@ impl Options {
         Db::open_with(path.as_ref(), self)
     }
 
-    /// Removes the store in directory `path`, damaged or not, with everything in it; of these options only the file system
-    /// counts. Files that are not the store's stay, and so does the directory. No error if there is no store.
-    ///
-    /// # Errors
-    ///
-    /// [`Locked`](crate::Error::Locked) if it is open, [`NotAStore`](crate::Error::NotAStore) for a file or another
-    /// kind of store, [`Io`](crate::Error::Io) if a file cannot be removed: then the store does not open any more,
-    /// and removing it can be tried again.
-    pub fn destroy(self, path: impl AsRef<Path>) -> Result<()> {
-        super::destroy(&self, path.as_ref())
-    }
-
     /// Whether a store may be created in a directory that holds other files, of no store that is known, and
-    /// [`repair`](Self::repair) says [`NotFound`](crate::Error::NotFound) of such a directory. Default: no, since most often the path
+    /// [`Db::repair`] says [`NotFound`](crate::Error::NotFound) of such a directory. Default: no, since most often the path
     /// is a mistake. A store leaves alone what is not its own in either case; a directory of another kind of store is always refused.
     pub fn beside_other_files(mut self, on: bool) -> Self {
         self.beside_other_files = on;
         self
     }
 
-    /// Whether [`repair`](Self::repair) keeps what was written since the last checkpoint where nothing proves that all of it reached the
+    /// Whether [`Db::repair`] keeps what was written since the last checkpoint where nothing proves that all of it reached the
     /// disk: the process was killed, and its volume unmounted since, or the power failed. Default: no, as in an opening
     /// ([`Stats::left_behind_records`](crate::Stats::left_behind_records)). What is kept is every intact write, in the order of their versions, but some may
     /// be missing between those that are there; batches are kept whole or not at all, as far as their commits are there. Has no effect on an

@@ -2,11 +2,11 @@
 
 use super::cursor::Cursor;
 use super::handle::Handle;
-use super::keyspace::{Keyspace, KeyspaceInner};
+use super::keyspace::KeyspaceInner;
 use super::range::Range;
 use crate::mvcc::{KeySpan, SnapshotGuard};
 use crate::sync::Arc;
-use crate::types::bounds::{Bounds, KeyRange};
+use crate::types::bounds::Bounds;
 use crate::types::error::{Error, Result};
 use crate::types::value::Value;
 
@@ -19,6 +19,13 @@ pub struct Snapshot {
     pub(super) guard: SnapshotGuard,
 }
 
+/// Reads of one keyspace at the moment of a snapshot: [`Snapshot::keyspace`].
+#[derive(Debug, Clone, Copy)]
+pub struct SnapshotView<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) keyspace: &'a Arc<KeyspaceInner>,
+}
+
 impl Snapshot {
     /// Waits only for writers of keys in `span`.
     pub(super) fn take(handle: &Arc<Handle>, span: KeySpan) -> Self {
@@ -26,76 +33,7 @@ impl Snapshot {
         Self { handle: handle.clone(), guard: handle.store.substrate.mvcc.snapshot(span) }
     }
 
-    fn own(&self) -> &Arc<KeyspaceInner> {
-        &self.handle.store.default
-    }
-
-    /// The key's value at that moment.
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        self.read(self.own(), key.as_ref())
-    }
-
-    /// The key's value in a keyspace.
-    pub fn get_in(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        self.read(&keyspace.inner, key.as_ref())
-    }
-
-    /// Lends the key's value to `read` without copying it.
-    pub fn get_with<T>(&self, key: impl AsRef<[u8]>, read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        self.read_with(self.own(), key.as_ref(), read)
-    }
-
-    /// Lends the key's value in a keyspace to `read` without copying it.
-    pub fn get_with_in<T>(
-        &self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        read: impl FnOnce(&[u8]) -> T,
-    ) -> Result<Option<T>> {
-        self.read_with(&keyspace.inner, key.as_ref(), read)
-    }
-
-    /// Whether the key had a value.
-    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get_with(key, |_| ())?.is_some())
-    }
-
-    /// Whether the key had a value in a keyspace.
-    pub fn contains_key_in(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get_with_in(keyspace, key, |_| ())?.is_some())
-    }
-
-    /// The pairs of the range, in order.
-    pub fn range(&self, range: impl KeyRange) -> Range {
-        Range::new(self, self.own(), Bounds::of(&range))
-    }
-
-    /// The pairs of the range in a keyspace, in order.
-    pub fn range_in(&self, keyspace: &Keyspace, range: impl KeyRange) -> Range {
-        Range::new(self, &keyspace.inner, Bounds::of(&range))
-    }
-
-    /// The pairs whose keys start with `prefix`, in order. Under a comparator every pair is looked at.
-    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
-        Range::with_prefix(self, self.own(), prefix.as_ref())
-    }
-
-    /// The pairs of a keyspace whose keys start with `prefix`, in order.
-    pub fn prefix_in(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Range {
-        Range::with_prefix(self, &keyspace.inner, prefix.as_ref())
-    }
-
-    /// A cursor over the range.
-    pub fn cursor(&self, range: impl KeyRange) -> Cursor {
-        Cursor::new(self, self.own(), Bounds::of(&range))
-    }
-
-    /// A cursor over the range in a keyspace.
-    pub fn cursor_in(&self, keyspace: &Keyspace, range: impl KeyRange) -> Cursor {
-        Cursor::new(self, &keyspace.inner, Bounds::of(&range))
-    }
-
-    /// Whether the keyspace may be read at this snapshot: the store is open, and it is this store's.
+    /// Fails if the store is closed, or if the keyspace is dropped or another store's.
     pub(super) fn check(&self, keyspace: &KeyspaceInner) -> Result<()> {
         let store = &self.handle.store;
         store.check_open()?;
@@ -113,7 +51,19 @@ impl Snapshot {
         keyspace.check_at(self.guard.version())
     }
 
-    fn read_with<T>(
+    pub(super) fn range_of(&self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Range {
+        Range::new(self, keyspace, bounds)
+    }
+
+    pub(super) fn prefix_of(&self, keyspace: &Arc<KeyspaceInner>, prefix: &[u8]) -> Range {
+        Range::with_prefix(self, keyspace, prefix)
+    }
+
+    pub(super) fn cursor_of(&self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Cursor {
+        Cursor::new(self, keyspace, bounds)
+    }
+
+    pub(super) fn read_with<T>(
         &self,
         keyspace: &Arc<KeyspaceInner>,
         key: &[u8],
@@ -123,7 +73,7 @@ impl Snapshot {
         self.handle.store.get_with(keyspace, key, self.guard.version(), read)
     }
 
-    fn read(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Value>> {
+    pub(super) fn read(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Value>> {
         self.check(keyspace)?;
         Ok(self.handle.store.get(keyspace, key, self.guard.version())?.map(Value::new))
     }

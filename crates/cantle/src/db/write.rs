@@ -201,6 +201,47 @@ impl Store {
         }
     }
 
+    /// Replaces the value of a key if it is `expected`; `None` is an absent key. Says whether it was.
+    pub(super) fn compare_and_swap(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        let ops = [new.map_or_else(|| Op::delete(key), |value| Op::put(key, value))];
+        let _call = self.begin_call()?;
+        self.check_ops(keyspace, &ops)?;
+        // Most calls that do not swap end here, without a lock.
+        if self.get(keyspace, key, u64::MAX)?.as_deref() != expected {
+            return Ok(false);
+        }
+        let done = self.write_if(keyspace, &ops, |current| current == expected)?;
+        let Some(lsn) = done else { return Ok(false) };
+        self.acknowledge(lsn, None).map(|()| true)
+    }
+
+    /// Writes an operation on one key if the key's value is as `holds` wants it; `None` if it is not.
+    fn write_if(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        ops: &[Op<'_>; 1],
+        holds: impl Fn(Option<&[u8]>) -> bool,
+    ) -> Result<Option<Option<u64>>> {
+        self.check_ops(keyspace, ops)?;
+        self.brake(ops)?;
+        self.with_reserve(ops[0].kind == Kind::Delete, || {
+            let mut prepared = keyspace.layout.prepare(ops, ReadSet::NONE)?;
+            // No other writer of the key gets in between from here on.
+            let holds = holds(keyspace.layout.get(ops[0].key, u64::MAX)?.as_deref());
+            canary!(UPDATE_LOST => let holds = true);
+            if !holds {
+                return Ok(None);
+            }
+            self.commit(&mut [(&mut *prepared, keyspace.id, ops)], None).map(Some)
+        })
+    }
+
     pub(super) fn update(
         &self,
         keyspace: &Arc<KeyspaceInner>,
@@ -213,19 +254,8 @@ impl Store {
             let ops = [new.as_ref().map_or_else(|| Op::delete(key), |value| Op::put(key, value))];
             // Not while `change` runs, which may take as long as it likes.
             let _call = self.begin_call()?;
-            self.check_ops(keyspace, &ops)?;
-            self.brake(&ops)?;
-            let done = self.with_reserve(new.is_none(), || {
-                let mut prepared = keyspace.layout.prepare(&ops, ReadSet::NONE)?;
-                // Nobody else writes the key from here on: if it still has the value that `change` was given, the
-                // outcome is as if all had happened now. Else it is run again.
-                let is_current = keyspace.layout.get(key, u64::MAX)? == old;
-                canary!(UPDATE_LOST => let is_current = true);
-                if !is_current {
-                    return Ok(None);
-                }
-                self.commit(&mut [(&mut *prepared, keyspace.id, &ops)], None).map(Some)
-            })?;
+            // If the key still has the value that `change` was given, the outcome is as if all had happened now. Else `change` runs again.
+            let done = self.write_if(keyspace, &ops, |current| current == old.as_deref())?;
             let Some(lsn) = done else { continue };
             self.acknowledge(lsn, None)?;
             return Ok(new.map(Value::new));

@@ -61,6 +61,8 @@ pub struct KeyspaceStats {
     pub held_bytes: u64,
     /// Estimated bytes of keys and values that a scan would return.
     pub live_bytes: u64,
+    /// Estimated number of pairs that a scan would return.
+    pub live_pairs: u64,
     /// Estimated bytes of keys and values beside these that open snapshots see: deleted or overwritten since. The space bound is
     /// applied to both together, and no write is delayed for what is pinned.
     pub pinned_bytes: u64,

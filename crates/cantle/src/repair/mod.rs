@@ -27,10 +27,10 @@ mod torn_log;
 
 pub use report::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 
-use crate::db::Options;
 use crate::db::check_options::check_options;
 use crate::db::foreign::{Found, foreign_store, is_ours, look};
 use crate::db::open::{bind, lock_store};
+use crate::db::{Db, Options};
 use crate::files::parse_file_name;
 use crate::sync::Arc;
 use crate::types::error::{Attempt, Error, Result};
@@ -172,7 +172,7 @@ fn check_paths(vfs: &dyn Vfs, source: &Path, target: &Path, options: &Options) -
     match vfs.metadata(target).map_err(|e| Error::io(Attempt::LookAt, target, e))? {
         None => Ok(()),
         Some(_) if matches!(look(vfs, target), Ok(Found::Store { .. })) => {
-            Err(Error::AlreadyExists { path: target.to_path_buf() })
+            Err(Error::AlreadyExists { path: target.to_path_buf(), keyspace: None })
         }
         Some(_) => {
             let what =
@@ -182,7 +182,7 @@ fn check_paths(vfs: &dyn Vfs, source: &Path, target: &Path, options: &Options) -
     }
 }
 
-impl Options {
+impl Db {
     /// Saves what is left of the damaged store in directory `source` into a new store in directory `target`, which
     /// must not exist. Nothing in `source` is changed, and its lock sees to it that nobody else does.
     ///
@@ -193,7 +193,7 @@ impl Options {
     /// were deleted may come back. Keyspaces whose names are lost are called `lost-` and their number.
     ///
     /// What an opening would leave behind, since no checkpoint covers it, is left out, and a note says so; see
-    /// [`keep_left_behind`](Self::keep_left_behind).
+    /// [`keep_left_behind`](Options::keep_left_behind).
     ///
     /// The report has every damaged place, every file that was left out, and the keys of which the newest version may
     /// be lost. Options are those of the new store; comparators of keyspaces must be registered.
@@ -212,24 +212,28 @@ impl Options {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let (damaged, new) = (dir.path().join("damaged"), dir.path().join("new"));
     /// # cantle::Db::open(&damaged)?.put("key", "value")?;
-    /// let report = cantle::Options::new().repair(&damaged, &new)?;
+    /// let report = cantle::Db::repair(&damaged, &new, cantle::Options::new())?;
     /// for keys in &report.uncertain {
     ///     println!("{}: {:?}", keys.keyspace, keys.keys);
     /// }
     /// assert_eq!(report.pairs(), 1);
     /// # Ok(()) }
     /// ```
-    pub fn repair(self, source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<RepairReport> {
-        self.repair_with(source, target, |_| ())
-    }
-
-    /// As [`repair`](Self::repair), and now and then tells how far it is.
-    pub fn repair_with(
-        self,
+    pub fn repair(
         source: impl AsRef<Path>,
         target: impl AsRef<Path>,
+        options: Options,
+    ) -> Result<RepairReport> {
+        Self::repair_with(source, target, options, |_| ())
+    }
+
+    /// As [`repair`](Self::repair); calls `progress` about every 4,096 pairs.
+    pub fn repair_with(
+        source: impl AsRef<Path>,
+        target: impl AsRef<Path>,
+        options: Options,
         mut progress: impl FnMut(RepairProgress),
     ) -> Result<RepairReport> {
-        repair(self, source.as_ref(), target.as_ref(), &mut progress)
+        repair(options, source.as_ref(), target.as_ref(), &mut progress)
     }
 }

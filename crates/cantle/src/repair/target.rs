@@ -53,7 +53,7 @@ impl Target {
         let mut keyspaces = BTreeMap::new();
         for (&id, known) in planned {
             let edit = &known.edit;
-            let keyspace = db.keyspace(&edit.name, tuned(&tuning, known))?;
+            let keyspace = db.keyspace_with(&edit.name, tuned(&tuning, known))?;
             if (1..=METADATA_BYTES_MAX).contains(&edit.metadata.len()) {
                 keyspace.set_metadata(&edit.metadata)?;
             }
@@ -66,7 +66,7 @@ impl Target {
     pub fn put(&mut self, keyspace: u32, key: &[u8], value: &[u8]) -> Result<()> {
         let Some((handle, repaired)) = self.keyspaces.get_mut(&keyspace) else { return Ok(()) };
         let bytes = key.len() + value.len();
-        self.batch.put_in(handle, key, value);
+        self.batch.keyspace(handle).put(key, value);
         self.batch_bytes += bytes;
         self.pairs += 1;
         repaired.pairs += 1;

@@ -13,6 +13,7 @@ use crate::sync::atomic::Ordering::{Relaxed, Release};
 use crate::types::bounds::Bounds;
 use crate::types::error::Result;
 use bytes::Bytes;
+use std::ops::Bound;
 
 impl Keyspace {
     fn log_bytes(&self) -> u64 {
@@ -55,7 +56,10 @@ impl Layout for Keyspace {
 
     fn stats(&self) -> KeyspaceStats {
         let writes = self.writes.load(Relaxed);
+        let all = Bounds { start: Bound::Unbounded, end: Bound::Unbounded };
+        let live_pairs = self.map().map_or(0, |map| map.read().pairs(&all, u64::MAX).len() as u64);
         KeyspaceStats {
+            live_pairs,
             layout: LayoutKind::Tiny,
             regions: 1,
             log_bytes: self.log_bytes(),

@@ -104,6 +104,10 @@ impl fmt::Display for Attempt {
     }
 }
 
+fn of_keyspace(keyspace: &Option<String>) -> String {
+    keyspace.as_ref().map_or_else(|| "a store".to_owned(), |name| format!("keyspace {name:?}"))
+}
+
 /// Why an operation failed, what it touched, and what to do.
 ///
 /// Errors are cheap to clone: one failed sync is reported to every writer that waited for it.
@@ -179,12 +183,14 @@ pub enum Error {
         /// The path given.
         path: PathBuf,
     },
-    /// There is a store at the path already and `error_if_exists` is on.
-    #[error("a store exists already at {}", path.display())]
+    /// There is a store at the path already and `error_if_exists` is on, or a keyspace that was to be created.
+    #[error("{} exists already {} {}", of_keyspace(keyspace), if keyspace.is_some() { "in" } else { "at" }, path.display())]
     #[non_exhaustive]
     AlreadyExists {
-        /// The path given.
+        /// The store's directory.
         path: PathBuf,
+        /// The keyspace, if the store is not what was to be created.
+        keyspace: Option<String>,
     },
     /// The file was written in a format version that this library does not read.
     #[error(

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{Call, CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs};
-use cantle::{Db, KeyspaceOptions, Options};
+use cantle::{Db, Options};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const BACKUP: &str = "backup";
 fn store(vfs: &FaultVfs, keyspaces: usize) -> Db {
     let db = options(vfs.clone()).open("store").unwrap();
     for number in 0..keyspaces {
-        let keyspace = db.keyspace(&format!("{number:04}"), KeyspaceOptions::new()).unwrap();
+        let keyspace = db.keyspace(&format!("{number:04}")).unwrap();
         keyspace.put("key", number.to_string()).unwrap();
     }
     db.sync().unwrap();
@@ -31,7 +31,7 @@ fn syncs(vfs: &FaultVfs) -> u64 {
 fn check(vfs: MemVfs, keyspaces: usize) {
     let db = options(vfs).open(BACKUP).unwrap();
     for number in 0..keyspaces {
-        let keyspace = db.keyspace(&format!("{number:04}"), KeyspaceOptions::new()).unwrap();
+        let keyspace = db.keyspace(&format!("{number:04}")).unwrap();
         assert_eq!(keyspace.get("key").unwrap().as_deref(), Some(number.to_string().as_bytes()));
     }
     assert!(db.verify().unwrap().is_ok());

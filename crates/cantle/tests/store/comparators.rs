@@ -156,7 +156,7 @@ fn a_comparator_that_panics_is_one_that_fails() {
 /// A read of each kind, in a store whose comparator fails in the first comparison or a later one.
 #[test]
 fn whatever_reads_after_a_comparator_failed_says_so() {
-    type Read = fn(&Db, &cantle::Snapshot, &mut cantle::Transaction) -> Result<(), Error>;
+    type Read = fn(&Db, &cantle::Snapshot, &cantle::Transaction) -> Result<(), Error>;
     let reads: &[(&str, Read)] = &[
         ("get", |db, _, _| db.get(key(7)).map(drop)),
         ("get_with", |db, _, _| db.get_with(key(7), |_| ()).map(drop)),

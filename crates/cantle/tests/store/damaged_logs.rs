@@ -259,7 +259,7 @@ fn a_repair_names_the_key_of_a_damaged_value() {
     let made = killed(&[30, 5000, 30], false);
     let (path, at) = place_of(&made.vfs, &made.now[&b"log-1"[..]]);
     flip(&made.vfs, &path, at + 1000);
-    let report = options(&made.vfs, false).repair(STORE, "/saved").unwrap();
+    let report = Db::repair(STORE, "/saved", options(&made.vfs, false)).unwrap();
     assert_eq!(report.uncertain.len(), 1, "{report:?}");
     let only = || std::ops::Bound::Included(b"log-1".to_vec());
     assert_eq!(report.uncertain[0].keys, (only(), only()));

@@ -63,7 +63,7 @@ fn whatever_runs_beside_the_end_of_a_keyspace_ends() {
         let options = KeyspaceOptions::new()
             .layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10))
             .comparator(counting());
-        let keyspace = db.keyspace("dropped", options).unwrap();
+        let keyspace = db.keyspace_with("dropped", options).unwrap();
         for number in 0..3000 {
             keyspace.put(format!("{number:06}"), [round; 300]).unwrap();
         }
@@ -108,7 +108,7 @@ fn nobody_asks_for_the_order_of_a_keyspace_that_is_gone() {
             .layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10))
             .comparator(counting())
     };
-    let keyspace = db.keyspace("dropped", options()).unwrap();
+    let keyspace = db.keyspace_with("dropped", options()).unwrap();
     for number in 0..3000 {
         keyspace.put(format!("{number:06}"), [7; 300]).unwrap();
     }

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "an opening waits in a thread of its own")]
 
 use cantle::vfs::{Call, CrashPlan, Held, MemVfs, Operation, StallVfs, Vfs};
-use cantle::{Db, Durability, KeyspaceOptions, Options, Stats, WriteBatch};
+use cantle::{Db, Durability, Options, Stats, WriteBatch};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn options(disk: &MemVfs, durability: Durability) -> Options {
 /// A store with so many pairs that a checkpoint covers, and as many others that none does.
 fn filled(disk: &MemVfs, durability: Durability, pairs: u64, buffered: bool) -> Db {
     let db = options(disk, durability).write_buffer(buffered).open("store").unwrap();
-    let names = db.keyspace("names", KeyspaceOptions::new()).unwrap();
+    let names = db.keyspace("names").unwrap();
     (0..pairs).for_each(|number| db.put(number.to_be_bytes(), [1; 100]).unwrap());
     db.sync().unwrap();
     (0..pairs).for_each(|number| match number % 4 {
@@ -93,7 +93,7 @@ fn what_follows_a_batch_over_several_logs_is_counted_too() {
     let disk = MemVfs::new();
     let db = filled(&disk, Durability::Process, 100, true);
     let mut batch = WriteBatch::new();
-    batch.put_in(&db.keyspace("names", KeyspaceOptions::new()).unwrap(), "there", "2");
+    batch.keyspace(&db.keyspace("names").unwrap()).put("there", "2");
     batch.put("here", "1");
     db.write(batch).unwrap();
     let found = options(&disk.crash(&CrashPlan::KEEP_ALL), Durability::Process).open("store").unwrap();

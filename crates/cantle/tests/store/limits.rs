@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cantle::vfs::{CrashPlan, MemVfs};
-use cantle::{BATCH_OP_BYTES, Db, Durability, Error, KeyspaceOptions, Options, WriteBatch};
+use cantle::{BATCH_OP_BYTES, Db, Durability, Error, Options, WriteBatch};
 use std::sync::Arc;
 
 /// Of a batch, in bytes.
@@ -14,10 +14,10 @@ fn options(vfs: &MemVfs, durability: Durability) -> Options {
 
 /// A batch of two operations that counts so many bytes, over two keyspaces.
 fn batch_of(db: &Db, bytes: usize, value: u8) -> WriteBatch {
-    let other = db.keyspace("other", KeyspaceOptions::new()).unwrap();
+    let other = db.keyspace("other").unwrap();
     let mut batch = WriteBatch::new();
     batch.put("a", vec![value; 100]);
-    batch.put_in(&other, "b", vec![value; bytes - 2 * BATCH_OP_BYTES - 100 - 2]);
+    batch.keyspace(&other).put("b", vec![value; bytes - 2 * BATCH_OP_BYTES - 100 - 2]);
     batch
 }
 
@@ -33,7 +33,7 @@ fn a_batch_over_the_limit_is_refused_before_anything_happens() {
         db.write(batch_of(&db, LIMIT, 1)).unwrap();
         assert!(is_refused(db.write(batch_of(&db, LIMIT + 1, 2))));
         // Those of a transaction count together, too.
-        let mut transaction = db.transaction();
+        let transaction = db.transaction();
         transaction.put("a", vec![3; LIMIT / 2]).unwrap();
         transaction.put("c", vec![3; LIMIT / 2]).unwrap();
         assert!(is_refused(transaction.commit()));
@@ -71,13 +71,13 @@ fn a_range_delete_counts_with_its_bounds() {
 fn a_batch_at_the_limit_survives_a_loss_of_power() {
     let vfs = MemVfs::new();
     let db = options(&vfs, Durability::Sync).open("/store").unwrap();
-    let _ = db.keyspace("other", KeyspaceOptions::new()).unwrap();
+    let _ = db.keyspace("other").unwrap();
     db.sync().unwrap();
     db.write(batch_of(&db, LIMIT, 7)).unwrap();
     let crashed = vfs.crash(&CrashPlan::LOSE_UNSYNCED);
     drop(db);
     let db = options(&crashed, Durability::Sync).open("/store").unwrap();
-    let other = db.keyspace("other", KeyspaceOptions::new()).unwrap();
+    let other = db.keyspace("other").unwrap();
     assert_eq!(db.get("a").unwrap().as_deref(), Some(&[7; 100][..]));
     assert_eq!(other.get("b").unwrap().unwrap().len(), LIMIT - 2 * BATCH_OP_BYTES - 102);
 }

@@ -112,7 +112,7 @@ fn keys_up_to_1_mib_are_kept_in_every_form() {
         check(&db, &pairs, "sorted after a kill");
         db.close().unwrap();
         drop(db);
-        options(&killed, munks, Durability::Process).repair("/store", "/saved").unwrap();
+        Db::repair("/store", "/saved", options(&killed, munks, Durability::Process)).unwrap();
         check(&options(&killed, munks, Durability::Process).open("/saved").unwrap(), &pairs, "repaired");
     }
 }
@@ -128,14 +128,14 @@ fn batches_and_transactions_of_long_keys_survive_a_loss_of_power() {
         pairs.insert(key, b"batch".to_vec());
     }
     db.write(batch).unwrap();
-    let mut transaction = db.transaction();
+    let transaction = db.transaction();
     for key in keys().step_by(2) {
         assert_eq!(transaction.get(&key).unwrap().as_deref(), Some(&b"batch"[..]));
         transaction.put(&key, "transaction").unwrap();
         pairs.insert(key, b"transaction".to_vec());
     }
     transaction.commit().unwrap();
-    let mut late = db.transaction();
+    let late = db.transaction();
     late.get(key(KEY_BYTES_MAX, 1)).unwrap();
     db.put(key(KEY_BYTES_MAX, 1), "newer").unwrap();
     pairs.insert(key(KEY_BYTES_MAX, 1), b"newer".to_vec());

@@ -7,6 +7,7 @@ mod bad_input;
 mod batch_reads;
 mod comparators;
 mod compressed_logs;
+mod conditional;
 mod damaged_logs;
 mod dropped_keyspaces;
 mod geometry;

@@ -183,7 +183,7 @@ fn openings_that_write_to_many_chunks_leave_few_files_in_each() {
     {
         let db = options(Arc::new(disk.clone()), SMALL).open("store").unwrap();
         for (name, pairs) in KEYSPACES.iter().zip(&mut model) {
-            let keyspace = db.keyspace(name, small()).unwrap();
+            let keyspace = db.keyspace_with(name, small()).unwrap();
             for key in 0..KEYS {
                 let (key, value) = (format!("{key:06}").into_bytes(), vec![7; 100]);
                 keyspace.put(&key, &value).unwrap();
@@ -199,7 +199,7 @@ fn openings_that_write_to_many_chunks_leave_few_files_in_each() {
     let write = |db: &Db, opening: u32| {
         let mut model = model.borrow_mut();
         for (name, pairs) in KEYSPACES.iter().zip(model.iter_mut()) {
-            let keyspace = db.keyspace(name, small()).unwrap();
+            let keyspace = db.keyspace_with(name, small()).unwrap();
             for _ in 0..10 {
                 let key = format!("{:06}", below(KEYS)).into_bytes();
                 if below(4) == 0 {
@@ -232,7 +232,7 @@ fn openings_that_write_to_many_chunks_leave_few_files_in_each() {
     });
     let db = options(Arc::new(disk), SMALL).open("store").unwrap();
     for (name, pairs) in KEYSPACES.iter().zip(model.into_inner()) {
-        let keyspace = db.keyspace(name, small()).unwrap();
+        let keyspace = db.keyspace_with(name, small()).unwrap();
         let found =
             keyspace.range(..).map(|pair| pair.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap());
         assert!(found.eq(pairs.clone()), "{name} differs");

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Verdict, Vfs};
-use cantle::{Db, Durability, KeyspaceOptions, Options, WriteBatch};
+use cantle::{Db, Durability, Options, WriteBatch};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ type Pairs = BTreeMap<(String, Vec<u8>), Vec<u8>>;
 fn pairs(db: &Db) -> Pairs {
     let mut pairs = Pairs::new();
     for name in db.keyspaces().unwrap() {
-        let keyspace = db.keyspace(&name, KeyspaceOptions::new()).unwrap();
+        let keyspace = db.keyspace(&name).unwrap();
         for pair in keyspace.range(..) {
             let (key, value) = pair.unwrap();
             pairs.insert((name.clone(), key.to_vec()), value.to_vec());
@@ -53,13 +53,13 @@ fn fill(db: &Db, filling: Filling) {
         }
         Filling::SortedThenMore => {
             db.compact_range(..).unwrap();
-            let events = db.keyspace("events", KeyspaceOptions::new()).unwrap();
+            let events = db.keyspace("events").unwrap();
             events.put("event", "first").unwrap();
             db.sync().unwrap();
             db.delete_range("key00050".."key00100").unwrap();
             let mut batch = WriteBatch::new();
             batch.put("key00060", "again");
-            batch.put_in(&events, "event", "second");
+            batch.keyspace(&events).put("event", "second");
             batch.delete("key00200");
             db.write(batch).unwrap();
             put(400, 450);
@@ -111,7 +111,7 @@ fn check(image: &MemVfs, durability: Durability, expected: Option<&Pairs>, what:
                 assert!(report.damage.is_empty() && report.unknown_files.is_empty(), "{what}: {report:?}");
                 db.close().unwrap();
             }
-            let report = options(image.clone(), durability).repair(backup, "repaired").unwrap();
+            let report = Db::repair(backup, "repaired", options(image.clone(), durability)).unwrap();
             assert_eq!(report.pairs(), read.len() as u64, "{what}: the repair of {backup}");
             assert!(pairs(&options(image.clone(), durability).open("repaired").unwrap()) == read, "{what}");
         }

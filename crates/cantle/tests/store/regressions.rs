@@ -52,13 +52,16 @@ fn a_snapshot_refuses_the_keyspace_of_another_store() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) =
         (cantle::Db::open(dir.path().join("a")).unwrap(), cantle::Db::open(dir.path().join("b")).unwrap());
-    let foreign = b.keyspace("events", cantle::KeyspaceOptions::new()).unwrap();
+    let foreign = b.keyspace("events").unwrap();
     foreign.put("key", "value").unwrap();
     let snapshot = a.snapshot();
-    assert!(matches!(snapshot.get_in(&foreign, "key"), Err(cantle::Error::InvalidArgument(_))));
-    assert!(matches!(snapshot.range_in(&foreign, ..).next(), Some(Err(cantle::Error::InvalidArgument(_)))));
+    assert!(matches!(snapshot.keyspace(&foreign).get("key"), Err(cantle::Error::InvalidArgument(_))));
     assert!(matches!(
-        snapshot.cursor_in(&foreign, ..).seek_to_first(),
+        snapshot.keyspace(&foreign).range(..).next(),
+        Some(Err(cantle::Error::InvalidArgument(_)))
+    ));
+    assert!(matches!(
+        snapshot.keyspace(&foreign).cursor(..).seek_to_first(),
         Err(cantle::Error::InvalidArgument(_))
     ));
 }
@@ -230,10 +233,10 @@ fn a_write_buffer_that_was_cut_or_is_anothers_is_told_by_verify() {
 fn a_flip_in_the_journal_of_a_killed_process_does_not_undo_batches() {
     let vfs = MemVfs::new();
     let db = open_as_it_is(&vfs).unwrap();
-    let other = db.keyspace("other", KeyspaceOptions::new()).unwrap();
+    let other = db.keyspace("other").unwrap();
     for key in ["a", "b"] {
         let mut batch = WriteBatch::new();
-        batch.put(key, "1").put_in(&other, key, "1");
+        batch.put(key, "1").keyspace(&other).put(key, "1");
         db.write(batch).unwrap();
     }
     let journal = file(&vfs, ".journal");

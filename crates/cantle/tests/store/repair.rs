@@ -31,7 +31,7 @@ fn options(vfs: &MemVfs) -> Options {
 
 fn content(db: &Db) -> Content {
     let pairs = |name: &String| {
-        let keyspace = db.keyspace(name, KeyspaceOptions::new()).unwrap();
+        let keyspace = db.keyspace(name).unwrap();
         let pairs = keyspace.range(..).map(|pair| pair.map(|(key, value)| (key.to_vec(), value.to_vec())));
         pairs.collect::<Result<Pairs, _>>().unwrap()
     };
@@ -46,7 +46,7 @@ fn opened(vfs: &MemVfs) -> Content {
 /// Repairs into "new", and reads that: it is sound, and the damaged store is as it was.
 fn repaired(vfs: &MemVfs) -> (Content, RepairReport) {
     let before = bytes_of(vfs);
-    let report = options(vfs).repair("store", "new").unwrap();
+    let report = Db::repair("store", "new", options(vfs)).unwrap();
     assert!(bytes_of(vfs) == before, "the damaged store was changed");
     let db = options(vfs).read_only(true).open("new").unwrap();
     let verified = db.verify().unwrap();

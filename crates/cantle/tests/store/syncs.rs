@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{Failure, FaultVfs, MemVfs, Operation, Verdict};
-use cantle::{Db, Durability, Error, KeyspaceOptions, Options, WriteBatch, WriteOptions};
+use cantle::{Db, Durability, Error, Options, WriteBatch, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,8 +57,7 @@ fn a_durable_put_beside_dirty_logs_takes_a_sync_for_each_and_one_more() {
     for durability in [Durability::Buffered, Durability::Process] {
         let vfs = FaultVfs::over_memory(MemVfs::new());
         let db = open(&vfs, durability);
-        let keyspaces: Vec<_> =
-            (1..LOGS).map(|n| db.keyspace(&n.to_string(), KeyspaceOptions::new()).unwrap()).collect();
+        let keyspaces: Vec<_> = (1..LOGS).map(|n| db.keyspace(&n.to_string()).unwrap()).collect();
         put_durably(&db, 0);
         for round in 1..5u64 {
             keyspaces.iter().for_each(|keyspace| keyspace.put(round.to_be_bytes(), [7; 100]).unwrap());
@@ -107,7 +106,7 @@ fn durable_puts_among_others_leave_a_prefix() {
 fn a_write_whose_checkpoint_fails_took_place_and_the_error_says_so() {
     let vfs = FaultVfs::over_memory(MemVfs::new());
     let db = open(&vfs, Durability::Process);
-    let other = db.keyspace("other", KeyspaceOptions::new()).unwrap();
+    let other = db.keyspace("other").unwrap();
     // Makes the files that it goes to.
     db.put("zero", "0").unwrap();
     other.put("key", "value").unwrap();
@@ -127,7 +126,7 @@ fn a_write_whose_checkpoint_fails_took_place_and_the_error_says_so() {
     assert!(error.to_string().contains("took place") && error.to_string().contains("MANIFEST"), "{error}");
     assert_eq!(db.get("one").unwrap().as_deref(), Some(&b"1"[..]));
     other.put("key", "dirty again").unwrap();
-    let mut tx = db.transaction();
+    let tx = db.transaction();
     tx.put("two", "2").unwrap();
     let error = tx.commit_with(WriteOptions::new().durability(Durability::Sync)).unwrap_err();
     assert!(matches!(error, Error::NotDurable { .. }), "{error}");

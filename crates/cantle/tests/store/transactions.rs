@@ -117,7 +117,7 @@ fn upheavals() -> [(&'static str, Write); 5] {
 fn a_lost_update_is_prevented() {
     let db = store();
     db.put("b050", "0").unwrap();
-    let (mut one, mut two) = (db.transaction(), db.transaction());
+    let (one, two) = (db.transaction(), db.transaction());
     assert_eq!(text(one.get("b050").unwrap()), text(two.get("b050").unwrap()));
     one.put("b050", "1").unwrap();
     two.put("b050", "2").unwrap();
@@ -131,17 +131,17 @@ fn a_lost_update_is_prevented() {
 #[test]
 fn write_skew_is_prevented_over_chunks_and_keyspaces() {
     let db = store();
-    let other = db.keyspace("other", small()).unwrap();
+    let other = db.keyspace_with("other", small()).unwrap();
     for in_one in [true, false] {
         let read = |tx: &Transaction| {
             drop(tx.get("a050").unwrap());
-            drop(if in_one { tx.get("f050") } else { tx.get_in(&other, "f050") }.unwrap());
+            drop(if in_one { tx.get("f050") } else { tx.keyspace(&other).get("f050") }.unwrap());
         };
-        let (mut one, mut two) = (db.transaction(), db.transaction());
+        let (one, two) = (db.transaction(), db.transaction());
         read(&one);
         read(&two);
         one.put("a050", "off").unwrap();
-        if in_one { two.put("f050", "off") } else { two.put_in(&other, "f050", "off") }.unwrap();
+        if in_one { two.put("f050", "off") } else { two.keyspace(&other).put("f050", "off") }.unwrap();
         two.commit().unwrap();
         let keyspace = if in_one { "default" } else { "other" };
         assert_eq!(conflict(one.commit()), (keyspace.into(), "f050".into()));
@@ -155,9 +155,9 @@ fn an_unfounded_total_is_prevented_though_only_a_reader_would_notice() {
     let (checking, savings) = ("a050", "f050");
     db.put(checking, "0").unwrap();
     db.put(savings, "0").unwrap();
-    let mut withdraw = db.transaction();
+    let withdraw = db.transaction();
     assert_eq!(text(withdraw.get(checking).unwrap()), text(withdraw.get(savings).unwrap()));
-    let mut deposit = db.transaction();
+    let deposit = db.transaction();
     drop(deposit.get(savings).unwrap());
     deposit.put(savings, "20").unwrap();
     deposit.commit().unwrap();
@@ -184,7 +184,7 @@ fn phantoms_are_prevented() {
     for (name, write) in writes {
         for backward in [false, true] {
             let db = store();
-            let mut tx = db.transaction();
+            let tx = db.transaction();
             let range = tx.range("c".."d");
             let count = if backward { range.rev().count() } else { range.count() };
             assert_eq!(count, 50);
@@ -201,7 +201,7 @@ fn a_range_that_was_deleted_is_named() {
     // In one chunk: of a range over several, the part in one of them is named.
     let db = Options::new().vfs(Arc::new(MemVfs::new())).open("store").unwrap();
     (0..300).for_each(|n| db.put(filler(n), "").unwrap());
-    let mut tx = db.transaction();
+    let tx = db.transaction();
     assert_eq!(tx.range("c".."d").count(), 50);
     tx.put("f050", "").unwrap();
     db.delete_range("c030"..="c040").unwrap();
@@ -219,7 +219,7 @@ fn a_key_of_a_chunk_that_was_dropped_conflicts() {
     for compacted in [false, true] {
         let db = store();
         let key = filler(130);
-        let mut tx = db.transaction();
+        let tx = db.transaction();
         assert!(tx.contains_key(&key).unwrap());
         tx.put("g", "").unwrap();
         db.delete_range(..).unwrap();
@@ -249,10 +249,10 @@ fn a_change_is_found_whatever_becomes_of_its_chunk() {
                 }
                 db.put("b050", "old").unwrap();
                 settle(&db);
-                let mut key = db.transaction();
+                let key = db.transaction();
                 drop(key.get("b050").unwrap());
                 key.put("f051", "").unwrap();
-                let mut range = db.transaction();
+                let range = db.transaction();
                 assert_eq!(range.range("b050"..="b050").count(), 1);
                 range.put("f052", "").unwrap();
                 change(&db);
@@ -269,7 +269,7 @@ fn upheavals_alone_are_no_conflict() {
     for (name, upheaval) in upheavals() {
         let db = store();
         db.put("e", "there").unwrap();
-        let mut tx = db.transaction();
+        let tx = db.transaction();
         drop((tx.get("e").unwrap(), tx.get("e!").unwrap()));
         assert_eq!(tx.range("e".."e0").count(), 1);
         tx.put("f050", "").unwrap();
@@ -282,7 +282,7 @@ fn upheavals_alone_are_no_conflict() {
 fn the_same_value_again_is_a_change_and_absence_again_may_go_unnoticed() {
     let db = store();
     db.put("b050", "same").unwrap();
-    let mut tx = db.transaction();
+    let tx = db.transaction();
     drop(tx.get("b050").unwrap());
     tx.put("f050", "").unwrap();
     db.put("b050", "other").unwrap();
@@ -296,7 +296,7 @@ fn the_same_value_again_is_a_change_and_absence_again_may_go_unnoticed() {
     }
     settle(&db);
     let begin = || {
-        let mut tx = db.transaction();
+        let tx = db.transaction();
         assert_eq!((tx.get("b051").unwrap(), tx.range("b051".."b052").count()), (None, 0));
         tx.put("f051", "").unwrap();
         tx
@@ -310,7 +310,7 @@ fn the_same_value_again_is_a_change_and_absence_again_may_go_unnoticed() {
     two.commit().unwrap();
 
     // But what was there is never forgotten while the transaction is open.
-    let mut tx = db.transaction();
+    let tx = db.transaction();
     assert!(tx.get("b050").unwrap().is_some());
     tx.put("f052", "").unwrap();
     db.delete("b050").unwrap();
@@ -345,7 +345,7 @@ fn a_range_is_read_as_far_as_it_was_consumed() {
         (by_cursor, ten(50), ["b", "b018x", "b020x"], ["ax", "b020y", "b098x"]),
     ] {
         for key in without {
-            let mut tx = db.transaction();
+            let tx = db.transaction();
             assert_eq!(read(&tx), seen);
             tx.put("f050", "").unwrap();
             let old = db.get(key).unwrap();
@@ -357,7 +357,7 @@ fn a_range_is_read_as_far_as_it_was_consumed() {
             }
         }
         for key in within {
-            let mut tx = db.transaction();
+            let tx = db.transaction();
             assert_eq!(read(&tx), seen);
             tx.put("f050", "").unwrap();
             let old = db.get(key).unwrap();
@@ -370,7 +370,7 @@ fn a_range_is_read_as_far_as_it_was_consumed() {
         }
     }
     // A range that nobody asked anything has read nothing.
-    let mut tx = db.transaction();
+    let tx = db.transaction();
     let range = tx.range(..);
     tx.put("f050", "").unwrap();
     db.put("b", "").unwrap();
@@ -382,7 +382,7 @@ fn a_range_is_read_as_far_as_it_was_consumed() {
 fn both_ends_of_a_range_count() {
     let db = store();
     for (key, conflicts) in [("b000", true), ("b0031", false), ("b050", false), ("b0971", true)] {
-        let mut tx = db.transaction();
+        let tx = db.transaction();
         let mut range = tx.prefix("b");
         for _ in 0..2 {
             range.next().unwrap().unwrap();
@@ -398,20 +398,20 @@ fn both_ends_of_a_range_count() {
 #[test]
 fn a_transaction_reads_its_own_writes() {
     let db = store();
-    let other = db.keyspace("other", small()).unwrap();
-    let mut tx = db.transaction();
+    let other = db.keyspace_with("other", small()).unwrap();
+    let tx = db.transaction();
     tx.put("b0001", "1").unwrap();
     tx.delete("b000x").unwrap();
     tx.put("b002x", "2").unwrap();
-    tx.put_in(&other, "b", "elsewhere").unwrap();
+    tx.keyspace(&other).put("b", "elsewhere").unwrap();
     let seen = ["b0001", "b002x", "b004x"];
     assert_eq!(keys(tx.range("b".."b006")), seen);
     assert_eq!(keys(tx.range("b".."b006").rev()), ["b004x", "b002x", "b0001"]);
     assert_eq!(text(tx.get("b002x").unwrap()).as_deref(), Some("2"));
     assert_eq!(tx.get("b000x").unwrap(), None);
-    assert_eq!(text(tx.get_in(&other, "b").unwrap()).as_deref(), Some("elsewhere"));
+    assert_eq!(text(tx.keyspace(&other).get("b").unwrap()).as_deref(), Some("elsewhere"));
     assert_eq!(tx.get_with("b0001", <[u8]>::len).unwrap(), Some(1));
-    assert!(tx.contains_key_in(&other, "b").unwrap() && !tx.contains_key("b000x").unwrap());
+    assert!(tx.keyspace(&other).contains_key("b").unwrap() && !tx.contains_key("b000x").unwrap());
     // A range has the writes from before it; the transaction may go on writing.
     for pair in tx.range("b".."b006") {
         tx.delete(pair.unwrap().0).unwrap();
@@ -427,12 +427,12 @@ fn a_transaction_reads_its_own_writes() {
 #[test]
 fn what_a_transaction_deletes_by_range_is_gone_for_it_and_for_others_once_it_is_committed() {
     let db = store();
-    let other = db.keyspace("other", small()).unwrap();
+    let other = db.keyspace_with("other", small()).unwrap();
     for key in ["a", "b", "c"] {
         other.put(key, "there").unwrap();
     }
     let begin = || {
-        let mut tx = db.transaction();
+        let tx = db.transaction();
         tx.put("c050", "before").unwrap();
         tx.put("e1", "outside").unwrap();
         tx.delete_range("b010".."b020").unwrap();
@@ -440,7 +440,7 @@ fn what_a_transaction_deletes_by_range_is_gone_for_it_and_for_others_once_it_is_
         tx.delete_range("z".."a").unwrap();
         tx.put("c060", "after").unwrap();
         tx.delete("c070x").unwrap();
-        tx.delete_range_in(&other, ..="b").unwrap();
+        tx.keyspace(&other).delete_range(..="b").unwrap();
         tx
     };
     let tx = begin();
@@ -454,7 +454,7 @@ fn what_a_transaction_deletes_by_range_is_gone_for_it_and_for_others_once_it_is_
     let backward: Vec<_> = seen.into_iter().rev().collect();
     assert_eq!(keys(tx.range("b005".."e003").rev()), backward);
     assert_eq!(keys(tx.prefix("c")), ["c060"]);
-    assert_eq!(keys(tx.range_in(&other, ..)), ["c"]);
+    assert_eq!(keys(tx.keyspace(&other).range(..)), ["c"]);
     let mut cursor = tx.cursor(..);
     assert!(cursor.seek("b015").unwrap());
     assert_eq!(cursor.key(), Some(&b"c060"[..]));
@@ -499,12 +499,12 @@ fn a_range_delete_reads_nothing_and_others_reads_conflict_with_it() {
     {
         for (name, read) in reads {
             let db = store();
-            let mut reader = db.transaction();
+            let reader = db.transaction();
             read(&reader);
             reader.put("f050", "").unwrap();
-            let mut blind = db.transaction();
+            let blind = db.transaction();
             blind.put("c0501", "").unwrap();
-            let mut tx = db.transaction();
+            let tx = db.transaction();
             tx.delete_range(from..to).unwrap();
             if put {
                 tx.put("c0502", "").unwrap();
@@ -523,7 +523,7 @@ fn a_range_delete_reads_nothing_and_others_reads_conflict_with_it() {
 fn write_skew_by_range_deletes_is_prevented() {
     let db = store();
     // Each empties what the other has found to be full.
-    let (mut one, mut two) = (db.transaction(), db.transaction());
+    let (one, two) = (db.transaction(), db.transaction());
     assert_eq!((one.prefix("b").count(), two.prefix("d").count()), (50, 50));
     one.delete_range("d".."e").unwrap();
     two.delete_range("b".."c").unwrap();
@@ -531,14 +531,14 @@ fn write_skew_by_range_deletes_is_prevented() {
     assert_conflict(two.commit());
     assert_eq!((db.prefix("b").count(), db.prefix("d").count()), (50, 0));
     // What was looked up after it was deleted is the transaction's own.
-    let mut tx = db.transaction();
+    let tx = db.transaction();
     tx.delete_range("b".."c").unwrap();
     assert!(!tx.contains_key("b050x").unwrap());
     db.put("b050x", "meanwhile").unwrap();
     tx.commit().unwrap();
     assert_eq!(db.prefix("b").count(), 0);
     // A range delete of nothing is nothing.
-    let mut tx = db.transaction();
+    let tx = db.transaction();
     assert!(tx.contains_key("a000x").unwrap());
     tx.delete_range("d".."c").unwrap();
     db.put("a000x", "").unwrap();
@@ -549,7 +549,7 @@ fn write_skew_by_range_deletes_is_prevented() {
 fn what_is_rolled_back_or_dropped_leaves_no_trace() {
     let db = store();
     let before = db.stats().keyspaces[0].writes;
-    let mut tx = db.transaction();
+    let tx = db.transaction();
     tx.put("b", "1").unwrap();
     let mut range = tx.range("b"..);
     let mut cursor = tx.cursor("b"..);
@@ -558,7 +558,7 @@ fn what_is_rolled_back_or_dropped_leaves_no_trace() {
     // Nobody would validate what they read now.
     assert!(matches!(range.next(), Some(Err(Error::InvalidArgument(_)))));
     assert!(matches!(cursor.next(), Err(Error::InvalidArgument(_))) && cursor.key().is_none());
-    let mut tx = db.transaction();
+    let tx = db.transaction();
     tx.put("b", "1").unwrap();
     drop(tx);
     assert_eq!(db.get("b").unwrap(), None);
@@ -573,7 +573,7 @@ fn who_only_reads_or_only_writes_never_conflicts() {
     let reader = db.transaction();
     drop(reader.get("b050").unwrap());
     assert_eq!(reader.range(..).count(), 300);
-    let (mut one, mut two) = (db.transaction(), db.transaction());
+    let (one, two) = (db.transaction(), db.transaction());
     one.put("b050", "1").unwrap();
     two.put("b050", "2").unwrap();
     assert_eq!(text(two.get("b050").unwrap()).as_deref(), Some("2"));
@@ -599,7 +599,7 @@ fn every_other_kind_of_write_conflicts_too() {
         }),
     ];
     for (name, write) in writes {
-        let mut tx = db.transaction();
+        let tx = db.transaction();
         drop(tx.get("b050").unwrap());
         tx.put("f050", "").unwrap();
         write(&db);
@@ -636,26 +636,26 @@ fn transact_runs_again_after_a_conflict_and_gives_up_on_errors() {
 #[test]
 fn arguments_and_keyspaces_are_checked() {
     let (db, stranger) = (store(), store());
-    let foreign = stranger.keyspace("other", small()).unwrap();
-    let mut tx = db.transaction();
+    let foreign = stranger.keyspace_with("other", small()).unwrap();
+    let tx = db.transaction();
     assert!(matches!(tx.put(vec![0; (1 << 20) + 1], ""), Err(Error::InvalidArgument(_))));
-    assert!(matches!(tx.put_in(&foreign, "a", ""), Err(Error::InvalidArgument(_))));
-    assert!(matches!(tx.get_in(&foreign, "a"), Err(Error::InvalidArgument(_))));
-    assert!(matches!(tx.delete_range_in(&foreign, ..), Err(Error::InvalidArgument(_))));
-    assert!(matches!(tx.range_in(&foreign, ..).next(), Some(Err(Error::InvalidArgument(_)))));
+    assert!(matches!(tx.keyspace(&foreign).put("a", ""), Err(Error::InvalidArgument(_))));
+    assert!(matches!(tx.keyspace(&foreign).get("a"), Err(Error::InvalidArgument(_))));
+    assert!(matches!(tx.keyspace(&foreign).delete_range(..), Err(Error::InvalidArgument(_))));
+    assert!(matches!(tx.keyspace(&foreign).range(..).next(), Some(Err(Error::InvalidArgument(_)))));
     tx.commit().unwrap();
 
-    let other = db.keyspace("other", small()).unwrap();
+    let other = db.keyspace_with("other", small()).unwrap();
     other.put("a", "").unwrap();
-    let mut tx = db.transaction();
-    assert!(tx.get_in(&other, "a").unwrap().is_some());
+    let tx = db.transaction();
+    assert!(tx.keyspace(&other).get("a").unwrap().is_some());
     tx.put("b", "").unwrap();
     db.drop_keyspace("other").unwrap();
-    assert!(tx.get_in(&other, "a").unwrap().is_some(), "as of the beginning");
+    assert!(tx.keyspace(&other).get("a").unwrap().is_some(), "as of the beginning");
     assert!(matches!(tx.commit(), Err(Error::NoKeyspace(_))));
     assert_eq!(db.get("b").unwrap(), None);
 
-    let mut tx = db.transaction();
+    let tx = db.transaction();
     tx.put("b", "").unwrap();
     db.close().unwrap();
     assert!(matches!(tx.get("b0"), Err(Error::Closed)));
@@ -680,28 +680,29 @@ impl Comparator for CaselessBackward {
 #[test]
 fn a_comparator_decides_what_is_equal_and_what_lies_between() {
     let db = open_with(small());
-    let space: Keyspace = db.keyspace("backward", small().comparator(Arc::new(CaselessBackward))).unwrap();
+    let space: Keyspace =
+        db.keyspace_with("backward", small().comparator(Arc::new(CaselessBackward))).unwrap();
     for key in ["a", "C", "e"] {
         space.put(key, key).unwrap();
     }
     let begin = || {
-        let mut tx = db.transaction();
-        tx.put_in(&space, "B", "mine").unwrap();
-        tx.put_in(&space, "b", "mine").unwrap();
-        tx.delete_in(&space, "E").unwrap();
+        let tx = db.transaction();
+        tx.keyspace(&space).put("B", "mine").unwrap();
+        tx.keyspace(&space).put("b", "mine").unwrap();
+        tx.keyspace(&space).delete("E").unwrap();
         tx
     };
     let tx = begin();
-    assert_eq!(keys(tx.range_in(&space, ..)), ["C", "b", "a"]);
-    assert_eq!(keys(tx.range_in(&space, "C".."A").rev()), ["b", "C"]);
-    assert_eq!(keys(tx.prefix_in(&space, "C")), ["C"]);
+    assert_eq!(keys(tx.keyspace(&space).range(..)), ["C", "b", "a"]);
+    assert_eq!(keys(tx.keyspace(&space).range("C".."A").rev()), ["b", "C"]);
+    assert_eq!(keys(tx.keyspace(&space).prefix("C")), ["C"]);
     tx.commit().unwrap();
     let tx = begin();
-    assert!(tx.get_in(&space, "c").unwrap().is_some());
+    assert!(tx.keyspace(&space).get("c").unwrap().is_some());
     space.put("C", "").unwrap();
     assert_conflict(tx.commit());
     let tx = begin();
-    assert_eq!(keys(tx.range_in(&space, "d".."b")), ["C"]);
+    assert_eq!(keys(tx.keyspace(&space).range("d".."b")), ["C"]);
     space.put("BB", "").unwrap();
     assert_eq!(conflict(tx.commit()).1, "BB");
 }
@@ -717,7 +718,7 @@ fn a_commit_may_ask_for_more_durability() {
     for (key, before) in [("a", None), ("b", Some("c"))] {
         // Of what was written before it, too.
         before.into_iter().for_each(|before| db.put(before, "1").unwrap());
-        let mut tx = db.transaction();
+        let tx = db.transaction();
         tx.put(key, "1").unwrap();
         tx.commit_with(WriteOptions::new().durability(Durability::Sync)).unwrap();
         let lost = open(vfs.crash(&CrashPlan::LOSE_UNSYNCED)).unwrap();
@@ -767,7 +768,7 @@ fn what_was_read_is_held_until_the_commit_is_over() {
         });
         let (written, writes) = mpsc::channel();
         std::thread::scope(|scope| {
-            let mut tx = db.transaction();
+            let tx = db.transaction();
             read(&tx);
             tx.put("f050", vec![1; 9_000]).unwrap();
             scope.spawn(|| tx.commit().unwrap());

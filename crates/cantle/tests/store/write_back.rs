@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs, WriteBackVfs};
-use cantle::{Db, Durability, KeyspaceOptions, Options};
+use cantle::{Db, Durability, Options};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -38,7 +38,7 @@ fn what_an_evicted_inode_forgot_is_not_taken_for_durable() {
                 _ => Verdict::Pass,
             });
             let db = open(Arc::new(vfs), durability);
-            let other = db.keyspace("other", KeyspaceOptions::new()).unwrap();
+            let other = db.keyspace("other").unwrap();
             // The first append goes to the log, or to memory if the store is buffered: then the log has a header only.
             db.put("key", [7; 100]).unwrap();
             let written = logs(&kernel);

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
-use cantle::{Db, KeyspaceOptions, Options};
+use cantle::{Db, Options};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn open(vfs: &MemVfs) -> Db {
 
 fn put(db: &Db, numbers: std::ops::Range<u64>) {
     for name in KEYSPACES {
-        let keyspace = db.keyspace(name, KeyspaceOptions::new()).unwrap();
+        let keyspace = db.keyspace(name).unwrap();
         numbers
             .clone()
             .for_each(|number| keyspace.put(number.to_be_bytes(), format!("{name} {number}")).unwrap());
@@ -88,7 +88,7 @@ fn a_wrong_slot_with_a_right_check_puts_nothing_in_the_place_of_anything() {
             let context = format!("slot at {at}: log {wrong_log}, base {base}, {len} bytes");
             let mut harmed = BTreeSet::new();
             for name in KEYSPACES {
-                let keyspace = db.keyspace(name, KeyspaceOptions::new()).unwrap();
+                let keyspace = db.keyspace(name).unwrap();
                 for number in 0..KEYS {
                     match keyspace.get(number.to_be_bytes()).unwrap() {
                         Some(value) => {

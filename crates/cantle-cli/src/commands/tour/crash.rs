@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 use crate::measure::display::{bytes, count, duration};
 use crate::measure::failed;
 use crate::measure::generator::{Permutation, Random};
-use cantle::{Db, Keyspace, KeyspaceOptions, key};
+use cantle::{Db, Keyspace, key};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -56,7 +56,7 @@ impl Bookings {
 }
 
 fn keyspace(db: &Db) -> Outcome<Keyspace> {
-    Ok(db.keyspace(KEYSPACE, KeyspaceOptions::new())?)
+    Ok(db.keyspace(KEYSPACE)?)
 }
 
 /// The writing process.

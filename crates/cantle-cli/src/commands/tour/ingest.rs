@@ -75,7 +75,7 @@ pub(crate) fn load(
 ) -> Outcome<Loaded> {
     let mut reader = Reader::open(data)?;
     let columns = reader.columns().clone();
-    db.keyspace("default", cantle::KeyspaceOptions::new())?.set_metadata(&columns.schema().to_metadata()?)?;
+    db.keyspace("default")?.set_metadata(&columns.schema().to_metadata()?)?;
     let mut digest = Digest::default();
     let mut malformed = 0;
     process::reset_peak_resident();

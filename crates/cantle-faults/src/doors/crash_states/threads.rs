@@ -64,7 +64,7 @@ fn check(visit: &Visit, seed: u64, durability: Durability) {
         Verdict::Pass
     });
     let db = setup.open(Arc::new(fault.clone())).unwrap();
-    let second = db.keyspace("second", setup.keyspace()).unwrap();
+    let second = db.keyspace_with("second", setup.keyspace()).unwrap();
     std::thread::scope(|scope| {
         for t in 0..THREADS {
             let (db, second, clock, times) = (&db, &second, &clock, &times);
@@ -75,7 +75,7 @@ fn check(visit: &Visit, seed: u64, durability: Durability) {
                     times.lock().unwrap()[t].push((clock.fetch_add(1, SeqCst), None));
                     // One way or the other both keyspaces end up with the same pair.
                     let mut batch = WriteBatch::new();
-                    batch.put(&key, &value).put_in(second, &key, &value);
+                    batch.put(&key, &value).keyspace(second).put(&key, &value);
                     db.write(batch).unwrap();
                     times.lock().unwrap()[t][n as usize].1 = Some(clock.fetch_add(1, SeqCst));
                     if rng.below(60) == 0 {
@@ -98,7 +98,7 @@ fn check(visit: &Visit, seed: u64, durability: Durability) {
             let db = setup.open_image(Arc::new(vfs)).unwrap_or_else(|error| panic!("{context}: {error}"));
             let read = |space: &str| -> Vec<(String, String)> {
                 let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-                let space = db.keyspace(space, setup.keyspace()).unwrap();
+                let space = db.keyspace_with(space, setup.keyspace()).unwrap();
                 space.range(..).map(|pair| pair.unwrap()).map(|(k, v)| (text(&k), text(&v))).collect()
             };
             let pairs = read("default");

@@ -45,8 +45,8 @@ fn run(visit: &Visit, seed: u64, task: Task) {
     let options = setup.image_options(Arc::new(fault.clone()));
     let context = format!("CANTLE_TEST_CASE=upkeep:{seed}, {task:?}");
     let done = match task {
-        Task::Repair => options.repair(STORE, REPAIRED).map(drop),
-        Task::Destroy => options.destroy(STORE),
+        Task::Repair => cantle::Db::repair(STORE, REPAIRED, options).map(drop),
+        Task::Destroy => cantle::Db::destroy(STORE, options),
     };
     done.unwrap_or_else(|error| panic!("{context}: {error}"));
     fault.clear_rule();

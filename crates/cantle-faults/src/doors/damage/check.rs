@@ -6,7 +6,7 @@ use super::rules::{Rule, is_told, rule};
 use super::shapes::Shape;
 use crate::setup::{STORE, has_layout};
 use crate::workload::{KEYS, Pairs, State, difference, key};
-use cantle::{Db, Error, Keyspace, KeyspaceOptions, Report};
+use cantle::{Db, Error, Keyspace, Report};
 use std::sync::Arc;
 
 /// Who noticed.
@@ -76,7 +76,7 @@ fn verified(db: &Db, blame: &Blame<'_>) -> Result<Report, String> {
 fn read_everything(db: &Db, blame: &Blame<'_>) -> Result<Read, String> {
     let mut read = Read::default();
     for name in db.keyspaces().map_err(|error| error.to_string())? {
-        let space = db.keyspace(&name, KeyspaceOptions::new()).map_err(|error| error.to_string())?;
+        let space = db.keyspace(&name).map_err(|error| error.to_string())?;
         read_space(&space, &name, blame, &mut read)?;
     }
     Ok(read)

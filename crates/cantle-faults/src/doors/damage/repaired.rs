@@ -8,7 +8,7 @@ use crate::sealed::HEADER_BYTES;
 use crate::setup::{STORE, has_layout};
 use crate::workload::{Pairs, State};
 use cantle::vfs::MemVfs;
-use cantle::{Db, Error, KeyspaceOptions, RepairReport, UncertainKeys};
+use cantle::{Db, Error, RepairReport, UncertainKeys};
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 
@@ -27,7 +27,7 @@ pub struct Saved {
 pub fn check(shape: &Shape, harm: &Harm) -> Result<Saved, String> {
     let vfs = harm.inflict(shape);
     let damaged = files(&vfs);
-    let repair = || shape.options(&vfs).memory_budget(4 << 20).repair(STORE, TARGET);
+    let repair = || Db::repair(STORE, TARGET, shape.options(&vfs).memory_budget(4 << 20));
     let report = repair().map_err(|error| format!("cannot be repaired: {error}"))?;
     if files(&vfs) != damaged {
         return Err("the repair changed the damaged store".into());
@@ -96,7 +96,7 @@ fn files(vfs: &MemVfs) -> BTreeMap<String, Vec<u8>> {
 fn contents(db: &Db) -> cantle::Result<State> {
     let mut state = State::new();
     for name in db.keyspaces()? {
-        let space = db.keyspace(&name, KeyspaceOptions::new())?;
+        let space = db.keyspace(&name)?;
         let pairs = space.range(..).map(|pair| pair.map(|(key, value)| (key.to_vec(), value[..].into())));
         state.insert(name, pairs.collect::<cantle::Result<Pairs>>()?);
     }

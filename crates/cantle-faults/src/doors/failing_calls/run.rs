@@ -276,7 +276,7 @@ impl Worked {
         }
         self.history.push(op);
         self.marks.begun += 1;
-        let settle = || if creates { db.keyspace(name, setup.keyspace()).map(drop) } else { db.sync() };
+        let settle = || if creates { db.keyspace_with(name, setup.keyspace()).map(drop) } else { db.sync() };
         match settle().or_else(|_| settle()).or_else(|_| settle()) {
             Ok(()) => {
                 self.marks.acknowledged = self.marks.begun;

@@ -6,7 +6,7 @@ use crate::sealed;
 use crate::setup::{STORE, has_layout};
 use crate::workload::key;
 use cantle::vfs::MemVfs;
-use cantle::{Db, KeyspaceOptions, LayoutKind};
+use cantle::{Db, LayoutKind};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Mutex;
@@ -72,7 +72,7 @@ pub fn read_all(shape: &Shape, vfs: &MemVfs, read_only: bool) {
     assert!(has_layout(&db, shape.layout), "the store has another layout");
     let _ = db.verify();
     for name in db.keyspaces().unwrap_or_default() {
-        if let Ok(space) = db.keyspace(&name, KeyspaceOptions::new()) {
+        if let Ok(space) = db.keyspace(&name) {
             let forward = space.range(..).map_while(Result::ok).count();
             let back = space.range(..).rev().map_while(Result::ok).count();
             let _ = (forward, back, space.regions(), space.approximate_bytes(..));
@@ -186,7 +186,7 @@ pub fn numbers(layout: LayoutKind, input: &[u8]) {
     put(&vfs, name, &sealed::file_of(original, &payloads));
     read_all(shape, &vfs, which & 0x80 != 0);
     // Whatever came of that.
-    let _ = shape.options(&vfs).repair(STORE, "/saved");
+    let _ = Db::repair(STORE, "/saved", shape.options(&vfs));
 }
 
 fn payloads(bytes: &[u8]) -> Vec<Vec<u8>> {

@@ -39,7 +39,7 @@ struct Round<'a> {
 impl Round<'_> {
     fn get(&self, tx: &cantle::Transaction, key: usize) -> Result<List> {
         let name = KEYS[key];
-        Ok(list(if key < OF_DEFAULT { tx.get(name)? } else { tx.get_in(self.other, name)? }))
+        Ok(list(if key < OF_DEFAULT { tx.get(name)? } else { tx.keyspace(self.other).get(name)? }))
     }
 
     /// Reads one key, or all of a keyspace by a range.
@@ -51,7 +51,7 @@ impl Round<'_> {
         let (keys, range) = if key < OF_DEFAULT {
             (0..OF_DEFAULT, tx.range("a050"..="f099"))
         } else {
-            (OF_DEFAULT..KEYS.len(), tx.range_in(self.other, ..))
+            (OF_DEFAULT..KEYS.len(), tx.keyspace(self.other).range(..))
         };
         let mut lists: Vec<(usize, List)> = keys.map(|key| (key, List::new())).collect();
         for pair in range {
@@ -65,7 +65,7 @@ impl Round<'_> {
     }
 
     /// Some reads and appends. What it reads of its own must be what it appended; the rest is noted.
-    fn work(&self, tx: &mut cantle::Transaction, rng: &mut Rng) -> Result<Transaction> {
+    fn work(&self, tx: &cantle::Transaction, rng: &mut Rng) -> Result<Transaction> {
         let mut done = Transaction::default();
         // What it knows of each key, its own appends included.
         let mut known: [Option<List>; KEYS.len()] = [const { None }; KEYS.len()];
@@ -88,7 +88,7 @@ impl Round<'_> {
                 list.push(number);
                 match key < OF_DEFAULT {
                     true => tx.put(KEYS[key], bytes(&list))?,
-                    false => tx.put_in(self.other, KEYS[key], bytes(&list))?,
+                    false => tx.keyspace(self.other).put(KEYS[key], bytes(&list))?,
                 }
                 known[key] = Some(list);
                 done.appends.push((key, number));
@@ -106,7 +106,7 @@ impl Round<'_> {
                 let snapshot = self.db.snapshot();
                 let read = |key: usize| match key < OF_DEFAULT {
                     true => snapshot.get(KEYS[key]).unwrap(),
-                    false => snapshot.get_in(self.other, KEYS[key]).unwrap(),
+                    false => snapshot.keyspace(self.other).get(KEYS[key]).unwrap(),
                 };
                 let reads = (0..KEYS.len()).map(|key| (key, list(read(key)))).collect();
                 Transaction { reads, ..Transaction::default() }
@@ -131,8 +131,8 @@ impl Round<'_> {
                 }
             }
             _ => {
-                let mut tx = self.db.transaction();
-                let mut done = self.work(&mut tx, rng).unwrap();
+                let tx = self.db.transaction();
+                let mut done = self.work(&tx, rng).unwrap();
                 if let Err(error) = tx.commit() {
                     assert!(error.is_conflict() && !done.appends.is_empty(), "{error}");
                     done.is_refused = true;
@@ -170,7 +170,7 @@ pub fn no_dependencies_of_appending_transactions_form_a_cycle(visit: &Visit, see
     let mut rng = Rng::new(seed);
     let dir = dir();
     let db = options(visit, Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
-    let other = db.keyspace("other", keyspace(layout(visit).with("log_bytes", 8 << 10))).unwrap();
+    let other = db.keyspace_with("other", keyspace(layout(visit).with("log_bytes", 8 << 10))).unwrap();
     let (clock, numbers) = (Clock::default(), AtomicU64::new(1));
     let mut seeds = rng.fork();
     fill(&db, &mut rng);

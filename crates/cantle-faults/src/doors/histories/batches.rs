@@ -35,11 +35,11 @@ pub fn who_sees_one_half_of_a_batch_sees_the_other(visit: &Visit, seed: u64) {
     let mut rng = Rng::new(seed);
     let dir = dir();
     let db = options(visit, Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
-    let other = db.keyspace("other", keyspace(layout(visit).with("log_bytes", 8 << 10))).unwrap();
+    let other = db.keyspace_with("other", keyspace(layout(visit).with("log_bytes", 8 << 10))).unwrap();
     let batch_of = |round: u64, rng: &mut Rng| {
         let mut batch = WriteBatch::new();
         batch.put("a050", value(round, rng)).put("a051", value(round, rng)).put("e050", value(round, rng));
-        batch.put_in(&other, "z", value(round, rng));
+        batch.keyspace(&other).put("z", value(round, rng));
         batch
     };
     let mut values = rng.fork();
@@ -66,7 +66,7 @@ pub fn who_sees_one_half_of_a_batch_sees_the_other(visit: &Visit, seed: u64) {
                     let a = number(&snapshot.get("a050").unwrap().unwrap());
                     let b = number(&snapshot.get("a051").unwrap().unwrap());
                     let c = number(&snapshot.get("e050").unwrap().unwrap());
-                    let d = number(&snapshot.get_in(&other, "z").unwrap().unwrap());
+                    let d = number(&snapshot.keyspace(&other).get("z").unwrap().unwrap());
                     assert_eq!([a; 3], [b, c, d], "a snapshot saw a part of a batch");
                 } else {
                     let (earlier, later) = (readers[first](), readers[then]());

@@ -33,13 +33,13 @@ const OPERATIONS: &[Operation] = &[
     ("update", |_, space, rng| space.update(key(rng), |_| Some(vec![8; 700])).map(drop)),
     ("batch", |db, space, rng| {
         let (key, mut batch) = (key(rng), WriteBatch::new());
-        batch.put_in(space, &key, value(rng)).put(&key, "both");
+        batch.keyspace(space).put(&key, value(rng)).put(&key, "both");
         db.write(batch)
     }),
     ("transaction", |db, space, rng| {
-        let mut tx = db.transaction();
-        tx.get_in(space, key(rng))?;
-        tx.put_in(space, key(rng), value(rng))?;
+        let tx = db.transaction();
+        tx.keyspace(space).get(key(rng))?;
+        tx.keyspace(space).put(key(rng), value(rng))?;
         match tx.commit() {
             Err(error) if error.is_conflict() => Ok(()),
             done => done,
@@ -50,8 +50,8 @@ const OPERATIONS: &[Operation] = &[
     ("range down", |_, space, _| space.range(..).rev().try_for_each(|pair| pair.map(drop))),
     ("snapshot", |db, space, rng| {
         let held = db.snapshot();
-        held.get_in(space, key(rng))?;
-        held.range_in(space, ..).try_for_each(|pair| pair.map(drop))
+        held.keyspace(space).get(key(rng))?;
+        held.keyspace(space).range(..).try_for_each(|pair| pair.map(drop))
     }),
     ("approximate_bytes", |_, space, rng| space.approximate_bytes(key(rng)..).map(drop)),
     ("compact_range", |_, space, _| space.compact_range(..)),
@@ -85,7 +85,7 @@ pub fn every_operation_ends_beside_the_drop_of_its_keyspace(visit: &Visit, seed:
                 let (db, stop, watchdog, refused, mut rng) = (&db, &stop, &watchdog, &refused, rng.fork());
                 scope.spawn(move || {
                     while !stop.load(SeqCst) {
-                        let space = db.keyspace(SPACE, keyspace(layout(visit))).unwrap();
+                        let space = db.keyspace_with(SPACE, keyspace(layout(visit))).unwrap();
                         for _ in 0..rng.below(60) {
                             let (name, act) = OPERATIONS[rng.below(OPERATIONS.len() as u64) as usize];
                             // Enough to be split, or there is little to be dropped.

@@ -94,13 +94,13 @@ pub fn keyspaces_come_and_go_under_load(visit: &Visit, seed: u64) {
                     let (db, stop) = (&db, &stop);
                     scope.spawn(move || {
                         while !stop.load(SeqCst) {
-                            let keyspace = db.keyspace(name, keyspace_options()).unwrap();
+                            let keyspace = db.keyspace_with(name, keyspace_options()).unwrap();
                             let held = db.snapshot();
-                            let was_there = held.get_in(&keyspace, "").is_ok();
+                            let was_there = held.keyspace(&keyspace).get("").is_ok();
                             for number in 0..200 {
                                 let key = format!("{:03}", rng.below(150));
                                 let mut batch = WriteBatch::new();
-                                batch.put_in(&keyspace, &key, vec![5; 1500]).put(&key, "both");
+                                batch.keyspace(&keyspace).put(&key, vec![5; 1500]).put(&key, "both");
                                 let done = match number % 5 {
                                     0 => db.write(batch),
                                     1 => keyspace.delete_range(key.as_bytes()..),
@@ -116,7 +116,7 @@ pub fn keyspaces_come_and_go_under_load(visit: &Visit, seed: u64) {
                             }
                             // Dropped since or not, a snapshot from before goes on reading.
                             if was_there {
-                                for pair in held.range_in(&keyspace, ..) {
+                                for pair in held.keyspace(&keyspace).range(..) {
                                     pair.unwrap();
                                 }
                             }

@@ -75,8 +75,11 @@ impl Round<'_> {
     }
 
     fn snapshot_get(&self, snapshot: &Snapshot, key: usize) -> Option<u64> {
-        let got =
-            if key < OF_DEFAULT { snapshot.get(KEYS[key]) } else { snapshot.get_in(self.other, KEYS[key]) };
+        let got = if key < OF_DEFAULT {
+            snapshot.get(KEYS[key])
+        } else {
+            snapshot.keyspace(self.other).get(KEYS[key])
+        };
         got.unwrap().map(|value| number(&value))
     }
 
@@ -90,7 +93,7 @@ impl Round<'_> {
         let (from, to) = span(rng);
         let in_other = from >= OF_DEFAULT;
         let bounds = KEYS[from]..=KEYS[to];
-        let range = if in_other { tx.range_in(self.other, bounds) } else { tx.range(bounds) };
+        let range = if in_other { tx.keyspace(self.other).range(bounds) } else { tx.range(bounds) };
         let mut left: Vec<usize> = (from..=to).collect();
         let backward = rng.below(2) == 0;
         if backward {
@@ -125,7 +128,7 @@ impl Round<'_> {
     }
 
     /// Some reads and writes.
-    fn work(&self, tx: &mut Transaction, rng: &mut Rng) -> Result<Seen> {
+    fn work(&self, tx: &Transaction, rng: &mut Rng) -> Result<Seen> {
         let mut seen = Seen::default();
         let writes = rng.below(5) > 0;
         for _ in 0..1 + rng.below(5) {
@@ -133,7 +136,7 @@ impl Round<'_> {
             let (name, in_other) = (KEYS[key], key >= OF_DEFAULT);
             match rng.below(8) {
                 0..=2 => {
-                    let got = if in_other { tx.get_in(self.other, name)? } else { tx.get(name)? };
+                    let got = if in_other { tx.keyspace(self.other).get(name)? } else { tx.get(name)? };
                     seen.note(key, got.map(|value| number(&value)));
                 }
                 3 | 4 => self.read_range(tx, &mut seen, rng),
@@ -141,7 +144,7 @@ impl Round<'_> {
                     let (from, to) = span(rng);
                     let bounds = KEYS[from]..=KEYS[to];
                     if from >= OF_DEFAULT {
-                        tx.delete_range_in(self.other, bounds)?
+                        tx.keyspace(self.other).delete_range(bounds)?
                     } else {
                         tx.delete_range(bounds)?
                     }
@@ -149,7 +152,7 @@ impl Round<'_> {
                 }
                 5 if writes => {
                     if in_other {
-                        tx.delete_in(self.other, name)?
+                        tx.keyspace(self.other).delete(name)?
                     } else {
                         tx.delete(name)?
                     }
@@ -158,7 +161,7 @@ impl Round<'_> {
                 _ if writes => {
                     let (number, value) = self.fresh(rng);
                     if in_other {
-                        tx.put_in(self.other, name, value)?
+                        tx.keyspace(self.other).put(name, value)?
                     } else {
                         tx.put(name, value)?
                     }
@@ -172,8 +175,8 @@ impl Round<'_> {
 
     fn transaction(&self, rng: &mut Rng) -> (u64, u64, Action) {
         let (invoked, returned, (seen, done)) = self.timed(|| {
-            let mut tx = self.db.transaction();
-            let seen = self.work(&mut tx, rng).unwrap();
+            let tx = self.db.transaction();
+            let seen = self.work(&tx, rng).unwrap();
             (seen, tx.commit())
         });
         let Seen { reads, writes } = seen;
@@ -205,20 +208,20 @@ impl Round<'_> {
             let key = any_key(rng);
             let (number, value) = self.fresh(rng);
             if key < OF_DEFAULT {
-                batch.put(KEYS[key], value)
+                batch.put(KEYS[key], value);
             } else {
-                batch.put_in(self.other, KEYS[key], value)
-            };
+                batch.keyspace(self.other).put(KEYS[key], value);
+            }
             writes.push((key, Some(number)));
         }
         if rng.below(3) == 0 {
             let (from, to) = span(rng);
             let bounds = KEYS[from]..=KEYS[to];
             if from < OF_DEFAULT {
-                batch.delete_range(bounds)
+                batch.delete_range(bounds);
             } else {
-                batch.delete_range_in(self.other, bounds)
-            };
+                batch.keyspace(self.other).delete_range(bounds);
+            }
             writes.extend((from..=to).map(|key| (key, None)));
         }
         (batch, writes)
@@ -295,7 +298,7 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
     let mut rng = Rng::new(seed);
     let dir = dir();
     let db = options(visit, durability, &mut rng).open(dir.path().join("store")).unwrap();
-    let other = db.keyspace("other", keyspace(layout(visit).with("log_bytes", 8 << 10))).unwrap();
+    let other = db.keyspace_with("other", keyspace(layout(visit).with("log_bytes", 8 << 10))).unwrap();
     let (clock, numbers) = (Clock::default(), AtomicU64::new(1));
     let (committed, conflicts) = (AtomicU64::new(0), AtomicU64::new(0));
     let mut state: State = vec![None; KEYS.len()];
@@ -364,7 +367,7 @@ pub fn transact_loses_no_increment_and_keeps_what_two_keyspaces_have_in_common(v
     let mut rng = Rng::new(seed);
     let dir = dir();
     let db = options(visit, Durability::Process, &mut rng).open(dir.path().join("store")).unwrap();
-    let other = db.keyspace("other", keyspace(layout(visit))).unwrap();
+    let other = db.keyspace_with("other", keyspace(layout(visit))).unwrap();
     let increments = 800;
     amid_maintenance(&db, &mut rng.fork(), || {
         std::thread::scope(|scope| {
@@ -375,13 +378,13 @@ pub fn transact_loses_no_increment_and_keeps_what_two_keyspaces_have_in_common(v
                         let key = ["a050", "c010", "f000"][(count % 3) as usize];
                         db.transact(|tx| {
                             let here = tx.get(key)?.map_or(0, |value| number(&value));
-                            let there = tx.get_in(other, "sum")?.map_or(0, |value| number(&value));
+                            let there = tx.keyspace(other).get("sum")?.map_or(0, |value| number(&value));
                             let all = ["a050", "c010", "f000"].iter().try_fold(0, |sum, key| {
                                 tx.get(key).map(|value| sum + value.map_or(0, |value| number(&value)))
                             })?;
                             assert_eq!(all, there, "thread {thread} sees half of a transaction");
                             tx.put(key, [&(here + 1).to_le_bytes()[..], &[b'.'; 500]].concat())?;
-                            tx.put_in(other, "sum", (there + 1).to_le_bytes())
+                            tx.keyspace(other).put("sum", (there + 1).to_le_bytes())
                         })
                         .unwrap();
                     }

@@ -186,15 +186,15 @@ fn fill(part: &Part) -> cantle::Result<()> {
 }
 
 fn write(db: &Db, changes: Vec<Change>) -> cantle::Result<()> {
-    let second = db.keyspace("second", KeyspaceOptions::new().layout(db.layout()))?;
+    let second = db.keyspace_with("second", KeyspaceOptions::new().layout(db.layout()))?;
     let mut batch = WriteBatch::new();
     for (keyspace, key, value) in changes {
         match (keyspace, value) {
-            ("second", Some(value)) => batch.put_in(&second, key, value),
-            ("second", None) => batch.delete_in(&second, key),
-            (_, Some(value)) => batch.put(key, value),
-            (_, None) => batch.delete(key),
-        };
+            ("second", Some(value)) => _ = batch.keyspace(&second).put(key, value),
+            ("second", None) => _ = batch.keyspace(&second).delete(key),
+            (_, Some(value)) => _ = batch.put(key, value),
+            (_, None) => _ = batch.delete(key),
+        }
     }
     db.write(batch)
 }
@@ -367,7 +367,7 @@ impl Outcome {
 
     /// A repair keeps on demand what an opening would leave behind: here that is everything.
     fn check_kept(&self, path: &Path, kept: &Path) -> Result<(), String> {
-        let report = options(self.layout).keep_left_behind(true).repair(path, kept);
+        let report = Db::repair(path, kept, options(self.layout).keep_left_behind(true));
         let report = report.map_err(|error| format!("cannot repair: {error}"))?;
         let db = options(self.layout)
             .open(kept)
@@ -419,7 +419,7 @@ impl Outcome {
 
 fn contents(db: &Db) -> Result<State, String> {
     let text = |error: cantle::Error| format!("cannot read: {error}");
-    let second = db.keyspace("second", KeyspaceOptions::new().layout(db.layout())).map_err(text)?;
+    let second = db.keyspace_with("second", KeyspaceOptions::new().layout(db.layout())).map_err(text)?;
     let mut state = State::new();
     for (name, pairs) in [("default", db.range(..)), ("second", second.range(..))] {
         for pair in pairs {

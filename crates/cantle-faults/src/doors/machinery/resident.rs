@@ -122,7 +122,7 @@ fn keyspaces(part: &Part, less: u64) {
     let before = of_process("VmRSS:");
     let count = 20_000 / less;
     for number in 0..count {
-        let keyspace = db.keyspace(&format!("{number:05}"), keyspace(part)).unwrap();
+        let keyspace = db.keyspace_with(&format!("{number:05}"), keyspace(part)).unwrap();
         keyspace.put("key", "value").unwrap();
     }
     tell("filled", &db);

@@ -11,10 +11,10 @@ use std::ops::Bound;
 
 /// Does the same to the default keyspace through its store or snapshot, or to a named one.
 macro_rules! snapshot_or_in {
-    ($snapshot:expr, $space:expr, $plain:ident, $inside:ident, $($argument:expr),*) => {
+    ($snapshot:expr, $space:expr, $read:ident, $($argument:expr),*) => {
         match &$space.handle {
-            Some(keyspace) => $snapshot.$inside(keyspace, $($argument),*),
-            None => $snapshot.$plain($($argument),*),
+            Some(keyspace) => $snapshot.keyspace(keyspace).$read($($argument),*),
+            None => $snapshot.$read($($argument),*),
         }
     };
 }
@@ -53,14 +53,10 @@ impl Held {
                 let key = keys.key(random);
                 let expected = space.get(&key);
                 let found = match random.below(3) {
-                    0 => {
-                        snapshot_or_in!(self.snapshot, space, get, get_in, &key).unwrap().map(|v| v.to_vec())
-                    }
-                    1 => snapshot_or_in!(self.snapshot, space, get_with, get_with_in, &key, <[u8]>::to_vec)
-                        .unwrap(),
+                    0 => snapshot_or_in!(self.snapshot, space, get, &key).unwrap().map(|v| v.to_vec()),
+                    1 => snapshot_or_in!(self.snapshot, space, get_with, &key, <[u8]>::to_vec).unwrap(),
                     _ => {
-                        let found =
-                            snapshot_or_in!(self.snapshot, space, contains_key, contains_key_in, &key);
+                        let found = snapshot_or_in!(self.snapshot, space, contains_key, &key);
                         assert_eq!(found.unwrap(), expected.is_some(), "snapshot: {name}: {}", show(&key));
                         return;
                     }
@@ -69,12 +65,12 @@ impl Held {
             }
             4 => {
                 let prefix = keys.prefix(random);
-                let range = snapshot_or_in!(self.snapshot, space, prefix, prefix_in, &prefix);
+                let range = snapshot_or_in!(self.snapshot, space, prefix, &prefix);
                 HeldRange::new(range, space.prefix(&prefix)).finish(random);
             }
             5 => {
                 let bounds = keys.bounds(space.order, random);
-                let range = snapshot_or_in!(self.snapshot, space, range, range_in, bounds.clone());
+                let range = snapshot_or_in!(self.snapshot, space, range, bounds.clone());
                 let held = HeldRange::new(range, space.range(&bounds));
                 if random.chance(50) {
                     held.finish(random);
@@ -88,7 +84,7 @@ impl Held {
                 } else {
                     (Bound::Unbounded, Bound::Unbounded)
                 };
-                let cursor = snapshot_or_in!(self.snapshot, space, cursor, cursor_in, bounds.clone());
+                let cursor = snapshot_or_in!(self.snapshot, space, cursor, bounds.clone());
                 self.cursors.push(HeldCursor::new(cursor, space.range(&bounds), keys));
             }
             7..9 if !self.ranges.is_empty() => {
@@ -116,7 +112,7 @@ impl Held {
     /// Everything that it must see.
     pub fn check_all(self, random: &mut Random) {
         for (name, space) in &self.state {
-            let range = snapshot_or_in!(self.snapshot, space, range, range_in, ..);
+            let range = snapshot_or_in!(self.snapshot, space, range, ..);
             assert!(format!("{name} {range:?}").len() > name.len());
             HeldRange::new(range, space.range(&(Bound::Unbounded, Bound::Unbounded))).finish(random);
         }
@@ -242,7 +238,7 @@ pub fn read_all(db: &Db, config: &Config) -> State {
     let mut state = State::new();
     for name in db.keyspaces().unwrap() {
         let order = config.space(&name).0;
-        let keyspace = db.keyspace(&name, config.plain(&name)).unwrap();
+        let keyspace = db.keyspace_with(&name, config.plain(&name)).unwrap();
         let mut space = Space::new(order, Some(keyspace.clone()));
         space.metadata = keyspace.metadata();
         let map: super::state::Map = keyspace

@@ -27,10 +27,10 @@ macro_rules! on {
 
 /// Does the same to the default keyspace through a transaction, or to a named one.
 macro_rules! in_transaction {
-    ($tx:expr, $space:expr, $plain:ident, $inside:ident, $($argument:expr),*) => {
+    ($tx:expr, $space:expr, $call:ident, $($argument:expr),*) => {
         match &$space.handle {
-            Some(keyspace) => $tx.$inside(keyspace, $($argument),*),
-            None => $tx.$plain($($argument),*),
+            Some(keyspace) => $tx.keyspace(keyspace).$call($($argument),*),
+            None => $tx.$call($($argument),*),
         }
     };
 }
@@ -153,7 +153,7 @@ impl<'a> World<'a> {
             let options = self.config.tuning(&mut self.random);
             let options = if self.random.chance(50) { space.order.apply(options) } else { options };
             let by_name = name != "default" || self.random.chance(50);
-            space.handle = by_name.then(|| db.keyspace(name, options).unwrap());
+            space.handle = by_name.then(|| db.keyspace_with(name, options).unwrap());
         }
         self.db = Some(db);
     }

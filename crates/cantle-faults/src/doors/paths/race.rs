@@ -21,7 +21,7 @@ pub fn run(visit: &Visit, rng: &mut Rng) {
                     let options = Options::new().memory_budget(4 << 20).background_threads(1);
                     let options = options.default_keyspace(keyspace);
                     if rng.below(3) == 0 {
-                        let destroyed = options.destroy(path);
+                        let destroyed = cantle::Db::destroy(path, options);
                         assert!(matches!(destroyed, Ok(()) | Err(Error::Locked { .. })), "{destroyed:?}");
                         continue;
                     }

@@ -231,7 +231,7 @@ impl World {
     fn destroy(&mut self, name: usize) {
         let path = self.spell(NAMES[name]);
         self.note(format!("destroy {}", path.display()));
-        let destroyed = self.options().destroy(&path);
+        let destroyed = Db::destroy(&path, self.options());
         let Some(at) = self.find(name) else { return self.must(destroyed) };
         match destroyed {
             Err(Error::Locked { .. }) if self.directories[at].db.is_some() => {}
@@ -254,7 +254,7 @@ impl World {
         let (keeper, options) = (kept.clone(), self.options());
         fault.set_rule(move |call| {
             if call.operation == Operation::Lock && !done.swap(true, SeqCst) {
-                options.clone().destroy(NAMES[name]).unwrap();
+                Db::destroy(NAMES[name], options.clone()).unwrap();
                 if keeps || !has_store {
                     let db = options.clone().open(NAMES[name]).unwrap();
                     *keeper.lock().unwrap() = keeps.then_some(db);
@@ -294,7 +294,7 @@ impl World {
         if leaves == 0 {
             return self.must(db.close());
         }
-        let keyspace = self.must(db.keyspace("other", KeyspaceOptions::new().layout(self.layout)));
+        let keyspace = self.must(db.keyspace_with("other", KeyspaceOptions::new().layout(self.layout)));
         let (snapshot, mut range, mut cursor) = (db.snapshot(), db.range(..), db.cursor(..));
         range.next();
         self.must(cursor.seek_to_first());

@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn batches_over_keyspaces_wait_for_no_lock_while_they_hold_others() {
         let (db, chunks, chunk) = open();
-        let other = db.keyspace("other", KeyspaceOptions::new()).unwrap();
+        let other = db.keyspace("other").unwrap();
         std::thread::scope(|scope| {
             for thread in 0..2u8 {
                 let (db, other) = (&db, &other);
@@ -158,7 +158,7 @@ mod tests {
                     for round in 0..1_000u16 {
                         let mut batch = WriteBatch::new();
                         batch.put("a", vec![thread; 20_000 + usize::from(round)]);
-                        batch.put_in(other, "a", "1");
+                        batch.keyspace(other).put("a", "1");
                         db.write(batch).unwrap();
                     }
                 });

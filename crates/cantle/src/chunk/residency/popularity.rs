@@ -336,7 +336,7 @@ mod tests {
             db
         });
         let idle: Vec<_> = (0..20)
-            .map(|number| chunks_in(&stores[1].keyspace(&number.to_string(), keyspace.clone()).unwrap()))
+            .map(|number| chunks_in(&stores[1].keyspace_with(&number.to_string(), keyspace.clone()).unwrap()))
             .collect();
         let [first, second] = stores.each_ref().map(chunks_of);
         while !first.context.substrate.budget.knows_data() {

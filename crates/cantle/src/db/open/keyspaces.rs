@@ -97,14 +97,37 @@ pub(super) fn keyspace_inner(
         dropped_at: AtomicU64::new(0),
         is_durable: AtomicBool::new(is_durable),
         active: AtomicBool::new(false),
+        pops: Mutex::default(),
         activity: activity.clone(),
         this: this.clone(),
     })
 }
 
+/// What becomes of a keyspace that exists already. A new one has the options that this carries.
+#[derive(Debug, Clone)]
+pub(in crate::db) enum Existing {
+    /// It is returned with the settings that it has. A new one has the defaults.
+    AsItIs,
+    /// It must have the comparator and the layout, if these are given, and takes the other settings.
+    With(KeyspaceOptions),
+    /// An error.
+    Refused(KeyspaceOptions),
+}
+
+impl Existing {
+    fn options(&self) -> KeyspaceOptions {
+        match self {
+            Self::AsItIs => KeyspaceOptions::default(),
+            Self::With(options) | Self::Refused(options) => options.clone(),
+        }
+    }
+}
+
 impl Store {
-    pub(in crate::db) fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceInner>> {
+    /// The keyspace of this name, created if there is none; `existing` says what becomes of one that exists.
+    pub(in crate::db) fn keyspace(&self, name: &str, existing: Existing) -> Result<Arc<KeyspaceInner>> {
         let _call = self.begin_call()?;
+        let options = existing.options();
         check_keyspace_options(&options)?;
         if name.is_empty() || name.len() > 255 {
             return Err(Error::InvalidArgument(format!(
@@ -114,15 +137,24 @@ impl Store {
         }
         // Held throughout, so that two callers do not create it twice.
         let mut keyspaces = self.keyspaces.write();
-        if let Some(existing) = keyspaces.get(name) {
-            check_fixed(&existing.edit(Vec::new()), &options)?;
-            if name != DEFAULT_KEYSPACE {
-                existing.layout.set_options(options.settings(existing.kind));
+        if let Some(found) = keyspaces.get(name) {
+            match existing {
+                Existing::AsItIs => {}
+                Existing::With(options) => {
+                    check_fixed(&found.edit(Vec::new()), &options)?;
+                    if name != DEFAULT_KEYSPACE {
+                        found.layout.set_options(options.settings(found.kind));
+                    }
+                }
+                Existing::Refused(_) => {
+                    let (path, keyspace) = (self.path.clone(), Some(name.to_owned()));
+                    return Err(Error::AlreadyExists { path, keyspace });
+                }
             }
-            let existing = existing.clone();
+            let found = found.clone();
             drop(keyspaces);
-            existing.publish_creation(&self.substrate)?;
-            return Ok(existing);
+            found.publish_creation(&self.substrate)?;
+            return Ok(found);
         }
         if self.options.read_only {
             return Err(Error::NoKeyspace(name.to_owned()));

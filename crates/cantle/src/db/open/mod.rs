@@ -11,7 +11,7 @@
 
 mod assemble;
 mod create;
-mod keyspaces;
+pub(in crate::db) mod keyspaces;
 mod manifest;
 mod recover;
 mod remains;
@@ -116,7 +116,7 @@ fn check_wanted(found: &Found, path: &Path, options: &Options) -> Result<()> {
             Err(Error::NotFound { path: path.to_path_buf() })
         }
         Found::Store { .. } if options.error_if_exists => {
-            Err(Error::AlreadyExists { path: path.to_path_buf() })
+            Err(Error::AlreadyExists { path: path.to_path_buf(), keyspace: None })
         }
         _ => Ok(()),
     }

@@ -9,12 +9,13 @@ mod hidden;
 mod overlay;
 mod ranges;
 mod read_set;
+mod run;
 #[cfg(test)]
 mod tests;
 
 use super::cursor::Cursor;
-use super::handle::{Db, Handle};
-use super::keyspace::{Keyspace, KeyspaceInner};
+use super::handle::Handle;
+use super::keyspace::KeyspaceInner;
 use super::range::Range;
 use super::snapshot::Snapshot;
 use super::write::KeyspaceWrite;
@@ -22,20 +23,14 @@ use crate::db::WriteOptions;
 use crate::layout::{Op, PairCursor};
 use crate::mvcc::KeySpan;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::random::{self, Rng};
-use crate::sync::{Arc, Mutex, thread};
+use crate::sync::{Arc, Mutex};
 use crate::types::bounds::{Bounds, KeyRange};
 use crate::types::error::{Error, Result};
-use crate::types::value::Value;
+use crate::types::value::{Key, Value};
 use bytes::Bytes;
 use overlay::{Overlay, OverlayCursor};
 use read_set::{Reads, TrackedCursor};
-use std::time::Duration;
-
-/// The first pause of `transact` after a conflict is at most this long: about what a commit takes.
-const PAUSE_FIRST: Duration = Duration::from_micros(20);
-/// The pause doubles with each conflict up to this one.
-const PAUSE_LONGEST: Duration = Duration::from_millis(5);
+pub(super) use run::run_until_committed;
 
 /// Reads and writes that take effect together at the moment when they are committed, or not at all.
 ///
@@ -44,7 +39,7 @@ const PAUSE_LONGEST: Duration = Duration::from_millis(5);
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let db = cantle::Db::open(dir.path().join("store"))?;
 /// # db.put("seats/12A", "free")?;
-/// let mut tx = db.transaction();
+/// let tx = db.transaction();
 /// if tx.get("seats/12A")?.is_some_and(|seat| seat == "free") {
 ///     tx.put("seats/12A", "ada")?;
 /// }
@@ -93,47 +88,56 @@ const PAUSE_LONGEST: Duration = Duration::from_millis(5);
 ///
 /// # Threads
 ///
-/// It may be sent to other threads, and read by several at once.
+/// It may be sent to other threads and used by several at once. Each read and each write is a step of its own: two threads that call
+/// [`pop_first`](Self::pop_first) on one transaction at the same time may get the same pair.
 #[must_use = "dropping a transaction rolls it back"]
 pub struct Transaction {
     snapshot: Snapshot,
     shared: Arc<Shared>,
-    /// By their place in `shared`. Copied when something is written while a range reads them.
-    writes: Vec<Arc<Overlay>>,
 }
 
-/// What a transaction shares with its ranges and cursors.
+/// Reads and writes of one keyspace in a transaction: [`Transaction::keyspace`].
+#[derive(Debug, Clone, Copy)]
+pub struct TransactionView<'a> {
+    pub(super) transaction: &'a Transaction,
+    pub(super) keyspace: &'a Arc<KeyspaceInner>,
+}
+
+/// The state that a transaction shares with its ranges and cursors.
 pub(super) struct Shared {
     /// `None` once the transaction is over.
-    read: Mutex<Option<Vec<Touched>>>,
+    touched: Mutex<Option<Vec<Touched>>>,
 }
 
-/// A keyspace, and what was read of it.
+/// A keyspace, and what was read of it and written to it.
 struct Touched {
     keyspace: Arc<KeyspaceInner>,
     reads: Reads,
+    /// Copied when something is written while a range reads it.
+    writes: Arc<Overlay>,
 }
 
 impl Shared {
-    /// Notes reads of a keyspace, which reach callers only if this succeeds: nobody vouches for them when the
-    /// transaction is over.
-    fn note<T>(&self, keyspace: usize, note: impl FnOnce(&mut Reads) -> T) -> Result<T> {
-        let mut read = self.read.lock();
-        let touched = read.as_mut().and_then(|read| read.get_mut(keyspace));
+    /// Calls `change` with what was done to a keyspace, by its place. Reads reach callers only if this succeeds: no commit validates them
+    /// once the transaction is over.
+    fn with<T>(&self, place: usize, change: impl FnOnce(&mut Touched) -> T) -> Result<T> {
+        let mut touched = self.touched.lock();
+        let touched = touched.as_mut().and_then(|touched| touched.get_mut(place));
         let over = || Error::InvalidArgument("the transaction of this range or cursor is over".into());
-        touched.map(|touched| note(&mut touched.reads)).ok_or_else(over)
+        touched.map(change).ok_or_else(over)
     }
 
     /// The place of a keyspace.
     fn place(&self, keyspace: &Arc<KeyspaceInner>) -> usize {
-        let mut read = self.read.lock();
-        let Some(read) = read.as_mut() else { return 0 };
+        let mut touched = self.touched.lock();
+        let Some(touched) = touched.as_mut() else { return 0 };
         // Not by number: another store's may have the same.
-        match read.iter().position(|touched| Arc::ptr_eq(&touched.keyspace, keyspace)) {
+        match touched.iter().position(|touched| Arc::ptr_eq(&touched.keyspace, keyspace)) {
             Some(place) => place,
             None => {
-                read.push(Touched { keyspace: keyspace.clone(), reads: Reads::default() });
-                read.len() - 1
+                let (reads, writes) = (Reads::default(), Arc::default());
+                touched.push(Touched { keyspace: keyspace.clone(), reads, writes });
+                touched.len() - 1
             }
         }
     }
@@ -166,122 +170,12 @@ impl View {
 impl Transaction {
     fn begin(handle: &Arc<Handle>) -> Self {
         let snapshot = Snapshot::take(handle, KeySpan::ALL);
-        let shared = Arc::new(Shared { read: Mutex::new(Some(Vec::new())) });
-        Self { snapshot, shared, writes: Vec::new() }
+        let shared = Arc::new(Shared { touched: Mutex::new(Some(Vec::new())) });
+        Self { snapshot, shared }
     }
 
-    fn own(&self) -> &Arc<KeyspaceInner> {
+    pub(super) fn default_keyspace(&self) -> &Arc<KeyspaceInner> {
         &self.snapshot.handle.store.default
-    }
-
-    /// The key's value: what the transaction wrote, or else what was there when it began. Fails as
-    /// [`Db::get`] does.
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        self.read(self.own(), key.as_ref())
-    }
-
-    /// The key's value in a keyspace.
-    pub fn get_in(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        self.read(&keyspace.inner, key.as_ref())
-    }
-
-    /// Lends the key's value to `read` without copying it.
-    pub fn get_with<T>(&self, key: impl AsRef<[u8]>, read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        self.read_with(self.own(), key.as_ref(), read)
-    }
-
-    /// Lends the key's value in a keyspace to `read` without copying it.
-    pub fn get_with_in<T>(
-        &self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        read: impl FnOnce(&[u8]) -> T,
-    ) -> Result<Option<T>> {
-        self.read_with(&keyspace.inner, key.as_ref(), read)
-    }
-
-    /// Whether the key has a value.
-    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get_with(key, |_| ())?.is_some())
-    }
-
-    /// Whether the key has a value in a keyspace.
-    pub fn contains_key_in(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get_with_in(keyspace, key, |_| ())?.is_some())
-    }
-
-    /// Stores a pair when the transaction is committed. Fails as [`Db::put`] does for its arguments and in a store
-    /// that cannot be written to; other errors come with the commit.
-    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let own = self.own().clone();
-        self.write(&own, key.as_ref(), Some(value.as_ref()))
-    }
-
-    /// Stores a pair in a keyspace.
-    pub fn put_in(
-        &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.write(&keyspace.inner, key.as_ref(), Some(value.as_ref()))
-    }
-
-    /// Removes a key, if it is there, when the transaction is committed. Fails as `put` does.
-    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        let own = self.own().clone();
-        self.write(&own, key.as_ref(), None)
-    }
-
-    /// Removes a key from a keyspace.
-    pub fn delete_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
-        self.write(&keyspace.inner, key.as_ref(), None)
-    }
-
-    /// Removes every key of the range when the transaction is committed: those that it sees, those that it has put, and
-    /// those that others put there meanwhile. Nothing is read, so nobody's put conflicts with it. What the transaction puts
-    /// into the range later stays. Fails as `put` does.
-    pub fn delete_range(&mut self, range: impl KeyRange) -> Result<()> {
-        let own = self.own().clone();
-        self.write_range(&own, Bounds::of(&range))
-    }
-
-    /// Removes every key of the range from a keyspace.
-    pub fn delete_range_in(&mut self, keyspace: &Keyspace, range: impl KeyRange) -> Result<()> {
-        self.write_range(&keyspace.inner, Bounds::of(&range))
-    }
-
-    /// The pairs of the range, in order and from either end, with the writes made up to now. The transaction may
-    /// write while the range is walked; what it writes then shows in later ranges. Once the transaction is over the
-    /// range gives [`Error::InvalidArgument`].
-    pub fn range(&self, range: impl KeyRange) -> Range {
-        self.range_of(self.own(), Bounds::of(&range))
-    }
-
-    /// The pairs of the range in a keyspace.
-    pub fn range_in(&self, keyspace: &Keyspace, range: impl KeyRange) -> Range {
-        self.range_of(&keyspace.inner, Bounds::of(&range))
-    }
-
-    /// The pairs whose keys start with `prefix`, as a range has them. Under a comparator every pair is looked at,
-    /// and counts as read.
-    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
-        self.prefix_of(self.own(), prefix.as_ref())
-    }
-
-    /// The pairs of a keyspace whose keys start with `prefix`.
-    pub fn prefix_in(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Range {
-        self.prefix_of(&keyspace.inner, prefix.as_ref())
-    }
-
-    /// A cursor over the range, with the writes made up to now.
-    pub fn cursor(&self, range: impl KeyRange) -> Cursor {
-        self.cursor_of(self.own(), Bounds::of(&range))
-    }
-
-    /// A cursor over the range in a keyspace.
-    pub fn cursor_in(&self, keyspace: &Keyspace, range: impl KeyRange) -> Cursor {
-        self.cursor_of(&keyspace.inner, Bounds::of(&range))
     }
 
     /// Makes the writes take effect, as of now, provided that what was read still holds. Acknowledged at the store's
@@ -299,17 +193,16 @@ impl Transaction {
     /// Commits, and may ask for more durability than the store's. If the checkpoint fails that this takes, it is committed all the same
     /// ([`Error::NotDurable`]).
     pub fn commit_with(self, options: WriteOptions) -> Result<()> {
-        let touched = self.shared.read.lock().take().unwrap_or_default();
+        let touched = self.shared.touched.lock().take().unwrap_or_default();
         let store = &self.snapshot.handle.store;
-        let done = if self.writes.iter().all(|writes| writes.is_empty()) {
+        let done = if touched.iter().all(|touched| touched.writes.is_empty()) {
             store.check_open()
         } else {
-            let parts =
-                touched.into_iter().enumerate().map(|(place, Touched { keyspace, reads })| KeyspaceWrite {
-                    ops: self.writes.get(place).map_or_else(Vec::new, |writes| writes.ops()),
-                    reads: reads.to_read_set(&keyspace.order),
-                    keyspace,
-                });
+            let parts = touched.into_iter().map(|Touched { keyspace, reads, writes }| KeyspaceWrite {
+                ops: writes.ops(),
+                reads: reads.to_read_set(&keyspace.order),
+                keyspace,
+            });
             let parts = parts.filter(|part| !part.ops.is_empty() || !part.reads.is_empty()).collect();
             store.write_keyspaces(parts, Some(self.snapshot.guard.version()), options.durability)
         };
@@ -321,24 +214,26 @@ impl Transaction {
         done
     }
 
-    /// Forgets the writes. Dropping the transaction does the same.
+    /// Drops the writes, as dropping the transaction does.
     pub fn rollback(self) {
         drop(self);
     }
 
-    /// What the transaction has written to a key. If it has not, the key counts as read.
+    /// The value or the delete that the transaction has written to a key. A key without one counts as read.
     fn written(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Option<Bytes>>> {
         self.snapshot.check(keyspace)?;
         let place = self.shared.place(keyspace);
-        let written = self.writes.get(place).and_then(|writes| writes.get(key));
-        keyspace.order.check()?;
-        if written.is_none() {
-            self.shared.note(place, |reads| reads.add_key(key))?;
-        }
-        Ok(written)
+        let written = self.shared.with(place, |touched| {
+            let written = touched.writes.get(key);
+            if written.is_none() {
+                touched.reads.add_key(key);
+            }
+            written
+        })?;
+        keyspace.order.check().map(|()| written)
     }
 
-    fn read(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Value>> {
+    pub(super) fn read(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Value>> {
         let value = match self.written(keyspace, key)? {
             Some(written) => written,
             None => {
@@ -349,7 +244,7 @@ impl Transaction {
         Ok(value.map(Value::new))
     }
 
-    fn read_with<T>(
+    pub(super) fn read_with<T>(
         &self,
         keyspace: &Arc<KeyspaceInner>,
         key: &[u8],
@@ -364,112 +259,136 @@ impl Transaction {
         }
     }
 
-    fn write(&mut self, keyspace: &Arc<KeyspaceInner>, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        self.snapshot.check(keyspace)?;
+    fn write(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         let op = value.map_or_else(|| Op::delete(key), |value| Op::put(key, value));
-        self.overlay(keyspace, op)?.set(Bytes::copy_from_slice(key), value.map(Bytes::copy_from_slice));
-        Ok(())
+        self.overlay(keyspace, op, |writes| {
+            writes.set(Bytes::copy_from_slice(key), value.map(Bytes::copy_from_slice));
+        })
     }
 
-    fn write_range(&mut self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Result<()> {
+    fn write_range(&self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Result<()> {
+        let op_bounds = bounds.clone();
+        self.overlay(keyspace, Op::delete_range(&op_bounds), |writes| writes.delete_range(bounds))
+    }
+
+    /// Adds an operation to the writes of a keyspace, if the keyspace takes it.
+    fn overlay(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        op: Op<'_>,
+        add: impl FnOnce(&mut Overlay),
+    ) -> Result<()> {
         self.snapshot.check(keyspace)?;
-        self.overlay(keyspace, Op::delete_range(&bounds))?.delete_range(bounds);
-        Ok(())
-    }
-
-    /// Where an operation is to be noted, if it is one that the keyspace takes.
-    fn overlay(&mut self, keyspace: &Arc<KeyspaceInner>, op: Op<'_>) -> Result<&mut Overlay> {
         self.snapshot.handle.store.check_ops(keyspace, &[op])?;
-        let place = self.shared.place(keyspace);
-        while self.writes.len() <= place {
-            self.writes.push(Arc::default());
-        }
-        if self.writes[place].is_empty() {
-            self.writes[place] = Arc::new(Overlay::new(keyspace.order.clone()));
-        }
-        Ok(Arc::make_mut(&mut self.writes[place]))
+        self.shared.with(self.shared.place(keyspace), |touched| {
+            if touched.writes.is_empty() {
+                touched.writes = Arc::new(Overlay::new(keyspace.order.clone()));
+            }
+            add(Arc::make_mut(&mut touched.writes));
+        })
     }
 
     fn view(&self, keyspace: &Arc<KeyspaceInner>) -> View {
         let place = self.shared.place(keyspace);
-        let overlay = self.writes.get(place).filter(|writes| !writes.is_empty()).cloned();
+        let writes = self.shared.with(place, |touched| touched.writes.clone()).ok();
+        let overlay = writes.filter(|writes| !writes.is_empty());
         View { shared: self.shared.clone(), place, overlay }
     }
 
-    fn range_of(&self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Range {
+    pub(super) fn range_of(&self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Range {
         Range::new(&self.snapshot, keyspace, bounds).within(self.view(keyspace))
     }
 
-    fn prefix_of(&self, keyspace: &Arc<KeyspaceInner>, prefix: &[u8]) -> Range {
+    pub(super) fn prefix_of(&self, keyspace: &Arc<KeyspaceInner>, prefix: &[u8]) -> Range {
         Range::with_prefix(&self.snapshot, keyspace, prefix).within(self.view(keyspace))
     }
 
-    fn cursor_of(&self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Cursor {
+    pub(super) fn cursor_of(&self, keyspace: &Arc<KeyspaceInner>, bounds: Bounds) -> Cursor {
         Cursor::within(&self.snapshot, keyspace, bounds, &self.view(keyspace))
     }
 }
 
+macro_rules! writes {
+    ($type:ty) => {
+        impl $type {
+            /// Stores a pair when the transaction is committed. Fails as [`Db::put`] does for its arguments and in a store
+            /// that cannot be written to; other errors come with the commit.
+            pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+                let (transaction, keyspace) = self.target();
+                transaction.write(keyspace, key.as_ref(), Some(value.as_ref()))
+            }
+
+            /// Removes a key, if it is there, when the transaction is committed. Fails as `put` does.
+            pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+                let (transaction, keyspace) = self.target();
+                transaction.write(keyspace, key.as_ref(), None)
+            }
+
+            /// Removes every key of the range when the transaction is committed: those that it sees, those that it has put,
+            /// and those that others put there meanwhile. Nothing is read: no other put conflicts with it. Pairs that the
+            /// transaction puts into the range later stay. Fails as `put` does.
+            pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
+                let (transaction, keyspace) = self.target();
+                transaction.write_range(keyspace, Bounds::of(&range))
+            }
+
+            /// Removes the pair with the least key when the transaction is committed, and returns it; `None` if there is no pair. Every
+            /// key up to that one counts as read. Fails as `get` and `put` do.
+            pub fn pop_first(&self) -> Result<Option<(Key, Value)>> {
+                self.pop(self.first()?)
+            }
+
+            /// As [`pop_first`](Self::pop_first), for the greatest key.
+            pub fn pop_last(&self) -> Result<Option<(Key, Value)>> {
+                self.pop(self.last()?)
+            }
+
+            fn pop(&self, pair: Option<(Key, Value)>) -> Result<Option<(Key, Value)>> {
+                pair.map(|pair| self.delete(&pair.0).map(|()| pair)).transpose()
+            }
+
+            /// Stores a pair when the transaction is committed, unless the key has a value; returns true if it had none. Fails as
+            /// `get` and `put` do.
+            pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+                self.compare_and_swap(key, None::<&[u8]>, Some(value))
+            }
+
+            /// Replaces the key's value by `new` when the transaction is committed, if the value is `expected`; `None` is an absent key.
+            /// Returns true if it was. Fails as `get` and `put` do.
+            pub fn compare_and_swap(
+                &self,
+                key: impl AsRef<[u8]>,
+                expected: Option<impl AsRef<[u8]>>,
+                new: Option<impl AsRef<[u8]>>,
+            ) -> Result<bool> {
+                let expected = expected.as_ref().map(AsRef::as_ref);
+                let matches = match self.get_with(&key, |value| Some(value) == expected)? {
+                    Some(matches) => matches,
+                    None => expected.is_none(),
+                };
+                match new {
+                    Some(new) if matches => self.put(key, new)?,
+                    None if matches => self.delete(key)?,
+                    _ => {}
+                }
+                Ok(matches)
+            }
+        }
+    };
+}
+
+writes!(Transaction);
+writes!(TransactionView<'_>);
+
 impl Drop for Transaction {
     fn drop(&mut self) {
-        self.shared.read.lock().take();
+        self.shared.touched.lock().take();
     }
 }
 
 impl std::fmt::Debug for Transaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Transaction").field("snapshot", &self.snapshot).finish_non_exhaustive()
-    }
-}
-
-impl Db {
-    /// Begins a transaction, which reads the store as it is now. Waits for writes that are under way, as
-    /// [`snapshot`](Self::snapshot) does.
-    pub fn transaction(&self) -> Transaction {
-        Transaction::begin(&self.handle)
-    }
-
-    /// Runs a transaction and commits it, again and again until it has met no conflict, with pauses in between that
-    /// grow to some milliseconds. Returns what the last run returned. `run` may therefore be called several times
-    /// and should have no effects but on the transaction: if it writes what it has read past the transaction, it
-    /// conflicts with itself for ever. Every conflict is another's success, so somebody always makes progress; a
-    /// transaction that reads much, or for long, among many short ones may have to try often.
-    ///
-    /// ```
-    /// # fn main() -> cantle::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = cantle::Db::open(dir.path().join("store"))?;
-    /// # db.put("ada", [10])?;
-    /// # db.put("bob", [0])?;
-    /// let left = db.transact(|tx| {
-    ///     let (from, to) = (tx.get("ada")?.map_or(0, |n| n[0]), tx.get("bob")?.map_or(0, |n| n[0]));
-    ///     tx.put("ada", [from - 3])?;
-    ///     tx.put("bob", [to + 3])?;
-    ///     Ok(from - 3)
-    /// })?;
-    /// assert_eq!(left, 7);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// What `run` returns; the transaction is then rolled back. What [`commit`](Transaction::commit) returns, save
-    /// for conflicts.
-    pub fn transact<T>(&self, mut run: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
-        let mut rng: Option<Rng> = None;
-        let mut pause = PAUSE_FIRST;
-        loop {
-            let mut transaction = self.transaction();
-            let result = run(&mut transaction)?;
-            match transaction.commit() {
-                Err(error) if error.is_conflict() => {
-                    // At random, lest those who met meet again.
-                    let rng = rng.get_or_insert_with(|| Rng::new(random::u64()));
-                    thread::sleep(Duration::from_nanos(rng.below(pause.as_nanos() as u64)));
-                    pause = (pause * 2).min(PAUSE_LONGEST);
-                }
-                done => return done.map(|()| result),
-            }
-        }
     }
 }
 

@@ -3,8 +3,8 @@
 //! A walk counts for as far as it got: whoever took ten pairs of a range knows what lies between the first and the
 //! tenth, and nothing of what comes behind.
 
-use super::Shared;
 use super::ranges::Ranges;
+use super::{Shared, Touched};
 use crate::layout::{PairCursor, ReadSet};
 use crate::sync::Arc;
 use crate::types::bounds::Bounds;
@@ -96,7 +96,7 @@ impl TrackedCursor {
     fn extend(&mut self, forward: bool) -> Result<()> {
         let Some(span) = self.span else { return Ok(()) };
         let reached = self.reached(if forward { &self.bounds.end } else { &self.bounds.start });
-        let noted = self.shared.note(self.keyspace, |reads| {
+        let noted = self.shared.with(self.keyspace, |Touched { reads, .. }| {
             let Some(span) = reads.spans.get_mut(span) else { return };
             if forward && is_later_end(&self.order, &reached, &span.end) {
                 span.end = reached;
@@ -109,7 +109,7 @@ impl TrackedCursor {
 
     /// It came from elsewhere and went over this span.
     fn begin(&mut self, span: KeySpan) -> Result<()> {
-        let noted = self.shared.note(self.keyspace, |reads| {
+        let noted = self.shared.with(self.keyspace, |Touched { reads, .. }| {
             reads.spans.push(span);
             reads.spans.len() - 1
         });

@@ -255,7 +255,7 @@ proptest! {
             let below = Box::new(ListCursor::new(&order, base, &bounds));
             let mut cursor = TrackedCursor::new(below, shared.clone(), 0, order.clone(), bounds.clone());
             let seen = moves.iter().map(|movement| step(&mut cursor, movement)).collect();
-            let read = shared.read.lock();
+            let read = shared.touched.lock();
             (seen, read.as_ref().unwrap()[0].reads.to_read_set(&order))
         };
         let base: std::collections::BTreeSet<u8> = base.into_iter().collect();
@@ -300,5 +300,6 @@ fn shared_for_test() -> Arc<Shared> {
         static DB: Db = Options::new().vfs(Arc::new(MemVfs::new())).open("store").unwrap();
     }
     let keyspace = DB.with(|db| db.own().clone());
-    Arc::new(Shared { read: Mutex::new(Some(vec![Touched { keyspace, reads: Reads::default() }])) })
+    let touched = Touched { keyspace, reads: Reads::default(), writes: Arc::default() };
+    Arc::new(Shared { touched: Mutex::new(Some(vec![touched])) })
 }

@@ -56,9 +56,9 @@ fn options_out_of_range_are_refused_before_anything_is_created() {
     assert!(matches!(nothing, Err(Error::NotFound { .. })));
     let db = open(&vfs);
     for keyspace in refused {
-        assert!(is_invalid(db.keyspace("other", keyspace)));
+        assert!(is_invalid(db.keyspace_with("other", keyspace)));
     }
-    assert!(is_invalid(db.keyspace("", KeyspaceOptions::new())));
-    assert!(is_invalid(db.keyspace(&"n".repeat(256), KeyspaceOptions::new())));
+    assert!(is_invalid(db.keyspace("")));
+    assert!(is_invalid(db.keyspace(&"n".repeat(256))));
     assert_eq!(db.keyspaces().unwrap(), ["default"]);
 }

@@ -74,17 +74,17 @@ fn a_keyspace_opens_with_its_own_comparator_only() {
     let mismatch = |result: Option<Error>| matches!(result, Some(Error::OptionMismatch { .. }));
     {
         let db = open(&vfs);
-        assert!(mismatch(db.keyspace("default", other()).err()));
-        db.keyspace("reverse", other()).unwrap().put("a", "1").unwrap();
+        assert!(mismatch(db.keyspace_with("default", other()).err()));
+        db.keyspace_with("reverse", other()).unwrap().put("a", "1").unwrap();
     }
     assert!(mismatch(
         options(&vfs).comparator(Arc::new(Other)).default_keyspace(other()).open("store").err()
     ));
     assert!(mismatch(options(&vfs).open("store").err()), "its comparator is not registered");
     let db = options(&vfs).comparator(Arc::new(Other)).open("store").unwrap();
-    let reverse = db.keyspace("reverse", KeyspaceOptions::new()).unwrap();
+    let reverse = db.keyspace("reverse").unwrap();
     assert_eq!(reverse.get("a").unwrap().as_deref(), Some(&b"1"[..]));
-    let default = db.keyspace("default", KeyspaceOptions::new()).unwrap();
+    let default = db.keyspace("default").unwrap();
     assert_eq!((reverse.comparator_name(), default.comparator_name()), ("other", "cantle.bytewise"));
 }
 
@@ -106,7 +106,7 @@ fn no_comparator_has_the_name_of_the_bytewise_order() {
     assert!(refused(options(&vfs).default_keyspace(given()).open("store").err()));
     assert!(refused(options(&vfs).comparator(Arc::new(Bytewise)).open("store").err()));
     let db = open(&vfs);
-    assert!(refused(db.keyspace("odd", given()).err()));
+    assert!(refused(db.keyspace_with("odd", given()).err()));
     assert_eq!(db.keyspaces().unwrap(), ["default"]);
 }
 

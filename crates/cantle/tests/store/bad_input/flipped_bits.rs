@@ -1,7 +1,6 @@
 //! A flipped bit in one file. What is read of it is right, or an error: the fault lab's door `damage` sees to that.
 
 use super::{files, options, read_file};
-use cantle::KeyspaceOptions;
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
 use std::path::Path;
 
@@ -17,7 +16,7 @@ fn key(n: usize) -> Vec<u8> {
 fn store() -> MemVfs {
     let vfs = MemVfs::without_history();
     let db = options(&vfs).open("store").unwrap();
-    let other = db.keyspace("other", KeyspaceOptions::new()).unwrap();
+    let other = db.keyspace("other").unwrap();
     for n in 0..60 {
         db.put(key(n), value(n)).unwrap();
     }
@@ -52,7 +51,7 @@ fn damage_in_one_file_leaves_the_keys_of_others_readable() {
             continue;
         }
         let Ok(db) = options(&flip(&vfs, &path, 70)).open("store") else { continue };
-        let other = db.keyspace("other", KeyspaceOptions::new()).unwrap();
+        let other = db.keyspace("other").unwrap();
         let readable = [other.get("a").is_ok(), db.get(key(1)).is_ok(), db.get(key(3)).is_ok()];
         assert!(readable.contains(&true), "{name}");
         survived += 1;

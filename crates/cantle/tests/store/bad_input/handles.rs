@@ -2,7 +2,7 @@
 
 use super::{open, options};
 use cantle::vfs::MemVfs;
-use cantle::{Error, KeyspaceOptions, WriteBatch};
+use cantle::{Error, WriteBatch};
 
 fn is_closed<T>(result: cantle::Result<T>) -> bool {
     matches!(result, Err(Error::Closed))
@@ -28,7 +28,7 @@ fn a_store_has_one_writer_or_many_readers() {
     let readers: Vec<_> = (0..3).map(|_| options(&vfs).read_only(true).open("store").unwrap()).collect();
     assert!(matches!(options(&vfs).open("store"), Err(Error::Locked { .. })));
     assert!(matches!(readers[0].put("a", "b"), Err(Error::ReadOnly { .. })));
-    assert!(is_gone(readers[0].keyspace("new", KeyspaceOptions::new())));
+    assert!(is_gone(readers[0].keyspace("new")));
     drop(readers);
     open(&vfs);
 }
@@ -50,7 +50,7 @@ fn the_lock_is_seen_on_disk_too() {
 fn every_handle_says_that_the_store_is_closed() {
     let vfs = MemVfs::new();
     let db = open(&vfs);
-    let keyspace = db.keyspace("k", KeyspaceOptions::new()).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
     db.put("a", "1").unwrap();
     let (snapshot, mut range, mut cursor) = (db.snapshot(), db.range(..), db.cursor(..));
     db.clone().close().unwrap();
@@ -60,12 +60,12 @@ fn every_handle_says_that_the_store_is_closed() {
     assert!(is_closed(db.write(WriteBatch::new())) && is_closed(db.sync()) && is_closed(db.verify()));
     assert!(is_closed(db.backup("backup")) && is_closed(db.compact_range(..)));
     assert!(is_closed(db.approximate_bytes(..)) && is_closed(db.regions()) && is_closed(db.keyspaces()));
-    assert!(is_closed(db.keyspace("k", KeyspaceOptions::new())) && is_closed(db.drop_keyspace("k")));
+    assert!(is_closed(db.keyspace("k")) && is_closed(db.drop_keyspace("k")));
     assert!(is_closed(db.range(..).next().unwrap()) && is_closed(range.next().unwrap()));
     assert!(is_closed(cursor.seek_to_first()) && is_closed(cursor.next()));
     assert!(is_closed(keyspace.get("a")) && is_closed(keyspace.put("a", "b")));
     assert!(is_closed(keyspace.set_metadata(b"m")));
-    assert!(is_closed(snapshot.get("a")) && is_closed(snapshot.get_in(&keyspace, "a")));
+    assert!(is_closed(snapshot.get("a")) && is_closed(snapshot.keyspace(&keyspace).get("a")));
     assert!(is_closed(db.close()));
     drop((db, keyspace, snapshot, range, cursor));
     assert_eq!(open(&vfs).get("a").unwrap().as_deref(), Some(&b"1"[..]));
@@ -74,7 +74,7 @@ fn every_handle_says_that_the_store_is_closed() {
 #[test]
 fn a_dropped_keyspace_is_gone_but_for_snapshots_from_before() {
     let db = open(&MemVfs::new());
-    let keyspace = db.keyspace("k", KeyspaceOptions::new()).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
     keyspace.put("a", "1").unwrap();
     let snapshot = db.snapshot();
     db.drop_keyspace("k").unwrap();
@@ -83,16 +83,16 @@ fn a_dropped_keyspace_is_gone_but_for_snapshots_from_before() {
     assert!(is_gone(keyspace.compact_range(..)) && is_gone(keyspace.approximate_bytes(..)));
     assert!(is_gone(keyspace.set_metadata(b"m")));
     let mut batch = WriteBatch::new();
-    batch.put("b", "2").put_in(&keyspace, "a", "2");
+    batch.put("b", "2").keyspace(&keyspace).put("a", "2");
     assert!(is_gone(db.write(batch)));
     assert_eq!(db.get("b").unwrap(), None);
-    assert_eq!(snapshot.get_in(&keyspace, "a").unwrap().as_deref(), Some(&b"1"[..]));
-    assert_eq!(snapshot.range_in(&keyspace, ..).count(), 1);
+    assert_eq!(snapshot.keyspace(&keyspace).get("a").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(snapshot.keyspace(&keyspace).range(..).count(), 1);
     assert!(keyspace.range(..).next().is_some_and(is_gone) && is_gone(keyspace.cursor(..).seek_to_first()));
-    assert!(is_gone(db.snapshot().get_in(&keyspace, "a")) && is_gone(keyspace.regions()));
+    assert!(is_gone(db.snapshot().keyspace(&keyspace).get("a")) && is_gone(keyspace.regions()));
     assert!(is_gone(db.drop_keyspace("k")) && is_gone(db.drop_keyspace("never was")));
     assert!(matches!(db.drop_keyspace("default"), Err(Error::InvalidArgument(_))));
-    let again = db.keyspace("k", KeyspaceOptions::new()).unwrap();
+    let again = db.keyspace("k").unwrap();
     assert_eq!(again.get("a").unwrap(), None);
     assert!(is_gone(keyspace.get("a")), "the old handle stays gone");
 }
@@ -100,14 +100,14 @@ fn a_dropped_keyspace_is_gone_but_for_snapshots_from_before() {
 #[test]
 fn a_batch_with_a_keyspace_of_another_store_is_refused() {
     let (db, other) = (open(&MemVfs::new()), open(&MemVfs::new()));
-    let foreign = other.keyspace("k", KeyspaceOptions::new()).unwrap();
-    let ours = db.keyspace("k", KeyspaceOptions::new()).unwrap();
+    let foreign = other.keyspace("k").unwrap();
+    let ours = db.keyspace("k").unwrap();
     let mut batch = WriteBatch::new();
-    batch.put_in(&ours, "a", "1").put_in(&foreign, "a", "1");
+    batch.keyspace(&ours).put("a", "1").keyspace(&foreign).put("a", "1");
     assert!(matches!(db.write(batch), Err(Error::InvalidArgument(_))));
     other.drop_keyspace("k").unwrap();
     let mut batch = WriteBatch::new();
-    batch.put_in(&ours, "a", "1").put_in(&foreign, "a", "1");
+    batch.keyspace(&ours).put("a", "1").keyspace(&foreign).put("a", "1");
     assert!(db.write(batch).is_err());
     assert_eq!(ours.get("a").unwrap(), None);
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 fn each_mistake_has_its_own_error_and_nothing_is_touched() {
     let (vfs, _) = plain(50, End::Closed);
     let before = bytes_of(&vfs);
-    let fails = |from: &str, to: &str| options(&vfs).repair(from, to).unwrap_err();
+    let fails = |from: &str, to: &str| cantle::Db::repair(from, to, options(&vfs)).unwrap_err();
     assert!(matches!(fails("nowhere", "new"), Error::NotFound { .. }));
     write_file(&vfs, Path::new("file"), b"text");
     assert!(matches!(fails("file", "new"), Error::NotAStore { .. }));
@@ -37,7 +37,7 @@ fn each_mistake_has_its_own_error_and_nothing_is_touched() {
 fn readers_may_have_it_open() {
     let (vfs, _) = plain(50, End::Closed);
     let reader = options(&vfs).read_only(true).open("store").unwrap();
-    assert!(options(&vfs).repair("store", "new").unwrap().is_ok());
+    assert!(cantle::Db::repair("store", "new", options(&vfs)).unwrap().is_ok());
     drop(reader);
 }
 
@@ -46,6 +46,6 @@ fn a_directory_of_garbage_is_an_error() {
     let vfs = MemVfs::new();
     vfs.create_dir_all(Path::new("store")).unwrap();
     write_file(&vfs, Path::new("store/000000000003.table"), &[0xa5; 5000]);
-    let error = options(&vfs).repair("store", "new").unwrap_err();
+    let error = cantle::Db::repair("store", "new", options(&vfs)).unwrap_err();
     assert!(error.is_corruption(), "{error}");
 }

@@ -92,7 +92,7 @@ fn whatever_is_damaged_what_is_left_is_right() {
             what += &format!(" {} at {at} (+{len})", path.display());
             write_file(&vfs, path, &bytes);
         }
-        let report = options(&vfs).repair("store", "new");
+        let report = cantle::Db::repair("store", "new", options(&vfs));
         let Ok(report) = report else { panic!("{what}: {report:?}") };
         let db = options(&vfs).open("new").unwrap();
         assert!(db.verify().unwrap().is_ok(), "{what}");
@@ -189,7 +189,7 @@ fn pages_that_cannot_be_read_cost_no_more_than_what_is_on_them() {
             }
         });
         let vfs: Arc<dyn Vfs> = Arc::new(faulty);
-        let report = options(&MemVfs::new()).vfs(vfs.clone()).repair("store", "new").unwrap();
+        let report = cantle::Db::repair("store", "new", options(&MemVfs::new()).vfs(vfs.clone())).unwrap();
         let what = format!("{} with a bad page", path.display());
         let unreadable = report.damage.iter().any(|error| error.to_string().contains("cannot be read"));
         assert!(unreadable, "{what}: {report:?}");

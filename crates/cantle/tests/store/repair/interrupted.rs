@@ -26,7 +26,7 @@ fn what_an_interrupted_repair_leaves_is_no_store() {
             let fails = is_of_target && calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == nth;
             if fails { Verdict::Fail(Failure::EIO) } else { Verdict::Pass }
         });
-        let repaired = options(&left).vfs(Arc::new(fault.clone())).repair("store", "new");
+        let repaired = cantle::Db::repair("store", "new", options(&left).vfs(Arc::new(fault.clone())));
         if repaired.is_ok() {
             // Some calls may fail without harm; behind the last nothing does.
             assert_eq!(opened_at(&left, "new").unwrap(), opened(&left));

@@ -11,7 +11,7 @@ fn slow(vfs: &MemVfs) -> Options {
 }
 
 fn kept(vfs: &MemVfs) -> (Content, RepairReport) {
-    let report = options(vfs).keep_left_behind(true).repair("store", "kept").unwrap();
+    let report = Db::repair("store", "kept", options(vfs).keep_left_behind(true)).unwrap();
     let content = content(&options(vfs).read_only(true).open("kept").unwrap());
     vfs.list(Path::new("kept"))
         .unwrap()
@@ -22,7 +22,7 @@ fn kept(vfs: &MemVfs) -> (Content, RepairReport) {
 
 /// Writes of all kinds, number `from` and after.
 fn write(db: &Db, from: u64, to: u64) {
-    let second = db.keyspace("second", KeyspaceOptions::new()).unwrap();
+    let second = db.keyspace("second").unwrap();
     for n in from..to {
         let key = (n % 300).to_be_bytes();
         match n % 9 {
@@ -30,7 +30,7 @@ fn write(db: &Db, from: u64, to: u64) {
             1 => second.put(key, n.to_string()).unwrap(),
             2 => {
                 let mut batch = WriteBatch::new();
-                batch.put(key, format!("batch {n}")).put_in(&second, key, n.to_string());
+                batch.put(key, format!("batch {n}")).keyspace(&second).put(key, n.to_string());
                 db.write(batch).unwrap();
             }
             3 if n % 27 == 3 => {
@@ -70,7 +70,7 @@ fn all_that_is_there_is_kept() {
         assert!(report.is_ok(), "{report:?}");
         assert!(report.notes.iter().any(|note| note.contains("gaps")), "{report:?}");
         // Unless it is asked for, the same is left out, and said to be there.
-        let plain = options(&found).repair("store", "plain").unwrap();
+        let plain = Db::repair("store", "plain", options(&found)).unwrap();
         assert!(plain.notes.iter().any(|note| note.contains("keep-left-behind")), "{plain:?}");
         drop(db);
     }

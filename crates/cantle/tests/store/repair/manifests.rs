@@ -90,7 +90,7 @@ fn an_edit_that_others_follow_is_no_end() {
     db.sync().unwrap();
     let durable = read_file(&vfs, &manifest(&vfs)).len();
     for n in 0..5 {
-        let keyspace = db.keyspace("default", cantle::KeyspaceOptions::new()).unwrap();
+        let keyspace = db.keyspace("default").unwrap();
         keyspace.put(key(n), [n as u8; 50]).unwrap();
         db.compact_range(..).unwrap();
     }

@@ -43,7 +43,7 @@ impl Writer<'_> {
         for n in numbers {
             let (key, value) = (key(n), value(n, generation));
             self.history.put(self.keyspace.name(), &key, &value);
-            batch.put_in(&self.keyspace, key, value);
+            batch.keyspace(&self.keyspace).put(key, value);
         }
         self.db.write(batch).unwrap();
     }
@@ -67,7 +67,7 @@ pub fn store(n: usize, end: End, durability: Durability, compression: Compressio
     {
         let db = tuned().open("store").unwrap();
         for name in ["default", "other"] {
-            let keyspace = db.keyspace(name, other()).unwrap();
+            let keyspace = db.keyspace_with(name, other()).unwrap();
             keyspace.set_metadata(format!("of {name}").as_bytes()).unwrap();
             let mut writer = Writer { db: &db, keyspace, history: &mut history };
             for n in 0..n {
@@ -80,8 +80,8 @@ pub fn store(n: usize, end: End, durability: Durability, compression: Compressio
             writer.keyspace.delete(key(4)).unwrap();
             writer.keyspace.delete_range(key(n / 4)..key(n / 3)).unwrap();
         }
-        db.keyspace("empty", KeyspaceOptions::new()).unwrap();
-        db.keyspace("dropped", KeyspaceOptions::new()).unwrap().put("a", "b").unwrap();
+        db.keyspace("empty").unwrap();
+        db.keyspace("dropped").unwrap().put("a", "b").unwrap();
         db.drop_keyspace("dropped").unwrap();
         db.close().unwrap();
     }
@@ -89,7 +89,7 @@ pub fn store(n: usize, end: End, durability: Durability, compression: Compressio
     history.put("dropped", b"a", b"b");
     let db = tuned().open("store").unwrap();
     for name in ["other", "default"] {
-        let keyspace = db.keyspace(name, other()).unwrap();
+        let keyspace = db.keyspace_with(name, other()).unwrap();
         let mut writer = Writer { db: &db, keyspace, history: &mut history };
         for n in (0..n).step_by(5) {
             writer.put(n, 2);
@@ -103,7 +103,7 @@ pub fn store(n: usize, end: End, durability: Durability, compression: Compressio
     }
     db.sync().unwrap();
     for name in ["default", "other"] {
-        let keyspace = db.keyspace(name, other()).unwrap();
+        let keyspace = db.keyspace_with(name, other()).unwrap();
         let mut writer = Writer { db: &db, keyspace, history: &mut history };
         for n in (0..n).step_by(11) {
             writer.put(n, 4);

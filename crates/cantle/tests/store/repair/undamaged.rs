@@ -48,11 +48,11 @@ fn whatever_a_power_loss_leaves_opens_and_repairs_alike() {
 #[test]
 fn metadata_and_empty_keyspaces_come_along() {
     let (vfs, _) = store(100, End::Closed, Durability::Process, Compression::None);
-    options(&vfs).repair("store", "new").unwrap();
+    cantle::Db::repair("store", "new", options(&vfs)).unwrap();
     let db = options(&vfs).open("new").unwrap();
     assert_eq!(db.keyspaces().unwrap(), ["default", "empty", "other"]);
     for name in ["default", "other"] {
-        let metadata = db.keyspace(name, KeyspaceOptions::new()).unwrap().metadata();
+        let metadata = db.keyspace(name).unwrap().metadata();
         assert_eq!(metadata, format!("of {name}").as_bytes());
     }
 }
@@ -63,7 +63,7 @@ fn little_memory_is_enough() {
     let expected = opened(&vfs);
     vfs.remove(&manifest(&vfs)).unwrap();
     // Without a manifest a keyspace is sorted as a whole.
-    let report = tight(options(&vfs)).repair("store", "new").unwrap();
+    let report = cantle::Db::repair("store", "new", tight(options(&vfs))).unwrap();
     assert_eq!(report.keyspaces[0].name, "default");
     let db = options(&vfs).open("new").unwrap();
     let found = super::content(&db);
@@ -80,7 +80,7 @@ fn manifest(vfs: &MemVfs) -> std::path::PathBuf {
 fn progress_ends_with_everything() {
     let (vfs, _) = store(3000, End::Closed, Durability::Process, Compression::None);
     let mut steps = Vec::new();
-    let report = options(&vfs).repair_with("store", "new", |step| steps.push(step)).unwrap();
+    let report = cantle::Db::repair_with("store", "new", options(&vfs), |step| steps.push(step)).unwrap();
     let last = steps.last().unwrap();
     assert_eq!(last.pairs, report.pairs());
     assert!(steps.is_sorted_by_key(|step| step.bytes) && steps.len() > 2, "{steps:?}");
@@ -104,7 +104,7 @@ fn backwards() -> MemVfs {
     let vfs = MemVfs::new();
     let with = || options(&vfs).comparator(Arc::new(Backwards));
     let db = with().open("store").unwrap();
-    let keyspace = db.keyspace("back", KeyspaceOptions::new().comparator(Arc::new(Backwards))).unwrap();
+    let keyspace = db.keyspace_with("back", KeyspaceOptions::new().comparator(Arc::new(Backwards))).unwrap();
     for n in 0..2000 {
         keyspace.put(super::stores::key(n), [7; 90]).unwrap();
     }
@@ -119,11 +119,11 @@ fn backwards() -> MemVfs {
 #[test]
 fn comparators_must_be_registered_and_then_count() {
     let vfs = backwards();
-    let refused = options(&vfs).repair("store", "new").unwrap_err();
+    let refused = cantle::Db::repair("store", "new", options(&vfs)).unwrap_err();
     assert!(matches!(refused, cantle::Error::OptionMismatch { .. }), "{refused}");
     assert!(vfs.metadata(Path::new("new")).unwrap().is_none());
     let with = || options(&vfs).comparator(Arc::new(Backwards));
-    let report = with().repair("store", "new").unwrap();
+    let report = cantle::Db::repair("store", "new", with()).unwrap();
     assert!(report.is_ok(), "{report:?}");
     let read = |name| super::content(&with().read_only(true).open(name).unwrap());
     assert!(read("new") == read("store"));

@@ -29,7 +29,7 @@ impl World<'_> {
         self.trace(|_| format!("create {name}"));
         let (order, keys) = self.config.space(name);
         let options = order.apply(self.config.tuning(&mut self.random));
-        let created = self.db().keyspace(name, options);
+        let created = self.db().keyspace_with(name, options);
         let handle = match created {
             Ok(handle) => handle,
             Err(error) => {
@@ -121,7 +121,7 @@ impl World<'_> {
     pub(super) fn destroy(&mut self) {
         let home = self.home.clone();
         self.trace(|_| format!("destroy {home}"));
-        let refused = self.options().destroy(self.path(&home));
+        let refused = cantle::Db::destroy(self.path(&home), self.options());
         assert!(matches!(refused, Err(Error::Locked { .. })), "an open store was destroyed: {refused:?}");
         self.detach();
         self.remove(&home);
@@ -135,7 +135,7 @@ impl World<'_> {
     /// Removes a store that nobody has open.
     fn remove(&mut self, name: &str) {
         let path = self.path(name);
-        self.options().destroy(&path).unwrap();
+        cantle::Db::destroy(&path, self.options()).unwrap();
         self.totals.destroyed += 1;
         let opened = self.options().create_if_missing(false).open(&path);
         assert!(matches!(opened, Err(Error::NotFound { .. })), "destroyed, yet there: {opened:?}");

@@ -79,17 +79,17 @@ impl World<'_> {
                     self.trace(|_| format!("- put {name} {} {}", show(&key), show(&value)));
                     space.put(&key, &value);
                     match &handle {
-                        Some(keyspace) => batch.put_in(keyspace, &key, &value),
-                        None => batch.put(&key, &value),
-                    };
+                        Some(keyspace) => _ = batch.keyspace(keyspace).put(&key, &value),
+                        None => _ = batch.put(&key, &value),
+                    }
                 }
                 8..11 => {
                     self.trace(|_| format!("- delete {name} {}", show(&key)));
                     space.delete(&key);
                     match &handle {
-                        Some(keyspace) => batch.delete_in(keyspace, &key),
-                        None => batch.delete(&key),
-                    };
+                        Some(keyspace) => _ = batch.keyspace(keyspace).delete(&key),
+                        None => _ = batch.delete(&key),
+                    }
                 }
                 _ => {
                     let bounds = self.keys(&name).bounds(space.order, &mut self.random);
@@ -98,9 +98,9 @@ impl World<'_> {
                     });
                     space.delete_range(&bounds);
                     match &handle {
-                        Some(keyspace) => batch.delete_range_in(keyspace, bounds),
-                        None => batch.delete_range(bounds),
-                    };
+                        Some(keyspace) => _ = batch.keyspace(keyspace).delete_range(bounds),
+                        None => _ = batch.delete_range(bounds),
+                    }
                 }
             }
             last = Some((name, key));
@@ -133,10 +133,10 @@ impl World<'_> {
         let mut runs = 0;
         let done = self.db().transact(|tx| {
             runs += 1;
-            let found = in_transaction!(tx, space, get, get_in, &key)?;
+            let found = in_transaction!(tx, space, get, &key)?;
             let expected = if runs > 1 { Some(&other[..]) } else { before.as_deref() };
             assert_same_value(name, &key, found.as_deref(), expected);
-            in_transaction!(tx, space, put, put_in, &key, &value)?;
+            in_transaction!(tx, space, put, &key, &value)?;
             if is_met && runs == 1 {
                 on!(self, space, it => it.put(&key, &other)).unwrap();
             }
@@ -161,7 +161,7 @@ impl World<'_> {
     /// Reads and writes through a transaction, which ends one way or another.
     pub(super) fn transaction(&mut self) {
         self.trace(|_| "transaction".into());
-        let mut tx = self.db().transaction();
+        let tx = self.db().transaction();
         let mut state = self.state.clone();
         let (mut read, mut wrote, mut deleted) = (Vec::new(), Vec::new(), HashSet::new());
         for _ in 0..self.random.below(20) {
@@ -172,7 +172,7 @@ impl World<'_> {
             match self.random.below(12) {
                 0..3 => {
                     self.trace(|_| format!("- put {name} {} {}", show(&key), show(&value)));
-                    let done = in_transaction!(tx, space, put, put_in, &key, &value);
+                    let done = in_transaction!(tx, space, put, &key, &value);
                     if done.is_err() {
                         return self.settle(None, done, false, |_| {});
                     }
@@ -181,7 +181,7 @@ impl World<'_> {
                 }
                 3..5 => {
                     self.trace(|_| format!("- delete {name} {}", show(&key)));
-                    let done = in_transaction!(tx, space, delete, delete_in, &key);
+                    let done = in_transaction!(tx, space, delete, &key);
                     if done.is_err() {
                         return self.settle(None, done, false, |_| {});
                     }
@@ -193,7 +193,7 @@ impl World<'_> {
                     self.trace(|_| {
                         format!("- delete_range {name} {:?} {:?}", Text(&bounds.0), Text(&bounds.1))
                     });
-                    let done = in_transaction!(tx, space, delete_range, delete_range_in, bounds.clone());
+                    let done = in_transaction!(tx, space, delete_range, bounds.clone());
                     if done.is_err() {
                         return self.settle(None, done, false, |_| {});
                     }
@@ -203,23 +203,23 @@ impl World<'_> {
                     }
                 }
                 6..9 => {
-                    let found = in_transaction!(tx, space, get, get_in, &key).unwrap();
+                    let found = in_transaction!(tx, space, get, &key).unwrap();
                     assert_same_value(&name, &key, found.as_deref(), space.get(&key).as_deref());
                     read.push((name, space.key(&key)));
                 }
                 9 => {
                     let prefix = keys.prefix(&mut self.random);
-                    let range = in_transaction!(tx, space, prefix, prefix_in, &prefix);
+                    let range = in_transaction!(tx, space, prefix, &prefix);
                     HeldRange::new(range, space.prefix(&prefix)).finish(&mut self.random);
                 }
                 10 => {
                     let bounds = keys.bounds(space.order, &mut self.random);
-                    let range = in_transaction!(tx, space, range, range_in, bounds.clone());
+                    let range = in_transaction!(tx, space, range, bounds.clone());
                     HeldRange::new(range, space.range(&bounds)).finish(&mut self.random);
                 }
                 _ => {
                     let bounds = keys.bounds(space.order, &mut self.random);
-                    let cursor = in_transaction!(tx, space, cursor, cursor_in, bounds.clone());
+                    let cursor = in_transaction!(tx, space, cursor, bounds.clone());
                     let mut held = HeldCursor::new(cursor, space.range(&bounds), keys);
                     for _ in 0..self.random.below(30) {
                         held.step(&mut self.random);

@@ -1,0 +1,47 @@
+//! The pauses between two runs of a transaction that met a conflict.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+/// As in `Db::transact`: the first pause is at most what a commit takes, and each may be twice as long as the one before.
+const PAUSE_FIRST: Duration = Duration::from_micros(20);
+const PAUSE_LONGEST: Duration = Duration::from_millis(5);
+
+/// Pauses of random length, so that transactions that met do not meet again.
+#[derive(Debug)]
+pub struct Pauses {
+    longest: Duration,
+}
+
+impl Pauses {
+    /// Begins with the shortest.
+    #[expect(clippy::new_without_default, reason = "a default says nothing about where it begins")]
+    pub fn new() -> Self {
+        Self { longest: PAUSE_FIRST }
+    }
+
+    /// The length of the next pause.
+    #[expect(clippy::should_implement_trait, reason = "never ends, and nobody iterates over it")]
+    pub fn next(&mut self) -> Duration {
+        // Each `RandomState` has other keys.
+        let share = RandomState::new().hash_one(0u8) % 1024;
+        let pause = self.longest * share as u32 / 1024;
+        self.longest = (self.longest * 2).min(PAUSE_LONGEST);
+        pause
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_the_longest_and_differ() {
+        let mut pauses = Pauses::new();
+        assert!(pauses.next() <= PAUSE_FIRST);
+        let later: Vec<Duration> = (0..200).map(|_| pauses.next()).collect();
+        assert!(later.iter().all(|pause| *pause <= PAUSE_LONGEST));
+        assert!(later.iter().any(|pause| *pause > PAUSE_LONGEST / 8));
+        assert!(later[100..].windows(2).any(|two| two[0] != two[1]));
+    }
+}

@@ -1,0 +1,32 @@
+//! Taking the first or the last pair out of a keyspace.
+
+use super::handle::Handle;
+use super::keyspace::KeyspaceInner;
+use super::transaction::{TransactionView, run_until_committed};
+use crate::sync::Arc;
+use crate::types::error::Result;
+use crate::types::value::{Key, Value};
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum End {
+    First,
+    Last,
+}
+
+/// A transaction that reads the pair at one end and deletes it. Callers take turns: among themselves they would all conflict. A put
+/// nearer to that end is a conflict, and the transaction runs again.
+pub(super) fn pop(
+    handle: &Arc<Handle>,
+    keyspace: &Arc<KeyspaceInner>,
+    end: End,
+) -> Result<Option<(Key, Value)>> {
+    handle.store.check_writable()?;
+    let _turn = keyspace.pops.lock();
+    run_until_committed(handle, |transaction| {
+        let view = TransactionView { transaction, keyspace };
+        match end {
+            End::First => view.pop_first(),
+            End::Last => view.pop_last(),
+        }
+    })
+}
