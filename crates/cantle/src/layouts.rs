@@ -1,4 +1,5 @@
-//! The layouts that there are. No other file outside of a layout's own folder names one.
+//! List of the layouts of this build. No other file outside of a layout's own folder names a
+//! layout.
 
 use crate::layout::factory::LayoutFactory;
 use crate::layout::kind::LayoutKind;
@@ -11,13 +12,13 @@ static FACTORIES: &[&dyn LayoutFactory] = &[
     &crate::tiny::factory::Tiny,
 ];
 
-/// Makes keyspaces of this layout.
+/// Factory of this layout; an `InvalidArgument` if the build does not have the layout.
 pub fn factory(kind: LayoutKind) -> Result<&'static dyn LayoutFactory> {
     let found = FACTORIES.iter().copied().find(|factory| factory.kind() == kind);
     found.ok_or_else(|| Error::InvalidArgument(format!("layout {kind} is not in this build")))
 }
 
-/// The same by the layout's number in the manifest.
+/// Factory of the layout with this number in the manifest.
 pub fn factory_of(code: u8) -> Option<&'static dyn LayoutFactory> {
     FACTORIES.iter().copied().find(|factory| factory.kind().code() == code)
 }

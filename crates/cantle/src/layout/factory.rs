@@ -1,4 +1,4 @@
-//! The list entry by which a layout is known to the store: `layouts.rs` has all of them.
+//! Entry of a layout in the list of layouts (`layouts.rs`).
 
 use super::Layout;
 use super::kind::LayoutKind;
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 /// Makes keyspaces of one layout.
 pub trait LayoutFactory: Sync {
     fn kind(&self) -> LayoutKind;
-    /// The empty state that the keyspace's edits in the manifest lead on from.
+    /// The empty state, to which the keyspace's edits in the manifest are applied.
     fn state(&self) -> Box<dyn LayoutState>;
     /// The edits that create an empty keyspace.
     fn first_edits(&self) -> Vec<Vec<u8>>;
@@ -29,10 +29,11 @@ pub struct OpenKeyspace<'a> {
     pub settings: Settings,
     /// Made by [`LayoutFactory::state`], with all edits applied.
     pub state: Box<dyn LayoutState>,
-    /// The logs as the last checkpoint found them.
+    /// The logs as recorded by the last checkpoint, by file number.
     pub segments: &'a HashMap<u64, SegmentEdit>,
-    /// Logs may hold more than the manifest says (`substrate::page_cache`).
+    /// True if logs may hold more records than the manifest says (`substrate::page_cache`).
     pub outlived: bool,
-    /// The keyspace was dropped: only its files count. Nothing is read, and `order` is none of its own.
+    /// True if the keyspace was dropped. Then its files are only referenced: nothing is read, and
+    /// `order` is not the keyspace's own.
     pub dropped: bool,
 }

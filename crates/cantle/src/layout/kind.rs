@@ -11,7 +11,7 @@ pub enum LayoutKind {
     /// and hot ranges; the best all-rounder.
     #[default]
     Chunk,
-    /// A sorted map rebuilt from one log, with which the labs prove that a layout is exchangeable.
+    /// A sorted map rebuilt from logs. The labs test with it that layouts are exchangeable.
     #[cfg(feature = "labs")]
     #[doc(hidden)]
     Tiny,
@@ -25,7 +25,7 @@ impl LayoutKind {
         Self::Tiny,
     ];
 
-    /// Its name, as options in text and statistics have it.
+    /// The layout's name, as used by options in text and by statistics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Chunk => "chunk",
@@ -43,7 +43,7 @@ impl LayoutKind {
         }
     }
 
-    /// The duties beyond those of every layout.
+    /// The promises of this layout beyond those of every layout.
     #[doc(hidden)]
     pub fn capabilities(self) -> Capabilities {
         match self {
@@ -63,7 +63,7 @@ impl LayoutKind {
         }
     }
 
-    /// Its number in manifests.
+    /// The layout's number in manifests.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Chunk => 1,
@@ -73,7 +73,8 @@ impl LayoutKind {
     }
 }
 
-/// The properties by which layouts differ in more than speed. The labs ask for them before they test what only some layouts promise.
+/// Properties in which layouts differ, apart from speed. The labs read them before they test
+/// something that only some layouts promise.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -82,9 +83,11 @@ pub struct Capabilities {
     pub frees_space: bool,
     /// Memory stays within the budget, however much the keyspace holds.
     pub bounds_memory: bool,
-    /// Popular key ranges are loaded into memory and evicted again; beside them popular rows are cached.
+    /// Popular key ranges are loaded into memory and evicted again; single popular rows are cached
+    /// as well.
     pub loads_ranges: bool,
-    /// Several writers append to one log at a time: other records may stand after those of a write that fails.
+    /// Several writers append to one log at a time: after a failed write's records there may be
+    /// those of other writes.
     pub shares_logs: bool,
 }
 

@@ -1,30 +1,38 @@
-//! Layouts as the rest of the store sees them: the one trait behind which the published designs stand.
+//! The interface of layouts: one trait, [`Layout`], that each of the published designs implements.
 //!
-//! A write goes through a layout in steps, so that one that touches several logs, keyspaces or layouts has one
-//! commit point: *prepare* takes the locks that order it and makes room; then it is announced and gets its
-//! version; *append* writes it everywhere; the journal commits it; *publish* shows it; the commit cell makes all
-//! of it visible at once; *index* does what is due before the locks go, as they do then; and once those of every
-//! keyspace are gone, *after unlock* does what waits for locks again. Nothing between announcement and publication waits
-//! for space, syncs or back-pressure.
+//! A write goes through a layout in steps. A write that touches several logs, keyspaces or layouts
+//! thus has one commit point:
+//!
+//! * *prepare* takes the locks that order the write, and makes room for it. Then the write is
+//!   announced and gets its version;
+//! * *append* writes it to every log. Then the journal commits it;
+//! * *publish* makes it readable. Then the commit cell makes all of it visible at once;
+//! * *index* does the work that is due under the locks, and releases them;
+//! * *after unlock* runs once the locks of all keyspaces are released, and may wait for locks
+//!   again.
+//!
+//! Between announcement and publication a write does not wait for space, syncs or back-pressure.
 //!
 //! # Transactions
 //!
-//! A transaction reads at a snapshot and writes when it is committed. What it [has read](ReadSet) is *prepared*
-//! with what it writes: a preparation holds its place in the order of the keys read as well, so nothing of them
-//! changes until it is dropped. Between preparation and announcement the transaction is *validated*: if something
-//! that it read has changed since its snapshot ([`PreparedWrite::conflict_since`]), it is given up; else its reads
-//! are as good as made now.
+//! A transaction reads at a snapshot and writes when it is committed. Its [read set](ReadSet) is
+//! *prepared* together with its writes: the preparation also holds the locks of the keys read, so
+//! none of them changes until the preparation is dropped. Between preparation and announcement the
+//! transaction is *validated*: if something in the read set has changed since the snapshot
+//! ([`PreparedWrite::conflict_since`]), the transaction fails. Otherwise its reads count as made at
+//! this moment.
 //!
-//! So reads and writes of a transaction happen at one moment, that of its commit, and gets, writes and other
-//! transactions find an order in which each happened alone. For snapshots the order is that of versions, which must
-//! agree. Let a transaction *T* read what a write *W* overwrites: *T* comes first, and a snapshot that sees *W*
-//! must see *T*. It does if the version of *T* is not above that of *W*. *W* cannot be prepared while *T* is:
-//! either it was before, and *T*'s validation finds it, or it is prepared once *T* is dropped, and takes its
-//! version, which is read from a clock that does not go back, after *T* took its own. Hence *T* may be validated
-//! before it is announced, and should be: validation may read files and take its time, which nobody who is
-//! announced may. (Where what was read is not held, a transaction has to be announced first. *W* could otherwise
-//! take its version between *T*'s validation and *T*'s announcement, and a snapshot between the two would see *W*
-//! alone.)
+//! Reads and writes of a transaction thus happen at one moment, that of its commit: gets, writes
+//! and other transactions have an order in which each happened alone. For snapshots the order is
+//! that of versions, and the two must agree. Let a transaction *T* read something that a write *W*
+//! overwrites: *T* comes first, and a snapshot that sees *W* must see *T*. It does if the version
+//! of *T* is not above that of *W*. *W* cannot be prepared while *T* is. Either *W* was prepared
+//! before, and *T*'s validation finds it; or *W* is prepared after *T* was dropped. In this case
+//! *W* takes its version after *T* did, from a clock that does not go back. Hence *T* may be
+//! validated before it is announced, and should be: validation may read files for long, and an
+//! announced write must not. (If a layout does not hold locks on the read set, a transaction has to
+//! be announced first. Otherwise *W* could take its version between *T*'s validation and *T*'s
+//! announcement, and a snapshot between the two would see *W* alone.)
 
 pub mod factory;
 pub mod kind;
@@ -41,13 +49,14 @@ use options::Settings;
 use stats::{KeyspaceStats, RegionInfo, Report};
 use std::any::Any;
 
-/// One operation of a write. It borrows the writer's bytes: a layout copies them once, to where they belong.
+/// One operation of a write. It borrows the writer's bytes: a layout copies them once, to their
+/// final place.
 #[derive(Debug, Clone, Copy)]
 pub struct Op<'a> {
     pub kind: Kind,
     pub key: &'a [u8],
     pub value: &'a [u8],
-    /// Of a range delete.
+    /// The range that a range delete deletes; `None` for other operations.
     pub bounds: Option<&'a Bounds>,
 }
 
@@ -64,31 +73,32 @@ impl<'a> Op<'a> {
         Self { kind: Kind::DeleteRange, key: &[], value: &[], bounds: Some(bounds) }
     }
 
-    /// The bytes of the key and of the value.
+    /// Length of the key plus that of the value.
     pub fn user_bytes(&self) -> u64 {
         (self.key.len() + self.value.len()) as u64
     }
 }
 
-/// What an announced write carries.
+/// The version and the batch number of an announced write.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamp {
     pub version: u64,
-    /// The number of the spanning batch; 0 if the write touches one log only.
+    /// The number of the spanning batch; 0 if the write touches only one log.
     pub batch: u64,
 }
 
-/// What a transaction has read of a keyspace, and what must not change therefore until it is committed.
+/// Keys and ranges of a keyspace that a transaction has read. They must not change between its
+/// snapshot and its commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadSet {
-    /// Keys that were looked up, found or not: ascending.
+    /// Keys that were looked up, whether found or not. Ascending.
     pub keys: Vec<Bytes>,
-    /// Ranges that were walked, not empty: ascending, and apart from one another.
+    /// Ranges that were walked. Ascending, not empty, and disjoint.
     pub spans: Vec<Bounds>,
 }
 
 impl ReadSet {
-    /// Of a write that is no transaction's.
+    /// The read set of a plain write.
     pub const NONE: &'static Self = {
         static NONE: ReadSet = ReadSet { keys: Vec::new(), spans: Vec::new() };
         &NONE
@@ -99,89 +109,101 @@ impl ReadSet {
     }
 }
 
-/// A write that holds its place in the order of its keys, and of those that its transaction has read.
+/// A write that holds the locks of its keys, and of the keys that its transaction has read.
 pub trait PreparedWrite {
-    /// Where what was read has changed since the snapshot with this version, or `None` if it is as it was. To be
-    /// asked before the write is announced.
+    /// A place in the read set that has changed since the snapshot with this version; `None` if
+    /// nothing has. Call it before the write is announced.
     ///
-    /// A change is a committed entry, delete or range delete with a greater version. The snapshot must still be
-    /// open: what it sees is kept by every merge, hence also what hides it now, a delete included. Of a key that
-    /// the snapshot does *not* see, a merge may drop a later put together with a later delete; then the key is
-    /// absent as before, and nothing has changed for who looks at values only.
+    /// A change is a committed entry, delete or range delete with a greater version. The snapshot
+    /// must still be open: every merge keeps the entries that it sees, and hence also the entries
+    /// that hide them now, deletes included. If the snapshot does *not* see a key, a merge may drop
+    /// a later put together with a later delete. The key is then absent as before, and for a reader
+    /// of values nothing has changed.
     fn conflict_since(&self, version: u64) -> Result<Option<Bounds>>;
-    /// The number of logs and manifest edits that it will write: more than one need a commit record.
+    /// Number of logs and manifest edits that the write will be written to. More than one need a
+    /// commit record.
     fn logs(&self) -> usize;
-    /// Which keys it writes, for snapshots that wait for it.
+    /// The keys that the write covers, for snapshots that wait for it.
     fn span(&self) -> KeySpan;
-    /// Writes it, invisibly. After an error call `revoke`.
+    /// Appends the write, not visible yet. After an error call `revoke`.
     fn append(&mut self, stamp: Stamp) -> Result<()>;
-    /// Takes back what was appended, so that no later opening finds it: shortens a log of its own, or appends to a shared one a record
-    /// that makes it void. Where neither can be done the store turns read-only.
+    /// Undoes the append, so that no later opening finds the write: truncates a log of its own, or
+    /// appends to a shared log a record that voids it. If neither is possible, the store turns
+    /// read-only.
     fn revoke(&mut self);
-    /// Shows it, once `cell` (if any) is committed.
+    /// Makes the write readable, once `cell` (if any) is committed.
     fn publish(&mut self, cell: Option<&CommitCell>);
-    /// Does what is due once the write is no longer announced, before the locks go: indexing a part of a log. Then they go.
+    /// Does the work that is due after the write is no longer announced and before its locks are
+    /// released, such as indexing a part of a log. Then releases the locks.
     fn index(&mut self);
-    /// Does what is due once every lock has gone, those of the same write in other keyspaces too: what waits for locks again.
+    /// Does the work that may wait for locks again. Called after all locks of the write are
+    /// released, in its other keyspaces too.
     fn after_unlock(&mut self);
 }
 
-/// Walks the pairs that a snapshot sees. Every movement says whether there is a pair under the cursor.
+/// Walks the pairs that a snapshot sees. Every movement returns true if there is a pair at the new
+/// position.
 pub trait PairCursor: Send {
     fn seek(&mut self, key: &[u8]) -> Result<bool>;
     fn seek_to_first(&mut self) -> Result<bool>;
     fn seek_to_last(&mut self) -> Result<bool>;
     fn next(&mut self) -> Result<bool>;
     fn prev(&mut self) -> Result<bool>;
-    /// The key and the value under the cursor, lent.
+    /// The key and the value at the cursor's position, borrowed.
     fn pair(&self) -> Option<(&[u8], &[u8])>;
-    /// The same to keep, pinning nothing but the record or the block that it is in.
+    /// The same pair, owned. It pins nothing but the record or the block that it is in.
     fn owned_pair(&self) -> Option<(Bytes, Bytes)> {
         self.pair().map(|(key, value)| (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value)))
     }
 }
 
-/// How far background work of a keyspace is behind its writers. The store brakes by the greatest pressure of its keyspaces.
+/// Distance by which a keyspace's background work lags behind its writers. The store brakes by the
+/// greatest pressure of its keyspaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Pressure {
-    /// 0 where maintenance keeps up, 1 where writers must be as slow as it is.
+    /// 0 if maintenance keeps up, 1 if writers must be as slow as maintenance.
     pub overload: f64,
-    /// Bytes of disk space that maintenance frees in a second.
+    /// Bytes of disk space that maintenance frees per second.
     pub freed_bytes_per_second: f64,
 }
 
-/// The outcome of looking, without locks, for changes of what a transaction has read.
+/// The result of a validation without locks.
 pub struct Validated {
-    /// A place where something has changed.
+    /// A place in the read set that has changed, if one was found.
     pub conflict: Option<Bounds>,
-    /// The version as of which everything that was read is known to be unchanged. It is that of an open snapshot: the transaction's, or `_snapshot`.
+    /// The version as of which the whole read set is known to be unchanged. It is the version of an
+    /// open snapshot: the transaction's, or `_snapshot`.
     pub since: u64,
-    /// Kept until the write is prepared and `conflict_since` has looked at what is newer.
+    /// Held until the write is prepared and `conflict_since` has checked the newer versions.
     pub _snapshot: Option<SnapshotGuard>,
 }
 
-/// The work that an opening or a closing does, because processes may live too briefly for maintenance.
+/// The occasion of maintenance at an opening or a closing. A process may live too briefly for
+/// background maintenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// Leaves to closings what these do, and sees to what was killed before it came to that.
+    /// Leaves to closings the work that they do, but does it for a store whose process was killed
+    /// before it could close.
     Opening,
     Closing,
 }
 
-/// The work that an opening or a closing may do, over all keyspaces.
+/// Limits on the maintenance of one opening or closing, over all keyspaces.
 #[derive(Debug, Clone, Copy)]
 pub struct Upkeep {
     pub moment: Moment,
-    /// The bytes that may still be read and written; what is many times over its bound is merged in any case.
+    /// Bytes that may still be read and written. A file that is many times over its bound is merged
+    /// in any case.
     pub bytes: u64,
-    /// The bytes of logs that may still be sorted into compressed tables.
+    /// Bytes of logs that may still be sorted into compressed tables.
     pub compressed_bytes: u64,
 }
 
 impl Upkeep {
-    /// About 10 ms of reading and writing.
+    /// Bytes that an opening or closing reads and writes at most: about 10 ms of work.
     const BYTES: u64 = 2 << 20;
-    /// Some 50 ms of reading and compressing with LZ4. An opening compresses nothing: maintenance finds that soon after.
+    /// Bytes that a closing sorts into compressed tables at most: some 50 ms of reading and
+    /// compressing with LZ4. An opening compresses nothing, as maintenance does it soon after.
     const COMPRESSED_BYTES: u64 = 16 << 20;
 
     pub fn of(moment: Moment) -> Self {
@@ -195,54 +217,59 @@ impl Upkeep {
 
 /// A keyspace in one of the designs.
 ///
-/// `Any`: its own tests get the type back.
+/// `Any` is a supertrait so that a layout's own tests get the concrete type back.
 pub trait Layout: Any + Send + Sync {
     /// The newest value of `key` at or below version `at`.
     fn get(&self, key: &[u8], at: u64) -> Result<Option<Bytes>>;
-    /// Lends that value to `read`, without a copy where it lies in memory; false if there is none.
+    /// Calls `read` with that value, without a copy if the value lies in memory; false if there is
+    /// none.
     fn get_with(&self, key: &[u8], at: u64, read: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let value = self.get(key, at)?;
         Ok(value.map(|value| read(&value)).is_some())
     }
     /// The pairs within `bounds` that `snapshot` sees.
     fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor>;
-    /// Looks for changes of what a transaction has read since version `since`, before anything is locked. What only this pass could see
-    /// is left to [`PreparedWrite::conflict_since`], which looks at what is newer than [`Validated::since`]. A layout whose locks
-    /// cover few keys need not do anything here.
+    /// Looks for changes of the read set since version `since`, before any lock is taken.
+    /// [`PreparedWrite::conflict_since`] then checks only the versions above [`Validated::since`].
+    /// A layout whose locks cover few keys need not do anything here.
     fn validate(&self, _reads: &ReadSet, since: u64) -> Result<Validated> {
         Ok(Validated { conflict: None, since, _snapshot: None })
     }
-    /// Begins a write of these operations, which take effect in their order. Range deletes apart, no two concern the
-    /// same key. `reads` is what its transaction has read here. Either may be empty.
+    /// Begins a write of these operations, which take effect in their order. Range deletes apart,
+    /// no two concern the same key. `reads` is the transaction's read set in this keyspace. Either
+    /// may be empty.
     fn prepare<'a>(&'a self, ops: &'a [Op<'a>], reads: &'a ReadSet) -> Result<Box<dyn PreparedWrite + 'a>>;
-    /// Bytes on disk for keys within the bounds, about.
+    /// Approximate bytes on disk of the keys within the bounds.
     fn approximate_bytes(&self, bounds: &Bounds) -> Result<u64>;
-    /// Sorts and cleans what overlaps the bounds, now.
+    /// Sorts and cleans the files that overlap the bounds, now.
     fn compact(&self, bounds: &Bounds) -> Result<()>;
-    /// Takes other settings, from the next maintenance on.
+    /// Replaces the settings, from the next maintenance on.
     fn set_options(&self, settings: Settings);
     fn stats(&self) -> KeyspaceStats;
-    /// The key ranges that it manages, in order.
+    /// The key ranges that the layout manages, in order.
     fn regions(&self) -> Vec<RegionInfo>;
-    /// Reads and checks everything.
+    /// Reads and checks all files, and adds to `report`.
     fn verify(&self, report: &mut Report);
-    /// Called every few milliseconds: starts what is due.
+    /// Called every few milliseconds. Starts the maintenance that is due.
     fn tick(&self);
-    /// Accesses since opening: a keyspace where this number stands still is idle, unless it is busy.
+    /// Number of accesses since opening. A keyspace whose number does not change is idle, unless it
+    /// is busy.
     fn accesses(&self) -> u64;
-    /// True while maintenance is under way, or has something left to do.
+    /// True while maintenance runs or is due.
     fn is_busy(&self) -> bool;
-    /// As of now. Asked after each tick.
+    /// The pressure at present. Called after each tick.
     fn pressure(&self) -> Pressure;
-    /// Bounds what openings and closings leave; true if files were replaced. Takes what it does from `upkeep`.
+    /// Does the maintenance of an opening or a closing; true if files were replaced. Subtracts the
+    /// work from `upkeep`.
     fn tidy(&self, _upkeep: &mut Upkeep) -> bool {
         false
     }
-    /// Before closing: writes what would otherwise be found out again.
+    /// Before closing: writes the state that the next opening would otherwise have to compute
+    /// again.
     fn before_close(&self) -> Result<()>;
-    /// The keyspace was dropped for good: nothing is written and the manifest is told nothing from here on. Waits for
-    /// who is at it.
+    /// The keyspace was dropped for good: from here on nothing is written, and nothing is appended
+    /// to the manifest. Waits for work that is under way.
     fn retire(&self);
-    /// The keyspace is gone: refers to its files no longer. Reads of older snapshots may go on.
+    /// The keyspace is gone: releases its references to files. Reads of older snapshots may go on.
     fn release(&self);
 }

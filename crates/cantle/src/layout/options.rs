@@ -7,17 +7,20 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// A layout with its options. A [`LayoutKind`] or the options of one layout turn into it: `KeyspaceOptions::new().layout(LayoutKind::Chunk)`,
+/// A layout with its options. A [`LayoutKind`] or the options of one layout convert into it:
+/// `KeyspaceOptions::new().layout(LayoutKind::Chunk)`,
 /// `KeyspaceOptions::new().layout(ChunkOptions::new().munks(false))`.
 ///
-/// As text, it is the layout's name, or that with options: `chunk`, `chunk:munks=false,chunk_bytes=1MiB`. Bytes are whole numbers, with KiB, MiB or GiB behind them if need be; switches are true or false. The text of C, Python and
-/// the command has the names and units of the methods here.
+/// As text, it is the layout's name, or the name with options: `chunk`,
+/// `chunk:munks=false,chunk_bytes=1MiB`. Sizes are whole numbers, optionally followed by KiB, MiB
+/// or GiB; switches are true or false. C, Python and the command use the same text, with the names
+/// and units of the methods here.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum LayoutOptions {
     /// EvenDB/YoDB.
     Chunk(ChunkOptions),
-    /// The labs' own.
+    /// The layout of the labs, without options.
     #[cfg(feature = "labs")]
     #[doc(hidden)]
     Tiny,
@@ -33,7 +36,7 @@ impl LayoutOptions {
         }
     }
 
-    /// Refuses what no keyspace can have.
+    /// Refuses options that no keyspace can have.
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             Self::Chunk(options) => options.check(),
@@ -42,7 +45,8 @@ impl LayoutOptions {
         }
     }
 
-    /// The published variant of a layout, for the lab and for tests: the paper's settings and rules, without what goes beyond it.
+    /// The published variant of a layout, for the lab and for tests: the paper's settings and
+    /// rules, without Cantle's additions.
     #[doc(hidden)]
     pub fn as_published(kind: LayoutKind) -> Self {
         match kind {
@@ -61,7 +65,7 @@ impl LayoutOptions {
         }
     }
 
-    /// The same with one option set by its name, as in the text.
+    /// The same layout with one option set by its name in the text form.
     pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
         match &mut self {
             Self::Chunk(options) => options.set(name, value)?,
@@ -149,7 +153,7 @@ pub struct ChunkOptions {
     pub(crate) filter_partitions: u32,
     pub(crate) recent_appends: bool,
     pub(crate) munks: bool,
-    /// The rules of the paper instead of this store's own.
+    /// True if the paper's rules apply instead of Cantle's own.
     pub(crate) published: bool,
 }
 
@@ -179,15 +183,17 @@ impl ChunkOptions {
         Self::default()
     }
 
-    /// The settings of the published EvenDB (§5.1), by which the lab reproduces what the paper measured: chunks of 10 MB,
-    /// logs of 2 MB and, with a munk, 20 MB, filters in 16 parts, rows cached, and the paper's rules.
+    /// The settings of the published EvenDB (§5.1), by which the lab reproduces the paper's
+    /// measurements: chunks of 10 MB, logs of 2 MB and, with a munk, 20 MB, filters in 16 parts,
+    /// rows cached, and the paper's rules.
     ///
-    /// A fixed limit of logs also leaves out what sorts logs for other reasons: the bound of space, compression of idle logs,
-    /// and sorting for the sake of deleted keys and shared logs.
+    /// With a fixed log limit, logs are sorted for no other reason: not for the space bound, not to
+    /// compress idle logs, and not because of deleted keys or shared logs.
     ///
-    /// On stays what no setting can take away without another design: rows are in a cache that resists scans instead of a
-    /// queue of tables, blocks of tables are cached (the paper leaves them to the page cache), single gets and scans load
-    /// no chunk, and what several snapshots or a recovery need is kept by version.
+    /// Some differences remain, as no setting can remove them without another design: rows are in a
+    /// cache that resists scans instead of a queue of tables; blocks of tables are cached (the
+    /// paper leaves them to the page cache); single gets and scans load no chunk; and versions are
+    /// kept for several snapshots or a recovery.
     #[doc(hidden)]
     pub fn as_published() -> Self {
         Self {
@@ -207,15 +213,16 @@ impl ChunkOptions {
         self
     }
 
-    /// A fixed limit of a chunk's log in bytes, at least 4096, instead of the one that follows from the space bound (EvenDB
-    /// §5.5). Default: none.
+    /// A fixed size limit of a chunk's log, in bytes, at least 4096. It replaces the limit that
+    /// follows from the space bound (EvenDB §5.5). Default: none.
     pub fn log_bytes(mut self, bytes: u64) -> Self {
         self.log_bytes = Some(bytes);
         self
     }
 
-    /// The same for the log of a chunk that is in memory, which nobody reads (EvenDB §3.4). Default: what `log_bytes`
-    /// says; without that, twenty chunks.
+    /// A fixed size limit of the log of a chunk that is in memory, in bytes. Reads do not touch
+    /// this log (EvenDB §3.4). Default: the value of `log_bytes`; without that, the size of twenty
+    /// chunks.
     pub fn munk_log_bytes(mut self, bytes: u64) -> Self {
         self.munk_log_bytes = Some(bytes);
         self
@@ -227,15 +234,16 @@ impl ChunkOptions {
         self
     }
 
-    /// Keeps popular chunks in memory (EvenDB §3.1). Default: yes. Without it every read goes to logs,
-    /// tables and their caches.
+    /// Keeps popular chunks in memory (EvenDB §3.1). Default: yes. Without it every read goes to
+    /// logs, tables and their caches.
     pub fn munks(mut self, on: bool) -> Self {
         self.munks = on;
         self
     }
 
-    /// Keeps in memory what was appended to logs last, for readers of chunks without a munk: up to a sixteenth of the memory budget,
-    /// of what the indexes of logs do not use of theirs. Default: yes.
+    /// Keeps the newest log records in memory, for reads of chunks without a munk. They use up to a
+    /// sixteenth of the memory budget, out of the part for log indexes that the indexes do not use.
+    /// Default: yes.
     pub fn recent_appends(mut self, on: bool) -> Self {
         self.recent_appends = on;
         self
@@ -269,11 +277,11 @@ impl ChunkOptions {
     }
 }
 
-/// Everything that a layout opens a keyspace with: what all layouts have, and its own options.
+/// All settings with which a layout opens a keyspace: the common ones and the layout's own.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub compression: Compression,
-    /// `None`: the layout's default.
+    /// `None` stands for the layout's default.
     pub space_amplification: Option<f64>,
     pub row_cache: bool,
     pub layout: LayoutOptions,

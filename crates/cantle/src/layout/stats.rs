@@ -5,38 +5,39 @@ use crate::types::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where gets were served from.
+/// Number of gets by the place that served them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct GetsServed {
-    /// From what the layout keeps in memory whole: munks of `chunk`.
+    /// Served from a key range that the layout keeps in memory whole: a munk of `chunk`.
     pub resident: u64,
-    /// From the row cache.
+    /// Served from the row cache.
     pub row: u64,
-    /// From the in-memory index of a log's newest part.
+    /// Served from the newest part of a log, through its in-memory index.
     pub log_memory: u64,
-    /// From an older part of a log, by its index.
+    /// Served from an older part of a log, through its index.
     pub log_index: u64,
-    /// From a table.
+    /// Served from a table.
     pub table: u64,
-    /// Not found.
+    /// The key was not found.
     pub absent: u64,
 }
 
-/// How long gets took that were served from files, altogether, by what served them (EvenDB, Figure 9b). Divided by the counts of
-/// [`GetsServed`] they are means. The time in which a chunk and its row were looked for is not in them.
+/// Total time of the gets that were served from files, by the place that served them (EvenDB,
+/// Figure 9b). Divided by the counts of [`GetsServed`] they are means. The time to look up the
+/// chunk and to search the row cache is not included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct GetTimes {
-    /// From the in-memory index of a log's newest part.
+    /// Gets served from the newest part of a log, through its in-memory index.
     pub log_memory_total: Duration,
-    /// From an older part of a log, by its index.
+    /// Gets served from an older part of a log, through its index.
     pub log_index_total: Duration,
-    /// From a table.
+    /// Gets served from a table.
     pub table_total: Duration,
-    /// Not found.
+    /// Gets whose key was not found.
     pub absent_total: Duration,
 }
 
@@ -47,24 +48,26 @@ pub struct GetTimes {
 pub struct KeyspaceStats {
     /// The keyspace's name.
     pub name: String,
-    /// How it is laid out.
+    /// The keyspace's layout.
     pub layout: LayoutKind,
-    /// Key ranges that the layout manages: chunks of `chunk`.
+    /// Number of key ranges that the layout manages: chunks of `chunk`.
     pub regions: u64,
     /// Bytes of sorted tables.
     pub table_bytes: u64,
     /// Bytes of log segments.
     pub log_bytes: u64,
-    /// Bytes of shared files that are in no chunk's share any more: freed when the last that shares the file is sorted.
+    /// Bytes of shared files that no chunk refers to any more. They are freed after the last chunk
+    /// that shares the file was rebalanced.
     pub unclaimed_bytes: u64,
-    /// Bytes of files that a checkpoint or a reader still holds.
+    /// Bytes of files that are kept only for a checkpoint or a reader.
     pub held_bytes: u64,
     /// Estimated bytes of keys and values that a scan would return.
     pub live_bytes: u64,
     /// Estimated number of pairs that a scan would return.
     pub live_pairs: u64,
-    /// Estimated bytes of keys and values beside these that open snapshots see: deleted or overwritten since. The space bound is
-    /// applied to both together, and no write is delayed for what is pinned.
+    /// Estimated bytes of deleted or overwritten keys and values that open snapshots still see. The
+    /// space bound applies to the sum of live and pinned bytes; no write is delayed because of
+    /// pinned bytes.
     pub pinned_bytes: u64,
     /// Bytes of keys and values that users wrote since opening.
     pub user_bytes_written: u64,
@@ -72,40 +75,43 @@ pub struct KeyspaceStats {
     pub log_bytes_written: u64,
     /// Bytes written to tables since opening.
     pub table_bytes_written: u64,
-    /// Puts, deletes and range deletes since opening.
+    /// Number of puts, deletes and range deletes since opening.
     pub writes: u64,
-    /// Gets since opening.
+    /// Number of gets since opening.
     pub gets: u64,
-    /// Ranges and cursors opened since opening.
+    /// Number of ranges and cursors opened since opening.
     pub scans: u64,
-    /// Where gets were served from.
+    /// Gets since opening, by the place that served them.
     pub gets_served: GetsServed,
-    /// How long those took that were served from files.
+    /// Total time of the gets that were served from files.
     pub get_times: GetTimes,
-    /// Times that they read a log, since opening. Records that lie behind one another are read together, and what is in memory is not
-    /// read.
+    /// Number of reads of log files by ranges and cursors since opening. Adjacent records are read
+    /// together; records in memory are not counted.
     pub scan_log_reads: u64,
     /// Log parts and tables that a Bloom filter excluded from a get.
     pub filter_skips: u64,
-    /// How often gets and scans passed over a part of a log whose least and greatest key leave nothing for them.
+    /// Number of times that gets and scans skipped a part of a log because its smallest and
+    /// greatest keys exclude what they look for.
     pub parts_passed_over: u64,
     /// Log parts and tables that a Bloom filter let pass although the key was not there.
     pub filter_false_positives: u64,
-    /// Changes of files by maintenance that were not carried out because the store could not have been opened again after them. The
-    /// data is unharmed and stays where it was. Above zero there is a bug in Cantle, or the comparator is not a total order.
+    /// Number of file changes by maintenance that were refused because the store could not have
+    /// been opened after them. The data is unharmed and stays where it was. A value above 0 means a
+    /// bug in Cantle, or a comparator that is not a total order.
     pub edits_refused: u64,
-    /// Times that a rebalance, split, merge or load read the records of a log that it wanted next in the order in which they lie
-    /// there: of logs that it did not read whole.
+    /// Number of batched reads of logs by rebalances, splits, merges and loads: they read the
+    /// records that they need next in the order of the file. Logs that are read whole are not
+    /// counted.
     pub log_batches: u64,
-    /// How many bytes it read so, with what lay between them.
+    /// Bytes read by those batches, including gaps between the records.
     pub log_batch_bytes: u64,
-    /// Counters and sizes that only this layout has.
+    /// Counters and sizes of the keyspace's layout.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub of_layout: LayoutStats,
 }
 
 impl KeyspaceStats {
-    /// The statistics of the layout `chunk`, if the keyspace is in it.
+    /// Statistics of the layout `chunk`, if it is the keyspace's layout.
     pub fn chunk(&self) -> Option<&ChunkStats> {
         match &self.of_layout {
             LayoutStats::Chunk(stats) => Some(stats),
@@ -114,7 +120,7 @@ impl KeyspaceStats {
         }
     }
 
-    /// Bytes of its files that something may still read, without those that only a checkpoint or a reader holds.
+    /// Bytes of its files that are in use, without files kept only for a checkpoint or a reader.
     pub fn file_bytes(&self) -> u64 {
         self.log_bytes + self.table_bytes + self.unclaimed_bytes
     }
@@ -127,14 +133,14 @@ impl KeyspaceStats {
 pub enum LayoutStats {
     /// EvenDB/YoDB.
     Chunk(ChunkStats),
-    /// The labs' own has none.
+    /// The labs' layout has no statistics of its own.
     #[cfg(feature = "labs")]
     #[doc(hidden)]
     #[cfg_attr(feature = "serde", serde(serialize_with = "nothing"))]
     Tiny,
 }
 
-/// Nothing stands beside the other fields.
+/// Adds no field beside the other ones.
 #[cfg(all(feature = "labs", feature = "serde"))]
 fn nothing<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
     serde::ser::SerializeMap::end(serializer.serialize_map(Some(0))?)
@@ -151,58 +157,60 @@ impl Default for LayoutStats {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ChunkStats {
-    /// Chunks in memory now.
+    /// Number of chunks in memory now.
     pub munks: u64,
-    /// Memory of their munks, in bytes; what two of them share since a split counts in both.
+    /// Memory of the munks in bytes. Memory that two munks share since a split counts in both.
     pub munk_bytes: u64,
-    /// Skip-list towers over unsorted munk entries.
+    /// Number of skip-list towers over munk entries that are not sorted yet.
     pub munk_towers: u64,
-    /// Munks loaded from files.
+    /// Number of munks loaded from files.
     pub munk_loads: u64,
-    /// Munks evicted.
+    /// Number of munks evicted.
     pub munk_evictions: u64,
-    /// Munks sorted anew, or copied without their garbage.
+    /// Number of munks sorted anew, or copied without their garbage.
     pub munk_rebalances: u64,
-    /// Munks split.
+    /// Number of munks split.
     pub munk_splits: u64,
-    /// Flushes of munks to tables: rebalances that read no file.
+    /// Number of flushes of munks to tables: rebalances that read no file.
     pub munk_flushes: u64,
-    /// Chunks that ranges and cursors read from munks since opening.
+    /// Number of chunks that ranges and cursors read from munks, since opening.
     pub scans_munk: u64,
-    /// Chunks that they read from files, a log by a view in the place of its parts' indexes, since opening.
+    /// Number of chunks that ranges and cursors read from files since opening, with one merged view
+    /// in place of the indexes of a log's parts.
     pub scans_log_view: u64,
-    /// Funk rebalances finished.
+    /// Number of funk rebalances finished.
     pub rebalances: u64,
-    /// Splits finished, and the chunks they made.
+    /// Number of chunk splits finished.
     pub splits: u64,
-    /// Tail splits: splits that give what is inserted next, in the order of its keys, a chunk of its own in memory.
+    /// Number of tail splits. A tail split gives the keys that are inserted next, in key order, a
+    /// chunk of their own in memory.
     pub end_splits: u64,
-    /// Merges of underflowing neighbours finished.
+    /// Number of merges of underflowing neighbours finished.
     pub merges: u64,
-    /// Chunks dropped whole by range deletes.
+    /// Number of chunks that range deletes dropped whole.
     pub chunks_dropped: u64,
 }
 
-/// One key range of a keyspace, as its layout manages it: a chunk of `chunk`.
+/// One key range of a keyspace that its layout manages: a chunk of `chunk`.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RegionInfo {
-    /// Its smallest possible key. The region ends where the next one of its level begins.
+    /// The region's smallest possible key. The region ends where the next one of its level begins.
     pub start: Vec<u8>,
-    /// The level or stage that it belongs to; 0 in layouts without any.
+    /// The level or stage of the region; 0 in layouts that have neither.
     pub level: u32,
-    /// Bytes of its tables (its share, where they are shared).
+    /// Bytes of the region's tables. A shared table counts with the region's share.
     pub table_bytes: u64,
-    /// Bytes of its log segments.
+    /// Bytes of the region's log segments.
     pub log_bytes: u64,
-    /// Estimated bytes of garbage in both.
+    /// Estimated bytes of garbage in tables and log segments.
     pub garbage_bytes: u64,
-    /// Tables.
+    /// Number of tables.
     pub tables: u32,
-    /// Log segments.
+    /// Number of log segments.
     pub segments: u32,
-    /// Memory of what is kept of it whole (its munk), in bytes; 0 if it is not in memory.
+    /// Memory of the region's munk in bytes; 0 if the region is not in memory.
     pub resident_bytes: u64,
     /// Decayed count of recent accesses.
     pub heat: f64,
@@ -212,20 +220,20 @@ pub struct RegionInfo {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// Files read.
+    /// Number of files read.
     pub files: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// Entries decoded.
+    /// Number of entries decoded.
     pub entries: u64,
-    /// Each damage with its file and offset.
+    /// One error for each damage, with its file and offset.
     pub damage: Vec<Error>,
-    /// Files in the directory that the store does not know; harmless.
+    /// Files in the directory that do not belong to the store. They do no harm.
     pub unknown_files: Vec<PathBuf>,
 }
 
 impl Report {
-    /// Whether nothing is damaged.
+    /// True if nothing is damaged.
     pub fn is_ok(&self) -> bool {
         self.damage.is_empty()
     }
