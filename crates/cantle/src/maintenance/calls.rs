@@ -1,8 +1,9 @@
 //! Lets closing wait for the calls that may write to a store's files.
 //!
-//! A store that is closed releases its lock while handles to it are left. A write that is still under way could
-//! then change the files of whoever opens the store next. Reads are not counted: they find what they need in
-//! memory or in files that are open, and no file is opened by its name after `Files::end`.
+//! A store that is closed releases its lock while handles to it are left. A write that is still
+//! under way could then change the files after another process has opened the store. Reads are not
+//! counted: they find their data in memory or in files that are open, and no file is opened by its
+//! name after `Files::end`.
 //!
 //! Thread safety: everything may be called from any thread, `close` not from within a call. Calls are counted in
 //! cells, so that threads do not wait for one cache line. A call adds to its cell and then looks whether the door
@@ -17,12 +18,13 @@ use crossbeam_utils::CachePadded;
 /// Threads beyond this number share cells.
 const CELLS: usize = 8;
 
-/// Counts calls under way; once closed, lets none begin.
+/// Counts calls under way. After `close`, no call begins.
 #[derive(Default)]
 pub struct Calls {
     cells: [CachePadded<AtomicUsize>; CELLS],
     closed: AtomicBool,
-    /// Held by who waits, and by who wakes him.
+    /// Held by a thread in `close` while it checks the cells, and by the last call when it wakes
+    /// that thread.
     waiting: Mutex<()>,
     over: Condvar,
 }
@@ -41,11 +43,11 @@ impl Calls {
         let cell = cell_of_thread() % CELLS;
         self.cells[cell].fetch_add(1, SeqCst);
         let call = Call { calls: self, cell };
-        // Dropped, it wakes who may have seen it.
+        // Dropping the call wakes a thread in `close` that may have counted it.
         (!self.closed.load(SeqCst)).then_some(call)
     }
 
-    /// Lets none begin from here on, and waits until all are over.
+    /// Lets no further call begin, and waits until all are over.
     pub fn close(&self) {
         self.closed.store(true, SeqCst);
         let mut waiting = self.waiting.lock();
@@ -60,7 +62,8 @@ impl Drop for Call<'_> {
     fn drop(&mut self) {
         self.calls.cells[self.cell].fetch_sub(1, SeqCst);
         if self.calls.closed.load(SeqCst) {
-            // Who waits has either not looked at the cells yet, or is asleep once the lock is ours.
+            // A closing thread either has not checked the cells yet, or waits by the time we have
+            // the lock.
             drop(self.calls.waiting.lock());
             self.calls.over.notify_all();
         }

@@ -1,13 +1,13 @@
-//! Lets closing wait for what a store does in the background.
+//! Lets closing wait for the background work of a store.
 //!
-//! The threads are shared and outlive the store, and a job holds parts of it: without the gate one could go on
-//! writing to the store's files after its lock is released.
+//! The threads are shared and outlive the store, and a job holds references to parts of it. Without
+//! the gate a job could go on writing to the store's files after its lock is released.
 //!
 //! Thread safety: everything may be called from any thread, `close` not from within background work.
 
 use crate::sync::{Condvar, Mutex};
 
-/// Counts background work; once closed, lets none begin.
+/// Counts background work. After `close`, none begins.
 #[derive(Default)]
 pub struct Gate {
     state: Mutex<State>,
@@ -35,7 +35,7 @@ impl Gate {
         Some(Pass(self))
     }
 
-    /// Lets nobody in from here on, and waits until all are out.
+    /// Lets no further work begin, and waits until all is over.
     pub fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;

@@ -1,4 +1,4 @@
-//! Jobs that wait for a worker, by class: their order.
+//! Jobs that wait for a worker, by class, and the order in which they run.
 //!
 //! Invariants: jobs of one class are taken in the order in which they came. A job is not passed over by more than
 //! `PASSED_MAX` jobs of more urgent classes and one of each other class before it is the first of its own.
@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-/// The urgency of a job in the background. The most urgent first.
+/// The urgency of a background job, the most urgent class first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// A checkpoint. Other jobs may wait for it, so it has a thread of its own.
@@ -15,11 +15,12 @@ pub enum Class {
     /// A job that makes room for writers and takes milliseconds: a memtable or a log is sealed, a chunk is split. It
     /// has a thread of its own, and others do it before everything else.
     Seal,
-    /// A job that gives every read fewer places to look at: the youngest runs are merged.
+    /// A job that reduces the number of runs that a read searches: a merge of the youngest runs.
     Level0,
     /// A merge of older runs, which takes seconds: rebalances and loads of chunks.
     Deep,
-    /// A job that can wait for all others: a merge that a user asked for, the removal of files that nobody needs.
+    /// A job that can wait for all others: a merge that a user asked for, or the removal of unused
+    /// files.
     Asked,
 }
 
@@ -27,8 +28,8 @@ impl Class {
     pub const ALL: [Self; 5] = [Self::Checkpoint, Self::Seal, Self::Level0, Self::Deep, Self::Asked];
 }
 
-/// After so many jobs of more urgent classes a class has its turn: a flood of urgent jobs then leaves a ninth of a
-/// thread to each other class.
+/// Number of jobs of more urgent classes that run before one job of a waiting class. During a flood
+/// of urgent jobs each other class then still gets a ninth of a thread.
 pub const PASSED_MAX: u32 = 8;
 
 #[derive(Debug)]
@@ -38,7 +39,7 @@ struct Lane<J> {
     passed: u32,
 }
 
-/// The jobs that wait.
+/// Waiting jobs, by class.
 #[derive(Debug)]
 pub struct Lanes<J>([Lane<J>; Class::ALL.len()]);
 
@@ -58,12 +59,13 @@ impl<J> Lanes<J> {
         self.0[class as usize].jobs.len()
     }
 
-    /// True if a job of these classes for which `fits` holds waits.
+    /// True if a waiting job of these classes satisfies `fits`.
     pub fn has(&self, classes: &[Class], fits: impl Fn(&J) -> bool) -> bool {
         classes.iter().any(|&class| self.0[class as usize].jobs.iter().any(&fits))
     }
 
-    /// Takes the next job of these classes, the most urgent of which is first, for which `fits` holds.
+    /// Takes the next job of these classes that satisfies `fits`. The most urgent of the classes is
+    /// the first.
     pub fn take(&mut self, classes: &[Class], fits: impl Fn(&J) -> bool) -> Option<(Class, J)> {
         let first = |class: Class| self.0[class as usize].jobs.iter().position(&fits);
         let next = classes.iter().filter_map(|&class| Some((class, first(class)?)));

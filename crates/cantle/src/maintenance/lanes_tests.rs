@@ -1,4 +1,5 @@
-//! The order of jobs, without threads. Apart from the lanes themselves, which a model under shuttle includes.
+//! The order of jobs, without threads. A file of its own, because a model under shuttle includes
+//! `lanes.rs`.
 
 use super::lanes::{Class, Lanes, PASSED_MAX};
 

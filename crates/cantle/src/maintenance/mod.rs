@@ -1,5 +1,5 @@
-//! Work in the background: a pool of threads that stores may share, and the brake on writers when that work
-//! falls behind.
+//! Background work: a pool of threads that stores may share, and the brake that slows writers when
+//! that work falls behind.
 
 mod calls;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Threads for work in the background, and one for what is due from time to time.
+//! Threads for background work, and one that calls tickers periodically.
 //!
 //! ```text
 //!   class          taken by
@@ -9,12 +9,14 @@
 //!   asked          cantle-work-*
 //! ```
 //!
-//! A seal makes room for writers. Its turn is reserved: one thread does nothing else, so that a seal waits for other seals
-//! only, even where the one worker of a machine of two cores is at a merge of seconds. No class starves ([`Lanes`]).
+//! A seal makes room for writers, so it has a thread of its own. A seal thus waits only for other
+//! seals, even if the only worker of a machine of two cores is in a merge of seconds. No class
+//! starves ([`Lanes`]).
 //!
-//! Stores share a pool, and the disk of one of them may hang. Then its jobs hold their threads for as long, but not those of other
-//! stores: once every thread has been at its job for `STUCK`, spare threads do the jobs of stores that have none under way for as long,
-//! and a ticker that does not return is left to its thread, while another one ticks the rest.
+//! Stores share a pool, and the disk of one store may hang. Its jobs then block their threads, but
+//! must not block other stores. Once every thread has been in its job for `STUCK`, spare threads
+//! run the jobs of stores that have no stuck job themselves. If a ticker does not return, another
+//! thread takes over the ticking of the rest.
 //!
 //! Thread safety: jobs run on any worker of their class, and begin in the order of [`Lanes`]. The threads end when the
 //! last handle to the pool is gone; a job that still waits then is dropped. `tests/shuttle_pool.rs` is the model.
@@ -32,34 +34,34 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 
-/// Called every `TICK`, on a thread of its own.
+/// Called every `TICK`, on a thread of the pool.
 pub trait Ticker: Send + Sync {
     fn tick(&self);
 }
 
 const TICK: Duration = Duration::from_millis(20);
-/// A job that takes longer may be one whose disk hangs. Most take less.
+/// A job that takes longer than this may be on a disk that hangs. Most jobs take less.
 const STUCK: Duration = Duration::from_secs(1);
-/// The time between two looks for such jobs.
+/// Time between two checks for stuck jobs.
 const WATCH: Duration = Duration::from_millis(200);
-/// The most spare threads of each crew at once: as many disks may hang.
+/// Maximum number of spare threads of a crew at a time, and so of hanging disks that it can bypass.
 pub const SPARES_MAX: usize = 8;
 
 /// A handle to the threads. Cheap to clone.
 #[derive(Clone)]
 pub struct Pool {
     handle: Arc<Handle>,
-    /// Whose jobs are submitted by this.
+    /// The store whose jobs are submitted through this handle.
     owner: u64,
 }
 
-/// A pool that ends when the last [`Pool`] is gone, whoever has this.
+/// A weak handle: the pool ends when the last [`Pool`] is dropped, even if weak handles are left.
 pub struct WeakPool {
     handle: Weak<Handle>,
 }
 
 impl WeakPool {
-    /// The pool, if it is still there.
+    /// The pool, if it still exists.
     pub fn upgrade(&self) -> Option<Pool> {
         self.handle.upgrade().map(|handle| Pool { handle, owner: 0 })
     }
@@ -71,7 +73,7 @@ struct Handle {
 
 struct Shared {
     state: Mutex<State>,
-    /// The workers of each crew wait here for jobs.
+    /// The idle workers of each crew wait here for jobs.
     work: [Condvar; CREWS.len()],
     tick: Condvar,
     watch: Condvar,
@@ -81,11 +83,12 @@ struct Shared {
 struct CrewKind {
     thread: &'static str,
     spare: &'static str,
-    /// The most urgent first.
+    /// The most urgent class first.
     classes: &'static [Class],
 }
 
-/// The crew that has as many workers as the caller says; others have one.
+/// Index of the crew whose number of workers is given by the caller. The other crews have one
+/// worker.
 const WORKERS: usize = 0;
 
 const CREWS: [CrewKind; 3] = [
@@ -103,7 +106,7 @@ struct Job {
     run: Box<dyn FnOnce() + Send>,
 }
 
-/// A job that a worker is at.
+/// A job that a worker runs.
 struct Running {
     number: u64,
     owner: u64,
@@ -120,9 +123,9 @@ impl Running {
 #[derive(Default)]
 struct Crew {
     running: Vec<Running>,
-    /// Threads that wait for jobs.
+    /// Permanent threads of the crew.
     workers: usize,
-    /// Threads beside them, which end when they find no job.
+    /// Additional threads, which end when they find no job.
     spares: usize,
 }
 
@@ -131,7 +134,7 @@ impl Crew {
         self.running.iter().any(|job| job.owner == owner && job.is_stuck(now))
     }
 
-    /// True if another thread would not wait for those that are held up, as all are.
+    /// True if all threads of the crew are stuck and another spare thread is allowed.
     fn is_held_up(&self, now: Instant) -> bool {
         self.spares < SPARES_MAX
             && self.running.len() >= self.workers + self.spares
@@ -139,16 +142,16 @@ impl Crew {
     }
 }
 
-/// A ticker, and whether a thread is at it.
+/// A ticker, and a flag that is true while a thread calls it.
 struct Ticked {
     ticker: Weak<dyn Ticker>,
     busy: AtomicBool,
 }
 
-/// The thread that ticks, until another one takes its place.
+/// The state of the ticking thread, until another one replaces it.
 #[derive(Default)]
 struct Turn {
-    /// Since when it is at one ticker.
+    /// Time at which the current call of a ticker began.
     since: Mutex<Option<Instant>>,
     is_over: AtomicBool,
 }
@@ -163,11 +166,11 @@ impl Turn {
 struct State {
     jobs: Lanes<Job>,
     crews: [Crew; CREWS.len()],
-    /// Jobs that were begun.
+    /// Number of jobs that were begun.
     begun: u64,
     tickers: Vec<Arc<Ticked>>,
     turn: Arc<Turn>,
-    /// Threads that had their turn and are still at a ticker.
+    /// Number of replaced ticking threads that are still in a ticker.
     stuck_turns: usize,
     owners: u64,
     is_watched: bool,
@@ -175,24 +178,25 @@ struct State {
 }
 
 impl State {
-    /// True if a job of an owner that has none under way for too long waits, and every thread that could do it is held up.
+    /// True if every thread of the crew is stuck, and a job waits whose owner has no stuck job.
     fn wants_spare(&self, crew: usize, now: Instant) -> bool {
         self.crews[crew].is_held_up(now)
             && self.jobs.has(CREWS[crew].classes, |job| !self.crews[crew].is_stuck(job.owner, now))
     }
 }
 
-/// Jobs of one class.
+/// Number of jobs of one class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Jobs {
-    /// No worker has taken them yet.
+    /// Jobs that no worker has taken yet.
     pub waiting: usize,
-    /// Workers are at them.
+    /// Jobs that workers run.
     pub running: usize,
 }
 
 impl Shared {
-    /// Nothing that could panic halfway is done under the lock.
+    /// Locks the state. A poisoned lock is used all the same: no code that could panic halfway runs
+    /// under it.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -228,7 +232,8 @@ impl Pool {
         WeakPool { handle: Arc::downgrade(&self.handle) }
     }
 
-    /// The same threads for one more store, which is not to wait for the disks of others.
+    /// Another handle to the same threads, for one more store. Its jobs do not wait for the disks
+    /// of other stores.
     pub fn for_owner(&self) -> Self {
         let shared = &self.handle.shared;
         let (owner, starts_watch) = {
@@ -248,7 +253,7 @@ impl Pool {
         Self { handle: self.handle.clone(), owner }
     }
 
-    /// Has a job done in the background.
+    /// Queues a background job.
     pub fn submit(&self, class: Class, job: impl FnOnce() + Send + 'static) {
         let job = Job { owner: self.owner, run: Box::new(job) };
         self.handle.shared.state().jobs.push(class, job);
@@ -259,13 +264,13 @@ impl Pool {
         }
     }
 
-    /// Ticks `ticker` for as long as it lives.
+    /// Calls `ticker` periodically for as long as it lives.
     pub fn register(&self, ticker: Weak<dyn Ticker>) {
         let ticked = Arc::new(Ticked { ticker, busy: AtomicBool::new(false) });
         self.handle.shared.state().tickers.push(ticked);
     }
 
-    /// Ticks as soon as may be.
+    /// Calls the tickers as soon as possible.
     pub fn wake(&self) {
         self.handle.shared.tick.notify_one();
     }
@@ -287,13 +292,13 @@ impl Pool {
         self.jobs().iter().map(|jobs| jobs.waiting).sum()
     }
 
-    /// Jobs that workers are at.
+    /// Jobs that workers run.
     #[cfg(test)]
     pub fn running(&self) -> usize {
         self.jobs().iter().map(|jobs| jobs.running).sum()
     }
 
-    /// Threads beside the workers.
+    /// Number of spare threads.
     #[cfg(test)]
     pub fn spares(&self) -> usize {
         self.handle.shared.state().crews.iter().map(|crew| crew.spares).sum()
@@ -315,15 +320,15 @@ impl Drop for Handle {
     }
 }
 
-/// A broken invariant in one job must not take the thread from all others. Who submits a job sees to what the job
-/// leaves behind.
+/// Runs a job and catches its panic: a broken invariant in one job must not take the thread from
+/// all others. The code that submits a job handles the state that a panic leaves behind.
 fn survive(job: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(job)).is_err() {
         tracing::error!("a background job panicked");
     }
 }
 
-/// Does a job with the lock released.
+/// Runs a job with the lock released.
 fn run<'a>(
     shared: &'a Shared,
     mut state: MutexGuard<'a, State>,
@@ -353,7 +358,7 @@ fn work(shared: &Shared, crew: usize) {
     }
 }
 
-/// Does jobs of owners that are not held up, until none waits.
+/// Runs jobs of owners that have no stuck job, until none waits.
 fn work_as_spare(shared: &Shared, crew: usize) {
     let mut guard = shared.state();
     loop {
@@ -369,7 +374,8 @@ fn work_as_spare(shared: &Shared, crew: usize) {
     }
 }
 
-/// Starts threads in the place of those that are held up.
+/// Starts spare threads in place of stuck ones, and another ticking thread if the present one is
+/// stuck.
 fn watch(shared: &Arc<Shared>) {
     let mut state = shared.state();
     while !state.ended {
@@ -416,7 +422,7 @@ fn tick(shared: &Shared, turn: &Turn) {
             {
                 *turn.since() = Some(now());
                 survive(|| ticker.tick());
-                // Dropped while it counts as busy: that may take as long.
+                // Dropped while the ticker counts as busy: dropping it may take long as well.
                 drop(ticker);
                 *turn.since() = None;
                 ticked.busy.store(false, Release);

@@ -27,7 +27,8 @@ fn a_job_counts_until_it_is_done() {
     }
 }
 
-/// Owners of one pool, the jobs and ticks of the first of which never end before the returned end is dropped.
+/// Two owners of one pool. Jobs and ticks of the first one do not end before the returned end is
+/// dropped.
 fn held_up(pool: &Pool) -> (Pool, Sender<()>) {
     struct Stuck(Mutex<Receiver<()>>);
     impl Ticker for Stuck {
@@ -39,7 +40,7 @@ fn held_up(pool: &Pool) -> (Pool, Sender<()>) {
     let stuck: Arc<dyn Ticker> = Arc::new(Stuck(Mutex::new(ended)));
     let (owner, other) = (pool.for_owner(), pool.for_owner());
     owner.register(Arc::downgrade(&stuck));
-    // More than there will ever be threads.
+    // More jobs than there will ever be threads.
     for _ in 0..3 * SPARES_MAX {
         for class in Class::ALL {
             let stuck = stuck.clone();
@@ -96,7 +97,7 @@ fn a_job_that_panics_takes_no_thread_with_it() {
     Class::ALL.iter().for_each(|_| waiting.recv_timeout(Duration::from_secs(60)).unwrap());
 }
 
-/// Has the only worker of a pool begin a job that ends when the result is dropped.
+/// Lets the only worker of a pool begin a job that ends when the result is dropped.
 fn at_a_long_job(pool: &Pool) -> Sender<()> {
     let ((begin, begun), (end, ended)) = (channel(), channel::<()>());
     pool.submit(Class::Deep, move || {
@@ -118,7 +119,7 @@ fn a_seal_and_a_checkpoint_do_not_wait_for_a_long_job() {
     let pool = Pool::new(1).unwrap();
     let end = at_a_long_job(&pool);
     let (done, waiting) = channel();
-    // One after the other on the thread that is theirs, however many there are.
+    // One after the other on the thread of their class.
     for class in [Class::Seal, Class::Checkpoint, Class::Seal, Class::Seal] {
         let done = done.clone();
         pool.submit(class, move || done.send(class).unwrap());

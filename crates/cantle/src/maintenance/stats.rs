@@ -1,33 +1,34 @@
-//! Statistics of the jobs in the background.
+//! Statistics of background jobs.
 
 use super::pool::Pool;
 
-/// Jobs of one class.
+/// Number of jobs of one class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct JobStats {
     /// Jobs that wait for a background thread.
     pub waiting: u64,
-    /// Jobs that background threads are at.
+    /// Jobs that background threads run.
     pub running: u64,
 }
 
-/// Jobs in the background by their urgency, the most urgent class first. Counts are of all stores that share the
-/// threads.
+/// Background jobs by their urgency, the most urgent class first. The counts include all stores
+/// that share the threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MaintenanceStats {
     /// Checkpoints.
     pub checkpoint: JobStats,
-    /// Jobs of milliseconds that make room for writers. One thread does nothing else.
+    /// Jobs of milliseconds that make room for writers. One thread runs nothing else.
     pub seal: JobStats,
     /// Merges of the youngest runs.
     pub level_0: JobStats,
     /// Merges of older runs: rebalances of chunks, and loads of chunks into memory.
     pub deep: JobStats,
-    /// Jobs that wait for all others.
+    /// Jobs that can wait for all others: merges that users asked for, and the removal of unused
+    /// files.
     pub asked: JobStats,
 }
 
@@ -48,7 +49,7 @@ impl MaintenanceStats {
         self.classes().iter().map(|jobs| jobs.waiting).sum()
     }
 
-    /// Jobs of all classes that background threads are at.
+    /// Jobs of all classes that background threads run.
     pub(crate) fn running(&self) -> u64 {
         self.classes().iter().map(|jobs| jobs.running).sum()
     }

@@ -1,11 +1,12 @@
-//! The brake: writers are slowed in proportion to how far maintenance is behind, so that nobody is ever stopped
-//! while somebody else catches up.
+//! The brake: slows all writers in proportion to the lag of maintenance, so that none is ever
+//! stopped while maintenance catches up.
 //!
-//! Delays are taken before a write holds any lock or is announced. Each is short for what is written; what bounds a writer is
-//! their sum.
+//! A write is delayed before it holds any lock or is announced. Each delay is short relative to the
+//! bytes written; the sum of the delays bounds the rate of a writer.
 //!
-//! Invariant: every nanosecond that a write owes is slept once, by one thread, or is still owed. A write adds to the
-//! debt and claims its part of it in one step, so two threads never sleep the same part and the debt never falls below 0.
+//! Invariant: every nanosecond that writes owe is slept once, by one thread, or is still owed. A
+//! write adds to the debt and claims its part of it in one step. Two threads thus never sleep for the
+//! same part, and the debt never falls below 0.
 //!
 //! Thread safety: every method may be called from any thread. `tests/loom_throttle.rs` is the model.
 
@@ -13,15 +14,16 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::thread;
 use std::time::Duration;
 
-/// The longest delay of a write of up to a MiB, and of each further MiB: 20 ms, a fifth of the longest stall that we allow
-/// ourselves.
+/// The longest delay of a write of up to a MiB, and of each further MiB: 20 ms, a fifth of the
+/// longest stall that Cantle allows itself.
 const DELAY_NANOS_MAX: u64 = 20_000_000;
 const BYTES_PER_DELAY: u64 = 1 << 20;
-/// Delays shorter than this are saved up, as a thread cannot sleep for less than the timer's slack (50 µs).
+/// Shorter delays are accumulated until they reach this value: a thread cannot sleep for less than
+/// the timer's slack (50 µs).
 const SLEEP_NANOS_MIN: u64 = 200_000;
 
 pub struct Throttle {
-    /// Nanoseconds that a write of a KiB owes.
+    /// Nanoseconds of delay for each KiB written.
     nanos_per_kib: AtomicU64,
     owed_nanos: AtomicU64,
     pub delays: AtomicU64,
@@ -39,20 +41,20 @@ impl Default for Throttle {
     }
 }
 
-/// How long a write of a KiB is to be delayed, in nanoseconds. `overload`: 0 where maintenance keeps up, 1 where writers
-/// must be as slow as it.
+/// Delay of a write of a KiB, in nanoseconds. `overload` is 0 if maintenance keeps up, 1 if writers
+/// must be as slow as maintenance.
 pub fn nanos_per_kib(overload: f64, maintenance_bytes_per_second: f64) -> u64 {
     let overload = overload.clamp(0.0, 8.0);
     (overload * 1024.0 * 1e9 / maintenance_bytes_per_second.max(1e6)) as u64
 }
 
 impl Throttle {
-    /// Delays writes by so much for each KiB from now on.
+    /// Sets the delay for each KiB written from now on.
     pub fn set(&self, nanos_per_kib: u64) {
         self.nanos_per_kib.store(nanos_per_kib, Relaxed);
     }
 
-    /// Delays a write of `bytes`, if need be.
+    /// Delays a write of `bytes`, if the brake is on.
     #[inline]
     pub fn delay(&self, bytes: usize) {
         let nanos_per_kib = self.nanos_per_kib.load(Relaxed);
@@ -63,7 +65,7 @@ impl Throttle {
         }
     }
 
-    /// Delays a write by so much, for reasons of its own.
+    /// Delays a write by this time, independent of the brake's rate.
     pub fn owe(&self, nanos: u64) {
         self.sleep(nanos, DELAY_NANOS_MAX);
     }
@@ -79,7 +81,8 @@ impl Throttle {
         thread::sleep(Duration::from_nanos(delay));
     }
 
-    /// Adds to the debt and takes from it what this thread is to sleep: 0 while the debt is too small for a sleep.
+    /// Adds `nanos` to the debt and returns the part that this thread sleeps: 0 while the debt is
+    /// too small for a sleep.
     fn claim(&self, nanos: u64, delay_nanos_max: u64) -> u64 {
         let mut owed = self.owed_nanos.load(Relaxed);
         loop {
