@@ -12,19 +12,20 @@ pub struct OldJournal {
     pub id: u64,
     pub path: PathBuf,
     pub max_version: u64,
-    /// The greatest number of a batch whose commit only this journal tells; 0 for one of an earlier epoch, whose
-    /// batches are settled by the record that began this epoch.
+    /// The greatest number of a batch whose commit is recorded only in this journal. 0 for a file
+    /// of an earlier epoch: the fate of its batches is in the record that began this epoch.
     pub max_batch: u64,
 }
 
 impl OldJournal {
-    /// True if a checkpoint of `version`, which settles the batches below `next_batch`, makes it superfluous.
+    /// True if a checkpoint of `version` makes the file superfluous. The checkpoint decides the
+    /// batches below `next_batch`.
     pub fn is_covered(&self, version: u64, next_batch: u64) -> bool {
         self.max_version <= version && self.max_batch < next_batch
     }
 }
 
-/// The file that records go to.
+/// The file that records are written to.
 pub struct Active {
     pub id: u64,
     pub path: PathBuf,
@@ -34,21 +35,21 @@ pub struct Active {
     pub len: u64,
     /// Bytes durable.
     pub durable_bytes: u64,
-    /// Bytes the file system has promised.
+    /// Bytes that the file system has allocated.
     pub allocated_bytes: u64,
     pub max_version: u64,
     pub max_batch: u64,
 }
 
 impl Active {
-    /// Has the file system promise the file this many bytes, in such steps.
+    /// Lets the file system allocate at least `needed` bytes, rounded up to a multiple of the step.
     pub fn reserve(&mut self, needed: u64, step_bytes: impl FnOnce() -> u64) -> Result<()> {
         if needed <= self.allocated_bytes {
             return Ok(());
         }
         let mut allocated = needed.next_multiple_of(step_bytes());
         let done = self.file.allocate(allocated).or_else(|_| {
-            // On a full disk what is needed may still be there.
+            // On a full disk, `needed` bytes may still be free.
             allocated = needed;
             self.file.allocate(allocated)
         });

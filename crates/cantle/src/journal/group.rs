@@ -8,16 +8,18 @@ use crate::sync::time::now;
 use crate::types::error::{Attempt, Error, Result};
 use std::time::Duration;
 
-/// A group waits for those who will come again for no longer than this part of what the last sync took,
+/// A group waits for returning writers at most this part of the time of the last sync,
 const PATIENCE_FRACTION: u32 = 4;
-/// and not at all where that is less than this, as who sleeps may be woken 50 µs late (the timer's slack),
+/// and not at all if that is less than this, as a sleeping thread may wake 50 µs late (the timer's
+/// slack),
 const PATIENCE_MIN: Duration = Duration::from_micros(20);
-/// or longer than this.
+/// or at most this long.
 const PATIENCE_MAX: Duration = Duration::from_millis(5);
 
 impl Journal {
-    /// Waits until the record is durable. Whoever comes first syncs for all that are enqueued by then, those who
-    /// were in the last group and come again at once included.
+    /// Waits until the record is durable. The first thread to arrive syncs for all records that are
+    /// enqueued by then. It first waits a moment for the writers of the last group, in case they
+    /// write again at once.
     pub fn wait(&self, lsn: Lsn) -> Result<()> {
         let mut inner = self.inner.lock();
         loop {
@@ -36,8 +38,9 @@ impl Journal {
         }
     }
 
-    /// Waits for as many writers as there were lately. Without it two groups take turns: those whose group was just
-    /// synced come back a moment after the next has begun with the others only, and each sync serves half of them.
+    /// Waits until as many writers have enqueued as were in the last group. Otherwise two groups
+    /// would alternate: writers whose group was just synced return shortly after the next sync has
+    /// begun, and each sync serves half of the writers.
     fn gather<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
         let patience = (inner.sync_time / PATIENCE_FRACTION).min(PATIENCE_MAX);
         let awaited = inner.durable + inner.writers;
@@ -51,19 +54,20 @@ impl Journal {
         inner
     }
 
-    /// Waits until everything that is enqueued now is durable. Who rewrites records of logs without the numbers
-    /// of their batches must wait for their commits first: else a batch that died would live on in part.
+    /// Waits until everything that is enqueued now is durable. Code that rewrites log records
+    /// without their batch numbers must call this first, to wait for the commits of these batches:
+    /// otherwise an uncommitted batch would survive in part.
     pub fn wait_durable(&self) -> Result<()> {
         let enqueued = self.inner.lock().enqueued;
         self.wait(enqueued)
     }
 
-    /// Writes and syncs what is in the buffer, without holding the lock meanwhile. A failure is final.
+    /// Writes and syncs the buffer, with the lock released meanwhile. A failure is final.
     pub(super) fn sync_group<'a>(&'a self, inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
         self.sync_group_and_begin(None, inner)
     }
 
-    /// As `sync_group`; records that come from here on go to the file `next`, if one is given.
+    /// As `sync_group`. Later records go to the file `next`, if one is given.
     pub(super) fn sync_group_and_begin<'a>(
         &'a self,
         next: Option<Active>,
@@ -73,7 +77,7 @@ impl Journal {
         let bytes = std::mem::take(&mut inner.buffer);
         let Some(active) = &mut inner.active else { return inner };
         let (id, file, path, offset) = (active.id, active.file.clone(), active.path.clone(), active.len);
-        // Later records are placed behind this group.
+        // Later records are placed after this group.
         active.len += bytes.len() as u64;
         let end = active.len;
         if next.is_some() {
@@ -82,7 +86,7 @@ impl Journal {
         inner.busy = true;
         drop(inner);
         let begun = now();
-        // Those of the group may be written already, beside a commit.
+        // The group's records may be written already, together with a commit record.
         let written = if bytes.is_empty() { Ok(()) } else { file.write_at(&bytes, offset) };
         let done = written.map_err(|e| Error::io(Attempt::Append, &path, e)).and_then(|()| {
             let synced = canary!(UNSYNCED_JOURNAL else file.sync_data());

@@ -17,7 +17,7 @@ pub struct JournalOp {
 pub enum JournalRecord {
     /// The batch with this number is whole.
     Commit { batch: u64, version: u64 },
-    /// A write, whole; it also commits its batch, if it has one (not 0).
+    /// A whole write; it also commits its batch, if it has one (not 0).
     Write {
         batch: u64,
         version: u64,
@@ -43,7 +43,7 @@ impl JournalRecord {
         }
     }
 
-    /// Those that it writes to.
+    /// The keyspaces that the record writes to.
     pub fn keyspaces(&self) -> impl Iterator<Item = u32> {
         let ops = match self {
             Self::Commit { .. } => &[][..],
@@ -58,8 +58,8 @@ impl JournalRecord {
         put_varint(out, version);
     }
 
-    /// The bytes of the file that were durable when a write was recorded, by the head of the record; `None` for a commit, which does
-    /// not say.
+    /// Number of bytes of the file that were durable when a write was recorded, from the head of
+    /// its record. `None` for a commit, which does not have it.
     pub fn durable_bytes(head: &[u8]) -> Option<u64> {
         let mut decoder = Decoder::new(head);
         let tag = decoder.u8().ok()?;
@@ -67,7 +67,7 @@ impl JournalRecord {
         decoder.varint().ok().filter(|_| tag == WRITE)
     }
 
-    /// True if a record of a journal may begin so: `MayBegin` of `log/record.rs`.
+    /// True if a record of a journal may begin so: the `MayBegin` of journals.
     pub fn may_begin(beginning: &[u8], _: u64) -> bool {
         matches!(beginning.first(), Some(&COMMIT | &WRITE))
     }

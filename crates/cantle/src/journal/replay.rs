@@ -8,9 +8,9 @@ use crate::records::RecordFile;
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::OpenMode;
 
-/// Reads the journal files `ids` in their order. A file's first bad record ends it, unless what stands behind
-/// proves that it was durable once, which makes it corruption. If the page cache `outlived` the process of an epoch, any record
-/// behind it does in that epoch's files.
+/// Reads the journal files `ids` in their order. The first bad record of a file ends it, unless a
+/// later record proves that the bad one was durable once: this is corruption. If the page cache
+/// `outlived` the process of an epoch, any later record proves it in the files of that epoch.
 pub fn read_journals(
     files: &Files,
     mut ids: Vec<u64>,

@@ -1,4 +1,4 @@
-//! Files begin with a checkpoint, and go once one covers them.
+//! Journal files: begun at a checkpoint, and removed once a checkpoint covers them.
 
 use super::file::Active;
 use super::writer::Journal;
@@ -7,8 +7,8 @@ use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::types::error::{Attempt, Error, Result};
 use std::path::Path;
 
-/// A checkpoint begins a new file only if the present one is longer: a new one takes two syncs, and a few records more to read
-/// take an opening no time.
+/// Minimum length in bytes at which a checkpoint begins a new file. A new file takes two syncs,
+/// while reading this many bytes of records adds no noticeable time to an opening.
 pub(super) const ROTATE_BYTES_MIN: u64 = 64 << 10;
 
 impl Journal {
@@ -23,7 +23,8 @@ impl Journal {
             epoch: self.files.epoch,
             base_version: 0,
         };
-        // Under its own name a journal always has its header, whatever a power loss leaves of the rest.
+        // A journal with its final name always has its header, whatever a power loss leaves of the
+        // rest.
         let temporary = self.files.dir.join(format!("{}.tmp", file_name(FileKind::Journal, id)));
         let vfs = &*self.files.vfs;
         let created = self.files.create_temporary(&temporary);
@@ -57,14 +58,16 @@ impl Journal {
         })
     }
 
-    /// Begins a new file with the next record if the present one is long, so that this can go when a checkpoint covers it, which
-    /// settles the batches below `next_batch`. On a full disk, or where no more files can be open, the present one stays for now.
+    /// Begins a new file with the next record if the present one is long, so that the present one
+    /// can be removed when a checkpoint covers it. The checkpoint decides the batches below
+    /// `next_batch`. On a full disk, or if no more files can be open, the present file stays for
+    /// now.
     pub fn rotate(&self, next_batch: u64) -> Result<()> {
         let mut inner = self.lock_sound()?;
         let Some(active) = &inner.active else { return Ok(()) };
         if active.max_batch >= next_batch {
-            // The checkpoint covers what these batches wrote, and what others wrote who read it, but only the journal tells that
-            // they committed.
+            // The checkpoint covers the writes of these batches, and writes of threads that read
+            // them, but only the journal records that they committed.
             inner = self.sync_group(inner);
             if let Some(error) = &inner.failed {
                 return Err(error.clone());
@@ -77,7 +80,7 @@ impl Journal {
             return Ok(());
         }
         drop(inner);
-        // Made beforehand: writers that are announced must not wait for its syncs.
+        // Created beforehand: announced writers must not wait for its syncs.
         let next = self.create().and_then(|mut next| {
             let ready = self.lock_sound().and_then(|inner| {
                 // Writers between `reserve` and `enqueue` count on their space.
@@ -104,8 +107,8 @@ impl Journal {
         inner.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// The first file that a recovery to a checkpoint of `version`, which settles the batches below `next_batch`,
-    /// needs.
+    /// Number of the first file that a recovery to a checkpoint of `version` needs. The checkpoint
+    /// decides the batches below `next_batch`.
     pub fn first_needed(&self, version: u64, next_batch: u64) -> u64 {
         let inner = self.inner.lock();
         let needed = inner.old.iter().filter(|journal| !journal.is_covered(version, next_batch));
@@ -114,7 +117,7 @@ impl Journal {
         old.chain(active).min().unwrap_or_else(|| self.files.peek_id())
     }
 
-    /// Removes the files that such a checkpoint covers, once it is durable.
+    /// Removes the files that such a checkpoint covers. Call it once the checkpoint is durable.
     pub fn retire(&self, version: u64, next_batch: u64) {
         let covered: Vec<_> =
             self.inner.lock().old.extract_if(.., |journal| journal.is_covered(version, next_batch)).collect();

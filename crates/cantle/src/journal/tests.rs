@@ -1,4 +1,4 @@
-//! Records are kept in order, in files that come and go with checkpoints.
+//! Records are kept in order, in files that checkpoints begin and remove.
 
 use super::record::JournalRecord;
 use super::replay::read_journals;
@@ -26,7 +26,7 @@ fn write(journal: &Journal, reservation: Reservation<'_>, version: u64) -> Lsn {
     journal.enqueue(reservation, 0, version, ops.into_iter()).unwrap()
 }
 
-/// One that makes the file long enough for the next checkpoint to begin another.
+/// A record that makes the file long enough for the next checkpoint to begin another file.
 fn write_long(journal: &Journal, version: u64) -> Lsn {
     let value = vec![7; ROTATE_BYTES_MIN as usize];
     let room = journal.reserve(value.len() + 64).unwrap();
@@ -83,8 +83,8 @@ fn a_commit_keeps_the_order_of_records_that_wait() {
     assert_eq!(versions(None), [1, 2, 3]);
 }
 
-/// The checkpoint makes the writes of such a batch durable, and those of its readers: so it must make durable that the batch
-/// committed.
+/// The checkpoint makes durable the writes of such a batch, and of its readers. It must therefore
+/// make durable that the batch committed.
 #[test]
 fn a_checkpoint_makes_the_commits_durable_that_it_does_not_settle() {
     let fault = FaultVfs::over_memory(MemVfs::new());
@@ -101,7 +101,7 @@ fn a_checkpoint_makes_the_commits_durable_that_it_does_not_settle() {
     assert_eq!(syncs(5), 1);
 }
 
-/// Four writers that come again at once, and syncs that take long enough for that on any machine.
+/// Four writers that write again at once, and syncs that take long enough for this on any machine.
 #[test]
 fn a_group_waits_for_those_who_were_in_the_last_one() {
     const WRITERS: u64 = 4;
@@ -142,8 +142,8 @@ fn a_record_that_no_reader_takes_is_refused_before_anything_is_written() {
     journal.wait(lsn).unwrap();
 }
 
-/// A batch that began after the checkpoint had looked for the next number, but belongs to its version, is
-/// settled by the journal only.
+/// A batch that began after the checkpoint read the next number, but belongs to its version: only
+/// the journal records its commit.
 #[test]
 fn a_journal_stays_while_a_checkpoint_does_not_settle_its_batches() {
     let (files, journal) = journal();

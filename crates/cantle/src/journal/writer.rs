@@ -1,4 +1,4 @@
-//! Appending: room first, then a record in its place.
+//! Appending to the journal: reserve space, then write the record.
 
 use super::file::{Active, OldJournal};
 use super::record::JournalRecord;
@@ -14,9 +14,9 @@ use std::time::Duration;
 /// A position in the order of journal records, within one opening of the store.
 pub type Lsn = u64;
 
-/// Journal files grow in steps of this many bytes, reserved on disk before they are used.
+/// Growth step of journal files in bytes. A step is allocated on disk before it is used.
 pub(super) const STEP_BYTES: u64 = 1 << 20;
-/// But by no more than this part of what is free, or this many bytes.
+/// A step is at most this part of the free space, but not less than `STEP_BYTES_MIN`.
 const STEP_FRACTION: u64 = 64;
 const STEP_BYTES_MIN: u64 = 16 << 10;
 
@@ -25,11 +25,11 @@ pub struct Journal {
     pub(super) files: Arc<Files>,
     pub(super) inner: Mutex<Inner>,
     pub(super) synced: Condvar,
-    /// As many are enqueued as the next group waits for.
+    /// Signalled when as many records are enqueued as the gathering thread waits for.
     pub(super) gathered: Condvar,
     pub syncs: AtomicU64,
     pub writes: AtomicU64,
-    /// The longest payload: what readers take for a record.
+    /// The longest payload that readers accept.
     pub(super) record_bytes_max: u64,
 }
 
@@ -39,15 +39,16 @@ pub(super) struct Inner {
     pub old: Vec<OldJournal>,
     /// Records that wait for the next group.
     pub buffer: Vec<u8>,
-    /// Bytes promised to writers that have not enqueued yet.
+    /// Bytes reserved for writers that have not enqueued yet.
     pub reserved_bytes: u64,
     pub enqueued: Lsn,
     pub durable: Lsn,
-    /// Somebody gathers a group, or writes or syncs one, outside the lock.
+    /// True while a thread gathers, writes or syncs a group with the lock released.
     pub busy: bool,
-    /// The number of writers that wrote or waited when the last group was synced: as many are likely to come until the next.
+    /// Number of records enqueued since the sync before the last one: about as many are expected
+    /// until the next sync.
     pub writers: u64,
-    /// The time that the last sync took, its write included.
+    /// Duration of the last sync, its write included.
     pub sync_time: Duration,
     pub failed: Option<Error>,
 }
@@ -75,8 +76,9 @@ impl Journal {
         }
     }
 
-    /// Makes sure that a record of `payload_bytes` will find space. Every reservation is used by exactly one
-    /// `commit` or `enqueue`, or given back when it is dropped. Refuses a record that no reader would take.
+    /// Makes sure that a record of `payload_bytes` will find space. A reservation is used by
+    /// exactly one `commit` or `enqueue`, or released when it is dropped. Refuses a record that
+    /// readers would not accept.
     pub fn reserve(&self, payload_bytes: usize) -> Result<Reservation<'_>> {
         let limit = self.record_bytes_max;
         check_record("a write", payload_bytes, limit)?;
@@ -95,7 +97,7 @@ impl Journal {
         Ok(Reservation { journal: self, bytes })
     }
 
-    /// The bytes to reserve ahead: on a disk that fills up, little of what is left.
+    /// Growth step in bytes: when the disk fills up, a small part of the free space.
     pub(super) fn step_bytes(&self) -> u64 {
         let available = self.files.vfs.available_bytes(&self.files.dir).unwrap_or(u64::MAX);
         (available / STEP_FRACTION).clamp(STEP_BYTES_MIN, STEP_BYTES).next_power_of_two()
@@ -115,7 +117,7 @@ impl Journal {
         let Inner { active, buffer, .. } = &mut *inner;
         let Some(active) = active else { return Err(Uncommitted::Surely(Error::Closed)) };
         if !buffer.is_empty() {
-            // Their place in the file is before this one; who waits for them syncs them.
+            // Records in the buffer come before this one. Writers that wait for them sync them.
             let written = active.file.write_at(buffer, active.len);
             written.map_err(|e| Uncommitted::Surely(Error::io(Attempt::Append, &active.path, e)))?;
             active.len += buffer.len() as u64;
@@ -127,7 +129,7 @@ impl Journal {
         });
         if let Err(error) = active.file.write_at(&bytes, active.len) {
             let error = Error::io(Attempt::Append, &active.path, error);
-            // The next record goes to the same place.
+            // Erases the partial record, as the next record goes to the same place.
             let erased = active.file.write_at(&vec![0; bytes.len()], active.len);
             return Err(match erased {
                 Ok(()) => Uncommitted::Surely(error),
@@ -140,8 +142,9 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes a place in the order of records. Call it under the locks that order the write among others of its
-    /// keys; `wait` for it after they are released.
+    /// Appends a write to the buffer and returns its position in the order of records. Call it
+    /// under the locks that order the write among others of its keys; `wait` for it after they are
+    /// released.
     pub fn enqueue<'a>(
         &self,
         reservation: Reservation<'_>,
@@ -190,12 +193,13 @@ impl Journal {
     }
 }
 
-/// A commit record could not be written.
+/// The error of a commit record that could not be written.
 #[derive(Debug)]
 pub enum Uncommitted {
-    /// It is not there.
+    /// The record is not in the file.
     Surely(Error),
-    /// It may be there, so that all of the batch must stay where it is: if the record is found, the batch counts.
+    /// The record may be in the file, so all of the batch must stay where it is: if the record is
+    /// found, the batch counts.
     Perhaps(Error),
 }
 

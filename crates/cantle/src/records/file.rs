@@ -1,4 +1,4 @@
-//! A file of records: one at a known place, and what is intact of it.
+//! A file of records: reading one at a known offset, and finding the intact ones.
 
 use super::frame::{Framed, parse};
 use super::scan::{SCAN_BYTES, Scan};
@@ -62,7 +62,7 @@ impl RecordFile {
         }
     }
 
-    /// The intact beginning of the record at `offset`, if that is its head or more.
+    /// The intact beginning of the record at `offset`, if at least its head is intact.
     pub fn head_at(&self, offset: u64, end: u64) -> Result<Option<Head>> {
         let mut bytes = vec![
             0;
@@ -75,9 +75,10 @@ impl RecordFile {
         Ok(framed.head(&bytes).map(|(head, total)| Head { payload: head.to_vec(), total: total as u64 }))
     }
 
-    /// The first place in `from..end` at which the head of a record stands that `is` accepts: proof that records were
-    /// written there, so that what stands before it is damage and not the torn end of the file. Reads the file in steps, however
-    /// far that is; `is` is shown the head, or all of a short payload.
+    /// The first place in `from..end` with the head of a record that `is` accepts. Such a place
+    /// proves that records were written there: the bytes before it are damage and not the torn end
+    /// of the file. Reads the file in steps, so the distance is not limited. `is` gets the head, or
+    /// all of a short payload.
     pub fn head_after(
         &self,
         from: u64,

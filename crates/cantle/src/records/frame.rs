@@ -1,4 +1,4 @@
-//! The frame of one record: encoded, and recognised.
+//! The frame of one record: encoding and parsing.
 
 use crate::format::codec::{Decoder, put_varint, varint_bytes};
 use crate::format::header::FileHeader;
@@ -6,10 +6,12 @@ use crate::format::limits::RECORD_BYTES_MAX;
 
 /// The longest head, in bytes.
 pub const HEAD_BYTES_MAX: usize = 4096;
-/// A payload is divided into head and body, each with a checksum of its own, where the body is at least this long: below, six
-/// bytes more would be over 2 % of the record.
+/// Minimum length of a body. A payload with such a body is divided into head and body, each with a
+/// checksum of its own. For a shorter one, the six additional bytes would be over 2 % of the
+/// record.
 pub(super) const BODY_BYTES_MIN: usize = 256;
-/// Checksum, length, and of a divided record the head's length and the body's checksum.
+/// Maximum length of a frame: checksum and length; for a divided record also the head's length and
+/// the body's checksum.
 pub(super) const FRAME_BYTES_MAX: usize = 4 + 5 + 2 + 4;
 /// An upper bound of the bytes that a record with this payload takes.
 pub fn record_bytes_max(payload_bytes: usize) -> usize {
@@ -27,9 +29,10 @@ fn checksum(header: &FileHeader, offset: u64, framed: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&header.salt(offset)), framed)
 }
 
-/// Appends to `out` the record that will stand at `offset` of the file with `header`. `write_payload` must
-/// append exactly `payload_bytes` bytes, of which the first `head_bytes` tell whose record it is: damage behind them leaves
-/// them readable, if the rest is long. The payload must not exceed `RECORD_BYTES_MAX`, the head `HEAD_BYTES_MAX`.
+/// Appends to `out` the record that will stand at `offset` of the file with `header`.
+/// `write_payload` must append exactly `payload_bytes` bytes. The first `head_bytes` of them
+/// identify the record: if the rest is long, damage after the head leaves the head readable. The
+/// payload must not exceed `RECORD_BYTES_MAX`, the head `HEAD_BYTES_MAX`.
 pub fn encode_record(
     header: &FileHeader,
     offset: u64,
@@ -64,14 +67,14 @@ pub fn encode_record(
     out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// The content at an offset, as far as the bytes tell.
+/// Result of parsing the bytes at an offset.
 pub(super) enum Framed {
     /// A record of `total` bytes whose payload starts `skip` bytes in.
     Record { skip: usize, total: usize },
-    /// The frame and the first `head` bytes of the payload are those of a record. The body is damaged, or, unless `complete`, not
-    /// all there.
+    /// The frame and the first `head` bytes of the payload are intact. The body is damaged or,
+    /// unless `complete`, cut off.
     Head { skip: usize, head: usize, total: usize, complete: bool },
-    /// More bytes are needed: this many from the record's start.
+    /// More bytes are needed: this number from the record's start.
     Short(usize),
     /// Not a record.
     Bad(&'static str),
@@ -91,7 +94,7 @@ impl Framed {
 /// The frame of a record.
 pub(super) struct Frame {
     pub crc: u32,
-    /// The head's length and the body's checksum, if it is divided.
+    /// The head's length and the body's checksum, for a divided record.
     pub divided: Option<(usize, u32)>,
     pub skip: usize,
     pub payload_bytes: usize,
@@ -99,7 +102,7 @@ pub(super) struct Frame {
 
 impl Frame {
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Framed> {
-        // Bytes that are missing, or numbers that do not end.
+        // Too few bytes, or a varint that does not end.
         let short = |what| match bytes.len() < FRAME_BYTES_MAX {
             true => Framed::Short(FRAME_BYTES_MAX),
             false => Framed::Bad(what),
@@ -111,7 +114,7 @@ impl Frame {
         if payload_bytes == 0 || payload_bytes > RECORD_BYTES_MAX {
             return Err(Framed::Bad("the length is impossible"));
         }
-        // No more than fits in 32 bits.
+        // At most `RECORD_BYTES_MAX`, which fits in 32 bits.
         let payload_bytes = payload_bytes as usize;
         let mut divided = None;
         if length & 1 == 0 {

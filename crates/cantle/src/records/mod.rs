@@ -1,4 +1,4 @@
-//! Framed, checksummed records: what log segments, the manifest and the journal are made of.
+//! Framed, checksummed records: the content of log segments, the manifest and the journal.
 //!
 //! ```text
 //!   FileHeader (64 bytes) │ record │ record │ …
@@ -6,10 +6,11 @@
 //!   record:  crc32c (4) │ length, divided (varint) │ [head length (varint) │ crc32c of the body (4)] │ head │ [body]
 //! ```
 //!
-//! A payload that is long behind its *head*, which tells whose it is, is divided. The first checksum covers the file's identity
-//! and the record's offset (`FileHeader::salt`), the rest of the frame and the head, so that an intact record in the wrong
-//! place is recognised, a few kilobytes tell whether a record begins somewhere, and damage in a long value harms that value
-//! alone. A payload that is not divided is all head.
+//! A payload that is long after its *head* is divided; the head identifies the payload (for
+//! example, its key). The first checksum covers the file's identity and the record's offset
+//! (`FileHeader::salt`), the rest of the frame, and the head. An intact record in the wrong place
+//! is thus recognised; a few kilobytes suffice to decide if a record begins somewhere; and damage
+//! in a long value harms that value alone. A payload that is not divided is all head.
 
 mod file;
 mod frame;

@@ -1,8 +1,10 @@
-//! Reads the records of a damaged file: behind what is no record, on with the next one that certainly is.
+//! Reads the records of a damaged file: skips bytes that are no record, up to the next certain
+//! record.
 //!
-//! A record is recognised by its frame, by a checksum that covers file and offset, and by what its owner says of its
-//! payload, at whatever byte it begins: by its head, so that a few kilobytes decide. To look for one takes time in proportion to the
-//! file's length, and a buffer of bounded length.
+//! A record is recognised at any byte: by its frame, by a checksum that covers file and offset, and
+//! by its owner's check of the payload's first bytes. The head is enough for that, so a few
+//! kilobytes decide. A search takes time in proportion to the file's length, and a buffer of
+//! bounded length.
 
 use super::file::RecordFile;
 use super::scan::Scan;
@@ -10,14 +12,14 @@ use super::search::MayBegin;
 use crate::types::error::{Error, Result};
 use std::ops::Range;
 
-/// The content of the file, step by step.
+/// One step of reading the file.
 #[derive(Debug)]
 pub enum Salvaged {
     /// A record.
     Record { offset: u64, len: usize, payload: Vec<u8> },
-    /// A record of which only the beginning of the payload is intact; whether one follows.
+    /// A record with only the beginning of its payload intact. `resumed`: more records follow.
     Damaged { offset: u64, head: Vec<u8>, resumed: bool, error: Error },
-    /// Bytes that are no record; whether one follows.
+    /// Bytes that are no record. `resumed`: records follow.
     Hole { offset: u64, resumed: bool, error: Error },
 }
 
@@ -26,7 +28,8 @@ pub struct Salvage<'a> {
     records: &'a RecordFile,
     scan: Scan<'a>,
     end: u64,
-    /// A stretch that is known to be lost, where this part ends, and where the part behind it does.
+    /// A range that is known to be lost, which ends the part that is read now, and the end of the
+    /// part after it.
     gap: Option<(Range<u64>, u64)>,
     may_begin: MayBegin,
 }
@@ -37,7 +40,8 @@ impl<'a> Salvage<'a> {
         Self { records, scan: records.scan(0, end), end, gap: None, may_begin }
     }
 
-    /// Of the bytes in `gap`, which records stand behind, nothing is left: nobody looks there, however long it is.
+    /// Skips `gap`, whose bytes are lost and after which there are records. It is not searched, so
+    /// its length does not matter.
     pub fn across(mut self, gap: Range<u64>) -> Self {
         if !gap.is_empty() && gap.end < self.end {
             let end = std::mem::replace(&mut self.end, gap.start);
@@ -47,7 +51,7 @@ impl<'a> Salvage<'a> {
         self
     }
 
-    /// Goes on behind the gap, if there is one; says where.
+    /// Continues after the gap, if there is one; returns the place.
     fn cross(&mut self) -> Option<u64> {
         let (gap, end) = self.gap.take()?;
         self.end = end;
@@ -76,7 +80,7 @@ impl<'a> Salvage<'a> {
         let behind = head.as_ref().map_or(offset + 1, |head| offset + head.total);
         let found = self.records.head_after(behind, self.end, self.may_begin, |_| true)?;
         if let Some(head) = head {
-            // Right behind it there may be more damage.
+            // There may be more damage directly after it.
             self.scan = self.records.scan(behind, self.end);
             let resumed = found.is_some() || self.gap.is_some();
             return Ok(Some(Salvaged::Damaged { offset, head: head.payload, resumed, error }));
@@ -152,7 +156,7 @@ mod tests {
         }
     }
 
-    /// Each byte claims to begin a record as long as the file.
+    /// Each byte looks like the beginning of a record as long as the file.
     #[test]
     fn a_hostile_file_costs_no_more_than_it_may() {
         let mut bytes = example_header(FileKind::Log, 3, 8, 0).encode().to_vec();

@@ -1,4 +1,4 @@
-//! Records, one after the other.
+//! Reading records one after the other.
 
 use super::file::{BODY_DAMAGED, RecordFile};
 use super::frame::{FRAME_BYTES_MAX, Framed, parse};
@@ -12,7 +12,7 @@ pub(super) const SCAN_BYTES: usize = 256 << 10;
 #[derive(Debug, Clone, Copy)]
 pub struct Scanned<'a> {
     pub offset: u64,
-    /// Bytes of the whole record; the next one starts behind them.
+    /// Bytes of the whole record; the next one starts after them.
     pub len: usize,
     pub payload: &'a [u8],
 }
@@ -33,8 +33,8 @@ impl Scan<'_> {
         self.offset
     }
 
-    /// The next record, or `None` at the end. Bytes that are no record are a `Corruption`: whether that is
-    /// damage or the torn end of what was being written, the caller knows.
+    /// The next record, or `None` at the end. Bytes that are no record are a `Corruption`: the
+    /// caller decides if that is damage or the torn end of an append.
     pub fn next(&mut self) -> Result<Option<Scanned<'_>>> {
         let path: &Path = &self.records.path;
         let mut wanted = FRAME_BYTES_MAX;
@@ -93,7 +93,8 @@ impl Scan<'_> {
         self.buffer_offset = self.offset;
         self.skip = 0;
         while self.buffer.len() < wanted {
-            // Grown by what the file has, not by what a length claims, and by no more than is looked at.
+            // Grown by the bytes that the file has, not by a length that a record claims, and by no
+            // more than is parsed.
             let have = self.buffer.len();
             let left = self.end.saturating_sub(self.buffer_offset + have as u64);
             self.buffer.resize(have + SCAN_BYTES.min(usize::try_from(left).unwrap_or(SCAN_BYTES)), 0);

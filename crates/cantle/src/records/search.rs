@@ -3,19 +3,22 @@
 use super::frame::{BODY_BYTES_MIN, FRAME_BYTES_MAX, Frame, Framed, HEAD_BYTES_MAX, parse};
 use crate::format::header::FileHeader;
 
-/// A record's frame, and what the first checksum covers behind it: so many bytes decide whether a record begins somewhere.
+/// Maximum bytes of a frame and of the payload that its first checksum covers. This many bytes
+/// decide if a record begins somewhere.
 pub(super) const HEADED_BYTES_MAX: usize = FRAME_BYTES_MAX + HEAD_BYTES_MAX + BODY_BYTES_MIN;
 
-/// True if a payload of this many bytes may begin so. Called with some of its first bytes, or none.
+/// True if a payload of this length may begin with these bytes. Called with the first bytes of the
+/// payload, perhaps none.
 pub type MayBegin = fn(&[u8], u64) -> bool;
 
-/// The part of the payload that is there.
+/// The bytes of the payload that are available.
 fn beginning<'a>(bytes: &'a [u8], frame: &Frame) -> &'a [u8] {
     let payload = bytes.get(frame.skip..).unwrap_or_default();
     &payload[..payload.len().min(frame.payload_bytes)]
 }
 
-/// The place in `bytes`, which stand at `offset`, at which from `start` on and before `limit` the head of a record begins.
+/// The first place in `bytes`, from `start` on and before `limit`, with the head of a record.
+/// `bytes` stand at `offset` in the file.
 pub(super) fn find_head(
     header: &FileHeader,
     offset: u64,
@@ -39,8 +42,8 @@ pub(super) fn find_head(
     None
 }
 
-/// The length of `bytes`, which are to stand at `offset`, up to the end of their last whole record; and the place of their first
-/// damage, `None` if all are whole records.
+/// The length of `bytes` up to the end of their last whole record, and the place of their first
+/// damage: `None` if all are whole records. `bytes` stand at `offset` in the file.
 pub fn valid_extent(
     header: &FileHeader,
     offset: u64,
@@ -69,11 +72,11 @@ pub fn valid_extent(
     (end, damage)
 }
 
-/// The next place at which a record may begin, at `start` or after it: no record has a length of zero, and zeros are what most of a file that was
-/// allocated ahead has.
+/// The next place, at `start` or after it, at which a record may begin. No record has a length of
+/// 0, so this skips zeros: most of a file that was allocated ahead.
 fn next_length(bytes: &[u8], start: usize) -> Option<usize> {
     const CRC_BYTES: usize = 4;
-    // As many as processors compare at once, a few times.
+    // A small multiple of the bytes that processors compare at once.
     const LINE_BYTES: usize = 64;
     let lengths = bytes.get(start + CRC_BYTES..)?;
     let is_zero = |line: &&[u8]| line.iter().fold(0, |all, byte| all | byte) == 0;

@@ -1,4 +1,4 @@
-//! Records are found behind anything, and damage is told from an end.
+//! Records are found after any bytes, and damage is distinguished from an end.
 
 use super::file::RecordFile;
 use super::frame::{BODY_BYTES_MIN, Frame, encode_record};
@@ -45,7 +45,8 @@ fn a_record_is_found_behind_any_number_of_zeros() {
     }
 }
 
-/// Chance makes lengths of random bytes, at each of which a record might begin: none is gone through in vain.
+/// Random bytes make random lengths, and a record might begin at each of them: none is searched in
+/// vain.
 #[test]
 fn a_record_is_found_behind_any_number_of_random_bytes() {
     let mut random = crate::sync::random::Rng::new(7);
@@ -64,7 +65,8 @@ fn a_record_is_found_behind_any_number_of_random_bytes() {
     }
 }
 
-/// Each byte of a record in turn: damage behind the head leaves the head, and all damage is noticed.
+/// Each byte of a record in turn: damage after the head leaves the head, and all damage is
+/// detected.
 #[test]
 fn damage_behind_the_head_leaves_the_head() {
     for (head, len) in [(0, 1), (10, 265), (10, 266), (0, 256), (4096, 4351), (4096, 4352), (1, 9000)] {
