@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 pub struct MergeCursor {
     order: KeyOrder,
     sources: Vec<Box<dyn EntryCursor>>,
-    /// Sources that are positioned, the next entry's at the root.
+    /// The sources that have an entry, as a heap: the one with the next entry is at the root.
     heap: Vec<usize>,
     forward: bool,
 }
@@ -39,7 +39,7 @@ impl MergeCursor {
         self.start(false, |source| source.seek_before(key))
     }
 
-    /// One entry on, in the direction of the walk.
+    /// Moves one entry further, in the direction of the walk.
     pub fn advance(&mut self) -> Result<()> {
         let Some(&top) = self.heap.first() else { return Ok(()) };
         let source = &mut self.sources[top];
@@ -61,7 +61,7 @@ impl MergeCursor {
         self.heap.first().and_then(|&top| self.sources[top].entry())
     }
 
-    /// Which source the entry is from: 0 is the newest.
+    /// Index of the source of the entry: 0 is the newest.
     pub fn source(&self) -> usize {
         self.heap.first().copied().unwrap_or_default()
     }
@@ -100,7 +100,7 @@ impl MergeCursor {
         Ok(())
     }
 
-    /// Whether source `a` comes before source `b` in the walk.
+    /// True if source `a` comes before source `b` in the walk.
     fn is_before(&self, a: usize, b: usize) -> bool {
         let (Some(x), Some(y)) = (self.sources[a].entry(), self.sources[b].entry()) else { return false };
         let order =

@@ -1,5 +1,5 @@
-//! Merging sorted sources into one order: keys ascending, versions of a key newest first, and where two sources
-//! say something of a key at one version, the source that comes first.
+//! Merging sorted sources into one order: keys ascending, and the versions of a key newest first.
+//! If two sources have an entry for one key and version, the first source wins.
 
 mod cursor;
 mod spanned;

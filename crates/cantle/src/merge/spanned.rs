@@ -1,4 +1,4 @@
-//! A source of which only a span of keys counts: files are shared under key bounds.
+//! Limits a source to a span of keys: files are shared under key bounds.
 
 use crate::sync::Arc;
 use crate::types::entry::{EntryCursor, EntryRef};
@@ -13,7 +13,8 @@ pub struct SpannedCursor<C> {
     inner: C,
     span: Arc<Span>,
     order: KeyOrder,
-    /// Whether there is an entry, and within the span: looked at once for each entry, though asked for often.
+    /// True if there is an entry and it is within the span. Computed once for each entry, as it is
+    /// read often.
     within: bool,
 }
 
@@ -22,7 +23,7 @@ impl<C: EntryCursor> SpannedCursor<C> {
         Self { inner, span, order, within: false }
     }
 
-    /// Does a step and looks where it led. After an error the cursor is not positioned.
+    /// Moves the inner cursor and updates `within`. After an error the cursor is not positioned.
     fn step(&mut self, step: impl FnOnce(&mut C, &Span, &KeyOrder) -> Result<()>) -> Result<()> {
         self.within = false;
         step(&mut self.inner, &self.span, &self.order)?;

@@ -1,4 +1,4 @@
-//! A cursor over the pairs that a snapshot sees, all of which it holds.
+//! A cursor that holds all pairs that its snapshot sees.
 
 use super::keyspace::Keyspace;
 use crate::layout::PairCursor;
@@ -12,9 +12,9 @@ pub struct Cursor {
     keyspace: Arc<Keyspace>,
     bounds: Bounds,
     snapshot: SnapshotGuard,
-    /// Made by the first movement.
+    /// Filled by the first movement.
     pairs: Option<Vec<(Bytes, Bytes)>>,
-    /// The pair under the cursor.
+    /// The position of the cursor in `pairs`.
     at: Option<usize>,
 }
 

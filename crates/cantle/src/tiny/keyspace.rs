@@ -1,4 +1,4 @@
-//! The keyspace: its logs, and the map that they lead to.
+//! The keyspace: its logs, and the map built from them.
 
 use super::map::Map;
 use super::state::{Edit, State};
@@ -36,11 +36,12 @@ pub struct Keyspace {
     pub(super) writes: AtomicU64,
     pub(super) gets: AtomicU64,
     pub(super) scans: AtomicU64,
-    /// Of the last checkpoint: the logs have at least so many operations.
+    /// Number of operations in the logs according to the last checkpoint; later ones are added.
     pub(super) operations: AtomicU64,
-    /// The version of the last checkpoint that is durable. Nothing here waits for it; layouts that use blocks anew do.
+    /// The version of the last durable checkpoint. Nothing here waits for it; layouts that reuse
+    /// blocks do.
     pub(super) durable: AtomicU64,
-    /// The keyspace was dropped: nothing is written any more.
+    /// True once the keyspace was dropped: nothing is written any more.
     pub(super) retired: AtomicBool,
 }
 
@@ -72,7 +73,7 @@ impl Keyspace {
         keyspace
     }
 
-    /// The map, rebuilt by the first access.
+    /// The map, rebuilt from the logs by the first access.
     pub(super) fn map(&self) -> Result<&RwLock<Map>> {
         let _loading = match self.map.get() {
             Some(map) => return Ok(map),
@@ -88,13 +89,13 @@ impl Keyspace {
         self.map.get().ok_or(Error::Closed)
     }
 
-    /// Takes in the operations of a log in the order in which they were written.
+    /// Applies the operations of a log in the order in which they were written.
     fn load(&self, log: &Segment, map: &mut Map) -> Result<()> {
         let parts = log.parts(&self.env)?;
         parts.check_whole()?;
         for part in parts.indexed.iter().rev() {
             log.scan_part(&parts.header, part, |place, op| {
-                // A part may have been indexed with what a loss of power undid.
+                // A part may have indexed operations that a power loss undid.
                 if !self.env.recovery.counts(parts.header.epoch, op.version, op.batch) {
                     return Ok(());
                 }
@@ -153,7 +154,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// The log that writes go to, made by the first write of an opening.
+    /// The log that is appended to. The first write after an opening creates it.
     pub(super) fn active(&self) -> Result<Arc<SharedLog>> {
         let mut active = self.active.lock();
         if self.retired.load(Acquire) {
@@ -173,12 +174,13 @@ impl Keyspace {
         Ok(log)
     }
 
-    /// Whether writes still go to this log. For who holds locks of keys: the keyspace is not retired meanwhile.
+    /// True if writes still go to this log. The caller holds key locks, so the keyspace is not
+    /// retired meanwhile.
     pub(super) fn is_active(&self, log: &Arc<SharedLog>) -> bool {
         self.active.lock().as_ref().is_some_and(|active| Arc::ptr_eq(active, log))
     }
 
-    /// Writes go to another log from now on.
+    /// Lets later writes go to another log.
     pub(super) fn abandon(&self, log: &Arc<SharedLog>) {
         let mut active = self.active.lock();
         if active.as_ref().is_some_and(|active| Arc::ptr_eq(active, log)) {
@@ -216,7 +218,7 @@ mod tests {
         (db, layout.downcast().unwrap())
     }
 
-    /// The part says how many operations there were; it counts if the checkpoint does, and not before.
+    /// The checkpoint's edit has the number of operations. It counts if the checkpoint counts.
     #[test]
     fn a_part_counts_with_its_checkpoint_or_not_at_all() {
         let disk = MemVfs::new();
@@ -230,7 +232,7 @@ mod tests {
         drop((db, keyspace));
         let (db, keyspace) = open(&lost);
         assert_eq!((keyspace.operations.load(Relaxed), db.range(..).count()), (5, 5));
-        // What a later manifest that is written anew has of it.
+        // The edits of a manifest that is written anew later.
         let mut dumped = Vec::new();
         let path = keyspace.substrate.manifest.path();
         let state = manifest::replay(&lost, &path, crate::layouts::new_state, true).unwrap().state;

@@ -1,4 +1,4 @@
-//! The keyspace as the rest of the store sees it.
+//! The keyspace's implementation of [`Layout`].
 
 use super::cursor::Cursor;
 use super::keyspace::Keyspace;
@@ -47,7 +47,7 @@ impl Layout for Keyspace {
         Ok(self.map()?.read().bytes(bounds))
     }
 
-    /// Nothing is sorted here, and no old version is forgotten.
+    /// Does nothing: this layout sorts nothing and drops no old version.
     fn compact(&self, _bounds: &Bounds) -> Result<()> {
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A key that knows its order.
+/// A key with its order.
 #[derive(Clone)]
 struct Key {
     order: KeyOrder,
@@ -37,7 +37,7 @@ struct Version {
     version: u64,
     /// Shows the version once it is committed.
     cell: Option<CommitCell>,
-    /// The key as it was spelt, and the value; `None` of a delete.
+    /// The key's own bytes, and the value; `None` for a delete.
     pair: Option<(Bytes, Bytes)>,
 }
 
@@ -74,7 +74,7 @@ impl Map {
         self.keys.entry(key).or_default().push(Version { version, cell: cell.cloned(), pair });
     }
 
-    /// The bounds as the map has them; `None` if no key is within them.
+    /// The bounds as keys of the map; `None` if no key is within them.
     fn range(&self, bounds: &Bounds) -> Option<(Bound<Key>, Bound<Key>)> {
         let bound = |bound: &Bound<Vec<u8>>| bound.as_ref().map(|key| self.key(key));
         (!is_empty_range(&self.order, bounds)).then(|| (bound(&bounds.start), bound(&bounds.end)))

@@ -1,4 +1,4 @@
-//! What the layout keeps in the manifest: its logs, and how many operations a checkpoint found.
+//! The layout's state in the manifest: its logs, and the number of operations at a checkpoint.
 
 use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileKind;
@@ -10,7 +10,7 @@ use crate::types::span::Span;
 pub enum Edit {
     /// Writes go to a new log from now on.
     Log { file: u64, epoch: u64 },
-    /// With a checkpoint: the logs have at least so many operations.
+    /// With a checkpoint: minimum number of operations in the logs.
     Counted { operations: u64 },
 }
 
@@ -56,7 +56,8 @@ impl LayoutState for State {
         Ok(())
     }
 
-    /// Nothing is dropped but by operations in logs, which recovery judges one by one.
+    /// Does nothing: keys are dropped only by operations in logs, and recovery decides on each of
+    /// these.
     fn resolve(&mut self, _dead: &dyn Fn(u64, u64) -> bool) {}
 
     fn dump(&self, emit: &mut dyn FnMut(Vec<u8>)) {

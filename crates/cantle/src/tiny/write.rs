@@ -1,4 +1,4 @@
-//! One write on its way.
+//! One write in progress.
 
 use super::keyspace::Keyspace;
 use crate::format::bounds::encode_bounds;
@@ -36,7 +36,7 @@ impl<'a> Write<'a> {
         loop {
             let log = if ops.is_empty() { None } else { Some(keyspace.active()?) };
             let held = if has_ranges { locks.lock_all() } else { locks.lock(&keyspace.env.order, keys()) };
-            // It may have been abandoned, or the keyspace retired, before the locks were held.
+            // The log may have been abandoned, or the keyspace retired, before the locks were held.
             if log.as_ref().is_none_or(|log| keyspace.is_active(log)) {
                 return Ok(Self { keyspace, ops, reads, held: Some(held), log, stamp, appended: None });
             }
@@ -44,7 +44,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Where something that was read has changed after the first version, up to the second.
+/// A place in the read set that has changed after the first version, up to the second.
 pub fn changed(keyspace: &Keyspace, reads: &ReadSet, versions: (u64, u64)) -> Result<Option<Bounds>> {
     let map = keyspace.map()?.read();
     let key = |key: &bytes::Bytes| Bounds {
@@ -89,7 +89,8 @@ impl PreparedWrite for Write<'_> {
             ));
         };
         if let Some(appended) = self.appended.take()
-            // On a full disk with the space that is set aside: else the store would turn read-only for want of some bytes.
+            // On a full disk, uses the reserved space: otherwise the store would turn read-only for
+            // lack of a few bytes.
             && let Err(error) = self.keyspace.substrate.reserve.with(|| log.revoke(&self.keyspace.env, &appended))
         {
             fail(error);
