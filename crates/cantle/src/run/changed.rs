@@ -1,10 +1,11 @@
-//! Changes of a stack since a version: a transaction asks for them before it is committed.
+//! Changes of a stack since a version. A transaction asks for them before it is committed.
 //!
-//! Runs without a newer version are left out. In the others keys are looked up as gets do, the newest run first and with
-//! the filters, and ranges are walked, versions only: the cost goes with what was written since, not with what is asked.
+//! Runs without a newer version are skipped. In the others, keys are looked up as by a get: the
+//! newest run first and with the filters. Ranges are walked, reading versions only. The cost thus
+//! depends on the number of entries written since, not on the size of the read set.
 //!
-//! The caller holds what keeps writers off, so that everything written is committed and nothing comes in between. What a
-//! log has only noted so far is sorted in first.
+//! The caller holds the locks that keep writers out: everything written is committed, and nothing
+//! is written meanwhile. Operations that a log has only noted so far are sorted in first.
 
 use super::env::RunEnv;
 use super::get::{find_indexed, search_part};
@@ -25,10 +26,10 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 
 impl Run {
-    /// Whether the file may hold, or its being dropped may be, something newer than `since`.
+    /// True if the file may hold an entry newer than `since`, or was dropped after `since`.
     pub fn may_be_newer(&self, since: u64) -> bool {
         match (&self.dropped, &self.source) {
-            // Nothing was written to it later.
+            // Nothing was written to a file after it was dropped.
             (Some(dropped), _) => dropped.version > since,
             (None, Source::Log(segment)) => segment.newest_version() > since,
             (None, Source::Table(table)) => table.newest_version > since,
@@ -36,7 +37,7 @@ impl Run {
     }
 }
 
-/// Whether the newest entry of `key`, or a delete of a range that it lies in, is newer than `since`.
+/// True if the newest entry of `key`, or a range delete that covers it, is newer than `since`.
 pub fn key_changed(env: &RunEnv, funk: &RunStack, key: &[u8], since: u64) -> Result<bool> {
     let order = &env.order;
     let hash = bloom::hash(key);
@@ -48,7 +49,7 @@ pub fn key_changed(env: &RunEnv, funk: &RunStack, key: &[u8], since: u64) -> Res
             Source::Log(segment) => newest_in_log(env, segment, key, hash)?,
             Source::Table(table) => newest_in_table(env, table, key, hash)?,
         };
-        // What comes behind is older.
+        // Later sources are older.
         if let Some(version) = newest {
             return Ok(version > since);
         }
@@ -56,7 +57,7 @@ pub fn key_changed(env: &RunEnv, funk: &RunStack, key: &[u8], since: u64) -> Res
     Ok(false)
 }
 
-/// The parts of a log, in which everything written can be found: nobody is writing.
+/// The parts of a log, with all noted operations sorted in. Nobody writes meanwhile.
 fn settled_parts(env: &RunEnv, segment: &Segment) -> Result<Arc<Parts>> {
     let parts = segment.parts(env)?;
     if let Some(memory) = &parts.memory {
@@ -102,7 +103,7 @@ fn newest_in_table(env: &RunEnv, table: &TableHandle, key: &[u8], hash: u64) -> 
     })
 }
 
-/// What of a range was written after `since`: a key, or a range that was deleted.
+/// A part of `span` that was written after `since`: one key, or a deleted range.
 pub fn span_changed(env: &Arc<RunEnv>, funk: &RunStack, span: &Bounds, since: u64) -> Result<Option<Bounds>> {
     let order = &env.order;
     let overlaps = |file: &Run| file.may_be_newer(since) && file.span.overlaps(order, span);
@@ -114,7 +115,7 @@ pub fn span_changed(env: &Arc<RunEnv>, funk: &RunStack, span: &Bounds, since: u6
             settled_parts(env, segment)?;
         }
     }
-    // Those that were dropped hold nothing newer.
+    // Files that were dropped hold nothing newer.
     let mut merged = Merged::new(env, funk, false, |file| file.dropped.is_none() && overlaps(file))?;
     if let Some(deleted) = merged.deleted_since(span, since) {
         return Ok(Some(deleted));
@@ -137,7 +138,7 @@ pub fn span_changed(env: &Arc<RunEnv>, funk: &RunStack, span: &Bounds, since: u6
     Ok(None)
 }
 
-/// Whether `key` is the start that the span excludes.
+/// True if `key` is the start that the span excludes.
 fn is_before_start(order: &KeyOrder, span: &Bounds, key: &[u8]) -> bool {
     matches!(&span.start, Bound::Excluded(start) if order.compare(key, start) == Ordering::Equal)
 }
@@ -149,7 +150,7 @@ fn bounds_of(span: &Span) -> Bounds {
 }
 
 impl Merged {
-    /// What of `span` was deleted by a range delete after `since`.
+    /// The part of `span` that a range delete has deleted after `since`, if there is one.
     fn deleted_since(&self, span: &Bounds, since: u64) -> Option<Bounds> {
         let order = self.order();
         self.range_deletes().filter(|(_, delete)| delete.version > since).find_map(|(file_span, delete)| {

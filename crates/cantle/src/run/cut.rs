@@ -1,29 +1,30 @@
-//! Where a chunk that is split is cut: between two thirds of the length that a part should have and a third more, at
-//! the place where neighbouring keys have the least in common, so that chunks tend to hold whole prefixes. Keys that
-//! all share one prefix are cut near the middle, as are all keys where prefixes do not count.
+//! The place at which a chunk or a table is cut: where neighbouring keys share the fewest leading
+//! bytes, so that chunks tend to hold whole prefixes. A part is between two thirds and four thirds
+//! of its target length. If all keys share one prefix, the cut is near the target length, as it is
+//! if prefixes do not count.
 
 use crate::types::order::KeyOrder;
 use bytes::Bytes;
 
-/// From here on a part may end.
+/// Length from which on a part may end.
 pub fn least_bytes(target_bytes: u64) -> u64 {
     target_bytes / 3 * 2
 }
 
-/// Here it ends, if there is more than one key.
+/// Length at which a part ends, if it has more than one key.
 pub fn most_bytes(target_bytes: u64) -> u64 {
     target_bytes / 3 * 4
 }
 
-/// The best of the places between neighbouring keys that were looked at.
+/// The best of the places between neighbouring keys that were considered so far.
 pub struct BestCut<P> {
     target_bytes: u64,
-    /// How many bytes that neighbouring keys have in common count.
+    /// Maximum number of shared leading bytes that count; longer shared prefixes are equal.
     prefix_bytes_max: usize,
     best: Option<Cut<P>>,
 }
 
-/// A place between two keys, which share so many leading bytes.
+/// A place between two keys, with the number of leading bytes that they share.
 pub struct Cut<P> {
     pub place: P,
     pub shared: usize,
@@ -35,7 +36,7 @@ impl<P> BestCut<P> {
         Self { target_bytes, prefix_bytes_max, best: None }
     }
 
-    /// Looks at the place between two neighbouring keys, with so many bytes before it.
+    /// Considers the place between two neighbouring keys. `bytes` lie before it in the part.
     pub fn consider(
         &mut self,
         order: &KeyOrder,
@@ -45,7 +46,7 @@ impl<P> BestCut<P> {
         place: impl FnOnce() -> P,
     ) {
         if bytes == 0 || key.is_empty() {
-            return; // nothing would be before it
+            return; // the part would be empty
         }
         let (shared, distance) = (shared_prefix(order, before, key), bytes.abs_diff(self.target_bytes));
         let counted = |shared: usize| shared.min(self.prefix_bytes_max);
@@ -60,11 +61,11 @@ impl<P> BestCut<P> {
     }
 }
 
-/// Cuts a sequence of keys, told one after the other.
+/// Cuts a sequence of keys that is passed one key at a time.
 pub struct Cutter<'a> {
     order: &'a KeyOrder,
     target_bytes: u64,
-    /// Of all keys, and of those that were told.
+    /// Bytes of all keys, and of the keys passed so far.
     total_bytes: u64,
     told_bytes: u64,
     last: Vec<u8>,
@@ -93,7 +94,7 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// The next key takes so many bytes.
+    /// Passes the next key, which takes `bytes`.
     pub fn tell(&mut self, key: &[u8], bytes: u64) {
         let passed_bytes = self.passed_bytes();
         let least_bytes = least_bytes(self.target_bytes);
@@ -106,14 +107,15 @@ impl<'a> Cutter<'a> {
         if self.passed_bytes() >= most_bytes(self.target_bytes)
             && let Some(Cut { place, shared, .. }) = self.best.take()
         {
-            // The places where the next part may end are still to come: it began less than two thirds ago.
+            // The next part may end only at later keys: it began less than two thirds of its length
+            // ago.
             self.points.push(SplitPoint { start: separator(self.order, &place.start, shared), ..place });
         }
         self.last.clear();
         self.last.extend_from_slice(key);
     }
 
-    /// Since the last cut.
+    /// Bytes since the last cut.
     fn passed_bytes(&self) -> u64 {
         self.told_bytes - self.points.last().map_or(0, |part| part.from_bytes)
     }
@@ -129,7 +131,8 @@ pub fn separate(order: &KeyOrder, before: &[u8], key: &Bytes) -> Bytes {
     separator(order, key, shared_prefix(order, before, key))
 }
 
-/// How many leading bytes two neighbouring keys share. Under a comparator of the user's that says nothing.
+/// Number of leading bytes that two neighbouring keys share; 0 under a user's comparator, which
+/// does not order by prefixes.
 fn shared_prefix(order: &KeyOrder, a: &[u8], b: &[u8]) -> usize {
     match order {
         KeyOrder::Bytewise => a.iter().zip(b).take_while(|(a, b)| a == b).count(),
@@ -137,7 +140,8 @@ fn shared_prefix(order: &KeyOrder, a: &[u8], b: &[u8]) -> usize {
     }
 }
 
-/// The shortest key that is greater than the key before `key` and not greater than it.
+/// The shortest key that is not greater than `key` and greater than the key before it, with which
+/// it shares `shared` bytes.
 pub fn separator(order: &KeyOrder, key: &Bytes, shared: usize) -> Bytes {
     match order {
         KeyOrder::Bytewise => Bytes::copy_from_slice(&key[..(shared + 1).min(key.len())]),

@@ -1,10 +1,12 @@
 //! The range deletes of one source as a snapshot sees them, cut into stretches that do not overlap.
 //!
-//! A scan asks of each entry whether a range delete covers it that stands behind it. Of the deletes that cover a key the last decides, so
-//! a stretch has the place of that one only, however many overlap. A scan goes from a stretch to its neighbour: it begins where the key before
-//! was, and compares about two ends of stretches a key.
+//! A scan checks for each entry if a later range delete covers it. Only the latest of the deletes
+//! that cover a key decides, so a stretch stores the place of that one only, even if many overlap.
+//! A scan moves from a stretch to a neighbour: the search begins at the stretch of the last key,
+//! and compares about two ends of stretches per key.
 //!
-//! Deletes of writes that were under way when the stretches were cut are looked at one by one: their writes may commit meanwhile.
+//! Deletes whose writes were not committed when the stretches were cut are checked one by one, as
+//! they may be committed meanwhile.
 
 use crate::log::op::range_delete::RangeTombstone;
 use crate::types::order::KeyOrder;
@@ -12,35 +14,35 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::ops::Bound;
 
-/// As many neighbours are looked at before all stretches are searched.
+/// Number of neighbouring stretches that are checked before all stretches are searched.
 const STEPS_MAX: usize = 4;
 
-/// Those deletes of one source that a snapshot sees.
+/// The deletes of one source that a snapshot sees.
 pub struct DeletedStretches {
     /// The snapshot's version.
     pub at: u64,
     deletes: Vec<RangeTombstone>,
-    /// In the order of keys, each up to the next; what is before the first is not deleted.
+    /// In key order; each one ends where the next begins. Keys before the first are not deleted.
     stretches: Vec<Stretch>,
     under_way: Vec<RangeTombstone>,
-    /// The number of stretches that begin at or before the key that was asked for last.
+    /// Number of stretches that begin at or before the last key searched for.
     last: usize,
 }
 
 struct Stretch {
     from: End,
-    /// Deleted is what stands before this place in the log; `None` where nothing is.
+    /// Entries before this place in the log are deleted; `None` if none are.
     before: Option<u64>,
 }
 
-/// An end of the delete of this number.
+/// The start or the end of the delete with this number.
 #[derive(Clone, Copy)]
 enum End {
     Start(usize),
     End(usize),
 }
 
-/// Between which keys an end is.
+/// The position of an end between keys.
 #[derive(Clone, Copy)]
 enum Gap<'a> {
     First,
@@ -79,7 +81,7 @@ fn compare(order: &KeyOrder, a: Gap<'_>, b: Gap<'_>) -> Ordering {
 }
 
 impl DeletedStretches {
-    /// Cuts those of `deletes` that a snapshot of version `at` sees, and that recovery has not undone.
+    /// Cuts the `deletes` that a snapshot of version `at` sees and that recovery has not undone.
     pub fn new(
         order: &KeyOrder,
         deletes: &[RangeTombstone],
@@ -92,9 +94,9 @@ impl DeletedStretches {
         let mut ends: Vec<End> =
             (0..deletes.len()).flat_map(|number| [End::Start(number), End::End(number)]).collect();
         let gap_of = |end: &End| gap(&deletes, *end);
-        // Often it is sorted already.
+        // The ends are often sorted already.
         order.sort_by(&mut ends, |a, b| compare(order, gap_of(a), gap_of(b)));
-        // Numbers in the place of ends, so that the rest compares no keys.
+        // Numbers in place of ends, so that the code below compares no keys.
         let mut starts = vec![0; deletes.len()];
         let mut stops = vec![0; deletes.len()];
         let mut firsts: Vec<End> = Vec::new();
@@ -131,7 +133,8 @@ impl DeletedStretches {
         Self { at, deletes, stretches, under_way, last: 0 }
     }
 
-    /// True if the entry at `position` of this source, or of an older one if that is `None`, is deleted if it has this key.
+    /// True if the entry of `key` at `position` of this source is deleted. `None` stands for an
+    /// entry of an older source.
     pub fn covers(&mut self, order: &KeyOrder, key: &[u8], position: Option<u64>) -> bool {
         let is_behind = |offset: u64| position.is_none_or(|position| offset > position);
         self.last = self.find(order, key);
@@ -142,7 +145,7 @@ impl DeletedStretches {
             })
     }
 
-    /// The number of stretches that begin at or before `key`.
+    /// Number of stretches that begin at or before `key`.
     fn find(&self, order: &KeyOrder, key: &[u8]) -> usize {
         let begins = |stretch: &Stretch| match gap(&self.deletes, stretch.from) {
             Gap::First => true,

@@ -26,18 +26,18 @@ pub struct RunCounters {
 #[derive(Debug, Clone, Copy)]
 pub struct RunOptions {
     pub compression: Compression,
-    /// A log of no more than so many bytes is read at once when it is merged.
+    /// Maximum length in bytes of a log that a merge reads at once.
     pub at_once_bytes: u64,
-    /// The number of leading bytes shared by neighbouring keys that count where tables are cut.
+    /// Maximum number of shared leading bytes of neighbouring keys that count when tables are cut.
     pub cut_prefix_bytes: usize,
 }
 
-/// The environment of logs, and all that runs need besides.
+/// The environment of logs, and everything else that runs need.
 pub struct RunEnv {
     pub log: Arc<LogEnv>,
     pub tables: Arc<Tables>,
     pub options: AtomicCell<RunOptions>,
-    /// Made by the first access.
+    /// Allocated at first access.
     pub counters: OnUse<RunCounters>,
 }
 

@@ -1,4 +1,4 @@
-//! Gets: one key is looked up in a stack of runs, in its logs by their indexes, in its tables by theirs.
+//! Gets: looking up one key in a stack of runs, through the indexes of its logs and tables.
 
 use super::run::Source;
 use super::stack::RunStack;
@@ -20,21 +20,21 @@ use bytes::Bytes;
 use std::cell::Cell;
 use std::cmp::Ordering;
 
-/// What a get found.
+/// Result of a get.
 #[derive(Debug)]
 pub struct Answer {
     pub value: Option<Bytes>,
-    /// The place where the key or its deletion was found; `None` where neither was.
+    /// The place of the key or of its deletion; `None` if neither was found.
     pub served: Option<Served>,
 }
 
-/// What a get found.
+/// The newest entry of a key in one source.
 pub enum Found {
     Value(Bytes),
     Deleted,
 }
 
-/// Where a get was served from.
+/// The place that served a get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Served {
     LogMemory,
@@ -43,7 +43,7 @@ pub enum Served {
 }
 
 impl RunStack {
-    /// What there is of `key`, which has this hash, at version `at`, newest source first.
+    /// Looks up `key`, which has this hash, at version `at`, in the newest source first.
     pub fn get(&self, env: &RunEnv, key: &[u8], hash: u64, at: u64) -> Result<Answer> {
         let counters = &env.counters;
         let begun = now();
@@ -77,7 +77,7 @@ impl RunStack {
     }
 }
 
-/// The newest of `tombstones` that covers `key` and counts at `at`: where it stands in its log.
+/// Offset in the log of the newest of `tombstones` that covers `key` and counts at `at`.
 pub fn newest_tombstone(env: &RunEnv, tombstones: &[RangeTombstone], key: &[u8], at: u64) -> Option<u64> {
     let covering = |t: &&RangeTombstone| {
         t.is_visible(at) && env.recovery.is_alive(t.version) && t.covers(&env.order, key)
@@ -95,7 +95,7 @@ fn get_in_log(
     let parts = segment.parts(env)?;
     let found = parts.memory.as_ref().map(|memory| get_in_memory(env, memory, key, at));
     if let Some(hole) = parts.hole_of(key) {
-        // What is lost there hides everything older.
+        // The lost operations hide everything older.
         let newest = found.and_then(|(hit, deleted)| hit.map(|hit| hit.place.offset).max(deleted));
         if newest.is_none_or(|offset| offset < hole.offset) {
             return Err(hole.error.clone());
@@ -135,8 +135,9 @@ fn get_in_log(
     Ok(found)
 }
 
-/// The newest entry and the newest range delete of one moment: a batch may hold both, in either order, and may be
-/// committed at any time. Looks again if a range delete shows meanwhile.
+/// The newest entry and the newest range delete, as of one moment: a batch may hold both, in either
+/// order, and may be committed at any time. Searches again if a range delete became visible
+/// meanwhile.
 fn get_in_memory(env: &RunEnv, memory: &MemoryPart, key: &[u8], at: u64) -> (Option<MemoryHit>, Option<u64>) {
     let tombstone = || newest_tombstone(env, &memory.tombstones(), key, at);
     let mut before = tombstone();
@@ -150,7 +151,7 @@ fn get_in_memory(env: &RunEnv, memory: &MemoryPart, key: &[u8], at: u64) -> (Opt
     }
 }
 
-/// Of an entry and a range delete in one part, the later counts.
+/// The later of an entry and a range delete in one part counts.
 fn resolve(
     segment: &Segment,
     parts: &Parts,
@@ -167,7 +168,8 @@ fn resolve(
     })
 }
 
-/// Searches a part's index: the root, then one block, or a second one where a key's versions fill the first.
+/// Searches a part's index: the root, then one block, or a second one if a key's versions fill the
+/// first.
 pub fn find_indexed(
     env: &RunEnv,
     segment: &Segment,
@@ -179,7 +181,7 @@ pub fn find_indexed(
     find_indexed_before(env, segment, parts, root, (key, at), u64::MAX)
 }
 
-/// The same, of what stands before `before` in the log.
+/// As [`find_indexed`], limited to records before `before` in the log.
 pub fn find_indexed_before(
     env: &RunEnv,
     segment: &Segment,

@@ -1,6 +1,7 @@
-//! Keys with their values that are held back until it is known to which table they go: copies in mapped memory, which goes as a
-//! whole. Values by the thousand that come and go beside what stays would leave the allocator with holes, and slices of what
-//! was read would keep all of it. They count as a merge's.
+//! Keys with their values that are held back until it is decided to which table they go. They are
+//! copies in mapped memory, which is freed as a whole: thousands of short-lived values would leave
+//! holes in the allocator's heap, and slices of the blocks that were read would pin whole blocks.
+//! The memory is charged to merges.
 
 use crate::memory::account::Account;
 use crate::memory::charged::ChargedBuffer;
@@ -8,30 +9,31 @@ use crate::types::entry::Content;
 use crate::types::entry::Kind;
 use std::ops::Range;
 
-/// Copies lie in pieces of so many bytes; a longer one has a piece of its own.
+/// Minimum size in bytes of a piece of memory. A longer copy has a piece of its own.
 const PIECE_BYTES: usize = 512 << 10;
 
 pub struct Held<'a> {
     account: &'a Account,
     pieces: Vec<ChargedBuffer>,
-    /// Of the last piece.
+    /// Bytes used of the last piece.
     filled: usize,
     entries: Vec<Entry>,
     bytes: u64,
 }
 
 struct Entry {
-    /// Where the key lies, and behind it the value: the piece, and from where to where.
+    /// The place of key and value, which are adjacent: the number of the piece, and the key's range
+    /// in it.
     piece: usize,
     key: Range<usize>,
     value_len: usize,
     version: u64,
     kind: Kind,
-    /// Whether it is the newest of its key: the older ones follow.
+    /// True for the newest version of its key; the older ones follow.
     is_newest: bool,
 }
 
-/// What an entry counts for in a table.
+/// Estimated bytes of an entry in a table.
 pub fn entry_bytes(entry: &Content<'_>) -> u64 {
     (entry.key.len() + entry.value.len() + 8) as u64
 }
@@ -41,7 +43,7 @@ impl<'a> Held<'a> {
         Self { account, pieces: Vec::new(), filled: 0, entries: Vec::new(), bytes: 0 }
     }
 
-    /// All of it, and nothing is left.
+    /// Takes all entries out, and leaves `self` empty.
     pub fn take(&mut self) -> Self {
         std::mem::replace(self, Self::new(self.account))
     }
@@ -50,7 +52,7 @@ impl<'a> Held<'a> {
         self.entries.is_empty()
     }
 
-    /// What all of it counts for.
+    /// Estimated bytes of all entries in a table.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -66,7 +68,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// The versions of each key, newest first, from the first key on.
+    /// The versions of each key, newest first, in key order.
     pub fn keys(&self) -> impl Iterator<Item = impl Iterator<Item = Content<'_>> + Clone> {
         let keys = self.entries.chunk_by(|_, next| !next.is_newest);
         keys.map(|entries| entries.iter().map(|entry| self.content(entry)))
@@ -78,7 +80,7 @@ impl<'a> Held<'a> {
         Content { key, version: entry.version, kind: entry.kind, value }
     }
 
-    /// Copies both to the end of the last piece; where the key lies there.
+    /// Copies both to the end of the last piece; returns the range of the key there.
     fn copy(&mut self, key: &[u8], value: &[u8]) -> Range<usize> {
         let len = key.len() + value.len();
         let room = self.pieces.last().map_or(0, |piece| piece.as_ref().len() - self.filled);

@@ -1,4 +1,4 @@
-//! The entries of a funk as one merged walk, and what range deletes say of them.
+//! The entries of a stack as one merged walk, with the range deletes that apply to them.
 
 use crate::log::index::memory_part::{MemoryCursor, MemoryPart, RecordPtr};
 use crate::log::op::range_delete::RangeTombstone;
@@ -29,16 +29,16 @@ struct SourceTombstones {
     source: usize,
     span: Arc<Span>,
     tombstones: Vec<RangeTombstone>,
-    /// For jobs, which ask for all that cover a key.
+    /// For jobs, which need all deletes that cover a key.
     by_start: OnceCell<ByStart>,
-    /// For scans, which ask whether one of them deletes an entry.
+    /// For scans, which need to know if an entry is deleted.
     stretches: Option<DeletedStretches>,
 }
 
-/// Range deletes by where they start.
+/// Range deletes in the order of their starts.
 struct ByStart {
     tombstones: Vec<RangeTombstone>,
-    /// By number, the one that ends last of those up to it.
+    /// For each delete, the number of the one that ends last among it and all before it.
     last_ending: Vec<usize>,
 }
 
@@ -47,12 +47,13 @@ impl SourceTombstones {
         Self { source, span, tombstones, by_start: OnceCell::new(), stretches: None }
     }
 
-    /// Those that cover the key.
+    /// The deletes that cover the key.
     fn covering(&self, order: &KeyOrder, key: &[u8]) -> impl Iterator<Item = &RangeTombstone> {
         self.by_start.get_or_init(|| ByStart::new(order, self.tombstones.clone())).covering(order, key)
     }
 
-    /// Whether one of them that a snapshot of version `at` sees covers the key, and stands behind `position`.
+    /// True if one of the deletes covers the key, is seen by a snapshot of version `at`, and stands
+    /// after `position` in the log.
     fn deletes(&mut self, env: &RunEnv, key: &[u8], at: u64, position: Option<u64>) -> bool {
         let (order, recovery) = (&env.order, &env.recovery);
         if !self.span.contains(order, key) {
@@ -80,7 +81,7 @@ impl ByStart {
         Self { tombstones, last_ending }
     }
 
-    /// Those that cover the key: few more are looked at, unless they overlap.
+    /// The deletes that cover the key. Few others are checked, unless deletes overlap.
     fn covering(&self, order: &KeyOrder, key: &[u8]) -> impl Iterator<Item = &RangeTombstone> {
         let starts_behind = |tombstone: &RangeTombstone| match &tombstone.bounds.start {
             Bound::Unbounded => false,
@@ -115,7 +116,7 @@ fn compare_starts(order: &KeyOrder, a: &Bounds, b: &Bounds) -> Ordering {
     }
 }
 
-/// Whether the bounds end behind others, or at the same key.
+/// True if the bounds end after others, or at the same key.
 fn ends_behind(order: &KeyOrder, bounds: &Bounds, others: &Bounds) -> bool {
     match (&bounds.end, &others.end) {
         (Bound::Unbounded, _) => true,
@@ -145,7 +146,7 @@ pub struct Merged {
     pub cursor: MergeCursor,
     env: Arc<RunEnv>,
     tombstones: Vec<SourceTombstones>,
-    /// Of logs, but for those that are read at once.
+    /// Counts reads of logs, except logs that are read at once.
     reads: Reads,
 }
 
@@ -158,8 +159,8 @@ pub struct Covering {
 }
 
 impl Merged {
-    /// Merges those of `funk`'s files that `take` says. `once` is for jobs that pass once and should leave no
-    /// trace in the cache.
+    /// Merges the files of `funk` for which `take` is true. `once` is for jobs that walk the files
+    /// once and should leave no trace in the cache.
     pub fn new(env: &Arc<RunEnv>, funk: &RunStack, once: bool, take: impl Fn(&Run) -> bool) -> Result<Self> {
         let mut sources = Sources { order: env.order.clone(), cursors: Vec::new(), tombstones: Vec::new() };
         let reads = Reads::default();
@@ -197,13 +198,13 @@ impl Merged {
         })
     }
 
-    /// All range deletes, each with the span of the file that it stands in.
+    /// All range deletes, each with the span of its file.
     pub fn range_deletes(&self) -> impl Iterator<Item = (&Span, &RangeTombstone)> {
         self.tombstones.iter().flat_map(|source| source.tombstones.iter().map(|t| (&*source.span, t)))
     }
 
-    /// How often logs were read, which this counts as a scan's: a table's records are read by the block, those of a log one by
-    /// one where they do not lie behind one another.
+    /// Adds the number of log reads to the scan's counter and returns it. A table's records are
+    /// read by the block; a log's records are read one by one unless they are adjacent.
     pub fn count_log_reads(&self) -> u64 {
         let reads = self.reads.load(Relaxed);
         self.env.counters.scan_log_reads.add(reads);
@@ -231,7 +232,7 @@ impl Merged {
         })
     }
 
-    /// Whether a range delete that counts at `at` is newer than the entry of `key` at this place.
+    /// True if a range delete that counts at `at` is newer than the entry of `key` at this place.
     pub fn is_deleted(&mut self, key: &[u8], at: u64, source: usize, position: u64) -> bool {
         canary!(RANGE_DELETE_MISSED => return false);
         let env = &self.env;
@@ -268,7 +269,7 @@ impl Sources {
         if let Some(memory) = &parts.memory {
             self.add(memory_cursor(log, memory.clone()), span, &memory.tombstones());
         }
-        // Who passes once gains nothing by it.
+        // A job that passes once gains nothing by a view.
         let view = if once.is_some() { None } else { view::of(log)? };
         if let Some(view) = view {
             let deletes: Vec<_> =

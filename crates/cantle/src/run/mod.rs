@@ -1,8 +1,10 @@
 //! Stacks of runs: sorted tables and indexed logs, newest first, under bounds of keys.
 //!
-//! A *run* is a table or an indexed log, as far as it counts where it lies ([`run`]); a *stack* is a list of them, newest
-//! first ([`stack`]): what an earlier run says of a key hides what later ones say. Gets ([`get`]) and merged walks
-//! ([`merged`]) read a stack; [`writer`] writes what a merge keeps as tables, cut where neighbours share least ([`cut`]).
+//! A *run* is a table or an indexed log, limited to a span of keys ([`run`]). A *stack* is a list
+//! of runs, newest first ([`stack`]): an entry in an earlier run hides the entries of its key in
+//! later ones. Gets ([`get`]) and merged walks ([`merged`]) read a stack. [`writer`] writes the
+//! entries that a merge keeps to tables, cut where neighbouring keys share the fewest leading bytes
+//! ([`cut`]).
 
 pub mod changed;
 pub mod cut;

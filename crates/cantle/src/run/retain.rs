@@ -1,7 +1,7 @@
 //! The versions that a merge keeps of one key.
 //!
-//! Invariant: for every open snapshot, and for who reads the newest version, the kept entries followed by what older runs have
-//! are what the merged entries followed by the same were.
+//! Invariant: every open snapshot, and every read of the newest version, gets the same result from
+//! the kept entries followed by older runs as from the merged entries followed by older runs.
 
 use super::env::RunEnv;
 use super::merged::{Covering, Merged};
@@ -12,18 +12,20 @@ use crate::types::error::Result;
 use bytes::Bytes;
 use std::cmp::Ordering;
 
-/// Tells if a merge takes in the oldest run of its stack.
+/// Says if a merge includes the oldest run of its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bottom {
-    /// Nothing older is left for a delete to hide.
+    /// The oldest run is included: there are no older entries for a delete to hide.
     Reached,
-    /// Older runs may have what a delete hides. The oldest deletes of a key stay, and range deletes stay for each key that the merge
-    /// has. Of keys that only older runs have the merge knows nothing: the caller carries their range deletes on
-    /// ([`Merged::range_deletes`]), or does not merge runs that have some.
+    /// Older runs may have entries that a delete hides. The oldest deletes of a key stay, and range
+    /// deletes are kept as a delete of each key that the merge has. The merge does not see keys
+    /// that only older runs have: the caller carries the range deletes on
+    /// ([`Merged::range_deletes`]), or does not merge runs that have any.
     Deeper,
 }
 
-/// Reads all entries of `key` off the cursor; returns those that are kept of the versions up to `upto`, newest first.
+/// Reads all entries of `key` from the cursor. Returns the kept ones of the versions up to `upto`,
+/// newest first.
 pub fn keep_versions(
     env: &RunEnv,
     merged: &mut Merged,
@@ -34,7 +36,7 @@ pub fn keep_versions(
 ) -> Result<Vec<KeptEntry>> {
     let mut deletes: Vec<Covering> =
         if merged.has_tombstones() { merged.covering(key, upto).collect() } else { Vec::new() };
-    // The most recent last, to be taken from the end.
+    // The most recent is last, as deletes are popped from the end.
     deletes.sort_by(|a, b| b.source.cmp(&a.source).then(a.offset.cmp(&b.offset)));
     let mut kept = Vec::new();
     let mut newer: Option<u64> = None;
@@ -78,7 +80,7 @@ pub fn keep_versions(
         }
         return Ok(kept);
     }
-    // Beneath the oldest entry there is nothing left to delete.
+    // There is nothing older for these deletes to hide.
     while kept.pop_if(|entry| entry.kind == Kind::Delete).is_some() {}
     Ok(kept)
 }

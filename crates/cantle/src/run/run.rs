@@ -1,4 +1,4 @@
-//! One run: a sorted table or an indexed log, as far as it counts where it lies.
+//! One run: a sorted table or an indexed log, limited to a span of keys.
 
 use crate::files::{StoreFile, Totals};
 use crate::log::segment::Segment;
@@ -8,7 +8,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableHandle;
 use crate::types::span::Span;
 
-/// Everything in a file was deleted, by a range delete that covered the whole chunk.
+/// A mark that everything in a file was deleted, by a range delete that covered the whole chunk.
 #[derive(Debug, Clone)]
 pub struct Dropped {
     pub version: u64,
@@ -23,18 +23,18 @@ impl Dropped {
     }
 }
 
-/// What is in a file, as far as it belongs to this chunk.
+/// The file of a run.
 #[derive(Clone)]
 pub enum Source {
     Log(Arc<Segment>),
     Table(Arc<TableHandle>),
 }
 
-/// A file that the chunk reads, alone or with others.
+/// A file that the chunk reads, alone or shared with other chunks.
 #[derive(Clone)]
 pub struct Run {
     pub source: Source,
-    /// Only keys in here count: files may be shared.
+    /// Only keys in this span count: files may be shared.
     pub span: Arc<Span>,
     pub dropped: Option<Dropped>,
     /// This chunk's share of a shared file in bytes; `None` for all of it.
@@ -49,7 +49,7 @@ impl Run {
         }
     }
 
-    /// Whether it is this log.
+    /// True if the run is this log.
     pub fn is_of(&self, segment: &Segment) -> bool {
         self.log().is_some_and(|log| std::ptr::eq(&**log, segment))
     }
@@ -61,7 +61,7 @@ impl Run {
         }
     }
 
-    /// The same file for a chunk that has fewer of its keys, and so many of its bytes.
+    /// The same file for a chunk that has a part of its keys, and `share_bytes` of its bytes.
     pub fn part(&self, span: Span, share_bytes: u64) -> Self {
         Self { span: span.into(), share_bytes: Some(share_bytes), ..self.clone() }
     }
@@ -73,7 +73,7 @@ impl Run {
         })
     }
 
-    /// A chunk refers to the file from now on.
+    /// Counts a reference of a chunk to the file.
     pub fn retain(&self, totals: &Totals) {
         self.file().retain();
         if let Some(share_bytes) = self.share_bytes {
@@ -82,7 +82,7 @@ impl Run {
         }
     }
 
-    /// A chunk no longer refers to the file; true when that made it obsolete.
+    /// Removes a chunk's reference to the file; true if that made the file obsolete.
     pub fn release(&self, totals: &Totals) -> bool {
         let claims = &self.file().claims;
         let mut change = claims.unclaim(self.share_bytes.unwrap_or(0));
@@ -94,7 +94,8 @@ impl Run {
         last
     }
 
-    /// Of what nobody claims of the file, as much as this chunk's share is of all shares: it keeps that on disk.
+    /// The chunk's portion of the file's unclaimed bytes, in proportion to its share of the claimed
+    /// ones: its reference keeps these bytes on disk.
     pub fn unclaimed_bytes(&self) -> u64 {
         let Some(share_bytes) = self.share_bytes else { return 0 };
         let unclaimed = self.file().claims.unclaimed_bytes();
@@ -102,7 +103,7 @@ impl Run {
         (unclaimed as f64 * (share_bytes as f64 / claimed as f64).min(1.0)) as u64
     }
 
-    /// Whether one of these snapshots reads from it: always, if it was not dropped.
+    /// True if one of these snapshots reads from the file; always true if it was not dropped.
     pub fn is_needed(&self, open_versions: &[u64]) -> bool {
         let Some(dropped) = &self.dropped else { return true };
         let base_version = match &self.source {
@@ -113,7 +114,7 @@ impl Run {
         open_versions.get(first).is_some_and(|&at| at < dropped.version)
     }
 
-    /// Whether a read at `at` must look here for keys of the span.
+    /// True if a read at `at` must search the file for keys of the span.
     pub fn is_visible(&self, at: u64) -> bool {
         self.dropped.as_ref().is_none_or(|dropped| !dropped.is_visible(at))
     }

@@ -1,8 +1,9 @@
 //! A chunk's files (the paper's *funk*): log segments, newest first, and the sorted tables beneath them.
 //!
-//! A funk is immutable and replaced as a whole (`Chunk::funk`), so that readers need no lock: whoever holds one
-//! sees everything that the chunk held when it was current, and its active segment goes on growing under him.
-//! Order is recency: what an earlier source says of a key hides what later ones say.
+//! A funk is immutable and replaced as a whole (`Chunk::funk`), so readers need no lock. A reader
+//! that holds a funk sees everything that the chunk held when the funk was current; its active
+//! segment goes on growing meanwhile. The order is that of age: an entry in an earlier source hides
+//! the entries of its key in later ones.
 
 use super::run::{Run, Source};
 use crate::log::segment::Segment;
@@ -15,27 +16,27 @@ pub struct RunStack {
     pub files: Vec<Run>,
 }
 
-/// How much a funk's files hold.
+/// Sizes of the contents of a funk's files.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct StackSizes {
     pub log_bytes: u64,
     pub table_bytes: u64,
     pub tables: u32,
-    /// Keys and values of all puts that were not dropped.
+    /// Bytes of keys and values of all puts that were not dropped.
     pub user_bytes: u64,
-    /// Of these, the part that is estimated to be overwritten or deleted.
+    /// The part of `user_bytes` that is estimated to be overwritten or deleted.
     pub garbage_bytes: u64,
-    /// Files that were dropped whole.
+    /// Bytes of files that were dropped whole.
     pub dropped_bytes: u64,
-    /// What nobody has of shared files, divided among those who keep them.
+    /// Bytes of shared files that no chunk claims, divided among the chunks that share them.
     pub unclaimed_bytes: u64,
-    /// What logs take beside keys and values, and tables do not: a rebalance frees it.
+    /// Bytes of logs beside keys and values that tables would not need: a rebalance frees them.
     pub overhead_bytes: u64,
-    /// Puts, about.
+    /// Approximate number of puts.
     pub entries: u64,
 }
 
-/// A pair in a table takes about so many bytes beside its key and value.
+/// Approximate bytes of a pair in a table beside its key and value.
 const TABLE_PAIR_BYTES: u64 = 12;
 
 impl StackSizes {
@@ -57,7 +58,8 @@ impl RunStack {
         self.files.iter().filter_map(Run::log)
     }
 
-    /// Lets readers find what the newest parts of its logs have only noted.
+    /// Sorts in the operations that the newest parts of its logs have only noted, so that readers
+    /// find them.
     pub fn merge_deferred(&self) {
         self.logs().for_each(|log| log.merge_deferred());
     }
@@ -71,7 +73,7 @@ impl RunStack {
                 Source::Log(segment) => {
                     sizes.log_bytes = sizes.log_bytes.saturating_add(bytes);
                     if file.dropped.is_none() {
-                        // A shared log's contents are taken for evenly spread.
+                        // The contents of a shared log are assumed to be evenly spread.
                         let share =
                             |total: u64| (total as f64 * bytes as f64 / segment.len().max(1) as f64) as u64;
                         let user_bytes = share(segment.user_bytes.load(Relaxed));

@@ -1,5 +1,5 @@
-//! Stacks of runs by themselves, against a list of the writes: a get and a walk see of each version what was
-//! written up to it; a merge changes nothing of what is seen; and what changed since a version is told.
+//! Stacks of runs, compared with a list of the writes: a get and a walk at a version return the
+//! writes up to it; a merge changes no result; and changes since a version are found.
 
 use crate::files::space::Room;
 use crate::filter::bloom;
@@ -97,7 +97,8 @@ fn run_of(source: Source, span: Span) -> Run {
     Run { source, span: span.into(), dropped: None, share_bytes: None }
 }
 
-/// A log with these operations, of which the first `indexed` are indexed on disk. The first has this version.
+/// A log with these operations, the first `indexed` of which are indexed on disk. The first
+/// operation has the version `first`.
 fn log_of(env: &RunEnv, ops: &[Op], first: u64, indexed: usize) -> Run {
     let log = new_log(env, false);
     for (index, (op, version)) in ops.iter().zip(first..).enumerate() {
@@ -115,7 +116,7 @@ fn log_of(env: &RunEnv, ops: &[Op], first: u64, indexed: usize) -> Run {
     run_of(Source::Log(log.segment.clone()), Span::default())
 }
 
-/// A table of what a merge keeps of a stack; none if that is nothing.
+/// A table of the entries that a merge keeps of a stack; `None` if there are none.
 fn merged_table(env: &Arc<RunEnv>, stack: &RunStack, open: &[u64], bottom: Bottom) -> Option<Run> {
     let mut room = Plenty;
     let mut output = Output::new(env, (0, 0), 1 << 40, &mut room);
@@ -133,7 +134,7 @@ fn merged_table(env: &Arc<RunEnv>, stack: &RunStack, open: &[u64], bottom: Botto
     pieces.first().map(|piece| run_of(Source::Table(piece.table.clone()), Span::default()))
 }
 
-/// The pairs that are seen at a version, by the writes up to it, each one version later than the one before.
+/// The pairs visible at a version. Each write is one version later than the one before.
 fn written(ops: &[Op], at: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut pairs = BTreeMap::new();
     for (op, version) in ops.iter().zip(1..=at) {
@@ -185,7 +186,7 @@ proptest! {
     fn a_stack_is_what_was_written_to_it(ops in ops(), open in 0.0..1.0f64, indexed in 0.0..1.0f64) {
         let env = run_env(log_env(&(Arc::new(MemVfs::new()) as _), 1));
         let (count, third) = (ops.len() as u64, ops.len() / 3);
-        // A table under two logs, of which the lower one is not written to any more.
+        // A table under two logs; the older log is not written to any more.
         let (old, rest) = ops.split_at(third);
         let (middle, new) = rest.split_at(third);
         let oldest = RunStack { files: vec![log_of(&env, old, 1, old.len())] };
@@ -195,7 +196,7 @@ proptest! {
         let new = log_of(&env, new, 1 + 2 * third as u64, of(new));
         let logs = RunStack { files: vec![new, middle] };
         let stack = RunStack { files: logs.files.iter().cloned().chain(table.clone()).collect() };
-        // The table has the newest version of each key alone.
+        // The table has only the newest version of each key.
         let from = third as u64;
         for at in [from, (from + count) / 2, count, u64::MAX] {
             assert_seen(&env, &stack, &ops, at);

@@ -6,18 +6,19 @@ use crate::types::error::Result;
 use bytes::Bytes;
 use std::cmp::Ordering;
 
-/// Entries that a walk passed over without showing them: sorting the runs would spare that time.
+/// Entries that a walk skipped without showing them. Sorting the runs would save that time.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Passed {
-    /// Versions that are not shown.
+    /// Number of versions that are not shown.
     pub versions: u64,
-    /// Keys without a visible value since the last pair.
+    /// Number of keys without a visible value since the last pair.
     pub dead: u64,
-    /// The most of them between two pairs.
+    /// Maximum of these keys between two pairs.
     pub dead_most: u64,
 }
 
-/// The value of the next pair that is visible at `at`; its key is then in `key`. `None` where there is none.
+/// Moves to the next pair that is visible at `at`: sets `key` and returns the value. `None` if
+/// there is no further pair.
 pub fn next_visible(
     merged: &mut Merged,
     key: &mut Vec<u8>,
@@ -28,7 +29,8 @@ pub fn next_visible(
     while let Some(entry) = merged.cursor.entry() {
         key.clear();
         key.extend_from_slice(entry.key);
-        // Of the versions of this key the newest that is visible counts. Forward it comes first; backward last.
+        // The newest visible version of the key counts. It comes first when walking forward, last
+        // when walking backward.
         let mut newest: Option<(Kind, Bytes)> = None;
         while let Some(entry) = merged.cursor.entry() {
             if merged.order().compare(entry.key, key) != Ordering::Equal {
@@ -37,7 +39,7 @@ pub fn next_visible(
             let (kind, version) = (entry.kind, entry.version);
             if (newest.is_none() || !forward) && version <= at && merged.is_alive(version) {
                 if entry.key != key.as_slice() {
-                    // Equal, but not identical: each version has its own spelling.
+                    // Equal, but not identical: each version has its key's own bytes.
                     key.clear();
                     key.extend_from_slice(entry.key);
                 }

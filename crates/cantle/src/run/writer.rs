@@ -1,7 +1,7 @@
-//! What a rebalance writes: one sorted table, or several where the chunk is to be split.
+//! The output of a rebalance: one sorted table, or several if the chunk is to be split.
 //!
-//! When a table has grown so long that it may end, the following keys are held back until it would be too long; it ends
-//! at the best place among them (`cut`).
+//! When a table has reached the length from which it may end, the following keys are held back
+//! until the length at which it must end. The table then ends at the best place among them (`cut`).
 
 use crate::files::StoreFile;
 use crate::files::space::Room;
@@ -33,17 +33,18 @@ impl KeptEntry {
     }
 }
 
-/// A finished table, and where the chunk of which it is begins.
+/// A finished table, and the start of its chunk.
 pub struct OutputTable {
-    /// `None` for the first: it begins where the rebalanced chunk does.
+    /// `None` for the first table: its chunk begins where the rebalanced chunk does.
     pub start: Option<Bytes>,
     pub table: Arc<TableHandle>,
-    /// The table was there before: it lies apart from what was merged, and moves as it is.
+    /// True if the table existed before: its keys do not overlap the merged ones, and it is moved
+    /// as it is.
     pub reused: bool,
 }
 
 impl OutputTable {
-    /// Removes a table that came to nothing.
+    /// Removes a table that is not used.
     pub fn discard(&self, env: &RunEnv) {
         if !self.reused {
             env.files.discard(&self.table.file);
@@ -51,22 +52,22 @@ impl OutputTable {
     }
 }
 
-/// When the estimate was too low, room is asked for in steps of this many bytes.
+/// Step in bytes in which more space is reserved if the estimate was too low.
 const ROOM_STEP_BYTES: u64 = 64 << 10;
 
 pub struct Output<'a> {
     env: &'a RunEnv,
-    /// No version is below this one.
+    /// Lower bound of all versions.
     base_version: u64,
-    /// Snapshots below this version may see what is kept beside the newest.
+    /// Snapshots below this version may see the kept versions besides the newest.
     pinned_below: u64,
-    /// How long each table should be.
+    /// Target length of each table.
     target_bytes: u64,
-    /// What may be written.
+    /// Space that is reserved for the output.
     room: &'a mut dyn Room,
     outputs: Vec<OutputTable>,
     current: Option<Current>,
-    /// Where the next table begins.
+    /// Start of the next table.
     start: Option<Bytes>,
     last_key: Option<Vec<u8>>,
     held: Held<'a>,
@@ -107,12 +108,12 @@ impl<'a> Output<'a> {
         self.current.as_ref().map_or(0, |current| current.bytes)
     }
 
-    /// Whether what comes next goes to the table at once.
+    /// True if the next entries are written to the table without being held back.
     fn is_direct(&self) -> bool {
         self.held.is_empty() && self.written_bytes() < least_bytes(self.target_bytes)
     }
 
-    /// Adds the versions of one key, newest first, which are copied only if they are held back.
+    /// Adds the versions of one key, newest first. They are copied only if they are held back.
     pub fn add<'e>(&mut self, entries: impl Iterator<Item = Content<'e>>) -> Result<()> {
         let written = self.written_bytes();
         if self.is_direct() {
@@ -145,7 +146,7 @@ impl<'a> Output<'a> {
             previous = Some(key);
         }
         let Some(Cut { place: index, shared, .. }) = best.take() else {
-            // A single key fills the table: it goes on until there is another.
+            // The table has a single key: it continues until there is another.
             return held.keys().try_for_each(|entries| self.write(entries));
         };
         held.keys().take(index).try_for_each(|entries| self.write(entries))?;
@@ -228,7 +229,7 @@ impl<'a> Output<'a> {
 
 impl Drop for Output<'_> {
     fn drop(&mut self) {
-        // After an error: what was written is of no use.
+        // After an error: the output is not used.
         if let Some(current) = self.current.take() {
             self.env.totals.growing_bytes.fetch_sub(current.growing, Relaxed);
             self.env.files.discard(&current.file);
