@@ -1,4 +1,4 @@
-//! The end of a segment: appending, writing out, cutting, syncing.
+//! Writing to the end of a segment: append, flush, truncate, sync.
 
 use crate::files::Promise;
 use crate::format::limits::RECORD_BYTES_MAX;
@@ -19,17 +19,18 @@ use crate::types::error::{Attempt, Error, Result};
 use std::cell::Cell;
 use std::sync::Weak;
 
-/// The length up to which a thread keeps its buffer of records, in bytes: a thread that writes has one.
+/// The greatest capacity of a record buffer, in bytes, that a thread keeps: every thread that
+/// writes has one.
 const RECORD_BUFFER_BYTES_MAX: usize = 16 << 10;
 
 thread_local! {
     static RECORD_BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Lends a buffer, empty, in which the records of an append are put together: this thread's, so that most
-/// appends allocate none.
+/// Calls `run` with an empty buffer for the records of an append. It is this thread's own buffer,
+/// so most appends allocate none.
 pub fn with_record_buffer<T>(run: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    // Another one if this thread is at an append already, or ends.
+    // A new one if this thread is already in an append, or is ending.
     let mut buffer = RECORD_BUFFER.try_with(Cell::take).unwrap_or_default();
     let done = run(&mut buffer);
     if buffer.capacity() <= RECORD_BUFFER_BYTES_MAX {
@@ -40,8 +41,8 @@ pub fn with_record_buffer<T>(run: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 }
 
 impl Segment {
-    /// Appends `records` records at `offset`, the present end; does not publish them. `is_read`: by way of
-    /// this log, as they are in no munk.
+    /// Appends `records` records at `offset`, the present end; does not publish them. `is_read`:
+    /// reads look for them in this log, as they are in no munk.
     pub fn append(
         &self,
         env: &LogEnv,
@@ -54,7 +55,7 @@ impl Segment {
         self.tail.append(places, (bytes, records as u64), offset)
     }
 
-    /// Nobody will append to it any more.
+    /// Marks the end of appends: drains the tail and releases its slot.
     pub fn end_appends(&self) {
         if let Err(error) = self.tail.release(self.len()) {
             // The next checkpoint tries again.
@@ -62,39 +63,40 @@ impl Segment {
         }
     }
 
-    /// Takes over the promise of space for records that wait in memory.
+    /// Takes over the space that is promised for records that wait in memory.
     pub fn take_promise(&self, from: &Promise, bytes: u64) {
         self.tail.take_promise(from, bytes);
     }
 
-    /// The page that the first record to be promised space may begin in vain.
+    /// Bytes of the page that the first record may begin, which has to be promised in addition.
     pub fn unpromised_page(&self) -> u64 {
         Tail::unpromised_page(self.len())
     }
 
-    /// Writes what waits to the file.
+    /// Writes waiting bytes to the file.
     pub fn flush(&self) -> Result<()> {
         self.tail.drain(self.len())
     }
 
-    /// Bytes that wait in memory alone.
+    /// Bytes that wait in memory only.
     pub fn in_memory_bytes(&self) -> u64 {
         self.tail.in_memory_bytes()
     }
 
-    /// Takes back what was appended behind `len`. When that fails, the segment must not be written any more.
+    /// Removes the appends after `len`. If this fails, the segment must not be written any more.
     pub fn truncate(&self, len: u64) -> Result<()> {
         self.tail.truncate(len)
     }
 
-    /// Makes what stands behind `len` no record, so that nobody who reads the log goes on there. For a
-    /// segment that is not written any more.
+    /// Overwrites the bytes after `len` with zeros, so that no reader of the log finds a record
+    /// there. For a segment that is not written any more.
     pub fn zero_tail(&self, len: u64) -> Result<()> {
         self.tail.zero_tail(len)
     }
 
-    /// Indexes the memory part on disk and begins a new one. Up to `end` the log has so many operations.
-    /// Returns where the log now ends. When that fails, half an index may stand behind `end`.
+    /// Indexes the memory part on disk and begins a new one. The log has `operations` operations up
+    /// to `end`. Returns the new end of the log. If this fails, part of an index may stand after
+    /// `end`.
     pub fn seal_part(&self, env: &LogEnv, part_start: u64, end: u64, operations: u64) -> Result<u64> {
         let Some(parts) = self.loaded() else { return Ok(end) };
         let Some(memory) = parts.memory.as_ref().filter(|memory| !memory.is_empty()) else { return Ok(end) };
@@ -112,7 +114,7 @@ impl Segment {
             record_bytes_max: RECORD_BYTES_MAX,
         };
         let (bytes, part) = build_index(&request, memory)?;
-        // By memory that may have been arranged by an order that failed.
+        // The memory part may have been sorted by a comparator that has failed.
         self.order.check()?;
         self.tail.write_behind(&bytes, end)?;
         let new_end = end + bytes.len() as u64;
@@ -129,7 +131,7 @@ impl Segment {
         Ok(new_end)
     }
 
-    /// A record of this version is written.
+    /// Records that an operation of this version was written.
     pub fn note_version(&self, version: u64) {
         if self.newest_version() < version {
             self.newest_version.store(version, Relaxed);
@@ -141,11 +143,12 @@ impl Segment {
         !self.dirty.swap(true, AcqRel)
     }
 
-    /// Makes the segment durable as it stands and says how long it is.
+    /// Makes the segment durable as it is now, and returns its length.
     pub fn sync(&self) -> Result<SegmentEdit> {
-        // An exchange, so that whoever finds the mark still there has its write seen by what follows.
+        // An exchange: a writer that finds the mark still set has its write seen by the code below.
         self.dirty.swap(false, AcqRel);
-        // Before the length: rather too few than what stands behind it, which a later opening counts again.
+        // Read before the length: the counts may be too low for it, never too high. A later opening
+        // counts the rest again.
         let of = |count: &AtomicU64| count.load(Relaxed);
         let counts = SegmentEdit {
             garbage_bytes: of(&self.garbage_bytes),
@@ -156,12 +159,12 @@ impl Segment {
             ..SegmentEdit::default()
         };
         let (len, part) = match self.loaded() {
-            // The length is read first: a part sealed in between only lies behind it.
+            // Read before the length: a part that is sealed in between stands after it.
             Some(parts) => {
                 let part = parts.indexed.first().map_or((0, 0), |part| (part.at.offset, part.at.len));
                 (self.len().max(part.0 + u64::from(part.1)), part)
             }
-            // Unloaded again: what lies behind the recorded part is scanned at the next loading.
+            // Unloaded again: the next loading scans what stands after the recorded part.
             None => (self.len(), self.recorded.part),
         };
         self.tail.release(self.len())?;
@@ -169,7 +172,7 @@ impl Segment {
         Ok(SegmentEdit { file: self.file.id, len, part, ..counts })
     }
 
-    /// Whether a checkpoint must find out how long this segment of an earlier epoch is.
+    /// True if a checkpoint must determine the length of this segment of an earlier epoch.
     pub fn is_unaccounted(&self) -> Result<bool> {
         let len = self.file.handle()?.len().map_err(|e| Error::io(Attempt::Measure, &self.file.path, e))?;
         Ok(self.open_ended && len != self.recorded.len)
@@ -186,11 +189,11 @@ impl DirtyLog for Segment {
     }
 }
 
-/// A segment of an earlier epoch whose end is not known yet. Accounting for it makes durable what was accepted
-/// from a process that died.
+/// A segment of an earlier epoch whose end is not known yet. Syncing it makes durable the writes of
+/// the process that died.
 pub struct OpenEnded {
-    /// Not to keep alive: this waits in a list that the env itself reaches, and where nobody writes, it waits
-    /// for ever.
+    /// Weak, so that this does not keep the env alive: it waits in a list that the env itself
+    /// reaches, and if nobody writes, it waits for ever.
     pub env: Weak<LogEnv>,
     pub segment: Arc<Segment>,
 }
@@ -203,7 +206,8 @@ impl DirtyLog for OpenEnded {
         let Some(env) = self.env.upgrade() else { return Ok(self.segment.recorded) };
         match self.segment.parts(&env).and_then(|_| self.segment.sync()) {
             Err(error) if error.is_corruption() => {
-                // It must not keep the rest from being safe, nor be forgotten: who reads it is told.
+                // The damage must neither keep the rest from becoming durable nor be forgotten:
+                // readers get the error.
                 tracing::error!(%error, "a log is damaged");
                 let Ok(handle) = self.segment.file.handle() else { return Ok(self.segment.recorded) };
                 let path = &self.segment.file.path;

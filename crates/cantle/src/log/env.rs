@@ -29,29 +29,29 @@ pub struct LogCounters {
 pub struct LogOptions {
     /// Keeps the last appends in memory.
     pub recent_appends: bool,
-    /// The strategy by which operations in older parts are found.
+    /// Strategy for finding operations in older parts.
     pub search: LogSearch,
 }
 
-/// The parts of a store that the logs of all its keyspaces work with.
+/// The parts of a store that the logs of all its keyspaces share.
 pub struct LogShared {
     pub files: Arc<Files>,
     pub space: Arc<Space>,
     pub cache: BlockCache,
     pub recovery: Arc<Recovery>,
     pub memory: Arc<LogMemory>,
-    /// `None` where appends do not wait.
+    /// `None` if appends do not wait.
     pub write_buffer: Option<Arc<WriteBuffer>>,
 }
 
-/// These, and what the logs of one keyspace have of their own.
+/// The shared parts, and those of one keyspace.
 pub struct LogEnv {
     pub shared: Arc<LogShared>,
     pub keyspace: u32,
     pub order: KeyOrder,
     pub options: AtomicCell<LogOptions>,
     pub totals: Totals,
-    /// Made by the first access.
+    /// Allocated at first access.
     pub counters: OnUse<LogCounters>,
 }
 
@@ -60,12 +60,13 @@ impl LogEnv {
         self.options.load()
     }
 
-    /// Where appends wait now, if they do. Drains find room while there is plenty.
+    /// The write buffer in which appends wait now, if any. Only while plenty of disk space is free,
+    /// so that drains find room.
     pub fn write_buffer(&self) -> Option<&Arc<WriteBuffer>> {
         self.write_buffer.as_ref().filter(|_| self.space.has_plenty())
     }
 
-    /// An index in memory, which counts as logs' memory.
+    /// An in-memory index, charged to the logs' memory.
     pub fn memory_part(&self) -> MemoryPart {
         MemoryPart::new(self.order.clone(), self.memory.indexes.counter().clone())
     }

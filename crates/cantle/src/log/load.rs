@@ -68,11 +68,11 @@ impl Segment {
         };
         let (mut loader, mut len) = load(Vec::new())?;
         if !loader.revokes.is_empty() {
-            // They stand behind what they revoke.
+            // Revokes stand after the writes that they revoke.
             let revoked = std::mem::take(&mut loader.revokes);
             (loader, len) = load(revoked)?;
         }
-        // Since it was loaded last, if it ever was.
+        // Growth since it was loaded last, if it ever was.
         let grown = len as i64 - self.len() as i64;
         if grown > 0 {
             let Found { user_bytes, puts, large_bytes } = loader.found;
@@ -85,7 +85,7 @@ impl Segment {
                 self.uncounted_from.store(self.recorded.len.max(HEADER_BYTES), Relaxed);
             }
         }
-        // Shares stay what they are.
+        // Shares of a shared file do not change.
         let claims = &self.file.claims;
         let (total, grown) = match claims.is_shared() {
             true => (&env.totals.unclaimed_bytes, claims.grow(grown)),
@@ -99,7 +99,7 @@ impl Segment {
 }
 
 fn read_part_end(records: &RecordFile, at: RecordPtr, file_bytes: u64) -> Result<IndexedPart> {
-    // Before memory is asked for.
+    // Checked before memory is allocated.
     if at.offset.saturating_add(u64::from(at.len)) > file_bytes {
         return Err(Error::corruption(&records.path, at.offset, "the end of a log part lies beyond the log"));
     }
@@ -123,24 +123,24 @@ struct Loader<'a> {
     header: FileHeader,
     memory: MemoryPart,
     indexed: Vec<Arc<IndexedPart>>,
-    /// Those behind the indexed parts.
+    /// Holes after the indexed parts.
     holes: Vec<Hole>,
-    /// How many of the holes are behind the last operation: the next tells what is lost there.
+    /// Number of holes after the last operation: the link of the next one says what is lost there.
     open_holes: usize,
-    /// How many operations the log has up to here.
+    /// Number of operations in the log up to here.
     operations: u64,
-    /// Operations of a write, which count once its last one is there.
+    /// Operations of a write. They count once its last one was read.
     group: Vec<(RecordPtr, Vec<u8>)>,
-    /// Where a part end is known to be damaged: no operation is lost there.
+    /// Place of a part end that is known to be damaged: no operation is lost there.
     lost_end: Option<RecordPtr>,
-    /// Writes that do not count.
+    /// Revokes whose writes do not count.
     revoked: Vec<Revoke>,
-    /// The revokes that were met.
+    /// The revokes read so far.
     revokes: Vec<Revoke>,
     found: Found,
 }
 
-/// Puts behind the segment's length as it was known before.
+/// Puts after the length of the segment as it was known before.
 #[derive(Default)]
 struct Found {
     user_bytes: u64,
@@ -175,7 +175,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Takes in the operations between `from` and `end`; returns where they really end.
+    /// Reads the operations between `from` and `end`; returns their real end.
     fn scan(&mut self, records: &RecordFile, from: u64, end: u64) -> Result<u64> {
         let mut scan = records.scan(from, end);
         let mut whole = from;
@@ -206,18 +206,19 @@ impl<'a> Loader<'a> {
             let head = records.head_at(offset, end)?.filter(|head| head.total <= end - offset);
             let behind = head.as_ref().map_or(offset + 1, |head| offset + head.total);
             let follows = records.head_after(behind, end, may_begin, |_| true)?;
-            // The writer appended one record behind the other: if another follows, this one was damaged since; else the first bad
-            // record behind the recorded length is where the writer died.
+            // The writer appended one record after the other. If another record follows, this one
+            // was damaged since. Otherwise the first bad record after the recorded length is where
+            // the writer died.
             if follows.is_none() && offset >= self.segment.recorded.len && self.segment.open_ended {
                 return Ok(whole);
             }
             tracing::error!(%error, "a log is damaged");
-            // What follows proves that the write had been appended whole.
+            // A later record proves that the write had been appended whole.
             self.end_group();
             let next = match head {
-                // Right behind it there may be more damage.
+                // There may be more damage directly after it.
                 Some(head) => {
-                    // Its length is less than the file's.
+                    // The record's length is less than the file's.
                     let place = RecordPtr { offset, len: head.total as u32 };
                     if !self.take_head(place, &head.payload) {
                         self.lose(error, offset);
@@ -235,20 +236,20 @@ impl<'a> Loader<'a> {
         Ok(whole)
     }
 
-    /// Operations may be lost from there on.
+    /// Operations may be lost from this offset on.
     fn lose(&mut self, error: Error, offset: u64) {
         self.holes.push(Hole { offset, digest: None, error });
         self.open_holes += 1;
     }
 
-    /// Takes in a record; says whether all that is needed of its write is there.
+    /// Applies a record. True if its write is complete with it.
     fn take_record(&mut self, place: RecordPtr, payload: &[u8]) -> std::result::Result<bool, Malformed> {
         match LogRecord::decode(payload, self.header.base_version)? {
             LogRecord::Op(op) => {
                 if op.kind == Kind::DeleteRange {
                     decode_bounds(&mut Decoder::new(op.value))?;
                 }
-                // Another write stands there than the one that failed.
+                // If another write stands at its place, the revoke does not apply.
                 self.revoked.retain(|revoke| !revoke.contradicts(place.offset, payload));
                 self.take_op(place, &op, payload);
                 Ok(!op.more)
@@ -261,10 +262,11 @@ impl<'a> Loader<'a> {
             }
             LogRecord::PartEnd(bytes) => {
                 let part = IndexedPart::decode(bytes, place)?;
-                // If the end of the part before is lost, operations stand in between that no index has.
+                // If the end of the previous part is lost, there are operations in between that are
+                // in no index.
                 let last = self.indexed.first().map_or(0, |last| last.at.offset);
                 if part.previous.offset == last {
-                    // It knows the keys of all its operations, damaged or not.
+                    // The part's index has the keys of all its operations, damaged or not.
                     self.holes.clear();
                     self.open_holes = 0;
                     self.operations = part.operations;
@@ -276,7 +278,8 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Takes in an operation whose value is damaged: who reads it is told. `false` if the head does not say what it was.
+    /// Applies an operation with a damaged value: a read of the value fails. False if the head does
+    /// not identify the operation.
     fn take_head(&mut self, place: RecordPtr, head: &[u8]) -> bool {
         match LogRecord::decode(head, self.header.base_version) {
             Ok(LogRecord::Op(op)) if op.kind != Kind::DeleteRange => {
@@ -295,7 +298,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Finds out what is lost before an operation.
+    /// Determines from an operation's link what is lost before it.
     fn take_link(&mut self, place: RecordPtr, link: Link) {
         let lost = link.ordinal.saturating_sub(self.operations);
         if lost > 0 && self.open_holes == 0 {
@@ -305,7 +308,7 @@ impl<'a> Loader<'a> {
         if self.open_holes > 0 {
             let only = link.previous_key().filter(|_| lost == 1 && self.env.order.hashable());
             let open = self.holes.split_off(self.holes.len() - self.open_holes);
-            // Where no operation is missing, the index of a part was damaged.
+            // If no operation is missing, the damage is in the index of a part.
             self.holes
                 .extend(open.into_iter().filter(|_| lost > 0).map(|hole| Hole { digest: only, ..hole }));
             self.open_holes = 0;

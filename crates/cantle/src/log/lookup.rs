@@ -1,4 +1,4 @@
-//! What stands at a place of a segment: operations, values, blocks of its index, filters.
+//! Reading from a place in a segment: operations, values, blocks of its index, filters.
 
 use crate::block::Block;
 use crate::cache::CacheValue;
@@ -50,14 +50,14 @@ impl Segment {
         }
     }
 
-    /// As [`Self::read_payload`], if the tail has it in memory.
+    /// As [`Self::read_payload`], if the tail has the record in memory.
     fn read_in_memory(&self, header: &FileHeader, place: RecordPtr) -> Option<Result<Bytes>> {
         let len = place.len as usize;
         let bytes = self.tail.read(place.offset, len)?;
         Some(record_payload(header, &self.file.path, place.offset, Bytes::from(bytes), len))
     }
 
-    /// As [`Self::read_value`]; `None` if the tail does not have it in memory.
+    /// As [`Self::read_value`]; `None` if the tail does not have the record in memory.
     pub fn read_value_in_memory(&self, header: &FileHeader, place: RecordPtr) -> Result<Option<Bytes>> {
         let Some(payload) = self.read_in_memory(header, place) else { return Ok(None) };
         let (payload, value_start) = self.op_of(header, place, payload?)?;
@@ -84,12 +84,12 @@ impl Segment {
         Block::parse(payload.slice(1..), header.base_version).map_err(self.malformed_block(place))
     }
 
-    /// The error of an index block that is not what it should be.
+    /// The error for an index block that is malformed.
     pub fn malformed_block(&self, place: RecordPtr) -> impl Fn(Malformed) -> Error {
         move |what| Error::corruption(&self.file.path, place.offset, format!("an index block {}", what.0))
     }
 
-    /// Whether the part's filter lets a key of this hash pass.
+    /// True if the part's filter does not exclude a key of this hash.
     pub fn may_contain(
         &self,
         env: &LogEnv,
@@ -150,7 +150,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Visits all operations that stand at `from` or behind it, in no order; range deletes excepted.
+    /// Visits all operations at `from` or after it, except range deletes, in no order.
     pub fn for_each_since(
         &self,
         env: &LogEnv,
@@ -176,7 +176,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether a range delete stands at `from` or behind it.
+    /// True if there is a range delete at `from` or after it.
     pub fn has_range_deletes_since(&self, env: &LogEnv, from: u64) -> Result<bool> {
         let parts = self.parts(env)?;
         let since = |tombstones: &[RangeTombstone]| tombstones.iter().any(|t| t.offset >= from);

@@ -1,8 +1,9 @@
-//! Logs: segments that are appended to, their ends in memory, their indexes, and reading them in the order of keys or
-//! of places.
+//! Logs: segments that are appended to, their ends in memory, their indexes, and reading them in
+//! the order of keys or of places.
 //!
-//! `op/` has what one record says, `tail/` the end that is not in the file yet, `index/` the parts and where in them
-//! keys are; `segment` appends, loads and cuts; `shared` is its end for several writers; `read/` reads what is indexed. Each imports only those before it.
+//! `op/` has the format of records, `tail/` the end that is not in the file yet, `index/` the parts
+//! and their indexes; `segment` appends, loads and truncates; `shared` lets several writers append;
+//! `read/` reads indexed parts. Each imports only modules before it.
 
 pub mod append;
 pub mod dirty;

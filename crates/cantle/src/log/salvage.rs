@@ -1,8 +1,10 @@
-//! What is left of a damaged log: every operation whose record is intact, in the order in which they were written.
+//! Reads a damaged log: every operation whose record is intact, in the order in which they were
+//! written.
 //!
-//! What counts of a log that is not damaged is what `Segment::load` finds in it. Behind damage reading goes on with
-//! the next record that is certainly one; the operations of a write that is cut by damage count, as what follows it
-//! proves that it had been written whole. Range deletes stand in the ends of the log's parts, too.
+//! In an undamaged log the operations that `Segment::load` finds count. After damage, reading
+//! continues with the next certain record. The operations of a write that is cut by damage count,
+//! as a later record proves that it had been written whole. Range deletes are also recorded in the
+//! ends of the log's parts.
 
 use crate::format::bounds::decode_bounds;
 use crate::format::codec::Decoder;
@@ -17,23 +19,25 @@ use crate::types::error::{Attempt, Error, Result};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// How far a log counts.
+/// The length of a log that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// Up to this length, which was durable.
     Vouched(u64),
-    /// As far as there are records; this length had been durable.
+    /// As far as there are records; the length `durable` was durable.
     OpenEnded {
         durable: u64,
-        /// Whether the page cache outlived the writer, so that records stand one behind the other up to the last. Else
-        /// power may have failed since, and left gaps behind which nothing counts.
+        /// True if the page cache outlived the writer, so that records are contiguous up to the
+        /// last. Otherwise power may have failed since and left gaps: records after a gap do not
+        /// count.
         gapless: bool,
     },
-    /// As far as there are records. Bytes at the end that are none may be damage or where the writer died.
+    /// As far as there are records. Bytes at the end that are no record may be damage, or where the
+    /// writer died.
     Unknown,
 }
 
-/// What stands in a log.
+/// A finding in a log.
 #[derive(Debug)]
 pub enum LogFound<'a> {
     Op {
@@ -65,7 +69,8 @@ pub enum LogFound<'a> {
 /// An operation of a write whose end has not been seen yet.
 type Pending = (u64, Vec<u8>);
 
-/// Reads a log from its first record to its end, but for the bytes in `gap`. `visit` says whether what it is shown counts.
+/// Reads a log from its first record to its end, except for the bytes in `gap`. `visit` returns
+/// true if the finding counts.
 pub fn salvage_log(
     records: &RecordFile,
     extent: Extent,
@@ -122,7 +127,7 @@ pub fn salvage_log(
             Salvaged::Hole { offset, resumed, error } | Salvaged::Damaged { offset, resumed, error, .. } => {
                 let is_end = !resumed && offset >= vouched;
                 if is_end && extent != Extent::Unknown {
-                    // Where the writer died; what it had not written whole does not count.
+                    // Here the writer died: an incomplete write does not count.
                     break;
                 }
                 if !is_end {
@@ -147,18 +152,18 @@ pub fn salvage_log(
 
 struct Reading<'a> {
     records: &'a RecordFile,
-    /// Where those stand that were read.
+    /// Offsets of the range deletes that were read.
     range_deletes: HashSet<u64>,
-    /// Those that part ends tell of.
+    /// Versions, offsets and bounds of the range deletes that are recorded in part ends.
     told: Vec<(u64, u64, Bounds)>,
-    /// They are damage if anything behind them counts.
+    /// Gaps, which are damage if anything after them counts.
     gaps: Vec<Error>,
     visit: &'a mut dyn FnMut(LogFound<'_>) -> Result<bool>,
-    /// Writes that do not count.
+    /// Revokes whose writes do not count.
     revoked: Vec<Revoke>,
 }
 
-/// What was revoked in the log. Revokes stand behind what they revoke.
+/// The revokes in the log. They stand after the writes that they revoke.
 fn revoked(records: &RecordFile, end: u64, gap: Range<u64>) -> Result<Vec<Revoke>> {
     let mut revoked = Vec::new();
     let mut salvage = Salvage::new(records, end, may_begin).across(gap);
@@ -186,7 +191,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// The operations of one write count.
+    /// Reports the operations of a complete write.
     fn take(&mut self, write: &mut Vec<Pending>) -> Result<()> {
         if let Some((offset, payload)) = write.first() {
             self.revoked.retain(|revoke| !revoke.contradicts(*offset, payload));
@@ -226,7 +231,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Their own records are damaged. They were indexed, and so had been committed.
+    /// Reports range deletes whose own records are damaged. They were indexed, and so had been
+    /// committed.
     fn tell_lost_range_deletes(&mut self) -> Result<()> {
         for (version, offset, bounds) in std::mem::take(&mut self.told) {
             if self.range_deletes.insert(offset) {

@@ -1,13 +1,17 @@
 //! A segment of a chunk's log.
 //!
-//! A segment is written in one epoch by whoever holds its chunk's lock, is sealed when its chunk is rebalanced
-//! or split, and may then belong to several chunks, under key bounds. It consists of parts: older ones with an
-//! index behind them (`indexed_part`), the newest indexed in memory (`memory_part`).
+//! A segment is written in one epoch by threads that hold its chunk's lock. It is sealed when its
+//! chunk is rebalanced or split, and may then belong to several chunks, under key bounds. It
+//! consists of parts: older ones, each followed by its index (`indexed_part`), and the newest,
+//! indexed in memory (`memory_part`).
 //!
-//! Invariants: `len` covers whole operations that are visible or about to be, and grows only under the chunk's
-//! lock; what stands behind it may be cut off. The state is replaced as a whole, so a reader sees each operation
-//! in exactly one part. A segment of an earlier epoch is loaded when it is first read: its indexed parts through
-//! the chain of part ends, its tail by a scan.
+//! Invariants:
+//!
+//! * `len` covers whole operations that are visible or about to be, and grows only under the
+//!   chunk's lock. Bytes after it may be truncated.
+//! * The state is replaced as a whole, so a reader sees each operation in exactly one part.
+//! * A segment of an earlier epoch is loaded when it is first read: its indexed parts through the
+//!   chain of part ends, its tail by a scan.
 //!
 //! Thread safety: reads never wait for writes, but the first read of an old segment loads it under a lock.
 
@@ -36,36 +40,38 @@ pub struct Segment {
     /// `None` until an old segment is loaded.
     pub(super) parts: ArcSwapOption<Parts>,
     pub(super) loading: Mutex<()>,
-    /// What the manifest says of it.
+    /// The segment's state in the manifest.
     pub(super) recorded: SegmentEdit,
-    /// Whether there may be operations behind `recorded.len` that count.
+    /// True if operations after `recorded.len` may count.
     pub(super) open_ended: bool,
     pub(super) len: AtomicU64,
     pub garbage_bytes: AtomicU64,
     /// Bytes of keys and values of its puts.
     pub user_bytes: AtomicU64,
-    /// How many these are.
+    /// Number of its puts.
     pub puts: AtomicU64,
-    /// Of these bytes, those of large puts (`replaced`).
+    /// The part of these bytes that belongs to large puts (`replaced`).
     pub large_bytes: AtomicU64,
-    /// From where on it is not counted yet what its operations replaced; 0 if all is.
+    /// Offset from which on replaced operations are not counted yet; 0 if all are counted.
     pub(super) uncounted_from: AtomicU64,
-    /// Of its garbage, what snapshots below this version saw.
+    /// The part of its garbage that snapshots below `pinned_below` saw.
     pub pinned_bytes: AtomicU64,
     pub pinned_below: AtomicU64,
-    /// The greatest version in it; 0 in one of an earlier epoch. Written under the lock of the chunk that appends
-    /// to it.
+    /// The greatest version in it; 0 in a segment of an earlier epoch. Written under the lock of
+    /// the chunk that appends to it.
     pub(super) newest_version: AtomicU64,
     pub(super) dirty: AtomicBool,
     pub(super) tail: Tail,
-    /// Where writes stand, and how many bytes they take, that were revoked since the last part was indexed. Empty in a log of one writer at a time.
+    /// Offsets and lengths in bytes of writes that were revoked since the last part was indexed.
+    /// Empty in a log with one writer at a time.
     pub(super) voids: OnUse<Mutex<Vec<(u64, u64)>>>,
-    /// How long runs of its records were that scans read.
+    /// Lengths of the runs of adjacent records that scans read.
     pub runs: Arc<Runs>,
 }
 
 impl Segment {
-    /// A new, empty segment. `in_memory`: what is appended waits there for a flush (`Durability::Buffered`).
+    /// A new, empty segment. `in_memory`: appends wait in memory for a flush
+    /// (`Durability::Buffered`).
     pub fn create(file: Arc<StoreFile>, header: FileHeader, env: &LogEnv, in_memory: bool) -> Self {
         let order = env.order.clone();
         let tail = match in_memory {
@@ -80,8 +86,8 @@ impl Segment {
         segment
     }
 
-    /// A segment of an earlier epoch. `open_ended`: the page cache outlived its writer, so that what follows
-    /// the recorded length counts up to the first bad record.
+    /// A segment of an earlier epoch. `open_ended`: the page cache outlived its writer, so records
+    /// after the recorded length count up to the first bad one.
     pub fn unloaded(file: Arc<StoreFile>, order: KeyOrder, recorded: SegmentEdit, open_ended: bool) -> Self {
         Self {
             tail: Tail::ended(file.clone()),
@@ -115,7 +121,8 @@ impl Segment {
         self.file.set_bytes(len);
     }
 
-    /// How long the log is; of one that is to be loaded, and may have grown behind what was recorded, how long its file is.
+    /// Length of the log. For a segment that is not loaded and may have grown since its length was
+    /// recorded: length of its file.
     pub fn file_len(&self) -> Result<u64> {
         if !self.open_ended || self.loaded().is_some() {
             return Ok(self.len());
@@ -128,7 +135,7 @@ impl Segment {
         self.parts.load_full()
     }
 
-    /// The parts, loaded if need be.
+    /// The parts, loaded if necessary.
     pub fn parts(&self, env: &LogEnv) -> Result<Arc<Parts>> {
         if let Some(parts) = self.loaded() {
             return Ok(parts);
@@ -147,7 +154,7 @@ impl Segment {
         self.loaded().filter(|parts| parts.memory.as_ref().is_none_or(|memory| memory.is_empty()))
     }
 
-    /// Lets go of what can be loaded again. Only for segments of earlier epochs.
+    /// Drops the state that can be loaded again. Only for segments of earlier epochs.
     pub fn unload(&self, env: &LogEnv) -> bool {
         let old = self.loaded().is_some_and(|parts| parts.header.epoch < env.epoch());
         if old {
@@ -156,12 +163,12 @@ impl Segment {
         old
     }
 
-    /// From where on it is not counted yet what its operations replaced; 0 if all is.
+    /// Offset from which on replaced operations are not counted yet; 0 if all are counted.
     pub fn uncounted_from(&self) -> u64 {
         self.uncounted_from.load(Relaxed)
     }
 
-    /// What its operations replaced is counted.
+    /// Marks the count of replaced operations as complete.
     pub fn end_count(&self) {
         self.uncounted_from.store(0, Relaxed);
     }
@@ -170,19 +177,20 @@ impl Segment {
         Ok(RecordFile { file: self.file.handle()?, path: self.file.path.clone(), header })
     }
 
-    /// Lets readers find what its newest part has only noted.
+    /// Sorts in the operations that the newest part has only noted, so that readers find them.
     pub fn merge_deferred(&self) {
         if let Some(memory) = self.loaded().and_then(|parts| parts.memory.clone()) {
             memory.merge_deferred();
         }
     }
 
-    /// No record has a greater version; for who holds the lock of a chunk that it belongs to.
+    /// No record has a greater version. The caller holds the lock of a chunk that the segment
+    /// belongs to.
     pub fn newest_version(&self) -> u64 {
         self.newest_version.load(Relaxed)
     }
 
-    /// The write that takes so many bytes from there on was revoked.
+    /// Records that the write at this place was revoked.
     pub fn add_void(&self, offset: u64, bytes: u64) {
         self.voids.lock().push((offset, bytes));
     }

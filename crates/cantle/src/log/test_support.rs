@@ -1,4 +1,4 @@
-//! Logs on a bare substrate: a file system in memory, files, and the accounts; no store and no layout.
+//! Logs on a bare substrate: a file system in memory, files and accounts; no store and no layout.
 
 use crate::cache::BlockCache;
 use crate::files::{Files, Space, Totals};
@@ -50,7 +50,7 @@ pub fn log_env(vfs: &Arc<dyn Vfs>, epoch: u64) -> Arc<LogEnv> {
     })
 }
 
-/// A new log; what is appended waits in memory or goes to the file.
+/// A new log; appends wait in memory or go to the file.
 pub fn new_log(env: &LogEnv, in_memory: bool) -> SharedLog {
     let (file, _, header) = env.files.create(FileKind::Log, KEYSPACE, 0).unwrap();
     file.write_at(&header.encode(), 0).unwrap();
@@ -60,7 +60,7 @@ pub fn new_log(env: &LogEnv, in_memory: bool) -> SharedLog {
     SharedLog::new(Arc::new(segment), Box::new(|_, _| {}))
 }
 
-/// Appends a write and publishes it in the index of the log's end.
+/// Appends a write and publishes it in the in-memory index of the log's end.
 pub fn write(env: &LogEnv, log: &SharedLog, version: u64, ops: &[Operation<'_>]) -> Appended {
     let appended = log.append(env, (version, 0), ops).unwrap();
     let memory = log.segment.loaded().unwrap().memory.clone().unwrap();
@@ -76,7 +76,8 @@ pub fn write(env: &LogEnv, log: &SharedLog, version: u64, ops: &[Operation<'_>])
     appended
 }
 
-/// The same log in a later epoch, as a checkpoint left it; `open_ended` if what follows counts, too.
+/// The same log in a later epoch, as recorded by a checkpoint; `open_ended` if later records count,
+/// too.
 pub fn reopened(env: &LogEnv, checkpoint: SegmentEdit, epoch: u64, open_ended: bool) -> Arc<Segment> {
     let file = env.files.adopt(FileKind::Log, checkpoint.file, KEYSPACE, epoch, checkpoint.len);
     Arc::new(Segment::unloaded(file, env.order.clone(), checkpoint, open_ended))

@@ -1,6 +1,6 @@
-//! Logs by themselves: what was appended is found by every way to it, before it is indexed, behind an index,
-//! and by a later opening; what was revoked by none; and what is left of a damaged log is all but what was
-//! damaged.
+//! Logs: appended operations are found in every way, before they are indexed, through an index, and
+//! by a later opening; revoked ones in none. From a damaged log, everything but the damaged
+//! operations is recovered.
 
 use crate::format::bounds::encode_bounds;
 use crate::format::header::HEADER_BYTES;
@@ -19,7 +19,7 @@ use crate::types::error::Error;
 use crate::vfs::{Failure, FaultVfs, MemVfs, Operation as Call, Verdict, Vfs};
 use std::ops::Bound;
 
-/// A key, its version, and its value; `None` of a delete.
+/// A key, its version, and its value; `None` for a delete.
 type Entry = (String, u64, Option<String>);
 
 fn entry(key: u64, version: u64) -> Entry {
@@ -44,7 +44,7 @@ fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries
 }
 
-/// Everything in a log, by its indexes: of indexed parts by cursors, of the newest from memory.
+/// Everything in a log by its indexes: indexed parts by cursors, the newest from memory.
 fn by_index(env: &Arc<LogEnv>, segment: &Arc<Segment>) -> Vec<Entry> {
     let parts = segment.parts(env).unwrap();
     let mut found = Vec::new();
@@ -77,7 +77,7 @@ fn found_entry(key: &[u8], version: u64, value: Option<&[u8]>) -> Entry {
     (text(key), version, value.map(text))
 }
 
-/// The entries that are left in a log's file, and how many damages were met.
+/// The entries that can be read from a log's file, and the number of damages.
 fn salvaged(segment: &Segment, env: &LogEnv) -> (Vec<Entry>, usize) {
     let (file, path) = (segment.file.handle().unwrap(), segment.file.path.clone());
     let header = segment.parts(env).unwrap().header;
@@ -104,7 +104,7 @@ fn what_is_appended_is_found_before_and_behind_an_index_and_by_a_later_opening()
         let log = new_log(&env, in_memory);
         let mut all = Vec::new();
         for version in 1..=600 {
-            // Writes of one operation and of three, over and over the same keys.
+            // Writes of one operation and of three, on the same keys again and again.
             let entries: Vec<Entry> =
                 (0..1 + version % 2 * 2).map(|op| entry((version + op * 37) % 150, version)).collect();
             write(&env, &log, version, &entries.iter().map(op).collect::<Vec<_>>());
@@ -166,7 +166,7 @@ fn a_revoked_write_is_found_by_nobody_and_those_around_it_are() {
         let (before, rest) = entries.split_at(3);
         let (revoked, behind) = rest.split_at(3);
         before.iter().for_each(|entry| drop(write(&env, &log, entry.1, &[op(entry)])));
-        // Another writer's record stands behind it already.
+        // Another writer's record already stands after it.
         let failed = log.append(&env, (4, 0), &revoked.iter().map(op).collect::<Vec<_>>()).unwrap();
         write(&env, &log, 7, &[op(&behind[0])]);
         log.revoke(&env, &failed).unwrap();
@@ -230,7 +230,7 @@ fn of_a_damaged_log_everything_is_left_but_what_was_damaged() {
         }
         let checkpoint = log.segment.sync().unwrap();
         let file = disk.open(&log.segment.file.path, crate::vfs::OpenMode::ReadWrite).unwrap();
-        // In the value of the twelfth.
+        // In the value of the twelfth entry.
         file.write_at(&[0xff; 8], places[11].offset + u64::from(places[11].len) - 20).unwrap();
         let later = log_env(&vfs, 2);
         let segment = reopened(&later, checkpoint, 1, false);

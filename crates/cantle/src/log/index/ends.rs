@@ -1,8 +1,8 @@
-//! Where the keys of a log's part begin and end.
+//! The first and the last key of a log's part.
 //!
-//! What writes a part knows them. Of a part of an earlier epoch they are learnt when its index is read first, so that
-//! gets and scans pass over the parts that have nothing for them. Parts do without where the budget has no more room
-//! for them: then filters and indexes are asked.
+//! The writer of a part knows them. For a part of an earlier epoch they are read from its index
+//! when it is first used, so that gets and scans skip parts without keys for them. If the budget
+//! has no room, parts do without them: then filters and indexes are read instead.
 
 use crate::log::LogMemory;
 use crate::log::index::memory_part::MemoryHit;
@@ -10,16 +10,16 @@ use crate::memory::account::Charge;
 use crate::types::entry::EntryRef;
 use smallvec::SmallVec;
 
-/// What the allocator takes for long keys beside them.
+/// Bytes that the allocator adds to long keys.
 const ALLOCATION_BYTES: usize = 16;
-/// The first and the last key of a part lie in its own memory if they are together no longer: a get compares its key with those of
-/// each part of a log.
+/// Maximum length in bytes of first and last key together for which they are stored in the struct
+/// itself: a get compares its key with the ends of every part of a log.
 const SHORT_BYTES: usize = 32;
 
 /// The first entry of a part's index, and its last key.
 #[derive(Debug)]
 pub struct Ends {
-    /// The first and the last, one behind the other.
+    /// The first key followed by the last.
     keys: SmallVec<[u8; SHORT_BYTES]>,
     first_key_len: usize,
     pub first: MemoryHit,
@@ -27,7 +27,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// `None` where memory does not suffice.
+    /// `None` if the budget has no room.
     pub fn new(memory: &LogMemory, first_key: &[u8], first: MemoryHit, last_key: &[u8]) -> Option<Self> {
         let key_bytes = first_key.len() + last_key.len();
         let allocated = if key_bytes > SHORT_BYTES { key_bytes + ALLOCATION_BYTES } else { 0 };

@@ -1,19 +1,21 @@
-//! An older part of a log, whose index stands behind it in the log itself.
+//! An older part of a log. Its index stands after it in the log itself.
 //!
 //! ```text
 //!   op op op … │ block │ block │ … │ root │ filter │ part end
 //! ```
 //!
-//! A *block* maps keys to places of operations, in the format of table blocks; the *root* maps the last key of
-//! every block to the block's place; the *filter* is a Bloom filter of the keys (EvenDB §3.1); the *part end*
-//! says where all of these are, and where the part before it ends. So a read touches the filter, the root, one
-//! block and one operation, however long the log; all but the operation are cached and evictable.
+//! A *block* maps keys to places of operations, in the format of table blocks. The *root* maps the
+//! last key of every block to the block's place. The *filter* is a Bloom filter of the keys (EvenDB
+//! §3.1). The *part end* has the places of all of these, and of the part end before it. A read thus
+//! touches the filter, the root, one block and one operation, however long the log is; all but the
+//! operation are cached and evictable.
 //!
-//! A filter longer than 16 KiB is stored in pieces of that length, each a record of its own, one behind the other. So a
-//! filter of megabytes, which a large batch leaves, is read as a block is.
+//! A filter longer than 16 KiB is stored in consecutive pieces of that length, each a record of its
+//! own. A filter of megabytes, as a large batch makes, is thus read like a block.
 //!
-//! Root and blocks are missing where [`LogSearch`] does without an index, as published, and the root where it would exceed
-//! what a record can hold: then the part is searched linearly.
+//! Root and blocks are missing if [`LogSearch`] does without an index, as published. The root is
+//! missing if it would exceed the maximum length of a record. In both cases the part is searched
+//! linearly.
 
 use crate::block::BlockBuilder;
 use crate::filter::bloom::{self, BloomBuilder};
@@ -33,36 +35,36 @@ use crate::types::span::Span;
 use std::cmp::Ordering;
 use std::sync::OnceLock;
 
-/// Index blocks are about this long.
+/// Approximate length of an index block in bytes.
 const BLOCK_BYTES: usize = 4 << 10;
 const FILTER_BITS_PER_KEY: u32 = 10;
 
 /// Bytes of a whole piece of a filter in the log: a record of a tag and the piece.
 const FILTER_PIECE_BYTES: u32 = record_bytes(0, 1 + bloom::PIECE_BYTES) as u32;
 
-/// Where an indexed part and its index are.
+/// Places and sizes of an indexed part and its index.
 #[derive(Debug)]
 pub struct IndexedPart {
     /// The part's first operation.
     pub start: u64,
-    /// Behind its last operation.
+    /// The end of its last operation.
     pub end: u64,
     pub entries: u64,
-    /// How many operations the log has up to its end.
+    /// Number of operations in the log up to the part's end.
     pub operations: u64,
-    /// Of the root block; length 0 without an index.
+    /// Place of the root block; length 0 if there is no index.
     pub root: RecordPtr,
-    /// Of the filter, all its pieces together; length 0 where the order forbids hashing.
+    /// Place of the filter, all its pieces together; length 0 if the order forbids hashing.
     pub filter: RecordPtr,
     pub tombstones: Vec<RangeTombstone>,
-    /// Where revoked writes stand, and how many bytes they take: who scans the part passes over them.
+    /// Offsets and lengths in bytes of revoked writes: scans of the part skip them.
     pub voids: Vec<(u64, u64)>,
-    /// The part end's own place.
+    /// Place of the part end.
     pub at: RecordPtr,
-    /// The part end before this one; length 0 if this is the first.
+    /// Place of the previous part end; length 0 if this is the first.
     pub previous: RecordPtr,
-    /// Where its keys begin and end, if there is memory for that; unknown in a part of an earlier epoch until its index
-    /// was read for it (`ends::learn`).
+    /// The part's first and last key, if there is memory for them. For a part of an earlier epoch
+    /// they are unknown until they are read from its index (`read::learn`).
     pub ends: OnceLock<Ends>,
 }
 
@@ -99,25 +101,25 @@ impl IndexedPart {
         }
     }
 
-    /// Its least and its greatest key, if it has nothing outside these and they are known.
+    /// Its smallest and its greatest key, if they are known and it has no range deletes.
     pub fn known_keys(&self) -> Option<(&[u8], &[u8])> {
         self.ends.get().filter(|_| self.tombstones.is_empty()).map(|ends| (ends.first_key(), ends.last_key()))
     }
 
-    /// Whether it is known to have nothing for a key.
+    /// True if it certainly has nothing for a key.
     pub fn lacks(&self, order: &KeyOrder, key: &[u8]) -> bool {
         self.known_keys().is_some_and(|(first, last)| {
             order.compare(key, first) == Ordering::Less || order.compare(last, key) == Ordering::Less
         })
     }
 
-    /// Whether it is known to have nothing for a span.
+    /// True if it certainly has nothing for a span.
     pub fn is_outside(&self, order: &KeyOrder, span: &Span) -> bool {
         self.known_keys()
             .is_some_and(|(first, last)| span.starts_behind(order, last) || span.ends_before(order, first))
     }
 
-    /// The piece of its filter that knows keys of this hash, and how many pieces there are.
+    /// The piece of the filter for keys of this hash, and the number of pieces.
     pub fn filter_piece(&self, hash: u64) -> (RecordPtr, usize) {
         let RecordPtr { offset, len } = self.filter;
         if len <= FILTER_PIECE_BYTES || !len.is_multiple_of(FILTER_PIECE_BYTES) {
@@ -128,12 +130,12 @@ impl IndexedPart {
         (RecordPtr { offset: offset + before, len: FILTER_PIECE_BYTES }, pieces)
     }
 
-    /// Its operations and its index.
+    /// Bytes of its operations and its index.
     pub fn bytes(&self) -> u64 {
         (self.at.offset + u64::from(self.at.len)).saturating_sub(self.start)
     }
 
-    /// Decodes a part end that stands at `at`. Everything it points to lies before it.
+    /// Decodes a part end that stands at `at`. All places in it are before `at`.
     pub fn decode(payload: &[u8], at: RecordPtr) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(payload);
         let mut part = Self {
@@ -170,19 +172,19 @@ impl IndexedPart {
     }
 }
 
-/// What a part's index is made for.
+/// Inputs for the index of a part.
 pub struct IndexRequest<'a> {
     pub header: &'a FileHeader,
     pub order: &'a KeyOrder,
-    /// For the memory of its ends.
+    /// The account for the part's ends.
     pub memory: &'a LogMemory,
-    /// The part's first operation, and where its index goes: right behind its last.
+    /// The part's first operation, and the end of its last, where the index begins.
     pub start: u64,
     pub end: u64,
-    /// How many operations the log has up to `end`.
+    /// Number of operations in the log up to `end`.
     pub operations: u64,
     pub previous: RecordPtr,
-    /// Of its writes that were revoked.
+    /// Offsets and lengths of the part's revoked writes.
     pub voids: Vec<(u64, u64)>,
     pub search: LogSearch,
     /// The longest payload of a record. A root or a filter that would exceed it is left out, and the part is searched
@@ -190,7 +192,7 @@ pub struct IndexRequest<'a> {
     pub record_bytes_max: u64,
 }
 
-/// Makes the bytes that go behind a part: its index, filter and end.
+/// Encodes the bytes that follow a part: its index, filter and end.
 ///
 /// # Errors
 ///
@@ -212,7 +214,7 @@ pub fn build_index(
     let mut first: Option<(Vec<u8>, MemoryHit)> = None;
     let mut entries = 0;
     part.for_each(|key, hit| {
-        // Of the operations on a key at one version the latest, which comes first, hides the others.
+        // The latest of a key's operations at one version comes first and hides the others.
         let same_key = newest.is_some() && last_key == key;
         if same_key && newest == Some(hit.version) {
             return;
@@ -253,7 +255,8 @@ pub fn build_index(
     Ok((builder.out, indexed))
 }
 
-/// The strategy by which operations in older parts of logs are found: what stands behind a part besides its filter.
+/// Strategy for finding operations in older parts of logs. It decides if an index follows a part
+/// besides its filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogSearch {
     /// By an index, so that a read touches a bounded number of blocks.
@@ -263,7 +266,7 @@ pub enum LogSearch {
 }
 
 impl LogSearch {
-    /// Notes an operation of the part in what stands behind it.
+    /// Adds an operation of the part to its index, if it has one.
     fn index(self, builder: &mut IndexBuilder<'_>, key: &[u8], hit: MemoryHit) {
         match self {
             Self::Indexed => builder.add(key, hit),
@@ -278,7 +281,7 @@ struct IndexBuilder<'a> {
     block: BlockBuilder,
     root: BlockBuilder,
     last_key: Vec<u8>,
-    /// The place that was added last.
+    /// The encoded place of the operation that is being added.
     value: Vec<u8>,
 }
 
@@ -314,7 +317,7 @@ impl IndexBuilder<'_> {
         if self.fits(root.len()) { self.record(&root) } else { RecordPtr { offset: 0, len: 0 } }
     }
 
-    /// Whether a record can hold a block of this length.
+    /// True if a record can hold a block of this length.
     fn fits(&self, block_bytes: usize) -> bool {
         (block_bytes as u64) < self.request.record_bytes_max
     }
@@ -331,7 +334,7 @@ impl IndexBuilder<'_> {
             debug_assert!(pieces.len() == 1 || place.len == FILTER_PIECE_BYTES);
         }
         let end = self.request.end + self.out.len() as u64;
-        // Of 2^32 bytes the index itself would be longer.
+        // Does not overflow: for a filter of 2^32 bytes, the index itself would be longer.
         RecordPtr { offset: start, len: u32::try_from(end - start).unwrap_or(0) }
     }
 
@@ -353,7 +356,7 @@ mod tests {
     use crate::format::header::FileKind;
     use crate::types::bounds::Bounds;
 
-    /// What no record can hold is left out, and the part is searched without it.
+    /// An index that is too long for a record is left out, and the part is searched without it.
     #[test]
     fn an_index_that_no_reader_takes_is_left_out() {
         let header = example_header(FileKind::Log, 3, 8, 0);

@@ -3,8 +3,9 @@
 //! Thread safety: several threads insert (in a chunk one, which holds the chunk's lock); any number of readers search and
 //! walk without waiting. Entries are never removed; the whole part goes when it is indexed on disk.
 //!
-//! While the chunk has a munk nobody searches its log: then operations are only *noted*, in the order of writing, and
-//! sorted in when the munk goes (`merge_deferred`) or the part is indexed on disk.
+//! While the chunk has a munk, its log is not searched. Operations are then only *noted*, in the
+//! order of writing, and sorted in when the munk is evicted (`merge_deferred`) or the part is
+//! indexed on disk.
 
 use super::memtable::{Entry, Full, Item, Mark, SkipList};
 pub use super::record_ptr::RecordPtr;
@@ -28,7 +29,7 @@ pub struct MemoryPart {
     tombstones: ArcSwap<Vec<RangeTombstone>>,
 }
 
-/// What a search for a key found.
+/// The entry that a search for a key found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryHit {
     pub kind: Kind,
@@ -37,15 +38,15 @@ pub struct MemoryHit {
 }
 
 impl MemoryPart {
-    /// An empty part, whose memory counts in `total_bytes` for as long as anybody holds it.
+    /// An empty part. Its memory counts in `total_bytes` until the part is dropped.
     pub fn new(order: KeyOrder, total_bytes: Arc<AtomicU64>) -> Self {
         Self { list: SkipList::new(order, random::u64(), total_bytes), tombstones: ArcSwap::default() }
     }
 
-    /// Inserts an operation of a file, which may have more of them than one part holds.
+    /// Inserts an operation read from a file, which may have more of them than one part holds.
     ///
     /// # Errors
-    /// `Full` if the part has taken 8 GiB of memory.
+    /// `Full` if the part has reached 8 GiB of memory.
     pub fn try_insert(&self, key: &[u8], version: u64, kind: Kind, place: RecordPtr) -> Result<(), Full> {
         self.list.insert(Item { key, version, kind, place, cell: None, value: None })
     }
@@ -56,13 +57,13 @@ impl MemoryPart {
         inserted.unwrap_or_else(|full| unreachable!("{full}"));
     }
 
-    /// As `insert`, where readers have a munk to look into.
+    /// As `insert`, while readers search a munk instead: the operation is not sorted in yet.
     pub fn note(&self, key: &[u8], version: u64, kind: Kind, place: RecordPtr) {
         let noted = self.list.note(Item { key, version, kind, place, cell: None, value: None });
         noted.unwrap_or_else(|full| unreachable!("{full}"));
     }
 
-    /// Lets readers find what was noted. Everything noted must be committed.
+    /// Sorts in the noted operations, so that readers find them. All of them must be committed.
     pub fn merge_deferred(&self) {
         self.list.merge_deferred();
     }
@@ -99,41 +100,42 @@ impl MemoryPart {
         of_key.filter(Entry::is_visible).map(hit_of).next()
     }
 
-    /// The greatest key. Of what was noted it knows nothing.
+    /// The greatest key. Ignores noted operations.
     pub fn last_key(&self) -> Option<Bytes> {
         self.list.last().map(|entry| Bytes::copy_from_slice(entry.key()))
     }
 
-    /// The greatest key but for the last. Of what was noted it knows nothing.
+    /// The greatest key before the last. Ignores noted operations.
     pub fn key_before_last(&self) -> Option<Bytes> {
         let before = self.list.seek_before(self.list.last()?.key())?;
         Some(Bytes::copy_from_slice(before.key()))
     }
 
-    /// Whether more than so many of its entries have keys up to this one. Of what was noted it knows nothing.
+    /// True if more than `count` entries have keys up to this one. Ignores noted operations.
     pub fn has_more_up_to(&self, key: &[u8], count: usize) -> bool {
         let beyond = self.entries().nth(count);
         beyond.is_some_and(|entry| self.list.order().compare(entry.key(), key) != Ordering::Greater)
     }
 
-    /// The newest visible entry of `key` that stands before `before` in the log. Of what was noted it knows nothing.
+    /// The newest visible entry of `key` before `before` in the log. Ignores noted operations.
     pub fn get_before(&self, key: &[u8], before: u64) -> Option<MemoryHit> {
         let first = self.list.seek(key, u64::MAX);
         let of_key = std::iter::successors(first, Entry::next).take_while(|entry| self.is_of(entry, key));
         of_key.filter(|entry| entry.place().offset < before && entry.is_visible()).map(hit_of).next()
     }
 
-    /// What is not only noted, in order.
+    /// All entries except noted ones, in order.
     fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         std::iter::successors(self.list.first(), Entry::next)
     }
 
-    /// Visits the keys of all entries with the lengths of their records, noted ones too, in no order.
+    /// Visits the keys of all entries, noted ones included, with the lengths of their records. In
+    /// no order.
     pub fn for_each_length(&self, mut visit: impl FnMut(&[u8], u32)) {
         self.list.for_each(|entry| visit(entry.key(), entry.place().len));
     }
 
-    /// Visits every entry in order, noted ones too. Only while nobody writes.
+    /// Visits every entry in order, noted ones included. Only while nobody writes.
     pub fn for_each(&self, mut visit: impl FnMut(&[u8], MemoryHit)) {
         let mut visit = |entry: Entry<'_>| visit(entry.key(), hit_of(entry));
         let mut noted = self.list.noted().into_iter().peekable();
@@ -151,7 +153,7 @@ fn hit_of(entry: Entry<'_>) -> MemoryHit {
     MemoryHit { kind: entry.kind(), version: entry.version(), place: entry.place() }
 }
 
-/// Walks a memory part, in which it holds its place by a mark.
+/// Walks a memory part. A mark holds its position.
 pub struct MemoryCursor<F> {
     part: Arc<MemoryPart>,
     current: Option<Mark>,
@@ -168,7 +170,7 @@ impl<F: FnMut(RecordPtr) -> Result<Bytes> + Send> MemoryCursor<F> {
     }
 }
 
-/// The first of these entries that is committed: others are not there yet.
+/// The first of these entries that is committed; uncommitted ones are not visible yet.
 fn visible<'a>(first: Option<Entry<'a>>, step: impl Fn(&Entry<'a>) -> Option<Entry<'a>>) -> Option<Mark> {
     std::iter::successors(first, step).find(Entry::is_visible).map(|entry| entry.mark())
 }

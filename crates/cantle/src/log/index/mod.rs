@@ -1,4 +1,4 @@
-//! The parts of a log, and where in them keys are.
+//! The parts of a log and their indexes.
 
 pub mod ends;
 pub mod indexed_part;

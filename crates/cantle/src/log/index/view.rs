@@ -1,4 +1,4 @@
-//! A place for the sorted view of a log's indexed parts (`read::view` makes it).
+//! Holds the sorted view of a log's indexed parts (`read::view` makes it).
 
 use crate::block::Block;
 use crate::memory::account::Charge;
@@ -6,23 +6,23 @@ use crate::sync::Arc;
 use crate::sync::atomic::AtomicU64;
 use arc_swap::ArcSwapOption;
 
-/// A place for a view, and how often it was missed.
+/// An optional view, and the number of scans that did without.
 pub struct MergedIndex {
     pub view: ArcSwapOption<View>,
-    /// Scans that merged the parts since the last view.
+    /// Number of scans that merged the parts since the last view.
     pub merges: AtomicU64,
-    /// Of all parts together.
+    /// Number of entries of all parts together.
     pub entries: u64,
 }
 
 impl MergedIndex {
-    /// For parts that have so many entries together.
+    /// An empty place, for parts that have `entries` entries together.
     pub fn new(entries: u64) -> Self {
         Self { view: ArcSwapOption::empty(), merges: AtomicU64::new(0), entries }
     }
 }
 
-/// A view, which counts as logs' memory.
+/// A view, charged to the logs' memory.
 pub struct View {
     pub block: Arc<Block>,
     pub _charge: Charge,

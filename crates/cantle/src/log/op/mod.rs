@@ -1,4 +1,4 @@
-//! The operations that records of a log hold.
+//! The format of operations in a log's records.
 
 pub mod range_delete;
 pub mod record;

@@ -1,17 +1,17 @@
-//! Range deletes inside a chunk: what is left of a `delete_range` at the edges of the chunks that it covers
-//! only in part. They live until the chunk's next rebalance.
+//! Range deletes inside a chunk: a `delete_range` leaves one at each chunk that it covers only in
+//! part. They live until the chunk's next rebalance.
 
 use crate::mvcc::CommitCell;
 use crate::types::bounds::Bounds;
 use crate::types::order::KeyOrder;
 use crate::types::span::contains;
 
-/// Every key within the bounds was deleted at a version, at a place in a log.
+/// A delete of every key within the bounds, at a version, at a place in a log.
 #[derive(Debug, Clone)]
 pub struct RangeTombstone {
     pub bounds: Bounds,
     pub version: u64,
-    /// Where the record stands: it deletes what stands before it.
+    /// Place of the record: it deletes the entries before this place.
     pub offset: u64,
     pub cell: Option<CommitCell>,
 }

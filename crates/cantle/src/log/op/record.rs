@@ -1,4 +1,4 @@
-//! What a chunk's log is made of: operations, and behind every part of the log its index.
+//! The records of a chunk's log: operations, and after every part of the log its index.
 //!
 //! ```text
 //!   payload of an operation:  tag (1) │ version − base (varint) │ [batch (varint)] │ ordinal (varint) │ digest (3)
@@ -7,11 +7,13 @@
 //!   payload of a revoke:      tag (1) │ ordinal (varint) │ digest (3) │ offset (varint) │ bytes (varint) │ crc32c (4)
 //! ```
 //!
-//! An operation's *counter*, which orders it among those of its version (EvenDB §3.3), is its place in the log:
-//! appends to a log are serialised, so positions are the monotonic counter, and need no bytes of their own.
+//! An operation's *counter*, which orders it among those of its version (EvenDB §3.3), is its place
+//! in the log. Appends to a log are serialised, so positions are monotonic, and the counter needs
+//! no bytes of its own.
 //!
-//! The head of an operation's record (`log`) is all before the value. Where a head is damaged, the next operation tells by its
-//! *link* how many operations are lost, and if it is one, by a digest whose: no other key is harmed.
+//! The head of an operation's record (`log`) is everything before the value. If a head is damaged,
+//! the *link* of the next operation says how many operations are lost. If it is one, a digest in
+//! the link identifies its key: no other key is harmed.
 
 use crate::format::codec::{Decoder, Malformed, NUMBER_MAX, put_varint, within};
 use crate::records::HEAD_BYTES_MAX;
@@ -19,13 +21,15 @@ use crate::types::entry::Kind;
 
 /// The low bits of the tag are the kind.
 const KIND_MASK: u8 = 0x0f;
-/// More operations of the same write follow in this log; without the last of them none counts.
+/// More operations of the same write follow in this log. The write counts only if its last one is
+/// there.
 const MORE: u8 = 0x40;
-/// The operation counts only if its spanning batch was committed; its number follows the version.
+/// The operation counts only if its spanning batch was committed. The number of the batch follows
+/// the version.
 const CONDITIONAL: u8 = 0x80;
 /// Bytes of a digest in a link.
 const DIGEST_BYTES: usize = 3;
-/// Tags of what is no operation.
+/// Tags of records that are no operations.
 const BLOCK: u8 = 0x08;
 const PART_END: u8 = 0x09;
 const REVOKE: u8 = 0x0a;
@@ -43,31 +47,31 @@ pub struct LogOp<'a> {
     pub value: &'a [u8],
 }
 
-/// What an operation tells of those before it in its log.
+/// The part of an operation that describes the operations before it in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Link {
-    /// How many there are.
+    /// Number of operations before it.
     pub ordinal: u64,
-    /// The digest of the last one, 0 if there is none.
+    /// The digest of the last of them, 0 if there is none.
     pub digest: u32,
 }
 
-/// Of a range delete, which may concern any key.
+/// The digest of a range delete, which may concern any key.
 const RANGE_DIGEST: u32 = 0xff_ffff;
 
-/// Of a key, in three bytes.
+/// The digest of a key, in three bytes.
 pub fn key_digest(key: &[u8]) -> u32 {
     (crc32c::crc32c(key) & 0xff_ffff).min(RANGE_DIGEST - 1)
 }
 
 impl Link {
-    /// What the next operation says if this link's was one of this kind on this key.
+    /// The link of the next operation, if this link's operation is of this kind on this key.
     pub fn next(self, kind: Kind, key: &[u8]) -> Self {
         let digest = if kind == Kind::DeleteRange { RANGE_DIGEST } else { key_digest(key) };
         Self { ordinal: self.ordinal.saturating_add(1), digest }
     }
 
-    /// What the next operation says if this link's was a revoke: it may concern any key.
+    /// The link of the next operation, if this link's is a revoke, which may concern any key.
     pub fn behind_revoke(self) -> Self {
         Self { ordinal: self.ordinal.saturating_add(1), digest: RANGE_DIGEST }
     }
@@ -83,38 +87,40 @@ impl Link {
         Ok(Self { ordinal, digest: u32::from_le_bytes([low, middle, high, 0]) })
     }
 
-    /// The digest of the key that the operation before was for; `None` of a range delete.
+    /// The digest of the key of the previous operation; `None` for a range delete.
     pub fn previous_key(self) -> Option<u32> {
         (self.digest != RANGE_DIGEST).then_some(self.digest)
     }
 }
 
-/// A write that does not count: it failed after others had been appended behind it, so that it could not be cut off. In a log of one
-/// writer at a time there is none.
+/// Marks a write that does not count. It failed after other writes had been appended after it, so
+/// it could not be truncated. A log with one writer at a time has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Revoke {
-    /// The revoke is one of the log's operations: where it is damaged, the next one tells that something is lost.
+    /// The revoke counts as one of the log's operations: if it is damaged, the next one's link
+    /// shows that something is lost.
     pub link: Link,
-    /// Where its operations stand, one behind the other: before this record.
+    /// Place of the write's operations, which are adjacent and before this record.
     pub offset: u64,
     pub bytes: u64,
-    /// The checksum of the first one's payload: no other write is void.
+    /// The checksum of the first operation's payload: no other write is void.
     pub check: u32,
 }
 
 impl Revoke {
-    /// Whether what stands there is part of the write.
+    /// True if the operation at this offset is part of the write.
     pub fn covers(&self, offset: u64) -> bool {
         offset >= self.offset && offset - self.offset < self.bytes
     }
 
-    /// Whether it is about another write than the one whose first operation, at this offset, has this payload.
+    /// True if the operation at this offset, with this payload, belongs to another write than the
+    /// revoked one.
     pub fn contradicts(&self, offset: u64, payload: &[u8]) -> bool {
         offset == self.offset && crc32c::crc32c(payload) != self.check
     }
 }
 
-/// What a record holds.
+/// The content of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogRecord<'a> {
     Op(LogOp<'a>),
@@ -122,17 +128,17 @@ pub enum LogRecord<'a> {
     Block(&'a [u8]),
     /// The end of an indexed part.
     PartEnd(&'a [u8]),
-    /// A write before it is void.
+    /// The mark of a void write before it.
     Revoke(Revoke),
 }
 
-/// Whether a record of a log may begin so: `MayBegin` of `log/record.rs`.
+/// True if a record of a log may begin with these bytes: the `MayBegin` of logs.
 pub fn may_begin(beginning: &[u8], bytes: u64) -> bool {
     let Some((&tag, rest)) = beginning.split_first() else { return false };
     if tag == BLOCK || tag == PART_END || tag == REVOKE {
         return true;
     }
-    // Of a head without the key something more may be missing.
+    // The head may be cut off before the key.
     let least = || -> Result<u64, Malformed> {
         let mut decoder = Decoder::new(rest);
         decoder.varint()?;
@@ -155,7 +161,8 @@ fn varint_bytes(value: u64) -> usize {
 }
 
 impl LogOp<'_> {
-    /// Lengths of the head and of all of the payload. A key that no head has room for is no part of it.
+    /// Lengths of the head and of the whole payload. A key that is too long for a head is not part
+    /// of it.
     pub fn payload_bytes(&self, base_version: u64) -> (usize, usize) {
         let batch = if self.batch == 0 { 0 } else { varint_bytes(self.batch) };
         let before = 1
@@ -184,7 +191,7 @@ impl LogOp<'_> {
 }
 
 impl<'a> LogRecord<'a> {
-    /// Of a payload, or of the head of an operation's: then the value is not all there.
+    /// Decodes a payload, or the head of an operation: then the value is not complete.
     pub fn decode(payload: &'a [u8], base_version: u64) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(payload);
         let tag = decoder.u8()?;

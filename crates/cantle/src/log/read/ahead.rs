@@ -1,10 +1,11 @@
-//! Indexed records of a log that are read together, instead of each by a call of its own.
+//! Indexed records of a log that are read together, instead of by one call each.
 //!
-//! Who merges a log reads all of it at once, if there is memory for it ([`batch`](super::batch)): in key order its records lie
-//! anywhere. A scan reads ahead where it finds that
-//! records lie behind one another, as after a load in key order, and from its first record on where the last ones did.
+//! A merge reads all of a log at once, if there is memory for it, and otherwise a
+//! [`batch`](super::batch) at a time: in key order, records lie anywhere in the log. A scan reads
+//! ahead when it finds that records are adjacent, as after a load in key order. It does so from its
+//! first record on if the records of previous scans were.
 //!
-//! Everything that is indexed is in the file: a part is written out before it is indexed.
+//! All indexed records are in the file: a part is flushed before it is indexed.
 
 use crate::block::Block;
 use crate::format::header::FileHeader;
@@ -22,7 +23,7 @@ use crate::types::error::{Attempt, Error, Result};
 use crate::vfs;
 use bytes::Bytes;
 
-/// What is left out between two records that are read together is no longer than this.
+/// Maximum gap in bytes between two records that are read together.
 pub const GAP_BYTES: u64 = 16 << 10;
 
 fn read_into(segment: &Segment, bytes: &mut [u8], at: u64) -> Result<usize> {
@@ -30,7 +31,8 @@ fn read_into(segment: &Segment, bytes: &mut [u8], at: u64) -> Result<usize> {
     handle.read_at(bytes, at).map_err(|e| Error::io(Attempt::Read, &segment.file.path, e))
 }
 
-/// A part of a log's file in memory. What is missing at its end is reported with the place that should be there.
+/// A part of a log's file in memory. If the file ends too early, the error has the place of the
+/// missing bytes.
 #[derive(Default)]
 pub struct ReadBuffer {
     at: u64,
@@ -38,7 +40,7 @@ pub struct ReadBuffer {
 }
 
 impl ReadBuffer {
-    /// All of the log that is indexed; `None` if others that are merged have taken the memory.
+    /// All indexed parts of the log; `None` if other merges use the memory.
     pub fn of_indexed(env: &LogEnv, segment: &Segment, parts: &Parts) -> Result<Option<Self>> {
         let len = indexed_end(parts);
         let Some(counted) = env.memory.merges.charge(len) else { return Ok(None) };
@@ -47,14 +49,15 @@ impl ReadBuffer {
         Ok(Some(Self { at: 0, bytes: Bytes::from_owner(memory).slice(..read) }))
     }
 
-    /// So many bytes from there on.
+    /// `len` bytes from `at` on.
     pub fn read(segment: &Segment, at: u64, len: u64) -> Result<Self> {
         let Some(mut buffer) = Buffer::new(len as usize) else { return Ok(Self::default()) };
         let read = read_into(segment, buffer.as_mut(), at)?;
         Ok(Self { at, bytes: Bytes::from_owner(buffer).slice(..read) })
     }
 
-    /// All of these places, each an offset and a length, together; `None` for one that cannot be read.
+    /// Reads all of these places, each an offset and a length, together; `None` for each that
+    /// cannot be read.
     pub fn read_all(segment: &Segment, places: &[(u64, u64)]) -> Result<Vec<Option<Self>>> {
         let handle = segment.file.handle()?;
         let buffers = places.iter().map(|&(at, len)| Some((at, Buffer::new(usize::try_from(len).ok()?)?)));
@@ -78,14 +81,14 @@ impl ReadBuffer {
             && place.offset.saturating_add(u64::from(place.len)) <= self.at + self.bytes.len() as u64
     }
 
-    /// As [`Segment::read_value`]; the value shares the buffer's memory.
+    /// As [`Segment::read_value`]. The value shares the buffer's memory.
     pub fn value(&self, segment: &Segment, header: &FileHeader, place: RecordPtr) -> Result<Bytes> {
         let payload = self.payload(segment, header, place)?;
         let (payload, value_start) = segment.op_of(header, place, payload)?;
         Ok(payload.slice(value_start..))
     }
 
-    /// As [`Segment::index_block`], past the cache.
+    /// As [`Segment::index_block`], bypassing the cache.
     pub fn block(&self, segment: &Segment, header: &FileHeader, place: RecordPtr) -> Result<Arc<Block>> {
         segment.block_of(header, place, self.payload(segment, header, place)?).map(Arc::new)
     }
@@ -102,10 +105,10 @@ fn indexed_end(parts: &Parts) -> u64 {
     parts.indexed.first().map_or(0, |part| part.at.offset + u64::from(part.at.len))
 }
 
-/// How often a log was read by the cursors of a merge.
+/// Number of reads of a log by the cursors of a merge.
 pub type Reads = Arc<AtomicU64>;
 
-/// What a scan has read ahead.
+/// The state of a scan that reads ahead.
 #[derive(Default)]
 pub struct ReadAhead {
     reads: Reads,
@@ -118,7 +121,8 @@ impl ReadAhead {
         Self { reads, buffer: ReadBuffer::default(), run: Run::default() }
     }
 
-    /// As [`Segment::read_value`], of a record that is indexed. Shares no memory with what is read ahead.
+    /// As [`Segment::read_value`], for an indexed record. The value does not share the buffer's
+    /// memory.
     pub fn value(&mut self, segment: &Segment, parts: &Parts, place: RecordPtr) -> Result<Bytes> {
         if let Some(value) = segment.read_value_in_memory(&parts.header, place)? {
             return Ok(value);
@@ -134,7 +138,7 @@ impl ReadAhead {
             }
             match ReadBuffer::read(segment, place.offset, window) {
                 Ok(buffer) => self.buffer = buffer,
-                // What lies ahead may never be asked for.
+                // The bytes further ahead may never be needed.
                 Err(_) => return segment.read_value(&parts.header, place),
             }
         }

@@ -1,8 +1,9 @@
-//! The values that a merge wants next of a part of a log, read in the order in which they lie there.
+//! The values of a log's part that a merge needs next, read in the order of the file.
 //!
-//! In key order the records of a log lie anywhere. Who merges a log and cannot have all of it in memory, or wants little of
-//! it, as one of many chunks that share it since they were split, knows from the index which records come next: those
-//! that lie near one another are read by one call, with what lies between.
+//! In key order the records of a log lie anywhere. A merge that cannot have all of a log in memory,
+//! or needs little of it, as one of many chunks that share it since they were split, finds in the
+//! index which records come next. Those that are near one another in the file are read by one call,
+//! with the gaps between them.
 
 use crate::log::env::LogEnv;
 use crate::log::index::memory_part::RecordPtr;
@@ -18,14 +19,15 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Records of so many bytes are read for one part, if the merges' share of the memory has room for them.
+/// Bytes of records that are read together for one part, if the account of merges has room for
+/// them.
 pub const BATCH_BYTES: u64 = 512 << 10;
-/// Else of so many.
+/// Bytes of records that are read together if the account has no room.
 const BATCH_BYTES_MIN: u64 = 64 << 10;
-/// As much is read by one call, or by several that are made together.
+/// Maximum bytes that are read by one call, or by several calls that are made together.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
-/// A record that will be wanted.
+/// A record that will be needed.
 pub struct WantedRecord {
     pub key: Bytes,
     pub place: RecordPtr,
@@ -34,14 +36,14 @@ pub struct WantedRecord {
 /// Values of records with neighbouring keys.
 #[derive(Default)]
 pub struct FileOrderReads {
-    /// By offset.
+    /// The values by the offset of their record.
     values: HashMap<u64, Bytes>,
-    /// The key of the last record that was looked for.
+    /// The key of the last record that was requested.
     last_key: Option<Bytes>,
 }
 
 impl FileOrderReads {
-    /// Reads those of `wanted` that come first, which are in the order of their keys.
+    /// Reads the first ones of `wanted`, which are in key order.
     pub fn read(
         env: &LogEnv,
         segment: &Segment,
@@ -58,7 +60,7 @@ impl FileOrderReads {
                 left = left.saturating_sub(u64::from(wanted.place.len));
                 fits
             };
-            // One alone is read in any case.
+            // At least one is read in any case.
             let count = wanted.iter().take_while(fits).count().max(1);
             wanted.truncate(count);
             counted = env.memory.merges.charge_anyway(bytes(&wanted));
@@ -68,7 +70,7 @@ impl FileOrderReads {
         places.sort_unstable_by_key(|place| place.offset);
         env.counters.log_batches.add(1);
         let runs: Vec<&[RecordPtr]> = runs(&places).collect();
-        // Lengths may be anything: they are checked when the records are read.
+        // Lengths are not checked yet: this happens when the records are read.
         let len = |place: &RecordPtr| u64::from(place.len).min(READ_BYTES_MAX);
         let mut values = Values::new(runs.iter().flat_map(|run| *run).map(len).sum(), counted);
         let mut rest = &runs[..];
@@ -76,7 +78,7 @@ impl FileOrderReads {
             let (together, others) = rest.split_at(read_together(rest));
             rest = others;
             let spans: Vec<(u64, u64)> = together.iter().map(|run| span_of(run)).collect();
-            // What cannot be read is reported when it is asked for.
+            // A record that cannot be read is reported when it is requested.
             let pieces = ReadBuffer::read_all(segment, &spans).unwrap_or_default();
             for ((piece, run), (_, len)) in pieces.iter().zip(together).zip(&spans) {
                 let Some(piece) = piece else { continue };
@@ -91,18 +93,20 @@ impl FileOrderReads {
         Ok(Self { values: values.finish(), last_key })
     }
 
-    /// Whether records were looked for up to this key.
+    /// True if records were requested up to this key.
     pub fn reaches(&self, order: &KeyOrder, key: &[u8]) -> bool {
         self.last_key.as_ref().is_some_and(|last| order.compare(key, last) != Ordering::Greater)
     }
 
-    /// The value of the record at this place, if it was read. What a merge has taken it does not want again.
+    /// Removes and returns the value of the record at this place, if it was read. A merge needs
+    /// each value once.
     pub fn take(&mut self, place: RecordPtr) -> Option<Bytes> {
         self.values.remove(&place.offset)
     }
 }
 
-/// Records near one another, of these in the order in which they lie. Of one alone nothing is gained.
+/// Groups these places, which are in the order of the file, into runs of near ones. Reading a
+/// single record as a batch gains nothing.
 fn runs(places: &[RecordPtr]) -> impl Iterator<Item = &[RecordPtr]> {
     let mut rest = places;
     let next = move || {
@@ -122,13 +126,14 @@ fn runs(places: &[RecordPtr]) -> impl Iterator<Item = &[RecordPtr]> {
     std::iter::from_fn(next).filter(|run| run.len() > 1)
 }
 
-/// Where a run begins, and its length.
+/// The offset of a run, and its length.
 fn span_of(run: &[RecordPtr]) -> (u64, u64) {
     let start = run.first().map_or(0, |first| first.offset);
     (start, run.iter().map(end_of).max().unwrap_or_default().saturating_sub(start))
 }
 
-/// How many of these runs are read together: as many as have the memory of one that is as long as may be.
+/// Number of leading runs that are read together: as many as fit in the memory of one run of
+/// maximum length.
 fn read_together(runs: &[&[RecordPtr]]) -> usize {
     let mut bytes = 0_u64;
     let fits = |run: &&&[RecordPtr]| {
@@ -138,17 +143,17 @@ fn read_together(runs: &[&[RecordPtr]]) -> usize {
     runs.iter().take_while(fits).count().max(1)
 }
 
-/// Collects values in one piece of memory, which goes as a whole: thousands that come and go beside what stays leave the allocator with
-/// holes.
+/// Collects values in one piece of memory, which is freed as a whole: thousands of short-lived
+/// values would leave holes in the allocator's heap.
 struct Values {
     memory: Option<ChargedBuffer>,
     filled: usize,
-    /// By the offset of the record.
+    /// Ranges in `memory`, by the offset of the record.
     places: Vec<(u64, Range<usize>)>,
 }
 
 impl Values {
-    /// For so many bytes at most.
+    /// With room for `bytes`.
     fn new(bytes: u64, counted: Option<Charge>) -> Self {
         Self { memory: ChargedBuffer::new(bytes as usize, counted), filled: 0, places: Vec::new() }
     }

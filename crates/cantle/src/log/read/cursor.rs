@@ -1,8 +1,9 @@
 //! Walks an indexed part of a log through its index: the root, then its blocks.
 //!
-//! A chunk has many parts, of which those of a log that was written in key order hold a stretch of keys each. So a
-//! cursor whose part's ends are known opens no block to stand at the first entry, or past the last: a scan opens the
-//! index of the parts that it reads from, and of no others, and makes nothing for the others but where they stand.
+//! A chunk has many parts. In a log that was written in key order, each of them holds a stretch of
+//! keys. A cursor with known ends therefore opens no block to stand at the first entry or past the
+//! last: a scan opens only the indexes of the parts that it reads from, and for the others it keeps
+//! nothing but the position.
 
 use crate::block::BlockCursor;
 use crate::format::codec::{Decoder, Malformed};
@@ -23,18 +24,18 @@ pub struct IndexedCursor {
     log: Arc<LogWalk>,
     /// The part's number among the log's.
     part: usize,
-    /// At the part's first entry, which its known ends tell, without a block.
+    /// At the part's first entry, which is known from its ends without a block.
     at_first: bool,
-    /// Whether values are places, as they stand in the index, instead of what stands there.
+    /// True if the cursor returns places, as in the index, instead of the values at these places.
     places: bool,
-    /// Made when something is opened or read.
+    /// Allocated when something is opened or read.
     open: Option<Box<Open>>,
 }
 
-/// What a cursor has opened and read.
+/// The blocks and buffers of a cursor.
 struct Open {
     roots: Option<BlockCursor>,
-    /// Positioned whenever the cursor is, unless it stands `at_first`.
+    /// Positioned whenever the cursor is, unless it is `at_first`.
     block: Option<(RecordPtr, BlockCursor)>,
     batch: FileOrderReads,
     ahead: ReadAhead,
@@ -46,7 +47,7 @@ impl IndexedCursor {
         Self { log, part, at_first: false, places: false, open: None }
     }
 
-    /// The same, with places for values: for who makes another index of them.
+    /// A cursor with places instead of values, to build another index from.
     pub fn of_places(log: Arc<LogWalk>, part: usize) -> Self {
         Self { places: true, ..Self::new(log, part) }
     }
@@ -72,12 +73,12 @@ impl IndexedCursor {
         self.open.as_ref()?.block.as_ref()
     }
 
-    /// The part's ends, if they are known and of use: places stand in blocks.
+    /// The part's ends, if they are known and can be used: places are only in blocks.
     fn ends(&self) -> Option<&Ends> {
         self.part().ends.get().filter(|_| !self.places)
     }
 
-    /// Nowhere, or at the first entry, with no block open.
+    /// Positions the cursor nowhere, or at the first entry, with no block open.
     fn stand(&mut self, at_first: bool) {
         if let Some(open) = &mut self.open {
             open.block = None;
@@ -104,7 +105,8 @@ impl IndexedCursor {
         Ok(())
     }
 
-    /// Does `position` in the present block; where that leaves it, goes on with the next block in a direction.
+    /// Calls `position` on the present block. If that leaves the block, goes on to the next one in
+    /// the direction.
     fn move_by(
         &mut self,
         forward: bool,
@@ -124,13 +126,14 @@ impl IndexedCursor {
         Ok(())
     }
 
-    /// As [`EntryCursor::seek_to_first`], with its block open.
+    /// As [`EntryCursor::seek_to_first`], with the block open.
     fn open_first(&mut self) -> Result<()> {
         self.open_by(BlockCursor::seek_to_first)?;
         self.move_by(true, BlockCursor::seek_to_first)
     }
 
-    /// The value at this place, for who passes once: of the log in memory, or with those that are wanted next.
+    /// The value at this place, for a job that passes once: from the log in memory, or read
+    /// together with the values needed next.
     fn value_once(&mut self, log: &LogWalk, once: &OnePass, place: RecordPtr) -> Result<Bytes> {
         let whole = match once.whole.get() {
             Some(whole) => whole,
@@ -158,7 +161,8 @@ impl IndexedCursor {
         }
     }
 
-    /// The newest records of keys from this one on, about a batch of them: the older ones are hardly ever wanted.
+    /// The newest records of the keys from this one on, about a batch of them. Older versions are
+    /// rarely needed.
     fn wanted_from(&self, key: &[u8], once: &OnePass) -> Result<Vec<WantedRecord>> {
         let mut cursor = Self::of_places(self.log.clone(), self.part);
         let (mut wanted, mut bytes) = (Vec::<WantedRecord>::new(), 0);
@@ -216,7 +220,8 @@ impl EntryCursor for IndexedCursor {
                 return Ok(());
             }
         }
-        // Blocks are filed under their last keys: the first at or behind the key is where it would be.
+        // The root has blocks by their last keys: the key would be in the first block at or after
+        // it.
         self.open_by(|roots| roots.seek(key))?;
         self.move_by(true, |block| block.seek(key))
     }

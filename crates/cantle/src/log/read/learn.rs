@@ -1,4 +1,4 @@
-//! The ends of parts, read from their indexes.
+//! Reading the ends of parts from their indexes.
 
 use crate::block::BlockCursor;
 use crate::format::codec::Decoder;
@@ -31,7 +31,7 @@ pub fn learn(env: &LogEnv, segment: &Segment, header: &FileHeader, part: &Indexe
     let at = decode_place(&mut Decoder::new(block.value_bytes())).map_err(malformed(place))?;
     let first = MemoryHit { kind: entry.kind, version: entry.version, place: at };
     if let Some(ends) = Ends::new(&env.memory, entry.key, first, &last_key) {
-        // A thread that was faster has learnt the same.
+        // Another thread may have set the same ends.
         let _ = part.ends.set(ends);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Reading what is indexed of a log: in the order of keys, or ahead in the order of places.
+//! Reading the indexed parts of a log in key order, with read-ahead in the order of the file.
 
 pub mod ahead;
 pub mod batch;

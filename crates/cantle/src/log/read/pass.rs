@@ -1,5 +1,5 @@
-//! What the cursors of one merge share of a log: it has a cursor for each of its parts, dozens of them, of which a short
-//! scan comes to few.
+//! The state that the cursors of one merge share for a log. A log has a cursor for each of its
+//! parts: dozens, of which a short scan uses few.
 
 use crate::block::BlockCursor;
 use crate::log::env::LogEnv;
@@ -17,22 +17,23 @@ pub struct LogWalk {
     pub env: Arc<LogEnv>,
     pub segment: Arc<Segment>,
     pub parts: Arc<Parts>,
-    /// For who passes once over all parts, and wants all values, one after the other.
+    /// For a job that passes once over all parts, and needs all values one after the other.
     pub once: Option<OnePass>,
-    /// Counts how often the log is read, unless it is read at once.
+    /// Counts reads of the log, unless it is read at once.
     pub reads: Reads,
 }
 
 /// A job that passes once over a log's parts.
 pub struct OnePass {
-    /// The keys that it is for.
+    /// The keys that the job needs.
     pub span: Arc<Span>,
-    /// The log in memory, when it is first needed; `None` if it is too long, or there is no memory for it then.
+    /// The log in memory, read at first use; `None` if it is too long, or there was no memory for
+    /// it.
     pub whole: OnceLock<Option<ReadBuffer>>,
 }
 
 impl OnePass {
-    /// `at_once`: whether the log is worth having in memory whole.
+    /// `at_once`: true if reading the whole log into memory is worthwhile.
     pub fn new(span: Arc<Span>, at_once: bool) -> Self {
         let whole = OnceLock::new();
         if !at_once {
@@ -43,7 +44,7 @@ impl OnePass {
 }
 
 impl LogWalk {
-    /// A cursor over the block of an index at this place, of the log in memory if it is there.
+    /// A cursor over the index block at this place, from the log in memory if it is there.
     pub fn index_block(&self, place: RecordPtr) -> Result<BlockCursor> {
         let header = &self.parts.header;
         let block = match self.once.as_ref().and_then(|once| once.whole.get()) {

@@ -1,7 +1,8 @@
 //! A sorted view of the indexed parts of a log: one index in the place of many.
 //!
-//! After REMIX (FAST '21), which keeps for several sorted runs the order in which their entries follow one another.
-//! Here only the logs' indexes are merged, not the tables below, as a chunk has many parts of logs and mostly one table:
+//! After REMIX (FAST '21), which stores the merged order of the entries of several sorted runs.
+//! Here only the indexes of logs are merged, not the tables below, as a chunk has many parts of
+//! logs and mostly one table:
 //!
 //! ```text
 //!   part ends   │ c f k │ a f t │ b k m │      a scan without a view: a cursor in each, merged
@@ -9,12 +10,13 @@
 //!   view          a b c f k m t → places       with it: one cursor
 //! ```
 //!
-//! A view is made in memory by the scans that gain by it, once the same parts have been merged as often as making it
-//! costs, and belongs to the list of these parts: it goes with it when a part is added, or the log forgotten. In the
-//! block cache it would not outlast scans that read much else.
+//! A view is made in memory by the scans that gain by it, once the same parts have been merged as
+//! often as making it costs. It belongs to the list of these parts, and is dropped with it when a
+//! part is added or the log unloaded. The block cache would evict it in favour of scans that read
+//! much else.
 //!
-//! Entries are those of the parts. Of several at one version of a key only the latest is kept: the others are hidden
-//! wherever it counts, and versions live and die as a whole.
+//! Entries are those of the parts. If a key has several entries at one version, only the latest is
+//! kept: the others are hidden for every reader, and versions are kept or dropped as a whole.
 
 use crate::block::{Block, BlockBuilder, BlockCursor};
 use crate::format::codec::{Decoder, Malformed};
@@ -32,12 +34,12 @@ use crate::types::entry::{EntryCursor, EntryRef, Kind};
 use crate::types::error::{Error, Result};
 use bytes::Bytes;
 
-/// Fewer parts are merged as fast as a view is walked.
+/// Minimum number of parts for a view: merging fewer is as fast as walking a view.
 const PARTS_MIN: usize = 3;
-/// To position a cursor in a part costs a scan about as much as merging this many of its entries into a view.
+/// Cost of positioning a cursor in a part, in entries that could be merged into a view meanwhile.
 const ENTRIES_PER_SEEK: u64 = 8;
 
-/// The view of a log's indexed parts, if there is one or if it is time to make it.
+/// The view of a log's indexed parts, if there is one or it is time to make it.
 pub fn of(log: &Arc<LogWalk>) -> Result<Option<Arc<Block>>> {
     let LogWalk { env, parts, .. } = &**log;
     if parts.indexed.len() < PARTS_MIN {
@@ -51,9 +53,9 @@ pub fn of(log: &Arc<LogWalk>) -> Result<Option<Arc<Block>>> {
     if merges * ENTRIES_PER_SEEK * (parts.indexed.len() as u64) < parts.view.entries {
         return Ok(None);
     }
-    // If there is no room, or somebody else comes to the same conclusion, it is for later scans to see.
+    // If there is no room, or another thread does the same, later scans try again.
     parts.view.merges.store(0, Relaxed);
-    // Of indexes and filters together it takes less.
+    // The view takes less than indexes and filters together.
     let bytes: u64 = parts.indexed.iter().map(|part| part.at.offset - part.end).sum();
     let is_indexed =
         |part: &Arc<crate::log::index::indexed_part::IndexedPart>| part.root.len > 0 || part.entries == 0;

@@ -1,7 +1,8 @@
-//! Accounts of the memory that logs take of one budget.
+//! The accounts of the memory that logs use of one budget.
 //!
-//! Indexes at the ends of logs and views of logs each have a share of their own. What they do not use of it is for merges
-//! and for what was appended last; what these leave is lent to whatever of the budget is quick to go.
+//! Indexes at the ends of logs and views of logs each have a share of their own. The unused rest of
+//! it is for merges and for the last appends. Memory that these do not use is lent to parts of the
+//! budget that can release it quickly.
 //!
 //! Thread safety: everything may be called from any thread.
 
@@ -12,13 +13,16 @@ use crate::memory::account::{Account, Charge};
 const INDEX_PERCENT: u64 = 8;
 /// Percent of the budget for views of logs and for the ends of their parts.
 const VIEW_PERCENT: u64 = 2;
-/// What views leave of that to the ends, which are small and spare more.
+/// Fraction of the share of views that is reserved for the ends of parts, which are small and save
+/// more reads.
 const ENDS_FRACTION: u64 = 4;
-/// What the ends of a part with short keys take.
+/// Memory of the ends of a part with short keys, in bytes.
 const ENDS_BYTES: u64 = 256;
-/// Of the budget, what logs that are being merged may take: of what logs do not use of theirs, else of nobody's.
+/// Fraction of the budget for logs that are being merged. It comes from the unused share of logs,
+/// or else from unused memory of the budget.
 const MERGE_FRACTION: u64 = 16;
-/// Of the budget, what was appended to logs last may take, of what logs do not use of theirs.
+/// Maximum fraction of the budget for the last appends to logs. It comes from the unused share of
+/// logs.
 const RECENT_FRACTION: u64 = 16;
 /// Fraction of the budget for the write buffers of all its stores.
 const WRITE_BUFFER_FRACTION: u64 = 64;
@@ -29,15 +33,16 @@ pub struct LogMemory {
     pub indexes: Account,
     /// Views of logs and the ends of their parts.
     pub views: Account,
-    /// Logs that are read at once, to be merged.
+    /// Logs that are read at once by merges.
     pub merges: Account,
-    /// Entries that merges hold back: they take from munks and from the last appends, not from logs.
+    /// Entries that merges hold back. Their memory comes from munks and the last appends, not from
+    /// logs.
     pub held: Account,
     /// Slots of write buffers.
     pub write_buffer: Account,
-    /// Those slots that were ever used.
+    /// Slots that were used at least once.
     pub write_buffer_used: Account,
-    /// What was appended to logs last.
+    /// The last appends to logs.
     pub recent: Recent,
     recent_bytes_max: u64,
 }
@@ -58,17 +63,17 @@ impl LogMemory {
         }
     }
 
-    /// The share of logs.
+    /// Limit of the indexes and views of logs, in bytes.
     pub fn share_bytes(&self) -> u64 {
         self.indexes.limit_bytes() + self.views.limit_bytes()
     }
 
-    /// Bytes that logs have taken, in all forms but write buffers.
+    /// Bytes that logs use, except for write buffers.
     pub fn used_bytes(&self) -> u64 {
         self.kept_bytes() + self.merging_bytes() + self.recent.bytes()
     }
 
-    /// Bytes of merges: those that they read, and those that they hold back.
+    /// Bytes of merges: logs that they read, and entries that they hold back.
     pub fn merging_bytes(&self) -> u64 {
         self.merges.used_bytes() + self.held.used_bytes()
     }
@@ -77,18 +82,19 @@ impl LogMemory {
         self.indexes.used_bytes() + self.views.used_bytes()
     }
 
-    /// Takes so many bytes for a view of a log; nothing if there is no room.
+    /// Charges `bytes` for a view of a log; `None` if there is no room.
     pub fn charge_view(&self, bytes: u64) -> Option<Charge> {
         let limit = self.views.limit_bytes();
         self.views.charge_within(bytes, limit - limit / ENDS_FRACTION)
     }
 
-    /// There is room for the ends of a part whose keys are not known yet, if they are short.
+    /// True if there is room for the ends of a part whose keys are not known yet, provided that
+    /// they are short.
     pub fn has_room_for_ends(&self) -> bool {
         self.views.has_room(ENDS_BYTES)
     }
 
-    /// What may be kept of what was appended last.
+    /// Limit of the memory for the last appends, in bytes.
     pub fn recent_limit_bytes(&self) -> u64 {
         let used = self.kept_bytes() + self.merging_bytes();
         self.share_bytes().saturating_sub(used).min(self.recent_bytes_max)

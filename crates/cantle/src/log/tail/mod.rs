@@ -1,4 +1,4 @@
-//! The end of a log: what waits to be in the file, and what was written to it last.
+//! The end of a log: bytes that wait to be written to the file, and bytes written last.
 
 pub mod memory;
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! The tail of a log against a vector of bytes, wherever appends wait: a reader finds every byte that counts,
-//! in the tail or else in the file, whatever calls fail, and none that was taken back.
+//! The tail of a log against a vector of bytes, for each place where appends may wait. A reader
+//! finds every byte that counts in the tail or in the file, whichever calls fail, and no byte that
+//! was truncated.
 
 use crate::files::{Files, Promise, Space, StoreFile};
 use crate::format::header::{FileKind, HEADER_BYTES};
@@ -22,17 +23,17 @@ enum Waits {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// An append, and whether it is taken back.
+    /// An append, and whether it is truncated again.
     Append {
         len: usize,
         stays: bool,
         undo: bool,
     },
-    /// Bytes that do not wait, as the index of a part.
+    /// Bytes that do not wait, like the index of a part.
     WriteBehind(usize),
     Drain,
     Release,
-    /// The next call of the file of this kind fails, a write after so many bytes.
+    /// The next call of this kind on the file fails; a write fails after `bytes` bytes.
     FailNext {
         shortens: bool,
         bytes: usize,
@@ -60,8 +61,8 @@ struct Model {
     write_buffer: Option<Arc<WriteBuffer>>,
     file: Arc<StoreFile>,
     tail: Tail,
-    /// The log, and the ends of its appends: a drain writes whole ones, and a reader wants no more of them at
-    /// once.
+    /// The log, and the ends of its appends: a drain writes whole appends, and a reader asks for
+    /// one append at a time.
     log: Vec<u8>,
     ends: Vec<usize>,
     appends: u8,
@@ -75,7 +76,7 @@ impl Model {
         disk.create_dir_all(Path::new(DIR)).unwrap();
         let fault = FaultVfs::over_memory(disk);
         let files = Arc::new(Files::new(Arc::new(fault.clone()), DIR.into(), 77, 3, 1));
-        // Some of what was written stays, and the oldest of it goes.
+        // Some of the written bytes stay in memory, the oldest leave it.
         let memory = Arc::new(LogMemory::new(4 << 20));
         let write_buffer = (waits == Waits::Slot)
             .then(|| Arc::new(WriteBuffer::create(files.clone(), memory.clone()).unwrap().unwrap()));
@@ -107,7 +108,7 @@ impl Model {
         self.ends.push(self.log.len());
     }
 
-    /// Takes back what is behind the end; false if the log must not be appended to any more.
+    /// Truncates to the end; false if the log must not be appended to any more.
     fn take_back(&self) -> bool {
         self.tail.truncate(self.end()).is_ok() || {
             self.fault.clear_rule();
@@ -126,7 +127,7 @@ impl Model {
                 if self.tail.append(places, (&bytes, 1), end).is_err() {
                     return self.take_back();
                 }
-                // As a checkpoint that comes meanwhile, for which only what is before counts.
+                // Like a concurrent checkpoint, for which only the bytes before the end count.
                 let _ = self.tail.drain(end);
                 if undo {
                     return self.take_back();
@@ -166,7 +167,7 @@ impl Model {
                 Operation::WriteAt => true,
                 _ => false,
             };
-            // Both kinds once: a write that fails is cut off by the next call.
+            // Once for each kind: a failed write is truncated by the next call.
             if call.path != path || !is_meant || (!shortens && failed.swap(true, Relaxed)) {
                 return Verdict::Pass;
             }
@@ -203,7 +204,7 @@ fn run(waits: Waits, steps: &[Step]) {
             break;
         }
     }
-    // A checkpoint, on a disk that is in order again.
+    // A checkpoint, on a disk that works again.
     model.fault.clear_rule();
     model.tail.release(model.end()).unwrap();
     let handle = model.file.handle().unwrap();
@@ -265,7 +266,7 @@ fn readers_beside_a_writer_find_what_counts() {
                     }
                 });
             }
-            // Checkpoints, of which some find much that waits.
+            // Concurrent checkpoints, some of which find many waiting bytes.
             scope.spawn(|| {
                 while !over.load(Acquire) {
                     let end = place_of(done.load(Acquire));

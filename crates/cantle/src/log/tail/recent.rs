@@ -1,21 +1,25 @@
-//! The last writes to all logs, in memory for a while: how much stays there of what a tail has written to its
-//! file.
+//! The last writes to all logs, kept in memory for a while after they were written to their files.
 //!
-//! The newest records are often read next: the last minute of an app, the newest messages of a user. In a
-//! chunk without a munk such records lie scattered over the ends of logs, so that a scan reads each by a call
-//! of its own. Here the last appends to all logs stay in memory, as an LSM tree has them in its memtable
-//! (O'Neil et al., 1996), the oldest go first, and what they take is what the indexes of logs, and logs that
-//! are merged, do not use of theirs.
+//! The newest records are often read next: the last minute of an app, the newest messages of a
+//! user. In a chunk without a munk such records are scattered over the ends of logs, so a scan
+//! reads each by a call of its own. Here the last appends to all logs stay in memory, as an LSM
+//! tree has them in its memtable (O'Neil et al., 1996). The oldest leave first. Their memory is the
+//! part of the logs' share that indexes of logs, and logs that are merged, do not use.
 //!
-//! A [`RecentEnd`] belongs to one log, and has *runs* of its bytes as they stand in the file; [`Recent`]
-//! knows the runs of all logs in the order in which they came.
+//! A [`RecentEnd`] belongs to one log and has *runs* of its bytes as they stand in the file.
+//! [`Recent`] has the runs of all logs in the order in which they were added.
 //!
-//! Invariants: a run equals the file where it stands. So it is kept once it is written, and gone before what
-//! is there is cut off or overwritten: its log's appends, cuts and drains are one after the other. Runs of a
-//! log ascend. A run counts as taken until it is forgotten, even if its log is gone before.
+//! Invariants:
 //!
-//! Thread safety: all methods may be called from any thread; those that change one log's end by one thread at
-//! once. `Recent::queue` is locked before the runs of an end, never the other way round.
+//! * A run equals the file at its place. It is therefore kept after it was written, and dropped
+//!   before these bytes are truncated or overwritten: appends, truncations and drains of one log
+//!   are serialised.
+//! * Runs of a log ascend.
+//! * A run stays charged until it leaves the queue, even if its log was dropped before.
+//!
+//! Thread safety: all methods may be called from any thread; methods that change one log's end, by
+//! one thread at a time. `Recent::queue` is locked before the runs of an end, never the other way
+//! round.
 
 use crate::memory::pages::Buffer;
 use crate::sync::atomic::{
@@ -28,11 +32,13 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Weak;
 
-/// What a run costs beside its bytes: its places in two queues and the allocator's own.
+/// Bytes charged for a run beside its content: its entries in two queues and the allocator's
+/// overhead.
 pub(super) const RUN_OVERHEAD_BYTES: u64 = 128;
-/// From here on a run is mapped: a page is the least that is.
+/// Minimum length in bytes of a mapped run: mappings are whole pages.
 pub(super) const MAPPED_BYTES_MIN: usize = 4 << 10;
-/// A run takes at most this fraction of all, so that one long value does not drive everything out.
+/// A run takes at most this fraction of the limit, so that one long value does not evict everything
+/// else.
 const RUN_FRACTION: u64 = 8;
 
 /// The runs of all logs of one memory budget, the oldest first.
@@ -50,10 +56,10 @@ struct QueuedRun {
     bytes: u64,
 }
 
-/// What of one log is in memory.
+/// The runs of one log.
 pub(crate) struct RecentEnd {
     runs: RwLock<VecDeque<Run>>,
-    /// Where the first run begins, `u64::MAX` without any: who looks for older records takes no lock.
+    /// Offset of the first run, `u64::MAX` if there is none: readers of older records take no lock.
     from: AtomicU64,
 }
 
@@ -68,8 +74,8 @@ impl Run {
     }
 }
 
-/// A copy, and the memory that it takes. Longer ones are mapped, as they go in another order than what else
-/// is in the allocator's heap, and would leave it with holes.
+/// A copy, and the memory that it takes. Long runs are mapped: they are freed in another order than
+/// the rest of the allocator's heap, and would leave holes in it.
 fn copy_of(bytes: &[u8]) -> (Bytes, u64) {
     let mapped_bytes = if bytes.len() < MAPPED_BYTES_MIN { 0 } else { bytes.len() };
     let Some(mut buffer) = Buffer::mapped(mapped_bytes) else {
@@ -81,7 +87,8 @@ fn copy_of(bytes: &[u8]) -> (Bytes, u64) {
 }
 
 impl Recent {
-    /// Keeps what has been written to a log at `at`, and forgets the oldest beyond `limit_bytes`.
+    /// Keeps bytes that were written to a log at `at`, and drops the oldest runs beyond
+    /// `limit_bytes`.
     pub fn keep(&self, end: &Arc<RecentEnd>, at: u64, bytes: &[u8], limit_bytes: u64) {
         let fits = bytes.len() as u64 + RUN_OVERHEAD_BYTES <= limit_bytes / RUN_FRACTION;
         let taken = fits.then(|| {
@@ -104,7 +111,7 @@ impl Recent {
         }
     }
 
-    /// `len` bytes of a log at `at`, if all of them are here.
+    /// `len` bytes of a log at `at`, if all of them are in memory.
     pub fn read(&self, end: &RecentEnd, at: u64, len: usize) -> Option<Vec<u8>> {
         let bytes = end.read(at, len)?;
         self.reads.add(1);
@@ -116,7 +123,7 @@ impl Recent {
         self.bytes.load(Relaxed)
     }
 
-    /// Records that were read here instead of a file.
+    /// Number of records that were read here instead of from a file.
     pub fn reads(&self) -> u64 {
         self.reads.get()
     }
@@ -137,8 +144,8 @@ impl RecentEnd {
         Some(run.bytes.get(start..start.checked_add(len)?)?.to_vec())
     }
 
-    /// Forgets what stands at `len` or behind it, in whole runs: to be called before it is overwritten or cut
-    /// off.
+    /// Drops all runs that reach beyond `len`. Call it before the bytes there are overwritten or
+    /// truncated.
     pub fn truncate(&self, len: u64) {
         let mut runs = self.runs.write();
         while runs.back().is_some_and(|run| run.end() > len) {
@@ -154,7 +161,7 @@ impl RecentEnd {
         self.note(&runs);
     }
 
-    /// Forgets the run at `at` and any before it.
+    /// Drops the run at `at` and all before it.
     fn forget(&self, at: u64) {
         let mut runs = self.runs.write();
         while runs.front().is_some_and(|run| run.at <= at) {

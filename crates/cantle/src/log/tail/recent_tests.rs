@@ -1,4 +1,4 @@
-//! The last writes, against the files that it was written to.
+//! The last writes, compared with the files.
 
 use super::recent::{MAPPED_BYTES_MIN, RUN_OVERHEAD_BYTES, Recent, RecentEnd};
 use crate::sync::Arc;
@@ -36,7 +36,7 @@ fn the_oldest_of_all_logs_go_first() {
     recent.keep(&two, 500, &[2; 100], limit);
     assert!(recent.read(&one, 10, 90).is_none() && recent.read(&two, 10, 90).is_some());
     assert_eq!(recent.bytes(), limit);
-    // A log that is gone gives way as all others do.
+    // The runs of a log that was dropped leave in the same order as all others.
     drop(one);
     (6..20).for_each(|run| recent.keep(&two, run * 100, &[2; 100], limit));
     assert_eq!(recent.bytes(), limit);
@@ -57,7 +57,8 @@ fn a_long_one_drives_nothing_out_and_a_lower_limit_does() {
 }
 
 proptest! {
-    /// Appends, cuts and other logs' appends: what is read is what the file holds, or nothing.
+    /// Appends, truncations and other logs' appends: a read returns the bytes of the file, or
+    /// nothing.
     #[test]
     fn runs_equal_the_file(steps in proptest::collection::vec((0..8u8, 1..200usize, any::<u8>()), 1..100)) {
         let recent = Recent::default();
@@ -87,7 +88,7 @@ proptest! {
                     }
                 }
             }
-            // Nothing lies behind the end.
+            // Nothing is found after the end.
             prop_assert!(recent.read(end, file.len() as u64, 1).is_none());
         }
     }

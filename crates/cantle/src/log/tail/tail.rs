@@ -1,10 +1,10 @@
-//! The end of a log: the one way to what was appended to it and may not be in its file yet, or was written
-//! there lately.
+//! The end of a log: gives access to appends that may not be in the log's file yet, or were written
+//! to it lately.
 //!
-//! An append *waits* where the log's tail keeps it: in memory alone (`Durability::Buffered`), or in a slot of
-//! the write buffer, which outlives the process. A *drain* writes what waits by one call. What was written
-//! *stays* in memory for a while, if somebody may read it from the log ([`recent`](super::recent)). A reader
-//! asks the tail once, and then the file.
+//! An append *waits* at the place of the log's tail: in memory only (`Durability::Buffered`), or in
+//! a slot of the write buffer, which outlives the process. A *drain* writes all waiting bytes by
+//! one call. Written bytes *stay* in memory for a while, if they may be read from the log
+//! ([`recent`](super::recent)). A reader asks the tail first, and then the file.
 //!
 //! ```text
 //!   log     ├──────────────┼───────────────┼─────────────────┤ end
@@ -13,17 +13,22 @@
 //!                                          ^ in_file
 //! ```
 //!
-//! There are two locks. `writing` is taken by who writes to the file, and is held over its calls. `waiting`
-//! is taken by them, by appends and by readers of what waits, and is held for a copy: a get never waits for
-//! the disk here.
+//! There are two locks. `writing` is taken to write to the file, and held over the calls. `waiting`
+//! is taken by the same threads, by appends, and by readers of waiting bytes, and held for a copy
+//! only: a get never waits for the disk here.
 //!
-//! Invariants: the file has what stands before what waits; that place is `in_file`, which readers compare
-//! theirs with: below it they take no lock but that of what stays, and that only where something does. It is
-//! raised after the call that drains, and lowered only by who takes back an append, which no reader knows of.
-//! Of what waits in memory only whole appends that count are written.
+//! Invariants:
 //!
-//! A drain that fails leaves everything waiting: readers find it there, a dead process leaves it in its slot,
-//! and it is tried again by the next append, checkpoint or closing, which report the error.
+//! * The file has all bytes before the waiting ones. The offset of the first waiting byte is
+//!   `in_file`. Readers compare their offset with it: below it they take no lock but that of the
+//!   bytes that stay, and only if there are some.
+//! * `in_file` is raised after the call that drains. It is lowered only by truncating an append,
+//!   which no reader has seen.
+//! * Only whole appends that count are drained from memory.
+//!
+//! After a failed drain everything goes on waiting. Readers find it there, and a process that dies
+//! leaves it in its slot. The next append, checkpoint or closing tries again, and reports the
+//! error.
 
 use crate::files::{Promise, StoreFile};
 use crate::format::header::HEADER_BYTES;
@@ -38,34 +43,34 @@ use crate::sync::atomic::{
 use crate::sync::{Arc, Mutex, RwLock};
 use crate::types::error::{Attempt, Error, Result};
 
-/// The least that a file takes of most file systems.
+/// The smallest unit of space in most file systems, in bytes.
 const PAGE_BYTES: u64 = 4096;
 
 pub struct Tail {
     file: Arc<StoreFile>,
-    /// From here on bytes may wait; `u64::MAX` where none do.
+    /// Offset from which on bytes may wait; `u64::MAX` if none do.
     in_file: AtomicU64,
     /// Taken before `waiting`.
     writing: Mutex<()>,
-    /// Appends that wait in memory take this lock alone; all other changes hold `writing`, too.
+    /// Appends that wait in memory take only this lock; all other changes hold `writing`, too.
     waiting: RwLock<Waiting>,
-    /// Up to here the file may have been written to, by writes that failed as well; of one of an earlier
-    /// epoch, nothing was appended. Changed by who holds `writing`.
+    /// Offset up to which the file may have been written, including failed writes. 0 in a log of an
+    /// earlier epoch, which is not appended to. Changed under `writing`.
     touched: AtomicU64,
-    /// True if what is written stays in memory, as the last append said.
+    /// True if written bytes stay in memory, as set by the last append.
     stays: AtomicBool,
-    /// Space for what waits in memory alone. None if nothing does.
+    /// Space promised for bytes that wait in memory only. `None` if none do.
     promise: Option<Promise>,
-    /// The bytes that stay; `None` in a log that is not appended to.
+    /// The runs that stay in memory; `None` for a log that is not appended to.
     recent: Option<(Arc<LogMemory>, Arc<RecentEnd>)>,
 }
 
-/// The places besides its file where an append may be.
+/// The places besides its file that an append may be kept in.
 #[derive(Clone, Copy)]
 pub struct TailMemory<'a> {
-    /// Before it is written, if it may wait.
+    /// The write buffer, if the append may wait in it.
     pub write_buffer: Option<&'a Arc<WriteBuffer>>,
-    /// It stays in memory when it has been written.
+    /// True if it stays in memory after it was written.
     pub stays: bool,
 }
 
@@ -84,12 +89,13 @@ impl Tail {
         }
     }
 
-    /// The end of a new log, whose appends wait in the write buffer, if there is one.
+    /// The end of a new log. Appends wait in the write buffer, if there is one.
     pub fn new(file: Arc<StoreFile>, memory: Arc<LogMemory>) -> Self {
         Self { recent: Some((memory, Arc::new(RecentEnd::new()))), ..Self::ended(file) }
     }
 
-    /// The same, whose appends wait in memory until a drain. `promise`: of space for them.
+    /// The end of a new log whose appends wait in memory until a drain. `promise`: the space for
+    /// them.
     pub fn in_memory(file: Arc<StoreFile>, memory: Arc<LogMemory>, promise: Promise) -> Self {
         Self {
             in_file: AtomicU64::new(HEADER_BYTES),
@@ -99,7 +105,7 @@ impl Tail {
         }
     }
 
-    /// Appends `records` records at `offset`, where the log ends.
+    /// Appends `records` records at `offset`, the end of the log.
     pub fn append(
         &self,
         TailMemory { write_buffer, stays }: TailMemory<'_>,
@@ -148,32 +154,32 @@ impl Tail {
         memory.recent.read(end, at, len)
     }
 
-    /// The bytes that wait in memory alone.
+    /// Number of bytes that wait in memory only.
     pub fn in_memory_bytes(&self) -> u64 {
-        // No lock for appends of other logs, which ask this, too.
+        // Takes no lock for other logs, whose appends call this as well.
         self.promise.as_ref().map_or(0, |_| self.waiting.read().in_memory_bytes())
     }
 
-    /// Takes over the promise of space for what waits in memory.
+    /// Takes over the space that is promised for bytes that wait in memory.
     pub fn take_promise(&self, from: &Promise, bytes: u64) {
         if let Some(promise) = &self.promise {
             from.hand_over(bytes, promise);
         }
     }
 
-    /// The page that the first record to be promised space may begin in vain.
+    /// Bytes of the page that the first record may begin, which has to be promised in addition.
     pub fn unpromised_page(len: u64) -> u64 {
         if len == HEADER_BYTES { PAGE_BYTES } else { 0 }
     }
 
-    /// Has in the file everything that was appended; of what waits in memory, what stands before `len`, where
-    /// the log ends.
+    /// Writes all waiting bytes to the file; if they wait in memory, only those before `len`, the
+    /// end of the log.
     pub fn drain(&self, len: u64) -> Result<()> {
         let _writing = self.writing.lock();
         self.drain_to(len)
     }
 
-    /// The same, and leaves a slot to others.
+    /// As `drain`, and releases the slot.
     pub fn release(&self, len: u64) -> Result<()> {
         let _writing = self.writing.lock();
         self.drain_to(len)?;
@@ -185,7 +191,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Writes at `offset`, behind everything that was drained, bytes that do not wait.
+    /// Writes bytes that do not wait at `offset`, after everything that was drained.
     pub fn write_behind(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let _writing = self.writing.lock();
         self.write(bytes, offset, false)?;
@@ -193,19 +199,20 @@ impl Tail {
         Ok(())
     }
 
-    /// Takes back what was appended behind `len`.
+    /// Removes the appends after `len`.
     pub fn truncate(&self, len: u64) -> Result<()> {
         let _writing = self.writing.lock();
         self.forget_recent(len);
         let kept = {
             let waiting = &mut *self.waiting.write();
             if !waiting.truncate(len) {
-                // A dead process may leave it there.
+                // The slot of a process that dies may still have it.
                 return Err(self.failed(Attempt::Truncate));
             }
             waiting.counted_in_file(len)
         };
-        // An append that could not even open the file has left nothing there: nor can it be opened now.
+        // An append that could not open the file left nothing there, and the file may still fail to
+        // open.
         if self.touched.load(Relaxed) > kept {
             let handle = self.file.handle()?;
             handle.set_len(kept).map_err(|e| Error::io(Attempt::Truncate, &self.file.path, e))?;
@@ -215,17 +222,16 @@ impl Tail {
         Ok(())
     }
 
-    /// Overwrites what `truncate` could not cut off; in place, which takes no space. All of it: a record
-    /// behind what is none would tell of damage.
+    /// Overwrites the bytes that `truncate` could not remove, in place, which takes no space. All
+    /// of them: a record after other bytes would count as proof of damage.
     pub fn zero_tail(&self, len: u64) -> Result<()> {
         let _writing = self.writing.lock();
         self.forget_recent(len);
         let kept = self.waiting.read().counted_in_file(len);
         let handle = self.file.handle()?;
         let end = handle.len().map_err(|e| Error::io(Attempt::Measure, &self.file.path, e))?;
-        // From the end, and less than a record at once: so no record is left behind zeros if that fails, too,
-        // and be it half way. Who comes here has a disk that cannot even shorten a file, and few bytes;
-        // nobody waits for speed.
+        // From the end, and less than a record at a time, so that no record remains after zeros if
+        // this fails, too. Fallback when truncation fails: few bytes, not performance-critical.
         const ZEROS: [u8; 8] = [0; 8];
         let mut left = end;
         while left > kept {
@@ -238,7 +244,8 @@ impl Tail {
         Ok(())
     }
 
-    /// Writes what waits to the file. Readers find it where it waits until it is there, and wait for nothing.
+    /// Writes the waiting bytes to the file. Readers find them in memory until they are in the
+    /// file, and do not wait.
     fn drain_to(&self, len: u64) -> Result<()> {
         let (bytes, base) = {
             let waiting = self.waiting.read();
@@ -258,7 +265,7 @@ impl Tail {
     }
 
     fn write(&self, bytes: &[u8], offset: u64, stays: bool) -> Result<()> {
-        // Nothing is left to take back of an append that could not even open the file.
+        // Opened first: an append that cannot open the file leaves nothing to truncate.
         let _open = self.file.handle()?;
         self.touched.fetch_max(offset + bytes.len() as u64, Relaxed);
         self.file.write_at(bytes, offset)?;
@@ -274,14 +281,14 @@ impl Tail {
         }
     }
 
-    /// The file has everything up to `base`, and nothing waits.
+    /// Records that the file has everything up to `base`, and nothing waits.
     fn set_base(&self, base: u64) {
         let waiting = &mut *self.waiting.write();
         waiting.set_base(base);
         self.note(waiting);
     }
 
-    /// The file ends at `kept`, or will where that is what waits.
+    /// Records that the file ends at `kept`, or will end there if bytes are waiting.
     fn lower_base(&self, kept: u64) {
         let waiting = &mut *self.waiting.write();
         if let Waiting::Slot(lease) = waiting
@@ -296,7 +303,7 @@ impl Tail {
         self.in_file.store(waiting.base(), Release);
     }
 
-    /// The file of the write buffer failed bytes that waited in it.
+    /// The error for waiting bytes that are lost, as the write buffer's file failed.
     fn failed(&self, attempt: Attempt) -> Error {
         let lost = std::io::Error::other("the file WRITE-BUFFER cannot be read or written any more");
         Error::io(attempt, &self.file.path, lost)

@@ -1,5 +1,6 @@
-//! The tail of a log by itself: whenever the process is killed, file and write buffer together have every append that
-//! returned and was not taken back. And what of it was written lately is read from memory as from the file.
+//! The tail of a log: at any moment of a kill, file and write buffer together have every append
+//! that returned and was not truncated. Bytes that were written lately read the same from memory as
+//! from the file.
 
 use crate::files::{Files, StoreFile};
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
@@ -15,7 +16,7 @@ const DIR: &str = "/store";
 const STORE: u128 = 77;
 const EPOCH: u64 = 3;
 
-/// A log, and what was appended to it and when.
+/// A log, and its appends in order.
 struct Log {
     file: Arc<StoreFile>,
     header: FileHeader,
@@ -26,7 +27,8 @@ struct Log {
 
 fn recover_write_buffer(image: &dyn Vfs) {
     let header_of = |file: &dyn VfsFile, path: &Path| FileHeader::read(file, path, FileKind::Log);
-    // What is written when the process dies is whole or does not count: nothing of it is damage.
+    // A record that is being written when the process dies is whole or does not count: it is never
+    // damage.
     let mut damaged = |error| panic!("{error}");
     recover(image, Path::new(DIR), (STORE, EPOCH), &header_of, &mut damaged).unwrap();
 }
@@ -45,17 +47,17 @@ impl Log {
         encode_record(&self.header, self.end, (0, len), &mut bytes, |out| {
             out.extend(std::iter::repeat_n(content, len));
         });
-        // Not all of it is read from the log.
+        // Some records are not read from the log.
         let places = TailMemory { write_buffer: Some(write_buffer), stays: content > 20 };
         self.tail.append(places, (&bytes, 1), self.end).unwrap();
         self.end + bytes.len() as u64
     }
 }
 
-/// What a record holds, and where it ends.
+/// The content of each record, and its end.
 type Records = Vec<(u8, u64)>;
 
-/// What the logs hold for sure, as of the last acknowledgement, and the number of the one that is worked on.
+/// The acknowledged records of the logs, and the number of the log in use.
 #[derive(Default)]
 struct Acknowledged {
     logs: Vec<(u64, FileHeader, Records)>,
@@ -68,7 +70,8 @@ impl Acknowledged {
     }
 }
 
-/// Checks what a kill would leave before each call that changes something; counts them.
+/// Checks the state that a kill would leave before each call that changes something; counts these
+/// calls.
 fn check_each_change(
     fault: &FaultVfs,
     memory: &MemVfs,
@@ -91,7 +94,7 @@ fn check_each_change(
 
 fn check(image: &MemVfs, acknowledged: &Acknowledged, context: &str) {
     recover_write_buffer(image);
-    // Twice is as once.
+    // Recovering twice changes nothing.
     recover_write_buffer(image);
     for (id, header, records) in &acknowledged.logs {
         let path = Path::new(DIR).join(crate::files::file_name(FileKind::Log, *id));
@@ -139,8 +142,8 @@ fn run(seed: u64) -> [u64; 3] {
                 (log.end, _) = (end, log.records.push((content, end)));
             }
             13..=15 => {
-                // An append that is taken back: another of the same length may take its place, so that what came behind
-                // the first would fit behind the second.
+                // An append that is truncated: another of the same length may take its place, so
+                // that the record after the first would fit after the second.
                 let (content, before) = (below(256) as u8, log.end);
                 log.end = log.append(&write_buffer, content, 300);
                 let lost = log.append(&write_buffer, content, 300);
@@ -157,12 +160,12 @@ fn run(seed: u64) -> [u64; 3] {
             }
             16 => log.tail.drain(log.end).unwrap(),
             17 | 18 => log.tail.release(log.end).unwrap(),
-            // What it had buffered is not drained any more, nor wanted.
+            // Its buffered bytes are neither drained any more nor needed.
             _ => logs[index] = Log::create(&files, &memory),
         }
         note(&logs);
         let log = &logs[index];
-        // As readers do: from the tail, or else from the file.
+        // Like readers: from the tail, or else from the file.
         let mut start = HEADER_BYTES;
         for (content, end) in &log.records {
             let len = (end - start) as usize;
@@ -255,7 +258,7 @@ fn a_write_buffer_takes_as_much_of_the_disk_as_is_used_and_gives_it_back() {
             }
             lens.push(write_buffer_bytes());
         }
-        // As long as somebody has a slot, or had one lately, all stay.
+        // While a slot is leased, or was lately, all slots stay.
         write_buffer.give_back();
         write_buffer.give_back();
         assert_eq!(write_buffer_bytes(), (4 << 10) + 32 * (16 << 10));

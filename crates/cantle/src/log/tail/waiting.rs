@@ -2,19 +2,19 @@
 
 use crate::log::tail::write_buffer::Lease;
 
-/// The waiting bytes of one log, as they will stand in the file, from `base` on.
+/// The waiting bytes of one log, as they will stand in the file from `base` on.
 pub(super) enum Waiting {
-    /// Nothing: an append is written at once. `warm`: there was one since the last checkpoint, so that
-    /// another is worth a slot.
+    /// Nothing waits: an append is written at once. `warm`: there was an append since the last
+    /// checkpoint, so another one is worth a slot.
     Nowhere { warm: bool },
-    /// Safe from the death of the process.
+    /// The bytes survive the death of the process.
     Slot(Lease),
-    /// Gone with the process.
+    /// The bytes are lost with the process.
     Memory { base: u64, bytes: Vec<u8> },
 }
 
 impl Waiting {
-    /// The place of the first byte that waits or would; `u64::MAX` where none does.
+    /// Offset of the first byte that waits or would wait; `u64::MAX` if appends do not wait.
     pub fn base(&self) -> u64 {
         match self {
             Self::Nowhere { .. } => u64::MAX,
@@ -23,7 +23,8 @@ impl Waiting {
         }
     }
 
-    /// Appends bytes at `offset`, where the log ends; false, and nothing was appended, if they cannot wait.
+    /// Appends bytes at `offset`, the end of the log. False, with nothing appended, if they cannot
+    /// wait.
     pub fn push(&mut self, more: &[u8], records: u64, offset: u64) -> bool {
         match self {
             Self::Nowhere { .. } => false,
@@ -51,7 +52,7 @@ impl Waiting {
         }
     }
 
-    /// The bytes to be written: all; in memory, those before `len`. `None` if they are lost.
+    /// The bytes to be written: all; in memory, only those before `len`. `None` if they are lost.
     pub fn before(&self, len: u64) -> Option<Vec<u8>> {
         match self {
             Self::Nowhere { .. } => Some(Vec::new()),
@@ -63,20 +64,20 @@ impl Waiting {
         }
     }
 
-    /// The first `len` bytes are in the file: all, but of what waits in memory.
+    /// Records that the first `len` bytes are in the file: all bytes, except in memory.
     pub fn set_drained(&mut self, len: usize) {
         match self {
             Self::Nowhere { .. } => {}
             Self::Slot(lease) => lease.set_drained(),
             Self::Memory { base, bytes } => {
                 *base += len as u64;
-                // Its memory goes, too: many logs may never be written to again.
+                // Its memory is freed, too: many logs may never be written to again.
                 *bytes = bytes.split_off(len);
             }
         }
     }
 
-    /// The file ends at `end`, and nothing waits.
+    /// Records that the file ends at `end`, and nothing waits.
     pub fn set_base(&mut self, end: u64) {
         match self {
             Self::Nowhere { .. } => {}
@@ -88,7 +89,7 @@ impl Waiting {
         }
     }
 
-    /// The bytes that wait in memory alone.
+    /// Number of bytes that wait in memory only.
     pub fn in_memory_bytes(&self) -> u64 {
         match self {
             Self::Nowhere { .. } | Self::Slot(_) => 0,
@@ -96,7 +97,8 @@ impl Waiting {
         }
     }
 
-    /// Forgets what waits from `len` on; false if a dead process may leave it there.
+    /// Drops the waiting bytes from `len` on; false if the slot of a process that dies may still
+    /// have them.
     pub fn truncate(&mut self, len: u64) -> bool {
         match self {
             Self::Nowhere { .. } => true,
@@ -108,8 +110,9 @@ impl Waiting {
         }
     }
 
-    /// The length of the file that counts, in a log that ends at `len`: behind it a drain that failed may
-    /// have left more. None of the bytes that wait in memory is written while it may be taken back.
+    /// The length of the file that counts, in a log that ends at `len`: a failed drain may have
+    /// left more bytes after it. Bytes that wait in memory are not written while they may be
+    /// truncated.
     pub fn counted_in_file(&self, len: u64) -> u64 {
         match self {
             Self::Slot(lease) => len.min(lease.base()),

@@ -1,7 +1,8 @@
-//! Memory that grows piece by piece, is never moved, and is freed as a whole.
+//! Memory that grows piece by piece, never moves, and is freed as a whole.
 //!
-//! Offsets count *units*, the alignment of a link. The leading bits of an offset are the number of its piece: four pieces to a
-//! doubling, each a quarter as long as all before the doubling, so that at most a fifth of the memory waits to be used.
+//! Offsets count *units*, the alignment of a link. The leading bits of an offset are the number of
+//! its piece. There are four pieces to a doubling, each a quarter as long as all pieces before the
+//! doubling, so that at most a fifth of the memory is unused.
 //!
 //! ```text
 //!   offset    FIRST      5/4 FIRST    3/2 FIRST    7/4 FIRST    2 FIRST          …
@@ -12,10 +13,12 @@
 //! Invariants:
 //! * No two allocations overlap, and none crosses the end of a piece. Offset 0 is never allocated.
 //! * A piece is set before an allocation in it is returned, and stays until the arena is dropped.
-//! * The account has the bytes of all pieces, of longer allocations beside them, and of the lists of both.
+//! * The account is charged with all pieces, with longer allocations beside them, and with the
+//!   lists of both.
 //!
-//! Thread safety: several threads allocate by a compare-and-swap; a thread that needs a new piece waits for others that make
-//! one. Readers never wait: whoever has an offset was shown it by a `Release` after the piece was set.
+//! Thread safety: several threads allocate by a compare-and-swap. A thread that needs a new piece
+//! waits while another thread allocates one. Readers never wait: an offset reaches a reader by a
+//! `Release` after the piece was set.
 #![expect(unsafe_code, reason = "memory of any length, addressed by offsets")]
 
 use crate::memory::pages::{Pages, asked_for};
@@ -28,16 +31,18 @@ use std::alloc::Layout;
 use std::fmt;
 use std::ptr::{NonNull, null_mut};
 
-/// Bytes of a unit of offsets: the alignment of what is allocated.
+/// Bytes of a unit of offsets: the alignment of allocations.
 pub const UNIT_BYTES: usize = align_of::<AtomicU32>();
-/// The first offset, in units, as a power of two. The first four pieces have as many units together: 1 KiB, 256 bytes each.
+/// The first offset, in units, as a power of two. It is also the number of units of the first four
+/// pieces together: 1 KiB, 256 bytes each.
 pub(super) const FIRST_BITS: u32 = 8;
 /// The end of all offsets, in units, as a power of two: 8 GiB.
 pub(super) const END_BITS: u32 = 31;
 /// The number of pieces in a doubling, as a power of two.
 const STEP_BITS: u32 = 2;
 pub(super) const PIECES: usize = ((END_BITS - FIRST_BITS) << STEP_BITS) as usize;
-/// The number of pieces, 4 KiB in all, whose pointers lie in the arena itself: most parts of logs are no longer.
+/// Number of pieces, 4 KiB in all, whose pointers lie in the arena itself: most parts of logs are
+/// not longer.
 const NEAR_PIECES: usize = 2 << STEP_BITS;
 
 type Piece = AtomicPtr<u8>;
@@ -53,7 +58,7 @@ impl fmt::Display for Full {
     }
 }
 
-/// An allocation: uninitialised memory, which only the caller has.
+/// An allocation: uninitialised memory that only the caller can access.
 pub struct Allocation {
     pub offset: u32,
     pub start: NonNull<u8>,
@@ -62,18 +67,19 @@ pub struct Allocation {
 pub struct Arena {
     /// The offset of the next allocation, if it fits there.
     next: AtomicU32,
-    /// Null until the piece is made.
+    /// Null until the piece is allocated.
     near: [Piece; NEAR_PIECES],
-    /// Null until one of them is made.
+    /// Null until one of them is allocated.
     far: AtomicPtr<FarPieces>,
     /// Pieces and longer allocations.
     pages: Mutex<Vec<Pages>>,
     bytes: AtomicU64,
-    /// The account: the memory of this arena and of others.
+    /// The account: memory of this arena and of others.
     total_bytes: Arc<AtomicU64>,
 }
 
-/// A piece: its number, the units that it has, and the unit in it that an offset stands for.
+/// The place of an offset: the number of its piece, the piece's units, and the unit within the
+/// piece.
 pub(super) struct Spot {
     pub(super) piece: usize,
     pub(super) piece_units: u32,
@@ -81,20 +87,20 @@ pub(super) struct Spot {
 }
 
 impl Spot {
-    /// `offset` is at least the first.
+    /// The place of `offset`, which is at least the first.
     #[inline]
     pub(super) fn of(offset: u32) -> Self {
         let bits = offset.ilog2();
         let step = bits - STEP_BITS;
-        // The leading bit of the offset counts as one doubling, of which the subtraction takes account.
+        // The leading bit of the offset counts as one doubling; the subtraction compensates for it.
         let piece = ((bits - FIRST_BITS) << STEP_BITS) + ((offset >> step) & ((1 << STEP_BITS) - 1));
         let piece_units = 1 << step;
         Self { piece: piece as usize, piece_units, within: offset & (piece_units - 1) }
     }
 }
 
-/// The first offset from `next` on behind which `units` units of one piece follow. Pieces that are too short are passed over, and
-/// not made.
+/// The first offset from `next` on that has `units` units after it in one piece. Pieces that are
+/// too short are skipped, and not allocated.
 pub(super) fn place(mut next: u32, units: u32) -> Result<u32, Full> {
     while next < 1 << END_BITS {
         let Spot { piece_units, within, .. } = Spot::of(next);
@@ -124,7 +130,7 @@ impl Arena {
         }
     }
 
-    /// Counts bytes that lie beside the arena and go with it.
+    /// Charges bytes that lie beside the arena and are freed with it.
     pub fn charge(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
         self.total_bytes.fetch_add(bytes, Relaxed);
@@ -152,7 +158,8 @@ impl Arena {
         Ok(Allocation { offset, start })
     }
 
-    /// Memory of any length but none, in no piece; it lives as long as the arena. For what is longer than a page.
+    /// Memory of any length above 0, outside of the pieces; it lives as long as the arena. For
+    /// allocations longer than a page.
     pub fn allocate_apart(&self, bytes: usize) -> NonNull<u8> {
         let pages = Pages::new(layout(asked_for(bytes), 1));
         let start = pages.start();
@@ -173,7 +180,8 @@ impl Arena {
         unsafe { NonNull::new_unchecked(piece.add(spot.within as usize * UNIT_BYTES)) }
     }
 
-    /// The place of a piece, made or not; `None` before the far ones have a list.
+    /// The pointer to a piece, allocated or not; `None` if it is far and the list of far pieces
+    /// does not exist yet.
     #[inline]
     fn piece(&self, piece: usize) -> Option<&Piece> {
         if piece < NEAR_PIECES {
@@ -184,7 +192,7 @@ impl Arena {
         far.map(|far| &far[piece - NEAR_PIECES])
     }
 
-    /// Makes a piece, unless another thread has made it meanwhile.
+    /// Allocates a piece, unless another thread did so meanwhile.
     #[cold]
     fn make(&self, spot: &Spot) -> NonNull<u8> {
         let mut pages = self.pages.lock();
@@ -215,7 +223,8 @@ impl Drop for Arena {
         self.total_bytes.fetch_sub(self.bytes.load(Relaxed), Relaxed);
         let far = self.far.load(Acquire);
         if !far.is_null() {
-            // SAFETY: made of a box by `make`, and nobody has the arena any more.
+            // SAFETY: made from a box by `make`, and the arena is being dropped, so nobody else
+            // accesses it.
             drop(unsafe { Box::from_raw(far) });
         }
     }

@@ -40,7 +40,7 @@ fn allocations_do_not_overlap_and_their_memory_counts_until_it_is_freed() {
     let lens: Vec<usize> = (0..if cfg!(miri) { 100 } else { 3_000 }).map(|n| 1 + n * 37 % 300).collect();
     let all: Vec<Allocation> = lens.iter().map(|len| arena.allocate(*len).unwrap()).collect();
     for (number, (allocation, len)) in all.iter().zip(&lens).enumerate() {
-        // SAFETY: as long as was asked for, and this test's.
+        // SAFETY: as long as requested, and only this test accesses it.
         unsafe { allocation.start.write_bytes(number as u8, *len) };
     }
     let apart = arena.allocate_apart(100_000);

@@ -6,11 +6,13 @@
 //! * A node on a level is on all levels below. It is linked from the lowest level up, so a walk that goes down finds it there.
 //! * Nodes are never removed.
 //!
-//! Thread safety: several threads insert. A link changes by a compare-and-swap from the node that follows to the new node, whose own
-//! link to that node is set before; a thread that comes second looks again for its place, from where it was. Readers follow
-//! links and never wait.
+//! Thread safety: several threads insert. A link changes by a compare-and-swap from the following
+//! node to the new node, whose own link to the following node is set before. A thread whose
+//! compare-and-swap fails searches again from the same predecessor. Readers follow links and never
+//! wait.
 //!
-//! An order that contradicts itself, as one that has failed may, puts nodes in any order, and no walk is endless: each level remains a chain.
+//! An order that contradicts itself, as a comparator that has failed may, puts nodes in any order.
+//! No walk is endless even then: each level remains a chain.
 #![expect(unsafe_code, reason = "follows links to nodes, which live as long as the list")]
 
 use super::arena::{Arena, Full};
@@ -35,27 +37,28 @@ static NUMBERS: Numbers = Numbers::new(0);
 /// An ordered list of operations.
 pub struct SkipList {
     order: KeyOrder,
-    /// Tells the list's marks from others'.
+    /// Distinguishes the list's marks from those of other lists.
     number: u64,
-    /// Decides with a node's offset how many links it has.
+    /// Determines, together with the number of a node, the node's number of links.
     seed: u64,
     arena: Arena,
     base: BaseVersion,
     /// The first node on each level.
     heads: [AtomicU32; LINKS_MAX],
-    /// On each level a node that was the last one not long ago, or 0: where keys ascend, the next goes behind it.
+    /// For each level, a node that was recently the last one, or 0: if keys ascend, the next node
+    /// goes after it.
     tails: [AtomicU32; LINKS_MAX],
-    /// The number of levels that have nodes. May lag behind.
+    /// Number of levels that have nodes. May lag behind.
     levels: AtomicUsize,
-    /// Nodes that are linked, and those that wait.
+    /// Number of nodes, linked and noted.
     len: AtomicUsize,
-    /// A node was written whose cell has to be dropped.
+    /// True once a node with a cell was written: cells have to be dropped with the list.
     has_cells: AtomicBool,
-    /// The node that was noted last; each has a link to the one before on its lowest level.
+    /// The last noted node. Each noted node's lowest link points to the one noted before it.
     noted: Mutex<u32>,
 }
 
-/// A place in a list, to come back to.
+/// A position in a list that a cursor keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     list: u64,
@@ -71,7 +74,7 @@ pub struct Entry<'a> {
     node: Node,
 }
 
-/// Between two nodes of a level, or before the first or behind the last.
+/// The two nodes around a place in a level; 0 before the first and after the last.
 #[derive(Clone, Copy, Default)]
 struct Gap {
     before: u32,
@@ -88,8 +91,8 @@ struct Probe<'a> {
 }
 
 impl SkipList {
-    /// An empty list, whose memory counts in `total_bytes` until it is dropped. By the seed the shape of the list is
-    /// not known to whoever chooses the keys.
+    /// An empty list. Its memory counts in `total_bytes` until it is dropped. The seed keeps the
+    /// shape of the list unknown to users who choose the keys.
     pub fn new(order: KeyOrder, seed: u64, total_bytes: Arc<AtomicU64>) -> Self {
         Self {
             order,
@@ -110,12 +113,12 @@ impl SkipList {
         &self.order
     }
 
-    /// The number of operations, those that are only noted included.
+    /// Number of operations, including noted ones.
     pub fn len(&self) -> usize {
         self.len.load(Relaxed)
     }
 
-    /// Counts bytes that lie beside the list and go with it.
+    /// Charges bytes that lie beside the list and are freed with it.
     pub fn charge(&self, bytes: u64) {
         self.arena.charge(bytes);
     }
@@ -123,14 +126,15 @@ impl SkipList {
     /// Inserts an operation.
     ///
     /// # Errors
-    /// `Full` if the list has taken 8 GiB. Nothing was inserted then.
+    /// `Full` if the list has reached 8 GiB. Nothing was inserted then.
     pub fn insert(&self, item: Item<'_>) -> Result<(), Full> {
         let at = self.write(item)?;
         self.link(at);
         Ok(())
     }
 
-    /// Keeps an operation that no walk comes to until [`merge_deferred`](Self::merge_deferred) is called.
+    /// Stores an operation that walks do not find until [`merge_deferred`](Self::merge_deferred) is
+    /// called.
     ///
     /// # Errors
     /// As `insert`.
@@ -142,10 +146,10 @@ impl SkipList {
         Ok(())
     }
 
-    /// Inserts what was noted.
+    /// Inserts the noted operations.
     pub fn merge_deferred(&self) {
         let mut noted = self.noted.lock();
-        // First what was noted first, as keys may ascend.
+        // In the order in which they were noted, as keys may ascend.
         let mut turned = NONE;
         while let Some(entry) = self.entry_at(*noted) {
             *noted = entry.link(0).load(Relaxed);
@@ -158,7 +162,8 @@ impl SkipList {
         }
     }
 
-    /// Visits every operation, noted ones too, in no order; one that is settled meanwhile perhaps twice.
+    /// Visits every operation, including noted ones, in no order. An operation that is sorted in
+    /// meanwhile may be visited twice.
     pub fn for_each(&self, mut visit: impl FnMut(Entry<'_>)) {
         let noted = self.noted.lock();
         std::iter::successors(self.entry_at(*noted), Entry::next).for_each(&mut visit);
@@ -185,15 +190,17 @@ impl SkipList {
         self.around(|_| true).0
     }
 
-    /// The first operation on `key` at or below `version`, or else on the least greater key.
+    /// The first operation on `key` at or below `version`, or else the first on the next greater
+    /// key.
     pub fn seek(&self, key: &[u8], version: u64) -> Option<Entry<'_>> {
         let probe = Probe { key, prefix: self.order.prefix(key), version, offset: u64::MAX, at: u32::MAX };
         let is_before = |entry: &Entry<'_>| entry.compare(&probe) == Ordering::Less;
-        // Not the one that follows it by now: another thread may have inserted a lesser one there.
+        // Not the present successor of the node before: another thread may have inserted a lesser
+        // one there.
         self.around(is_before).1
     }
 
-    /// The last operation on a lesser key.
+    /// The last operation on a smaller key.
     pub fn seek_before(&self, key: &[u8]) -> Option<Entry<'_>> {
         self.before(&Probe {
             key,
@@ -204,7 +211,7 @@ impl SkipList {
         })
     }
 
-    /// The operation that a mark of this list stands for.
+    /// The operation at a mark of this list.
     pub fn at(&self, mark: Mark) -> Entry<'_> {
         assert_eq!(mark.list, self.number, "a mark of another list");
         self.entry(mark.node)
@@ -214,10 +221,11 @@ impl SkipList {
         self.around(|entry| entry.compare(probe) == Ordering::Less).0
     }
 
-    /// The last operation of those from the beginning on that satisfy a condition, and the one that was found to follow it.
+    /// The last operation of the leading ones that satisfy a condition, and the one that was found
+    /// to follow it.
     fn around(&self, is_before: impl Fn(&Entry<'_>) -> bool) -> (Option<Entry<'_>>, Option<Entry<'_>>) {
         let mut before = None;
-        // On the level above a node is known to be none of them.
+        // A node that is known, from the level above, not to satisfy the condition.
         let mut behind = NONE;
         for level in (0..self.levels.load(Relaxed)).rev() {
             before = self.last_on(level, before, &mut behind, &is_before);
@@ -225,7 +233,7 @@ impl SkipList {
         (before, self.entry_at(behind))
     }
 
-    /// As above, on one level and from one of them on. `behind` is the node that follows.
+    /// As `around`, on one level and starting at `before`. `behind` is the following node.
     #[inline]
     fn last_on<'a>(
         &'a self,
@@ -253,7 +261,7 @@ impl SkipList {
         entry.map_or(&self.heads[level], |entry| entry.link(level))
     }
 
-    /// Writes a node that nothing is linked to.
+    /// Writes a node that is not linked yet.
     fn write(&self, item: Item<'_>) -> Result<u32, Full> {
         let prefix = match &self.order {
             // The key itself begins with it.
@@ -288,7 +296,7 @@ impl SkipList {
             let mut before = self.entry_at(before);
             loop {
                 entry.link(level).store(behind, Relaxed);
-                // Shows the node's bytes, and its links up to here.
+                // Publishes the node's bytes, and its links up to this level.
                 let link = self.link_of(before, level);
                 if link.compare_exchange(behind, at, Release, Relaxed).is_ok() {
                     break;
@@ -315,14 +323,15 @@ impl SkipList {
         places
     }
 
-    /// The same without a search, if the node comes after all others.
+    /// The places of a node that comes after all others, without a search; `None` if it does not.
     fn behind_all(&self, links: usize, is_before: impl Fn(&Entry<'_>) -> bool) -> Option<[Gap; LINKS_MAX]> {
         let mut places = [Gap::default(); LINKS_MAX];
         for (place, tail) in places.iter_mut().zip(&self.tails).take(links) {
             place.before = tail.load(Acquire);
         }
         let last = self.entry_at(places[0].before)?;
-        // The nodes above were on the lowest level before they were tails: if nothing follows this one now, they are not behind it.
+        // A node was on the lowest level before it became a tail. If nothing follows this one now,
+        // the tails of the levels above are not after it.
         (last.link(0).load(Acquire) == NONE && is_before(&last)).then_some(places)
     }
 
@@ -330,11 +339,12 @@ impl SkipList {
         (at != NONE).then(|| self.entry(at))
     }
 
-    /// The entry of a node that was linked, noted, or written by this thread.
+    /// The entry of a node that was linked or noted, or written by this thread.
     #[inline]
     fn entry(&self, at: u32) -> Entry<'_> {
-        // SAFETY: all callers have the offset of a node of this list from `write`, from a link that was followed with `Acquire`,
-        // under the lock of what is noted, or from a mark, made of an entry.
+        // SAFETY: all callers have the offset of a node of this list: from `write`, from a link
+        // that was followed with `Acquire`, from `noted` under its lock, or from a mark, which is
+        // made from an entry.
         Entry { list: self, at, node: unsafe { Node::at(&self.arena, at) } }
     }
 }
@@ -348,7 +358,8 @@ impl Drop for SkipList {
             let mut next = self.entry_at(first);
             while let Some(entry) = next {
                 next = entry.next();
-                // SAFETY: nobody else has the list, and each node is in one of the two chains, once.
+                // SAFETY: the list is being dropped, so nobody else accesses it, and each node is
+                // in exactly one of the two chains.
                 unsafe { entry.node.drop_cell() };
             }
         }
@@ -383,7 +394,7 @@ impl<'a> Entry<'a> {
         unsafe { self.node.value() }
     }
 
-    /// True once the batch that it belongs to is committed.
+    /// True once the operation's batch is committed.
     #[inline]
     pub fn is_visible(&self) -> bool {
         self.node.is_visible()
@@ -393,7 +404,7 @@ impl<'a> Entry<'a> {
         Mark { list: self.list.number, node: self.at }
     }
 
-    /// True if it comes before another one of the same list.
+    /// True if it comes before another entry of the same list.
     pub fn is_before(&self, other: &Entry<'_>) -> bool {
         self.compare(&other.probe()) == Ordering::Less
     }
@@ -411,7 +422,8 @@ impl<'a> Entry<'a> {
 
     #[inline]
     fn link(&self, level: usize) -> &'a AtomicU32 {
-        // SAFETY: as above. A node has a link for each level that a walk finds it on, and one of the lowest at least.
+        // SAFETY: as above. A node has a link for each level on which a walk finds it, and at least
+        // the lowest.
         unsafe { self.node.link(level) }
     }
 
@@ -441,7 +453,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The number of links of a node: one, and one more for one node of four, as a hash of its number decides.
+/// Number of links of a node: one, and a further one for each fourth node, determined by a hash of
+/// its number.
 fn links(seed: u64, number: u64) -> usize {
     let mixed = crate::sync::random::mix(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     (1 + mixed.trailing_zeros() as usize / 2).min(LINKS_MAX)

@@ -1,11 +1,14 @@
-//! The ordered list of operations in memory that stands at a log's end: a skip list in an arena.
+//! The in-memory index at a log's end: an ordered list of operations, as a skip list in an arena.
 //!
-//! Several threads insert, readers never wait, and nothing is removed: the list goes as a whole, with the part of the log that
-//! it indexes.
+//! Several threads insert, readers never wait, and nothing is removed: the list is freed as a
+//! whole, with the part of the log that it indexes.
 //!
-//! * `arena` has the memory: pieces that grow with what they hold, 256 bytes at first, mapped from 64 KiB on.
-//! * `node` is an operation as it lies there: 16 bytes, its links, its key, and the value where that is asked for.
-//! * `list` puts nodes in order. Comparisons begin with the first eight bytes of keys, or whatever prefix the order has.
+//! * `arena` has the memory: pieces that grow with their total, 256 bytes at first, mapped from 64
+//!   KiB on.
+//! * `node` is the layout of an operation in memory: 16 bytes, its links, its key, and optionally
+//!   its value.
+//! * `list` puts nodes in order. Comparisons begin with the first eight bytes of keys, or the
+//!   prefix of the order, if it has one.
 //!
 //! All `unsafe` of a log's index is in these three files.
 

@@ -1,4 +1,4 @@
-//! Nodes of the skip list as they lie in the arena.
+//! The memory layout of the skip list's nodes in the arena.
 //!
 //! ```text
 //!   ┌──────┬────────────┬────────────┬─────────┬────────┬─────────────────┬────────┬──────┬───────────┬─────┬───────┐
@@ -7,14 +7,16 @@
 //!      4         4            4           4      4 each     4 and 4           8        8        4
 //! ```
 //!
-//! `meta` has the kind, the number of links, which of the optional fields there are, the key's length, and eight more bits of the
-//! place's offset. Key and value of a node that would be long lie apart; then it has their address and the key's length in their
-//! place. The version is counted from a [base](BaseVersion) of the list; a version or an offset that is too large for its field has
-//! its upper half in one of its own.
+//! `meta` has the kind, the number of links, a flag for each optional field, the key's length, and
+//! eight more bits of the place's offset. Key and value of a long node lie apart; then their
+//! address and the key's length stand in their place. The version is stored relative to a
+//! [base](BaseVersion) of the list. If a version or an offset is too large for its field, its upper
+//! half has a field of its own.
 //!
 //! Invariants:
-//! * All but the links is written before a link to the node is set, and does not change after that.
-//! * A node lives as long as its arena, and so does what lies apart.
+//! * All fields but the links are written before a link to the node is set, and do not change after
+//!   that.
+//! * A node lives as long as its arena, and so does memory that lies apart.
 //!
 //! Thread safety: a link is set with `Release` and followed with `Acquire`, which shows the reader the node's bytes.
 #![expect(unsafe_code, reason = "nodes of any length, written where they lie")]
@@ -28,11 +30,12 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-/// The most links that a node has: with one of four nodes on each next level, enough for 16 M nodes.
+/// Maximum number of links of a node: with one of four nodes on each next level, enough for 16 M
+/// nodes.
 pub const LINKS_MAX: usize = 12;
-/// Keys and values that are together longer lie apart from their node.
+/// Key and value lie apart from their node if they are together longer than this, in bytes.
 const NEAR_BYTES_MAX: usize = 4 << 10;
-/// The longest key that a list takes: longer than any that a store accepts.
+/// Maximum key length of a list: longer than any that a store accepts.
 pub const KEY_BYTES_MAX: usize = u32::MAX as usize;
 
 const KIND_MASK: u32 = 0b111;
@@ -46,11 +49,11 @@ const IS_FAR: u32 = 1 << 11;
 const KEY_LEN_SHIFT: u32 = 12;
 const KEY_LEN_MASK: u32 = 0xfff;
 const OFFSET_SHIFT: u32 = 24;
-/// Offsets from here on are far, as are versions as far from the base.
+/// Offsets from here on need the field of upper halves, as do versions this far from the base.
 const FAR_OFFSET: u64 = 1 << 40;
 const FAR_VERSION: u64 = 1 << 32;
 
-/// A key of `NEAR_BYTES_MAX` alone is longer than its length's field holds, and lies apart.
+/// A key that is longer than its length's field allows always lies apart.
 const _: () = assert!(LINKS_MAX <= LINKS_MASK as usize && KEY_LEN_MASK as usize + 1 == NEAR_BYTES_MAX);
 
 const LEN_AT: usize = 4;
@@ -58,8 +61,8 @@ const OFFSET_AT: usize = 8;
 const VERSION_AT: usize = 12;
 const LINKS_AT: usize = 16usize.next_multiple_of(align_of::<AtomicU32>());
 
-/// The version that those of a list are counted from: half of what their field holds before that of the first operation,
-/// as several threads may insert in another order.
+/// The version that is subtracted from all versions of a list. It is below that of the first
+/// operation by half of the field's range, as several threads may insert in another order.
 #[derive(Default)]
 pub struct BaseVersion(OnceLock<u64>);
 
@@ -80,13 +83,13 @@ pub struct Item<'a> {
     pub version: u64,
     pub kind: Kind,
     pub place: RecordPtr,
-    /// Shared with the other operations of its batch. `None` if it is committed.
+    /// Shared with the other operations of its batch. `None` if the operation is committed.
     pub cell: Option<CommitCell>,
-    /// The value, if the list is to hold it.
+    /// The value, if the list is to store it.
     pub value: Option<&'a [u8]>,
 }
 
-/// A node in the arena, all of which may be read.
+/// A node in the arena, with all its bytes readable.
 #[derive(Clone, Copy)]
 pub struct Node {
     start: NonNull<u8>,
@@ -104,7 +107,7 @@ pub fn write(
     assert!((1..=LINKS_MAX).contains(&links) && key.len() <= KEY_BYTES_MAX, "checked by the list");
     let bytes_len = key.len() + value.map_or(0, <[u8]>::len);
     let is_apart = bytes_len > NEAR_BYTES_MAX || key.len() > KEY_LEN_MASK as usize;
-    // It wraps where the version is less.
+    // Wraps if the version is less than the base.
     let version = version.wrapping_sub(base.get_or_set(version));
     let is_far = place.offset >= FAR_OFFSET || version >= FAR_VERSION;
     let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
@@ -124,11 +127,12 @@ pub fn write(
     let body = if is_apart {
         arena.allocate_apart(bytes_len)
     } else {
-        // SAFETY: as long as was asked for.
+        // SAFETY: the node's allocation has a body of this length at this place.
         unsafe { start.add(body_at) }
     };
-    // SAFETY: every field lies within the allocation at its place by `meta`, and nobody else has it yet; links are aligned, as the
-    // allocation is, and the other fields need not be. Key and value follow one another in the body, which has their length.
+    // SAFETY: every field lies within the allocation at its place by `meta`, and no other thread
+    // has the offset yet. Links are aligned, as the allocation is; the other fields need not be.
+    // Key and value follow one another in the body, which has their length.
     unsafe {
         start.cast().write_unaligned(meta);
         start.add(LEN_AT).cast().write_unaligned(place.len);
@@ -183,7 +187,7 @@ fn value_len_at(meta: u32) -> usize {
     cell_at(meta) + if meta & HAS_CELL != 0 { size_of::<CommitCell>() } else { 0 }
 }
 
-/// The offset of key and value, or of their address.
+/// Offset of key and value, or of their address.
 #[inline]
 fn body_at(meta: u32) -> usize {
     if meta & (IS_FAR | HAS_PREFIX | HAS_CELL | HAS_VALUE) == 0 {
@@ -200,18 +204,18 @@ impl Node {
     /// arena outlives the node.
     #[inline]
     pub unsafe fn at(arena: &Arena, offset: u32) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: promised by the caller.
         let start = unsafe { arena.at(offset) };
-        // SAFETY: every node begins so.
+        // SAFETY: every node begins with `meta`.
         let meta = unsafe { start.cast().read_unaligned() };
         Self { start, meta }
     }
 
     /// # Safety
-    /// There is such a field at that place.
+    /// The node has a field of this type at that place.
     #[inline]
     unsafe fn field<T>(self, at: usize) -> T {
-        // SAFETY: the caller's promise; the field was written before the node was shown.
+        // SAFETY: promised by the caller; the field was written before the node was published.
         unsafe { self.start.add(at).cast().read_unaligned() }
     }
 
@@ -221,11 +225,12 @@ impl Node {
     }
 
     /// # Safety
-    /// The node has so many links, and the arena lives for `'a`.
+    /// The node has more than `level` links, and the arena lives for `'a`.
     #[inline]
     pub unsafe fn link<'a>(self, level: usize) -> &'a AtomicU32 {
         debug_assert!(level < self.links(), "a node is on the levels of its links only");
-        // SAFETY: the caller's promise: so many links lie there, aligned; they are only accessed as atomics since they were written.
+        // SAFETY: promised by the caller: this link lies there, aligned. Since it was written it is
+        // only accessed as an atomic.
         unsafe { self.start.add(LINKS_AT).cast::<AtomicU32>().add(level).as_ref() }
     }
 
@@ -241,7 +246,7 @@ impl Node {
 
     #[inline]
     pub fn version(self, base: &BaseVersion) -> u64 {
-        // SAFETY: every node has one.
+        // SAFETY: every node has this field.
         let low: u32 = unsafe { self.field(VERSION_AT) };
         (u64::from(self.upper()[1]) << 32 | u64::from(low)).wrapping_add(base.get())
     }
@@ -257,20 +262,20 @@ impl Node {
         RecordPtr { offset: u64::from(self.upper()[0]) << 32 | u64::from(low), len }
     }
 
-    /// The prefix that was written with it.
+    /// The prefix that was stored with the node.
     #[inline]
     pub fn prefix(self) -> Option<u64> {
         // SAFETY: as the flag says.
         (self.meta & HAS_PREFIX != 0).then(|| unsafe { self.field(prefix_at(self.meta)) })
     }
 
-    /// True once the batch that the operation belongs to is committed.
+    /// True once the operation's batch is committed.
     #[inline]
     pub fn is_visible(self) -> bool {
         if self.meta & HAS_CELL == 0 {
             return true;
         }
-        // SAFETY: as the flag says. The cell is the node's, and the copy is not dropped.
+        // SAFETY: as the flag says. The cell stays the node's own: the copy is not dropped.
         let cell: ManuallyDrop<CommitCell> = unsafe { self.field(cell_at(self.meta)) };
         cell.is_committed()
     }
@@ -278,15 +283,15 @@ impl Node {
     /// Drops the cell.
     ///
     /// # Safety
-    /// To be called once, and nobody may use the node any more.
+    /// Call it once, when nobody uses the node any more.
     pub unsafe fn drop_cell(self) {
         if self.meta & HAS_CELL != 0 {
-            // SAFETY: as the flag says; nobody has the cell from here on.
+            // SAFETY: as the flag says; nobody uses the cell from here on.
             drop(unsafe { self.field::<CommitCell>(cell_at(self.meta)) });
         }
     }
 
-    /// The place of key and value, and the key's length.
+    /// The address of the key, which the value follows, and the key's length.
     #[inline]
     fn body(self) -> (NonNull<u8>, usize) {
         let at = body_at(self.meta);
@@ -304,7 +309,8 @@ impl Node {
     #[inline]
     pub unsafe fn key<'a>(self) -> &'a [u8] {
         let (body, len) = self.body();
-        // SAFETY: so many bytes, which were written before the node was shown and do not change.
+        // SAFETY: this many bytes were written before the node was published, and they do not
+        // change.
         unsafe { std::slice::from_raw_parts(body.as_ptr(), len) }
     }
 

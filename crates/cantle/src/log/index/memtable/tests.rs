@@ -1,4 +1,5 @@
-//! The list beside an ordered map of the standard library, by several orders, and at its extremes.
+//! The list compared with an ordered map of the standard library, under several orders, and at its
+//! limits.
 
 use super::{Entry, Item, SkipList};
 use crate::log::index::record_ptr::RecordPtr;
@@ -11,7 +12,7 @@ use proptest::prelude::*;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
-/// Keys backwards. Those of at most so many bytes have a prefix.
+/// Keys backwards. Keys of at most `prefixed_bytes_max` bytes have a prefix.
 struct Backwards {
     prefixed_bytes_max: Option<usize>,
 }
@@ -35,7 +36,8 @@ fn backwards(prefixed_bytes_max: Option<usize>) -> KeyOrder {
     KeyOrder::custom(Arc::new(Backwards { prefixed_bytes_max }))
 }
 
-/// All kinds of orders: bytewise, and backwards with prefixes, without any, and with those of some keys.
+/// All kinds of orders: bytewise, and backwards with prefixes, without any, and with prefixes of
+/// some keys only.
 fn orders() -> [KeyOrder; 4] {
     [KeyOrder::Bytewise, backwards(Some(usize::MAX)), backwards(None), backwards(Some(2))]
 }
@@ -48,7 +50,7 @@ fn item(key: &[u8], version: u64, offset: u64) -> Item<'_> {
     Item { key, version, kind: Kind::Put, place: RecordPtr { offset, len: 1 }, cell: None, value: None }
 }
 
-/// All that an entry says.
+/// The content of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Said {
     key: Vec<u8>,
@@ -72,7 +74,7 @@ fn all(list: &SkipList) -> Vec<Said> {
     std::iter::successors(list.first(), Entry::next).map(said).collect()
 }
 
-/// A key of the map, which is in the order of lists.
+/// A key of the map, in the order of lists.
 struct InOrder {
     order: KeyOrder,
     key: Vec<u8>,
@@ -123,7 +125,7 @@ fn some_said() -> impl Strategy<Value = Said> {
     )
 }
 
-/// Operations that are inserted or noted stand as in the map, from wherever they are looked at.
+/// Inserted and noted operations are in the same order as in the map, from every starting point.
 #[expect(clippy::mutable_key_type, reason = "no order of these changes its answers")]
 fn behaves_as_a_map(order: KeyOrder, inserted: &[(Said, bool)], sought: &[(Vec<u8>, u64)]) {
     let total: Arc<AtomicU64> = Arc::default();
@@ -224,7 +226,7 @@ fn many_entries_of_one_key_stand_newest_first_and_latest_first() {
     assert_eq!(list.seek(b"one key", 3).unwrap().version(), 3);
 }
 
-/// Whatever an order says: nothing is lost, and no walk is endless.
+/// With any order, nothing is lost, and no walk is endless.
 #[test]
 fn an_order_that_contradicts_itself_loses_nothing() {
     struct Random(AtomicU64);
@@ -281,7 +283,8 @@ fn a_mark_is_good_for_its_list_alone() {
     other.at(one.first().unwrap().mark());
 }
 
-/// Two writers and a reader, which finds each list of a moment in order, and what was there before.
+/// Two writers and a reader. The reader finds each list in order, with all entries that were there
+/// before.
 #[test]
 fn several_threads_insert_while_others_read() {
     const WRITERS: u64 = 3;

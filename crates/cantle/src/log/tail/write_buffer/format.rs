@@ -1,13 +1,13 @@
 //! The bytes of the file `WRITE-BUFFER` (`docs/format/write-buffer.md`).
 
-/// Before the first slot.
+/// Length of the file's head, in bytes.
 pub const HEAD_BYTES: u64 = 4096;
-/// Before the first buffered byte.
+/// Length of a slot's head, in bytes.
 pub const SLOT_HEAD_BYTES: usize = 16;
-/// Logs are buffered as long as they are shorter: 40 bits.
+/// Offsets in a log must be below this to be buffered: 40 bits.
 pub const BASE_MAX: u64 = 1 << 40;
 const MAGIC: [u8; 8] = *b"CANTLEWB";
-/// What is read of it, more than ever was written.
+/// Maximum length of a slot that is read, in bytes: more than was ever written.
 const SLOT_BYTES_MAX: u32 = 1 << 16;
 const SLOTS_MAX: u32 = 1 << 16;
 const FIELDS_BYTES: usize = 40;
@@ -35,7 +35,7 @@ impl Head {
         out
     }
 
-    /// `None` if it is no head that we could have written.
+    /// `None` if Cantle cannot have written this head.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (fields, rest) = bytes.split_at_checked(FIELDS_BYTES)?;
         let (crc, _) = rest.split_first_chunk::<4>()?;
@@ -57,7 +57,7 @@ impl Head {
     }
 }
 
-/// What a slot buffers: `len` bytes that belong to the log at `base`.
+/// The content of a slot: `len` bytes that belong at `base` of the log.
 ///
 /// As a word: the length in bits 0 to 15, the check in bits 16 to 23, the base in bits 24 to 63.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct State {
 }
 
 impl State {
-    /// Nothing is buffered at a base that has no room: the word says so.
+    /// The word 0, which stands for no bytes, if the base is too large.
     pub fn encode(self, file: u64) -> u64 {
         if self.base >= BASE_MAX {
             return 0;
@@ -76,7 +76,7 @@ impl State {
         word | u64::from(check(file, word)) << 16
     }
 
-    /// `None` if the check does not fit.
+    /// `None` if the check is wrong.
     pub fn decode(word: u64, file: u64) -> Option<Self> {
         let fields = word & !(0xff << 16);
         (u64::from(check(file, fields)) == word >> 16 & 0xff)
@@ -84,7 +84,8 @@ impl State {
     }
 }
 
-/// The exclusive or of all bytes, which any flipped bit changes. The word zero of a file zero is none that was written.
+/// The exclusive or of all bytes, which any flipped bit changes. The word 0 for file 0 is never
+/// written.
 fn check(file: u64, fields: u64) -> u8 {
     (file ^ fields).to_le_bytes().into_iter().fold(0, |check, byte| check ^ byte)
 }

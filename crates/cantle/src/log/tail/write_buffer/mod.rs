@@ -1,9 +1,11 @@
-//! The write buffer: where appends to logs wait, safe from the death of the process, until many go to their file at once.
+//! The write buffer: appends to logs wait here, safe from the death of the process, until many are
+//! written to their file at once.
 //!
-//! An append costs a system call, which costs more than everything else in a put, and the more so under the chunk's
-//! lock. The file `WRITE-BUFFER` is mapped into memory instead and cut into *slots*. A slot buffers the tail of one log: the
-//! bytes exactly as they will stand in the log. An append is a copy into the slot; when the slot is full, what is in
-//! it is *drained*: written to the log by one call. What is in the slot is in the page cache, as what is in the file is.
+//! An append costs a system call, which costs more than everything else in a put, the more so under
+//! the chunk's lock. Instead, the file `WRITE-BUFFER` is mapped into memory and divided into
+//! *slots*. A slot buffers the tail of one log: the bytes exactly as they will stand in the log. An
+//! append is a copy into the slot. When the slot is full, its bytes are *drained*: written to the
+//! log by one call. The bytes of a slot are in the page cache, as are those of the log's file.
 //!
 //! ```text
 //!   file    ├─ head, 4 KiB ─┼─ slot 0 ─┼─ slot 1 ─┼─ …
@@ -14,36 +16,47 @@
 //!             u64       u64
 //! ```
 //!
-//! `state` is one word: where in the log the buffered bytes belong, how many there are, and a check over both and the
-//! file's number. So every change of a slot takes effect by the store of one word:
+//! `state` is one word: the offset in the log of the buffered bytes, their number, and a check over
+//! both and the file's number. Every change of a slot thus takes effect by the store of one word:
 //!
-//! * *append*: the bytes behind the buffered ones, then the word that counts them. Killed between, they do not count.
-//! * *drain*: the bytes to the log, then the word that says that none is buffered and where the next belongs. Killed
-//!   between, the next opening writes the same bytes to the same place again.
-//! * *lease*, of a slot to another log: the word zero, the file's number, the word. Before, the slot had been drained
-//!   or its log had lost its worth.
-//! * *cut*, of an append that is taken back: the word that counts less.
+//! * *append*: first the new bytes after the buffered ones, then the word that counts them. After a
+//!   kill in between they do not count.
+//! * *drain*: first the bytes to the log, then the word that says that none is buffered, with the
+//!   offset of the next one. After a kill in between, the next opening writes the same bytes to the
+//!   same place again.
+//! * *lease* of a slot to another log: the word zero, the file's number, the word. The slot had
+//!   been drained before, or its log was obsolete.
+//! * *cut* of an append that failed: the word that counts fewer bytes.
 //!
-//! Invariants: everything of a log before what its slot buffers is in its file; what the slot does not count is in no
-//! reader's way; and a slot's piece of the mapping belongs to its lease alone, which is used under the segment's lock
-//! (`log/tail/tail.rs`). Records carry checksums that are salted with store, file and offset, so that a slot that lies
-//! is found out (`recover.rs`).
+//! Invariants:
 //!
-//! After a loss of power, whatever the file holds, the last checkpoint counts, for which all was drained and synced:
-//! the write buffer is neither synced nor read then. What an earlier opening left is removed at each opening, and the file is made with the first
-//! append that is buffered.
+//! * All bytes of a log before those in its slot are in its file.
+//! * Bytes of a slot that its word does not count are never read.
+//! * A slot's piece of the mapping belongs to its lease alone, which is used under the segment's
+//!   lock (`log/tail/tail.rs`).
 //!
-//! The file has `SLOTS_MIN` slots at first, twice as many each time that none is free, and as many as at first once a store has
-//! buffered nothing for a while (`give_back`). The head counts slots that are there: it is written after the space of more was
-//! allocated, and before the space of some is given back, so a process that is killed in between leaves no slot beyond the end.
-//! Slots that are given back are leased to nobody.
+//! Records carry checksums that are salted with store, file and offset, so wrong slots are detected
+//! (`recover.rs`).
 //!
-//! A file that fails (its device, its file system) cannot refuse a store; it shows afterwards (`MappedPiece::backing`). Then nothing more
-//! is buffered: what is there is drained, and records go to their logs by system calls, which say what fails. That the file still
-//! shows what was drained does no harm, as long as nothing of it is taken back: a cut fails then.
+//! After a power loss the last checkpoint counts, for which everything was drained and synced: the
+//! write buffer is neither synced nor read then. The file of an earlier opening is removed at each
+//! opening. The new one is created by the first append that is buffered.
 //!
-//! There is no write buffer where nobody could vouch for the page cache, nor while less than 2 GiB of the disk is free: a
-//! drain always finds room then, as all slots together are less than a hundredth of that.
+//! The file has `SLOTS_MIN` slots at first, and twice as many each time that none is free. It
+//! shrinks to `SLOTS_MIN` when the store has buffered nothing for a while (`give_back`). The head
+//! counts slots that exist. It is written after the space of new slots was allocated, and before
+//! the space of removed slots is released, so a process that is killed in between leaves no slot
+//! beyond the end. Removed slots are leased to no log.
+//!
+//! A store into the mapping cannot fail, even if the device or the file system of the file does;
+//! the failure shows afterwards (`MappedPiece::backing`). Then nothing more is buffered: the
+//! buffered bytes are drained, and records go to their logs by system calls, which report errors.
+//! The file may still show bytes that were drained; this does no harm, as long as none of them is
+//! cut: a cut fails then.
+//!
+//! There is no write buffer if the page cache cannot be vouched for, nor while less than 2 GiB of
+//! the disk is free. With it a drain always finds room, as all slots together are less than a
+//! hundredth of that.
 
 mod format;
 mod recover;
@@ -61,27 +74,28 @@ use format::{BASE_MAX, HEAD_BYTES, Head, SLOT_HEAD_BYTES, State};
 use std::io;
 
 pub const WRITE_BUFFER_FILE: &str = "WRITE-BUFFER";
-/// While it is being made.
+/// Name of the file while it is being created.
 const TEMPORARY: &str = "WRITE-BUFFER.tmp";
-/// Some twenty records of the usual length: the call that drains them is paid by each with a twentieth, and a longer
-/// slot would save less than it costs in memory.
+/// Length of a slot in bytes: some twenty records of usual length, which share the cost of the call
+/// that drains them. A longer slot would save less than it costs in memory.
 const SLOT_BYTES: usize = 16 << 10;
-/// 16 MiB: the logs of 8 GiB of chunks at their usual length.
+/// Maximum number of slots: 16 MiB, enough for the logs of 8 GiB of chunks of usual length.
 const SLOTS_MAX: usize = 1024;
-/// 128 KiB: what a store takes that is small or idle, of which a process may have some hundred open.
+/// Number of slots at first: 128 KiB, for small or idle stores, of which a process may have
+/// hundreds open.
 const SLOTS_MIN: usize = 8;
 
 /// The slots of one store.
 pub struct WriteBuffer {
     files: Arc<Files>,
     memory: Arc<LogMemory>,
-    /// In the file.
+    /// Number of slots in the file.
     slots: AtomicUsize,
-    /// Those that were used before at the end, as their memory is there.
+    /// Free slots; those that were used before are at the end, as their memory exists.
     free: Mutex<Vec<Slot>>,
     /// Taken before `free`.
     growth: Mutex<Growth>,
-    /// Whether the file failed: nothing more is buffered.
+    /// True once the file failed: nothing more is buffered.
     failed: AtomicBool,
     leases: AtomicU64,
     drains: AtomicU64,
@@ -89,16 +103,16 @@ pub struct WriteBuffer {
     bytes: AtomicU64,
 }
 
-/// For who changes how many slots there are.
+/// State of growing and shrinking.
 #[derive(Default)]
 struct Growth {
-    /// It could not be made longer: it stays as it is.
+    /// True once the file could not be extended: it does not grow any more.
     refused: bool,
-    /// Slots leased up to when it was last asked whether the store is idle.
+    /// Number of leases at the last check for idleness.
     leases: u64,
 }
 
-/// What went through the write buffer since opening.
+/// Totals of the bytes drained since opening.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Drained {
     pub drains: u64,
@@ -109,14 +123,15 @@ pub struct Drained {
 #[derive(Debug)]
 struct Slot {
     piece: Box<dyn MappedPiece>,
-    /// Where in the file it is.
+    /// Number of the slot in the file.
     index: usize,
-    /// Whether its memory was ever used.
+    /// True if its memory was ever used.
     touched: bool,
 }
 
 impl WriteBuffer {
-    /// An empty write buffer, whose file is yet to be made. Whatever the last one held was recovered, or does not count.
+    /// An empty write buffer. Its file is created later. The content of the last one was recovered,
+    /// or does not count.
     pub fn create(files: Arc<Files>, memory: Arc<LogMemory>) -> Result<Option<Self>> {
         remove(&files)?;
         let available = files.vfs.available_bytes(&files.dir);
@@ -137,7 +152,8 @@ impl WriteBuffer {
         Ok(has_plenty.then_some(write_buffer))
     }
 
-    /// Makes the file, or makes it longer, if that may be. Who finds somebody at it does without a slot.
+    /// Creates or extends the file, if allowed. A thread that finds another one doing so gets no
+    /// slot.
     fn grow(&self) -> Option<()> {
         let mut growth = self.growth.try_lock()?;
         if growth.refused || !self.is_sound() {
@@ -180,10 +196,10 @@ impl WriteBuffer {
         let make = || {
             let file = self.files.create_temporary(&temporary)?;
             file.write_at(&self.head(slots), 0)?;
-            // A store into a page that the disk has no room for would kill the process.
+            // A store into a page without disk space would kill the process.
             file.allocate(end_of(slots))?;
             let pieces = file.map(HEAD_BYTES, SLOT_BYTES, slots)?;
-            // Under its own name it is whole: if it is not, it is damaged.
+            // A file with the final name is complete; if it is not, it is damaged.
             self.files.vfs.rename(&temporary, &path)?;
             Ok(pieces)
         };
@@ -199,7 +215,8 @@ impl WriteBuffer {
         Ok(pieces)
     }
 
-    /// Says how many slots there are now. If that fails, the head is as it was, or nothing more is buffered.
+    /// Writes the present number of slots. If that fails, the head is unchanged, or nothing more is
+    /// buffered.
     fn write_head(&self, file: &dyn VfsFile, before: usize, slots: usize) -> io::Result<()> {
         let written = file.write_at(&self.head(slots), 0);
         if written.is_err()
@@ -211,8 +228,8 @@ impl WriteBuffer {
         written
     }
 
-    /// Shortens the file to what it was at first, if nobody has leased a slot since the last call and nobody has one. To be
-    /// called every few seconds.
+    /// Shrinks the file to its first size, if no slot was leased since the last call and none is
+    /// leased now. Call it every few seconds.
     pub fn give_back(&self) {
         let Some(mut growth) = self.growth.try_lock() else { return };
         let (leases, slots) = (self.leases.load(Relaxed), self.slots.load(Relaxed));
@@ -234,7 +251,7 @@ impl WriteBuffer {
         let touched = gone.iter().filter(|slot| slot.touched).count();
         self.memory.write_buffer_used.give_back((touched * SLOT_BYTES) as u64);
         self.memory.write_buffer.give_back((gone.len() * SLOT_BYTES) as u64);
-        // Nobody reaches what is cut off any more.
+        // The removed slots cannot be reached any more.
         drop(gone);
         let path = self.files.dir.join(WRITE_BUFFER_FILE);
         let cut = || -> io::Result<()> {
@@ -243,13 +260,14 @@ impl WriteBuffer {
             file.set_len(end_of(SLOTS_MIN))
         };
         if let Err(error) = cut() {
-            // Slots that the head counts and nobody uses say that nothing is buffered. It does not grow again.
+            // The head may count slots that are not used any more; their words say that nothing is
+            // buffered. The file does not grow again.
             tracing::debug!(%error, "the write buffer stays as long as it was");
             growth.refused = true;
         }
     }
 
-    /// What the file takes on disk.
+    /// Length of the file on disk.
     pub fn file_bytes(&self) -> u64 {
         match self.slots.load(Relaxed) {
             0 => 0,
@@ -265,12 +283,13 @@ impl WriteBuffer {
         }
     }
 
-    /// The longest append that is worth buffering: of longer ones a drain would carry one or two only.
+    /// Maximum length of an append that is worth buffering: of longer ones a slot would hold only
+    /// one or two.
     pub fn append_bytes_max(&self) -> usize {
         (SLOT_BYTES - SLOT_HEAD_BYTES) / 3
     }
 
-    /// A slot for the tail of log `file`, which ends at `base`; `None` if there is none.
+    /// A slot for the tail of log `file`, which ends at `base`; `None` if none is free.
     pub fn lease(self: &Arc<Self>, file: u64, base: u64) -> Option<Lease> {
         if base >= BASE_MAX {
             return None;
@@ -297,12 +316,12 @@ impl WriteBuffer {
         self.free.lock().pop()
     }
 
-    /// Whether anything may be buffered: no store has failed to reach the file.
+    /// True if appends may be buffered: no store into the file has failed.
     pub fn is_sound(&self) -> bool {
         !self.failed.load(Relaxed)
     }
 
-    /// All was drained, and nobody will append any more.
+    /// Removes the file. Everything was drained, and nothing is appended any more.
     pub fn close(&self) {
         if let Err(error) = remove(&self.files) {
             tracing::debug!(%error, "cannot remove the write buffer");
@@ -318,12 +337,12 @@ impl Drop for WriteBuffer {
     }
 }
 
-/// Where a file of so many slots ends.
+/// Length of a file with this number of slots.
 fn end_of(slots: usize) -> u64 {
     HEAD_BYTES + (slots * SLOT_BYTES) as u64
 }
 
-/// Removes what another opening left.
+/// Removes the files of an earlier opening.
 pub fn remove(files: &Files) -> Result<()> {
     [TEMPORARY, WRITE_BUFFER_FILE].into_iter().try_for_each(|name| {
         let path = files.dir.join(name);
@@ -339,10 +358,10 @@ pub fn remove(files: &Files) -> Result<()> {
 /// A slot while it buffers the tail of one log.
 pub struct Lease {
     write_buffer: Arc<WriteBuffer>,
-    /// Until it is given back.
+    /// `None` only while it is dropped.
     slot: Option<Slot>,
     file: u64,
-    /// Where the buffered bytes belong in the log.
+    /// Offset of the buffered bytes in the log.
     base: u64,
     len: usize,
     records: u64,
@@ -353,12 +372,13 @@ impl Lease {
         self.base
     }
 
-    /// Behind what is buffered.
+    /// The end of the buffered bytes in the log.
     pub fn end(&self) -> u64 {
         self.base + self.len as u64
     }
 
-    /// Appends bytes; `false`, and nothing was appended, if they do not fit, or would be gone with the process.
+    /// Appends bytes. False, with nothing appended, if they do not fit or would not survive the
+    /// process.
     pub fn push(&mut self, bytes: &[u8], records: u64) -> bool {
         if self.len + bytes.len() > SLOT_BYTES - SLOT_HEAD_BYTES || self.base >= BASE_MAX {
             return false;
@@ -377,7 +397,8 @@ impl Lease {
         false
     }
 
-    /// Whether what was buffered is in the file, as far as is known. From the first time that it is not, nothing is buffered.
+    /// True if the buffered bytes are in the file, as far as is known. The first time that they are
+    /// not, buffering ends.
     fn is_kept(&self) -> bool {
         let backing = self.backing();
         if backing != Backing::File && !self.write_buffer.failed.swap(true, Relaxed) {
@@ -390,14 +411,14 @@ impl Lease {
         self.slot.as_ref().map_or(Backing::File, |slot| slot.piece.backing())
     }
 
-    /// What is buffered; `None` if it cannot be read any more.
+    /// The buffered bytes; `None` if they cannot be read any more.
     pub fn buffered(&self) -> Option<Vec<u8>> {
         let bytes = self.slot.as_ref().map(|slot| slot.piece.read(SLOT_HEAD_BYTES, self.len).into_owned());
         let bytes = bytes.unwrap_or_default();
         (bytes.is_empty() || self.backing() != Backing::Lost).then_some(bytes)
     }
 
-    /// Buffered bytes by their place in the log, if they are.
+    /// Bytes by their offset in the log, if all of them are buffered.
     pub fn read(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
         let at = usize::try_from(offset.checked_sub(self.base)?).ok()?;
         let within = at.checked_add(len).is_some_and(|end| end <= self.len);
@@ -405,7 +426,7 @@ impl Lease {
         Some(slot.piece.read(SLOT_HEAD_BYTES + at, len).into_owned())
     }
 
-    /// What was buffered is in the log.
+    /// Records that the buffered bytes are in the log.
     pub fn set_drained(&mut self) {
         self.write_buffer.drains.fetch_add(1, Relaxed);
         self.write_buffer.records.fetch_add(self.records, Relaxed);
@@ -413,13 +434,13 @@ impl Lease {
         self.set_base(self.end());
     }
 
-    /// The log's file ends at `base`, and nothing is buffered.
+    /// Records that the log's file ends at `base`, and nothing is buffered.
     pub fn set_base(&mut self, base: u64) {
         (self.base, self.len, self.records) = (base, 0, 0);
         self.set_state();
     }
 
-    /// Forgets what is buffered from `end` on; false if the file may go on saying that it is there.
+    /// Drops the buffered bytes from `end` on; false if the file may still count them.
     pub fn truncate(&mut self, end: u64) -> bool {
         let len = end.saturating_sub(self.base).min(self.len as u64);
         self.len = len as usize;
@@ -442,7 +463,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // What the slot says stays: if its log was not drained, it may be the last that knows.
+        // The slot's words stay: if its log was not drained, this may be the only copy.
         if let Some(slot) = self.slot.take() {
             self.write_buffer.free.lock().push(slot);
         }

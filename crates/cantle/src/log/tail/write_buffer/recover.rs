@@ -1,4 +1,4 @@
-//! What a dead process had buffered goes to its logs, before anybody reads these.
+//! Writes the bytes that a dead process had buffered to its logs, before any of these is read.
 
 use super::WRITE_BUFFER_FILE;
 use super::format::{HEAD_BYTES, Head, SLOT_HEAD_BYTES, State};
@@ -10,15 +10,16 @@ use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::path::Path;
 
-/// Is shown what a slot holds, and whom to tell of damage.
+/// Called with the content of a slot, and the callback for damage.
 pub type Visit<'a> = &'a mut dyn FnMut(&SlotContent<'_>, &mut dyn FnMut(Error)) -> Result<()>;
 
 /// The header of the log in a file.
 pub type HeaderOf<'a> = &'a dyn Fn(&dyn VfsFile, &Path) -> Result<FileHeader>;
 
-/// Writes what the process of `epoch` had buffered to the logs of `store`. Only if the page cache outlived it. Doing it
-/// again changes nothing. What does not fit is ignored, and never anything but whole records that were written for
-/// just that place: `damaged` is told of it. `header_of` reads the header of a log.
+/// Writes the bytes that the process of `epoch` had buffered to the logs of `store`, and returns
+/// their number. Only if the page cache outlived the process. Repeating it changes nothing. Only
+/// whole records that were written for exactly their place are used; anything else is ignored and
+/// passed to `damaged`. `header_of` reads the header of a log.
 pub fn recover(
     vfs: &dyn Vfs,
     dir: &Path,
@@ -34,7 +35,7 @@ pub fn recover(
     Ok(recovered)
 }
 
-/// The same of a write buffer that is open.
+/// As [`recover`], with a write buffer that is open.
 pub fn recover_open(
     file: &dyn VfsFile,
     vfs: &dyn Vfs,
@@ -51,7 +52,8 @@ pub fn recover_open(
     Ok(recovered)
 }
 
-/// Reads what the process of `epoch` had buffered for the logs of `store`, a slot at a time.
+/// Reads the bytes that the process of `epoch` had buffered for the logs of `store`, one slot at a
+/// time.
 pub fn read(
     vfs: &dyn Vfs,
     dir: &Path,
@@ -75,7 +77,7 @@ pub fn open(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Arc<dyn VfsFile>>> {
     vfs.open(&path, OpenMode::Read).map(Some).map_err(failed)
 }
 
-/// The same as `read`, of a write buffer that is open.
+/// As [`read`], with a write buffer that is open.
 fn read_open(
     file: &dyn VfsFile,
     dir: &Path,
@@ -106,7 +108,7 @@ fn read_open(
     let mut slot = vec![0; head.slot_bytes as usize];
     for index in 0..u64::from(head.slots) {
         let at = HEAD_BYTES + index * u64::from(head.slot_bytes);
-        // With the beginning of what it buffers, or once did.
+        // With the first bytes that it buffers, or once buffered.
         let peek = slot.len().min(SLOT_HEAD_BYTES + 8);
         let read = file.read_at(&mut slot[..peek], at).map_err(failed)?;
         let (Some(id), Some(word)) = (word_at(&slot[..read], 0), word_at(&slot[..read], 8)) else {
@@ -154,21 +156,22 @@ fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
 }
 
-/// What a slot holds.
+/// The content of a slot.
 pub struct SlotContent<'a> {
-    /// Where the slot is.
+    /// Offset of the slot in the file.
     at: u64,
     store: u128,
     epoch: u64,
-    /// The number of the log that it is for, and its place there.
+    /// The number of the log that it belongs to, and the offset there.
     pub log: u64,
     pub base: u64,
     bytes: &'a [u8],
 }
 
 impl SlotContent<'_> {
-    /// What of it was written for just that place in the log with this header, up to its last whole record. What is damaged before
-    /// that is left as it is: in the log it is damage as any other, of which the records behind it tell.
+    /// The bytes that were written for exactly this place in the log with this header, up to the
+    /// last whole record. Damage before that is left in: in the log it is damage as any other,
+    /// proved by the records after it.
     pub fn whole(&self, header: &FileHeader, dir: &Path, damaged: &mut dyn FnMut(Error)) -> &[u8] {
         let (extent, damage) = valid_extent(header, self.base, self.bytes, |_, _| true);
         if let Some(whole) = damage {
@@ -180,7 +183,7 @@ impl SlotContent<'_> {
         &self.bytes[..extent]
     }
 
-    /// Appends it to its log; returns how many bytes count.
+    /// Appends the bytes to their log; returns how many count.
     pub fn put(
         &self,
         vfs: &dyn Vfs,
@@ -191,7 +194,7 @@ impl SlotContent<'_> {
         let &Self { store, epoch, log, base, .. } = self;
         let path = dir.join(file_name(FileKind::Log, log));
         if vfs.metadata(&path).map_err(|e| Error::io(Attempt::LookAt, &path, e))?.is_none() {
-            // The log was obsolete, and is gone.
+            // The log was obsolete and has been removed.
             return Ok(0);
         }
         let mut ignored = |at: u64, what: &str| {
@@ -217,11 +220,12 @@ impl SlotContent<'_> {
     }
 }
 
-/// Writes `bytes` at `base`, but for what is there already: the process may have died while it drained them.
+/// Writes `bytes` at `base`, except for leading bytes that are there already: the process may have
+/// died while it drained them.
 fn append(file: &dyn VfsFile, bytes: &[u8], base: u64) -> std::io::Result<()> {
     let mut there = vec![0; bytes.len()];
     let read = file.read_at(&mut there, base)?;
     let same = bytes.iter().zip(&there[..read]).take_while(|(a, b)| a == b).count();
-    // Up to where the file ends: what lies behind that alone needs no copy of the file in memory.
+    // Compared only up to the end of the file: no copy of the file is needed.
     if same < bytes.len() { file.write_at(&bytes[same..], base + same as u64) } else { Ok(()) }
 }
