@@ -1,4 +1,4 @@
-//! Reading ahead in logs: what one read fetches, and when.
+//! Read-ahead in logs: the bytes that a read fetches, and when.
 
 use super::test_support::chunks_of;
 use crate::Db;
@@ -12,7 +12,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::vfs::MemVfs;
 use crate::{ChunkOptions, KeyspaceOptions, Options};
 
-/// A log of which a part is indexed, and the places of its records in the order of writing.
+/// A log with an indexed part, and the places of its records in the order of writing.
 fn log(pairs: usize) -> (Db, Arc<Segment>, Arc<Parts>, Vec<RecordPtr>) {
     log_with(pairs, KeyspaceOptions::new().layout(ChunkOptions::new().munks(false).recent_appends(false)))
 }
@@ -72,7 +72,7 @@ fn places_that_are_read_together_are_what_each_alone_is() {
         let value = piece.as_ref().unwrap().value(&segment, &parts.header, place).unwrap();
         assert_eq!(value, segment.read_value(&parts.header, place).unwrap());
     }
-    // A length that there is no memory for, and a place behind the end.
+    // A length for which there is no memory, and a place after the end.
     let pieces = ReadBuffer::read_all(&segment, &[(0, u64::MAX), (1 << 40, 8), spans[0]]).unwrap();
     assert_eq!(pieces.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, true]);
     assert!(pieces[1].as_ref().unwrap().bytes.is_empty());

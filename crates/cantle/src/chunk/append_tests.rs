@@ -5,7 +5,8 @@ use crate::sync::Arc;
 use crate::vfs::{Failure, FaultVfs, MemVfs, Operation, Verdict};
 use crate::{ChunkOptions, KeyspaceOptions, Options};
 
-/// Else the store would be taken for one whose disk cannot shorten files, and turn read-only for what passes.
+/// Otherwise the store would conclude that its disk cannot shorten files, and turn read-only after
+/// a temporary error.
 #[test]
 fn an_append_that_cannot_open_its_log_leaves_nothing_to_take_back() {
     for write_buffer in [false, true] {
@@ -26,7 +27,7 @@ fn an_append_that_cannot_open_its_log_leaves_nothing_to_take_back() {
                 if fails { Verdict::Fail(Failure::EMFILE) } else { Verdict::Pass }
             });
             chunks.context.files.close_handles();
-            // Longer than what is buffered.
+            // Longer than the write buffer accepts.
             assert!(db.put([round, 1], vec![round; 2 << 20]).is_err());
             assert!(chunks.index_part(&mut chunks.first().writer.lock()).is_err());
             vfs.clear_rule();

@@ -1,9 +1,10 @@
-//! How many bytes of a chunk's files are for which keys, told without reading pairs.
+//! Estimates the bytes of a chunk's files that belong to a key range, without reading pairs.
 //!
-//! A file counts with the share of its bytes that keys within the bounds have. Of a table the index and the blocks at both
-//! ends of the range say where in the file that is. The records of a log lie in the order in which they were written: their
-//! keys and lengths are in the indexes of its parts, which are looked at whole where they are few, and a sample of their
-//! blocks where they are many. So the shares of neighbouring ranges add up to one, and a range without keys has none.
+//! Each file counts with its share of bytes that belongs to keys within the bounds. For a table,
+//! the index and the blocks at both ends of the range give the range's position in the file. The
+//! records of a log are in the order in which they were written. Their keys and lengths are in the
+//! indexes of its parts: all index blocks are read if they are few, and a sample if they are many.
+//! The shares of neighbouring ranges thus add up to one, and a range without keys has none.
 //!
 //! *Cost.* One block at each end of the range for each table; for each log, [`LOG_BLOCKS_MAX`] blocks of indexes, or two
 //! for each part, whichever is more, and its part in memory.
@@ -25,11 +26,13 @@ use crate::types::span::Span;
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// Blocks of a log's indexes that are looked at for one estimate: 1 MiB, or some milliseconds.
+/// Maximum number of index blocks of a log that are read for one estimate: 1 MiB, or some
+/// milliseconds.
 const LOG_BLOCKS_MAX: usize = 256;
-/// Blocks of each part at least, however many parts there are.
+/// Minimum number of blocks read of each part, even if there are many parts.
 const PART_BLOCKS_MIN: usize = 2;
-/// Without indexes parts are read from end to end, as gets do. So many of them stand for the others.
+/// Parts without indexes are read from end to end, as by gets. At most this many are read, as a
+/// sample of the others.
 const PARTS_READ_MAX: usize = 4;
 
 /// The bytes of a chunk's files that were not dropped.
@@ -37,7 +40,8 @@ pub fn whole(funk: &RunStack) -> Result<u64> {
     funk.files.iter().filter(|file| file.dropped.is_none()).map(bytes_of).sum()
 }
 
-/// Of a log that nobody has read yet since its writer was killed, only the file knows the length.
+/// Bytes of a run. If no one has read a log since its writer was killed, only its file has the
+/// length.
 fn bytes_of(file: &Run) -> Result<u64> {
     match (&file.source, file.share_bytes) {
         (Source::Log(segment), None) => segment.file_len(),
@@ -48,7 +52,7 @@ fn bytes_of(file: &Run) -> Result<u64> {
 /// Bytes of records by their keys.
 struct Weights<'a> {
     order: &'a KeyOrder,
-    /// Only keys in here count.
+    /// Only keys within this span count.
     span: &'a Span,
     bounds: &'a Bounds,
     within: f64,
@@ -69,7 +73,7 @@ impl<'a> Weights<'a> {
         }
     }
 
-    /// Adds a sample that stands for so many times as much.
+    /// Adds a sample that represents `factor` times as much.
     fn add_scaled(&mut self, sample: &Self, factor: f64) {
         self.all += sample.all * factor;
         self.within += sample.within * factor;
@@ -79,14 +83,16 @@ impl<'a> Weights<'a> {
         if self.all > 0.0 { self.within / self.all } else { 0.0 }
     }
 
-    /// Adds a part whose keys all lie on one side of each end of the bounds and of the span; false if that is not known.
+    /// Adds a part as a whole if its keys are on one side of each end of the bounds and of the
+    /// span. False if that is not known.
     fn add_whole(&mut self, part: &IndexedPart) -> bool {
         let Some((first, last)) = part.known_keys() else { return false };
         if !self.span.contains(self.order, first) || !self.span.contains(self.order, last) {
             return part.is_outside(self.order, self.span);
         }
         let side = side_of(self.order, self.bounds, first);
-        // A part behind the start of the bounds begins there, and one before their end ends there.
+        // A part that begins after the start of the bounds lies after it, and one that ends before
+        // their end lies before it.
         let is_one = match side {
             Ordering::Greater => true,
             side => side_of(self.order, self.bounds, last) == side,
@@ -100,7 +106,7 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// Whether a key lies before the bounds, within them, or behind them.
+/// `Less` for a key before the bounds, `Equal` within them, `Greater` after them.
 fn side_of(order: &KeyOrder, bounds: &Bounds, key: &[u8]) -> Ordering {
     let is_before = match &bounds.start {
         Bound::Included(start) => order.compare(key, start).is_lt(),
@@ -120,7 +126,8 @@ fn side_of(order: &KeyOrder, bounds: &Bounds, key: &[u8]) -> Ordering {
 }
 
 impl Chunks {
-    /// The bytes of a chunk's files that are for keys within bounds which cover it in part, garbage included.
+    /// The bytes of a chunk's files for keys within the bounds, garbage included. The bounds cover
+    /// the chunk in part.
     pub(super) fn approximate_part(&self, funk: &RunStack, bounds: &Bounds) -> Result<u64> {
         let mut bytes = 0;
         for file in funk.files.iter().filter(|file| file.dropped.is_none()) {
@@ -172,7 +179,8 @@ impl Chunks {
         Ok(weights.share())
     }
 
-    /// Looks at so many blocks of a part's index. Of the parts, which have numbers, each begins with another block.
+    /// Reads up to `blocks_max` blocks of a part's index. The first block depends on the part's
+    /// number, so that samples differ.
     fn weigh_part(
         &self,
         segment: &Segment,
@@ -213,7 +221,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// Reads some of these parts.
+    /// Reads some of these parts from end to end.
     fn weigh_unindexed(
         &self,
         segment: &Segment,

@@ -1,4 +1,5 @@
-//! A queue with a backlog: what is deleted at its head does not stay in the way of who looks for the first pair.
+//! A queue with a backlog: pairs deleted at its head do not slow down the search for the first
+//! pair.
 
 use super::Chunks;
 use crate::chunk::test_support::chunks_of;
@@ -15,7 +16,7 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 use std::time::Duration;
 
-/// How many deleted keys the first pair is behind: at least, of those that lie in one chunk.
+/// Number of deleted keys before the first pair, at least: those that lie in one chunk.
 fn dead_at_head(chunks: &Arc<Chunks>) -> u64 {
     let bounds = Bounds { start: Bound::Unbounded, end: Bound::Unbounded };
     let snapshot = chunks.context.substrate.mvcc.own_snapshot(KeySpan::ALL);
@@ -42,7 +43,7 @@ fn an_idle_backlog_has_few_deleted_keys_at_its_head() {
         }
         (0..10_000u64).for_each(|number| db.delete(number.to_be_bytes()).unwrap());
         let is_healed = || {
-            // Half a second without access, then a look, a probe and a rebalance.
+            // Half a second without access, then a check, a probe and a rebalance.
             (0..200).any(|_| {
                 thread::sleep(Duration::from_millis(1500));
                 dead_at_head(&chunks) <= 100
@@ -54,7 +55,7 @@ fn an_idle_backlog_has_few_deleted_keys_at_its_head() {
     }
 }
 
-/// Bytewise, and counts.
+/// Bytewise order that counts comparisons.
 #[derive(Debug, Default)]
 struct Counting(Arc<AtomicU64>);
 
@@ -80,7 +81,7 @@ fn a_scan_beside_many_range_deletes_looks_at_few_of_them() {
     let put = || (0..PAIRS).for_each(|number| db.put(key(number), [1; 20]).unwrap());
     put();
     let chunks = chunks_of(&db);
-    // Nobody sorts them in meanwhile.
+    // The background does not sort them meanwhile.
     let chunk = chunks.index.find(b"");
     let _alone = std::iter::from_fn(|| Some(chunk.begin_change())).find_map(|change| change).unwrap();
     let scan = || {
@@ -97,7 +98,7 @@ fn a_scan_beside_many_range_deletes_looks_at_few_of_them() {
     let small = a_pair(with - without.min(with));
     assert!(small <= 16.0, "{small} comparisons more a pair");
 
-    // The same over one that deletes all that was there before.
+    // The same with a range delete that deletes everything before it.
     db.delete_range(key(0)..key(PAIRS)).unwrap();
     put();
     let (pairs, without) = scan();

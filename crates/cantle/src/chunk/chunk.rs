@@ -16,11 +16,12 @@ use crate::types::span::Span;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 
-/// Of so many gets of a thread one is counted, for all.
+/// One of this many gets of a thread is counted, with this weight.
 const SAMPLED_READS: u64 = 8;
-/// A get that searches the index of a log costs more than one in a table by as much as walking over so many entries.
+/// Additional cost of a get that searches the index of a log, compared with one in a table: that of
+/// walking this many entries.
 const LOG_GET_DEBT: u64 = 4;
-/// So many puts weigh as much as one get.
+/// Number of puts that count as much as one get.
 const WRITES_PER_READ: u64 = 8;
 
 pub struct Chunk {
@@ -28,59 +29,62 @@ pub struct Chunk {
     pub id: u64,
     pub span: Span,
 
-    /// The paper's *rebalanceLock*: held by a write while it appends, and briefly by a rebalance when it diverts
-    /// the log and when it flips the funk. Taken in key order where several are needed.
+    /// The paper's *rebalanceLock*. A write holds it while it appends, and a rebalance briefly when
+    /// it diverts the log and when it replaces the funk. Several are taken in key order.
     pub writer: Arc<Mutex<ChunkWriter>>,
 
     /// Replaced under `writer`; read by anyone.
     pub funk: ArcSwap<RunStack>,
-    /// What the files say, while the chunk is popular. Set, replaced and written under `writer`; read by anyone.
+    /// The content of the chunk, while it is popular. Set, replaced and written under `writer`;
+    /// read by anyone.
     pub munk: ArcSwapOption<Munk>,
 
     // Atomic.
     /// The paper's *funkChangeLock*: one thread at a time rebuilds the files.
     changing: AtomicBool,
-    /// No write since the store was opened has a greater version: what has a greater one is not in here. Set under
-    /// `writer`. 0 in a chunk that was only read: what earlier epochs wrote is older than every open snapshot.
+    /// No write since the store was opened has a greater version. Set under `writer`. 0 in a chunk
+    /// that was only read: writes of earlier epochs are older than every open snapshot.
     newest: AtomicU64,
-    /// Whether a job for this chunk waits in the pool.
+    /// True while a job for this chunk waits in the pool.
     pub queued: AtomicBool,
     reads: AtomicU64,
     writes: AtomicU64,
-    /// When it was last accessed, in ticks.
+    /// Tick of the last access.
     last_access: AtomicU64,
-    /// Extra work that reads did because the chunk is not sorted, in entries.
+    /// Number of entries that reads processed in addition because the chunk is not sorted.
     read_debt: AtomicU64,
-    /// The most deleted keys in a row that a cursor stepped over.
+    /// Maximum number of consecutive deleted keys that a cursor skipped.
     dead_run: AtomicU64,
-    /// How many keys were deleted in order: there may be so many in a row.
+    /// Number of keys that were deleted in ascending order: a cursor may have to skip as many.
     pub deleted_in_order: AtomicU64,
-    /// The oldest snapshot under which a rebalance freed little, plus one; 0 if none did.
+    /// Version of the oldest snapshot under which a rebalance freed little, plus one; 0 if none
+    /// did.
     futile_under: AtomicU64,
-    /// The tick before which it is not loaded into memory: that was tried just now.
+    /// The chunk is not loaded into memory before this tick, as a load was tried recently.
     load_after: AtomicU64,
-    /// The tick before which it is not split: that was refused just now.
+    /// The chunk is not split before this tick, as a split was refused recently.
     split_after: AtomicU64,
-    /// The tick before which it is not sorted for the sake of compression: that was tried just now.
+    /// The chunk is not sorted for compression before this tick, as that was tried recently.
     compress_after: AtomicU64,
-    /// Somebody copies the munk without its garbage.
+    /// True while a thread copies the munk without its garbage.
     pub cleaning: AtomicBool,
 }
 
-/// What the lock guards.
+/// State guarded by the lock.
 #[derive(Default)]
 pub struct ChunkWriter {
-    /// The chunk was split or merged: look it up again.
+    /// True once the chunk was split or merged: look it up again.
     pub retired: bool,
     pub active: Option<Active>,
-    /// The last keys that were deleted, each behind the one before, from a chunk without a munk: the first and the last of
-    /// them, and how many they are.
+    /// The first and the last of the keys that were recently deleted in ascending order, from a
+    /// chunk without a munk; and their number.
     deleted: (Vec<u8>, Vec<u8>),
     deleted_in_order: u64,
 }
 
 impl ChunkWriter {
-    /// A key is deleted from a chunk without a munk. Returns how many were, each behind the one before.
+    /// Records the delete of a key from a chunk without a munk. Returns the number of keys deleted
+    /// in ascending order so far.
     pub fn note_delete(&mut self, order: &KeyOrder, key: &[u8]) -> u64 {
         let (first, last) = &mut self.deleted;
         if self.deleted_in_order == 0 || order.compare(last, key) != std::cmp::Ordering::Less {
@@ -94,30 +98,31 @@ impl ChunkWriter {
         self.deleted_in_order
     }
 
-    /// The first key of those that were deleted in order, which are forgotten.
+    /// The first of the keys that were deleted in ascending order. Resets the count.
     pub fn take_deleted(&mut self) -> Vec<u8> {
         self.deleted_in_order = 0;
         std::mem::take(&mut self.deleted.0)
     }
 
-    /// The length of the part of the log that is indexed in memory only.
+    /// Length of the log's part that is indexed in memory only.
     pub fn part_bytes(&self) -> u64 {
         self.active.as_ref().map_or(0, |active| active.end - active.part_start)
     }
 
-    /// The next write begins another segment.
+    /// Ends the log: the next write begins another segment.
     pub fn end_log(&mut self) {
         if let Some(active) = self.active.take() {
             active.segment.end_appends();
         }
     }
 
-    /// Takes back what an append that failed may have left behind the log's end, of which others must not read a byte: neither
-    /// who appends there next nor who opens the store after this process.
+    /// Truncates the bytes that a failed append may have left after the log's end. Neither the next
+    /// append nor an opening of the store after this process may find them.
     pub fn take_back(&mut self, health: &Health) {
         let Some(Active { segment, end, .. }) = &self.active else { return };
         let Err(error) = segment.truncate(*end) else { return };
-        // The next write begins another segment; this one counts up to its end, as what follows is no record any more.
+        // The next write begins another segment. This one counts up to its end, as no record
+        // follows any more.
         tracing::warn!(%error, "abandons a log whose failed append cannot be taken back");
         if let Err(error) = segment.zero_tail(*end) {
             health.fail(format!(
@@ -129,14 +134,14 @@ impl ChunkWriter {
     }
 }
 
-/// The segment that writes go to.
+/// The segment that writes are appended to.
 pub struct Active {
     pub segment: Arc<Segment>,
-    /// Where the next record goes.
+    /// The offset of the next record.
     pub end: u64,
-    /// Where the part that is indexed in memory starts.
+    /// The start of the part that is indexed in memory.
     pub part_start: u64,
-    /// What the next operation says of those before it.
+    /// The link of the next operation, which describes the operations before it.
     pub link: Link,
 }
 
@@ -165,7 +170,7 @@ impl Chunk {
         }
     }
 
-    /// Begins to rebuild the chunk's files, unless somebody does already.
+    /// Begins to rebuild the chunk's files, unless another thread is doing so.
     pub fn begin_change(self: &Arc<Self>) -> Option<Change> {
         (!self.changing.swap(true, AcqRel)).then(|| Change { chunk: self.clone() })
     }
@@ -174,21 +179,21 @@ impl Chunk {
         self.changing.load(Acquire)
     }
 
-    /// Something was written at this version; for who holds the lock.
+    /// Records a write at this version. The caller holds the lock.
     pub fn note_version(&self, version: u64) {
-        // A plain store will do under the lock, and most writes find their version there.
+        // A plain store is enough under the lock, and most writes find their version there already.
         if self.newest_version() < version {
             self.newest.store(version, Relaxed);
         }
     }
 
-    /// The greatest version written; for who holds the lock.
+    /// The greatest version written. The caller holds the lock.
     pub fn newest_version(&self) -> u64 {
         self.newest.load(Relaxed)
     }
 
-    /// Counts some gets for all, so that threads that read one chunk do not wait for its cache line.
-    /// Returns for how many this one was counted.
+    /// Counts one of several gets for all of them, so that threads that read one chunk do not wait
+    /// for its cache line. Returns the number of gets that this one was counted for.
     pub fn touch_read(&self, tick: &AtomicU64) -> Option<u64> {
         sampled(SAMPLED_READS).then(|| {
             self.reads.fetch_add(SAMPLED_READS, Relaxed);
@@ -197,7 +202,7 @@ impl Chunk {
         })
     }
 
-    /// A scan weighs as much as some gets: it walks a part of the chunk.
+    /// Counts a scan as several gets: it walks a part of the chunk.
     pub fn touch_scan(&self, tick: &AtomicU64) {
         self.last_access.store(tick.load(Relaxed), Relaxed);
         self.reads.fetch_add(8, Relaxed);
@@ -214,7 +219,8 @@ impl Chunk {
         }
     }
 
-    /// A get searched the index of a log. Counts some for all, as `touch_read`.
+    /// Records that a get searched the index of a log. Counts one of several for all, as
+    /// `touch_read`.
     pub fn owe_log_get(&self) {
         if sampled(SAMPLED_READS) {
             self.owe_reads(SAMPLED_READS * LOG_GET_DEBT);
@@ -229,7 +235,7 @@ impl Chunk {
         self.dead_run.load(Relaxed)
     }
 
-    /// A cursor stepped over so many deleted keys in a row.
+    /// Records the number of consecutive deleted keys that a cursor skipped.
     pub fn note_dead_run(&self, keys: u64) {
         if keys > self.dead_run() {
             self.dead_run.store(keys, Relaxed);
@@ -245,12 +251,13 @@ impl Chunk {
         self.futile_under.store(oldest.map_or(0, |oldest| oldest + 1), Relaxed);
     }
 
-    /// Whether a rebalance for space would free as little as the last one did, while the oldest snapshot is the same.
+    /// True if a rebalance for space would free as little as the last one did, because the oldest
+    /// snapshot is still the same.
     pub fn was_futile(&self, oldest: Option<u64>) -> bool {
         oldest.is_some_and(|oldest| self.futile_under.load(Relaxed) == oldest + 1)
     }
 
-    /// It could not be loaded into memory, and is not to be before this tick.
+    /// Prevents loads into memory before this tick, after one failed.
     pub fn put_off_load(&self, tick: u64) {
         self.load_after.store(tick, Relaxed);
     }
@@ -259,7 +266,7 @@ impl Chunk {
         tick >= self.load_after.load(Relaxed)
     }
 
-    /// A split was refused, and is not to be tried before this tick.
+    /// Prevents splits before this tick, after one was refused.
     pub fn put_off_split(&self, tick: u64) {
         self.split_after.store(tick, Relaxed);
     }
@@ -268,7 +275,8 @@ impl Chunk {
         tick >= self.split_after.load(Relaxed)
     }
 
-    /// It is being sorted for the sake of compression; if that fails, it is not to be tried before this tick.
+    /// Prevents further attempts to sort for compression before this tick, in case the one that
+    /// begins fails.
     pub fn put_off_compression(&self, tick: u64) {
         self.compress_after.store(tick, Relaxed);
     }
@@ -277,12 +285,13 @@ impl Chunk {
         tick >= self.compress_after.load(Relaxed)
     }
 
-    /// Recent accesses by what they gain from a munk (YoDB weighs them by type): a put gains little.
+    /// Recent accesses, weighted by their gain from a munk (YoDB weighs them by type): a put gains
+    /// little.
     pub fn score(&self) -> u64 {
         self.reads.load(Relaxed) + self.writes.load(Relaxed) / WRITES_PER_READ
     }
 
-    /// When it was last accessed.
+    /// Tick of the last access.
     pub fn last_access(&self) -> u64 {
         self.last_access.load(Relaxed)
     }
@@ -299,13 +308,13 @@ impl Chunk {
         }
     }
 
-    /// Others go elsewhere from now on.
+    /// Resets the count of writes: later ones go to another chunk.
     pub fn forget_writes(&self) {
         self.writes.store(0, Relaxed);
     }
 
-    /// A part of the heat of the chunk that this one came from, and when that was accessed last: the next that is inserted in order
-    /// comes here.
+    /// Takes over a part of the heat of the chunk that this one was split from, and its last
+    /// access: the next inserts in key order go to this chunk.
     pub fn inherit(&self, parent: &Self, share: u64) {
         self.last_access.store(parent.last_access(), Relaxed);
         self.reads.store(parent.reads.load(Relaxed) / share.max(1), Relaxed);
@@ -328,7 +337,8 @@ impl Drop for Change {
 mod tests {
     use super::*;
 
-    /// Else the one that the next inserts in order will go to would be evicted first, as one that was never accessed.
+    /// Otherwise the chunk that the next inserts in order go to would be evicted first, as one that
+    /// was never accessed.
     #[test]
     fn who_succeeds_an_accessed_chunk_was_accessed_as_lately() {
         let [parent, child] =

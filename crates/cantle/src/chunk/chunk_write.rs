@@ -1,4 +1,4 @@
-//! One chunk's part of a write: appending under its lock, publishing, taking back.
+//! One chunk's part of a write: appending under its lock, publishing, undoing.
 
 use super::Chunks;
 use crate::chunk::chunk::{Active, Chunk, ChunkWriter};
@@ -24,14 +24,15 @@ use crate::types::error::{Error, Result};
 use parking_lot::{ArcMutexGuard, RawMutex};
 use smallvec::SmallVec;
 
-/// The least length of a part of a log before it is indexed on disk.
+/// Minimum length in bytes of a log's part before it is indexed on disk.
 const PART_BYTES_MIN: u64 = 64 << 10;
-/// An indexed part is at least this fraction of the log before it, so that the number of parts grows with the
-/// logarithm of the log's length only.
+/// An indexed part is at least this fraction of the log before it, so that the number of parts only
+/// grows with the logarithm of the log's length.
 const PART_FRACTION: u64 = 16;
-/// More entries than this would make indexing a part a noticeable pause (some milliseconds).
+/// Maximum number of entries of a part: indexing more would be a noticeable pause (some
+/// milliseconds).
 const PART_ENTRIES_MAX: usize = 32 << 10;
-/// Buffered records are written once there is this much of them.
+/// Buffered records are written to the file once they reach this many bytes.
 const BUFFER_BYTES_MAX: u64 = 1 << 20;
 
 pub(super) type WriterGuard = ArcMutexGuard<RawMutex, ChunkWriter>;
@@ -48,13 +49,13 @@ pub(super) struct ChunkWrite {
     pub(super) ops: Ops,
     pub(super) effect: Effect,
     pub(super) stamp: Stamp,
-    /// The place of each operation, and the log's end once they are published.
+    /// The place of each operation, and the end of the log after they are published.
     pub(super) places: RecordPtrs,
     pub(super) new_end: u64,
-    /// The link of the next operation, which tells of these.
+    /// The link of the operation after these.
     pub(super) new_link: Link,
     pub(super) published: bool,
-    /// The log that it went to.
+    /// The log that the part was appended to.
     pub(super) segment: Option<Arc<Segment>>,
 }
 
@@ -63,10 +64,10 @@ pub(super) struct ChunkWrite {
 pub(super) enum Effect {
     /// Its operations are appended to the log.
     Log,
-    /// A range delete covers the chunk: its files are dropped, nothing is logged.
+    /// A range delete covers the chunk: its files are dropped, and nothing is logged.
     Drop,
-    /// Nothing, but the lock is held. A range delete finds nothing there: what is put meanwhile must not precede
-    /// it. Or a transaction has read there.
+    /// Nothing is written, but the lock is held. Either a range delete covers an empty chunk, and
+    /// no put may precede it meanwhile; or a transaction has read there.
     Nothing,
 }
 
@@ -104,7 +105,7 @@ impl ChunkWrite {
         active.segment.append(context, (bytes, self.ops.len()), active.end, is_read)
     }
 
-    /// For transactions that will ask what changed.
+    /// Records the version, for the validation of transactions.
     pub(super) fn note_version(&self) {
         if self.effect != Effect::Nothing {
             self.chunk.note_version(self.stamp.version);
@@ -219,7 +220,7 @@ impl ChunkWrite {
     }
 
     pub(super) fn publish_drop(&mut self, chunks: &Chunks, cell: Option<&CommitCell>) {
-        // What is written from now on goes to another file, so that files are dropped whole.
+        // Later writes go to another file, so that files are dropped whole.
         self.guard.active = None;
         chunks.drop_munk(&self.chunk, &mut self.guard);
         let before = self.chunk.funk.load_full();
@@ -254,7 +255,7 @@ impl ChunkWrite {
     }
 }
 
-/// The greatest length of the newest part of a log of `log_bytes`.
+/// Maximum length of the newest part of a log of `log_bytes`.
 fn part_bytes_max(options: &crate::chunk::settings::Settings, log_bytes: u64) -> u64 {
     let full = options.log_bytes.unwrap_or(options.chunk_bytes) / u64::from(options.filter_partitions.max(1));
     full.max(PART_BYTES_MIN).max(log_bytes / PART_FRACTION)
@@ -286,14 +287,15 @@ impl Chunks {
         Ok(())
     }
 
-    /// Indexes the newest part of the active log on disk, if there is one. It stays in memory where that fails.
+    /// Indexes the newest part of the active log on disk, if there is one. If this fails, the part
+    /// stays indexed in memory.
     pub fn index_part(&self, writer: &mut ChunkWriter) -> Result<()> {
         if writer.active.is_none() {
             return Ok(());
         }
         let substrate = &self.context.substrate;
-        // A batch that failed, and of which nobody knows whether it is committed, stays behind the end of the log: an index would be
-        // written over it.
+        // If a batch failed and it is unknown if it was committed, its records stay after the end
+        // of the log: an index would overwrite them.
         substrate.health.check_sound()?;
         substrate.journal.wait_durable().map_err(|error| substrate.sync_failed(error))?;
         let Some(active) = &mut writer.active else { return Ok(()) };

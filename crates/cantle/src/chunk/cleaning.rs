@@ -1,18 +1,18 @@
-//! A copy of a munk that is to be made.
+//! The right to copy a munk without its garbage.
 
 use super::chunk::Chunk;
 use super::munk::Munk;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Release};
 
-/// A munk that is to be copied; no longer to be when this is dropped.
+/// A munk that is being copied. Dropping this ends the copy.
 pub struct Cleaning {
     pub chunk: Arc<Chunk>,
     pub munk: Arc<Munk>,
 }
 
 impl Cleaning {
-    /// Unless somebody is at it. Under the chunk's lock.
+    /// Begins a copy; `None` if another thread copies the munk. Under the chunk's lock.
     pub fn begin(chunk: &Arc<Chunk>, munk: &Arc<Munk>) -> Option<Self> {
         if chunk.cleaning.swap(true, AcqRel) {
             return None;

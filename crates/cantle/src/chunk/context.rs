@@ -1,4 +1,4 @@
-//! What every part of one keyspace in the chunk layout works with.
+//! The environment of one keyspace in the chunk layout.
 
 use crate::cache::rows::Rows;
 use crate::chunk::edit::ChunkEdit;
@@ -18,8 +18,8 @@ use arc_swap::{ArcSwap, Guard};
 use crossbeam_utils::atomic::AtomicCell;
 use std::ops::Deref;
 
-/// What a keyspace takes that has one chunk and one log and was not accessed since it was opened, in bytes, as the fault lab
-/// measures it (`tests/idle_keyspaces.rs`).
+/// Memory in bytes of a keyspace that has one chunk and one log and was not accessed since it was
+/// opened, as measured by the fault lab (`tests/idle_keyspaces.rs`).
 const KEYSPACE_BYTES: u64 = 2_700;
 
 /// Counters of one keyspace since opening.
@@ -45,18 +45,19 @@ pub struct Counters {
     pub chunks_dropped: Counter,
 }
 
-/// The keyspace's runs and logs, and what is its own.
+/// The environment of the keyspace's runs and logs, and the chunk layout's own state.
 pub struct Context {
     pub run: Arc<RunEnv>,
     pub substrate: Arc<Substrate>,
     options: ArcSwap<Settings>,
-    /// Made by the first access.
+    /// Allocated at first access.
     pub counters: OnUse<Counters>,
-    /// `None` under a comparator whose equal keys may differ: rows are found by their bytes.
+    /// `None` under a comparator whose equal keys may differ in bytes: rows are found by their
+    /// bytes.
     pub rows: Option<Rows>,
-    /// What it takes of the budget.
+    /// The keyspace's own memory, charged to the budget.
     _charge: Option<Charge>,
-    /// Held while the manifest is told, so that it has seen the same edits.
+    /// Held while an edit is appended to the manifest, so that both have the same edits.
     #[cfg(debug_assertions)]
     pub model: crate::sync::Mutex<Model>,
 }
@@ -88,20 +89,21 @@ impl Context {
         self.options.load()
     }
 
-    /// From the next rebalance on.
+    /// Replaces the options, from the next rebalance on.
     pub fn set_options(&self, options: Settings) {
         self.log.options.store(options.of_logs());
         self.run.options.store(options.of_runs());
         self.options.store(options.shared());
     }
 
-    /// Tells the manifest of what came of the order of keys. Where that has failed nothing of it may be found.
+    /// Appends an edit that depends on the order of keys to the manifest. Fails if the comparator
+    /// has failed, as the edit may be wrong.
     pub fn publish(&self, edit: &ChunkEdit) -> Result<()> {
         self.order.check()?;
         self.tell(edit)
     }
 
-    /// The same for what takes something back.
+    /// As `publish`, without checking the order: for edits that undo something.
     pub fn tell(&self, edit: &ChunkEdit) -> Result<()> {
         #[cfg(debug_assertions)]
         let mut model = self.model.lock();

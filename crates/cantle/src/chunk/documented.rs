@@ -1,4 +1,4 @@
-//! The example of `docs/format/log.md`, made again.
+//! Builds the example of `docs/format/log.md` again.
 
 use crate::format::bounds::encode_bounds;
 use crate::format::documented::{assert_documented, example_header};
@@ -15,7 +15,7 @@ use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
 use crate::types::order::KeyOrder;
 
-/// A write, what is appended for it, and where.
+/// Appends the record of an operation, and inserts the operation into `part`.
 fn append(file: &mut Vec<u8>, part: Option<&MemoryPart>, op: &LogOp<'_>, bounds: Option<&Bounds>) {
     let header = example_header(FileKind::Log, 3, 8, 1000);
     let offset = file.len() as u64;

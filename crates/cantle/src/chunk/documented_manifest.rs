@@ -1,5 +1,5 @@
-//! The example of `docs/format/manifest.md`, made again: a new store, then its first log and the checkpoint that
-//! makes it durable.
+//! Builds the example of `docs/format/manifest.md` again: a new store, then its first log and the
+//! checkpoint that makes it durable.
 
 use super::edit::{ChunkEdit, ChunkRecord, FileRecord};
 use super::factory::Chunk;

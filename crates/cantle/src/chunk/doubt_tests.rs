@@ -6,7 +6,8 @@ use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::vfs::{Failure, FaultVfs, MemVfs, Operation, Verdict};
 use crate::{ChunkOptions, Durability, KeyspaceOptions, Options, WriteBatch};
 
-/// Its records are behind the ends of their logs, where the next index would be written: half of the batch would be gone.
+/// The batch's records are after the ends of their logs, where the next index would be written.
+/// Half of the batch would be lost.
 #[test]
 fn nothing_is_written_over_a_batch_of_which_nobody_knows_whether_it_is_committed() {
     for (durability, write_buffer) in
@@ -26,12 +27,12 @@ fn nothing_is_written_over_a_batch_of_which_nobody_knows_whether_it_is_committed
         db.write(before).unwrap();
         let written = AtomicBool::new(false);
         vfs.set_rule(move |call| {
-            // By its name, or that which it had while it was made.
+            // By its final name, or its temporary one.
             let is_journal = call.path.to_string_lossy().contains("journal");
             if !is_journal || call.operation != Operation::WriteAt {
                 return Verdict::Pass;
             }
-            // The record is there, and can't be erased.
+            // The record is in the file, and cannot be erased.
             let bytes = if written.swap(true, Relaxed) { 0 } else { 1 << 20 };
             Verdict::ShortWrite { bytes, failure: Failure::EIO }
         });

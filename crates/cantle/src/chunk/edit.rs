@@ -1,4 +1,4 @@
-//! What the chunk layout keeps in the manifest: chunks and their files.
+//! The chunk layout's state in the manifest: chunks and their files.
 
 use crate::chunk::chunk::Chunk;
 use crate::format::codec::{Decoder, Malformed, put_varint};
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashSet};
 pub enum ChunkEdit {
     /// These chunks are replaced by those, which cover the same range.
     Replace { removed: Vec<u64>, added: Vec<ChunkRecord> },
-    /// A chunk's writes go to a new log from now on.
+    /// Later writes of a chunk go to a new log.
     Log { chunk: u64, file: u64, epoch: u64 },
     /// Everything in these chunks was deleted.
     Drop { chunks: Vec<u64>, version: u64, batch: u64 },
@@ -26,7 +26,8 @@ pub enum ChunkEdit {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChunkRecord {
     pub id: u64,
-    /// Its smallest possible key; `None` for the first chunk. It ends where the next begins.
+    /// The chunk's smallest possible key; `None` for the first chunk. The chunk ends where the next
+    /// begins.
     pub start: Option<Bytes>,
     /// Newest first.
     pub files: Vec<FileRecord>,
@@ -36,17 +37,17 @@ pub struct ChunkRecord {
 pub struct FileRecord {
     pub kind: FileKind,
     pub file: u64,
-    /// In which it was created.
+    /// The epoch in which the file was created.
     pub epoch: u64,
     pub bytes: u64,
     pub user_bytes: u64,
     pub stale_bytes: u64,
     pub large_bytes: u64,
     pub entries: u64,
-    /// Where only a part of the chunk's range counts.
+    /// The keys that count, if they are only a part of the chunk's range.
     pub span: Option<Span>,
     pub share_bytes: Option<u64>,
-    /// Version and spanning batch of the range delete that dropped it.
+    /// Version and spanning batch of the range delete that dropped the file.
     pub dropped: Option<(u64, u64)>,
 }
 
@@ -172,7 +173,7 @@ impl FileRecord {
         Ok(record)
     }
 
-    /// As the reader's view of it.
+    /// The mark as readers use it.
     pub fn dropped(&self) -> Option<Dropped> {
         self.dropped.map(|(version, batch)| Dropped { version, batch, cell: None })
     }
@@ -268,14 +269,15 @@ impl ChunkEdit {
     }
 }
 
-/// The chunks as the manifest tells them.
+/// The chunks according to the manifest.
 #[derive(Debug, Default)]
 pub struct ChunkMap {
     pub chunks: BTreeMap<u64, ChunkRecord>,
 }
 
 impl ChunkMap {
-    /// One chunk with every file, once: for a keyspace that was dropped. Nothing is read of it any more, whatever its order was.
+    /// One chunk that refers once to every file. For a keyspace that was dropped: nothing of it is
+    /// read any more, so its order does not matter.
     pub fn only_files(self) -> Self {
         let mut seen = HashSet::new();
         let files = self.chunks.into_values().flat_map(|chunk| chunk.files);
@@ -369,7 +371,7 @@ impl LayoutState for ChunkMap {
                 epoch: file.epoch,
                 span: file.span.clone().unwrap_or_else(|| span.clone()),
             };
-            // What a range delete dropped is seen by nobody any more.
+            // Files that a range delete dropped are not visible to any reader any more.
             let files = record.files.iter().filter(|file| file.dropped.is_none()).map(file).collect();
             Area { span, files }
         };

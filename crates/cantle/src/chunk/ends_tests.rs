@@ -1,4 +1,4 @@
-//! Gets and scans pass over the parts of a log that have nothing for them, of earlier epochs too.
+//! Gets and scans skip the parts of a log without keys for them, in logs of earlier epochs too.
 
 use super::Chunks;
 use crate::chunk::rules::Rules;
@@ -15,7 +15,7 @@ use crate::{Db, Stats};
 const MIB: u64 = 1 << 20;
 const KEYS: u64 = 9_000;
 
-/// One chunk, whose log is not sorted before it is 16 MiB long: parts of half a MiB.
+/// One chunk. Its log is not sorted before it is 16 MiB long, in parts of half a MiB.
 fn open(disk: &MemVfs) -> (Db, Arc<Chunks>) {
     let published = ChunkOptions::as_published().munks(false);
     let keyspace = KeyspaceOptions::new().layout(published.chunk_bytes(64 * MIB).log_bytes(16 * MIB));
@@ -36,7 +36,8 @@ fn value(number: u64) -> Vec<u8> {
     number.to_string().repeat(400).into_bytes()
 }
 
-/// Even keys in their order, so that each part has a stretch of them; reopened, so that no part's ends are known.
+/// Even keys in ascending order, so that each part has a stretch of them. Reopened, so that no
+/// part's ends are known.
 fn loaded(disk: &MemVfs) -> (Db, Arc<Chunks>) {
     let (db, chunks) = open(disk);
     for number in (0..KEYS).step_by(2) {
@@ -51,7 +52,7 @@ fn lookups(stats: &Stats) -> u64 {
     stats.cache_hits + stats.cache_misses
 }
 
-/// What `work` adds to lookups in the cache of blocks and to parts that were passed over.
+/// Lookups in the block cache, and parts skipped, that `work` adds.
 fn added(db: &Db, work: impl FnOnce()) -> (u64, u64) {
     let before = db.stats();
     work();
@@ -111,12 +112,12 @@ fn a_get_passes_over_parts_whose_ends_are_known() {
             assert_eq!(db.get(key(number + 1)).unwrap(), None);
         })
     };
-    // Ends are learnt with the first get that finds something.
+    // Ends are read with the first get that finds something.
     get_all();
     let (parts, gets) = (parts(&chunks), 2 * KEYS.div_ceil(50));
     let (lookups, passed_over) = added(&db, get_all);
     assert!(passed_over > gets * parts / 3, "{passed_over} of {gets} gets, {parts} parts");
-    // A filter, and for what is there a root and a block.
+    // A filter, and for keys that exist a root and a block.
     assert!(lookups <= gets * 4, "{lookups} for {gets} gets");
 }
 
@@ -124,7 +125,7 @@ fn a_get_passes_over_parts_whose_ends_are_known() {
 fn ends_are_counted_and_parts_do_without_where_there_is_no_room() {
     let disk = MemVfs::new();
     let (db, chunks) = loaded(&disk);
-    // Others each time, as rows are cached.
+    // Different keys each time, as rows are cached.
     let get_from = |first: u64| {
         (first..KEYS).step_by(50).for_each(|number| {
             assert_eq!(db.get(key(number)).unwrap().as_deref(), Some(&value(number)[..]));
@@ -152,7 +153,7 @@ fn ends_are_counted_and_parts_do_without_where_there_is_no_room() {
 fn a_part_that_deletes_a_range_is_not_passed_over() {
     let disk = MemVfs::new();
     let (db, chunks) = loaded(&disk);
-    // The last part has one key, and deletes others.
+    // The last part has one key, and a range delete of other keys.
     db.put("zz", "last").unwrap();
     db.delete_range(key(100)..key(200)).unwrap();
     chunks.index_all_parts().unwrap();
@@ -167,7 +168,7 @@ fn a_part_that_deletes_a_range_is_not_passed_over() {
     }
 }
 
-/// Of the parts those that are not known to have nothing for the span.
+/// Numbers of the parts that may have something for the span.
 fn not_outside(chunks: &Chunks, parts: &Parts, span: &Span) -> Vec<usize> {
     let order = &chunks.context.order;
     (0..parts.indexed.len()).filter(|number| !parts.indexed[*number].is_outside(order, span)).collect()

@@ -21,7 +21,7 @@ impl LayoutFactory for Chunk {
         Box::<ChunkMap>::default()
     }
 
-    /// One chunk for all keys.
+    /// One chunk with all keys.
     fn first_edits(&self) -> Vec<Vec<u8>> {
         let first = ChunkRecord { id: 1, start: None, files: Vec::new() };
         vec![ChunkEdit::Replace { removed: Vec::new(), added: vec![first] }.encode()]

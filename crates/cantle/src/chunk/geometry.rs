@@ -1,9 +1,10 @@
-//! Whether a change of the set of chunks leaves one that can be opened again.
+//! Checks that after a change of the set of chunks the store can be opened again.
 //!
-//! The manifest keeps of a chunk where it begins; it ends where the next one does. So an edit that puts a chunk in a
-//! wrong place makes the store unreadable at the next opening, and nothing can take it back. Therefore each edit that
-//! replaces chunks is made here, and comes to be only if it fits; only then is the manifest told, and only then the index
-//! is flipped, which by then cannot refuse.
+//! The manifest stores the start of each chunk; a chunk ends where the next one begins. An edit
+//! that puts a chunk in a wrong place would thus make the store unreadable at the next opening, and
+//! could not be undone. Therefore each edit that replaces chunks is built here, and only if it
+//! fits. Only then is it appended to the manifest, and only after that is the index changed, which
+//! cannot refuse it any more.
 //!
 //! ```text
 //!   removed   ├──────── a ────────┼──── b ────┤        neighbours
@@ -11,12 +12,17 @@
 //!   files       ├─────┼─────────┤   ├─────────┤        of d: within d
 //! ```
 //!
-//! *Invariants*, of the spans of all chunks in the keyspace's order: the first begins at no key, and ends at no empty
-//! one; the others' first keys ascend strictly, and none of them is empty; a file's span lies within its chunk's, and a
-//! chunk that refers to one file twice does so by disjoint spans. An empty key is no boundary under any order: in the
-//! index, and where rounds over all chunks begin, it stands for the beginning.
+//! *Invariants*, for the spans of all chunks in the keyspace's order:
 //!
-//! Builds with debug assertions replay each edit on a [`Model`] of what the manifest would say.
+//! * The first chunk has no start key. No chunk ends at an empty key.
+//! * The starts of the others ascend strictly, and none of them is empty.
+//! * A file's span lies within its chunk's span. A chunk that refers to one file twice does so with
+//!   disjoint spans.
+//!
+//! An empty key is no boundary under any order: in the index, and at the start of rounds over all
+//! chunks, it stands for the beginning.
+//!
+//! Builds with debug assertions replay each edit on a [`Model`] of the manifest.
 
 use super::Chunks;
 use crate::chunk::chunk::Chunk;
@@ -29,11 +35,11 @@ use crate::types::span::Span;
 use bytes::Bytes;
 use std::cmp::Ordering;
 
-/// Why an edit does not fit.
+/// The reason why an edit does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Misfit(pub &'static str);
 
-/// A chunk as an edit adds it: its keys, and the files that it refers to, by number, with the keys that count of each.
+/// A chunk added by an edit: its keys, and its files by number, with the keys of each that count.
 pub struct Tile<'a> {
     pub span: &'a Span,
     pub files: Vec<(u64, &'a Span)>,
@@ -45,7 +51,7 @@ impl<'a> Tile<'a> {
     }
 }
 
-/// Checks that the tiles cover what is removed, and nothing else, each key once.
+/// Checks that the tiles cover each key of the removed spans once, and no other key.
 pub fn check_replacement(
     order: &KeyOrder,
     removed: &[&Span],
@@ -80,7 +86,7 @@ pub fn check_replacement(
     Ok(())
 }
 
-/// Whether a chunk may have this span: one that is not empty, between keys that may be boundaries.
+/// True if a chunk may have this span: not empty, and between keys that may be boundaries.
 fn has_keys(order: &KeyOrder, span: &Span) -> bool {
     let is_boundary = |key: &Option<Bytes>| key.as_ref().is_none_or(|key| !key.is_empty());
     let ascends = match (&span.start, &span.end) {
@@ -104,7 +110,7 @@ fn is_within(order: &KeyOrder, inner: &Span, outer: &Span) -> bool {
     starts_within && ends_within
 }
 
-/// Checks that chunks that begin at these keys, in order, can be opened.
+/// Checks that chunks that begin at these keys, in this order, can be opened.
 pub fn check_starts<'a>(
     order: &KeyOrder,
     starts: impl IntoIterator<Item = Option<&'a Bytes>>,
@@ -125,9 +131,10 @@ pub fn check_starts<'a>(
 }
 
 impl Chunks {
-    /// The edit by which `added`, with these files, take the place of `removed`, all in key order. `None`, and nothing is to be
-    /// changed, if it does not fit: the caller has lost track of the chunks, or the order of keys is none. For who holds the locks
-    /// of `removed`: the index cannot refuse what fits until these are released.
+    /// The edit that replaces `removed` by `added` with these files, all in key order. `None` if it
+    /// does not fit; then nothing may be changed. Either the caller has stale chunks, or the
+    /// comparator does not order keys. The caller holds the locks of `removed`: until they are
+    /// released, the index cannot refuse an edit that fits.
     pub(super) fn replacement(
         &self,
         removed: &[&Arc<Chunk>],
@@ -143,7 +150,7 @@ impl Chunks {
         });
         canary!(SPLIT_OUTSIDE => let fits = Ok(()));
         if let Err(Misfit(why)) = fits {
-            // Of an order that has failed nobody expects that it fits.
+            // After a comparator has failed, an edit is not expected to fit.
             order.check()?;
             let chunks: Vec<u64> = removed.iter().map(|chunk| chunk.id).collect();
             tracing::warn!(
@@ -160,31 +167,32 @@ impl Chunks {
     }
 }
 
-/// By which the index knows a chunk: of the first one it is empty.
+/// The chunk's key in the index; empty for the first chunk.
 pub fn first_key(chunk: &Chunk) -> Bytes {
     chunk.span.start.clone().unwrap_or_default()
 }
 
-/// Where the chunks of a keyspace begin, by what the manifest was told: what the next opening would find.
+/// The starts of the chunks of a keyspace according to the manifest: the next opening would find
+/// these.
 #[cfg(debug_assertions)]
 #[derive(Debug, Clone, Default)]
 pub struct Model {
-    /// In order, each with its chunk.
+    /// In order, each with the number of its chunk.
     starts: Vec<(Option<Bytes>, u64)>,
 }
 
 #[cfg(debug_assertions)]
 impl Model {
-    /// Of records in key order.
+    /// The model for records in key order.
     pub fn new(records: &[ChunkRecord]) -> Self {
         Self { starts: records.iter().map(|record| (record.start.clone(), record.id)).collect() }
     }
 
-    /// What it would be after the edit.
+    /// The model after the edit.
     ///
     /// # Panics
     ///
-    /// If the edit could not be replayed, or what it leaves could not be opened.
+    /// If the edit could not be replayed, or the result could not be opened.
     pub fn after(&self, order: &KeyOrder, edit: &ChunkEdit) -> Self {
         let is_known = |id: &u64| self.starts.iter().any(|(_, chunk)| chunk == id);
         let (removed, added) = match edit {
@@ -209,7 +217,8 @@ impl Model {
             };
             let at = starts.partition_point(is_before);
             starts.insert(at, (record.start.clone(), record.id));
-            // The one before, this one and the next; in front of these the first, which is lowest.
+            // The one before, this one and the next. Before these the first one of all, which is
+            // lowest.
             let near =
                 starts[at.saturating_sub(1).max(1).min(starts.len())..(at + 2).min(starts.len())].iter();
             let near = starts.first().into_iter().chain(near).map(|(start, _)| start.as_ref());

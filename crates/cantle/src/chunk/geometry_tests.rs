@@ -1,5 +1,6 @@
-//! Each step of maintenance, twice, on every chunk of stores that were killed, cut back or closed:
-//! chunks with logs of their own, with logs of an earlier epoch whose end has no index, and with logs that several share.
+//! Each step of maintenance, twice, on every chunk of stores that were killed, cut back or closed.
+//! The chunks have logs of their own, logs of an earlier epoch whose end has no index, or shared
+//! logs.
 
 use super::Chunks;
 use super::rebalance::split_tests::{Pairs, assert_holds, open, open_with, put};
@@ -28,7 +29,7 @@ fn chunk_bytes(chunks: &Chunks, chunk_bytes: u64) {
     adjust(chunks, |settings| settings.own.chunk_bytes = chunk_bytes);
 }
 
-/// Never due by itself.
+/// Large enough that maintenance is never due by itself.
 const LARGE: u64 = 64 << 20;
 const KEYS: u64 = 500;
 
@@ -36,21 +37,21 @@ fn large() -> ChunkOptions {
     ChunkOptions::new().chunk_bytes(LARGE)
 }
 
-/// What maintenance may do with a chunk.
+/// Steps of maintenance on a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     SplitEnd,
     Divide,
     Rebalance,
     Join,
-    /// Not maintenance: inserts behind what the chunk has, and before.
+    /// Not maintenance: inserts after the chunk's keys, and before them.
     Insert,
 }
 
 const STEPS: [Step; 5] = [Step::SplitEnd, Step::Divide, Step::Rebalance, Step::Join, Step::Insert];
 
 impl Step {
-    /// On every chunk there is; how often it did something.
+    /// Takes the step on every chunk; returns the number of chunks that it changed.
     fn take(self, db: &Db, chunks: &Chunks, pairs: &mut Pairs) -> usize {
         let mut done = 0;
         for chunk in all(chunks) {
@@ -88,12 +89,12 @@ impl Step {
     }
 }
 
-/// Whether some log of the chunk has an end that is indexed in memory only.
+/// True if a log of the chunk has an end that is indexed in memory only.
 fn has_no_index(chunk: &Arc<Chunk>) -> bool {
     chunk.funk.load().logs().any(|log| log.all_indexed().is_none())
 }
 
-/// How a store comes to be whose chunks the steps are taken on.
+/// The history of the store before the steps.
 #[derive(Debug, Clone, Copy)]
 enum Beginning {
     /// One chunk, with the log that is being written.
@@ -123,7 +124,8 @@ const BEGINNINGS: [Beginning; 7] = [
 ];
 
 impl Beginning {
-    /// The store's disk beneath one that fails where a log's index is written as long as the switch is on.
+    /// The store's disk, and the same disk with writes of log indexes that fail while the switch is
+    /// on.
     fn make(self, pairs: &mut Pairs) -> (MemVfs, FaultVfs, Db) {
         let disk = MemVfs::new();
         let (fault, fails) = failing(&disk);
@@ -178,7 +180,7 @@ impl Beginning {
     }
 }
 
-/// A disk that takes no write to a log as long as the switch is on.
+/// A disk that refuses writes to logs while the switch is on.
 fn failing(disk: &MemVfs) -> (FaultVfs, Arc<AtomicBool>) {
     let (fault, fails) = (FaultVfs::over_memory(disk.clone()), Arc::new(AtomicBool::new(false)));
     let switch = fails.clone();
@@ -202,7 +204,7 @@ fn each_step_may_be_taken_twice_on_every_chunk_whatever_came_before() {
                 let (disk, _fault, db) = beginning.make(&mut pairs);
                 let chunks = chunks_of(&db);
                 let what = &format!("{beginning:?}, {first:?}, {then:?}");
-                // Logs of an earlier epoch are read before, as gets do.
+                // Logs of an earlier epoch are read first, as by gets.
                 assert_holds(&db, &pairs, what);
                 for step in [first, first, then, then] {
                     done[STEPS.iter().position(|other| *other == step).unwrap()] +=
@@ -220,7 +222,7 @@ fn each_step_may_be_taken_twice_on_every_chunk_whatever_came_before() {
     assert!(done.iter().all(|count| *count > 0), "{STEPS:?}: {done:?}");
 }
 
-/// Children that do not tile their parent, in every way of which the caller may lose track.
+/// Children that do not tile their parent, for every kind of stale chunks of the caller.
 #[test]
 fn a_split_that_does_not_fit_is_refused_and_the_store_goes_on() {
     let disk = MemVfs::new();
@@ -253,7 +255,7 @@ fn a_split_that_does_not_fit_is_refused_and_the_store_goes_on() {
         assert_eq!(db.stats().keyspaces[0].edits_refused, refused as u64 + 1);
         assert!(!writer.retired && !parent.may_be_split(0), "it is left alone for a while");
     }
-    // What has the right place, and takes that of chunks which are not in the index any more.
+    // A chunk with the right place that replaces chunks which are not in the index any more.
     let stranger = Arc::new(Chunk::new(low.id, low.span.clone(), RunStack { files: Vec::new() }));
     assert!(chunks.replacement(&[&stranger], &[(&stranger, &[])]).unwrap().is_none());
     assert_eq!(manifest_bytes(), before, "the manifest was told");
@@ -263,7 +265,7 @@ fn a_split_that_does_not_fit_is_refused_and_the_store_goes_on() {
     assert_holds(&reopened, &pairs, "killed");
 }
 
-/// What it sorted is not thrown away.
+/// The tables that it wrote are not thrown away.
 #[test]
 fn a_rebalance_whose_split_is_refused_keeps_its_tables_in_one_chunk() {
     let disk = MemVfs::new();
@@ -296,7 +298,7 @@ fn a_rebalance_whose_split_is_refused_keeps_its_tables_in_one_chunk() {
     assert!(reopened.verify().unwrap().is_ok());
 }
 
-/// Others may have the store by then.
+/// Another process may have opened the store by then.
 #[test]
 fn whoever_changes_chunks_while_the_store_is_closed_comes_too_late() {
     for step in STEPS.into_iter().filter(|step| *step != Step::Insert) {
@@ -304,7 +306,7 @@ fn whoever_changes_chunks_while_the_store_is_closed_comes_too_late() {
         let (db, chunks) = open(Arc::new(disk.clone()), large());
         let mut pairs = Pairs::new();
         put(&db, &mut pairs, 0..KEYS, 1).unwrap();
-        // Both are ready: a munk to be divided, and two chunks to be joined.
+        // Both steps are possible: a munk to be divided, and two chunks to be joined.
         assert!(chunks.split_tail(&chunks.first()).unwrap());
         put(&db, &mut pairs, KEYS..KEYS + 300, 1).unwrap();
         for chunk in all(&chunks) {
@@ -337,7 +339,7 @@ fn whoever_changes_chunks_while_the_store_is_closed_comes_too_late() {
     }
 }
 
-/// An order that counts how often it is asked, and has no answer any more after so many times: so that an endless loop ends.
+/// An order that counts comparisons and fails after a number of them, so that an endless loop ends.
 struct Counting(AtomicI64);
 
 impl Comparator for Counting {
@@ -362,7 +364,7 @@ fn a_compaction_ends_when_its_keyspace_is_dropped() {
         put(&db, &mut pairs, 0..KEYS, 1).unwrap();
         assert!(chunks.split_tail(&chunks.first()).unwrap());
         put(&db, &mut pairs, 0..KEYS, 1).unwrap();
-        // As when a keyspace is dropped while a call is under way, and nobody needs it any more.
+        // As when a keyspace is dropped while a call is under way.
         chunks.retire_chunks();
         order.0.store(1_000_000, SeqCst);
         let bounds = Bounds::of(&(from..));
@@ -372,7 +374,7 @@ fn a_compaction_ends_when_its_keyspace_is_dropped() {
     }
 }
 
-/// Under which the empty key is the greatest.
+/// An order in which the empty key is the greatest.
 struct Backwards;
 
 impl Comparator for Backwards {
@@ -399,11 +401,11 @@ fn no_chunk_is_cut_at_an_empty_key() {
         assert!(db.get("").unwrap().is_some() && db.get(number(7)).unwrap().is_some(), "{what}");
         assert!(db.verify().unwrap().is_ok(), "{what}");
     };
-    // The last of what is inserted in order.
+    // The last of the keys that are inserted in order.
     db.put("", "end").unwrap();
     assert!(!chunks.split_tail(&chunks.first()).unwrap());
     reopened(disk.kill(), KEYS + 1, "as the end of a log");
-    // Apart from the table, behind it.
+    // Not in the table, and after its keys.
     chunk_bytes(&chunks, 400_000);
     let mut batch = WriteBatch::new();
     batch.delete("");
@@ -419,7 +421,7 @@ fn no_chunk_is_cut_at_an_empty_key() {
     assert!(chunks.rebalance(&chunks.first(), Trigger::Asked).unwrap());
     assert_eq!(db.stats().keyspaces[0].edits_refused, 0);
     reopened(disk.kill(), KEYS + 1, "as the end of a chunk");
-    // A table of it alone, and all others before it.
+    // A table with this key only, and another with all keys before it.
     db.delete_range(..).unwrap();
     db.put("", vec![9; 400_000]).unwrap();
     db.compact_range(..).unwrap();

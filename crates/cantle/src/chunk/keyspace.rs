@@ -1,4 +1,4 @@
-//! The keyspace: what it consists of, what is under way in it, and gets.
+//! The keyspace: its parts, the work under way in it, and gets.
 
 use crate::cache::rows::LentRow;
 use crate::filter::bloom;
@@ -30,75 +30,78 @@ pub struct Chunks {
     pub(super) next_chunk: AtomicU64,
     pub(super) jobs: Jobs,
     pub(super) pins: super::pinned::Pins,
-    /// The keyspace was dropped: nothing is written any more.
+    /// True once the keyspace was dropped: nothing is written any more.
     pub(super) released: AtomicBool,
 }
 
-/// Rebalances under way and to come.
+/// Background work under way and due.
 #[derive(Default)]
 pub(super) struct Jobs {
-    /// Submitted and not finished.
+    /// Number of jobs submitted and not finished.
     pub(super) active: AtomicUsize,
-    /// The same and splits, and what ends with the last of them.
+    /// Rebalances and splits that puts may wait for, and the pause that ends with the last of them.
     pub(super) relief: Mutex<Relieving>,
-    /// The live bytes that the store has been told of.
+    /// The live bytes last reported to the store.
     pub(super) told_live_bytes: AtomicI64,
-    /// Corrections of guesses of garbage.
+    /// Corrections of estimates of garbage.
     pub(super) guesses: super::replaced::Guesses,
-    /// Somebody counts what a log's tail replaced.
+    /// True while a thread counts the entries that a log's tail replaced.
     pub(super) counting: AtomicBool,
     /// Garbage that rebalances under way are expected to free.
     pub(super) freeing_bytes: AtomicI64,
-    /// Chunks by how much a rebalance gains, the best last; consumed by the space bound.
+    /// Chunks by the gain of a rebalance, the best last; consumed by the space bound.
     pub(super) candidates: Mutex<Vec<Weak<Chunk>>>,
-    /// Chunks with dropped files that a snapshot still needed.
+    /// Chunks with dropped files that a snapshot still needed, by number.
     pub(super) waiting: Mutex<HashMap<u64, Weak<Chunk>>>,
     pub(super) ticks: AtomicU64,
-    /// The operations written until the last tick, and the last tick before which there were some.
+    /// Number of operations written up to the last tick, and the last tick at which this number had
+    /// changed.
     pub(super) writes: AtomicU64,
     pub(super) written_ticks: AtomicU64,
-    /// After a rebalance that found no room, none is tried to free space before this tick.
+    /// After a rebalance that found no space, none is tried to free space before this tick.
     pub(super) pause: AtomicU64,
-    /// When memory is short, logs are indexed on disk from here on; `None` for the first chunk.
+    /// Start key of the next round of indexing logs on disk when memory is short; `None` for the
+    /// first chunk.
     pub(super) hand: Mutex<Option<Bytes>>,
-    /// Chunks are looked over from here on; `None` for the first chunk.
+    /// Start key of the next round of checking chunks; `None` for the first chunk.
     pub(super) look: Mutex<Option<Bytes>>,
-    /// The same for those that should be in memory.
+    /// As `look`, for the search for chunks that should be in memory.
     pub(super) munk_look: Mutex<Option<Bytes>>,
-    /// Chunks in memory, and some that were.
+    /// Chunks in memory, and some that no longer are.
     pub(super) residents: Mutex<Vec<Weak<Chunk>>>,
-    /// Chunks that are being loaded.
+    /// Memory of the chunks that are being loaded.
     pub(super) loading: OnUse<Account>,
 }
 
 impl Jobs {
-    /// A keyspace that nobody has written to for so many ticks, about a second, gives back what it took only while it was written to.
+    /// Number of ticks, about a second, after which a keyspace without writes releases the memory
+    /// that it needs only for writes.
     const WRITTEN_TICKS: u64 = 50;
 
-    /// In each tick.
+    /// Records the number of writes in each tick.
     pub(super) fn note_writes(&self, ticks: u64, writes: u64) {
         if self.writes.swap(writes, Relaxed) != writes {
             self.written_ticks.store(ticks, Relaxed);
         }
     }
 
-    /// True if somebody wrote within about a second.
+    /// True if something was written within about a second.
     pub(super) fn is_written(&self) -> bool {
         let quiet = self.ticks.load(Relaxed).saturating_sub(self.written_ticks.load(Relaxed));
         quiet <= Self::WRITTEN_TICKS && self.writes.load(Relaxed) > 0
     }
 }
 
-/// The rebalances that puts wait for on a disk that is nearly full.
+/// Rebalances that puts wait for on a disk that is nearly full.
 #[derive(Default)]
 pub(super) struct Relieving {
     /// Rebalances and splits under way, and writers that are about to submit some.
     pub(super) running: usize,
-    /// Over when none is under way.
+    /// The pause of puts; ends when no rebalance is under way.
     pub(super) pause: Option<PutPause>,
 }
 
-/// A value where it was found.
+/// A value at the place where it was found.
 pub(super) enum Lent<'a> {
     Munk(&'a [u8]),
     Row(LentRow),
@@ -131,7 +134,8 @@ impl Chunks {
         }
     }
 
-    /// This keyspace's part of what the memory budget lets the store take beside its live bytes.
+    /// This keyspace's part of the disk space that the memory budget allows the store beside its
+    /// live bytes.
     pub(super) fn spare_bytes(&self) -> u64 {
         let spare = policy::spare_bytes(
             self.context.substrate.budget.total_bytes,
@@ -142,7 +146,7 @@ impl Chunks {
         if own >= all { spare } else { (spare as f64 * (own / all)) as u64 }
     }
 
-    /// Tells the store how much is live here.
+    /// Reports the live bytes to the store.
     pub(super) fn tell_live_bytes(&self, live_bytes: u64) {
         let before = self.jobs.told_live_bytes.swap(live_bytes as i64, Relaxed);
         self.context.substrate.live_bytes.fetch_add(live_bytes as i64 - before, Relaxed);
@@ -165,7 +169,7 @@ impl Chunks {
         }
     }
 
-    /// A chunk's files were exchanged.
+    /// Updates the totals after a chunk's files were exchanged.
     pub(super) fn account(&self, before: &StackSizes, after: &StackSizes) {
         let change = |total: &AtomicI64, before: u64, after: u64| {
             total.fetch_add((after as i64).wrapping_sub(before as i64), Relaxed);
@@ -181,7 +185,7 @@ impl Chunks {
         self.index.view().first().clone()
     }
 
-    /// The chunk that takes the place of another, or that itself: where its least keys lie now.
+    /// The chunk that now has the smallest keys of `chunk`: itself, or the one that replaced it.
     pub(super) fn successor(&self, chunk: &Chunk) -> Arc<Chunk> {
         self.chunk_at(chunk.span.start.as_deref())
     }
@@ -191,7 +195,8 @@ impl Chunks {
         key.map_or_else(|| self.first(), |key| self.index.find(key))
     }
 
-    /// The newest value of `key` at or below version `at`, lent: from the munk of its chunk, if it has one.
+    /// Looks up the newest value of `key` at or below version `at`, and passes it to `read`.
+    /// Without a copy, if the chunk has a munk.
     pub(super) fn look_up<T>(
         &self,
         key: &[u8],
@@ -214,7 +219,7 @@ impl Chunks {
         Ok(read(self.look_up_cold(key, at)?))
     }
 
-    /// The same for a chunk that is not in memory: from its row, or its files.
+    /// The same for a chunk without a munk: from the row cache, or from files.
     #[cold]
     pub(super) fn look_up_cold(&self, key: &[u8], at: u64) -> Result<Option<Lent<'static>>> {
         let context = &self.context;
@@ -224,8 +229,8 @@ impl Chunks {
             context.counters.gets_row.add(1);
             return Ok(Some(Lent::Row(value)));
         }
-        // Before the chunk is looked for: who writes from here on, to whichever chunk succeeds it, or to the munk that
-        // it may have by now, outdates the row.
+        // Taken before the chunk is looked up: a later write outdates the row, also if it goes to a
+        // successor of the chunk, or to a munk that the chunk has by then.
         let stamp = rows.and_then(|rows| rows.stamp(hash));
         let chunk = self.index.find(key);
         if let Some(munk) = &*chunk.munk.load() {
@@ -233,7 +238,7 @@ impl Chunks {
         }
         let Answer { value, served } = chunk.funk.load().get(context, key, hash, at)?;
         if served == Some(Served::LogIndex) {
-            // It takes longer than in a table.
+            // This takes longer than in a table.
             chunk.owe_log_get();
         }
         if let (Some(rows), Some(stamp), Some(value)) = (rows, stamp, &value) {

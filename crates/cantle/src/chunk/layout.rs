@@ -1,4 +1,4 @@
-//! The keyspace as the rest of the store sees it.
+//! The keyspace's implementation of [`Layout`].
 
 use crate::layout::options;
 use crate::layout::stats::{KeyspaceStats, RegionInfo, Report};

@@ -1,5 +1,5 @@
-//! The life of munks, step by step: what is read stays the same whichever chunks are in memory, and whatever becomes
-//! of them meanwhile.
+//! The life of munks, step by step: reads return the same whichever chunks are in memory, whatever
+//! happens to them meanwhile.
 
 use super::Chunks;
 use crate::chunk::chunk::{Change, Chunk};
@@ -26,14 +26,14 @@ impl Random {
     }
 }
 
-/// Munks come and go as the test says, not by popularity.
+/// Munks are loaded and evicted by the test, not by popularity.
 pub(super) fn open(
     disk: &(impl Vfs + Clone + 'static),
     chunk_bytes: u64,
     log_bytes: u64,
 ) -> (Db, Arc<Chunks>) {
     let chunk = ChunkOptions::new().munks(false).chunk_bytes(chunk_bytes).log_bytes(log_bytes);
-    // What is read from logs is read from files.
+    // Reads of logs go to the files.
     let keyspace = KeyspaceOptions::new().layout(chunk.recent_appends(false));
     let options = Options::new().memory_budget(1 << 30).default_keyspace(keyspace);
     let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();
@@ -45,7 +45,7 @@ pub(super) fn key(number: u64) -> String {
     format!("{number:04}")
 }
 
-/// As long as it is held, nobody sorts the chunk in the background.
+/// While it is held, the background does not sort the chunk.
 pub(super) fn left_alone(chunk: &Arc<Chunk>) -> Change {
     std::iter::from_fn(|| Some(chunk.begin_change())).find_map(|change| change).unwrap()
 }
@@ -126,7 +126,7 @@ fn write(db: &Db, pairs: &mut Pairs, random: &mut Random) -> &'static str {
 #[test]
 fn snapshots_see_the_same_whatever_becomes_of_munks() {
     let mut counts = [0; 5];
-    // What the background has to do may need more of them.
+    // The background jobs may make more seeds necessary.
     for seed in 0..60 {
         if seed >= 6 && counts.iter().all(|count| *count > 0) {
             break;
@@ -195,7 +195,7 @@ fn count(db: &Db, counts: &mut [u64; 5]) {
     counts.iter_mut().zip(of).for_each(|(sum, count)| *sum += count);
 }
 
-/// So much that it is caught up with both without the lock and under it.
+/// Enough writes for the load to catch up both without the lock and under it.
 #[test]
 fn what_is_written_while_a_chunk_is_loaded_is_in_its_munk() {
     const WRITERS: u64 = 2;
@@ -248,7 +248,7 @@ fn what_is_written_while_a_chunk_is_loaded_is_in_its_munk() {
             .collect();
         let chunk = chunks.index.find(b"");
         for attempt in 0..8 {
-            // What is deleted meanwhile is not caught up with: such a load is given up.
+            // A load does not catch up with range deletes: it is abandoned.
             deletes_ranges.store(attempt >= 5, Relaxed);
             let log_bytes = || chunk.funk.load().sizes().log_bytes;
             let before = log_bytes();
@@ -281,7 +281,7 @@ fn what_is_written_while_a_chunk_is_loaded_is_in_its_munk() {
             assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]), "{key} in {what}");
         }
     };
-    // The background may be at the chunk for a moment.
+    // The background may change the chunk for a moment.
     for _ in 0..2000 {
         load_all(&chunks);
         if chunks.index.find(b"").munk.load().is_some() {
@@ -302,7 +302,7 @@ fn what_is_written_while_a_chunk_is_loaded_is_in_its_munk() {
     check(&open(&disk, 1 << 30, 1 << 30).0, "the store that was reopened");
 }
 
-/// For each pair that a load reads, two are written.
+/// Two pairs are written for each pair that a load reads.
 #[test]
 fn a_load_that_cannot_catch_up_takes_no_more_memory_than_a_large_chunk() {
     const CHUNK_BYTES: u64 = 256 << 10;
@@ -323,7 +323,7 @@ fn a_load_that_cannot_catch_up_takes_no_more_memory_than_a_large_chunk() {
             (chunks.context.substrate.budget.resident.counter().clone(), std::thread::current().id());
         let inside = AtomicBool::new(false);
         fault.set_rule(move |call| {
-            // The load reads under the chunk's lock, too, in the end.
+            // In the end the load also reads under the chunk's lock.
             let reads = call.operation == Operation::ReadAt && std::thread::current().id() == loading;
             if reads && chunk.writer.try_lock().is_some() && !inside.swap(true, Relaxed) {
                 most_bytes.fetch_max(munk_bytes.load(Relaxed), Relaxed);
@@ -342,7 +342,7 @@ fn a_load_that_cannot_catch_up_takes_no_more_memory_than_a_large_chunk() {
     let (written, most_bytes) = (written.load(Relaxed), most_bytes.load(Relaxed));
     println!("{written} pairs written, {most_bytes} bytes in memory at most");
     assert!(written > 80, "nothing was written meanwhile");
-    // A block more, of which not all is filled.
+    // One block more, which may be partly empty.
     assert!(most_bytes > 0 && most_bytes <= CHUNKS_MAX * CHUNK_BYTES + (1 << 20), "{most_bytes}");
     assert!(!loaded, "what has outgrown the bound is not loaded");
     assert_eq!(chunks.context.substrate.budget.resident.used_bytes(), 0);

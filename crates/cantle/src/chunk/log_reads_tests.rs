@@ -1,4 +1,5 @@
-//! Reads of logs: in batches and at once by merges, in debt by gets and scans, and past bad sectors.
+//! Reads of logs: in batches and at once by merges, as read debt by gets and scans, and around bad
+//! sectors.
 
 use super::Chunks;
 use super::life_tests::{Random, key, left_alone, open};
@@ -69,7 +70,7 @@ fn who_merges_a_log_while_others_have_the_memory_reads_its_records_in_batches() 
     assert!(db.range(..).enumerate().all(|(number, pair)| pair.unwrap().1 == [number as u8; 200][..]));
 }
 
-/// As of chunks that share the logs of the chunk that they were one time: each reads what is its own.
+/// Like chunks that share the logs of their former parent: each reads only its own records.
 #[test]
 fn who_merges_a_piece_of_a_log_reads_its_records_in_batches() {
     let disk = FaultVfs::over_memory(MemVfs::new());
@@ -104,7 +105,7 @@ fn who_merges_a_piece_of_a_log_reads_its_records_in_batches() {
 fn reads_of_a_log_are_debts_of_its_chunk_and_those_of_a_table_are_not() {
     let (db, chunks) = with_a_log(&MemVfs::new(), 2000);
     let debt = || chunks.index.find(b"").read_debt();
-    // So many reads would pay for sorting it.
+    // This many reads would pay for sorting it.
     let alone = left_alone(&chunks.index.find(b""));
     let read_all = || (0..2000).for_each(|number| drop(db.get(key(number)).unwrap()));
     read_all();
@@ -123,14 +124,14 @@ fn reads_of_a_log_are_debts_of_its_chunk_and_those_of_a_table_are_not() {
     assert_eq!(db.stats().keyspaces[0].scan_log_reads, of_scan);
 }
 
-/// A chunk whose log has many parts: of their filters one lets any key pass.
+/// A chunk whose log has many parts: the filter of at least one lets any key pass.
 #[test]
 fn inserts_in_order_are_not_taken_for_overwrites() {
     let (db, chunks) = open(&MemVfs::new(), 64 << 20, u64::MAX);
     let put = |number: u64| db.put(number.to_be_bytes(), [1; 1000]).unwrap();
     (0..40_000).for_each(put);
     let garbage_bytes = || chunks.chunk_sizes(&chunks.index.find(b"")).garbage_bytes;
-    // A put that was the last of its part is found there itself.
+    // A put that was the last of its part is itself found there.
     assert!(garbage_bytes() < 20_000, "{}", garbage_bytes());
     (0..8_000).for_each(put);
     // Sampled.

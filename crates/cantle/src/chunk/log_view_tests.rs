@@ -1,4 +1,4 @@
-//! Scans read the same by a view of a log as by its parts.
+//! Scans return the same through a view of a log as through its parts.
 
 use super::Chunks;
 use crate::chunk::rules::Rules;
@@ -16,7 +16,8 @@ type Pairs = BTreeMap<String, Vec<u8>>;
 
 const MIB: u64 = 1 << 20;
 
-/// One chunk, whose log is not sorted before it is 8 MiB long, however much it is read: parts of half a MiB.
+/// One chunk. Its log, in parts of half a MiB, is not sorted before it is 8 MiB long, however often
+/// it is read.
 fn open(disk: &MemVfs, memory_bytes: u64) -> (Db, Arc<Chunks>) {
     let published = ChunkOptions::as_published().munks(false);
     let keyspace = KeyspaceOptions::new().layout(published.chunk_bytes(64 * MIB).log_bytes(8 * MIB));
@@ -53,7 +54,7 @@ fn scans_log_view(db: &Db) -> u64 {
     db.stats().keyspaces[0].chunk().unwrap().scans_log_view
 }
 
-/// The parts of the only log.
+/// Number of parts of the only log.
 fn parts(chunks: &Chunks) -> usize {
     let funk = chunks.first().funk.load_full();
     let logs: Vec<&Arc<Segment>> = funk

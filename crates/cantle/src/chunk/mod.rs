@@ -1,11 +1,12 @@
 //! The chunk layout: EvenDB/YoDB.
 //!
-//! A keyspace is cut into *chunks*, each a key range with files of its own, its *funk*: log segments, to which
-//! puts are appended, over sorted tables. While it is popular, a chunk has a *munk*, all of it in memory, and reads go
-//! there. Else a get looks for a cached row, and then through the chunk's files from the newest to the oldest; a
-//! scan merges them. When a log has grown too long, or too much of a chunk is garbage, a *rebalance* merges its
-//! files into a new table, while puts go to a new log; a chunk that has become too large is *split* by the same
-//! rebalance, and small neighbours are *merged* by referring to both their files.
+//! A keyspace is cut into *chunks*. Each is a key range with files of its own, its *funk*: log
+//! segments, to which puts are appended, over sorted tables. While it is popular, a chunk has a
+//! *munk*, all its content in memory, and reads go there. Otherwise a get looks for a cached row,
+//! and then searches the chunk's files from the newest to the oldest; a scan merges them. When a
+//! log has grown too long, or too much of a chunk is garbage, a *rebalance* merges its files into a
+//! new table, while puts go to a new log. A chunk that has become too large is *split* by the same
+//! rebalance. Small neighbours are *merged* by referring to both their files.
 //!
 //! ```text
 //!   index (sorted minimal keys)      a ──────── k ──────────────── t ───────
@@ -16,13 +17,17 @@
 //!         tables                  [ table ]  [ table ]          [ table ]
 //! ```
 //!
-//! A put's way: `write` (lock, append, publish) → `segment` → `memory_part`, and every half MiB `indexed_part`;
-//! beside the log → `munk`. A get's: `index` → `munk`, or `cache::rows` → `funk`. A scan's: `walk` → `munk` or
-//! `merged` → `log_view` → `log_piece`. Who has a munk: `popularity`; how it comes and goes: `load`; how it is rid
-//! of garbage: `clean`. A rebalance's way: `policy` →
-//! `rebalance` → `output`; what it means for the index: `split`, `join`. What the manifest keeps of it all: `edit`;
-//! which changes of it are refused: `geometry`.
-//! Whether a transaction may commit: `validate`.
+//! Paths through the modules:
+//!
+//! * put: `write` (lock, append, publish) → `segment` → `memory_part`, and every half MiB
+//!   `indexed_part`; beside the log → `munk`.
+//! * get: `index` → `munk`, or `cache::rows` → `funk`.
+//! * scan: `walk` → `munk` or `merged` → `log::read`.
+//! * munks: `popularity` decides which chunks have one, `load` loads and evicts them, `clean`
+//!   removes their garbage.
+//! * rebalance: `policy` → `rebalance` → `run::writer`; `split` and `join` change the index.
+//! * manifest: `edit` has the state, `geometry` checks its changes.
+//! * transactions: `validate`.
 //!
 //! Locks, in this order: a chunk's right to change (`Chunk::begin_change`) → the locks of chunks in key order
 //! (`Chunk::writer`) → the index's, the manifest's, the journal's, each only for a moment. Gets and scans take

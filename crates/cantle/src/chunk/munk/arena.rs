@@ -1,9 +1,10 @@
-//! Where records lie: blocks that are filled from the front and freed whole.
+//! The memory of records: blocks that are filled from the front and freed as a whole.
 //!
 //! Invariants:
-//! * What was allocated is not written again, and stays where it is for as long as the block.
-//! * A block may belong to several arenas, but only one of them has the right to fill it: sharing hands it over.
-//! * The total counts a block once, however many arenas hold it, until the last lets go.
+//! * Allocated memory is not written again, and stays at its place for as long as the block.
+//! * A block may belong to several arenas, but only one of them may fill it: sharing transfers this
+//!   right.
+//! * The total counts a block once, however many arenas hold it, until the last of them is dropped.
 #![expect(unsafe_code, reason = "records are written into a block while others in it are read")]
 
 use super::record::{Record, RecordPtr, layout};
@@ -15,18 +16,18 @@ use crate::types::entry::Content;
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-/// While less than the expected bytes are there, a block is as large as what is missing; then a quarter of what
-/// is there: a munk wastes little. Between these.
+/// Bounds of a block's length in bytes. While the arena has less than the expected bytes, a block
+/// has the missing length; later, a quarter of the arena's length. A munk thus wastes little.
 const BLOCK_BYTES_MIN: usize = 4 << 10;
 const BLOCK_BYTES_MAX: usize = HUGE_BYTES;
-/// From this size a record gets a block of its own, so that little of a block stays empty, and garbage that is large
-/// goes at once.
+/// Records of at least this many bytes get a block of their own. Little of other blocks thus stays
+/// empty, and large garbage is freed at once.
 const LARGE_BYTES: usize = 32 << 10;
 
-/// Memory that counts in a total.
+/// Memory that is counted in a total.
 pub struct Block {
     pages: Pages,
-    /// What records take of it: written by the arena that fills it.
+    /// Bytes that records use; written by the arena that fills the block.
     filled_bytes: AtomicUsize,
     total_bytes: Arc<AtomicU64>,
 }
@@ -54,7 +55,7 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // Links into it are gone: their munks hold it.
+        // There are no links into it any more: every munk with such links holds the block.
         self.total_bytes.fetch_sub(self.bytes(), Relaxed);
     }
 }
@@ -71,7 +72,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// For about so many bytes of records.
+    /// An arena for about `expected_bytes` of records.
     pub fn new(expected_bytes: u64, total_bytes: Arc<AtomicU64>) -> Self {
         Self { blocks: Vec::new(), filling: None, bytes: 0, filled_bytes: 0, expected_bytes, total_bytes }
     }
@@ -80,11 +81,11 @@ impl Arena {
     pub fn write(&mut self, content: Content<'_>, cell: Option<&CommitCell>) -> RecordPtr {
         let layout = layout(content.key.len() + content.value.len());
         let place = self.allocate(layout);
-        // SAFETY: the place was given to nobody else, and is as long and aligned as the layout.
+        // SAFETY: the place was returned only once, and is as long and aligned as the layout.
         unsafe { Record::write(place, content, cell) }
     }
 
-    /// As many bytes of a block as the layout has, handed out once.
+    /// Memory of a block for the layout, returned only once.
     fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
         let bytes = layout.size();
         let fits = |block: &&Arc<Block>| block.pages.len() - block.filled_bytes.load(Relaxed) >= bytes;
@@ -122,7 +123,7 @@ impl Arena {
         self.bytes
     }
 
-    /// What records take of them, live or not.
+    /// Bytes of the blocks that records use, live or not.
     pub fn filled_bytes(&self) -> u64 {
         self.filled_bytes
     }
@@ -131,8 +132,8 @@ impl Arena {
         &self.total_bytes
     }
 
-    /// An arena of those blocks that are used. It goes on filling the block that this one filled, if that is asked
-    /// for.
+    /// An arena with the blocks that are used. If `fill` is true, it continues to fill the block
+    /// that this one filled.
     pub fn share(&mut self, used: &[bool], fill: bool) -> Self {
         let filling = if fill { self.filling.take() } else { None };
         let is_filling = |block: &Arc<Block>| filling.as_ref().is_some_and(|other| Arc::ptr_eq(block, other));

@@ -1,7 +1,7 @@
-//! The array of entries: the prefixes, densely, to be searched, and the slots, to be walked.
+//! The array of entries: the prefixes, contiguous for searching, and the slots, for walking.
 //!
-//! Thread safety: one writer; readers follow `next` and `sorted` with `Acquire`, which shows them all of the slots
-//! that these lead to.
+//! Thread safety: one writer. Readers follow `next` and `sorted` with `Acquire`, which shows them
+//! all fields of the slots that these refer to.
 #![expect(unsafe_code, reason = "a slot's records are as long-lived as the munk, which only the munk knows")]
 
 use super::fetch::fetch;
@@ -14,7 +14,7 @@ use crate::sync::atomic::{AtomicU32, AtomicU64};
 #[derive(Default)]
 struct Slot {
     newest: Link,
-    /// The next key's slot; 0 behind the last.
+    /// The next key's slot; 0 after the last.
     next: AtomicU32,
 }
 
@@ -28,7 +28,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Of these keys, with room for more.
+    /// Slots for these keys, with room for more.
     ///
     /// # Safety
     /// The records, everything that can be reached from them, and their cells outlive the slots.
@@ -44,7 +44,7 @@ impl Slots {
             let slot = slots.len();
             let next = AtomicU32::new(if slot < sorted { slot as u32 + 1 } else { 0 });
             let newest = Link::default();
-            // SAFETY: the caller's promise.
+            // SAFETY: promised by the caller.
             unsafe { newest.set(Some(record)) };
             slots.push(Slot { newest, next });
             prefixes.push(AtomicU64::new(prefix));
@@ -75,14 +75,14 @@ impl Slots {
         self.slots[slot as usize].next.load(Acquire)
     }
 
-    /// None only of slot 0.
+    /// The newest record of a slot; `None` only for slot 0.
     #[inline]
     pub fn newest(&self, slot: u32) -> Option<&Record> {
         self.slots[slot as usize].newest.get()
     }
 
-    /// For who goes from slot to slot and reads the records: has the beginning of one that comes later fetched.
-    /// After overwrites, those of neighbouring keys lie anywhere.
+    /// Prefetches the beginning of the record a few slots ahead, for callers that read records slot
+    /// by slot. After overwrites, the records of neighbouring keys are anywhere in memory.
     #[inline]
     pub fn fetch_ahead(&self, slot: u32) {
         const AHEAD: usize = 6;
@@ -110,29 +110,30 @@ impl Slots {
         Self::bytes_of(self.slots.len())
     }
 
-    /// What so many slots take.
+    /// Memory of this many slots.
     pub fn bytes_of(slots: usize) -> u64 {
         (slots * (size_of::<Slot>() + size_of::<AtomicU64>())) as u64
     }
 
-    /// Gives the key of `slot` a newest record. By the writer only.
+    /// Makes `record` the newest of the slot's key. Only for the writer.
     ///
     /// # Safety
-    /// As of [`new`](Self::new).
+    /// As for [`new`](Self::new).
     pub unsafe fn overwrite(&self, slot: u32, record: RecordPtr) {
-        // SAFETY: the caller's promise.
+        // SAFETY: promised by the caller.
         unsafe { self.slots[slot as usize].newest.set(Some(record)) };
     }
 
-    /// How many keys are in bypasses.
+    /// Number of keys in bypasses.
     pub fn bypasses(&self) -> u32 {
         self.bypasses.load(Relaxed)
     }
 
-    /// Inserts a key behind that of slot `before`, and says at which slot; `None` if there is no room. By the writer only.
+    /// Inserts a key after that of slot `before`, and returns its slot; `None` if there is no room.
+    /// Only for the writer.
     ///
     /// # Safety
-    /// As of [`new`](Self::new).
+    /// As for [`new`](Self::new).
     pub unsafe fn insert(&self, before: u32, prefix: u64, record: RecordPtr) -> Option<u32> {
         if self.room() == 0 {
             return None;
@@ -142,10 +143,10 @@ impl Slots {
         let slot = if after == 0 { sorted + 1 } else { self.slots.len() as u32 - 1 - bypasses };
         debug_assert!(after != 0 || before == sorted, "the last sorted key ends the list");
         self.prefixes[slot as usize].store(prefix, Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: promised by the caller.
         unsafe { self.slots[slot as usize].newest.set(Some(record)) };
         self.slots[slot as usize].next.store(after, Relaxed);
-        // Shows the slot, and all that was written to it.
+        // Publishes the slot, and everything that was written to it.
         self.slots[before as usize].next.store(slot, Release);
         if after == 0 {
             self.sorted.store(slot, Release);

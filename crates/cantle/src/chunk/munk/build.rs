@@ -1,4 +1,4 @@
-//! Builds a munk from entries in order: of a table, a merge, or another munk.
+//! Builds a munk from entries in order: from a table, a merge, or another munk.
 #![expect(unsafe_code, reason = "links records; the munk keeps what it links")]
 
 use super::arena::Arena;
@@ -13,19 +13,20 @@ use crate::types::order::KeyOrder;
 use crate::types::prefix::PrefixOf;
 use std::cmp::Ordering;
 
-/// A munk in the making.
+/// A munk that is being built.
 pub struct MunkBuilder {
     order: KeyOrder,
     arena: Arena,
-    /// Of each key the newest record.
+    /// The newest record of each key.
     newest: Vec<RecordPtr>,
     last: Option<RecordPtr>,
     live_bytes: u64,
 }
 
 impl MunkBuilder {
-    /// `total_bytes` counts the memory of all munks, from the first record to the drop of the last holder.
-    /// About `expected_bytes` of records will come ([`record_bytes_of`]).
+    /// `total_bytes` counts the memory of all munks, from the first record until the last holder is
+    /// dropped. `expected_bytes` is the approximate sum of the records' bytes
+    /// ([`record_bytes_of`]).
     pub fn new(order: KeyOrder, expected_bytes: u64, total_bytes: Arc<AtomicU64>) -> Self {
         Self {
             order,
@@ -61,40 +62,41 @@ impl MunkBuilder {
         self.last = Some(record);
     }
 
-    /// The records' bytes so far.
+    /// Bytes of the records so far.
     pub fn bytes(&self) -> u64 {
         self.live_bytes
     }
 
-    /// The munk, with room for so many new keys.
+    /// The munk, with room for this many new keys.
     pub fn finish(self, room: usize) -> Munk {
         // SAFETY: the records were written to the arena and without cells.
         unsafe { Munk::of(self.order, self.arena, &self.newest, self.live_bytes, room) }
     }
 }
 
-/// What the records of so many pairs take, which have so many bytes together.
+/// Bytes of the records of `pairs` pairs, which have `bytes` of keys and values.
 pub fn record_bytes_of(bytes: u64, pairs: u64) -> u64 {
     // Ends of records are aligned: half of that is lost on average.
     bytes + pairs * (layout(0).size() + layout(0).align() / 2) as u64
 }
 
-/// What a munk of these takes, with the usual room.
+/// Bytes of a munk with these pairs, with the usual room.
 pub fn bytes_of(bytes: u64, pairs: u64) -> u64 {
     let room = room_for(pairs as usize);
     record_bytes_of(bytes, pairs) + Slots::bytes_of(pairs as usize + room) + Towers::bytes_of(room)
 }
 
-/// Room for half as many keys as there are, so that bypasses stay short, and for some more.
+/// Room for half as many new keys as there are, so that bypasses stay short, and for some more.
 pub fn room_for(keys: usize) -> usize {
     keys / 2 + 64
 }
 
 impl Munk {
-    /// From the newest records of keys in order.
+    /// The munk with these newest records, which are in key order.
     ///
     /// # Safety
-    /// They, and all that can be reached from them, are in the arena's blocks and have no cells.
+    /// The records, and all that can be reached from them, are in the arena's blocks and have no
+    /// cells.
     pub(super) unsafe fn of(
         order: KeyOrder,
         arena: Arena,
@@ -107,7 +109,7 @@ impl Munk {
         let (first, last) = (newest.first().map_or(&[][..], key), newest.last().map_or(&[][..], key));
         let prefix = PrefixOf::between(&order, first, last);
         let keys = newest.iter().map(|record| (prefix.of(&order, key(record)).unwrap_or(0), *record));
-        // SAFETY: the arena becomes the munk's, which keeps it for as long as the slots.
+        // SAFETY: the munk takes the arena over and keeps it for as long as the slots.
         let slots = unsafe { Slots::new(keys, room) };
         let counts = Counts { live_bytes: AtomicU64::new(live_bytes), ..Counts::default() };
         counts.block_bytes.store(arena.bytes(), Relaxed);

@@ -1,15 +1,16 @@
-//! A key's records, newest first: which of them a reader sees, and which are still needed.
+//! A key's records, newest first: the one that a reader sees, and the ones that are still needed.
 
 use super::record::Record;
 use crate::mvcc::CommitCell;
 use crate::types::entry::Kind;
 
-/// The newest visible record at or below `at`, of the chain that begins with what `newest` gives.
+/// The newest visible record at or below `at` in the chain that begins with `newest()`.
 ///
-/// A record of an undecided batch is passed by, and the batch may be committed a moment later. What lies below is
-/// then garbage, and writers may already have cut it off; nor is the record itself the answer, as the batch may have
-/// withdrawn it for another. So the search begins anew, which happens once for each batch of this key that is
-/// committed meanwhile. One batch is undecided at a time, and its record is on top.
+/// A record of an undecided batch is skipped, and the batch may be committed a moment later. The
+/// records below are then garbage, and a writer may already have unlinked them. The skipped record
+/// is not the answer either, as the batch may have withdrawn it for another. The search therefore
+/// starts again, once for each batch of this key that is committed meanwhile. One batch is
+/// undecided at a time, and its record is on top.
 #[inline]
 pub fn visible<'a>(newest: impl Fn() -> Option<&'a Record>, at: u64) -> Option<&'a Record> {
     loop {
@@ -18,7 +19,8 @@ pub fn visible<'a>(newest: impl Fn() -> Option<&'a Record>, at: u64) -> Option<&
         while let Some(record) = current {
             if record.version() <= at {
                 match record.cell() {
-                    // Asked again: before the batch was committed, it may have withdrawn the record.
+                    // Checked again: before the batch was committed, it may have withdrawn the
+                    // record.
                     Some(cell) if !(cell.is_committed() && is_decided(record)) => {
                         passed = passed.or(Some(cell));
                     }
@@ -33,13 +35,13 @@ pub fn visible<'a>(newest: impl Fn() -> Option<&'a Record>, at: u64) -> Option<&
     }
 }
 
-/// Whether the record is of no batch, or of one that is committed.
+/// True if the record belongs to no batch, or to one that is committed.
 #[inline]
 pub fn is_decided(record: &Record) -> bool {
     record.cell().is_none_or(CommitCell::is_committed)
 }
 
-/// What is to be above a chain of records.
+/// The record above a chain of records.
 #[derive(Debug, Clone, Copy)]
 pub enum Above<'a> {
     Nothing,
@@ -49,11 +51,12 @@ pub enum Above<'a> {
     Batch(&'a CommitCell),
 }
 
-/// Visits the records of a chain that stay, newest first, and the others. `needed` is asked as in
-/// [`Keep`](crate::mvcc::Keep): by neighbours, whether or not the newer one itself stays.
+/// Visits the records of a chain with a flag that is true for those that stay, newest first.
+/// `needed` is called as in [`Keep`](crate::mvcc::Keep): with neighbours, whether or not the newer
+/// one itself stays.
 ///
-/// What is undecided and not of the batch above has failed, as batches follow one another; or it is written just now, to
-/// somebody who copies beside the writer and catches up.
+/// An undecided record that does not belong to the batch above has failed, as batches follow one
+/// another. Or it is being written now, while another thread copies the munk and will catch up.
 pub fn sift<'a>(
     newest: Option<&'a Record>,
     above: Above<'_>,
@@ -67,10 +70,10 @@ pub fn sift<'a>(
     };
     let mut current = newest;
     while let Some(record) = current {
-        // Before the visitor relinks it.
+        // Read before the visitor changes the link.
         current = record.older().get();
         let stays = match record.cell() {
-            // Asked again, as in `visible`, for those who sift beside a writer.
+            // Checked again, as in `visible`, as a writer may run at the same time.
             Some(cell) if !(cell.is_committed() && is_decided(record)) => {
                 batch.is_some_and(|batch| std::ptr::eq(cell, batch))
             }
@@ -84,7 +87,7 @@ pub fn sift<'a>(
     }
 }
 
-/// How many of the records that stay are left without the deletes at the end: beneath the oldest value there is
+/// Number of the staying records without the deletes at the end: below the oldest value there is
 /// nothing to delete.
 pub fn without_last_deletes(records: &[&Record]) -> usize {
     records.iter().rposition(|record| record.kind() == Kind::Put).map_or(0, |last| last + 1)

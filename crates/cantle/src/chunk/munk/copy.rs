@@ -6,14 +6,16 @@
 //!   copy              [ rebalance ]──[ catch up ]  takes the munk's place
 //! ```
 //!
-//! Why nothing is lost: when the copy is begun, no batch is undecided; what was written before is in the list then, and
-//! stays there or is put out of date by something that was written since. Whatever changes a munk writes a record, and all
-//! of these are noted from then on, in their order. Some of them the copy has already: to write them once more, in order,
-//! ends with the same. They are taken under the chunk's lock, so that no batch among them is undecided; written to the copy
-//! beside the writer, as long as they are many; and the last under the lock.
+//! Nothing is lost. When the copy begins, no batch is undecided. Everything written before is in
+//! the list then, and stays there or is overwritten later. Each change of a munk writes a record,
+//! and all records are recorded in their order from then on. The copy may already have some of
+//! them: writing them once more, in order, leads to the same state. They are taken under the
+//! chunk's lock, so that no batch among them is undecided. While they are many, they are written to
+//! the copy beside the writer; the last ones under the lock.
 //!
-//! Why a snapshot finds what it needs: the copy leaves out a version that no open snapshot sees, as a newer one is in
-//! view. Whoever wrote the newer one was announced before, so snapshots that are opened later see that, or newer ones.
+//! Snapshots find the versions that they need. The copy leaves out a version that no open snapshot
+//! sees, because there is a newer one. The writer of the newer one was announced before, so
+//! snapshots that are opened later see it, or newer versions.
 #![expect(unsafe_code, reason = "looks at records where they lie")]
 
 use super::chain::is_decided;
@@ -23,30 +25,31 @@ use super::{Munk, Record};
 use crate::sync::Arc;
 
 impl Munk {
-    /// A copy is begun: notes what is written until it [ends](Self::end_copy). Under the chunk's lock, while no batch is
-    /// undecided; one at a time.
+    /// Begins a copy: keeps the records written from now on until [the end](Self::end_copy). Under
+    /// the chunk's lock, while no batch is undecided; one copy at a time.
     pub fn begin_copy(&self) {
         let mut writer = self.writer.lock();
         writer.decide(None);
         writer.since = Some(Vec::new());
     }
 
-    /// Nobody catches up any more.
+    /// Ends the copy: no catching up follows.
     pub fn end_copy(&self) {
         self.writer.lock().since = None;
     }
 
-    /// What was written since the copy was begun or since this was asked last; `None` if no copy is being made. Under the
-    /// chunk's lock, while no batch is undecided.
+    /// The records written since the copy was begun or since the last call; `None` if no copy is
+    /// being made. Under the chunk's lock, while no batch is undecided.
     pub fn take_written(self: &Arc<Self>) -> Option<Written> {
         let records = self.writer.lock().since.replace(Vec::new())?;
         Some(Written { munk: self.clone(), records })
     }
 
-    /// Writes to this copy, a [`rebalance`](Self::rebalance) since it was begun, what the original was written: in turn
-    /// whatever was [taken](Self::take_written).
+    /// Writes to this copy, a [`rebalance`](Self::rebalance) since the copy was begun, the records
+    /// written to the original. Call it in turn with each result of
+    /// [`take_written`](Self::take_written).
     pub fn catch_up(&self, written: &Written, needed: impl Fn(u64, u64) -> bool) -> Result<(), Full> {
-        // What was undecided has failed, or was withdrawn by its batch for another.
+        // An undecided record has failed, or its batch has withdrawn it for another.
         for record in written.records().filter(|record| is_decided(record)) {
             let is_newer = |newest: &Record| newest.version() > record.version();
             if !self.find(record.key(), u64::MAX).is_some_and(is_newer) {
@@ -57,7 +60,7 @@ impl Munk {
     }
 }
 
-/// What a munk was written, in order.
+/// Records written to a munk, in order.
 pub struct Written {
     munk: Arc<Munk>,
     records: Vec<RecordPtr>,
@@ -70,7 +73,7 @@ impl Written {
 
     fn records(&self) -> impl Iterator<Item = &Record> {
         let _kept = &self.munk;
-        // SAFETY: in the arena of the munk, which this keeps.
+        // SAFETY: in the arena of the munk, which this holds.
         self.records.iter().map(|record| unsafe { record.get() })
     }
 }

@@ -1,4 +1,4 @@
-//! Walks what one version sees of a munk, in both directions.
+//! Walks the pairs of a munk that one version sees, in both directions.
 #![expect(unsafe_code, reason = "keeps a record of the munk that it holds")]
 
 use super::Munk;
@@ -8,21 +8,22 @@ use super::search::Located;
 use crate::sync::Arc;
 use crate::types::entry::Kind;
 
-/// A cursor over the pairs that are visible at one version. It lends keys and values from the munk, which it keeps
-/// for as long as it lives, and stays where it is while others write.
+/// A cursor over the pairs that are visible at one version. It returns keys and values borrowed
+/// from the munk, which it holds, and keeps its position while others write.
 ///
 /// A new cursor, and one past either end, is at no pair; from there `next` and `prev` do nothing.
 pub struct MunkCursor {
     munk: Arc<Munk>,
     at: u64,
-    /// The slot under the cursor; 0 for none.
+    /// The slot at the cursor's position; 0 for none.
     slot: u32,
-    /// Of `munk`.
+    /// A record of `munk`.
     record: Option<RecordPtr>,
 }
 
 impl Munk {
-    /// What is visible at version `at`, or with `u64::MAX`, of each key when the cursor comes by.
+    /// A cursor over the pairs visible at version `at`. With `u64::MAX`, those visible when the
+    /// cursor reaches them.
     pub fn cursor(self: &Arc<Self>, at: u64) -> MunkCursor {
         MunkCursor { munk: self.clone(), at, slot: 0, record: None }
     }
@@ -37,7 +38,7 @@ impl MunkCursor {
         self.skip_hidden_back(self.munk.last_slot())
     }
 
-    /// To the first pair at or behind `key`.
+    /// Moves to the first pair at or after `key`.
     pub fn seek(&mut self, key: &[u8]) -> bool {
         let slot = match self.munk.locate(key) {
             Located::Found { slot, .. } => slot,
@@ -46,7 +47,7 @@ impl MunkCursor {
         self.skip_hidden_forward(slot)
     }
 
-    /// To the last pair before `key`.
+    /// Moves to the last pair before `key`.
     pub fn seek_before(&mut self, key: &[u8]) -> bool {
         let slot = match self.munk.locate(key) {
             Located::Found { slot, .. } => self.munk.slot_before(slot),
@@ -74,14 +75,14 @@ impl MunkCursor {
         self.record().map(Record::value)
     }
 
-    /// The pair with its version.
+    /// The pair at the cursor's position, with its version.
     #[inline]
     pub fn record(&self) -> Option<&Record> {
         // SAFETY: a record of the munk that the cursor holds.
         self.record.map(|record| unsafe { record.get() })
     }
 
-    /// Takes the first pair from `slot` on.
+    /// Moves to the first visible pair from `slot` on.
     #[inline]
     fn skip_hidden_forward(&mut self, mut slot: u32) -> bool {
         self.munk.slots.fetch_ahead(slot);
@@ -91,7 +92,7 @@ impl MunkCursor {
         self.arrive(slot)
     }
 
-    /// Takes the last pair up to `slot`.
+    /// Moves to the last visible pair up to `slot`.
     fn skip_hidden_back(&mut self, mut slot: u32) -> bool {
         while slot != 0 && !self.take(slot) {
             slot = self.munk.slot_before(slot);

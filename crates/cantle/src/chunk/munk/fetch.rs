@@ -1,10 +1,10 @@
-//! Fetching memory into the processor's cache before it is needed.
+//! Prefetching memory into the processor's cache.
 #![cfg_attr(
     all(target_arch = "x86_64", not(miri)),
     expect(unsafe_code, reason = "the processor's instruction")
 )]
 
-/// Has the processor fetch the line at this address, whatever is there.
+/// Prefetches the cache line at this address, which may be any.
 #[inline(always)]
 pub fn fetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -1,4 +1,4 @@
-//! A munk beside a map of all versions.
+//! A munk compared with a map of all versions.
 
 use super::build::room_for;
 use super::*;
@@ -43,7 +43,7 @@ impl Comparator for Backwards {
     }
 }
 
-/// The same, but every third key or so has no prefix.
+/// As `Backwards`, but every third key or so has no prefix.
 struct PartlyPrefixed;
 
 impl Comparator for PartlyPrefixed {
@@ -64,7 +64,8 @@ enum Step {
     Put(Vec<u8>, usize),
     Delete(Vec<u8>),
     DeleteRange(Vec<u8>, Vec<u8>),
-    /// Keys and whether they are put, a range delete before them, and whether it is committed.
+    /// Keys, each true if it is put; a range delete before them; and true if the batch is
+    /// committed.
     Batch(BTreeMap<Vec<u8>, bool>, Option<(Vec<u8>, Vec<u8>)>, bool),
     /// Opens a snapshot, closes the oldest or newest.
     Open,
@@ -72,10 +73,10 @@ enum Step {
     CloseNewest,
     Resort,
     Rebalance,
-    /// A copy is begun, made, or catches up.
+    /// Begins a copy, makes it, or catches up.
     BeginCopy,
     Copy,
-    /// For the last time?
+    /// True if for the last time.
     CatchUp(bool),
     SplitAndJoin(Vec<u8>),
     SplitAndStay(Vec<u8>, bool),
@@ -108,7 +109,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A key in its order.
+/// A key with its order.
 #[derive(Clone)]
 struct Ordered(Vec<u8>, KeyOrder);
 
@@ -136,11 +137,11 @@ struct Model {
     order: KeyOrder,
     total_bytes: Arc<AtomicU64>,
     munk: Arc<Munk>,
-    /// Of each key its versions, oldest first.
+    /// The versions of each key, oldest first.
     versions: BTreeMap<Ordered, Vec<Version>>,
-    /// Open snapshots, with a cursor that stays where it is, and what it stands on.
+    /// Open snapshots, each with a cursor that keeps its position, and the pair at that position.
     snapshots: Vec<(u64, MunkCursor, Option<Pair>)>,
-    /// Of which munk there is to be a copy, and the copy once it is made.
+    /// The munk to be copied, and the copy once it is made.
     copying: Option<(Arc<Munk>, Option<Munk>)>,
     version: u64,
     written: u8,
@@ -267,7 +268,7 @@ impl Model {
                 let kept = |other: &Ordered| (self.order.compare(&other.0, &key) == Ordering::Less) == first;
                 self.versions.retain(|key, _| kept(key));
                 self.munk = Arc::new(parts.swap_remove(usize::from(!first)));
-                // Others look at the other chunk.
+                // The snapshots read the other chunk.
                 self.snapshots.clear();
             }
         }
@@ -360,7 +361,7 @@ impl Model {
 }
 
 impl Munk {
-    /// All records that can be reached.
+    /// All reachable records.
     fn slots_records(&self) -> impl Iterator<Item = &Record> {
         let slots = std::iter::successors(Some(self.slots.next(0)), |&slot| Some(self.slots.next(slot)));
         slots

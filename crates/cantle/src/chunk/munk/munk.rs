@@ -18,7 +18,7 @@ pub struct Munk {
     // Immutable.
     pub(super) order: KeyOrder,
     pub(super) prefix: PrefixOf,
-    /// The memory of all munks there are.
+    /// The memory of all munks.
     pub(super) total_bytes: Arc<AtomicU64>,
 
     // Atomic: written under `writer`, read by anyone.
@@ -29,36 +29,36 @@ pub struct Munk {
     pub(super) writer: Mutex<Writer>,
 }
 
-/// What the writer keeps.
+/// State of the writer.
 pub struct Writer {
-    /// Keeps the blocks of all records that can be reached.
+    /// Holds the blocks of all reachable records.
     pub(super) arena: Arena,
-    /// Of the batches whose records may still point here.
+    /// Cells of the batches whose records may still point to them.
     pub(super) cells: Vec<Arc<CommitCell>>,
-    /// The batch of withdrawn records.
+    /// A cell that is never committed: the batch of withdrawn records.
     pub(super) never: Option<Arc<CommitCell>>,
     /// The records of the last batch, until it is known to be decided.
     pub(super) undecided: Vec<RecordPtr>,
-    /// While a copy is made, what was written since it was begun.
+    /// While a copy is made, the records written since it was begun.
     pub(super) since: Option<Vec<RecordPtr>>,
 }
 
 #[derive(Default)]
 pub struct Counts {
     pub(super) block_bytes: AtomicU64,
-    /// What records take of the blocks.
+    /// Bytes of the blocks that records use.
     pub(super) filled_bytes: AtomicU64,
     pub(super) cell_bytes: AtomicU64,
     pub(super) live_bytes: AtomicU64,
-    /// How far inserts had to walk.
+    /// Number of steps that inserts had to walk.
     pub(super) steps: AtomicU64,
-    /// Keys that were deleted since it was sorted, about: cursors step over them.
+    /// Approximate number of keys deleted since the munk was sorted: cursors skip them.
     pub(super) dead_keys: AtomicU64,
 }
 
-/// Sorting takes as long for a key as so many steps of a walk: it looks for the key's record in memory.
+/// Cost of sorting one key, in steps of a walk: it reads the key's record in memory.
 const STEPS_PER_KEY: u64 = 8;
-/// So few steps are never worth it.
+/// Fewer steps than this never justify sorting.
 const STEPS_MIN: u64 = 1024;
 
 impl Munk {

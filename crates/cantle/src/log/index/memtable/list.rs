@@ -453,8 +453,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Number of links of a node: one, and a further one for each fourth node, determined by a hash of
-/// its number.
+/// Number of links of a node: one, plus one with a chance of one in four, and so on, as a hash of
+/// its number decides.
 fn links(seed: u64, number: u64) -> usize {
     let mixed = crate::sync::random::mix(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     (1 + mixed.trailing_zeros() as usize / 2).min(LINKS_MAX)
