@@ -133,8 +133,8 @@ impl ChunkWrite {
         let segment = active.segment.clone();
         let Some(memory) = segment.loaded().and_then(|parts| parts.memory.clone()) else { return };
         let munk = self.chunk.munk.load_full();
-        // A get that found no munk a moment ago may still search the log. Of single puts it may miss those that came
-        // since, but of a batch it must not see the range delete without the put behind it.
+        // A get that found no munk a moment ago may still search the log. It may miss single puts
+        // that came since, but must not see a batch's range delete without the batch's later puts.
         let notes = !self.ops.iter().any(|&op| ops[op].bounds.is_some());
         let mut deleted = Vec::new();
         let (mut user_bytes, mut puts, mut large_bytes, mut outdated_bytes) = (0, 0, 0, 0);

@@ -103,9 +103,10 @@ enum Beginning {
     Killed,
     /// Chunks that share such a log, or several.
     SharedAndKilled,
-    /// Chunks that share a log whose end has no index, as that could not be written.
+    /// Chunks that share a log whose end has no index, as writing it failed.
     SharedWithoutIndex,
-    /// Chunks that share a log which was written while they were sorted, and whose end has no index either.
+    /// Chunks that share a log which was written while they were sorted. Its end has no index
+    /// either.
     SharedWhileSorted,
     /// One chunk, after a loss of power undid a split.
     CutBack,

@@ -1,4 +1,4 @@
-//! A keyspace from what the manifest says of it, or a new one.
+//! Opens a keyspace from its state in the manifest.
 
 use super::Chunks;
 use super::keyspace::Jobs;
@@ -80,7 +80,7 @@ struct Opener<'a> {
     context: &'a Arc<Context>,
     segments: &'a HashMap<u64, SegmentEdit>,
     outlived: bool,
-    /// Files that several chunks share are one object.
+    /// A file that several chunks share is one object.
     files: HashMap<u64, Source>,
 }
 
@@ -144,7 +144,7 @@ mod tests {
     use crate::sync::Arc;
     use crate::vfs::{MemVfs, OpenMode, Vfs};
 
-    /// As a job that waits for a background thread holds the files of its chunk.
+    /// Like a job that waits for a background thread and holds the files of its chunk.
     #[test]
     fn who_lets_go_of_a_file_when_the_store_is_closed_removes_nothing() {
         let disk = MemVfs::new();
@@ -159,7 +159,7 @@ mod tests {
         assert!(is_there(), "it is held");
         drop(db);
         assert!(!is_there(), "nobody needs it");
-        // Others may have opened the store by now.
+        // Another process may have opened the store by now.
         disk.open(&log, OpenMode::CreateNew).unwrap();
         drop(late);
         assert!(is_there());

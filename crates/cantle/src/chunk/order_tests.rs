@@ -1,4 +1,4 @@
-//! Maintenance under orders in which the empty key is not the first: its rounds come to every chunk.
+//! Maintenance under orders in which the empty key is not the first: its rounds reach every chunk.
 
 use super::Chunks;
 use crate::Db;
@@ -11,7 +11,7 @@ use crate::{ChunkOptions, KeyspaceOptions, Options};
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-/// Backwards: the empty key is behind all others. With a prefix for keys of an even sum.
+/// Backwards: the empty key is after all others. With a prefix for keys of an even sum.
 struct Backwards;
 
 impl Comparator for Backwards {
@@ -43,11 +43,11 @@ impl Comparator for LongestFirst {
 const PAIRS: u32 = 4000;
 
 fn key(number: u32) -> String {
-    // Two lengths, so that both orders have something to order.
+    // Two lengths, so that the keys differ under both orders.
     if number.is_multiple_of(2) { format!("{number:06}") } else { format!("{number:06}/x") }
 }
 
-/// Some dozen chunks, of which the background does nothing by itself.
+/// Some dozen chunks, which the background does not change by itself.
 fn filled(order: Option<Arc<dyn Comparator>>) -> (Db, Arc<Chunks>) {
     let mut keyspace = KeyspaceOptions::new()
         .layout(ChunkOptions::new().munks(false).chunk_bytes(64 << 10).log_bytes(u64::MAX));
@@ -93,7 +93,7 @@ fn every_chunk_that_is_popular_is_a_candidate_for_memory() {
 fn memory_of_logs_is_freed_in_every_chunk() {
     under_every_order(|db, chunks| {
         (0..PAIRS).for_each(|number| db.put(key(number), [1; 10]).unwrap());
-        // None is popular, and they are fewer than are looked at in one turn.
+        // None is popular, and they are fewer than one round checks.
         (0..32).for_each(|_| all(chunks).iter().for_each(|chunk| chunk.decay()));
         chunks.flush_log_indexes();
         for chunk in all(chunks) {
@@ -108,7 +108,7 @@ fn memory_of_logs_is_freed_in_every_chunk() {
 #[test]
 fn neighbours_are_joined_from_the_first_chunk_on() {
     under_every_order(|db, chunks| {
-        // All but a few pairs of the first chunk and of the last.
+        // All pairs but a few of the first chunk and of the last.
         let pairs: Vec<_> = db.range(..).map(|pair| pair.unwrap().0).collect();
         let (first, last) = (&pairs[3], &pairs[pairs.len() - 3]);
         db.delete_range(&first[..]..&last[..]).unwrap();

@@ -1,14 +1,15 @@
-//! Bytes that open snapshots keep: out of date, but none that a rebalance frees.
+//! Bytes that open snapshots keep: overwritten or deleted, but not freed by a rebalance.
 //!
-//! The space bound is applied to what is live and what is pinned, as nothing else can be done about the latter: to slow writers
-//! for it would help nobody. Only snapshots count that were open at two ticks in a row: those of gets and short scans are gone
-//! before anything is rebalanced.
+//! The space bound applies to the sum of live and pinned bytes. Nothing else can be done about the
+//! latter: slowing down writers would not help. Only snapshots count that were open at two
+//! consecutive ticks: those of gets and short scans are closed before anything is rebalanced.
 //!
-//! A log knows how many bytes its operations replaced that such a snapshot saw. A rebalance finds out what is really kept, and
-//! its table knows that. Both remember the greatest version that such a snapshot may have had; once none is open below it,
+//! A log has the number of bytes that its operations replaced and that such a snapshot saw. A
+//! rebalance determines the bytes that are really kept, and its table has their number. Both also
+//! have the greatest version that such a snapshot may have had. Once no snapshot below it is open,
 //! nothing is pinned there.
 //!
-//! Thread safety: `look` is for the thread that ticks; the rest may be called by any thread.
+//! Thread safety: `look_for_pins` is for the ticking thread; the rest may be called by any thread.
 
 use super::Chunks;
 use crate::run::run::{Run, Source};
@@ -18,16 +19,16 @@ use crate::sync::atomic::{
     Ordering::{AcqRel, Relaxed},
 };
 
-/// A keyspace's pinned bytes, and which snapshots pin.
+/// A keyspace's pinned bytes, and the range of snapshots that pin.
 #[derive(Default)]
 pub struct Pins {
     bytes: AtomicI64,
-    /// The version of the last look: a snapshot below it that is open at the next look pins.
+    /// The version at the last check: a snapshot below it that is open at the next check pins.
     looked_at: AtomicU64,
-    /// Snapshots from `oldest` to below `limit` pin; none, if `limit` is 0.
+    /// Snapshots from `oldest` to below `limit` pin; if `limit` is 0, none does.
     oldest: AtomicU64,
     limit: AtomicU64,
-    /// A rebalance has moved what is pinned from logs to tables.
+    /// A rebalance has moved pinned bytes from logs to tables.
     has_moved: AtomicBool,
 }
 
@@ -44,27 +45,28 @@ impl Pins {
         self.has_moved.store(true, Relaxed);
     }
 
-    /// Whether what snapshots below this version saw is pinned.
+    /// True if bytes that snapshots below this version saw are pinned.
     fn is_pinned_by(&self, below: u64) -> bool {
         self.is_pinning() && self.oldest.load(Relaxed) < below
     }
 }
 
 impl Chunks {
-    /// If an open snapshot sees what was written at `older` and replaced at `newer`: a version that the snapshot is below.
+    /// An upper bound of the versions of snapshots that see an entry written at `older` and
+    /// replaced at `newer`; `None` if no open snapshot does.
     pub(super) fn pinned_below(&self, older: u64, newer: u64) -> Option<u64> {
         let limit = self.pins.limit.load(Relaxed);
         (limit > 0 && self.context.substrate.mvcc.is_open_between(older, newer.min(limit))).then_some(limit)
     }
 
-    /// Bytes of garbage in a log are pinned by snapshots below this version.
+    /// Records that bytes of garbage in a log are pinned by snapshots below this version.
     pub(super) fn add_pinned(&self, segment: &crate::log::segment::Segment, bytes: u64, below: u64) {
         segment.pinned_bytes.fetch_add(bytes, Relaxed);
         segment.pinned_below.fetch_max(below, Relaxed);
         self.pins.bytes.fetch_add(bytes as i64, Relaxed);
     }
 
-    /// Looks which snapshots pin, and now and then how much.
+    /// Checks which snapshots pin, and now and then the number of bytes.
     pub(super) fn look_for_pins(&self, ticks: u64) {
         let pins = &self.pins;
         let oldest = self.context.substrate.mvcc.open_versions().first().copied();

@@ -1,30 +1,33 @@
-//! When a chunk is rebalanced: pure functions from sizes to choices, by the [rules](crate::chunk::rules) of a variant.
+//! Decides when a chunk is rebalanced: pure functions from sizes to choices, by the
+//! [rules](crate::chunk::rules) of a variant.
 
 use crate::chunk::rules::Rules;
 
-/// What the policy knows of a chunk.
+/// Sizes of a chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ChunkSizes {
     pub table_bytes: u64,
     pub log_bytes: u64,
-    /// Estimated bytes of both that a rebalance would free.
+    /// Estimated bytes of tables and logs that a rebalance would free.
     pub garbage_bytes: u64,
-    /// What nobody has of the files that it shares, its part of that: rebalances of all who share them free it.
+    /// The chunk's portion of the unclaimed bytes of its shared files: rebalances of all chunks
+    /// that share these files free it.
     pub unclaimed_bytes: u64,
-    /// What its logs take beside keys and values, and tables would not: of tiny pairs and deletes, most.
+    /// Bytes of its logs beside keys and values that tables would not need. With tiny pairs and
+    /// deletes, these are most of the bytes.
     pub overhead_bytes: u64,
     pub files: usize,
-    /// Puts in its files; 0 if not known.
+    /// Number of puts in its files; 0 if unknown.
     pub entries: u64,
-    /// Entries that reads had to walk in vain or find by way of a log.
+    /// Number of entries that reads skipped, or found only through a log.
     pub read_debt: u64,
-    /// Range deletes that gets have to look through.
+    /// Number of range deletes that gets have to check.
     pub range_deletes: usize,
-    /// The live records of its munk, if it is in memory.
+    /// Bytes of the live records of its munk, if it is in memory.
     pub munk_live_bytes: Option<u64>,
 }
 
-/// What it knows of the keyspace.
+/// Sizes of the keyspace.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct KeyspaceSizes {
     /// Bytes of the logs and tables that chunks refer to.
@@ -35,91 +38,101 @@ pub struct KeyspaceSizes {
     pub growing_bytes: u64,
     /// Bytes of garbage that rebalances under way will free.
     pub freeing_bytes: u64,
-    /// Estimated bytes of what a scan would return.
+    /// Estimated bytes of the pairs that a scan would return.
     pub live_bytes: u64,
-    /// How many pairs that would be.
+    /// Estimated number of these pairs.
     pub pairs: u64,
-    /// Estimated bytes of keys and values that open snapshots keep beside these.
+    /// Estimated bytes of keys and values that open snapshots keep in addition.
     pub pinned_bytes: u64,
-    /// True if somebody wrote a moment ago.
+    /// True if something was written recently.
     pub is_written: bool,
 }
 
-/// What a pair counts beside its key and value, where space is bounded by what is live.
+/// Bytes that a pair counts beside its key and value, where live bytes bound the space.
 const PAIR_BYTES: u64 = 16;
 
 impl KeyspaceSizes {
-    /// The bytes that the space bound goes by.
+    /// The bytes that the space bound is relative to.
     fn bounded_bytes(&self) -> u64 {
         let of_pairs = self.pairs.saturating_mul(PAIR_BYTES);
         self.live_bytes.saturating_add(of_pairs).saturating_add(self.pinned_bytes)
     }
 }
 
-/// The settings that bear on the choice.
+/// Settings that affect the choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     pub chunk_bytes: u64,
-    /// `None`: what is usual, and for small keyspaces what memory makes seem little.
+    /// `None` for the usual bound, which is higher for keyspaces that are small relative to memory.
     pub space_amplification: Option<f64>,
-    /// So much may be taken beside live bytes where no bound was given.
+    /// Bytes allowed beside live bytes if no bound was set.
     pub spare_bytes: u64,
     pub log_bytes: Option<u64>,
-    /// The same for chunks in memory.
+    /// The same limit for chunks in memory.
     pub munk_log_bytes: Option<u64>,
     pub rules: Rules,
-    /// Where space is short, the longest log that a rebalance finds room to sort.
+    /// If space is short, the longest log that a rebalance finds space to sort, in bytes.
     pub log_bytes_max: u64,
 }
 
-/// Why a chunk is rebalanced.
+/// The reason for a rebalance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// Its log is as long as a log may be.
+    /// Its log has reached the length limit.
     LogFull,
     /// Reads of the unsorted chunk have cost as much as sorting it.
     Reads,
-    /// It is made of too many files, or carries too many range deletes.
+    /// It has too many files, or too many range deletes.
     Fragments,
-    /// Its munk has grown so large that it is split, and with it the chunk; the files are shared for now.
+    /// Its munk has grown so large that it is split, and with it the chunk. The files are shared
+    /// for now.
     MunkLarge,
 }
 
-/// Files of a chunk beyond which its newest are merged: each is looked at by every get, and opened by every scan. What a
-/// tiered merge leaves is five at most for a chunk of 8 MiB, so that a merge comes at every third file or more seldom.
+/// Maximum number of a chunk's files before the newest are merged: every get searches each of them,
+/// and every scan opens each. A tiered merge leaves at most five files of a chunk of 8 MiB, so one
+/// takes place at every third file or less often.
 pub const FILES_MAX: usize = 8;
-/// A chunk of too many files is split rather than merged further once it has so many times the bytes that a chunk should have.
+/// A chunk with too many files is split instead of merged if it has more than this many times the
+/// bytes of a full chunk.
 const OVERSIZED_CHUNKS: u64 = 2;
-/// Files up to this length count as equally long: rewriting so much costs no more than the sync of the new table.
+/// Files up to this length in bytes count as equally long: rewriting this much costs no more than
+/// the sync of the new table.
 const TIER_BYTES_MIN: u64 = 64 << 10;
 const RANGE_DELETES_MAX: usize = 32;
-/// A log may be this many chunks long before it is sorted, so that sorting it rewrites at most a twentieth of
-/// what was sorted before: 1 (log) + 1 (table) + 1/20 bytes written per byte inserted.
+/// Maximum length of a log, in chunks, before it is sorted. Sorting then rewrites at most a
+/// twentieth of the bytes that were sorted before: 1 (log) + 1 (table) + 1/20 bytes written per
+/// byte inserted.
 const LOG_CHUNKS_MAX: u64 = 20;
-/// A typical entry's length, to turn bytes into entries where these were not counted.
+/// Length of a typical entry in bytes, to estimate the number of entries if they were not counted.
 pub const ENTRY_BYTES: u64 = 256;
-/// Bytes on disk per live byte where no bound was given, and the most that they become while data is small beside the memory budget.
+/// Bytes on disk per live byte if no bound was set: usually, and at most while data is small
+/// relative to the memory budget.
 const USUAL_BOUND: f64 = 1.5;
 const SPARED_BOUND_MAX: f64 = 3.0;
-/// The most that a keyspace takes beside its live bytes because the memory budget is large.
+/// Maximum bytes that a keyspace takes beside its live bytes because the memory budget is large.
 const SPARE_BYTES_MAX: u64 = 512 << 20;
-/// It may take so many chunks besides, up to so many bytes: a part of the 64 MiB that a store takes whatever is in it.
+/// In addition, a keyspace may take this many chunks, up to the number of bytes below: a part of
+/// the 64 MiB that a store may take whatever it holds.
 const SPARE_CHUNKS: u64 = 4;
 const SPARE_CHUNK_BYTES_MAX: u64 = 32 << 20;
-/// A keyspace that is written to may take so much more, as a part of what it may take, and in bytes: for as long as that lasts fewer
-/// bytes are written anew, and a second or two suffice to give it back.
+/// Additional space of a keyspace that is being written to, as a fraction of its allowed bytes and
+/// in bytes. Meanwhile fewer bytes are rewritten, and it can be released in a second or two.
 const WHILE_WRITTEN: f64 = 1.0 / 12.0;
 const WHILE_WRITTEN_BYTES_MAX: f64 = (64 << 20) as f64;
-/// So much a keyspace may take whatever is in it: below this, headers and half-filled files dominate.
+/// Bytes that a keyspace may take whatever it holds: below this, headers and half-filled files
+/// dominate.
 const BOUNDED_BYTES_MIN: u64 = 4 << 20;
 
-/// Obsolete files of one keyspace, or of all of a store, never wait longer for a checkpoint than until there are so many bytes.
+/// Maximum bytes of obsolete files, of one keyspace or of all in a store, that wait for a
+/// checkpoint. At this number one is started.
 pub const HELD_BYTES_MAX: u64 = 256 << 20;
 
-/// How long a chunk's log may become, where space does not bound it before. It grows with the keyspace, so that
-/// a small one soon has several chunks, and a large one writes inserts little more than twice.
+/// Maximum length of a chunk's log, if the space bound does not limit it before. It grows with the
+/// keyspace: a small one soon has several chunks, and a large one writes an insert little more than
+/// twice.
 ///
-/// With a munk nobody reads the log, and it may be longer (EvenDB §3.4).
+/// With a munk, reads do not touch the log, so it may be longer (EvenDB §3.4).
 pub fn log_limit_bytes(limits: &Limits, keyspace: &KeyspaceSizes, has_munk: bool) -> u64 {
     let chunk = limits.chunk_bytes;
     let fixed = limits.munk_log_bytes.filter(|_| has_munk).or(limits.log_bytes);
@@ -130,15 +143,16 @@ pub fn log_limit_bytes(limits: &Limits, keyspace: &KeyspaceSizes, has_munk: bool
     })
 }
 
-/// How much a write is delayed whose log has grown beyond twice its limit: sorting it takes long, and the longer it becomes
-/// meanwhile the longer the next time. At four times the limit, writers are slower than sorting.
+/// Delay of a write whose log has grown beyond twice its limit: sorting takes long, and the more
+/// the log grows meanwhile, the longer the next time. At four times the limit, writers are slower
+/// than sorting.
 pub fn long_log_delay_nanos(log_bytes: u64, limit_bytes: u64) -> u64 {
     const NANOS_PER_LIMIT: f64 = 10_000.0;
     let times = log_bytes as f64 / limit_bytes.max(1) as f64;
     ((times - 2.0).clamp(0.0, 8.0) * NANOS_PER_LIMIT) as u64
 }
 
-/// Whether a chunk is due for its own sake.
+/// The reason why a chunk is due for a rebalance, independent of the space bound.
 pub fn due(chunk: &ChunkSizes, limits: &Limits, keyspace: &KeyspaceSizes) -> Option<Reason> {
     if chunk.log_bytes >= log_limit_bytes(limits, keyspace, chunk.munk_live_bytes.is_some()) {
         return Some(Reason::LogFull);
@@ -154,12 +168,14 @@ pub fn due(chunk: &ChunkSizes, limits: &Limits, keyspace: &KeyspaceSizes) -> Opt
     if unsorted && chunk.read_debt > limits.rules.rewrite_cost.saturating_mul(entries.max(64)) {
         return Some(Reason::Reads);
     }
-    // Last: it writes nothing anew, and where it cannot be done that is no reason to.
+    // Checked last: it rewrites nothing, and if it cannot be done, this must not prevent the
+    // others.
     chunk.munk_live_bytes.is_some_and(|bytes| is_munk_large(bytes, limits)).then_some(Reason::MunkLarge)
 }
 
-/// How many of a chunk's files are merged into one, which are so long, the newest first: up to the first that is more than twice as
-/// long as all newer ones, and as many as it takes for no more than `FILES_MAX` to be left. 0 or 1: none.
+/// Number of a chunk's newest files that are merged into one, given the lengths of its files,
+/// newest first. The run ends before the first file that is more than twice as long as all newer
+/// ones, but is long enough to leave no more than `FILES_MAX` files. 0 or 1: nothing is merged.
 pub fn newest_run(bytes: &[u64]) -> usize {
     let Some((first, rest)) = bytes.split_first() else { return 0 };
     let mut newer_bytes = TIER_BYTES_MIN.saturating_add(*first);
@@ -172,42 +188,45 @@ pub fn newest_run(bytes: &[u64]) -> usize {
     run.max((bytes.len() + 1).saturating_sub(FILES_MAX))
 }
 
-/// Whether a chunk is to be written anew as a whole, and split, though only its newest files are too many.
+/// True if a chunk is to be rewritten as a whole, and split, though only its newest files are too
+/// many.
 pub fn is_oversized(chunk: &ChunkSizes, limits: &Limits) -> bool {
     chunk.table_bytes + chunk.log_bytes > OVERSIZED_CHUNKS * limits.chunk_bytes
 }
 
-/// Whether a munk with so many live bytes is to be split, before its log is sorted.
+/// True if a munk with this many live bytes is to be split, before its log is sorted.
 pub fn is_munk_large(live_bytes: u64, limits: &Limits) -> bool {
     live_bytes > limits.rules.munk_chunks_max * limits.chunk_bytes
 }
 
-/// Into how many chunks a large munk is split.
+/// Number of chunks into which a large munk is split.
 pub fn munk_split_count(live_bytes: u64, limits: &Limits) -> u64 {
     split_count(live_bytes, limits).min(limits.rules.munk_parts_max)
 }
 
-/// Whether a chunk that a split in memory has left with so many bytes of shared files is to be sorted at once.
+/// True if a chunk that has this many bytes of shared files after a split in memory is to be sorted
+/// at once.
 pub fn is_sorted_once_divided(shared_bytes: u64, limits: &Limits) -> bool {
     shared_bytes > limits.rules.shared_bytes_max
 }
 
-/// Whether a table is long enough to be kept as it is, rather than written anew with the log that continues it.
+/// True if a table is long enough to be kept as it is, instead of being rewritten with the log that
+/// continues it.
 pub fn is_table_kept(table_bytes: u64, log_bytes: u64, limits: &Limits) -> bool {
     table_bytes.min(log_bytes) >= (limits.chunk_bytes / 2).saturating_mul(limits.rules.kept_table_halves)
 }
 
-/// Whether a chunk without a munk that is inserted into in order has so much that what comes next gets a chunk of its own.
+/// True if a chunk without a munk that is inserted into in order is large enough for a tail split.
 pub fn is_end_split(live_bytes: u64, limits: &Limits) -> bool {
     live_bytes >= limits.chunk_bytes.saturating_mul(limits.rules.end_split_chunks)
 }
 
-/// Bytes that a store may take beside its live ones where no bound was given.
+/// Bytes that a store may take beside its live ones if no bound was set.
 pub fn spare_bytes(budget_bytes: u64, chunk_bytes: u64) -> u64 {
     (budget_bytes / 2).min(SPARE_BYTES_MAX) + (SPARE_CHUNKS * chunk_bytes).min(SPARE_CHUNK_BYTES_MAX)
 }
 
-/// Bytes that the keyspace may take beside those that its bound goes by.
+/// Bytes that the keyspace may take beside those that its bound is relative to.
 pub fn slack_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
     let live = keyspace.bounded_bytes() as f64;
     let Some(bound) = limits.space_amplification else {
@@ -224,15 +243,15 @@ fn allowed_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
     (keyspace.bounded_bytes().saturating_add(slack_bytes(limits, keyspace))).max(BOUNDED_BYTES_MIN)
 }
 
-/// What must stay free below the bound, so that it holds while a chunk is written anew and the old files wait for
-/// a checkpoint; at most a quarter of what the bound leaves for logs.
+/// Bytes that must stay free below the bound, so that it holds while a chunk is rewritten and the
+/// old files wait for a checkpoint. At most a quarter of the bytes that the bound leaves for logs.
 fn margin_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
     let slack = allowed_bytes(limits, keyspace).saturating_sub(keyspace.bounded_bytes());
     (held_limit_bytes(limits, keyspace) + limits.chunk_bytes).min(slack / 4)
 }
 
-/// By how many bytes the keyspace's files are about to exceed its space bound, rebalances under way considered:
-/// more rebalances are due.
+/// Number of bytes by which the keyspace's files are about to exceed its space bound, after the
+/// rebalances under way. If it is not 0, more rebalances are due.
 pub fn over_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
     if limits.log_bytes.is_some() {
         return 0;
@@ -241,13 +260,13 @@ pub fn over_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
     keyspace.file_bytes.saturating_sub(keyspace.freeing_bytes).saturating_sub(allowed)
 }
 
-/// Whether what a rebalance would add must wait until a checkpoint has freed what others left behind: the bound
-/// would be exceeded for no lasting gain.
+/// True if a rebalance must wait until a checkpoint has freed the files of earlier ones: otherwise
+/// its output would exceed the bound for no lasting gain.
 pub fn must_wait_for_checkpoint(limits: &Limits, keyspace: &KeyspaceSizes) -> bool {
     keyspace.held_bytes > held_limit_bytes(limits, keyspace) && excess(limits, keyspace) > 0.0
 }
 
-/// How far the bound is exceeded now, as a fraction of it.
+/// The present excess over the bound, as a fraction of it.
 pub fn excess(limits: &Limits, keyspace: &KeyspaceSizes) -> f64 {
     if limits.log_bytes.is_some() {
         return 0.0;
@@ -257,27 +276,31 @@ pub fn excess(limits: &Limits, keyspace: &KeyspaceSizes) -> f64 {
     disk.saturating_sub(allowed) as f64 / allowed as f64
 }
 
-/// A chunk that gains less is not worth rewriting.
+/// Minimum gain of a rebalance that is worth its writing.
 pub const GAIN_MIN: f64 = 0.02;
 
-/// Sizes that tell how well a chunk's contents compress.
+/// Sizes that show how well a chunk's content compresses.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Compressible {
-    /// Bytes of logs, which are not compressed, and what nobody has of shared files that the chunk keeps on disk.
+    /// Bytes of logs, which are not compressed, and the chunk's portion of unclaimed bytes of
+    /// shared files.
     pub log_bytes: u64,
-    /// Bytes of tables, which are.
+    /// Bytes of tables, which are compressed.
     pub table_bytes: u64,
-    /// Keys and values in these tables.
+    /// Bytes of keys and values in these tables.
     pub table_user_bytes: u64,
 }
 
-/// True if a chunk of a keyspace that compresses is to be sorted, though nothing else asks for it: if compression of its logs may
-/// save as much as an eighth of what is written for that. Tables tell how well the chunk compresses; without a table, all is taken for saved
-/// and sorting finds out. So a chunk that does not compress is sorted once, and then when its logs are eight times as long as its tables.
+/// True if a chunk of a keyspace with compression is to be sorted for that reason alone: if
+/// compression of its logs may save at least an eighth of the bytes written for it. Its tables show
+/// how well the chunk compresses. Without a table, all bytes are assumed to be saved, and sorting
+/// will show. A chunk that does not compress is thus sorted once, and again when its logs are eight
+/// times as long as its tables.
 pub fn is_worth_compressing(chunk: &Compressible) -> bool {
-    /// Less is not worth a table and its sync.
+    /// Saving fewer bytes is not worth a table and its sync.
     const SAVED_BYTES_MIN: u64 = 64 << 10;
-    /// Of bytes that follow others which do not compress, at least this part is taken for saved: they may be of another kind.
+    /// At least this fraction of a log's bytes is assumed to be saved, even if the table's do not
+    /// compress: they may be of another kind.
     const SAVED_PART_MIN: f64 = 0.125;
     let kept = match chunk.table_user_bytes {
         0 => 0.0,
@@ -288,17 +311,17 @@ pub fn is_worth_compressing(chunk: &Compressible) -> bool {
     saved >= SAVED_BYTES_MIN.max(written / 8)
 }
 
-/// How much a rebalance of the chunk frees per byte that it writes.
+/// Bytes that a rebalance of the chunk frees per byte that it writes.
 pub fn gain(chunk: &ChunkSizes) -> f64 {
     let total = (chunk.table_bytes + chunk.log_bytes) as f64;
-    // As all logs have some, what is usual does not count.
+    // All logs have some overhead: the usual part does not count.
     let overhead = chunk.overhead_bytes.saturating_sub(chunk.log_bytes / 4);
     let garbage = (chunk.garbage_bytes.saturating_add(overhead) as f64).min(total);
     (garbage + chunk.unclaimed_bytes as f64) / (total - garbage + 4096.0)
 }
 
-/// About how much a rebalance of the chunk writes: what is live, an eighth for filter, index and headers, and the
-/// rest of the last pages.
+/// Approximate bytes that a rebalance of the chunk writes: live bytes, an eighth for filter, index
+/// and headers, and the rest of the last pages.
 pub fn output_bytes(chunk: &ChunkSizes) -> u64 {
     let live = (chunk.table_bytes + chunk.log_bytes).saturating_sub(chunk.garbage_bytes);
     if live == 0 { 0 } else { live + live / 8 + (16 << 10) }
@@ -309,12 +332,13 @@ pub fn held_limit_bytes(limits: &Limits, keyspace: &KeyspaceSizes) -> u64 {
     (slack_bytes(limits, keyspace) / 16).clamp(2 << 20, HELD_BYTES_MAX)
 }
 
-/// Into how many chunks `bytes` are split: none is over the limit, and each has room to grow.
+/// Number of chunks into which `bytes` are split: none exceeds the limit, and each has room to
+/// grow.
 pub fn split_count(bytes: u64, limits: &Limits) -> u64 {
     if bytes <= limits.chunk_bytes { 1 } else { (bytes / (limits.chunk_bytes * 3 / 4)).max(2) }
 }
 
-/// Whether two neighbours underflow so far that they should be one.
+/// True if two neighbours are small enough to be merged.
 pub fn should_merge(a_bytes: u64, b_bytes: u64, limits: &Limits) -> bool {
     let small_bytes = limits.chunk_bytes / 8 * limits.rules.small_eighths;
     a_bytes.min(b_bytes) < small_bytes && a_bytes + b_bytes < limits.chunk_bytes / 2
@@ -383,7 +407,7 @@ mod tests {
         assert_eq!(newest_run(&[u64::MAX; 3]), 3);
     }
 
-    /// Each opening adds a file of `bytes`; who finds too many merges the newest.
+    /// Each opening adds a file of `bytes`; if there are too many, the newest are merged.
     #[test]
     fn a_byte_is_rewritten_as_often_as_the_logarithm_of_its_chunk() {
         for (bytes, openings) in [(100, 4096), (10_000, 4096), (200_000, 600), (1 << 20, 128)] {

@@ -1,4 +1,4 @@
-//! Several keyspaces in one store, one of them behind: who is braked, who waits, and for whose sake.
+//! Several keyspaces in one store, one of them lagging: which writers are delayed, and why.
 
 use super::Chunks;
 use crate::Db;
@@ -10,7 +10,7 @@ use crate::vfs::MemVfs;
 use crate::{ChunkOptions, KeyspaceOptions, Options};
 use std::time::Duration;
 
-/// A store in memory whose checkpoints come when they are asked for.
+/// A store in memory with checkpoints on request only.
 fn open(vfs: &MemVfs) -> Db {
     let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().munks(false));
     let options = Options::new().vfs(Arc::new(vfs.clone())).memory_budget(16 << 20);
@@ -23,7 +23,8 @@ fn chunks(db: &Db, name: &str) -> Arc<Chunks> {
     )
 }
 
-/// As if tables of so many bytes were being written: far over any bound of a keyspace without data.
+/// As if tables of this many bytes were being written: far over any bound of a keyspace without
+/// data.
 fn overload(chunks: &Chunks, bytes: i64) {
     chunks.context.totals.growing_bytes.store(bytes, Relaxed);
 }
@@ -45,7 +46,8 @@ fn the_keyspace_that_is_most_behind_brakes_whatever_its_name() {
         overload(&behind, 1 << 30);
         let alone = delays(&db);
         assert!(alone > 20, "{alone}");
-        // No more for two that are behind: the sum would be too much, as their rebalances share threads and disk.
+        // No more for two that lag: the sum would be too much, as their rebalances share threads
+        // and disk.
         overload(&idle, 1 << 30);
         let both = delays(&db);
         assert!(both.abs_diff(alone) <= 1, "{both} and {alone}");
@@ -90,7 +92,7 @@ fn a_held_file_counts_for_its_own_keyspace() {
     let keyspace = db.keyspace("a").unwrap();
     (0..100u64).for_each(|number| keyspace.put(number.to_be_bytes(), [7; 1000]).unwrap());
     db.sync().unwrap();
-    // Not by `compact_range`, which ends with a checkpoint.
+    // `compact_range` ends with a checkpoint, so it is not used here.
     a.compact_chunks(&Bounds::of(&(..))).unwrap();
     let held = || db.stats().keyspaces.iter().map(|keyspace| keyspace.held_bytes).sum::<u64>();
     assert!(held() > 100_000, "{}", held());
@@ -114,7 +116,7 @@ fn the_budget_knows_the_data_of_all_keyspaces() {
     assert_eq!(all[0].context.substrate.budget.data_bytes(), 0);
 }
 
-/// A store of few chunks, all of which are as hot as can be, keeps no more of its logs in memory than others.
+/// A store of few chunks, all of maximum heat, keeps no more of its logs in memory than others.
 #[test]
 fn parts_of_a_few_hot_chunks_are_indexed_on_disk_as_well() {
     let db = open(&MemVfs::without_history());
@@ -128,7 +130,7 @@ fn parts_of_a_few_hot_chunks_are_indexed_on_disk_as_well() {
             let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(round).to_be_bytes();
             a.put(key, key).unwrap();
         }
-        // A chunk that maintenance looks at just now is left out.
+        // A chunk that maintenance is working on is left out.
         for _ in 0..100 {
             chunks.flush_log_indexes();
         }

@@ -1,17 +1,19 @@
-//! What a write put out of date: how long the entry was that it replaced.
+//! Garbage of writes: the length of the entry that a write replaced.
 //!
-//! The space bound goes by the bytes that are out of date, *garbage*. Writes to a munk find what they replace there. Others
-//! look it up in the chunk's files, as follows:
+//! The space bound depends on the bytes of replaced and deleted entries, *garbage*. Writes to a
+//! munk find the replaced entry there. Other writes look it up in the chunk's files, as follows:
 //!
-//! * Each write is looked up whose value is large, or whose chunk has few pairs or many bytes in large ones: there, one in eight
-//!   would say nothing of the others. No value is read for that: the index of a log has the length of each record, and a
-//!   large value is a block of its own in a table, whose index has the block's length.
-//! * One in eight of the others is looked up, and stands for all eight. Filters tell whether there is an older entry; it is
-//!   taken to be as long as the file's small entries are on average.
-//! * One in 32 of these guesses is compared with the entry itself. Guesses of the keyspace are corrected by the outcome.
+//! * A write is looked up if its value is large, or if its chunk has few pairs, or many bytes in
+//!   large ones: one in eight would not represent the others there. No value is read for that: the
+//!   index of a log has the length of each record, and a large value is a block of its own in a
+//!   table, whose index has the block's length.
+//! * One in eight of the other writes is looked up, and represents all eight. Filters show if there
+//!   is an older entry; its length is estimated as the mean of the file's small entries.
+//! * One in 32 of these estimates is compared with the entry itself. The result corrects the
+//!   estimates of the keyspace.
 //!
-//! Thread safety: any thread may look at any time. Invariant: a file that a rebalance has taken in counts no more, and neither
-//! does garbage in it (`Chunks::count_replaced`).
+//! Thread safety: any thread may look up at any time. Invariant: a file that a rebalance has merged
+//! does not count any more, nor does garbage in it (`Chunks::count_replaced`).
 
 use super::Chunks;
 use crate::chunk::chunk::Chunk;
@@ -38,34 +40,35 @@ use crate::types::entry::{Kind, LARGE_BYTES, large_part};
 use crate::types::error::Result;
 use bytes::Bytes;
 
-/// A chunk with no more puts than this has few: a sample of one in eight may miss most of what there is.
+/// Number of puts up to which a chunk has few: a sample of one in eight may miss most of its bytes.
 const FEW_PUTS: u64 = 512;
-/// Large puts that are together less than this fraction of a chunk may be guessed wrongly.
+/// Large puts may be estimated wrongly if they are together less than this fraction of a chunk.
 const LARGE_FRACTION: u64 = 16;
-/// Of writes to other chunks one in so many is looked up, and stands for all.
+/// One in this many writes to other chunks is looked up, and represents all.
 const SAMPLE: u64 = 8;
-/// Of guesses one in so many is compared with the entry.
+/// One in this many estimates is compared with the entry.
 const COMPARED: u64 = 32;
-/// So many operations of a log's tail are looked up each, of others as many as of writes.
+/// Number of operations of a log's tail that are looked up one by one. The others are sampled like
+/// writes.
 const TAIL_COUNTED: u64 = 4096;
-/// What stands around key and value in a record: checksum, lengths, kind and version.
+/// Bytes of a record beside key and value: checksum, lengths, kind and version.
 const RECORD_BYTES: u64 = 11;
 
 /// An operation that was written.
 pub struct Written<'a> {
     pub segment: &'a Arc<Segment>,
-    /// Where it stands in the segment.
+    /// The operation's place in the segment.
     pub place: RecordPtr,
     pub version: u64,
     pub key: &'a [u8],
 }
 
-/// How closely to look.
+/// The parts of files that a lookup reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// Filters only.
     Filters,
-    /// Indexes: no value is read, unless few or compressed.
+    /// Indexes: no value is read, unless in a table with few entries or with compression.
     Indexes,
     /// Entries.
     Entries,
@@ -74,15 +77,15 @@ pub enum Look {
 /// An entry that was replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replaced {
-    /// Of its key and value.
+    /// Bytes of its key and value.
     pub user_bytes: u64,
-    /// Its version, or a greater one.
+    /// Its version, or an upper bound of it.
     pub version: u64,
-    /// Whether it may be another length, or not there at all.
+    /// True if the length is estimated, and the entry may not exist.
     pub is_guess: bool,
 }
 
-/// What one file says.
+/// The result for one file.
 enum Looked {
     Replaced(Replaced),
     /// The key was deleted.
@@ -91,7 +94,7 @@ enum Looked {
     Further,
 }
 
-/// How far guesses were off.
+/// The correction of estimates.
 #[derive(Default)]
 pub struct Guesses {
     sums: Mutex<Sums>,
@@ -105,12 +108,12 @@ struct Sums {
 }
 
 impl Guesses {
-    /// Halved at this count: older outcomes fade.
+    /// Number of results at which the sums are halved, so that older results fade.
     const COUNT_MAX: u64 = 1024;
-    /// So many guesses are taken to have been right from the start.
+    /// Weight of the assumption that estimates are right, in results.
     const PRIOR: f64 = 8.0;
 
-    /// One was compared with what is there.
+    /// Records the result of comparing an estimate with the entry.
     pub fn learn(&self, guessed_bytes: u64, found_bytes: u64) {
         let mut sums = self.sums.lock();
         sums.count += 1;
@@ -123,7 +126,7 @@ impl Guesses {
         }
     }
 
-    /// A guess as it should have been, from those that were compared.
+    /// The estimate, corrected by the results so far.
     pub fn correct(&self, guessed_bytes: u64) -> u64 {
         let sums = self.sums.lock();
         if sums.count == 0 {
@@ -136,7 +139,8 @@ impl Guesses {
 }
 
 impl RunStack {
-    /// Whether each write to the chunk is to be looked up, this one of a value of so many bytes at least.
+    /// True if each write to the chunk is to be looked up; for a value of at least this many bytes,
+    /// if this write is.
     pub fn is_counted_exactly(&self, value_bytes: usize) -> bool {
         if value_bytes as u64 >= LARGE_BYTES {
             return true;
@@ -155,7 +159,8 @@ impl RunStack {
         puts <= FEW_PUTS || large_bytes > user_bytes / LARGE_FRACTION
     }
 
-    /// The entry that a write replaced; `None` if there was none, or a rebalance has the write already.
+    /// The entry that a write replaced; `None` if there was none, or a rebalance has already merged
+    /// the write.
     pub fn replaced(&self, context: &Context, written: &Written<'_>, look: Look) -> Result<Option<Replaced>> {
         let Some(own) = self.files.iter().position(|file| file.is_of(written.segment)) else {
             return Ok(None);
@@ -167,7 +172,7 @@ impl RunStack {
             }
             let looked = match &file.source {
                 Source::Log(segment) => {
-                    // A chunk that was joined may refer to it twice.
+                    // A chunk that was joined may refer to the log twice.
                     let before = if file.is_of(written.segment) { written.place.offset } else { u64::MAX };
                     look_in_log(context, segment, (written.key, hash), before, look)?
                 }
@@ -183,13 +188,13 @@ impl RunStack {
     }
 }
 
-/// Of small entries the mean length.
+/// The mean length of small entries.
 fn guess(user_bytes: u64, large_bytes: u64, puts: u64, version: u64) -> Looked {
     let user_bytes = user_bytes.saturating_sub(large_bytes) / puts.max(1);
     Looked::Replaced(Replaced { user_bytes, version, is_guess: true })
 }
 
-/// Whether a write replaced something in a log, of what stands before `before`.
+/// Looks for a replaced entry in a log, before `before`.
 fn look_in_log(
     context: &Context,
     segment: &Segment,
@@ -219,8 +224,9 @@ fn look_in_log(
         }
         let deleted = deleted_before(context, &part.tombstones, key, before);
         let is_filtered = part.filter.len > 0;
-        // The filter of the part that the write itself stands in knows its key. Only a batch as long as a part finds it indexed
-        // already: an index block for each of its keys is more than a guess is worth.
+        // The filter of the part that has the write itself contains its key. Only a batch as long
+        // as a part finds its part indexed already: an index block for each of its keys would cost
+        // more than an estimate is worth.
         let is_own = look == Look::Filters && is_filtered && part.end > before;
         let hit = if is_own || !segment.may_contain(context, &parts.header, part, hash)? {
             None
@@ -241,7 +247,7 @@ fn look_in_log(
     Ok(Looked::Further)
 }
 
-/// Where the newest range delete that covers the key stands, of those before `before`.
+/// Place of the newest range delete before `before` that covers the key.
 fn deleted_before(context: &Context, tombstones: &[RangeTombstone], key: &[u8], before: u64) -> Option<u64> {
     let counts = |tombstone: &&RangeTombstone| {
         tombstone.offset < before
@@ -283,7 +289,7 @@ fn look_in_table(
     }
     let table_options = context.table_options();
     let Some(block_bytes) = table.block_bytes_for(key)? else { return Ok(Looked::Further) };
-    // No block of several entries is so long.
+    // A block of several entries is never this long.
     if block_bytes >= LARGE_BYTES.max(4 * table_options.block_bytes as u64) {
         let times = handle.user_bytes as f64 / handle.file.bytes().max(1) as f64;
         let user_bytes = (block_bytes as f64 * times.max(1.0)) as u64;
@@ -309,7 +315,8 @@ fn read_in_table(context: &Context, table: &Table, (key, hash): (&[u8], u64)) ->
 }
 
 impl Chunks {
-    /// Counts what an operation replaced in a chunk without a munk, or what it stands for as a sample.
+    /// Adds the entry that an operation replaced to the garbage of a chunk without a munk, or a
+    /// multiple of it for a sample.
     pub(super) fn count_replaced(&self, chunk: &Chunk, written: &Written<'_>, op: &Op<'_>) {
         let funk = chunk.funk.load();
         let is_exact = funk.is_counted_exactly(op.value.len());
@@ -323,7 +330,7 @@ impl Chunks {
         self.add_replaced(written.key, written.segment, user_bytes.saturating_mul(times), pinned_below);
     }
 
-    /// The entry that an operation replaced, and its bytes, corrected if they are a guess.
+    /// The entry that an operation replaced, and its bytes, corrected if they are estimated.
     fn find_replaced(
         &self,
         funk: &RunStack,
@@ -336,7 +343,7 @@ impl Chunks {
                 None
             })
         };
-        // Indexes know what a snapshot sees.
+        // Only indexes have the version, which shows if a snapshot sees the entry.
         let closely = is_exact || self.pins.is_pinning();
         let found = look(if closely { Look::Indexes } else { Look::Filters })?;
         let guesses = &self.jobs.guesses;
@@ -352,8 +359,9 @@ impl Chunks {
         Some((found, user_bytes))
     }
 
-    /// Adds garbage to a log that a key was written to, unless a rebalance has taken it in: then it is no more.
-    /// `pinned_below`: as `pinned_below` has it of what was replaced.
+    /// Adds garbage to a log that a key was written to, unless a rebalance has merged the log: then
+    /// the garbage is gone. `pinned_below` is the result of the method `pinned_below` for the
+    /// replaced entry.
     pub(super) fn add_replaced(
         &self,
         key: &[u8],
@@ -378,7 +386,7 @@ impl Chunks {
                 if let Some(below) = pinned_below {
                     self.add_pinned(segment, user_bytes, below);
                 }
-                // A checkpoint may have recorded what is known of the log since it was written to.
+                // A checkpoint may have recorded the log's counts since the write.
                 if segment.mark_dirty() {
                     self.context.substrate.dirty.add(segment.clone());
                 }
@@ -387,7 +395,8 @@ impl Chunks {
         }
     }
 
-    /// For who holds the chunk's lock and has read all of it: what is not live is garbage.
+    /// Corrects the chunk's garbage: all bytes that are not live. The caller holds the chunk's lock
+    /// and has read all pairs.
     pub(super) fn correct_garbage(&self, chunk: &Chunk, live_user_bytes: u64) {
         let funk = chunk.funk.load();
         let own = funk.files.iter().filter(|file| file.share_bytes.is_none() && file.dropped.is_none());
@@ -406,7 +415,8 @@ impl Chunks {
         }
     }
 
-    /// Has the part of a log counted that was found behind its recorded length, unless another is.
+    /// Submits the count of replaced entries for the part of a log after its recorded length,
+    /// unless another count is under way.
     pub(super) fn submit_count(&self, segment: &Arc<Segment>) {
         if self.context.substrate.read_only || self.jobs.counting.swap(true, AcqRel) {
             return;
@@ -418,7 +428,7 @@ impl Chunks {
                 && let Err(error) = chunks.count_tail(&segment)
             {
                 tracing::debug!(%error, "cannot count garbage");
-                // What cannot be read is not tried again.
+                // Not tried again, as the log cannot be read.
                 segment.end_count();
             }
             chunks.jobs.counting.store(false, Release);
@@ -440,7 +450,7 @@ impl Chunks {
                 return Ok(());
             }
             let chunk = self.index.find(&key);
-            // A chunk that was loaded since was counted as it was.
+            // A chunk that was loaded since was counted during the load.
             if chunk.munk.load().is_none() {
                 let written = Written { segment, place: hit.place, version: hit.version, key: &key };
                 let found = chunk.funk.load().replaced(&self.context, &written, Look::Indexes)?;
@@ -453,7 +463,7 @@ impl Chunks {
             }
         }
         segment.end_count();
-        // For the next checkpoint to record it.
+        // The next checkpoint shall record it.
         if segment.mark_dirty() {
             self.context.substrate.dirty.add(segment.clone());
         }

@@ -1,4 +1,4 @@
-//! Merges of the newest runs alone, and of all.
+//! Merges of only the newest runs, and of all.
 
 use super::Chunks;
 use super::test_support::chunks_of;
@@ -21,7 +21,8 @@ enum Write {
     DeleteRange,
 }
 
-/// A table in which the keys are put, if it is there, and then a log of these writes; with the version of each write of the log.
+/// A table that has the key, if `has_table`, and then a log of these writes; with the version of
+/// each write of the log.
 fn runs(has_table: bool, writes: &[Write]) -> (Db, Arc<Chunks>, Vec<u64>) {
     let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().munks(false).log_bytes(u64::MAX));
     let options = Options::new().memory_budget(8 << 20).default_keyspace(keyspace);
@@ -30,7 +31,7 @@ fn runs(has_table: bool, writes: &[Write]) -> (Db, Arc<Chunks>, Vec<u64>) {
         ["a", KEY, "z"].iter().for_each(|key| db.put(key, "old").unwrap());
         db.compact_range(..).unwrap();
     }
-    // Writes have the same version until somebody reads as of it.
+    // Writes have the same version until a snapshot is taken.
     drop(db.snapshot());
     let write = |write: &Write| {
         match write {
@@ -47,7 +48,7 @@ fn runs(has_table: bool, writes: &[Write]) -> (Db, Arc<Chunks>, Vec<u64>) {
     (db, chunks, versions)
 }
 
-/// Versions and kinds that a merge keeps of the key: of logs alone, or of all runs.
+/// Versions and kinds of the key that a merge keeps: a merge of logs only, or of all runs.
 fn kept(chunks: &Chunks, snapshots: &[u64], bottom: Bottom) -> Vec<(u64, Kind)> {
     let funk = chunks.index.find(b"").funk.load_full();
     let takes_all = bottom == Bottom::Reached;
@@ -60,7 +61,8 @@ fn kept(chunks: &Chunks, snapshots: &[u64], bottom: Bottom) -> Vec<(u64, Kind)> 
     kept.iter().map(|entry| (entry.version, entry.kind)).collect()
 }
 
-/// True if a reader of this version finds the key in these entries, newest first, or else in older runs.
+/// True if a reader at this version finds the key in these entries, newest first, or else in older
+/// runs.
 fn finds(entries: &[(u64, Kind)], at: u64, older: bool) -> bool {
     let newest = entries.iter().find(|(version, _)| *version <= at);
     newest.map_or(older, |(_, kind)| *kind == Kind::Put)
@@ -93,7 +95,7 @@ fn no_reader_notices_a_merge_whatever_was_written() {
         let writes = [1, 3, 9, 27].map(|digit| WRITES[number / digit % 3]);
         for has_table in [true, false] {
             let (_db, chunks, versions) = runs(has_table, &writes);
-            // A range delete of nothing writes nothing, and takes no version.
+            // A range delete of nothing writes nothing and has no version.
             versions_seen += versions.windows(2).filter(|pair| pair[0] < pair[1]).count();
             let before = versions[0] - 1;
             for at in std::iter::once(before).chain(versions.iter().copied()) {

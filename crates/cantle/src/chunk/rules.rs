@@ -1,37 +1,45 @@
-//! The rules in which a published variant of the layout differs: numbers, and the choices that no number tells.
+//! The rules in which a published variant of the layout differs: numbers and strategies.
 
 use crate::log::index::indexed_part::LogSearch;
 
-/// The rules by which the layout chooses, as numbers: a published variant of the layout has others, and the same mechanisms.
+/// The numbers and strategies of the layout's decisions. A published variant has other values, and
+/// the same mechanisms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
-    /// The choice of chunks that are in memory.
+    /// The choice of chunks in memory.
     pub popularity: Popularity,
-    /// The strategy by which operations in older parts of logs are found.
+    /// Strategy for finding operations in older parts of logs.
     pub log_search: LogSearch,
-    /// Reads of an unsorted chunk cost as much as sorting it once they walked over so many times its entries.
+    /// Reads of an unsorted chunk cost as much as sorting it once they walked this many times the
+    /// number of its entries.
     pub rewrite_cost: u64,
-    /// A munk of more than so many chunks' size is split, into so many parts at most.
+    /// A munk that is larger than `munk_chunks_max` chunks is split into at most `munk_parts_max`
+    /// parts.
     pub munk_chunks_max: u64,
     pub munk_parts_max: u64,
-    /// A chunk that a split in memory has left with more bytes of files than these, which it shares, is sorted at once.
+    /// A chunk is sorted at once if a split in memory leaves it with more than this many bytes of
+    /// shared files.
     pub shared_bytes_max: u64,
-    /// The number of leading bytes shared by neighbouring keys that count where a chunk is cut.
+    /// Maximum number of shared leading bytes of neighbouring keys that count when a chunk is cut.
     pub cut_prefix_bytes: usize,
-    /// A chunk that is smaller than so many eighths of its usual size is joined with a neighbour.
+    /// A chunk of less than this many eighths of a full chunk is joined with a neighbour.
     pub small_eighths: u64,
-    /// A table that a log continues is kept as it is if both have so many halves of a chunk's size.
+    /// A table that a log continues is kept as it is if both have at least this many halves of a
+    /// full chunk.
     pub kept_table_halves: u64,
-    /// A chunk without a munk that is inserted into in order is split at its end from so many chunks' size on.
+    /// A chunk without a munk that is inserted into in order gets a tail split from this many full
+    /// chunks on.
     pub end_split_chunks: u64,
-    /// Garbage of a munk that is due for a copy while munks have memory left, and while they do not.
+    /// Garbage of a munk that makes a copy due: while munks have memory left, and while they do
+    /// not.
     pub roomy_munk: MunkGarbage,
     pub tight_munk: MunkGarbage,
 }
 
 impl Rules {
-    /// Those of this store. While there is memory, copying munks is what costs; once it is short, those go first that were
-    /// written to most, which free the most for what is copied.
+    /// Cantle's own rules. While there is memory, copying munks is the main cost. Once memory is
+    /// short, the munks that were written to most are copied first: they free most for the bytes
+    /// copied.
     pub const OWN: Self = Self {
         popularity: Popularity::Frequency,
         log_search: LogSearch::Indexed,
@@ -47,9 +55,11 @@ impl Rules {
         tight_munk: MunkGarbage { munk_bytes_min: 0, garbage_part: 1, live_part: 2 },
     };
 
-    /// Those of the published EvenDB. A munk that exceeds a chunk's size is split into two in memory, and the files of both
-    /// are written at once (§3.4); munks are rebalanced at 7 MB (§5.1) and chosen by recency (§4); logs are searched linearly
-    /// (§3.3). Reads have nothing sorted, neighbours are not joined, no table is kept, and keys are cut in the middle.
+    /// The rules of the published EvenDB. A munk that exceeds a chunk's size is split into two in
+    /// memory, and the files of both are written at once (§3.4). Munks are rebalanced at 7 MB
+    /// (§5.1) and chosen by recency (§4). Logs are searched linearly (§3.3). Reads never make a
+    /// chunk due for sorting, neighbours are not joined, no table is kept, and keys are cut in the
+    /// middle.
     pub const PUBLISHED: Self = Self {
         popularity: Popularity::Recency,
         log_search: LogSearch::Linear,
@@ -66,30 +76,33 @@ impl Rules {
     };
 }
 
-/// A copy is due for garbage of more than an eighth of the live bytes, which remain, in a munk of more than 7 MB.
+/// A copy is due if a munk of more than 7 MB has garbage of more than an eighth of its live bytes.
 const PUBLISHED_GARBAGE: MunkGarbage =
     MunkGarbage { munk_bytes_min: 7_000_000, garbage_part: 1, live_part: 8 };
 
-/// The choice of chunks that are in memory.
+/// The choice of chunks in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Popularity {
-    /// Those that are accessed most, by counts that halve every ten seconds and weigh operations by their type (YoDB).
+    /// Chunks that are accessed most, by counts that are halved every ten seconds and weigh
+    /// operations by their type (YoDB).
     Frequency,
-    /// Those that were accessed last (EvenDB §4).
+    /// Chunks that were accessed last (EvenDB §4).
     Recency,
 }
 
-/// A chunk takes another's place if its score is greater by a quarter and this much: else two of about the same
-/// popularity would take turns.
+/// A chunk displaces another if its score is greater by a quarter plus this margin: otherwise two
+/// of similar popularity would alternate.
 const SCORE_MARGIN: u64 = 16;
-/// And by one for so many bytes: to read and copy these takes as long as a get from files. Else chunks whose scores
-/// differ by chance would be loaded again and again.
+/// In addition, its score must be greater by one for each of this many bytes of its munk: reading
+/// and copying them takes as long as a get from files. Otherwise chunks whose scores differ by
+/// chance would be loaded again and again.
 const BYTES_PER_SCORE: u64 = 16 << 10;
-/// By recency, a chunk takes another's place if that was accessed so many ticks earlier: about a third of a second.
+/// By recency, a chunk displaces another that was accessed this many ticks earlier: about a third
+/// of a second.
 const TICKS_MARGIN: u64 = 16;
 
 impl Popularity {
-    /// The score of a chunk with this decayed count of accesses, which was accessed last at that tick.
+    /// The score of a chunk with this decayed count of accesses and this tick of the last access.
     pub fn score(self, accesses: u64, last_access: u64) -> u64 {
         match self {
             Self::Frequency => accesses,
@@ -97,18 +110,21 @@ impl Popularity {
         }
     }
 
-    /// Whether a chunk with this score, whose munk takes so many bytes, takes the place of one with that.
+    /// True if a chunk with the score `candidate`, whose munk takes `bytes`, displaces one with the
+    /// score `resident`.
     pub fn displaces(self, candidate: u64, bytes: u64, resident: u64) -> bool {
         candidate
             > match self {
                 Self::Frequency => resident + resident / 4 + SCORE_MARGIN + bytes / BYTES_PER_SCORE,
-                // Moments have no proportion: a quarter of one would be a quarter of the time that the store is open.
+                // Times have no proportion: a quarter of one would be a quarter of the time since
+                // the store was opened.
                 Self::Recency => resident + TICKS_MARGIN,
             }
     }
 }
 
-/// How much garbage of a munk is much: a part of it exceeds a part of what is live, in a munk of more than so many bytes.
+/// The limit of a munk's garbage: a fraction of the garbage exceeds a fraction of the live bytes,
+/// in a munk above a minimum of bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MunkGarbage {
     pub munk_bytes_min: u64,
@@ -117,7 +133,7 @@ pub struct MunkGarbage {
 }
 
 impl MunkGarbage {
-    /// Whether a munk with so much garbage, and so much else, is due for a copy.
+    /// True if a munk with this garbage and these live bytes is due for a copy.
     pub fn is_due(&self, garbage_bytes: u64, live_bytes: u64) -> bool {
         garbage_bytes + live_bytes > self.munk_bytes_min
             && garbage_bytes / self.garbage_part > live_bytes / self.live_part

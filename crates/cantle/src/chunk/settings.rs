@@ -1,4 +1,4 @@
-//! Settings of a keyspace in this layout: the options that its user chose, and the rules that go with them.
+//! Settings of a keyspace in this layout: the user's options, and the rules that belong to them.
 
 use crate::chunk::rules::Rules;
 use crate::layout::options::{self, ChunkOptions};
@@ -9,22 +9,23 @@ use crate::types::compression::Compression;
 use std::ops::Deref;
 use std::sync::{LazyLock, Weak};
 
-/// A log of at most so many chunks is read into memory at once by who merges half of it at least.
+/// Maximum length of a log, in chunks, that is read into memory at once by a merge of at least half
+/// of it.
 const AT_ONCE_CHUNKS_MAX: u64 = 3;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     pub compression: Compression,
-    /// `None`: 1.5, or more for a keyspace that is small beside the memory budget.
+    /// `None` stands for 1.5, or more for a keyspace that is small relative to the memory budget.
     pub space_amplification: Option<f64>,
     pub row_cache: bool,
-    /// One of the sets that there are: a keyspace has no copy.
+    /// One of the static sets of rules: a keyspace has no copy.
     pub rules: &'static Rules,
     pub own: ChunkOptions,
 }
 
 impl Settings {
-    /// The settings for a keyspace; for one of another layout the defaults.
+    /// The settings for a keyspace; the defaults if the options are of another layout.
     pub fn of(settings: options::Settings) -> Self {
         let options::Settings { compression, space_amplification, row_cache, layout } = settings;
         let own = layout.of_chunk().unwrap_or_default();
@@ -32,7 +33,8 @@ impl Settings {
         Self { compression, space_amplification, row_cache, rules, own }
     }
 
-    /// To be kept by a keyspace. Keyspaces that are opened one after the other mostly have the same: they share one copy.
+    /// Settings for a keyspace to hold. Keyspaces that are opened one after the other mostly have
+    /// equal settings: they share one copy.
     pub fn shared(self) -> Arc<Self> {
         static LAST: LazyLock<Mutex<Weak<Settings>>> = LazyLock::new(Mutex::default);
         let mut last = LAST.lock();
@@ -44,12 +46,12 @@ impl Settings {
         kept
     }
 
-    /// The settings of its logs.
+    /// The settings of the keyspace's logs.
     pub fn of_logs(&self) -> LogOptions {
         LogOptions { recent_appends: self.recent_appends, search: self.rules.log_search }
     }
 
-    /// The settings of its runs.
+    /// The settings of the keyspace's runs.
     pub fn of_runs(&self) -> RunOptions {
         RunOptions {
             compression: self.compression,

@@ -1,4 +1,4 @@
-//! What is known of garbage, and what it is known by: the space bound goes by it.
+//! Estimates of garbage, which the space bound depends on.
 
 use super::Chunks;
 use crate::Db;
@@ -22,7 +22,7 @@ fn at_rest(disk: &MemVfs) -> (Db, Arc<Chunks>) {
     (db, chunks)
 }
 
-/// Keys and values in files, and which part of them is garbage.
+/// Bytes of keys and values in files, and the part that is garbage.
 fn user_and_garbage(chunks: &Chunks) -> (u64, u64) {
     let totals = &chunks.context.totals;
     let of = |total: &crate::sync::atomic::AtomicI64| total.load(Relaxed) as u64;
@@ -51,7 +51,7 @@ fn each_of_few_or_large_pairs_that_is_replaced_counts() {
             }
             let (user, garbage) = user_and_garbage(&chunks);
             assert_eq!((user, garbage), (100 * (8 + value_bytes as u64), 0));
-            // Overwritten by what is shorter, deleted, deleted again, put anew.
+            // Overwritten by shorter values, deleted, deleted again, put again.
             (0..50).for_each(|number| put(number, 3));
             (50..100).for_each(|number: u64| db.delete(number.to_be_bytes()).unwrap());
             (50..100).for_each(|number: u64| db.delete(number.to_be_bytes()).unwrap());
@@ -63,7 +63,8 @@ fn each_of_few_or_large_pairs_that_is_replaced_counts() {
     }
 }
 
-/// As most are as long as those that are replaced: by how much longer these are is found out.
+/// As most new entries are as long as those that they replace. These are longer, and the correction
+/// finds out by how much.
 #[test]
 fn many_small_pairs_count_as_long_as_they_were() {
     for is_sorted in [false, true] {
@@ -106,7 +107,7 @@ fn what_is_known_of_logs_outlives_closing_and_killing() {
         let before = user_and_garbage(&chunks);
         assert!(before.1 >= 2_000_000, "{before:?}");
         drop(chunks);
-        // What was written since the checkpoint is counted when it is found.
+        // Writes since the checkpoint are counted when they are found.
         let disk = if is_killed { disk.kill() } else { disk };
         drop(db);
         let (_db, chunks) = at_rest(&disk);
@@ -133,7 +134,7 @@ fn who_reads_all_of_a_chunk_finds_out_what_is_garbage() {
     }
 }
 
-/// Else a snapshot that is open slows writers for what nothing can be done about.
+/// Otherwise an open snapshot would slow down writers for bytes that cannot be freed.
 #[test]
 fn nobody_is_delayed_for_what_a_snapshot_keeps() {
     const PAIRS: u64 = 8_000;
@@ -156,7 +157,8 @@ fn nobody_is_delayed_for_what_a_snapshot_keeps() {
             numbers.for_each(|number| {
                 db.put((number * 7 % PAIRS).to_be_bytes(), [number as u8; 1000]).unwrap();
             });
-            // Were what is pinned taken for garbage, the bound would be exceeded for good, and each write delayed.
+            // If pinned bytes counted as garbage, the bound would be exceeded for good, and each
+            // write delayed.
             wait_until("nobody is braked", is_settled);
         };
         let disk_times = || {
@@ -170,7 +172,7 @@ fn nobody_is_delayed_for_what_a_snapshot_keeps() {
         wait_until("it is open at two ticks", || chunks.jobs.ticks.load(Relaxed) > ticks + 2);
         for _ in 0..10 {
             (0..16).for_each(|part| overwrite(PAIRS / 16 * part..PAIRS / 16 * (part + 1)));
-            // What a rebalance finds to be pinned is known a tick after.
+            // Bytes that a rebalance finds to be pinned are counted a tick later.
             wait_until("little more than what is live or pinned", || disk_times() < 1.6);
         }
         let pinned = db.stats().keyspaces[0].pinned_bytes;
@@ -182,7 +184,8 @@ fn nobody_is_delayed_for_what_a_snapshot_keeps() {
     }
 }
 
-/// Beyond what it may take at rest, while it is written to; then no more, though nobody reads or writes.
+/// More than the limit at rest, while it is written to; then no more, without further reads or
+/// writes.
 #[test]
 fn what_is_taken_only_while_writing_is_given_back() {
     let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().munks(false).chunk_bytes(256 << 10));
@@ -193,7 +196,7 @@ fn what_is_taken_only_while_writing_is_given_back() {
     let at_rest = || policy::KeyspaceSizes { is_written: false, freeing_bytes: 0, ..chunks.sizes() };
     let mut beyond = 0u64;
     for number in 0..120_000u64 {
-        // In no order.
+        // In random order.
         let key = (number % 12_000).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         db.put(key.to_be_bytes(), [1; 1000]).unwrap();
         beyond = beyond.max(policy::over_bytes(&chunks.limits(), &at_rest()));

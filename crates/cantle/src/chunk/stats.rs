@@ -1,4 +1,4 @@
-//! What a keyspace says of itself.
+//! The statistics of a keyspace.
 
 use super::context::Counters;
 use crate::layout::kind::LayoutKind;
@@ -11,7 +11,7 @@ use crate::sync::counter::Counter;
 use super::Chunks;
 
 impl Chunks {
-    /// Its counters and sizes.
+    /// The keyspace's counters and sizes.
     pub(super) fn statistics(&self) -> KeyspaceStats {
         let (none, no_runs, no_logs) = <(Counters, RunCounters, LogCounters)>::default();
         let counters = self.context.counters.peek().unwrap_or(&none);

@@ -1,4 +1,4 @@
-//! Tests of this folder open a whole store, and look at its chunks.
+//! Tests of this folder open a whole store, and read its chunks.
 
 use super::Chunks;
 use super::settings::Settings;
@@ -21,7 +21,7 @@ pub fn chunks_in(keyspace: &Keyspace) -> Arc<Chunks> {
     downcast(&keyspace.inner.layout)
 }
 
-/// Changes settings of an open keyspace, also those that no option tells.
+/// Changes settings of an open keyspace, including those without an option.
 pub fn adjust(chunks: &Chunks, change: impl FnOnce(&mut Settings)) {
     let mut settings = Settings::clone(&chunks.context.options());
     change(&mut settings);

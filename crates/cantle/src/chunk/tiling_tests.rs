@@ -1,4 +1,4 @@
-//! The edits that fit: chunks tile what they replace, and files count within their chunk.
+//! The edits that fit: chunks tile those that they replace, and files count within their chunk.
 
 use crate::chunk::geometry::{Misfit, Tile, check_replacement, check_starts};
 use crate::types::order::KeyOrder;
@@ -6,7 +6,7 @@ use crate::types::span::Span;
 use bytes::Bytes;
 
 fn span(start: &'static str, end: &'static str) -> Span {
-    // "-" is no key.
+    // "-" stands for no key.
     let key = |name: &'static str| (name != "-").then(|| Bytes::from_static(name.as_bytes()));
     Span { start: key(start), end: key(end) }
 }
@@ -40,7 +40,7 @@ fn what_tiles_the_replaced_chunks_fits_and_nothing_else() {
         &[("b", "-")],
         &[("b", "c"), ("d", "k")],
         &[("b", "d"), ("c", "k")],
-        // At a key of another chunk, before it or behind it, and at its own ends.
+        // At a key of another chunk, before or after it, and at its own ends.
         &[("b", "z"), ("z", "k")],
         &[("b", "a"), ("a", "k")],
         &[("b", "k"), ("k", "k")],

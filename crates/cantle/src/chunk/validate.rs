@@ -1,8 +1,9 @@
-//! Validation of a transaction: whether what it read has changed since its snapshot.
+//! Validation of a transaction: checks if its read set has changed since its snapshot.
 //!
-//! The chunks concerned are locked, so that everything written to them is committed and nothing comes in between.
-//! Most of them were not written to since the snapshot, which one number tells (`Chunk::newest_version`); the others are
-//! asked by `run::changed`. Newer versions are always in the funk, as every put is logged, whatever memory may hold besides.
+//! The chunks concerned are locked, so everything written to them is committed and nothing is
+//! written meanwhile. Most of them were not written to since the snapshot, as one number shows
+//! (`Chunk::newest_version`); the others are checked by `run::changed`. Newer versions are always
+//! in the funk, as every put is logged, whether or not the chunk has a munk.
 
 use crate::chunk::chunk::Chunk;
 use crate::chunk::context::Context;
@@ -14,8 +15,8 @@ use crate::types::error::Result;
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// The first key or range found among `reads` that changed in one of `chunks` after version `since`. The chunks are
-/// locked by the caller, and all those that something was read in are among them.
+/// The first key or range of `reads` that changed in one of `chunks` after version `since`. The
+/// caller holds the locks of the chunks, which include all chunks that were read.
 pub fn conflict_since<'a>(
     context: &Arc<Context>,
     chunks: impl Iterator<Item = &'a Chunk>,

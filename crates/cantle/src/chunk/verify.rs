@@ -1,4 +1,4 @@
-//! Reading and checking everything, and letting go of everything.
+//! Reading and checking all files, and releasing all files.
 
 use super::Chunks;
 use crate::layout::stats::Report;
@@ -25,7 +25,7 @@ impl Chunks {
                 report.bytes += file.file().bytes();
                 let verified = match &file.source {
                     Source::Table(handle) => {
-                        // From the file, not from a table that is open already.
+                        // From the file, not through a table that is open already.
                         let open = || {
                             crate::table::Table::open(
                                 handle.file.handle()?,
@@ -49,11 +49,11 @@ impl Chunks {
         }
     }
 
-    /// Reads a log from end to end, then by way of its index.
+    /// Reads a log from end to end, then through its index.
     fn verify_log(&self, segment: &Arc<Segment>, damaged: &mut dyn FnMut(Error)) -> Result<u64> {
         let context = &self.context;
         let parts = segment.parts(context)?;
-        // The length first: what comes later is not looked at, and may not be in the file yet.
+        // The length is read first: later records are not checked, and may not be in the file yet.
         let len = segment.len();
         segment.flush()?;
         let records = crate::records::RecordFile {
@@ -80,7 +80,7 @@ impl Chunks {
                     damaged(error);
                     let head = records.head_at(offset, len)?.filter(|head| head.total <= len - offset);
                     let next = match head {
-                        // Right behind it there may be more damage.
+                        // There may be more damage directly after it.
                         Some(head) => offset + head.total,
                         None => records.head_after(offset + 1, len, may_begin, |_| true)?.unwrap_or(len),
                     };
@@ -103,7 +103,8 @@ impl Chunks {
         Ok(entries)
     }
 
-    /// Retires every chunk for good: who would write to one, or tell the manifest of it, finds it retired.
+    /// Retires every chunk for good: a thread that would write to one, or append an edit about it
+    /// to the manifest, finds it retired.
     pub(super) fn retire_chunks(&self) {
         self.released.store(true, Release);
         loop {
@@ -113,22 +114,23 @@ impl Chunks {
                 writer.active = None;
                 writer.retired = true;
             }
-            // A split or join that held its locks meanwhile has put new chunks in.
+            // A split or join that held its locks meanwhile has inserted new chunks.
             if Arc::ptr_eq(&view, &self.index.view()) {
                 return;
             }
         }
     }
 
-    /// The keyspace was dropped and nothing can undo that any more. Its chunks are retired, so no funk changes; a
-    /// rebalance under way reads files that it holds, and comes to nothing.
+    /// Releases the files of a keyspace whose drop cannot be undone any more. Its chunks are
+    /// retired, so no funk changes. A rebalance under way reads files that it holds, and its output
+    /// is discarded.
     pub(super) fn release_files(&self) {
         self.tell_live_bytes(0);
         for (_, chunk) in self.index.view().iter() {
             let funk = chunk.funk.load_full();
             self.account(&funk.sizes(), &StackSizes::default());
             self.release(&funk.files, &[]);
-            // Whoever still holds a handle of the keyspace must not keep others out of memory.
+            // A handle of the keyspace that is left must not use memory that others need.
             self.evict_munk(chunk);
         }
     }

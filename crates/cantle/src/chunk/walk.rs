@@ -1,4 +1,5 @@
-//! Walks what a snapshot sees: the newest visible version of each key, chunk after chunk, in both directions.
+//! Walks the pairs that a snapshot sees: the newest visible version of each key, chunk after chunk,
+//! in both directions.
 
 use super::Chunks;
 use crate::chunk::chunk::Chunk;
@@ -21,21 +22,21 @@ pub struct Walk {
     snapshot: SnapshotGuard,
     chunk: Option<Open>,
     current: Current,
-    /// Of `Current::Merged` the key.
+    /// The key of `Current::Merged`.
     key: Vec<u8>,
-    /// Room for the key that comes next; an error leaves the cursor where it was.
+    /// Buffer for the next key; after an error the cursor keeps its position.
     next_key: Vec<u8>,
     forward: bool,
 }
 
-/// The chunk under the cursor.
+/// The chunk at the cursor's position.
 struct Open {
     chunk: Arc<Chunk>,
     pairs: Pairs,
-    /// Whether no key of the chunk lies behind the walk's end, or before its start.
+    /// True if no key of the chunk lies after the walk's end; the same for its start.
     ends_within: bool,
     starts_within: bool,
-    /// Told the chunk at the end.
+    /// Recorded in the chunk at the end.
     passed: Passed,
 }
 
@@ -50,20 +51,20 @@ impl Drop for Open {
     }
 }
 
-/// Where the chunk's pairs come from.
+/// The source of the chunk's pairs.
 enum Pairs {
-    /// Its munk. `ahead`: the cursor is at a pair that was not taken yet.
+    /// Its munk. `ahead`: the cursor is at a pair that the walk has not taken yet.
     Munk { cursor: MunkCursor, ahead: bool },
-    /// Its files, merged. The merge is past what was taken.
+    /// Its files, merged. The merge is past the pairs that the walk has taken.
     Files(Box<Merged>),
 }
 
-/// The pair under the cursor.
+/// The pair at the cursor's position.
 enum Current {
     None,
-    /// The one under the munk's cursor.
+    /// The pair of the munk's cursor.
     Munk,
-    /// The walk's key, and this value.
+    /// The walk's key with this value.
     Merged(Bytes),
 }
 
@@ -120,7 +121,8 @@ impl Walk {
         let context = &self.chunks.context;
         chunk.touch_scan(&self.chunks.jobs.ticks);
         context.substrate.budget.count_scan();
-        // Who finds no munk finds in the files all that belongs to the snapshot: it was written before.
+        // A reader that finds no munk finds all pairs of the snapshot in the files: they were
+        // written before.
         let pairs = match chunk.munk.load_full() {
             Some(munk) => {
                 context.counters.scans_munk.add(1);
@@ -167,8 +169,8 @@ impl Walk {
         self.pair().map(|(key, _)| key)
     }
 
-    /// Takes the next visible pair at or behind the position in the chunk, in the walk's direction; false at the
-    /// chunk's end.
+    /// Takes the next visible pair of the chunk in the walk's direction, at or after the present
+    /// position; false at the chunk's end.
     #[inline]
     fn find_visible(&mut self) -> Result<bool> {
         let Some(open) = &mut self.chunk else { return Ok(false) };
@@ -186,7 +188,7 @@ impl Walk {
         Ok(found)
     }
 
-    /// The value of the next visible pair, whose key is then in `next_key`.
+    /// The value of the next visible pair. Sets `next_key` to its key.
     fn next_merged(&mut self) -> Result<Option<Bytes>> {
         let at = self.snapshot.version();
         canary!(VERSION_OFF_BY_ONE => let at = at + 1);
@@ -196,7 +198,7 @@ impl Walk {
         next_visible(merged, &mut self.next_key, at, self.forward, passed)
     }
 
-    /// Goes on with the next chunks until there is a pair.
+    /// Continues with the next chunks until there is a pair.
     #[inline]
     fn advance_forward(&mut self) -> Result<bool> {
         loop {
@@ -249,7 +251,8 @@ impl Walk {
         }
     }
 
-    /// To the first pair at or after `key` (after it, if `after`), never before the start of the bounds.
+    /// Moves to the first pair at or after `key` (after it, if `after`), never before the start of
+    /// the bounds.
     fn seek_forward(&mut self, key: Option<&[u8]>, after: bool) -> Result<bool> {
         self.forward = true;
         let order = self.chunks.context.order.clone();
@@ -280,7 +283,7 @@ impl Walk {
         }
     }
 
-    /// To the last pair before `key` (or at it, if `at`), never behind the end of the bounds.
+    /// Moves to the last pair before `key`, never after the end of the bounds.
     fn seek_back(&mut self, key: Option<&[u8]>) -> Result<bool> {
         self.forward = false;
         let order = self.chunks.context.order.clone();
@@ -312,7 +315,7 @@ impl Walk {
                 && order.compare(found_key, key) == Ordering::Equal
                 && self.is_behind_start(found_key)
             {
-                // A merge is past it; a munk's cursor is there.
+                // A merge is past the pair; a munk's cursor is at it.
                 if let Some(Open { pairs: Pairs::Files(merged), .. }) = &mut self.chunk {
                     merged.cursor.seek_before(key)?;
                 }

@@ -1,8 +1,9 @@
-//! Writes (EvenDB §3.3): the locks of the chunks concerned, the logs, and what makes it all visible.
+//! Writes (EvenDB §3.3): the locks of the chunks concerned, the logs, and publication.
 //!
-//! The steps and their order are the layout trait's (`layout`). What is particular here: a range delete that
-//! covers a chunk whole becomes an edit of the manifest, at a cost that does not depend on what the chunk holds;
-//! where it covers a part, a record in that chunk's log.
+//! The steps and their order are those of the layout trait (`layout`). Specific to this layout: a
+//! range delete that covers a whole chunk becomes an edit of the manifest, at a cost that does not
+//! depend on the chunk's content. If it covers a part of a chunk, it becomes a record in that
+//! chunk's log.
 
 use super::Chunks;
 use super::chunk_write::{ChunkWrite, Effect, Ops, RecordPtrs};
@@ -29,30 +30,32 @@ use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 use std::collections::HashMap;
 
-/// What stands around an operation in a record: kind, version, batch, link, two lengths.
+/// Maximum bytes of an operation's record beside key and value: kind, version, batch, link, two
+/// lengths.
 const OP_BYTES_MAX: usize = 1 + 5 * 10 + 3;
-/// Operations of longer batches are looked at after the write in the order of filters.
+/// Maximum number of operations of a batch that are processed in their own order after the write.
+/// Longer batches are processed in the order of filters.
 const ANY_ORDER_OPS_MAX: usize = 1024;
 
-/// A write on its way.
+/// A write in progress.
 pub struct Write<'a> {
     chunks: &'a Chunks,
     ops: &'a [Op<'a>],
     reads: &'a ReadSet,
     units: SmallVec<[ChunkWrite; 1]>,
-    /// What is looked after once the locks are released.
+    /// The chunks written to, for the work after the locks are released.
     written: SmallVec<[WrittenChunk; 1]>,
     cleaning: Option<Cleaning>,
-    /// The manifest was told which chunks are dropped.
+    /// True once the edit with the dropped chunks was appended to the manifest.
     drop_told: bool,
-    /// Space for what is buffered.
+    /// Space promised for buffered records.
     promise: Option<Promise>,
 }
 
-/// What was written to one chunk.
+/// The operations written to one chunk.
 struct WrittenChunk {
     chunk: Arc<Chunk>,
-    /// Indexes of the operations, and where they stand in the log.
+    /// Indexes of the operations, and their places in the log.
     ops: Ops,
     places: RecordPtrs,
     version: u64,
@@ -75,7 +78,7 @@ impl<'a> Write<'a> {
             drop_told: false,
             promise: None,
         };
-        // Until no chunk was split or merged between finding and locking it.
+        // Repeated until no chunk was split or merged between finding and locking it.
         while !write.lock()? {
             if chunks.released.load(Acquire) {
                 return Err(Error::NoKeyspace("(dropped)".into()));
@@ -83,13 +86,13 @@ impl<'a> Write<'a> {
         }
         chunks.context.order.check()?;
         if chunks.context.substrate.durability == Durability::Buffered {
-            // Memory holds no more than can be written.
+            // Memory holds no more records than there is space for.
             write.promise = Some(chunks.context.substrate.reserve.promise(write.buffered_bytes_max())?);
         }
         Ok(write)
     }
 
-    /// Finds and locks the chunks; false if one of them turned out to be replaced.
+    /// Finds and locks the chunks; false if one of them was replaced meanwhile.
     fn lock(&mut self) -> Result<bool> {
         self.units.clear();
         if let [op] = self.ops
@@ -121,7 +124,7 @@ impl<'a> Write<'a> {
         for bounds in &self.reads.spans {
             self.chunks.overlapping(bounds).into_iter().for_each(|chunk| take(chunk, None));
         }
-        // In key order, as everybody who locks several.
+        // In key order, as everywhere.
         let order = &self.chunks.context.order;
         order.sort_by(&mut found, |(a, _), (b, _)| compare_starts(order, a, b));
         order.check()?;
@@ -170,7 +173,7 @@ impl<'a> Write<'a> {
         Ok(true)
     }
 
-    /// Marks the cached rows of what is written: before it shows, and once it does.
+    /// Marks the cached rows of the keys written: before the write is published, and after.
     fn outdate_rows(&self, mark: impl Fn(&Stripe)) {
         canary!(ROWS_NOT_OUTDATED => return);
         let Some(rows) = &self.chunks.context.rows else { return };
@@ -179,7 +182,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Cached rows of chunks that are read from files go on with the new values.
+    /// Updates the cached rows of chunks without a munk with the new values.
     fn update_rows(&self) {
         canary!(ROWS_NOT_OUTDATED => return);
         let Some(rows) = &self.chunks.context.rows else { return };
@@ -192,7 +195,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// How many bytes of records a flush may have to write, the pages that they begin included.
+    /// Maximum bytes of records that a flush has to write, including the pages that they begin.
     fn buffered_bytes_max(&self) -> u64 {
         let op = |op: &Op<'_>| {
             let bounds = op.bounds.as_ref().map_or(0, |bounds| encode_bounds(bounds).len());
@@ -209,7 +212,7 @@ impl<'a> Write<'a> {
         self.units.iter_mut().filter(move |unit| unit.effect == effect)
     }
 
-    /// Tells the manifest which chunks are dropped.
+    /// Appends the edit with the dropped chunks to the manifest.
     fn append_drop(&mut self, stamp: Stamp) -> Result<()> {
         let chunks: Vec<u64> = self.units_to(Effect::Drop).map(|unit| unit.chunk.id).collect();
         if chunks.is_empty() {
@@ -221,7 +224,7 @@ impl<'a> Write<'a> {
         Ok(())
     }
 
-    /// Takes back what the manifest was told: a later checkpoint would take it for committed.
+    /// Undoes that edit: a later checkpoint would treat it as committed.
     fn undo_drop(&mut self) {
         if !std::mem::take(&mut self.drop_told) {
             return;
@@ -317,7 +320,7 @@ impl PreparedWrite for Write<'_> {
             }
             if let Err(error) = unit.index(self.chunks) {
                 let error = self.chunks.context.substrate.checked(error);
-                // The part stays in memory, where it serves as well; indexing is tried again.
+                // The part stays indexed in memory, which is as good; indexing is tried again.
                 tracing::warn!(%error, "cannot index a part of a log");
             }
         }
@@ -328,7 +331,8 @@ impl PreparedWrite for Write<'_> {
     }
 
     fn after_unlock(&mut self) {
-        // First, as others go on writing what it must catch up with, and what follows may sleep.
+        // First, as other threads go on writing, and the copy must catch up with them. The work
+        // below may sleep.
         if let Some(cleaning) = self.cleaning.take() {
             self.chunks.clean(cleaning);
         }
@@ -343,7 +347,8 @@ impl PreparedWrite for Write<'_> {
                 self.chunks.after_write(&chunk, (&segment, version), ops);
                 continue;
             }
-            // So each piece of a filter that is asked about them is read once, however small the cache is.
+            // This order reads each piece of the filters concerned once, even if the cache is
+            // small.
             let mut ops: Vec<_> = ops.collect();
             ops.sort_by_cached_key(|(op, _)| bloom::hash(op.key));
             self.chunks.after_write(&chunk, (&segment, version), ops.into_iter());

@@ -62,7 +62,8 @@ const STEPS_PER_KEY: u64 = 8;
 const STEPS_MIN: u64 = 1024;
 
 impl Munk {
-    /// The newest visible version of `key` at or below `at`, if that is a value; `u64::MAX` for the newest of all.
+    /// The newest visible version of `key` at or below `at`, if it is a value; `u64::MAX` for the
+    /// newest of all.
     pub fn get(&self, key: &[u8], at: u64) -> Option<&[u8]> {
         let record = self.find(key, at)?;
         (record.kind() == Kind::Put).then(|| record.value())
@@ -76,49 +77,50 @@ impl Munk {
         }
     }
 
-    /// The keys, of which some may be deleted.
+    /// Number of keys, including deleted ones that still have a slot.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// How many new keys fit in.
+    /// Number of new keys for which there is room.
     pub fn room(&self) -> usize {
         self.slots.room()
     }
 
-    /// All memory that the munk keeps, of blocks that it shares as well.
+    /// All memory that the munk holds, shared blocks included.
     pub fn bytes(&self) -> u64 {
         let counts = &self.counts;
         self.own_bytes() + counts.cell_bytes.load(Relaxed) + counts.block_bytes.load(Relaxed)
     }
 
-    /// The records that can be reached.
+    /// Bytes of the reachable records.
     pub fn live_bytes(&self) -> u64 {
         self.counts.live_bytes.load(Relaxed)
     }
 
-    /// The records in its blocks that cannot be reached: what a rebalance frees, of blocks that are shared since a
-    /// split once all their holders are rebalanced.
+    /// Bytes of unreachable records in its blocks. A rebalance frees them; in blocks that are
+    /// shared since a split, once all their holders are rebalanced.
     pub fn garbage_bytes(&self) -> u64 {
         self.counts.filled_bytes.load(Relaxed).saturating_sub(self.live_bytes())
     }
 
-    /// Keys that were deleted since it was sorted, about.
+    /// Approximate number of keys deleted since the munk was sorted.
     pub fn dead_keys(&self) -> u64 {
         self.counts.dead_keys.load(Relaxed)
     }
 
-    /// The towers over its bypasses.
+    /// Number of towers over its bypasses.
     pub fn towers(&self) -> u64 {
         self.towers.len()
     }
 
-    /// Whether sorting the munk anew pays: inserts walked as many steps as that takes, or there is no room.
+    /// True if sorting the munk anew pays: inserts walked as many steps as that costs, or there is
+    /// no room.
     pub fn is_tangled(&self) -> bool {
         self.room() == 0 || self.counts.steps.load(Relaxed) > self.len() as u64 * STEPS_PER_KEY + STEPS_MIN
     }
 
-    /// What counts in the total beside the blocks, which count themselves.
+    /// Bytes counted in the total, except for blocks, which are counted when they are allocated.
     pub fn own_bytes(&self) -> u64 {
         size_of::<Self>() as u64 + self.prefix.bytes() + self.slots.bytes() + self.towers.bytes()
     }

@@ -1,7 +1,8 @@
-//! A munk in the place of others (EvenDB §3.4): sorted anew, without garbage, split, or joined.
+//! A munk that replaces others (EvenDB §3.4): sorted anew, without garbage, split, or joined.
 //!
-//! Sorting and splitting share the blocks and copy no value: what matters while puts wait for the chunk's lock.
-//! Readers of the old munk go on; of what they see nothing changes but links past what nobody needs.
+//! Sorting and splitting share the blocks and copy no value, so they are fast enough for the
+//! chunk's lock. Readers of the old munk go on: nothing changes for them but links that skip
+//! records which no reader needs.
 #![expect(unsafe_code, reason = "links records; the munk keeps what it links")]
 
 use super::build::MunkBuilder;
@@ -11,12 +12,12 @@ use super::write::relink;
 use super::{Munk, Writer};
 use std::cmp::Ordering;
 
-/// The records of one munk that another one takes over.
+/// The records of a munk that go to a new one.
 #[derive(Default)]
 struct Heirs {
     newest: Vec<RecordPtr>,
     live_bytes: u64,
-    /// By block, whether one of its records is among them.
+    /// For each block, true if it has one of these records.
     uses: Vec<bool>,
 }
 
@@ -24,7 +25,7 @@ struct Heirs {
 struct BlockMap {
     /// Start, end, and the block's index, sorted.
     spans: Vec<(usize, usize, usize)>,
-    /// Where the last one was found: records of neighbouring keys often lie together.
+    /// Index of the last span found: records of neighbouring keys often lie together.
     last: usize,
 }
 
@@ -48,8 +49,8 @@ impl BlockMap {
 }
 
 impl Munk {
-    /// The same, sorted, with room for so many new keys, without deleted keys and without blocks that hold
-    /// nothing else than garbage. From then on this one is not written any more.
+    /// A copy that shares blocks: sorted, with room for `room` new keys, without deleted keys, and
+    /// without blocks that hold only garbage. The original is not written any more.
     ///
     /// No batch may be undecided, here and in a split or join.
     pub fn resort(&self, room: usize, needed: impl Fn(u64, u64) -> bool) -> Self {
@@ -57,12 +58,14 @@ impl Munk {
         munks.pop().unwrap_or_else(|| unreachable!("a split at no boundary gives one"))
     }
 
-    /// The same in new blocks, without garbage. Writers may go on meanwhile; see [`copy`](super::copy).
+    /// A copy in new blocks, without garbage. Writers may go on meanwhile; see
+    /// [`copy`](super::copy).
     pub fn rebalance(&self, room: usize, needed: impl Fn(u64, u64) -> bool) -> Self {
         Self::join(&[self], room, needed)
     }
 
-    /// One munk of several, which have their keys in this order, in new blocks.
+    /// One munk with the records of several, whose keys follow one another in this order, in new
+    /// blocks.
     pub fn join(munks: &[&Self], room: usize, needed: impl Fn(u64, u64) -> bool) -> Self {
         let first = munks[0];
         let live_bytes = munks.iter().map(|munk| munk.live_bytes()).sum();
@@ -75,9 +78,9 @@ impl Munk {
         builder.finish(room)
     }
 
-    /// One munk up to, not including, the first boundary, one from there up to the second, and so on: the first
-    /// phase of a split. Each has the blocks that it needs; a block at a boundary is shared until the munks are
-    /// rebalanced.
+    /// The first phase of a split: one munk up to the first boundary, which is excluded, one from
+    /// there up to the second, and so on. Each holds the blocks that it needs. A block at a
+    /// boundary is shared until the munks are rebalanced.
     pub fn split<B: AsRef<[u8]>>(
         &self,
         boundaries: &[B],
@@ -99,7 +102,7 @@ impl Munk {
             let Some(heir) = heirs.last_mut() else { return };
             relink(records);
             for record in records {
-                // The new munk does not keep the cells.
+                // The new munk does not hold the cells.
                 record.forget_cell();
                 heir.uses[blocks.index_of(record)] = true;
                 heir.live_bytes += record.size();
@@ -108,9 +111,10 @@ impl Munk {
         });
         heirs.resize_with(boundaries.len() + 1, || Heirs { uses: uses.clone(), ..Heirs::default() });
         let munk = |(index, heir): (usize, Heirs)| {
-            // The block that is being filled lies with the last keys, if the munk was built in order.
+            // If the munk was built in order, the block that is being filled has the last keys.
             let arena = writer.arena.share(&heir.uses, index == boundaries.len());
-            // SAFETY: what the records are linked to is among `records` above, whose blocks the arena has.
+            // SAFETY: all records that can be reached are among `records` above, whose blocks the
+            // arena holds.
             unsafe {
                 Self::of(self.order.clone(), arena, &heir.newest, heir.live_bytes, room(heir.newest.len()))
             }
@@ -133,7 +137,7 @@ impl Munk {
         }
     }
 
-    /// Visits, of every key that is not gone, the records that are still needed, newest first.
+    /// Visits the records that are still needed of every key that is not deleted, newest first.
     fn for_each_kept<'a>(&'a self, needed: impl Fn(u64, u64) -> bool, mut visit: impl FnMut(&[&'a Record])) {
         let mut records = Vec::new();
         let mut slot = self.slots.next(0);

@@ -7,18 +7,19 @@
 //!      8       8        8           4               4
 //! ```
 //!
-//! Each record has its key, so that a search finds key and value in adjacent lines of memory, and each version
-//! its own spelling where a comparator holds different keys equal.
+//! Each record has its key, so that a search finds key and value in adjacent cache lines. Under a
+//! comparator with equal keys of different bytes, each version thus has its own key.
 //!
 //! Invariants:
-//! * Once a link to it is set, a record changes in two places only: `older`, relinked to skip what nobody needs,
-//!   and `cell`, cleared once the batch is known to be committed, or exchanged for one that never is when the batch
-//!   writes another record of the same key.
-//! * A record lives as long as its block. A [`Link`] lies in a munk or in one of its records, and the munk keeps
-//!   the blocks of all records that can be reached from it, and the cells they point to.
+//! * Once a link to it is set, a record changes in two fields only. `older` is relinked to skip
+//!   records that no reader needs. `cell` is cleared once the batch is known to be committed, or
+//!   replaced by one that is never committed when the batch writes another record of the same key.
+//! * A record lives as long as its block. A [`Link`] lies in a munk or in one of its records. The
+//!   munk holds the blocks of all records that can be reached from it, and the cells that they
+//!   point to.
 //!
-//! Thread safety: `Release` where a link is set and `Acquire` where it is followed show the reader the record's
-//! bytes.
+//! Thread safety: a link is set with `Release` and followed with `Acquire`, which shows the reader
+//! the record's bytes.
 #![expect(unsafe_code, reason = "records of any length, linked without counting")]
 
 use crate::mvcc::CommitCell;
@@ -38,7 +39,7 @@ pub struct Header {
     key_len_and_kind: u32,
 }
 
-/// With its bytes: the key, then the value.
+/// A header with its bytes: the key, then the value.
 #[repr(C)]
 pub struct Record {
     header: Header,
@@ -54,10 +55,10 @@ pub fn layout(len: usize) -> Layout {
 }
 
 impl Record {
-    /// Writes a record that is linked to none.
+    /// Writes a record without a link to an older one.
     ///
     /// # Safety
-    /// `place` is valid for writes of `layout(key and value)`, aligned, and nobody else's.
+    /// `place` is valid for writes of `layout(key and value)`, aligned, and used by nobody else.
     pub unsafe fn write(place: NonNull<u8>, content: Content<'_>, cell: Option<&CommitCell>) -> RecordPtr {
         let Content { key, version, kind, value } = content;
         assert!(key.len() < 1 << 24 && value.len() <= u32::MAX as usize, "keys and values are limited");
@@ -70,7 +71,8 @@ impl Record {
             key_len_and_kind: (key.len() as u32) << 8 | kind as u32,
         };
         let place = place.cast::<Header>();
-        // SAFETY: the caller's promise; header, key and value follow one another within the layout.
+        // SAFETY: promised by the caller; header, key and value follow one another within the
+        // layout.
         unsafe {
             place.write(header);
             let bytes = place.add(1).cast::<u8>();
@@ -112,7 +114,7 @@ impl Record {
         Content { key: self.key(), version: self.version(), kind: self.kind(), value: self.value() }
     }
 
-    /// What it takes in a block.
+    /// Bytes of the record in a block.
     pub fn size(&self) -> u64 {
         layout(self.bytes.len()).size() as u64
     }
@@ -121,21 +123,22 @@ impl Record {
         &self.header.older
     }
 
-    /// The batch that the record belongs to, unless that is known to be committed.
+    /// The cell of the record's batch, unless that is known to be committed.
     #[inline]
     pub fn cell(&self) -> Option<&CommitCell> {
         let cell = self.header.cell.load(Acquire);
-        // SAFETY: null, or a cell that the munk keeps for as long as the record points to it, and longer for
-        // who reaches the record through that munk.
+        // SAFETY: null, or a cell that the munk holds for as long as the record points to it, and
+        // longer for readers that reach the record through that munk.
         unsafe { cell.as_ref() }
     }
 
-    /// The batch is committed: from now on the record is as any other.
+    /// Clears the cell, as the batch is committed.
     pub fn forget_cell(&self) {
         self.header.cell.store(null_mut(), Release);
     }
 
-    /// The batch, which is not committed yet, writes another record of this key: this one never becomes visible.
+    /// Withdraws the record: its batch, which is not committed yet, writes another record of this
+    /// key. This one never becomes visible.
     ///
     /// # Safety
     /// `never` lives as long as the munk, and is never committed.
@@ -144,7 +147,7 @@ impl Record {
     }
 }
 
-/// A record by address.
+/// A pointer to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordPtr(NonNull<Header>);
 
@@ -158,8 +161,8 @@ impl RecordPtr {
     /// The record's block, and the cell that it points to, live for `'a`.
     #[inline]
     pub unsafe fn get<'a>(self) -> &'a Record {
-        // SAFETY: the caller's promise; `write` initialised what the lengths say, and the pointer came from the
-        // block, so that it may be used for all of the record.
+        // SAFETY: promised by the caller. `write` initialised as many bytes as the lengths say, and
+        // the pointer was derived from the block, so it may be used for the whole record.
         unsafe {
             let header = self.0.as_ref();
             let len = (header.key_len_and_kind >> 8) as usize + header.value_len as usize;
@@ -184,11 +187,11 @@ impl Default for Link {
 impl Link {
     #[inline]
     pub fn get(&self) -> Option<&Record> {
-        // SAFETY: `set` was promised that what it links to outlives this link.
+        // SAFETY: the caller of `set` promised that the record outlives this link.
         NonNull::new(self.0.load(Acquire)).map(|record| unsafe { RecordPtr(record).get() })
     }
 
-    /// Links to what has been written, and shows it to whoever follows the link.
+    /// Links to a record that has been written, and publishes it to readers of the link.
     ///
     /// # Safety
     /// The record, everything that can be reached from it, and their cells outlive this link.

@@ -1,4 +1,4 @@
-//! Search (EvenDB §3.1): halving of the sorted prefix, then a walk along a bypass.
+//! Search (EvenDB §3.1): halving the sorted prefix, then walking along a bypass.
 
 use super::Munk;
 use super::fetch::fetch;
@@ -6,28 +6,28 @@ use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::Relaxed;
 use std::cmp::Ordering;
 
-/// Where a key is, or would be.
+/// The place of a key, or the place where it would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Located {
     Found {
         slot: u32,
-        /// How many entries of a bypass were passed.
+        /// Number of entries of a bypass that were walked.
         steps: u64,
     },
     Gap {
-        /// The last slot whose key is before it; 0 if none is.
+        /// The last slot with a smaller key; 0 if there is none.
         before: u32,
-        /// The first slot whose key is behind it; 0 if none is.
+        /// The first slot with a greater key; 0 if there is none.
         behind: u32,
         steps: u64,
     },
 }
 
-/// Most bypasses are shorter.
+/// Number of steps after which a walk uses the towers: most bypasses are shorter.
 const STEPS_BEFORE_LEAP: u64 = 8;
 
 impl Munk {
-    /// Where `key` is or would be.
+    /// The place of `key`, or the place where it would be.
     #[inline]
     pub(super) fn locate(&self, key: &[u8]) -> Located {
         let prefix = self.prefix.of(&self.order, key);
@@ -43,13 +43,14 @@ impl Munk {
         }
     }
 
-    /// Whether a search by prefixes may have met a key without one, as it was inserted meanwhile.
+    /// True if a search by prefixes may have met a key without a prefix, as one was inserted
+    /// meanwhile.
     #[inline]
     fn may_have_misled(&self, prefix: Option<u64>) -> bool {
         prefix.is_some() && !self.order.has_prefixes()
     }
 
-    /// The sorted slot of `key`, or the last one before it. Without a prefix keys are compared.
+    /// The sorted slot of `key`, or the last one before it. Without a prefix, keys are compared.
     #[inline]
     fn search_sorted(&self, key: &[u8], prefix: Option<u64>) -> Result<u32, u32> {
         let Some(prefix) = prefix else { return self.search_within(0, self.slots.sorted() as usize, key) };
@@ -63,11 +64,11 @@ impl Munk {
         if equals(to) {
             to += prefixes[to..].partition_point(|other| other.load(Relaxed) == prefix);
         }
-        // Among those with the same prefix the keys decide.
+        // Keys with the same prefix are compared.
         self.search_within(from, to, key)
     }
 
-    /// The same among the sorted slots behind so many, up to another.
+    /// The same among the sorted slots after the first `from`, up to the first `to`.
     fn search_within(&self, mut from: usize, mut to: usize, key: &[u8]) -> Result<u32, u32> {
         while from < to {
             let middle = from.midpoint(to);
@@ -80,7 +81,7 @@ impl Munk {
         Err(from as u32)
     }
 
-    /// From a slot before `key` along the list.
+    /// Walks the list from a slot before `key`.
     fn walk(&self, mut before: u32, key: &[u8], prefix: Option<u64>) -> Located {
         let mut steps = 0;
         loop {
@@ -98,7 +99,8 @@ impl Munk {
         }
     }
 
-    /// From a slot before `key`, in a bypass, to the last one before it that has a tower, if that is further on.
+    /// The last slot before `key` that has a tower, if it is after `before`, a slot of a bypass;
+    /// otherwise `before`.
     fn leap(&self, before: u32, key: &[u8], prefix: Option<u64>, steps: &mut u64) -> u32 {
         let near = self.towers.last_slot_of(|slot| {
             *steps += 1;
@@ -128,7 +130,7 @@ impl Munk {
             slot - 1
         } else {
             match self.search_sorted(key, prefix) {
-                // It has become sorted since.
+                // The slot has become sorted since.
                 Ok(sorted) => sorted - 1,
                 Err(before) => before,
             }
@@ -160,11 +162,11 @@ impl Munk {
     }
 }
 
-/// How many of the sorted prefixes are less.
+/// Number of the sorted prefixes that are smaller.
 ///
-/// Without branches, which would be guessed wrong half of the time. Instead the two places that the next step may look
-/// at are fetched beforehand: most of a munk's prefixes are not in the processor's cache, and a search that waited for
-/// one after the other would take several times as long.
+/// Without branches, of which half would be mispredicted. Instead, the two places that the next
+/// step may read are prefetched: most of a munk's prefixes are not in the processor's cache, and
+/// waiting for one after the other would take several times as long.
 #[inline]
 pub(super) fn lower_bound(prefixes: &[AtomicU64], prefix: u64) -> usize {
     let (mut from, mut len) = (0, prefixes.len());

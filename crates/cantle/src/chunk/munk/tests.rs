@@ -21,13 +21,13 @@ fn nobody(_: u64, _: u64) -> bool {
     false
 }
 
-/// What is needed while these snapshots are open.
+/// The `needed` function while these snapshots are open.
 fn open(snapshots: &[u64]) -> impl Fn(u64, u64) -> bool + use<> {
     let keep = Keep::new(snapshots.to_vec());
     move |older, newer| keep.needed(Some(newer), older)
 }
 
-/// A munk of these keys at version 1, each with itself as its value.
+/// A munk of these keys at version 1, each key being its own value.
 fn munk(keys: &[&str], room: usize) -> Arc<Munk> {
     let mut builder = MunkBuilder::new(KeyOrder::Bytewise, 0, Arc::default());
     keys.iter().for_each(|key| builder.push(put(key.as_bytes(), 1, key.as_bytes())));
@@ -116,7 +116,7 @@ fn numbers(count: u32, kind: &str) -> Vec<u32> {
     }
 }
 
-/// As of an app's events in a chunk of several apps.
+/// Like an app's events in a chunk of several apps.
 #[test]
 fn however_many_keys_are_inserted_in_one_place_a_search_walks_few_steps() {
     let count = if cfg!(miri) { 200 } else { 8_000 };
@@ -225,7 +225,7 @@ fn splitting_gives_each_part_its_blocks_and_joining_undoes_it() {
     let parts = munk.split(&boundaries, room_for, nobody);
     let blocks = parts.iter().map(|part| part.counts.block_bytes.load(Relaxed)).sum::<u64>();
     let block_bytes = munk.counts.block_bytes.load(Relaxed);
-    // At each boundary one block is shared, of which the largest is half of all.
+    // At each boundary one block is shared, and the largest block is half of all.
     assert!(blocks <= block_bytes + 3 * block_bytes / 2, "{blocks} of {block_bytes}");
     assert!(parts.iter().all(|part| part.counts.block_bytes.load(Relaxed) < block_bytes));
     drop(munk);

@@ -7,7 +7,8 @@ use super::record::Record;
 /// The records of a munk up to a version: keys in order, the versions of each from the newest to the oldest.
 /// Records whose batch is not committed are left out.
 ///
-/// What puts drop meanwhile may be missing: hold a snapshot of that version, or the chunk's lock.
+/// Hold a snapshot of that version, or the chunk's lock: otherwise versions that puts drop
+/// meanwhile may be missing.
 pub struct Versions<'a> {
     munk: &'a Munk,
     upto: u64,
@@ -34,7 +35,7 @@ impl<'a> Iterator for Versions<'a> {
             }
             self.slot = match self.munk.slots.next(self.slot) {
                 0 => {
-                    // It stays at the end: slot 0 would begin anew.
+                    // The iterator stays at the end: slot 0 would start it again.
                     return None;
                 }
                 slot => slot,

@@ -16,17 +16,21 @@ use crate::types::order::KeyOrder;
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// There is no room for another key: nothing was written. Sort the munk anew, with room, or evict it.
+/// The munk has no room for another key: nothing was written. Sort the munk anew, with room, or
+/// evict it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
-/// What a batch's cell takes: its own count and flag, the munk's count, and the munk's link.
+/// Memory of a batch's cell in bytes: its own count and flag, the munk's count, and the munk's
+/// link.
 const CELL_BYTES: u64 = 64;
 
 impl Munk {
-    /// Writes one version of a key; with `cell` as one of a batch, invisible until that is committed.
+    /// Writes one version of a key. With `cell` it belongs to a batch, and is invisible until that
+    /// is committed.
     ///
-    /// Returns how many bytes of key and value that put out of date, and their version. `needed` is the caller's promise in `mod.rs`.
+    /// Returns the bytes of key and value of the version that this overwrites, and that version's
+    /// number. `needed` is promised by the caller as in `mod.rs`.
     pub fn insert(
         &self,
         content: Content<'_>,
@@ -46,7 +50,7 @@ impl Munk {
         };
         self.walked(steps);
         if content.kind == Kind::Delete {
-            return Ok((0, 0)); // what the munk does not have is not there
+            return Ok((0, 0)); // a key without a record does not exist
         }
         if self.slots.room() == 0 {
             return Err(Full);
@@ -62,8 +66,8 @@ impl Munk {
         Ok((0, 0))
     }
 
-    /// Deletes every key in the range; with `cell` as part of a batch. Returns how many bytes of keys and values that put out
-    /// of date.
+    /// Deletes every key in the range; with `cell`, as part of a batch. Returns the bytes of keys
+    /// and values that this deletes.
     pub fn delete_range(
         &self,
         range: (Bound<&[u8]>, Bound<&[u8]>),
@@ -92,7 +96,7 @@ impl Munk {
         outdated_bytes
     }
 
-    /// The bytes and the version of the pair that a get finds there.
+    /// The bytes and the version of the pair that a get finds at the slot.
     fn outdated_at(&self, slot: u32) -> (u64, u64) {
         let newest =
             visible(|| self.slots.newest(slot), u64::MAX).filter(|newest| newest.kind() == Kind::Put);
@@ -116,9 +120,9 @@ impl Munk {
         if let (Some(batch), Some(newest)) = (batch, newest)
             && newest.cell().is_some_and(|cell| std::ptr::eq(cell, batch))
         {
-            // A reader who holds it could be told of the commit before he finds the other.
+            // A reader of this record could see the commit before it finds the newer record.
             let never = writer.never.get_or_insert_default();
-            // SAFETY: the munk keeps it and shows it to nobody who would commit it.
+            // SAFETY: the munk holds it and gives it to nobody who would commit it.
             unsafe { newest.withdraw(never) };
         }
         let was_dead = newest.is_some_and(|newest| newest.kind() == Kind::Delete);
@@ -140,7 +144,7 @@ impl Munk {
         let dropped = kept.split_off(without_last_deletes(&kept));
         dropped_bytes += dropped.iter().map(|record| record.size()).sum::<u64>();
         relink(&kept);
-        // SAFETY: both are in the munk's arena, and so is what can be reached from them.
+        // SAFETY: both are in the munk's arena, as is everything that can be reached from them.
         unsafe {
             record.get().older().set(kept.first().map(|record| record.ptr()));
             self.slots.overwrite(slot, record);
@@ -176,7 +180,8 @@ impl Munk {
 }
 
 impl Writer {
-    /// Before a write of the batch `next`, or of none: the batch before, if it was another, is decided.
+    /// Called before a write of the batch `next`, or of none: if the last batch was another, it is
+    /// decided.
     pub fn decide(&mut self, next: Option<&CommitCell>) {
         let Some(last) = self.cells.last() else { return };
         if last.is_committed() {
@@ -192,7 +197,7 @@ impl Writer {
         }
     }
 
-    /// Keeps the batch's cell for as long as the munk.
+    /// Holds the batch's cell for as long as the munk.
     fn adopt(&mut self, cell: &CommitCell, munk: &Munk) -> Arc<CommitCell> {
         if let Some(last) = self.cells.last()
             && last.is_same(cell)
@@ -207,18 +212,19 @@ impl Writer {
     }
 }
 
-/// Links these records, which were linked with others between them.
+/// Links these records to one another, skipping the records between them.
 pub fn relink(records: &[&Record]) {
     for (index, record) in records.iter().enumerate() {
         let older = records.get(index + 1).map(|record| record.ptr());
         if record.older().get().map(Record::ptr) != older {
-            // SAFETY: `older` could be reached from the record before.
+            // SAFETY: `older` was reachable from this record before.
             unsafe { record.older().set(older) };
         }
     }
 }
 
-/// Whether a key with these records is deleted in the eyes of a writer, who sees his own batch.
+/// True if a key with these records is deleted from the point of view of a writer, which sees its
+/// own batch.
 fn is_deleted(newest: Option<&Record>, batch: Option<&CommitCell>) -> bool {
     let counts = |record: &Record| {
         record
@@ -243,7 +249,7 @@ fn is_before(order: &KeyOrder, key: &[u8], end: Bound<&[u8]>) -> bool {
     }
 }
 
-/// By the one writer: others only read.
+/// Only for the one writer: other threads only read.
 fn add(count: &AtomicU64, bytes: u64) {
     count.store(count.load(Relaxed) + bytes, Relaxed);
 }

@@ -1,11 +1,14 @@
-//! Compression of logs: a keyspace that compresses has its logs sorted into tables, which are compressed, as soon as that is no hindrance.
+//! Compression of logs: if a keyspace has compression, its logs are sorted into tables, which are
+//! compressed, when this does not disturb other work.
 //!
-//! An append is not compressed, as a record by itself rarely compresses well and a get would pay for it. Maintenance sorts a chunk that
-//! nobody has accessed for half a second, if compression of its logs may save enough (`policy::is_worth_compressing`). Closing
-//! does a share of it (`Share`), for processes that end before they are idle.
+//! An append is not compressed: a single record rarely compresses well, and gets would pay for it.
+//! Maintenance sorts a chunk that was not accessed for half a second, if compression of its logs
+//! may save enough (`policy::is_worth_compressing`). Closing does a share of it (`compress_share`),
+//! for processes that end before they are idle.
 //!
-//! Invariants: a sorted chunk has no log, so it is sorted again only for what is written after that; how well its table
-//! compressed decides how much that must be. A chunk that cannot be sorted is tried again after ten seconds.
+//! Invariants: a sorted chunk has no log, so it is sorted again only for later writes; the
+//! compression ratio of its table decides how many these must be. A chunk that cannot be sorted is
+//! tried again after ten seconds.
 
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
@@ -18,13 +21,14 @@ use crate::sync::Arc;
 use crate::types::compression::Compression;
 use crate::types::error::Error;
 
-/// Ticks after which a chunk is tried again that could not be sorted: about ten seconds.
+/// Ticks after which sorting a chunk is tried again after a failure: about ten seconds.
 const RETRY_TICKS: u64 = 512;
-/// Zstandard at higher levels takes seconds for what closing may compress, and is left to maintenance.
+/// Maximum level of Zstandard for which a closing compresses: at higher levels its share would take
+/// seconds. They are left to maintenance.
 const CLOSING_LEVEL_MAX: i32 = 6;
 
 impl Chunks {
-    /// True if idle logs become tables so that they are compressed. Not where somebody chose how long logs are.
+    /// True if idle logs are sorted for compression. Not if the user set the length of logs.
     fn compresses(&self) -> bool {
         canary!(LOGS_NOT_COMPRESSED => return false);
         let options = self.context.options();
@@ -33,7 +37,7 @@ impl Chunks {
 
     fn compressible(funk: &RunStack) -> Compressible {
         let mut found = Compressible { log_bytes: funk.sizes().unclaimed_bytes, ..Compressible::default() };
-        // Files that were dropped go when no snapshot reads them, and no sooner.
+        // Dropped files are removed when no snapshot reads them, and not before.
         for file in funk.files.iter().filter(|file| file.dropped.is_none()) {
             let bytes = file.bytes();
             match &file.source {
@@ -53,7 +57,7 @@ impl Chunks {
         funk.logs().next().is_some() && policy::is_worth_compressing(&Self::compressible(funk))
     }
 
-    /// Has a chunk sorted in the background if it is idle and its logs are worth compressing.
+    /// Submits a chunk for sorting if it is idle and its logs are worth compressing.
     pub(in crate::chunk) fn compress_idle(&self, chunk: &Arc<Chunk>, funk: &RunStack, ticks: u64) {
         if self.compresses()
             && chunk.last_access() + IDLE_TICKS <= ticks
@@ -66,7 +70,8 @@ impl Chunks {
         }
     }
 
-    /// Sorts chunks whose logs are worth compressing, until so many bytes of logs were read; true if there were any.
+    /// Sorts chunks whose logs are worth compressing, until `left_bytes` of logs were read; true if
+    /// there were any.
     pub(in crate::chunk) fn compress_share(&self, left_bytes: &mut u64) -> bool {
         let is_slow = matches!(self.context.options().compression,
             Compression::Zstd(level) if level > CLOSING_LEVEL_MAX);
@@ -85,7 +90,7 @@ impl Chunks {
             match self.rebalance(&chunk, Trigger::Closing) {
                 Ok(sorted) => done |= sorted,
                 Err(Error::Closed) => {}
-                // The files are as they were. Who reads a damaged one is told.
+                // The files are as they were. Reads of a damaged one fail.
                 Err(error) => tracing::warn!(%error, chunk = chunk.id, "cannot compress a log"),
             }
         }

@@ -1,15 +1,17 @@
-//! Where in a munk which key lies, by bytes: an equi-depth histogram, as query planners keep of a column. A split has it
-//! tell how much of a log, of which the least and the greatest key are known, is for whom, without reading the log.
+//! The distribution of a munk's bytes over its keys: an equi-depth histogram, as query planners
+//! keep of a column. A split uses it to estimate the parts of a log that belong to each new chunk,
+//! from the log's smallest and greatest key, without reading the log.
 
 use crate::types::order::KeyOrder;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// A chunk that is split has a few parts: where these begin is known to less than a hundredth of it.
+/// Number of buckets. A chunk is split into a few parts, whose starts are then known to less than a
+/// hundredth of it.
 const BUCKETS: u64 = 128;
 
-/// Made from a sequence of keys, told one after the other.
+/// Built from a sequence of keys that are passed one at a time.
 pub struct Histogram<'a> {
     order: &'a KeyOrder,
     bucket_bytes: u64,
@@ -24,7 +26,7 @@ impl<'a> Histogram<'a> {
         Self { order, bucket_bytes, told_bytes: 0, buckets: Vec::new() }
     }
 
-    /// The next key takes so many bytes.
+    /// Passes the next key, which takes `bytes`.
     pub fn tell(&mut self, key: &[u8], bytes: u64) {
         let is_full = |(_, before): &(Bytes, u64)| self.told_bytes >= before + self.bucket_bytes;
         if self.buckets.last().is_none_or(is_full) {
@@ -33,7 +35,8 @@ impl<'a> Histogram<'a> {
         self.told_bytes += bytes;
     }
 
-    /// Of all bytes, laid end to end, those of the buckets that have keys from `first` to `last`.
+    /// With all bytes laid end to end, the range of the buckets that have keys from `first` to
+    /// `last`.
     pub fn bytes_from_to(&self, first: &[u8], last: &[u8]) -> Range<u64> {
         let behind = |key: &[u8]| {
             self.buckets.partition_point(|(start, _)| self.order.compare(start, key) != Ordering::Greater)

@@ -1,4 +1,4 @@
-//! Rebalances and splits in the background: submitting them, and what follows one.
+//! Rebalances and splits in the background: submitting them, and the work after one.
 
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
@@ -10,10 +10,10 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::types::error::{Error, Result};
 
-/// After a rebalance that found no room, the next is tried about a third of a second later.
+/// Ticks between a rebalance that found no space and the next attempt: about a third of a second.
 const PAUSE_TICKS: u64 = 16;
 
-/// A rebalance under way in the background; no longer, however it ended, when this is dropped.
+/// A rebalance under way in the background. Dropping this ends it, with any outcome.
 struct Job<'a> {
     chunks: &'a Chunks,
     freeing_bytes: i64,
@@ -27,8 +27,8 @@ impl Drop for Job<'_> {
     }
 }
 
-/// Something that ends the keyspace's pause, unless more of it is under way: a rebalance, a split, or who submits them. Over,
-/// however it ended, when this is dropped.
+/// Work that ends the keyspace's pause of puts, unless more of it is under way: a rebalance, a
+/// split, or submitting them. Dropping this ends it, with any outcome.
 pub(in crate::chunk) struct Relief<'a>(&'a Chunks);
 
 impl Drop for Relief<'_> {
@@ -55,7 +55,7 @@ impl Chunks {
         }
     }
 
-    /// Has a chunk rebalanced in the background, or split if only its munk is large.
+    /// Submits a chunk for a rebalance, or for a split if only its munk is large.
     pub(in crate::chunk) fn submit(&self, chunk: &Arc<Chunk>) {
         if self.context.substrate.read_only || self.released.load(Acquire) || chunk.queued.swap(true, AcqRel)
         {
@@ -65,11 +65,12 @@ impl Chunks {
         let may_be_split = chunk.may_be_split(self.jobs.ticks.load(Relaxed));
         let gains = policy::gain(&sizes) >= policy::GAIN_MIN;
         match policy::due(&sizes, &self.limits(), &self.sizes()) {
-            // A munk of few, large pairs cannot be split, however large it is; it may be wanted for space still.
+            // A munk of few, large pairs cannot be split, even if it is large; the chunk may still
+            // be rebalanced for space.
             Some(Reason::MunkLarge) if may_be_split => {
                 self.submit_split(chunk, Self::split_in_memory, sizes, gains)
             }
-            // Until its split is tried again.
+            // Nothing to do until its split is tried again.
             Some(Reason::MunkLarge) if !gains => chunk.queued.store(false, Relaxed),
             Some(Reason::LogFull) if self.is_inserted_in_order(chunk) => {
                 self.submit_split(chunk, Self::split_tail, sizes, true);
@@ -78,9 +79,10 @@ impl Chunks {
         }
     }
 
-    /// Has a chunk that is marked as queued split; if that cannot be done, perhaps rebalanced. A matter of milliseconds. Behind
-    /// rebalances it would wait while the munk grows, and then the munk would go as a whole, with what is hot in it, to make
-    /// room for itself; or while the log grows.
+    /// Submits the split of a chunk that is marked as queued; if the split is not possible, perhaps
+    /// a rebalance. A split takes milliseconds. After rebalances in the queue it would wait while
+    /// the log or the munk grows, and the whole munk might then be evicted, with its hot part, to
+    /// make room for itself.
     fn submit_split(
         &self,
         chunk: &Arc<Chunk>,
@@ -104,7 +106,7 @@ impl Chunks {
         });
     }
 
-    /// The same, now, for one that is inserted into in order, whatever else it is due for.
+    /// Submits a tail split of a chunk that is inserted into in order, whatever else it is due for.
     pub(in crate::chunk) fn submit_tail_split(&self, chunk: &Arc<Chunk>) {
         if !self.context.substrate.read_only
             && !self.released.load(Acquire)
@@ -114,7 +116,8 @@ impl Chunks {
         }
     }
 
-    /// Has a chunk sorted, whatever else it is due for: a munk that is too large to be left, and cannot be split, is no reason not to.
+    /// Submits a rebalance of a chunk, whatever else it is due for: a munk that is too large, and
+    /// cannot be split, must not prevent it.
     pub(in crate::chunk) fn submit_sort(&self, chunk: &Arc<Chunk>) {
         if !self.context.substrate.read_only
             && !self.released.load(Acquire)
@@ -124,7 +127,7 @@ impl Chunks {
         }
     }
 
-    /// The same for a chunk that is marked as queued.
+    /// Submits the rebalance of a chunk that is marked as queued.
     fn submit_rebalance(&self, chunk: &Arc<Chunk>, sizes: ChunkSizes) {
         self.count_relief();
         self.jobs.active.fetch_add(1, Relaxed);
@@ -146,13 +149,14 @@ impl Chunks {
                     let now = chunks.jobs.ticks.load(Relaxed);
                     chunks.jobs.pause.store(now + PAUSE_TICKS, Relaxed);
                 }
-                // The chunk is as it was; the next tick tries again.
+                // The chunk is unchanged; the next tick tries again.
                 Err(error) => tracing::warn!(%error, chunk = chunk.id, "rebalance failed"),
             }
         });
     }
 
-    /// Rebalances a chunk. Where nothing but the number of its files is wrong, only the newest of these are merged, if that can be done.
+    /// Rebalances a chunk. If it is due only because of the number of its files, merges just the
+    /// newest of them, if possible.
     fn rebalance_or_merge(&self, chunk: &Arc<Chunk>) -> Result<bool> {
         let (sizes, limits) = (self.chunk_sizes(chunk), self.limits());
         let is_fragmented = policy::due(&sizes, &limits, &self.sizes()) == Some(Reason::Fragments);
@@ -165,7 +169,8 @@ impl Chunks {
         self.rebalance(chunk, Trigger::Background)
     }
 
-    /// From here on the chunk may be submitted again. `None` if the store does no such work any more.
+    /// Allows the chunk to be submitted again. `None` if the store does no background work any
+    /// more.
     fn begin_job(&self, chunk: &Chunk) -> Option<Work<'_>> {
         chunk.queued.store(false, Relaxed);
         let work = self.context.substrate.begin_work()?;
@@ -176,7 +181,8 @@ impl Chunks {
     fn after_rebalance(&self, chunk: &Arc<Chunk>, before: &ChunkSizes) {
         let left = self.chunk_sizes(chunk).garbage_bytes;
         if left > before.garbage_bytes / 2 {
-            // An open snapshot keeps it: another rebalance under the same snapshot would free as little.
+            // An open snapshot keeps the garbage: another rebalance under the same snapshot would
+            // free as little.
             chunk.set_futile(self.context.substrate.mvcc.open_versions().first().copied());
         }
         let sizes = self.sizes();

@@ -1,11 +1,14 @@
 //! Merge of underflowing neighbours, which the paper leaves out (§3.4: "can be merged via a similar protocol").
 //!
-//! Costs no I/O but an edit: the joined chunk refers to the files of both, each under the key bounds of the chunk
-//! that it came from; its next rebalance makes one table of them.
+//! A merge costs no I/O but an edit: the joined chunk refers to the files of both, each under the
+//! key bounds of its former chunk. The next rebalance makes one table of them.
 //!
-//! Invariants, which `tests/shuttle_store.rs` checks: both locks are held, taken in key order as everybody does, from
-//! taking stock of the files to marking both chunks as retired; each file goes on speaking for the keys of its own chunk
-//! only, as a log that was shared since a split is older there than the other one's table.
+//! Invariants, which `tests/shuttle_store.rs` checks:
+//!
+//! * Both locks are held, taken in key order as everywhere, from reading the lists of files until
+//!   both chunks are marked as retired.
+//! * Each file counts only for the keys of its former chunk, as a log that was shared since a split
+//!   is older there than the other chunk's table.
 
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
@@ -64,7 +67,7 @@ impl Chunks {
             self.drop_munk(right, &mut right_writer);
         }
         let (left_funk, right_funk) = (left.funk.load_full(), right.funk.load_full());
-        // Their spans are disjoint, so which comes first decides nothing.
+        // Their spans are disjoint, so their order does not matter.
         let files: Vec<Run> = left_funk.files.iter().chain(&right_funk.files).cloned().collect();
         let span = Span { start: left.span.start.clone(), end: right.span.end.clone() };
         let joined = Arc::new(Chunk::new(self.next_id(), span, RunStack { files }));
@@ -74,7 +77,7 @@ impl Chunks {
             joined.munk.store(Some(Arc::new(Munk::join(&[&left, &right], room, self.is_needed()))));
         }
         let publish = |edit: &ChunkEdit| canary!(MERGE_UNTOLD else self.context.publish(edit));
-        // The files go on being referred to as often as before.
+        // The number of references to the files does not change.
         if !self.succeed(&[left, right], &[joined], publish, || {})? {
             return Ok(false);
         }

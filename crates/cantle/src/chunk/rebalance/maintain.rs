@@ -1,4 +1,4 @@
-//! What is done in the background, and when: estimates after writes, rebalances for logs, space and reads,
+//! Background work and its timing: estimates after writes, rebalances for logs, space and reads,
 //! joins, memory.
 
 use crate::chunk::Chunks;
@@ -17,15 +17,17 @@ use crate::types::error::{Error, Result};
 use bytes::Bytes;
 use std::ops::Bound;
 
-/// Counts are halved (EvenDB §4) every so many ticks: about every ten seconds.
+/// Number of ticks between two halvings of counts (EvenDB §4): about ten seconds.
 const DECAY_TICKS: u64 = 512;
-/// Rebalances submitted at a time: enough to keep the threads busy, few enough that each is still the best choice.
+/// Maximum number of rebalances submitted at a time: enough to keep the threads busy, few enough
+/// that each is still the best choice.
 const JOBS_MAX: usize = 4;
-/// Munks are chosen every so many ticks: some ten times a second.
+/// Number of ticks between two choices of munks: some ten choices a second.
 const MUNK_TICKS: u64 = 4;
-/// Chunks looked at in one tick when memory is short.
+/// Number of chunks checked in one tick when memory is short.
 const HAND_CHUNKS: usize = 256;
-/// Parts of logs that are shorter stay in memory while their chunks are in use and memory is less than a quarter over its limit.
+/// Length in bytes below which the parts of logs stay in memory, while their chunks are in use and
+/// memory is less than a quarter over its limit.
 const SHORT_PART_BYTES: u64 = 16 << 10;
 
 impl Chunks {
@@ -51,12 +53,12 @@ impl Chunks {
         }
     }
 
-    /// After a chunk was dropped by a write, and its lock released.
+    /// Called after a write dropped a chunk and released its lock.
     pub(in crate::chunk) fn after_drop(&self, chunk: &Arc<Chunk>) {
         self.jobs.waiting.lock().insert(chunk.id, Arc::downgrade(chunk));
     }
 
-    /// After operations were published in this log, and the locks of their write released.
+    /// Called after operations were published in this log, and the locks of their write released.
     pub(in crate::chunk) fn after_write<'a>(
         &self,
         chunk: &Arc<Chunk>,
@@ -83,17 +85,18 @@ impl Chunks {
         }
         let limits = self.limits();
         let limit_bytes = policy::log_limit_bytes(&limits, &self.sizes(), munk_live_bytes.is_some());
-        // The first file is the log that grew; the rest is looked at only when that is long enough to matter. But for logs of
-        // earlier openings: who is killed again and again would write as much each time before anybody has sorted any of it.
+        // The first file is the log that grew. The others are only checked when it is long enough
+        // to matter. Logs of earlier openings are an exception: a process that is killed again and
+        // again would write this much each time before any of it is sorted.
         let log_bytes = log_bytes + self.inherited_log_bytes(&funk);
         if log_bytes >= limit_bytes
             || munk_live_bytes.is_some_and(|bytes| policy::is_munk_large(bytes, &limits))
         {
-            // Of a length that somebody chose, nothing is known.
+            // A length that the user set says nothing about the cost of sorting.
             if limits.log_bytes.is_none() {
                 self.context.substrate.throttle.owe(policy::long_log_delay_nanos(log_bytes, limit_bytes));
             }
-            // Until it is submitted: if nothing comes of that, nothing else would end the pause.
+            // Until the chunk is submitted: if it is not, nothing else would end the pause.
             let _relief = self.begin_relief();
             let pause = self
                 .context
@@ -105,7 +108,7 @@ impl Chunks {
         }
     }
 
-    /// Bytes of logs that earlier openings left.
+    /// Bytes of logs of earlier openings.
     fn inherited_log_bytes(&self, funk: &crate::run::stack::RunStack) -> u64 {
         let inherited = |file: &&crate::run::run::Run| {
             matches!(file.source, Source::Log(_)) && file.file().epoch < self.context.epoch()
@@ -113,7 +116,7 @@ impl Chunks {
         funk.files.iter().skip(1).filter(inherited).map(|file| file.bytes()).sum()
     }
 
-    /// A range delete that covers a part of a chunk.
+    /// Estimates the garbage of a range delete that covers a part of a chunk.
     fn estimate_deleted(&self, chunk: &Chunk, bounds: &Bounds) {
         let funk = chunk.funk.load();
         let Some(Source::Log(segment)) = funk.files.first().map(|file| &file.source) else { return };
@@ -126,13 +129,14 @@ impl Chunks {
         }
     }
 
-    /// For who holds the lock of a chunk that the segment belongs to.
+    /// Adds to the garbage of a log. The caller holds the lock of a chunk that the segment belongs
+    /// to.
     pub(in crate::chunk) fn add_garbage(&self, segment: &Segment, bytes: u64) {
         segment.garbage_bytes.fetch_add(bytes, Relaxed);
         self.context.totals.garbage_bytes.fetch_add(bytes as i64, Relaxed);
     }
 
-    /// Rebalances what gains most for as long as the keyspace exceeds its space bound.
+    /// Submits the rebalances with the greatest gain while the keyspace exceeds its space bound.
     pub(super) fn rebalance_for_space(&self) {
         let limits = self.limits();
         loop {
@@ -156,7 +160,8 @@ impl Chunks {
         }
     }
 
-    /// On a full disk: has files freed that only wait for a checkpoint, and then what gains most.
+    /// On a full disk: requests a checkpoint if files only wait for that, and otherwise submits the
+    /// rebalance with the greatest gain.
     fn free_space(&self, ticks: u64) {
         if self.context.files.held_bytes() > 0 {
             self.context.substrate.checkpoints.want();
@@ -196,13 +201,13 @@ impl Chunks {
         None
     }
 
-    /// How often something was read or written since opening.
+    /// Number of reads and writes since opening.
     pub(in crate::chunk) fn count_accesses(&self) -> u64 {
         let counters = self.context.counters.peek();
         counters.map_or(0, |counters| counters.gets.get() + counters.scans.get() + counters.writes.get())
     }
 
-    /// Whether something is under way, or due as soon as that may be.
+    /// True if work is under way, or due as soon as possible.
     pub(in crate::chunk) fn has_work(&self) -> bool {
         self.jobs.active.load(Relaxed) > 0
             || self.jobs.loading.used_bytes() > 0
@@ -242,11 +247,12 @@ impl Chunks {
         }
     }
 
-    /// Finds chunks that are due for their own sake, and lets counts decay.
+    /// Submits chunks that are due independent of the space bound, and halves counts if `decay` is
+    /// true.
     fn submit_due_chunks(&self, decay: bool) {
         let (limits, sizes) = (self.limits(), self.sizes());
         let view = self.index.view();
-        // A large keyspace is looked over in turns, so that this stays a matter of microseconds.
+        // A large keyspace is checked in rounds, so that this takes only microseconds.
         const CHUNKS_PER_LOOK: usize = 1024;
         let from = self.jobs.look.lock().take();
         let mut chunks = view.iter_from_or_first(from.as_deref());
@@ -268,7 +274,7 @@ impl Chunks {
         }
     }
 
-    /// Writers are to be slowed in proportion to how far the space bound is exceeded.
+    /// Pressure in proportion to the excess over the space bound.
     pub(in crate::chunk) fn measure_pressure(&self) -> Pressure {
         /// Exceeding the bound by this fraction makes writers as slow as maintenance.
         const FULL: f64 = 0.05;
@@ -277,12 +283,12 @@ impl Chunks {
         let frees_space = !self.context.substrate.read_only && !self.released.load(Acquire);
         Pressure {
             overload: if frees_space { policy::excess(&limits, &sizes) / FULL } else { 0.0 },
-            // A rebalance moves some 100 MB a second; of that a part is garbage that it frees.
+            // A rebalance processes some 100 MB a second; a part of that is garbage that it frees.
             freed_bytes_per_second: 100e6 * freed_part.clamp(0.1, 1.0),
         }
     }
 
-    /// Has those of new chunks purged that took over dropped files.
+    /// Marks the new chunks that took over dropped files for purging.
     pub(in crate::chunk) fn purge_later(&self, chunks: &[Arc<Chunk>]) {
         let dropped = |chunk: &&Arc<Chunk>| chunk.funk.load().files.iter().any(|file| file.dropped.is_some());
         let waiting = chunks.iter().filter(dropped).map(|chunk| (chunk.id, Arc::downgrade(chunk)));
@@ -302,15 +308,16 @@ impl Chunks {
             if funk.files.iter().any(|file| !file.is_needed(&open)) {
                 self.submit(&strong);
             }
-            // Until a rebalance has seen to all of them.
+            // Until a rebalance has removed all of them.
             if funk.files.iter().any(|file| file.dropped.is_some()) {
                 self.jobs.waiting.lock().insert(id, chunk);
             }
         }
     }
 
-    /// Indexes parts of logs on disk, the coldest first by way of a clock hand, until memory suffices. Short parts of chunks that are
-    /// in use stay: each would cost reads an index more, and soon be followed by another.
+    /// Indexes parts of logs on disk until memory suffices, the coldest first, in the order of a
+    /// clock hand. Short parts of chunks that are in use stay: each would add an index to reads,
+    /// and soon be followed by another.
     pub(in crate::chunk) fn flush_log_indexes(&self) {
         let view = self.index.view();
         let from = self.jobs.hand.lock().take();
@@ -323,7 +330,7 @@ impl Chunks {
         let mean_heat = 1 + heat / looked_at.max(1);
         let budget = &self.context.substrate.budget;
         let limit_bytes = budget.logs.indexes.limit_bytes();
-        // Where all parts are short, they go as well.
+        // If all parts are short, they are indexed as well.
         let is_tight = budget.logs.indexes.used_bytes() > limit_bytes + limit_bytes / 4;
         let short_bytes = if is_tight { 0 } else { SHORT_PART_BYTES };
         let mut chunks = round();
@@ -344,7 +351,8 @@ impl Chunks {
         *self.jobs.hand.lock() = chunks.next().map(|(key, _)| key.clone());
     }
 
-    /// Before closing: what is indexed in memory only would be scanned at the next opening.
+    /// Before closing: indexes all parts on disk, as the next opening would have to scan those
+    /// indexed in memory only.
     pub(in crate::chunk) fn index_all_parts(&self) -> Result<()> {
         for (_, chunk) in self.index.view().iter() {
             self.index_part(&mut chunk.writer.lock())?;
@@ -352,14 +360,15 @@ impl Chunks {
         Ok(())
     }
 
-    /// Rebalances every chunk that overlaps the bounds, now and in this thread, and joins small neighbours.
+    /// Rebalances every chunk that overlaps the bounds, now and in this thread, and joins small
+    /// neighbours.
     pub(in crate::chunk) fn compact_chunks(&self, bounds: &Bounds) -> Result<()> {
         let mut at = match &bounds.start {
             Bound::Unbounded => None,
             Bound::Included(key) | Bound::Excluded(key) => Some(Bytes::copy_from_slice(key)),
         };
         loop {
-            // Closing the store waits for one chunk, and is not overtaken by the next.
+            // Registered for each chunk, so that closing the store waits for one chunk only.
             let Some(_work) = self.context.substrate.begin_work() else { return Err(Error::Closed) };
             let chunk = self.chunk_at(at.as_deref());
             self.context.order.check()?;
@@ -373,11 +382,11 @@ impl Chunks {
                     && funk.files.iter().all(|file| file.dropped.is_none())
             };
             if !sorted && !self.rebalance_freeing(&chunk)? && chunk.writer.lock().retired {
-                // The keyspace was dropped, and nothing takes the chunk's place.
+                // The keyspace was dropped, and no chunk takes the place of this one.
                 if self.released.load(Acquire) {
                     return Err(Error::NoKeyspace("(dropped)".into()));
                 }
-                // Somebody else has split or merged it: those that took its place are looked at.
+                // Another thread has split or merged it: the chunks that replaced it are next.
                 continue;
             }
             let Some(end) = chunk.span.end.clone() else { break };
@@ -390,15 +399,16 @@ impl Chunks {
         Ok(())
     }
 
-    /// Rebalances a chunk; where there is no room, frees what a checkpoint can free and tries again. False if there was
-    /// nothing to do.
+    /// Rebalances a chunk. If there is no space, frees files by a checkpoint and tries again. False
+    /// if there was nothing to do.
     fn rebalance_freeing(&self, chunk: &Arc<Chunk>) -> Result<bool> {
-        /// About as long as others need to finish what they are writing.
+        /// Number of attempts 1 ms apart: about the time that other rebalances need to finish
+        /// writing.
         const TRIES: usize = 500;
         let mut tries = 0;
         loop {
             match self.rebalance(chunk, Trigger::Asked) {
-                // Somebody else may be at it: then wait for him and look again.
+                // Another thread may be changing the chunk: wait for it and check again.
                 Ok(false) if chunk.is_changing() => {}
                 Ok(done) => return Ok(done),
                 Err(error) if error.is_no_space() && tries < TRIES => {
@@ -407,7 +417,8 @@ impl Chunks {
                         self.context.substrate.checkpoint()?;
                         continue;
                     }
-                    // Others hold room, or readers hold files that a checkpoint let go.
+                    // Other rebalances hold space, or readers hold files that a checkpoint has
+                    // released.
                     if self.jobs.active.load(Relaxed) == 0 && tries > TRIES / 10 {
                         return Err(error);
                     }

@@ -1,5 +1,5 @@
-//! Chunks written anew: when (`maintain`), how (`rebalance`, `tier`, `compress`), and what it means for the index (`replace`, with
-//! `split` and `split_tail` for the places to cut at; `join`).
+//! Rewriting chunks: when (`maintain`), how (`rebalance`, `tier`, `compress`), and the change of
+//! the index (`replace`, with `split` and `split_tail` for the places of cuts; `join`).
 
 mod compress;
 mod histogram;

@@ -1,9 +1,10 @@
-//! RunStack rebalance (EvenDB §3.4): merges a chunk's files into new tables, without blocking puts.
+//! Funk rebalance (EvenDB §3.4): merges a chunk's files into new tables, without blocking puts.
 //!
-//! The log is sealed under the chunk's lock; puts that come meanwhile open another segment, which the merge does
-//! not look at. When the new tables are durable, they take the place of what was merged: the manifest is told,
-//! the funk is flipped, and only then are the old files released. A power loss in between finds the old files,
-//! which stay until a checkpoint covers the new ones.
+//! The log is sealed under the chunk's lock. Puts that come meanwhile open another segment, which
+//! the merge does not read. When the new tables are durable, they replace the merged files: the
+//! edit is appended to the manifest, the funk is replaced, and only then are the old files
+//! released. After a power loss in between, the old files are used; they stay until a checkpoint
+//! covers the new ones.
 
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
@@ -25,50 +26,52 @@ use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-/// What a rebalance works on.
+/// Inputs of a rebalance.
 pub struct Input {
     pub funk: Arc<RunStack>,
-    /// Dropped files that a snapshot still reads: they stay as they are.
+    /// Dropped files that a snapshot still reads: they stay unchanged.
     pub kept: Vec<Run>,
-    /// Whether some dropped files go.
+    /// True if some dropped files are removed.
     pub purges: bool,
     keep: Keep,
-    /// Whether the merge goes on while the store is being closed.
+    /// True if the merge goes on while the store is being closed.
     while_closing: bool,
-    /// The chunk in memory, and the snapshot of it that is flushed: what was written when the log was sealed.
+    /// The chunk's munk, and the snapshot of it that is flushed: everything written before the log
+    /// was sealed.
     munk: Option<(Arc<Munk>, SnapshotGuard)>,
 }
 
-/// Who wants a rebalance.
+/// The origin of a rebalance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
-    /// Maintenance: it takes from the reserve only if that frees space, or keeps a log from becoming too long.
+    /// Maintenance. It uses the reserve only if that frees space, or keeps a log from growing too
+    /// long.
     Background,
     /// The user.
     Asked,
-    /// Closing, which does not interrupt its own work.
+    /// Closing, which does not interrupt its own rebalances.
     Closing,
 }
 
-/// A table that lies apart from a chunk's logs.
+/// A table whose keys do not overlap those of the chunk's logs.
 struct Apart {
     table: Arc<TableHandle>,
-    /// Whether it lies before them.
+    /// True if it is before them.
     before: bool,
-    /// Where the one ends and the other begins.
+    /// The key at which the former ends and the latter begins.
     boundary: Bytes,
 }
 
 impl Chunks {
-    /// Rebalances a chunk; false if somebody else does already, or there is nothing to do.
+    /// Rebalances a chunk; false if another thread is doing so, or there is nothing to do.
     ///
-    /// It begins only if there is room for what it will write; one that frees something may use the part of the
-    /// reserve kept for that. A sync of a new table that fails turns the store read-only (but see
+    /// It begins only if there is space for its output. One that frees something may use the part
+    /// of the reserve for that. A failed sync of a new table turns the store read-only (but see
     /// `Error::sync_unreferenced`).
     pub fn rebalance(&self, chunk: &Arc<Chunk>, trigger: Trigger) -> Result<bool> {
         let Some(_change) = chunk.begin_change() else { return Ok(false) };
         let _span = tracing::debug_span!("rebalance", chunk = chunk.id).entered();
-        // Before the log is sealed: another one takes space, too.
+        // Before the log is sealed, as the next log takes space, too.
         let mut grant = self.room_for(chunk, trigger)?;
         let Some(mut input) = self.seal(chunk)? else { return Ok(false) };
         input.while_closing = trigger == Trigger::Closing;
@@ -78,7 +81,7 @@ impl Chunks {
         }
         let merged = self.merge_files(&input, &mut grant);
         let outputs = merged.map_err(|error| self.context.substrate.checked(error))?;
-        // What was written is in the file system's books.
+        // The output's space is counted by the file system now.
         drop(grant);
         let cancel = |outputs: &[OutputTable]| {
             outputs.iter().for_each(|output_table| output_table.discard(&self.context))
@@ -106,17 +109,18 @@ impl Chunks {
         let sizes = self.chunk_sizes(chunk);
         let may_use_reserve = trigger == Trigger::Asked
             || policy::gain(&sizes) >= policy::GAIN_MIN
-            // Left to grow, it might never find room.
+            // If left to grow, it might never find space.
             || policy::due(&sizes, &self.limits(), &self.sizes()) == Some(policy::Reason::LogFull);
         self.context.substrate.reserve.grant(policy::output_bytes(&sizes), may_use_reserve)
     }
 
-    /// Tells the reserve how much a rebalance may have to write: a table half too long, and as much of a log.
+    /// Sets the space that the reserve keeps for a rebalance: for a table of one and a half chunks,
+    /// and as much for a log.
     pub fn expect_rebalances(&self) {
         self.context.substrate.reserve.expect(3 * self.limits().chunk_bytes);
     }
 
-    /// Diverts puts to a new segment and takes stock of everything before.
+    /// Diverts puts to a new segment, and collects everything before.
     pub(in crate::chunk) fn seal(&self, chunk: &Arc<Chunk>) -> Result<Option<Input>> {
         let (funk, munk) = {
             let mut writer = chunk.writer.lock();
@@ -124,7 +128,8 @@ impl Chunks {
                 return Ok(None);
             }
             writer.active = None;
-            // While the lock is held no write to the chunk is announced: later ones have greater versions.
+            // While the lock is held, no write to the chunk is announced: later ones have greater
+            // versions.
             let munk = chunk
                 .munk
                 .load_full()
@@ -136,13 +141,14 @@ impl Chunks {
             .journal
             .wait_durable()
             .map_err(|error| self.context.substrate.sync_failed(error))?;
-        // Only now: a snapshot that is opened later needs of each key in these files the newest version only.
+        // Only now: a snapshot that is opened later needs only the newest version of each key in
+        // these files.
         let open = self.context.substrate.mvcc.open_versions();
         let dropped = || funk.files.iter().filter(|file| file.dropped.is_some());
         let kept: Vec<Run> = dropped().filter(|file| file.is_needed(&open)).cloned().collect();
         let purges = dropped().count() > kept.len();
         if munk.is_some() {
-            // Nobody writes to these any more; what follows may look into them.
+            // These logs are not written any more; the code below may search them.
             funk.merge_deferred();
         }
         Ok(Some(Input { funk, kept, purges, keep: Keep::new(open), while_closing: false, munk }))
@@ -159,7 +165,7 @@ impl Chunks {
                 None => self.merge_into_tables(input, grant, |file| file.dropped.is_none()),
             };
         };
-        // Sequential inserts: the log continues the table, which need not be written again.
+        // Sequential inserts: the log continues the table, which need not be rewritten.
         let mut outputs = self.merge_into_tables(input, grant, |file| {
             file.dropped.is_none() && matches!(file.source, Source::Log(_))
         })?;
@@ -194,7 +200,7 @@ impl Chunks {
         let table = handle.open(&context.tables, &context.files, &context.order, &context.cache)?;
         let (smallest, largest) = (&table.meta().smallest, &table.meta().largest);
         if !file.span.contains(&context.order, smallest) || !file.span.contains(&context.order, largest) {
-            return Ok(None); // a shared table: only a part of it is ours
+            return Ok(None); // a shared table: only a part of it belongs to this chunk
         }
         let mut merged = Merged::new(&context.run, &input.funk, true, logs)?;
         if merged.has_tombstones() {
@@ -215,7 +221,7 @@ impl Chunks {
         } else {
             None
         };
-        // Under some comparators an empty key is not the least. It is no boundary (`geometry`).
+        // Under some comparators an empty key is not the smallest. It is no boundary (`geometry`).
         Ok(apart.filter(|apart| !apart.boundary.is_empty()))
     }
 
@@ -272,7 +278,7 @@ impl Chunks {
                 }
                 newer = older.version();
             }
-            // Beneath the oldest entry there is nothing left to delete.
+            // There is nothing older for these deletes to hide.
             while entries.pop_if(|entry| entry.kind == Kind::Delete).is_some() {}
             if !entries.is_empty() {
                 output.add(entries.iter().copied())?;
@@ -281,7 +287,7 @@ impl Chunks {
         output.finish()
     }
 
-    /// Where the merge of these files goes; `None` if there are none.
+    /// The output of a merge of these files; `None` if there are none.
     fn output_for<'a, 'r>(
         &'a self,
         input: &Input,
@@ -309,14 +315,14 @@ impl Chunks {
         let live_bytes = bytes.saturating_sub(input.funk.sizes().garbage_bytes);
         let limits = self.limits();
         let count = policy::split_count(live_bytes, &limits);
-        // The estimate may be off: no table becomes much longer than a chunk should be.
+        // The estimate may be wrong: no table becomes much longer than a full chunk.
         let target_bytes =
             if count == 1 { limits.chunk_bytes + limits.chunk_bytes / 2 } else { live_bytes / count };
         let pinned_below = input.keep.versions.last().map_or(0, |newest| newest + 1);
         Ok(Some(Output::new(context, (base_version, pinned_below), target_bytes, grant)))
     }
 
-    /// Puts the new tables in the place of what was merged; false if the keyspace was dropped meanwhile.
+    /// Replaces the merged files by the new tables; false if the keyspace was dropped meanwhile.
     pub(in crate::chunk) fn flip(
         &self,
         chunk: &Arc<Chunk>,
@@ -345,9 +351,9 @@ impl Chunks {
         Ok(true)
     }
 
-    /// The current structures no longer refer to `files`, but for those in `kept`.
+    /// Removes the references of the current structures to `files`, except those in `kept`.
     pub fn release(&self, files: &[Run], kept: &[Run]) {
-        // Where a chunk has several parts of one file, they begin at different keys.
+        // If a chunk has several parts of one file, they begin at different keys.
         let name = |file: &Run| (file.file().id, file.span.start.clone());
         let kept: HashSet<_> = kept.iter().map(name).collect();
         for file in files {
@@ -362,13 +368,13 @@ impl Chunks {
     }
 }
 
-/// Files that were added while the rebalance ran: they stand before those that it took in.
+/// Files that were added while the rebalance ran: they are before its input in the list.
 pub fn newer_files(now: &RunStack, input: &Input) -> Vec<Run> {
     now.files[..now.files.len() - input.funk.files.len()].to_vec()
 }
 
-/// The new table as one of the chunk's files. If the chunk was dropped meanwhile, so is the table: it holds
-/// nothing newer.
+/// The new table as one of the chunk's files. If the chunk was dropped meanwhile, the table is
+/// dropped, too: it holds nothing newer.
 pub fn table_ref(output_table: &OutputTable, chunk: &Chunk, now: &RunStack, newer: usize) -> Run {
     let dropped = now.files[newer..]
         .iter()
@@ -376,7 +382,7 @@ pub fn table_ref(output_table: &OutputTable, chunk: &Chunk, now: &RunStack, newe
         .max_by_key(|dropped| dropped.version);
     // Files that were dropped before the rebalance began are not in the table.
     let dropped = dropped.filter(|_| now.files[newer..].iter().all(|file| file.dropped.is_some()));
-    // One that is used again may be shared still.
+    // A reused table may still be shared.
     let file = &output_table.table.file;
     let share_bytes = file.claims.is_shared().then(|| file.bytes());
     Run {

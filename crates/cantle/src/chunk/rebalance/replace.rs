@@ -1,14 +1,17 @@
-//! Chunks in the place of others (EvenDB §3.4): the one body of all splits, and the flip that they have in
-//! common with merges.
+//! Replaces chunks by others (EvenDB §3.4): the common code of all splits, and the change of the
+//! index that they share with merges.
 //!
-//! The chunk becomes immutable for a moment: under its lock the log that it writes to is sealed, and each new
-//! chunk shares the files, under key bounds, until its next rebalance. The index is flipped once; who still
-//! holds the old chunk reads the same pairs from it, and who wants to write finds it retired. A [`Cut`] says
-//! where the new chunks begin and how much of a file is whose.
+//! The chunk becomes immutable for a moment. Under its lock the log that it writes to is sealed,
+//! and each new chunk shares the files, under key bounds, until its next rebalance. The index is
+//! changed once. A reader that still holds the old chunk reads the same pairs from it; a writer
+//! finds it retired. A [`Cut`] has the starts of the new chunks, and their shares of each file.
 //!
-//! Invariants, which `tests/shuttle_store.rs` checks: whoever finds a new chunk finds its files, and the
-//! manifest knows it already, as the next to write there tells the manifest of a log; the old one is retired
-//! after the flip and before its lock is released; its files are released after the manifest was told.
+//! Invariants, which `tests/shuttle_store.rs` checks:
+//!
+//! * When a new chunk can be found, it has its files, and the manifest has the chunk: the next
+//!   write there appends the edit of a log to the manifest.
+//! * The old chunk is retired after the index was changed, and before its lock is released.
+//! * Its files are released after the edit was appended to the manifest.
 
 use crate::chunk::Chunks;
 use crate::chunk::chunk::{Chunk, ChunkWriter};
@@ -26,31 +29,31 @@ use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
 
-/// A chunk whose split was refused is not split before so many ticks have passed, about a second: it would be
-/// refused again, and to find out where to cut takes milliseconds.
+/// Number of ticks, about a second, before a chunk is split again after a split was refused: it
+/// would be refused again, and finding the place to cut takes milliseconds.
 const SPLIT_PAUSE_TICKS: u64 = 48;
 
 /// A way to cut a chunk into several.
 pub(super) struct Cut<'a> {
-    /// The keys at which the new chunks begin, but for the first.
+    /// The start keys of the new chunks, except the first.
     pub starts: Vec<Bytes>,
-    /// About how many bytes of one of the parent's files are of each of the new chunks: who has none does not
-    /// refer to it.
+    /// Approximate bytes of one of the parent's files that belong to each new chunk. A chunk with 0
+    /// does not refer to the file.
     pub share_of: ShareOf<'a>,
-    /// The result of a merge: a table for each takes the place of these files; those that were added
-    /// meanwhile are shared.
+    /// The result of a merge: one table for each new chunk replaces the merged files; files that
+    /// were added meanwhile are shared.
     pub sorted: Option<(&'a Input, &'a [OutputTable])>,
-    /// Among how many the parent's heat is divided.
+    /// Number of chunks among which the parent's heat is divided.
     pub heirs: u64,
 }
 
-/// Takes a file and the keys of the new chunks.
+/// Called with a file and the spans of the new chunks.
 pub(super) type ShareOf<'a> = Box<dyn FnMut(&Run, &[Span]) -> Result<Vec<u64>> + 'a>;
 
 impl Chunks {
-    /// Cuts a chunk as `cut` says, which is asked under its lock, and shown its files: nothing is changed if
-    /// it does not say. None also if the chunk is replaced already, or what would take its place does not fit
-    /// there.
+    /// Cuts a chunk as returned by `cut`, which is called under the chunk's lock with its files. If
+    /// it returns `None`, nothing is changed. `None` also if the chunk was already replaced, or its
+    /// replacement does not fit.
     pub(super) fn replace<'a>(
         &self,
         parent: &Arc<Chunk>,
@@ -78,7 +81,7 @@ impl Chunks {
         if !self.succeed(&[parent], &children, publish, take_over)? {
             return Ok(None);
         }
-        // After the flip: who finds the chunk retired finds its successors.
+        // After the index was changed: a thread that finds the chunk retired finds its successors.
         writer.retired = true;
         drop(writer);
         self.context.counters.splits.add(1);
@@ -87,8 +90,8 @@ impl Chunks {
         Ok(Some(children))
     }
 
-    /// The next write begins another log. Others will look into this one: by its index, not by a memory part
-    /// that nobody evicts.
+    /// Ends the log: the next write begins another one. Other chunks will read this log through its
+    /// index on disk, instead of a memory part that is never evicted.
     pub(super) fn index_and_end_log(&self, writer: &mut ChunkWriter) {
         if let Err(error) = self.index_part(writer) {
             tracing::warn!(%error, "cannot index a part of a log");
@@ -123,9 +126,9 @@ impl Chunks {
         Ok(files)
     }
 
-    /// The children have what the parent had, as the manifest says already. Only now, as a munk that was
-    /// split is not written any more. The first phase of the paper's munk split: they share the parent's
-    /// blocks.
+    /// The children take over the parent's munk and files. Only after the manifest has the edit, as
+    /// a munk that was split is not written any more. This is the first phase of the paper's munk
+    /// split: the children share the parent's blocks.
     fn take_over(&self, parent: &Chunk, before: &RunStack, children: &[Arc<Chunk>]) {
         if let Some(munk) = parent.munk.load_full() {
             let boundaries: Vec<_> = children[1..].iter().map(|child| first_key(child)).collect();
@@ -144,9 +147,10 @@ impl Chunks {
         self.account(&before.sizes(), &after);
     }
 
-    /// Puts `children` in the place of `parents`, all in key order: in the manifest, then, once they took
-    /// over what the parents had, in the index. False, and nothing is changed, if they do not fit there: then
-    /// the parents are not split for a while. For who holds the locks of the parents, and retires them then.
+    /// Replaces `parents` by `children`, all in key order: first in the manifest, then, after they
+    /// took over from the parents, in the index. False, with nothing changed, if they do not fit;
+    /// then the parents are not split for a while. The caller holds the locks of the parents, and
+    /// retires them afterwards.
     pub(in crate::chunk) fn succeed(
         &self,
         parents: &[&Arc<Chunk>],
@@ -166,7 +170,7 @@ impl Chunks {
         take_over();
         let added = children.iter().map(|child| (first_key(child), child.clone())).collect();
         self.index.replace(&first_key(parents[0]), parents.len(), added);
-        // From here on others find them.
+        // From here on other threads find them.
         self.purge_later(children);
         for child in children.iter().filter(|child| child.munk.load().is_some()) {
             self.add_resident(child);
@@ -175,7 +179,7 @@ impl Chunks {
     }
 }
 
-/// The ranges of new chunks that begin at these keys, but for the first.
+/// The spans of new chunks; `starts` are the start keys of all but the first.
 pub(super) fn spans(parent: &Span, starts: &[Bytes]) -> Vec<Span> {
     let starts = || starts.iter().cloned().map(Some);
     let ends = starts().chain([parent.end.clone()]);
@@ -183,7 +187,7 @@ pub(super) fn spans(parent: &Span, starts: &[Bytes]) -> Vec<Span> {
     starts.zip(ends).map(|(start, end)| Span { start, end }).collect()
 }
 
-/// Gives a file to those of the new chunks that have something of it.
+/// Adds a file to the new chunks that have a share of it.
 fn share(order: &KeyOrder, file: &Run, spans: &[Span], shares: Vec<u64>, files: &mut [Vec<Run>]) {
     for ((span, share_bytes), files) in spans.iter().zip(shares).zip(files) {
         let span = file.span.intersect(order, span).filter(|_| share_bytes > 0);

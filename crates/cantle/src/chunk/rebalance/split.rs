@@ -1,5 +1,5 @@
-//! Splits at keys that divide a chunk evenly: of what was sorted (the second half of a rebalance that gave
-//! more than one table), and of a munk that has become large. Both are a [`Cut`] (`replace`).
+//! Splits at keys that divide a chunk evenly: of a rebalance's output (if it has more than one
+//! table), and of a munk that has become large. Both are a [`Cut`] (`replace`).
 
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
@@ -22,17 +22,18 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 impl Chunks {
-    /// Makes a chunk of each table that a rebalance gave.
+    /// Makes a chunk of each table of a rebalance's output.
     pub(in crate::chunk) fn split(
         &self,
         parent: &Arc<Chunk>,
         input: &Input,
         pieces: &[OutputTable],
     ) -> Result<bool> {
-        // One that should begin somewhere and does not is refused.
+        // A piece without a start, except the first, is refused.
         let start = |piece: &OutputTable| piece.start.clone().unwrap_or_default();
         let starts: Vec<Bytes> = pieces[1..].iter().map(start).collect();
-        // The shares in the diverted log are counted before the lock is taken; what comes meanwhile after.
+        // Most of the shares in the diverted log are counted before the lock is taken, the rest
+        // under it.
         let mut shares = Shares::new(pieces.len());
         for file in newer_files(&parent.funk.load_full(), input) {
             shares.count(&self.context, &file, &spans(&parent.span, &starts))?;
@@ -44,14 +45,14 @@ impl Chunks {
             sorted: Some((input, pieces)),
             heirs: pieces.len() as u64,
         };
-        // The tables are not lost: the chunk takes them as they are if it cannot be split.
+        // The tables are not lost: if the chunk cannot be split, it takes them as they are.
         Ok(self.replace(parent, |_| Some(cut))?.is_some() || self.flip(parent, input, pieces)?)
     }
 
-    /// Splits a chunk whose munk has become large: the first phase of the paper's split. The munks share the
-    /// parent's blocks, the chunks its files, under key bounds, until the rebalance of each, which is the
-    /// second phase. Writes nothing but an edit. The second phase is left to when a rebalance is due, unless
-    /// the rules have it follow at once.
+    /// Splits a chunk whose munk has become large: the first phase of the paper's split. The new
+    /// munks share the parent's blocks, and the new chunks share its files, under key bounds, until
+    /// each is rebalanced, which is the second phase. Writes only an edit. The second phase takes
+    /// place when a rebalance is due, unless the rules demand it at once.
     pub(in crate::chunk) fn split_in_memory(&self, parent: &Arc<Chunk>) -> Result<bool> {
         let Some(_change) = parent.begin_change() else { return Ok(false) };
         let cut = |before: &RunStack| self.cut_of_munk(parent, before);
@@ -86,7 +87,7 @@ impl Chunks {
         if cuts.len() < 2 || before.files.iter().any(|file| file.dropped.is_some()) {
             return None;
         }
-        // The live bytes of each, among those of the parent laid end to end.
+        // The range of each part's live bytes, with those of the parent laid end to end.
         let ends = cuts[1..].iter().map(|cut| cut.from_bytes).chain([live_bytes]);
         let parts: Vec<Range<u64>> = cuts.iter().zip(ends).map(|(cut, end)| cut.from_bytes..end).collect();
         Some(Cut {
@@ -98,9 +99,9 @@ impl Chunks {
     }
 }
 
-/// The share of each new chunk in a file. Inserts in order fill one log after the other, and each chunk would
-/// go on referring to all that came before it. Where it is not known what the file holds for whom, it is
-/// taken to be spread as the live bytes.
+/// The share of each new chunk in a file. Inserts in order fill one log after the other, and
+/// without exact shares each new chunk would refer to all earlier logs. If the distribution of a
+/// file's bytes is unknown, it is assumed to be that of the live bytes.
 fn shares_of_munk(
     order: &KeyOrder,
     file: &Run,
@@ -114,7 +115,7 @@ fn shares_of_munk(
     };
     let as_live = || parts.iter().map(|part| part.end.saturating_sub(part.start).max(1)).collect();
     let mut shares: Vec<u64> = known.unwrap_or_else(as_live);
-    // A part of the log may be shared with chunks that are not among these.
+    // A part of the log may be shared with chunks outside of this split.
     let scale = file.bytes() as f64 / shares.iter().sum::<u64>().max(1) as f64;
     for share in shares.iter_mut().filter(|share| **share > 0) {
         *share = ((*share as f64 * scale) as u64).max(1);
@@ -122,9 +123,9 @@ fn shares_of_munk(
     shares
 }
 
-/// About how many bytes of a log are for whom: those of an indexed part are taken to be spread as the live
-/// bytes between its least and its greatest key. `None` where the log would have to be read for that, as
-/// [`Shares`] does: this is done under the chunk's lock.
+/// Approximate bytes of a log for each new chunk. The bytes of an indexed part are assumed to be
+/// spread like the live bytes between its smallest and its greatest key. `None` if the log would
+/// have to be read for that, as [`Shares`] does: this runs under the chunk's lock.
 fn log_bytes_for(
     order: &KeyOrder,
     segment: &Segment,
@@ -150,10 +151,10 @@ fn log_bytes_for(
     Some(bytes)
 }
 
-/// The bytes of each diverted log that lie in each of the new chunks.
+/// The bytes of each diverted log that belong to each new chunk.
 struct Shares {
     children: usize,
-    /// By log: how far it was counted, and the bytes of each child.
+    /// For each log: the offset up to which it was counted, and the bytes of each child.
     logs: HashMap<u64, (u64, Vec<u64>)>,
 }
 
@@ -162,7 +163,7 @@ impl Shares {
         Self { children, logs: HashMap::new() }
     }
 
-    /// Counts what a file, if it is a log, holds beyond what was counted before. Returns all that was counted.
+    /// If the file is a log, counts its records after those counted before. Returns the totals.
     fn count(&mut self, context: &Context, file: &Run, spans: &[Span]) -> Result<Vec<u64>> {
         let Source::Log(segment) = &file.source else { return Ok(vec![0; self.children]) };
         let (counted, shares) =
@@ -175,7 +176,8 @@ impl Shares {
             }
         })?;
         if segment.has_range_deletes_since(context, 0)? {
-            // It costs more to find out which of them they concern than to look there.
+            // Finding the children that they concern costs more than reading the log in all of
+            // them.
             shares.iter_mut().for_each(|share| *share = (*share).max(1));
         }
         *counted = len;

@@ -1,13 +1,17 @@
-//! Split of a chunk where keys are inserted in order: what comes next goes to a chunk of its own, which begins in memory.
+//! Split of a chunk into which keys are inserted in order: later inserts go to a chunk of their
+//! own, which begins in memory.
 //!
-//! A chunk that is inserted into in order keeps its munk ([`crate::chunk::residency::popularity`]), and what is in memory is logged once and sorted
-//! never. But where there is no munk, as after opening, or where it had to go, inserts come faster than a load of the whole chunk
-//! reads, and than a rebalance sorts: neither would end but with another chunk that is behind as far. So the chunk is cut at the
-//! greatest key that was inserted lately, or rather at the shortest that separates it from the one before: the manifest keeps that. What is behind that is little or nothing, and is loaded at once; the rest
-//! keeps the files and is left alone by writers.
+//! A chunk that is inserted into in order keeps its munk ([`crate::chunk::residency::popularity`]),
+//! and pairs in memory are logged once and never sorted. Without a munk, as after opening or an
+//! eviction, inserts may be faster than a load of the whole chunk reads, and than a rebalance
+//! sorts: neither would end but with another chunk that lags as far. The chunk is therefore cut at
+//! the greatest key that was inserted lately: at the shortest key that separates it from the one
+//! before, as the manifest stores that key. The part after the cut is empty or small, and is loaded
+//! at once. The rest keeps the files and gets no further writes.
 //!
-//! "Lately" is what the log says that the chunk is writing to. It belongs to no other chunk; a log of an earlier epoch, or one that
-//! is shared since a split, has keys of other chunks, and nobody inserts into it any more.
+//! "Lately" means: in the log that the chunk is writing to. It belongs to no other chunk. A log of
+//! an earlier epoch, or one that is shared since a split, has keys of other chunks, and is not
+//! written any more.
 
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
@@ -29,14 +33,15 @@ use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// With fewer keys the newest part of a log does not say whether they come in order.
+/// Minimum number of keys in the newest part of a log that show if inserts are in order.
 const KEYS_MIN: usize = 16;
-/// Of them one in so many may have come late: threads that take turns are put aside for a moment.
+/// One key of this many may be out of order: threads that insert in turns are interrupted now and
+/// then.
 const LATE_FRACTION: usize = 8;
 
 impl Chunks {
-    /// Whether it is worth splitting so: it has no munk, is as large as chunks are, and is inserted into in order; and no split of
-    /// it was refused just now.
+    /// True if a tail split of the chunk is worthwhile: it has no munk, has the size of a full
+    /// chunk, and is inserted into in order; and no split of it was refused recently.
     pub(in crate::chunk) fn is_inserted_in_order(&self, chunk: &Chunk) -> bool {
         let limits = self.limits();
         self.context.options().munks
@@ -46,8 +51,9 @@ impl Chunks {
             && self.inserted_up_to(chunk).is_some()
     }
 
-    /// The shortest key that separates the greatest of the part of the log that is being written from those before it, if nearly all
-    /// of that part is behind what the part before has, and the chunk can be cut there.
+    /// The shortest key that separates the greatest key of the log's newest part from those before
+    /// it. `None` unless nearly all keys of that part are after those of the part before, and the
+    /// chunk can be cut there.
     fn inserted_up_to(&self, chunk: &Chunk) -> Option<Bytes> {
         let funk = chunk.funk.load();
         let newest = funk.files.first()?;
@@ -72,26 +78,26 @@ impl Chunks {
         may_begin.then_some(boundary)
     }
 
-    /// Whether this chunk alone writes to the log, or did so last.
+    /// True if this chunk alone writes to the log, or wrote to it last.
     fn is_own_log(&self, chunk: &Chunk, log: &Run) -> bool {
         canary!(SPLIT_OUTSIDE => return true);
         let is_new = log.file().epoch == self.context.epoch();
         is_new && log.share_bytes.is_none() && *log.span == chunk.span
     }
 
-    /// Gives what is inserted next a chunk with a munk; false if that cannot be done now.
+    /// Gives later inserts a chunk with a munk; false if that is not possible now.
     pub(in crate::chunk) fn split_tail(&self, parent: &Arc<Chunk>) -> Result<bool> {
         let Some(_change) = parent.begin_change() else { return Ok(false) };
         let Some(about) = self.inserted_up_to(parent) else { return Ok(false) };
         let behind = self.bytes_behind(&parent.funk.load_full(), &about)?;
-        // One that began meanwhile has the key it is cut at.
+        // A log that began meanwhile has the key of the cut.
         let behind = move |file: &Run| behind.get(&file.file().id).copied().unwrap_or(1);
         let share_of = move |file: &Run, _: &[Span]| {
             Ok(vec![file.bytes().saturating_sub(behind(file)).max(1), behind(file)])
         };
         let children = self.replace(parent, |before| {
             let at = self.inserted_up_to(parent)?;
-            // Files were asked for keys from there on: of those before they may have more.
+            // Files were only searched for keys from `about` on: they may have more keys before it.
             let is_known = self.context.order.compare(&at, &about) != Ordering::Less;
             let is_whole = before.files.iter().all(|file| file.dropped.is_none());
             (is_known && is_whole && parent.munk.load().is_none()).then(|| Cut {
@@ -109,7 +115,7 @@ impl Chunks {
         Ok(true)
     }
 
-    /// About how many bytes of each file concern the keys from this one on: none, where it is known to have none.
+    /// Approximate bytes of each file for keys from this one on; 0 if the file certainly has none.
     fn bytes_behind(&self, funk: &RunStack, key: &[u8]) -> Result<HashMap<u64, u64>> {
         let context = &self.context;
         let mut behind = HashMap::new();
@@ -118,7 +124,7 @@ impl Chunks {
                 Source::Log(segment) => self.log_bytes_behind(segment, key)?,
                 Source::Table(table) => {
                     let open = table.open(&context.tables, &context.files, &context.order, &context.cache)?;
-                    // The block that would have the key may have others behind it.
+                    // There may be further blocks after the one for the key.
                     table.file.bytes().saturating_sub(open.offset_of(key)?).max(1)
                 }
             };
@@ -134,12 +140,12 @@ impl Chunks {
             learn::learn(&self.context, segment, &parts.header, part)?;
             bytes += part_bytes_behind(&self.context.order, part, key);
         }
-        // Of what is not indexed on disk yet it is the last key, or about that.
+        // In the part that is not indexed on disk yet, it is about the last key.
         Ok(bytes + u64::from(parts.memory.is_some()))
     }
 }
 
-/// Whether a chunk of this span can be cut at `key`. At an empty one none is cut (`geometry`).
+/// True if a chunk of this span can be cut at `key`. An empty key is no boundary (`geometry`).
 fn is_strictly_within(order: &KeyOrder, span: &Span, key: &[u8]) -> bool {
     let is_behind_start = span.start.as_ref().is_none_or(|start| order.compare(start, key) == Ordering::Less);
     !key.is_empty() && is_behind_start && !span.ends_before(order, key)

@@ -23,7 +23,7 @@ fn end(chunks: &Chunks) -> Arc<Chunk> {
     all(chunks).pop().unwrap()
 }
 
-/// What the files of the chunks are taken to hold, and what of them nobody has.
+/// Bytes that count as the chunks' in their files, and unclaimed bytes of these files.
 fn counted(db: &Db) -> (u64, u64) {
     let stats = &db.stats().keyspaces[0];
     (stats.log_bytes + stats.table_bytes, stats.unclaimed_bytes)
@@ -69,7 +69,7 @@ fn what_is_inserted_next_goes_to_a_chunk_in_memory_that_has_none_of_the_files_bu
     assert!(db.verify().unwrap().is_ok());
 }
 
-/// The manifest keeps them, in each edit of their chunks.
+/// The manifest stores the start keys, in each edit of their chunks.
 #[test]
 fn chunks_begin_at_the_shortest_key_that_separates() {
     let (db, chunks) = open(Arc::new(MemVfs::new()), small_chunks());
@@ -90,7 +90,7 @@ fn chunks_begin_at_the_shortest_key_that_separates() {
         chunks.evict_munk(&parent);
         put(500);
         let mut before = manifest_bytes();
-        // The newest part may have just begun, and say nothing.
+        // The newest part may have just begun, and show nothing.
         let is_split = (0..50).any(|_| {
             let is_split = chunks.split_tail(&parent).unwrap();
             if !is_split {
@@ -108,14 +108,14 @@ fn chunks_begin_at_the_shortest_key_that_separates() {
         let (first, _) = db.range(start.to_vec()..).next().unwrap().unwrap();
         assert_eq!(first[..6], *start, "nothing lies between it and the key that it was made of");
     }
-    // Two chunks each, and a few files of theirs.
+    // Two chunks each, with a few files.
     assert!(told_bytes < 5 * 600, "{told_bytes} bytes of a manifest for five splits");
     assert_eq!(db.range(..).count() as u64, put(0));
 }
 
 #[test]
 fn some_keys_may_come_late_and_no_others_are_in_order() {
-    // Of so many keys one comes late: `None` if all come as they like.
+    // One key of `late` comes late; `None`: keys come in random order.
     let is_in_order = |late: Option<u64>| {
         let (db, chunks) = open(Arc::new(MemVfs::new()), small_chunks());
         for number in 0..3000_u64 {
@@ -155,14 +155,14 @@ fn it_is_for_chunks_that_are_large_and_have_no_munk() {
     assert!(!chunks.is_inserted_in_order(&chunk), "others are written as well");
 }
 
-/// As with composite keys, of which each prefix has an end of its own.
+/// Like composite keys, with inserts at the end of each prefix.
 #[test]
 fn keys_behind_those_that_are_inserted_go_with_the_end() {
     for sorted in [false, true] {
         let memory = MemVfs::new();
         let (db, chunks) = open(Arc::new(memory.clone()), small_chunks());
         let mut pairs = Pairs::new();
-        // One chunk, when sorted.
+        // One chunk, if sorted.
         put(&db, &mut pairs, (0..700).chain(9000..9200), 1).unwrap();
         if sorted {
             db.compact_range(..).unwrap();
@@ -215,7 +215,7 @@ impl crate::Comparator for Reverse {
     }
 }
 
-/// Maintenance by itself, as after opening a store, or when its munk had to go.
+/// Maintenance by itself, as after opening a store, or after its munk was evicted.
 #[test]
 fn who_inserts_in_order_gets_a_chunk_in_memory_again() {
     let memory = MemVfs::new();
@@ -228,7 +228,7 @@ fn who_inserts_in_order_gets_a_chunk_in_memory_again() {
         if db.stats().keyspaces[0].chunk().unwrap().end_splits > 0 {
             break;
         }
-        // It may have been loaded whole, where inserts are slow.
+        // It may have been loaded as a whole, if inserts are slow.
         chunks.evict_munk(&end(&chunks));
     }
     until("a split", || db.stats().keyspaces[0].chunk().unwrap().end_splits > 0);

@@ -31,7 +31,7 @@ pub(in crate::chunk) fn open_with(
     chunk: ChunkOptions,
     keyspace: KeyspaceOptions,
 ) -> (Db, Arc<Chunks>) {
-    // Munks come as the test says; logs are as long as they like, of parts of 128 KiB.
+    // Munks are loaded by the test; logs are of any length, in parts of 128 KiB.
     let chunk = chunk.munks(false).log_bytes(8 << 20).filter_partitions(64).munk_log_bytes(1 << 30);
     let keyspace = keyspace.layout(chunk);
     let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace);
@@ -67,10 +67,10 @@ pub(in crate::chunk) fn assert_holds(db: &Db, pairs: &Pairs, what: &str) {
     }
 }
 
-/// How a chunk comes to be split.
+/// The ways in which a chunk is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Its munk is, and shares the files.
+    /// Its munk is split, and the files are shared.
     InMemory,
     /// Its munk is written to several tables.
     Flush,
@@ -113,7 +113,7 @@ const FAILURES: [Verdict; 4] = [
     Verdict::FailDone(Failure::EIO),
 ];
 
-/// A store of one chunk that is to be split now, and whose edit for that will fail or has just failed.
+/// A store of one chunk that is to be split now. The edit for that will fail or has just failed.
 struct Failing {
     memory: MemVfs,
     fault: FaultVfs,
@@ -123,7 +123,7 @@ struct Failing {
 }
 
 impl Failing {
-    /// Has the edit fail, and if it is not `undone`, what was written of it stay there.
+    /// Lets the edit fail; if not `undone`, the written part of it stays there.
     fn new(way: Way, verdict: Verdict, undone: bool) -> Self {
         let memory = MemVfs::new();
         let fault = FaultVfs::over_memory(memory.clone());
@@ -147,7 +147,7 @@ impl Failing {
             }
         });
         adjust(&chunks, |settings| settings.own.chunk_bytes = way.chunk_bytes());
-        // The background may have been at it before.
+        // The background may have changed the chunk before.
         let result = way.split(&chunks);
         for _ in 0..2000 {
             if !armed.load(SeqCst) && !chunks.index.find(b"").is_changing() {
@@ -198,7 +198,7 @@ fn a_split_whose_edit_fails_leaves_everything_readable_and_writable() {
             reopened(store.memory.kill(), &store.pairs, "killed");
             store.db.sync().unwrap();
             reopened(store.memory.crash(&CrashPlan::LOSE_UNSYNCED), &store.pairs, "power lost");
-            // The next attempt succeeds, be it the background's.
+            // The next attempt succeeds, possibly in the background.
             for round in 0..2000 {
                 if way == Way::End {
                     let next = KEYS + 20 + round * 40;
@@ -231,7 +231,7 @@ fn a_split_whose_edit_cannot_be_undone_leaves_everything_readable() {
             store.assert_holds(what);
             let image = store.memory.kill();
             store.fault.clear_rule();
-            // It says again why it is read-only.
+            // It reports again why it is read-only.
             store.db.close().ok();
             for (vfs, when) in [(image, "killed"), (store.memory.kill(), "closed")] {
                 let (db, _) = open(Arc::new(vfs), ChunkOptions::new().chunk_bytes(way.chunk_bytes()));
@@ -243,7 +243,7 @@ fn a_split_whose_edit_cannot_be_undone_leaves_everything_readable() {
     }
 }
 
-/// Waits until what the background is to do is done.
+/// Waits until the background has done its work.
 pub(in crate::chunk) fn until(what: &str, done: impl Fn() -> bool) {
     for _ in 0..2000 {
         if done() {
@@ -254,7 +254,7 @@ pub(in crate::chunk) fn until(what: &str, done: impl Fn() -> bool) {
     panic!("never came about: {what}");
 }
 
-/// What the files of the store take.
+/// Bytes of the store's files.
 fn file_bytes(disk: &MemVfs) -> u64 {
     let paths = disk.list(Path::new("store")).unwrap();
     let is_of_chunk = |name: &str| name.ends_with(".log") || name.ends_with(".table");
@@ -277,7 +277,7 @@ fn what_is_sorted_of_a_shared_log_counts_until_all_of_it_is() {
     until("chunks that share a log", || chunks.index.view().iter().count() >= 4);
     let all: Vec<_> = chunks.index.view().iter().map(|(_, chunk)| chunk.clone()).collect();
     let assert_counted = |what: &str, db: &Db| {
-        // Frees what is obsolete.
+        // Frees obsolete files.
         chunks_of(db).context.substrate.checkpoint().unwrap();
         let stats = &db.stats().keyspaces[0];
         let counted = stats.log_bytes + stats.table_bytes + stats.unclaimed_bytes;
@@ -292,7 +292,7 @@ fn what_is_sorted_of_a_shared_log_counts_until_all_of_it_is() {
         let unclaimed = assert_counted("some are sorted", &db);
         assert!(unclaimed > sorted as u64 * KEYS / 2 * VALUE_BYTES, "{unclaimed} once {sorted} are sorted");
     }
-    // It has no garbage, but keeps what is.
+    // It has no garbage, but keeps the unclaimed bytes on disk.
     assert!(policy::gain(&chunks.chunk_sizes(last)) > 1.0);
     assert!(policy::gain(&chunks.chunk_sizes(&first[0])) < policy::GAIN_MIN);
     db.close().unwrap();
@@ -349,7 +349,7 @@ fn a_large_munk_is_split_while_all_workers_rebalance() {
     let db = options.vfs(Arc::new(MemVfs::new())).open("store").unwrap();
     let chunks = chunks_of(&db);
     let (end, ends) = std::sync::mpsc::channel::<()>();
-    // Until the sender is gone.
+    // Until the sender is dropped.
     chunks.context.substrate.pool.submit(Class::Deep, move || {
         let _ = ends.recv();
     });
@@ -367,7 +367,7 @@ fn a_large_munk_is_split_while_all_workers_rebalance() {
     assert_holds(&db, &pairs, "after the split");
 }
 
-/// Inserts in order until there are so many chunks.
+/// Inserts in order until there are this many chunks.
 fn grow_in_order(db: &Db, chunks: &Chunks, pairs: &mut Pairs, count: usize, step: u64) {
     assert!(chunks.load_munk(&chunks.index.find(b"")).unwrap());
     let mut next = 0;
@@ -380,7 +380,7 @@ fn grow_in_order(db: &Db, chunks: &Chunks, pairs: &mut Pairs, count: usize, step
 
 #[test]
 fn a_chunk_refers_to_no_log_that_has_nothing_for_it() {
-    // How many keys come between two attempts to split: the background tries, too, whenever it gets to it.
+    // Number of keys between two attempts to split. The background tries, too, at any time.
     for step in [5, 20, 50, 120] {
         refers_to_no_log_that_has_nothing_for_it(step);
     }
@@ -394,7 +394,7 @@ fn refers_to_no_log_that_has_nothing_for_it(step: u64) {
     grow_in_order(&db, &chunks, &mut pairs, 12, step);
     for (_, chunk) in chunks.index.view().iter() {
         let funk = chunk.funk.load();
-        // A split parts a log that has something for both, and begins another.
+        // A split divides a log that has something for both, and begins another.
         assert!(funk.files.len() <= 3, "{} files", funk.files.len());
         let own =
             pairs.keys().filter(|key| chunk.span.contains(&chunks.context.order, key.as_bytes())).count();

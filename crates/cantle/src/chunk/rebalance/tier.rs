@@ -1,22 +1,27 @@
 //! Tiered merge: the newest files of a chunk become one table, and the older ones stay as they are.
 //!
-//! Each opening that writes to a chunk leaves a log there, and a process that lives for a moment never comes to a rebalance. A rebalance of the
-//! whole chunk for every few small logs would also write the chunk again and again. So the newest files are merged up to
-//! the first one that is more than twice as long as all newer ones together (`policy::newest_run`): each merge makes the
-//! bytes that it rewrites part of a file that is at least half as long again, so a byte is rewritten O(log n) times.
+//! Each opening that writes to a chunk leaves a log there, and a process that lives only for a
+//! moment never gets to a rebalance. A rebalance of the whole chunk for every few small logs would
+//! write the chunk again and again. Instead, the newest files are merged, up to the first one that
+//! is more than twice as long as all newer ones together (`policy::newest_run`). Each merge moves
+//! the bytes that it rewrites to a file that is at least half as long again, so a byte is rewritten
+//! O(log n) times.
 //!
 //! ```text
 //!   before   [ active log ] [ log ][ log ][ table ]          [ table, longer than twice the three ]
 //!   after    [ active log ] [ table of the three ]           [ the same table ]
 //! ```
 //!
-//! A background thread does this as soon as a chunk has more than [`policy::FILES_MAX`] files. A process may end before that, so
-//! closing and opening each do a share (`layout::Upkeep`): closing, of what became too many; opening, only of what a killed process
-//! left.
+//! A background thread does this as soon as a chunk has more than [`policy::FILES_MAX`] files. A
+//! process may end before that, so closing and opening each do a share (`layout::Upkeep`). Closing
+//! merges files if they are too many; opening, only the files that a killed process left.
 //!
-//! Invariants: the table stands where the merged files stood, so the order of files stays that of recency; the newest entry of
-//! each key is kept, a delete too, unless nothing older is beneath; files with range deletes are left to a rebalance,
-//! as a table has none.
+//! Invariants:
+//!
+//! * The table takes the place of the merged files, so the order of files stays that of age.
+//! * The newest entry of each key is kept, even if it is a delete, unless there is nothing older
+//!   beneath.
+//! * Files with range deletes are left to a rebalance, as a table cannot hold range deletes.
 
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
@@ -35,7 +40,7 @@ use crate::table::TableHandle;
 use crate::types::error::{Error, Result};
 use bytes::Bytes;
 
-/// Chunks with more files than this are merged, as far as the bytes of an upkeep go.
+/// Maximum number of a chunk's files before an upkeep merges them, within its limit of bytes.
 fn files_max(moment: Moment) -> usize {
     match moment {
         Moment::Opening => policy::FILES_MAX + 2,
@@ -43,12 +48,13 @@ fn files_max(moment: Moment) -> usize {
     }
 }
 
-/// Chunks with more files than this are merged in any case: a bound on files must not depend on their lengths.
+/// Maximum number of a chunk's files before they are merged in any case: this bound must not depend
+/// on their lengths.
 const FILES_MOST: usize = 2 * policy::FILES_MAX;
 
 impl Chunks {
-    /// Does a share of merging files; true if anything was merged. At most a quarter of the chunks that are due: chunks that
-    /// are written to by every process are due at the same time.
+    /// Does a share of merging files; true if anything was merged. At most a quarter of the chunks
+    /// that are due: chunks that every process writes to are due at the same time.
     pub fn do_upkeep(&self, upkeep: &mut Upkeep) -> bool {
         canary!(FILES_LEFT_BEHIND => return false);
         let count = |chunk: &Arc<Chunk>| chunk.funk.load().files.len();
@@ -73,7 +79,7 @@ impl Chunks {
                 continue;
             }
             upkeep.bytes = upkeep.bytes.saturating_sub(bytes);
-            // Where nobody has time for it in the background, a chunk is split when it is urgent.
+            // If background threads have no time for it, a chunk is split when it is urgent.
             let is_oversized = is_urgent && policy::is_oversized(&self.chunk_sizes(&chunk), &self.limits());
             let done = match is_oversized {
                 true => Ok(false),
@@ -84,7 +90,7 @@ impl Chunks {
                 Ok(done) => merged |= done,
                 // Closing waits for no rebalance: it is left to the next opening.
                 Err(Error::Closed) => {}
-                // The files are as they were. Who reads a damaged one is told.
+                // The files are as they were. Reads of a damaged one fail.
                 Err(error) => tracing::warn!(%error, chunk = chunk.id, "cannot merge what openings left"),
             }
         }
@@ -97,8 +103,8 @@ impl Chunks {
         bytes[..policy::newest_run(&bytes)].iter().sum()
     }
 
-    /// Merges the newest files that nobody writes to; false if that cannot be done, or not now. `Trigger::Asked`
-    /// goes on while the store is being closed.
+    /// Merges the newest files that are not written any more; false if this is not possible, or not
+    /// now. `Trigger::Asked` goes on while the store is being closed.
     pub fn merge_newest(&self, chunk: &Arc<Chunk>, trigger: Trigger) -> Result<bool> {
         let context = &self.context;
         let Some(_change) = chunk.begin_change() else { return Ok(false) };
@@ -111,7 +117,7 @@ impl Chunks {
             (chunk.funk.load_full(), usize::from(writer.active.is_some()))
         };
         context.substrate.journal.wait_durable().map_err(|error| context.substrate.sync_failed(error))?;
-        // Only now: a snapshot that is opened later needs the newest entries only.
+        // Only now: a snapshot that is opened later needs only the newest entries.
         let keep = Keep::new(context.substrate.mvcc.open_versions());
         let sealed = &funk.files[newer..];
         let whole = sealed.iter().take_while(|file| file.dropped.is_none());
@@ -121,7 +127,8 @@ impl Chunks {
             return Ok(false);
         }
         let run = RunStack { files: sealed[..count].to_vec() };
-        // Logs that were written beside a munk have notes that readers do not search.
+        // Logs that were written while there was a munk have noted operations, which reads do not
+        // find.
         run.merge_deferred();
         let mut merged = Merged::new(&context.run, &run, true, |_| true)?;
         if merged.has_tombstones() {
@@ -130,7 +137,7 @@ impl Chunks {
         let base_version = self.base_version(&run)?;
         let bytes: u64 = bytes[..count].iter().sum();
         let mut grant = context.substrate.reserve.grant(bytes + bytes / 8 + (16 << 10), false)?;
-        // One table, however long: a chunk is split when all of it is written anew.
+        // One table of any length: a chunk is only split when all of it is rewritten.
         const WHOLE: u64 = 1 << 60;
         let pinned_below = keep.versions.last().map_or(0, |newest| newest + 1);
         let mut output = Output::new(context, (base_version, pinned_below), WHOLE, &mut grant);
@@ -142,7 +149,7 @@ impl Chunks {
             }
             let entries = keep_versions(context, &mut merged, &key, &keep, u64::MAX, bottom)?;
             if !entries.is_empty() {
-                // It may begin to write the table out, whose failure is that of a sync.
+                // This may start writing the table out. A failure of that counts as that of a sync.
                 let added = output.add(entries.iter().map(|entry| entry.content()));
                 added.map_err(|error| context.substrate.checked(error))?;
             }
@@ -177,7 +184,7 @@ impl Chunks {
         Ok(base_version)
     }
 
-    /// Puts the new table, if anything is left, in the place of what was merged.
+    /// Replaces the merged files by the new table, if there is one.
     fn flip_run(
         &self,
         chunk: &Arc<Chunk>,
@@ -189,7 +196,8 @@ impl Chunks {
             return Ok(false);
         }
         let before = chunk.funk.load_full();
-        // Others have added logs at most, before all other files, or dropped all that there is.
+        // Meanwhile other threads can only have added logs before all other files, or dropped
+        // everything.
         let Some(start) = before.files.len().checked_sub(position.older + position.run.files.len()) else {
             return Ok(false);
         };
@@ -217,7 +225,8 @@ impl Chunks {
         Ok(true)
     }
 
-    /// The table with what is known of garbage: its own, and what the merged files made garbage of older files.
+    /// The table with the estimates of garbage: its own, and the garbage that the merged files made
+    /// of older ones.
     fn with_garbage_of(&self, output_table: &OutputTable, run: &[Run]) -> Arc<TableHandle> {
         let table = &output_table.table;
         let (mut garbage_bytes, mut user_bytes) = (0, 0);
@@ -248,12 +257,12 @@ impl Chunks {
     }
 }
 
-/// Where files that are merged stand in their chunk.
+/// Position of the merged files in their chunk.
 struct StackPosition<'a> {
-    /// How many files stood before them when the merge began.
+    /// Number of files before them when the merge began.
     newer: usize,
     run: &'a RunStack,
-    /// How many files stand after them: for as long as the merge lasts.
+    /// Number of files after them, which does not change during the merge.
     older: usize,
 }
 
@@ -265,7 +274,8 @@ mod tests {
     use crate::{ChunkOptions, KeyspaceOptions, Options};
     use std::time::Duration;
 
-    /// A table of more than a MiB begins to be written out before it is synced. The failure of that is the failure of a sync.
+    /// A table of more than a MiB is partly written out before it is synced. A failure of that
+    /// counts as that of a sync.
     #[test]
     fn a_merge_whose_table_cannot_be_written_out_makes_the_store_read_only() {
         let disk = MemVfs::new();

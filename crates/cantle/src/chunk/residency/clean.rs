@@ -1,8 +1,9 @@
-//! Ridding munks of garbage: what EvenDB §3.4 calls a munk rebalance, beside the writers.
+//! Removing the garbage of munks: the munk rebalance of EvenDB §3.4, but beside the writers.
 //!
-//! Under the chunk's lock it is decided, and begun to note what is written; the copy, a matter of milliseconds, is made
-//! while puts go on; what came meanwhile is caught up with, the last of it under the lock again
-//! ([`munk::copy`](crate::chunk::munk)). So a put waits for another thread's copy only as long as its end takes.
+//! Under the chunk's lock, the copy is decided on, and recording of writes begins. The copy itself,
+//! which takes milliseconds, is made while puts go on. Then it catches up with the recorded writes,
+//! the last of them under the lock again ([`munk::copy`](crate::chunk::munk)). A put thus waits for
+//! another thread's copy only during its end.
 
 use crate::chunk::Chunks;
 use crate::chunk::chunk::Chunk;
@@ -10,17 +11,18 @@ use crate::chunk::cleaning::Cleaning;
 use crate::chunk::munk::room_for;
 use crate::sync::Arc;
 
-/// So much garbage is not worth a copy.
+/// Minimum garbage in bytes that is worth a copy.
 const GARBAGE_BYTES_MIN: u64 = 64 << 10;
 
-/// What is caught up with under the lock at most: less than a millisecond's work.
+/// Maximum number of writes that are caught up with under the lock: less than a millisecond of
+/// work.
 const LAST_RECORDS_MAX: usize = 512;
-/// How often a copy catches up beside its writers before it is given up.
+/// Maximum number of rounds in which a copy catches up beside its writers before it is abandoned.
 const ROUNDS_MAX: usize = 8;
 
 impl Chunks {
-    /// Whether the chunk's munk should be copied, as garbage has become much. Under the chunk's lock, while no batch is
-    /// undecided.
+    /// Begins a copy of the chunk's munk, if it has much garbage. Under the chunk's lock, while no
+    /// batch is undecided.
     pub(in crate::chunk) fn begin_cleaning(&self, chunk: &Arc<Chunk>) -> Option<Cleaning> {
         let munk = chunk.munk.load();
         let munk = munk.as_ref()?;
@@ -36,15 +38,17 @@ impl Chunks {
         }
     }
 
-    /// Copies the munk without its garbage, and has the copy take its place. Who calls holds no chunk's lock.
+    /// Copies the munk without its garbage, and replaces it by the copy. The caller holds no
+    /// chunk's lock.
     pub(in crate::chunk) fn clean(&self, cleaning: Cleaning) {
         let Cleaning { chunk, munk } = &cleaning;
         let copy = munk.rebalance(room_for(munk.len()), self.is_needed());
         for _ in 0..ROUNDS_MAX {
             let writer = chunk.writer.lock();
             let is_current = chunk.munk.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, munk));
-            // Sorted anew, split or evicted meanwhile: there is a next time. So there is where writers are too fast, or
-            // have no room for as many new keys.
+            // If the munk was sorted anew, split or evicted meanwhile, the copy is abandoned, as it
+            // is if writers are too fast or the copy has no room for their new keys. A later write
+            // begins another one.
             let Some(written) = munk.take_written().filter(|_| is_current && !writer.retired) else { return };
             let last = (written.len() <= LAST_RECORDS_MAX).then_some(writer);
             if copy.catch_up(&written, self.is_needed()).is_err() {
@@ -58,7 +62,8 @@ impl Chunks {
         }
     }
 
-    /// Cleans where memory is short, for any garbage that is worth it; unless somebody writes just when it is begun.
+    /// For short memory: removes a smaller amount of garbage, too. Does nothing if the chunk's lock
+    /// is held.
     pub(in crate::chunk) fn try_clean_munk(&self, chunk: &Arc<Chunk>) {
         let cleaning = {
             let Some(writer) = chunk.writer.try_lock() else { return };
@@ -86,7 +91,8 @@ mod tests {
     use crate::{ChunkOptions, KeyspaceOptions, Options};
     use crate::{Db, WriteBatch};
 
-    /// A store whose munks are copied for any garbage that is worth it, with one chunk, which has a munk and garbage.
+    /// A store whose munks are copied for any garbage above the minimum, with one chunk that has a
+    /// munk and garbage.
     fn open() -> (Db, Arc<Chunks>, Arc<Chunk>) {
         let options =
             Options::new().default_keyspace(KeyspaceOptions::new().layout(ChunkOptions::new().munks(false)));
@@ -115,7 +121,7 @@ mod tests {
         let (db, chunks, chunk) = open();
         assert!(begin(&chunks, &chunk).is_none(), "there is too little garbage");
         let cleaning = {
-            // As if somebody was at it, so that the puts below do not clean.
+            // As if another thread made a copy, so that the puts below do not.
             chunk.cleaning.store(true, Relaxed);
             db.put("a", [3; 60_000]).unwrap();
             chunk.cleaning.store(false, Relaxed);

@@ -1,9 +1,10 @@
 //! Loading a chunk into memory, and evicting it (EvenDB §3.1).
 //!
-//! Loading blocks nobody: the files are merged as of a snapshot that is taken under the chunk's lock, while puts go
-//! on. What they log meanwhile is caught up with from the log, most of it without the lock, the last bit under it;
-//! then the munk shows. From there on puts write to the munk, too, and only *note* themselves in the log's index in
-//! memory, as nobody searches the log. Eviction sorts the notes in and takes the munk away.
+//! Loading blocks nobody: the files are merged as of a snapshot that is taken under the chunk's
+//! lock, while puts go on. Their log records are caught up with from the log, most of them without
+//! the lock, the last ones under it. Then the munk is published. From there on puts also write to
+//! the munk, and are only *noted* in the log's in-memory index, as the log is not searched.
+//! Eviction sorts the noted operations in and removes the munk.
 //!
 //! ```text
 //!   log      ──────────┬──────────────┬─────┐
@@ -11,10 +12,11 @@
 //!   munk     [ merged files ]──────[ + ops ][+]  shows
 //! ```
 //!
-//! Why nothing is lost or hidden: what the snapshot sees is complete, as no write of the chunk is announced while its
-//! lock is held, and later ones have greater versions; the operations behind the log's end at that moment are
-//! exactly the later ones. A reader who finds no munk and then reads the files may miss a write that was only
-//! noted; that write began after he looked.
+//! Nothing is lost or hidden. Everything that the snapshot sees is complete: while the chunk's lock
+//! is held, no write to it is announced, and later writes have greater versions. The operations
+//! after the log's end at that moment are exactly the later ones. A reader that finds no munk and
+//! then reads the files may miss a write that was only noted; that write began after the reader had
+//! looked for the munk.
 
 use crate::chunk::Chunks;
 use crate::chunk::chunk::{Chunk, ChunkWriter};
@@ -39,39 +41,43 @@ use crate::types::error::{Error, Result};
 use bytes::Bytes;
 use std::ops::Bound;
 
-/// What is caught up with under the lock at most: less than a millisecond's work.
+/// Maximum bytes that are caught up with under the lock: less than a millisecond of work.
 pub(in crate::chunk) const LAST_BYTES_MAX: u64 = 256 << 10;
-/// A chunk that has grown so many times beyond its size is split before it is loaded.
+/// A chunk that is larger than this many full chunks is split before it is loaded.
 pub(in crate::chunk) const CHUNKS_MAX: u64 = 4;
 
-/// What is live is estimated: a little too much wastes little, a little too little a whole block.
+/// Expected size of a munk in percent of the estimate of live bytes. A slightly too large one
+/// wastes little; a slightly too small one wastes a whole block.
 const LOADED_PERCENT: u64 = 101;
 
-/// More deleted keys in a row than this are not left in an idle chunk: some microseconds of a cursor.
+/// Maximum number of consecutive deleted keys that are left in an idle chunk: a cursor skips them
+/// in some microseconds.
 const DEAD_MAX: u64 = 100;
-/// Half a second after its last access a chunk is idle.
+/// Ticks after its last access, half a second, after which a chunk is idle.
 pub(in crate::chunk) const IDLE_TICKS: u64 = 25;
 
-/// A log, and from where its operations are not in the munk yet.
+/// A log, and the offset from which on its operations are not in the munk yet.
 struct Behind {
     segment: Arc<Segment>,
     from: u64,
 }
 
 impl Chunks {
-    /// What the overwriting of a version asks: whether an open snapshot sees it.
+    /// A function that is true if an open snapshot sees the older of two versions; overwriting in
+    /// munks calls it.
     pub(in crate::chunk) fn is_needed(&self) -> impl Fn(u64, u64) -> bool {
         |older, newer| self.context.substrate.mvcc.is_open_between(older, newer)
     }
 
-    /// Gives the chunk a munk; false if that cannot be done now.
+    /// Gives the chunk a munk; false if that is not possible now.
     pub(in crate::chunk) fn load_munk(&self, chunk: &Arc<Chunk>) -> Result<bool> {
         let Some(_change) = chunk.begin_change() else { return Ok(false) };
         let context = &self.context;
         let (funk, mut behind, snapshot) = {
             let writer = chunk.writer.lock();
             let funk = chunk.funk.load_full();
-            // Dropped files are for older snapshots to read, who would not find them in a munk.
+            // Dropped files are read by older snapshots, which would not find their content in a
+            // munk.
             let dropped = funk.files.iter().any(|file| file.dropped.is_some());
             if writer.retired || dropped || chunk.munk.load().is_some() {
                 return Ok(false);
@@ -122,7 +128,7 @@ impl Chunks {
                 return Ok(false);
             };
             let left: u64 = logs.iter().map(|log| log.segment.len().saturating_sub(log.from)).sum();
-            // Whoever writes faster than this reads would be run after until memory is gone.
+            // Otherwise a load would follow a faster writer until memory is exhausted.
             if munk.live_bytes() + munk.garbage_bytes() + left > bytes_max
                 || context.substrate.health.is_closing()
             {
@@ -154,7 +160,7 @@ impl Chunks {
         }
     }
 
-    /// The logs that hold what was written since, oldest first; `None` if the chunk became another.
+    /// The logs with later writes, oldest first; `None` if the chunk was replaced or dropped.
     fn logs_behind(
         &self,
         chunk: &Chunk,
@@ -171,7 +177,7 @@ impl Chunks {
         if let Some(behind) = behind {
             logs.push(Behind { segment: behind.segment.clone(), from: behind.from });
         }
-        // What stands behind the log that was caught up with last is in the munk already.
+        // Files after the log that was caught up with last are in the munk already.
         let is_behind = |file: &Run| behind.is_some_and(|log| log.segment.file.id == file.file().id);
         let unseen = now.files[..newer].iter().position(is_behind).unwrap_or(newer);
         for file in now.files[..unseen].iter().rev() {
@@ -183,7 +189,8 @@ impl Chunks {
         Some(logs)
     }
 
-    /// Writes to the munk what stands in a log between two places; false if it is not for munks.
+    /// Writes the operations of a log between two offsets to the munk; false if there is a range
+    /// delete among them.
     fn catch_up(&self, munk: &mut Munk, log: &Behind, end: u64) -> Result<bool> {
         let context = &self.context;
         let mut hits: Vec<(Bytes, MemoryHit)> = Vec::new();
@@ -214,12 +221,13 @@ impl Chunks {
         Ok(true)
     }
 
-    /// Takes the munk away.
+    /// Removes the munk.
     pub(in crate::chunk) fn evict_munk(&self, chunk: &Chunk) {
         self.evict_locked(chunk, &mut chunk.writer.lock());
     }
 
-    /// The same, unless somebody writes just now: maintenance waits for no writer, and has another turn soon.
+    /// As `evict_munk`, unless a writer holds the lock: maintenance does not wait for it, and tries
+    /// again soon.
     pub(in crate::chunk) fn try_evict_munk(&self, chunk: &Chunk) {
         if let Some(mut writer) = chunk.writer.try_lock() {
             self.evict_locked(chunk, &mut writer);
@@ -232,15 +240,15 @@ impl Chunks {
         }
     }
 
-    /// The same for who holds the lock. From here on gets search the logs.
+    /// The same for a caller that holds the lock. From here on gets search the logs.
     pub(in crate::chunk) fn drop_munk(&self, chunk: &Chunk, _writer: &mut ChunkWriter) -> bool {
         canary!(MUNK_GONE_TOO_EARLY => return chunk.munk.swap(None).inspect(|_| chunk.funk.load().merge_deferred()).is_some());
         chunk.funk.load().merge_deferred();
         chunk.munk.swap(None).is_some()
     }
 
-    /// Makes sure that so many new keys fit into the chunk's munk, if it has one. Under the chunk's lock, and before
-    /// the write is announced.
+    /// Makes sure that this many new keys fit into the chunk's munk, if it has one. Under the
+    /// chunk's lock, and before the write is announced.
     pub(in crate::chunk) fn make_room(&self, chunk: &Chunk, keys: usize) {
         let munk = chunk.munk.load();
         let Some(munk) = &*munk else { return };
@@ -256,7 +264,7 @@ impl Chunks {
         self.context.counters.munk_rebalances.add(1);
     }
 
-    /// Rids a chunk that is idle, or has little else, of the deleted keys that cursors step over.
+    /// Removes the deleted keys that cursors skip, from a chunk that is idle or has few other keys.
     pub(in crate::chunk) fn bury_dead(&self, chunk: &Arc<Chunk>, ticks: u64) {
         if self.limits().log_bytes.is_some() {
             return;
@@ -275,7 +283,7 @@ impl Chunks {
                     self.sort_munk(chunk, &munk, 0);
                 }
             }
-            // What a snapshot keeps would be there again.
+            // If a snapshot keeps the deletes, a rebalance would not remove them.
             None if is_idle
                 && chunk.dead_run() > DEAD_MAX
                 && !self.pins.is_pinning()
@@ -288,11 +296,12 @@ impl Chunks {
         }
     }
 
-    /// Sorts an idle chunk of few or large pairs that shares a log since a split. The log's garbage is divided by bytes among the
-    /// chunks, and not by whose it is: those that were sorted first may have taken that of the others along, which then count as
-    /// having none. A sorted chunk has no more garbage than is known.
+    /// Sorts an idle chunk of few or large pairs that shares a log since a split. The log's garbage
+    /// is divided among the chunks by bytes, not by exact ownership. Chunks that were sorted first
+    /// may thus have subtracted garbage of the others, which then appear to have none. In a sorted
+    /// chunk, the garbage is known exactly.
     pub(in crate::chunk) fn sort_shared(&self, chunk: &Arc<Chunk>, funk: &RunStack, ticks: u64) {
-        /// Garbage of a log that is worth it, in bytes: a sixteenth of a chunk of the usual size.
+        /// Minimum garbage of such a log in bytes: a sixteenth of a chunk of the usual size.
         const GARBAGE_BYTES_MIN: u64 = 512 << 10;
         let is_shared = |file: &Run| match &file.source {
             Source::Log(log) => {
@@ -311,7 +320,8 @@ impl Chunks {
         }
     }
 
-    /// Finds out whether keys that were deleted in order lie in a row: a cursor that steps over them tells their chunks.
+    /// Checks if keys that were deleted in ascending order are consecutive: a cursor that skips
+    /// them records it in their chunks.
     fn submit_probe(&self, chunk: &Arc<Chunk>) {
         chunk.deleted_in_order.store(0, Relaxed);
         let (this, chunk) = (self.this.clone(), chunk.clone());
@@ -345,7 +355,7 @@ mod tests {
         (db, chunks)
     }
 
-    /// What a get sees that found no munk just before there was one.
+    /// The result of a get that found no munk just before there was one.
     fn get_in_files(chunks: &Chunks, chunk: &Chunk, key: &[u8]) -> Option<Bytes> {
         chunk.funk.load().get(&chunks.context, key, bloom::hash(key), u64::MAX).unwrap().value
     }
@@ -370,7 +380,8 @@ mod tests {
 
     #[test]
     fn what_a_munk_takes_is_known_before_and_little_of_it_is_empty() {
-        // Numbers that fill the last block, whose sizes go in steps of a quarter, well enough.
+        // Numbers of pairs that fill the last block well enough; the sizes of blocks are in steps
+        // of a quarter.
         for (pairs, value_bytes) in [(3_900, 800), (40_000, 20)] {
             let (db, chunks) = open();
             (0..pairs).for_each(|number| db.put(format!("{number:08}"), vec![1; value_bytes]).unwrap());
@@ -385,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_chunk_of_tiny_pairs_can_be_loaded() {
-        // No log is sorted in the background, which keeps a chunk from being loaded.
+        // No log is sorted in the background, as that would prevent loads of its chunk.
         let options = KeyspaceOptions::new()
             .layout(ChunkOptions::new().munks(false).chunk_bytes(1 << 20).log_bytes(u64::MAX));
         let options = Options::new().default_keyspace(options);
@@ -411,7 +422,7 @@ mod tests {
         let mut segments = Vec::new();
         let mut files = Vec::new();
         for log in 0..3 {
-            // As after a failed append that could not be taken back.
+            // Like after a failed append that could not be truncated.
             writer.active = None;
             chunks.ensure_active(&chunk, &mut writer).unwrap();
             segments.push(writer.active.as_ref().unwrap().segment.clone());

@@ -1,4 +1,4 @@
-//! Chunks in memory: which ones, how they come and go, and how they are rid of garbage.
+//! Chunks in memory: choosing, loading and evicting them, and removing their garbage.
 
 pub(super) mod clean;
 pub(super) mod load;

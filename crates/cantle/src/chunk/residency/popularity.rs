@@ -1,9 +1,10 @@
-//! Which chunks are in memory (EvenDB §4; YoDB weighs operations by their type).
+//! The choice of chunks in memory (EvenDB §4; YoDB weighs operations by their type).
 //!
-//! A chunk's *score* is its decayed count of accesses, or by other rules the time of the last one. A chunk
-//! is loaded when it was read more often than a passing read or scan does, and there is room, or it is clearly more
-//! popular than the least popular chunks in memory, which are then evicted. The chunks in memory are those of all keyspaces and stores
-//! that share the budget, which keeps them and evicts them (`budget/residents.rs`).
+//! A chunk's *score* is its decayed count of accesses, or by other rules the time of the last
+//! access. A chunk is loaded when it was read more often than by a single read or scan, and there
+//! is room, or its score is clearly greater than those of the least popular chunks in memory, which
+//! are then evicted. The chunks in memory are those of all keyspaces and stores that share the
+//! budget, which lists and evicts them (`budget/residents.rs`).
 
 use crate::budget::{Rank, Resident};
 use crate::chunk::Chunks;
@@ -16,21 +17,21 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::Weak;
 
-/// A chunk that is accessed less is not worth loading, though there be room: one scan (counted as 8 gets) or a few
-/// gets do not load it.
+/// Minimum score of a chunk that is loaded, even if there is room: one scan (counted as 8 gets) or
+/// a few gets do not load it.
 const SCORE_MIN: u64 = 32;
-/// A chunk that was accessed so many ticks ago is being accessed: about a third of a second, as who writes to it may have been put
-/// aside for others' work.
+/// Number of ticks after an access, about a third of a second, during which a chunk counts as being
+/// accessed: its writer may have been interrupted by other threads.
 const BUSY_TICKS: u64 = 16;
-/// Chunks loaded at a time.
+/// Maximum number of chunks loaded at a time.
 const LOADS_MAX: u64 = 2;
-/// A chunk that could not be loaded is not tried again for about a second: it may be written to faster than it can be
-/// read, or wait for the rebalance that splits it.
+/// Number of ticks, about a second, before a load is tried again after a failure: the chunk may be
+/// written to faster than it can be read, or wait for the rebalance that splits it.
 const LOAD_PAUSE_TICKS: u64 = 48;
-/// Chunks looked at in one turn.
+/// Maximum number of chunks checked in one turn.
 const CHUNKS_PER_TURN: usize = 1024;
-/// Munks copied in one turn for the sake of their garbage: some milliseconds, and what waiting for a writer at the end
-/// of each takes.
+/// Maximum number of munks copied in one turn because of their garbage: some milliseconds, plus
+/// waiting for a writer at the end of each.
 const CLEANED_PER_TURN: usize = 8;
 
 impl Chunks {
@@ -42,17 +43,17 @@ impl Chunks {
         self.popularity().score(chunk.score(), chunk.last_access())
     }
 
-    /// A chunk that has a munk now.
+    /// Registers a chunk that has a munk now.
     pub(in crate::chunk) fn add_resident(&self, chunk: &Arc<Chunk>) {
         let in_memory = InMemory { chunks: self.this.clone(), chunk: Arc::downgrade(chunk) };
         self.context.substrate.budget.add_resident(Box::new(in_memory));
         let mut residents = self.jobs.residents.lock();
-        // A chunk that was evicted and loaded again before anybody looked counts once.
+        // A chunk that was evicted and loaded again since the last call counts once.
         residents.retain(|other| other.as_ptr() != Arc::as_ptr(chunk));
         residents.push(Arc::downgrade(chunk));
     }
 
-    /// The chunks of this keyspace that are in memory: few of those that it has.
+    /// The chunks of this keyspace that are in memory: few of all its chunks.
     pub(in crate::chunk) fn residents(&self) -> Vec<Arc<Chunk>> {
         let has_munk = |chunk: &Arc<Chunk>| chunk.munk.load().is_some();
         let mut residents = self.jobs.residents.lock();
@@ -60,27 +61,29 @@ impl Chunks {
         residents.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Has what is popular loaded. Called every few ticks.
+    /// Submits loads of popular chunks. Called every few ticks.
     pub(in crate::chunk) fn choose_munks(&self) {
         if self.jobs.loading.used_bytes() >= LOADS_MAX {
             return;
         }
         let mut candidates = self.candidates();
         candidates.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-        // Where there was no room for a chunk, there is none for a less popular one of its size: the chunks in memory are ranked for each.
+        // If there was no room for a chunk, there is none for a less popular one of its size. This
+        // avoids ranking the chunks in memory for each.
         let mut refused_bytes = u64::MAX;
         for (score, chunk) in candidates {
             if self.jobs.loading.used_bytes() >= LOADS_MAX {
                 return;
             }
             if self.is_inserted_in_order(&chunk) {
-                // It grows faster than it could be loaded.
+                // The chunk grows faster than it could be loaded.
                 self.submit_tail_split(&chunk);
                 continue;
             }
             let needed = munk_bytes(&chunk);
             if self.is_oversized(&chunk) {
-                // It is split first, if that is worth writing it anew: what was sorted before was not split then.
+                // It is split first, if that is worth rewriting it: files that were sorted before
+                // were not split then.
                 let sizes = chunk.funk.load().sizes();
                 if sizes.log_bytes > sizes.table_bytes {
                     self.submit(&chunk);
@@ -97,7 +100,7 @@ impl Chunks {
         }
     }
 
-    /// Whether a chunk is too large to be loaded, and would not be if it were split.
+    /// True if a chunk is too large to be loaded, but its parts would not be.
     pub(in crate::chunk) fn is_oversized(&self, chunk: &Chunk) -> bool {
         live(chunk).0 > crate::chunk::residency::load::CHUNKS_MAX * self.limits().chunk_bytes
     }
@@ -118,16 +121,17 @@ impl Chunks {
         candidates
     }
 
-    /// True if a chunk with this score is to be loaded, whose munk will take `bytes`. Those that it displaces are evicted.
+    /// True if a chunk with this score, whose munk will take `bytes`, is to be loaded. Evicts the
+    /// chunks that it displaces.
     fn make_way(&self, bytes: u64, score: u64) -> bool {
-        // What is being loaded counts twice for now: nobody is evicted for that.
+        // Chunks that are being loaded count twice at present: no chunk is evicted because of that.
         let may_displace = self.jobs.loading.used_bytes() == 0;
         let makes_way = |resident| may_displace && self.popularity().displaces(score, bytes, resident);
         self.context.substrate.budget.admits_resident(bytes, makes_way)
     }
 
-    /// Has munks take no more than they may: without their garbage, if that will do, as a chunk that is evicted for
-    /// others' garbage would be loaded again.
+    /// Keeps munks within their limit. First removes their garbage: a chunk that is evicted because
+    /// of other chunks' garbage would be loaded again.
     pub(in crate::chunk) fn keep_munks_within_budget(&self) {
         let budget = &self.context.substrate.budget;
         let are_over = || budget.resident_excess_bytes() > 0;
@@ -147,9 +151,10 @@ impl Chunks {
         if self.released.load(Acquire) {
             return;
         }
-        // Until it is loaded, or waited for in vain, it is no candidate: others would make way for it again.
+        // Until it is loaded, or the pause is over, it is no candidate: other chunks would be
+        // evicted for it again.
         chunk.put_off_load(self.jobs.ticks.load(Relaxed) + LOAD_PAUSE_TICKS);
-        // A load under way; no longer, however it ended, when this is dropped.
+        // Charged while the load is under way, until this is dropped, with any outcome.
         let budget = &self.context.substrate.budget;
         let load = [(&*self.jobs.loading, 1), (&budget.loading, bytes)]
             .map(|(account, amount)| account.charge_anyway(amount));
@@ -169,7 +174,7 @@ impl Chunks {
     }
 }
 
-/// A chunk in memory as the budget knows it. It keeps neither the chunk nor the store.
+/// A chunk in memory, as registered with the budget. It holds neither the chunk nor the store.
 struct InMemory {
     chunks: Weak<Chunks>,
     chunk: Weak<Chunk>,
@@ -194,19 +199,19 @@ impl Resident for InMemory {
     }
 }
 
-/// How much memory the chunk's munk will take, about.
+/// Approximate memory of the chunk's munk, if it is loaded.
 pub fn munk_bytes(chunk: &Chunk) -> u64 {
     let (bytes, pairs) = live(chunk);
     munk::bytes_of(bytes, pairs)
 }
 
-/// The bytes of the chunk's pairs, and how many there are, about.
+/// Approximate bytes and number of the chunk's live pairs.
 pub fn live(chunk: &Chunk) -> (u64, u64) {
     let sizes = chunk.funk.load().sizes();
-    // What files claim is bounded by what can be.
+    // The values come from files and may be wrong: they are limited to possible ones.
     let bytes = sizes.user_bytes.saturating_sub(sizes.garbage_bytes).min(1 << 48);
     let counted = sizes.entries as f64 * bytes as f64 / sizes.user_bytes.max(1) as f64;
-    // A log of an earlier epoch is not counted until it is read.
+    // The entries of a log of an earlier epoch are not counted until it is read.
     let pairs = if sizes.entries == 0 { bytes / policy::ENTRY_BYTES } else { counted as u64 };
     (bytes, pairs.min(bytes))
 }
@@ -219,8 +224,8 @@ mod tests {
     use crate::vfs::MemVfs;
     use crate::{ChunkOptions, KeyspaceOptions, Options};
 
-    /// Munks come and go as the test says: the background neither loads and evicts, nor sorts a log, which would hold a
-    /// munk twice for a while.
+    /// Munks are loaded and evicted by the test only. The background does neither, and sorts no
+    /// log, which would hold a munk twice for a while.
     fn open(budget_bytes: u64, munks: u64) -> (Db, Arc<Chunks>) {
         let keyspace = KeyspaceOptions::new()
             .layout(ChunkOptions::new().munks(false).chunk_bytes(1 << 20).log_bytes(u64::MAX));
@@ -231,7 +236,7 @@ mod tests {
             db.put(format!("{number:08}"), [1; 1000]).unwrap();
         }
         db.compact_range(..).unwrap();
-        // Else the budget is divided anew in the midst of a test.
+        // Otherwise the budget would be divided anew during a test.
         while !chunks.context.substrate.budget.knows_data() {
             db.tick_for_test();
         }
@@ -255,7 +260,8 @@ mod tests {
         assert!(chunks.index.view().iter().all(|(_, chunk)| chunk.munk.load().is_some()));
     }
 
-    /// Loads one chunk after the other as long as there is room, as maintenance does; says how many.
+    /// Loads one chunk after the other as long as there is room, like maintenance; returns their
+    /// number.
     fn load_all_that_fit(chunks: &Chunks) -> usize {
         let view = chunks.index.view();
         let loaded =
@@ -288,7 +294,7 @@ mod tests {
         }
     }
 
-    /// As if it were read so often since its counts were halved last, by gets and scans.
+    /// As if gets and scans had read it this often since its counts were halved last.
     fn read(chunks: &Chunks, chunk: &Chunk, score: u64) {
         (chunk.score()..score).step_by(8).for_each(|_| chunk.touch_scan(&chunks.jobs.ticks));
     }
@@ -310,7 +316,7 @@ mod tests {
             }
             look(&chunks);
         };
-        // Until the indexes of logs have nearly all that they may have: what they do not take is lent to munks.
+        // Until the indexes of logs use nearly their whole share: the unused rest is lent to munks.
         (0..400).for_each(turn);
         let (loads, fit) = (counters.munk_loads.get(), resident(&chunks));
         assert!((8..32).contains(&fit) && loads >= fit as u64, "{loads} loads of {fit}");
@@ -320,7 +326,7 @@ mod tests {
         assert!(later <= 4 && evictions <= fit as u64, "{later} loads later, {evictions} evictions of {fit}");
     }
 
-    /// Two stores share a budget, and one of them has keyspaces besides that need no memory.
+    /// Two stores share a budget, and one of them has additional keyspaces that need no memory.
     #[test]
     fn a_hot_keyspace_gets_the_memory_of_one_that_is_read_now_and_then() {
         let resources = crate::Resources::new(28 << 20, 1);
@@ -354,7 +360,7 @@ mod tests {
             read_all(&first, 200);
             looks();
         }
-        // Some of the second's, which were written to.
+        // Some chunks of the second, which were written to.
         let fit = resident(&first) + resident(&second);
         assert!((8..32).contains(&fit), "{fit}");
         for (hot, warm) in [(&second, &first), (&first, &second)] {
@@ -375,7 +381,7 @@ mod tests {
         let (db, chunks) = open(24 << 20, 8);
         let budget = &chunks.context.substrate.budget;
         chunks.index.view().iter().for_each(|(_, chunk)| assert!(chunks.load_munk(chunk).unwrap()));
-        // Nobody evicts in the background where keyspaces have no munks.
+        // The background does not evict if keyspaces have no munks.
         let mut most = 0;
         for number in 8000..40_000 {
             db.put(format!("{:08}", number % 8000 * 10 + number / 8000), [2; 1000]).unwrap();
@@ -383,7 +389,7 @@ mod tests {
         }
         let limit = budget.resident_limit_bytes();
         assert!(most > limit, "nothing was short: {most}");
-        // As one munk is sorted anew, it is there twice.
+        // While a munk is sorted anew, it is in memory twice.
         assert!(most < limit + limit / 16 + (4 << 20), "{most} of {limit}");
         assert!(chunks.context.counters.munk_evictions.get() > 0);
     }
@@ -398,7 +404,7 @@ mod tests {
         assert!(!chunk.may_be_loaded(tick));
     }
 
-    /// Inserts in order go to a new chunk, of which less is known than of any other.
+    /// Inserts in order go to a new chunk, which has fewer accesses recorded than any other.
     #[test]
     fn a_chunk_whose_writer_was_put_aside_for_a_moment_is_evicted_last() {
         let (_db, chunks) = open(256 << 20, 32);
@@ -414,7 +420,7 @@ mod tests {
             let in_memory = InMemory { chunks: chunks.this.clone(), chunk: Arc::downgrade(chunk) };
             in_memory.rank().map(|rank| (rank.is_busy, rank.score)).unwrap()
         };
-        // Maintenance goes on, and may have been put aside itself.
+        // Maintenance goes on, and may have been interrupted itself.
         loop {
             chunks.jobs.ticks.store(begun + aside, Relaxed);
             let view = chunks.index.view();
