@@ -8,12 +8,12 @@ use crate::sync::time::now;
 use crate::types::error::{Attempt, Error, Result};
 use std::time::Duration;
 
-/// A group waits for returning writers at most this part of the time of the last sync,
+/// Maximum wait of a group for returning writers: the time of the last sync divided by this.
 const PATIENCE_FRACTION: u32 = 4;
-/// and not at all if that is less than this, as a sleeping thread may wake 50 µs late (the timer's
-/// slack),
+/// A group does not wait if that time is shorter than this: a sleeping thread may wake 50 µs
+/// late (the timer's slack).
 const PATIENCE_MIN: Duration = Duration::from_micros(20);
-/// or at most this long.
+/// Maximum wait of a group for returning writers in any case.
 const PATIENCE_MAX: Duration = Duration::from_millis(5);
 
 impl Journal {

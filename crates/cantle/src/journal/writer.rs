@@ -45,8 +45,8 @@ pub(super) struct Inner {
     pub durable: Lsn,
     /// True while a thread gathers, writes or syncs a group with the lock released.
     pub busy: bool,
-    /// Number of records enqueued since the sync before the last one: about as many are expected
-    /// until the next sync.
+    /// Number of records in the last group, plus those enqueued during its sync: about as many
+    /// writers are expected for the next group.
     pub writers: u64,
     /// Duration of the last sync, its write included.
     pub sync_time: Duration,

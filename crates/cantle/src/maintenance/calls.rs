@@ -5,10 +5,10 @@
 //! counted: they find their data in memory or in files that are open, and no file is opened by its
 //! name after `Files::end`.
 //!
-//! Thread safety: everything may be called from any thread, `close` not from within a call. Calls are counted in
-//! cells, so that threads do not wait for one cache line. A call adds to its cell and then looks whether the door
-//! is closed; `close` closes the door and then looks at the cells. All four are sequentially consistent, so either
-//! the call is turned away or `close` waits for it.
+//! Thread safety: everything may be called from any thread, `close` not from within a call. Calls
+//! are counted in cells, so that threads do not wait for one cache line. A call adds to its cell
+//! and then reads `closed`; `close` sets `closed` and then reads the cells. All four accesses are
+//! sequentially consistent, so either the call is refused or `close` waits for it.
 
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use crate::sync::counter::cell_of_thread;

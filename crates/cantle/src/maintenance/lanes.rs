@@ -1,9 +1,10 @@
 //! Jobs that wait for a worker, by class, and the order in which they run.
 //!
-//! Invariants: jobs of one class are taken in the order in which they came. A job is not passed over by more than
-//! `PASSED_MAX` jobs of more urgent classes and one of each other class before it is the first of its own.
+//! Invariants: jobs of one class are taken in the order in which they came. While a job is the
+//! first of its class, it is passed over by at most `PASSED_MAX` jobs of more urgent classes and
+//! one of each other class.
 //!
-//! Thread safety: belongs to one thread at a time; the pool keeps it behind a lock.
+//! Thread safety: belongs to one thread at a time; the pool keeps it under a lock.
 
 use std::collections::VecDeque;
 

@@ -6,7 +6,8 @@ use crate::types::order::KeyOrder;
 use bytes::Bytes;
 use std::cmp::Ordering;
 
-/// Walks several sources as one. A walk goes in the direction of the seek that began it; to turn, seek again.
+/// Walks several sources as one. A walk has the direction of the seek that began it; to reverse it,
+/// seek again.
 pub struct MergeCursor {
     order: KeyOrder,
     sources: Vec<Box<dyn EntryCursor>>,

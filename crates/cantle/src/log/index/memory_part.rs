@@ -1,7 +1,8 @@
 //! The newest part of a log, indexed in memory: key → place in the log.
 //!
-//! Thread safety: several threads insert (in a chunk one, which holds the chunk's lock); any number of readers search and
-//! walk without waiting. Entries are never removed; the whole part goes when it is indexed on disk.
+//! Thread safety: several threads insert, in a chunk only the one that holds the chunk's lock. Any
+//! number of readers search and walk without waiting. Entries are never removed; the whole part is
+//! dropped when it is indexed on disk.
 //!
 //! While the chunk has a munk, its log is not searched. Operations are then only *noted*, in the
 //! order of writing, and sorted in when the munk is evicted (`merge_deferred`) or the part is

@@ -1,9 +1,10 @@
 //! The skip list: inserting, searching, walking.
 //!
 //! Invariants:
-//! * On each level the nodes are in order: key ascending, version descending, place in the log descending, arena offset
-//!   descending. No two are equal.
-//! * A node on a level is on all levels below. It is linked from the lowest level up, so a walk that goes down finds it there.
+//! * On each level the nodes are in order: key ascending, version descending, place in the log
+//!   descending, arena offset descending. No two are equal.
+//! * A node on a level is on all levels below. It is linked from the lowest level up, so a walk
+//!   that descends from a node finds it on the level below.
 //! * Nodes are never removed.
 //!
 //! Thread safety: several threads insert. A link changes by a compare-and-swap from the following
