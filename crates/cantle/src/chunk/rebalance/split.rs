@@ -64,7 +64,7 @@ impl Chunks {
         };
         for child in children.iter().filter(is_due) {
             if let Err(error) = self.rebalance(child, Trigger::Background) {
-                tracing::debug!(%error, chunk = child.id, "shares files until it is rebalanced");
+                tracing::debug!(%error, chunk = child.id, "cannot rebalance a chunk after its split");
             }
         }
         Ok(true)

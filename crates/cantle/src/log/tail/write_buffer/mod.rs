@@ -178,7 +178,7 @@ impl WriteBuffer {
                 Some(())
             }
             Err(error) => {
-                tracing::debug!(%error, slots, "the write buffer does not grow");
+                tracing::debug!(%error, slots, "cannot extend the write buffer");
                 self.memory.write_buffer.give_back(used_bytes);
                 growth.refused = true;
                 None
@@ -262,7 +262,7 @@ impl WriteBuffer {
         if let Err(error) = cut() {
             // The head may count slots that are not used any more; their words say that nothing is
             // buffered. The file does not grow again.
-            tracing::debug!(%error, "the write buffer stays as long as it was");
+            tracing::debug!(%error, "cannot shrink the write buffer");
             growth.refused = true;
         }
     }

@@ -30,7 +30,7 @@ pub fn recover(
     let Some(file) = open(vfs, dir)? else { return Ok(0) };
     let recovered = recover_open(&*file, vfs, dir, (store, epoch), header_of, damaged)?;
     if recovered > 0 {
-        tracing::info!(dir = %dir.display(), bytes = recovered, "recovered what was buffered");
+        tracing::info!(dir = %dir.display(), bytes = recovered, "recovered buffered log records");
     }
     Ok(recovered)
 }
