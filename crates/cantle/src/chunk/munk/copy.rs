@@ -7,11 +7,11 @@
 //! ```
 //!
 //! Nothing is lost. When the copy begins, no batch is undecided. Everything written before is in
-//! the list then, and stays there or is overwritten later. Each change of a munk writes a record,
-//! and all records are recorded in their order from then on. The copy may already have some of
-//! them: writing them once more, in order, leads to the same state. They are taken under the
-//! chunk's lock, so that no batch among them is undecided. While they are many, they are written to
-//! the copy beside the writer; the last ones under the lock.
+//! the munk's list then, and stays there or is overwritten later. Each change of a munk writes a
+//! record, and from then on the writer also keeps all new records in their order. The copy may
+//! already have some of them: writing them once more, in order, leads to the same state. They are
+//! taken under the chunk's lock, so that no batch among them is undecided. While they are many,
+//! they are written to the copy beside the writer; the last ones under the lock.
 //!
 //! Snapshots find the versions that they need. The copy leaves out a version that no open snapshot
 //! sees, because there is a newer one. The writer of the newer one was announced before, so
