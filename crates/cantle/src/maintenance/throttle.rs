@@ -5,8 +5,8 @@
 //! bytes written; the sum of the delays bounds the rate of a writer.
 //!
 //! Invariant: every nanosecond that writes owe is slept once, by one thread, or is still owed. A
-//! write adds to the debt and claims its part of it in one step. Two threads thus never sleep for the
-//! same part, and the debt never falls below 0.
+//! write adds to the debt and claims its part of it in one step. Two threads thus never sleep for
+//! the same part, and the debt never falls below 0.
 //!
 //! Thread safety: every method may be called from any thread. `tests/loom_throttle.rs` is the model.
 
