@@ -91,7 +91,7 @@ impl Chunks {
                 // Closing waits for no rebalance: it is left to the next opening.
                 Err(Error::Closed) => {}
                 // The files are as they were. Reads of a damaged one fail.
-                Err(error) => tracing::warn!(%error, chunk = chunk.id, "cannot merge a chunk's newest files"),
+                Err(error) => tracing::warn!(%error, chunk = chunk.id, "cannot merge a chunk's files"),
             }
         }
         merged | self.compress_share(&mut upkeep.compressed_bytes)
