@@ -1,4 +1,4 @@
-//! Range arguments: std's ranges over anything that lends bytes.
+//! Range arguments: the ranges of the standard library over anything that borrows as bytes.
 
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
@@ -6,11 +6,13 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A range of keys: any of std's ranges over byte strings, `..`, or a pair of [`Bound`]s.
+/// A range of keys: any range of the standard library over byte strings, `..`, or a pair of
+/// [`Bound`]s.
 ///
-/// A range whose end lies before its start is empty. Sealed: the store decides what a range is.
+/// A range whose end lies before its start is empty. The trait is sealed: the store decides which
+/// types are ranges.
 pub trait KeyRange: sealed::Sealed {
-    /// Where the range starts and ends.
+    /// The start and the end of the range.
     fn key_bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>);
 }
 
@@ -51,7 +53,7 @@ impl Bounds {
         Self { start: start.map(<[u8]>::to_vec), end: end.map(<[u8]>::to_vec) }
     }
 
-    /// The keys that bound it.
+    /// The keys at the start and the end, if they are bounded.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
         [&self.start, &self.end].into_iter().filter_map(|bound| match bound {
             Bound::Included(key) | Bound::Excluded(key) => Some(&key[..]),
@@ -62,7 +64,7 @@ impl Bounds {
     /// Every key that starts with `prefix`.
     pub(crate) fn prefix(prefix: &[u8]) -> Self {
         let start = Bound::Included(prefix.to_vec());
-        // The end is the prefix with its last byte that can grow grown by one, and cut after it.
+        // The end is the prefix, cut after its last byte below 255, with this byte incremented.
         let end = match prefix.iter().rposition(|&byte| byte != u8::MAX) {
             Some(last) => {
                 let mut end = prefix[..=last].to_vec();

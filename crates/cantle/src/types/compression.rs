@@ -1,12 +1,12 @@
 //! The compression of blocks.
 
-/// How blocks of tables are compressed. Logs are not, but become tables when they are idle (see
-/// [`KeyspaceOptions::compression`](crate::KeyspaceOptions::compression)).
+/// Compression of the blocks of tables. Logs are not compressed, but become tables when they are
+/// idle (see [`KeyspaceOptions::compression`](crate::KeyspaceOptions::compression)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum Compression {
-    /// As they are.
+    /// Blocks are not compressed.
     #[default]
     None,
     /// LZ4: fast, about half the size of text.

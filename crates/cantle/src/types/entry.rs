@@ -3,7 +3,7 @@
 use crate::types::error::Result;
 use bytes::Bytes;
 
-/// What an entry says about its key. The numbers are on disk.
+/// The kind of an entry: its effect on the key. The numbers are on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -11,7 +11,8 @@ pub enum Kind {
     Delete = 0,
     /// The key has this value since this version.
     Put = 1,
-    /// Every key from this key up to, not including, the one in the value was deleted. In logs only.
+    /// Every key from this one up to the key in the value, which is excluded, was deleted. In logs
+    /// only.
     DeleteRange = 2,
     /// Reserved: the value is a reference to a file of values stored apart.
     #[expect(dead_code, reason = "reserved in the format")]
@@ -22,7 +23,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind with this number, if this version of the format knows it.
+    /// The kind with this number, if this version of the format has one.
     pub fn from_u8(number: u8) -> Option<Self> {
         match number {
             0 => Some(Self::Delete),
@@ -40,7 +41,7 @@ pub struct EntryRef<'a> {
     pub key: &'a [u8],
     /// The version at which the entry was written.
     pub version: u64,
-    /// What happened to the key.
+    /// The effect on the key.
     pub kind: Kind,
 }
 
@@ -62,17 +63,17 @@ pub trait EntryCursor: Send {
     fn prev(&mut self) -> Result<()>;
     /// The entry under the cursor, or `None` past either end.
     fn entry(&self) -> Option<EntryRef<'_>>;
-    /// Where the entry stands among those of its source: a later one is newer. 0 in sources that keep one entry
-    /// of a version.
+    /// Position of the entry among the entries of its source: of two entries with the same version,
+    /// the one with the greater position is newer. 0 in sources that keep one entry for a version.
     fn position(&self) -> u64 {
         0
     }
-    /// The value of the entry under the cursor, fetched where it is kept apart from the key.
-    /// Must only be called when `entry()` is `Some`.
+    /// The value of the entry under the cursor, fetched if it is kept apart from the key. Must only
+    /// be called when `entry()` is `Some`.
     fn value(&mut self) -> Result<Bytes>;
 }
 
-/// A whole entry, lent: what is written anew.
+/// A borrowed entry with its value, as merges and writers pass it on.
 #[derive(Debug, Clone, Copy)]
 pub struct Content<'a> {
     pub key: &'a [u8],
@@ -81,10 +82,11 @@ pub struct Content<'a> {
     pub value: &'a [u8],
 }
 
-/// Keys and values that are together at least so many bytes long are large: a chunk of 8 MiB has at most 512 of them.
+/// Size in bytes from which a key with its value counts as large. A chunk of 8 MiB has at most 512
+/// such pairs.
 pub const LARGE_BYTES: u64 = 16 << 10;
 
-/// The bytes of a put that count as large: all or none.
+/// The bytes of a put that count as large: all of them, or 0.
 pub fn large_part(user_bytes: u64) -> u64 {
     if user_bytes >= LARGE_BYTES { user_bytes } else { 0 }
 }

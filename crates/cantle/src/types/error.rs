@@ -1,4 +1,4 @@
-//! What can go wrong, in terms of what the caller can do about it.
+//! Errors, grouped by the action that the caller can take.
 
 use crate::types::bounds::Bounds;
 use std::ops::Bound;
@@ -9,15 +9,16 @@ use std::{fmt, io};
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The attempt that failed. Displays as a verb to be followed by a path: `append to`.
+/// The operation that failed. Displays as a verb to be followed by a path: `append to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Attempt {
-    /// Set blocks of the disk aside for a file.
+    /// Allocate blocks of the disk for a file.
     Allocate,
     /// Append to a file.
     Append,
-    /// Keep a write in memory until it is appended: the space that it needs on the disk is not there.
+    /// Buffer a write in memory until it is appended: the disk lacks the space that the write will
+    /// need.
     BufferWrite,
     /// Create a file.
     Create,
@@ -25,13 +26,13 @@ pub enum Attempt {
     CreateDirectory,
     /// Make a file longer.
     Extend,
-    /// Ask which file system, and which life of it, a path is on.
+    /// Ask for the file system of a path, and for the mount of it.
     FindFileSystem,
     /// List the files of a directory.
     List,
     /// Lock a store.
     Lock,
-    /// Ask what is at a path.
+    /// Ask for the kind of file at a path.
     LookAt,
     /// Ask for the length of a file.
     Measure,
@@ -41,7 +42,7 @@ pub enum Attempt {
     OpenDirectory,
     /// Read a file.
     Read,
-    /// Write a chunk of a keyspace anew.
+    /// Rewrite a chunk of a keyspace.
     Rebalance,
     /// Remove a file.
     Remove,
@@ -51,7 +52,7 @@ pub enum Attempt {
     StartThreads,
     /// Sync a file.
     Sync,
-    /// Sync a directory, and so the names in it.
+    /// Sync a directory, and with it the names of its files.
     SyncDirectory,
     /// Sync several files of a directory.
     SyncFiles,
@@ -61,12 +62,13 @@ pub enum Attempt {
     Truncate,
     /// Write to a file.
     Write,
-    /// Write a new file out to the disk, which nothing refers to yet.
+    /// Write a new file, which nothing refers to yet, out to the disk.
     WriteOut,
 }
 
 impl Attempt {
-    /// If this fails, what was written before may not be durable, whatever a later sync says.
+    /// True if a failure means that earlier writes may not be durable, although a later sync
+    /// succeeds.
     fn is_sync(self) -> bool {
         matches!(self, Self::Sync | Self::SyncDirectory | Self::SyncFiles | Self::SyncName)
     }
@@ -108,7 +110,7 @@ fn of_keyspace(keyspace: &Option<String>) -> String {
     keyspace.as_ref().map_or_else(|| "a store".to_owned(), |name| format!("keyspace {name:?}"))
 }
 
-/// Why an operation failed, what it touched, and what to do.
+/// The reason why an operation failed, the file concerned, and the remedy.
 ///
 /// Errors are cheap to clone: one failed sync is reported to every writer that waited for it.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -119,40 +121,41 @@ pub enum Error {
     #[error("cannot {operation} {}: {source}", path.display())]
     #[non_exhaustive]
     Io {
-        /// What was attempted.
+        /// The operation that failed.
         operation: Attempt,
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
     /// The file system is full. Reads go on; deletes and maintenance use a reserve; free space and retry.
     #[error("no space left to {operation} {}: free space on this file system and retry", path.display())]
     #[non_exhaustive]
     NoSpace {
-        /// What was attempted.
+        /// The operation that failed.
         operation: Attempt,
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// Bytes on disk are not what was written. Other keys stay readable; restore this file from a backup.
+    /// Bytes on disk differ from those written. Other keys stay readable; restore this file from a
+    /// backup.
     #[error("corruption in {} at offset {offset}: {what}", path.display())]
     #[non_exhaustive]
     Corruption {
         /// The damaged file.
         path: PathBuf,
-        /// Where in the file, in bytes from its start.
+        /// Offset of the damage in the file, in bytes.
         offset: u64,
-        /// What was expected and what was found.
+        /// The expected content and the content found.
         what: String,
     },
-    /// The store accepts no writes any more (or was opened read-only), and why. Reads go on.
+    /// The store accepts no more writes, or was opened read-only. Reads go on.
     #[error("the store is read-only: {reason}")]
     #[non_exhaustive]
     ReadOnly {
-        /// Why, and what to do.
+        /// The reason, and the remedy.
         reason: String,
     },
     /// Another handle, in this process or another, has the store open.
@@ -161,7 +164,7 @@ pub enum Error {
     Locked {
         /// The store's directory.
         path: PathBuf,
-        /// The process that holds the lock, where it could be read.
+        /// The process that holds the lock, if its number could be read.
         pid: Option<u32>,
     },
     /// An argument is outside what the store accepts; nothing was written.
@@ -173,7 +176,7 @@ pub enum Error {
     NotAStore {
         /// The path given.
         path: PathBuf,
-        /// What it is instead, and what to do.
+        /// The content of the path, and the remedy.
         what: String,
     },
     /// There is no store at the path and `create_if_missing` is off.
@@ -207,7 +210,8 @@ pub enum Error {
         /// The version that this library reads.
         supported: u32,
     },
-    /// A keyspace was opened with an option that contradicts how it was created (layout or comparator).
+    /// A keyspace was opened with an option (layout or comparator) that differs from the one that
+    /// it was created with.
     #[error(
         "keyspace {keyspace:?} was created with {option} {stored:?}, not {given:?}: open it with that, or copy it"
     )]
@@ -215,18 +219,19 @@ pub enum Error {
     OptionMismatch {
         /// The keyspace's name.
         keyspace: String,
-        /// Which option.
+        /// The name of the option.
         option: &'static str,
-        /// What the store was created with.
+        /// The value with which the keyspace was created.
         stored: String,
-        /// What was asked for.
+        /// The value given at this open.
         given: String,
     },
     /// The named keyspace does not exist (or was dropped).
     #[error("there is no keyspace {0:?}")]
     NoKeyspace(String),
-    /// A transaction lost a race: what it read was changed by somebody else before it was committed. Nothing of it
-    /// was written; run it again, reading anew, as [`Db::transact`](crate::Db::transact) does.
+    /// A key or range that the transaction read was changed by another write before the commit. The
+    /// transaction wrote nothing. Run it again, with new reads, as
+    /// [`Db::transact`](crate::Db::transact) does.
     #[error(
         "a transaction conflicts with a later write of {} in keyspace {keyspace:?}: run it again",
         describe(keys)
@@ -235,17 +240,19 @@ pub enum Error {
     Conflict {
         /// The keyspace's name.
         keyspace: String,
-        /// What changed, or a part of it: a key (both bounds include it), or a range that was deleted.
+        /// A key or range that changed: one key (both bounds include it), or a range that was
+        /// deleted.
         keys: (Bound<Vec<u8>>, Bound<Vec<u8>>),
     },
-    /// A write that asked for more durability than the store's took place, and everybody sees it; making it durable failed. It survives what
-    /// any write of this store does.
+    /// A write that asked for more durability than the store's default took effect and is visible,
+    /// but could not be made as durable as requested. It survives whatever any other write of this
+    /// store survives.
     #[error(
         "the write took place, but is not as durable as was asked for: {source}: to make it so, call sync"
     )]
     #[non_exhaustive]
     NotDurable {
-        /// Why the checkpoint failed.
+        /// The error of the checkpoint.
         source: Box<Error>,
     },
     /// The store was closed through one of its handles.
@@ -254,21 +261,24 @@ pub enum Error {
 }
 
 impl Error {
-    /// Wraps an operating-system error, telling a full file system from the rest.
+    /// Wraps an error of the operating system. A full file system becomes `NoSpace`, anything else
+    /// `Io`.
     pub(crate) fn io(operation: Attempt, path: impl AsRef<Path>, source: io::Error) -> Self {
         let path = path.as_ref().to_path_buf();
-        // A sync is no matter of space: what the kernel could not write then, it does not try again.
+        // A failed sync is never `NoSpace`: the kernel does not write the lost pages again when
+        // there is space.
         let full = is_full(&source) && !operation.is_sync();
         let source = Arc::new(source);
         if full { Self::NoSpace { operation, path, source } } else { Self::Io { operation, path, source } }
     }
 
-    /// A sync failed of a file that nothing refers to yet, and that is thrown away now.
+    /// The error for a failed sync of a file that nothing refers to yet and that the caller
+    /// discards now.
     ///
-    /// That the disk is full is then an error like any other, after which the same may be tried with a new file: what
-    /// the kernel could not write, and will take for clean, are pages of that one file, since each file keeps account
-    /// of its own; if there are others, their own syncs say so. Anything else is a device that fails, and as grave as
-    /// any failed sync.
+    /// A full disk is then an ordinary error, and the caller may try again with a new file: the
+    /// pages that the kernel could not write, but will consider clean, belong to this file only,
+    /// since the kernel records write errors for each file. Syncs of other files report their own
+    /// errors. Any other error means a failing device, and is as serious as any failed sync.
     pub(crate) fn sync_unreferenced(path: impl AsRef<Path>, source: io::Error) -> Self {
         Self::io(if is_full(&source) { Attempt::WriteOut } else { Attempt::Sync }, path, source)
     }
@@ -278,29 +288,31 @@ impl Error {
         Self::Corruption { path: path.as_ref().to_path_buf(), offset, what: what.into() }
     }
 
-    /// A transaction's read of `keys` does not hold any more.
+    /// The error for a transaction whose read of `keys` is out of date.
     pub(crate) fn conflict(keyspace: &str, keys: Bounds) -> Self {
         Self::Conflict { keyspace: keyspace.to_owned(), keys: (keys.start, keys.end) }
     }
 
-    /// Whether this is a transaction's conflict with another write: run it again.
+    /// True if a transaction conflicts with another write: run it again.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Conflict { .. })
     }
 
-    /// Whether this is damage, as opposed to a failed operation.
+    /// True if bytes on disk are damaged, as opposed to a failed operation.
     pub fn is_corruption(&self) -> bool {
         matches!(self, Self::Corruption { .. })
     }
 
-    /// Whether a sync failed: what it should have made durable may be lost, whatever a later one says. A directory that
-    /// could not even be opened was not synced, but nothing of it was given up either.
+    /// True if a sync failed: the writes that it covered may be lost, although a later sync
+    /// succeeds. Excludes a directory that could not be opened: it was not synced, but the kernel
+    /// lost no page of it either.
     pub(crate) fn is_sync(&self) -> bool {
         matches!(self, Self::Io { operation, .. } if operation.is_sync()) && !self.is_unopened()
     }
 
-    /// Whether a name could not be opened or made: for want of descriptors or of permission, or as a directory is not there.
-    /// No sync of something that is open fails like that, so nothing that was written is concerned.
+    /// True if a file or directory could not be opened or created: no descriptors were left,
+    /// permission was missing, or a directory does not exist. A sync of an open file never fails in
+    /// this way, so no written bytes are in doubt.
     pub(crate) fn is_unopened(&self) -> bool {
         use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
         let unopened = |source: &io::Error| {
@@ -309,7 +321,7 @@ impl Error {
         matches!(self, Self::Io { source, .. } if unopened(source))
     }
 
-    /// Whether freeing space on the file system and retrying can help.
+    /// True if freeing space on the file system and retrying can help.
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::NoSpace { .. })
     }
@@ -327,10 +339,10 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// Messages show at most so many bytes of a key.
+/// Maximum number of bytes of a key that a message shows, so that a message stays a line or two.
 const SHOWN_BYTES: usize = 64;
 
-/// A key as messages show it.
+/// A key as messages show it, escaped and shortened.
 pub(crate) fn shown(key: &[u8]) -> impl std::fmt::Display {
     let (beginning, rest) = key.split_at(key.len().min(SHOWN_BYTES));
     let more = if rest.is_empty() { String::new() } else { format!("… ({} bytes)", key.len()) };
@@ -363,7 +375,8 @@ const _: fn() = || {
     assert::<Error>();
 };
 
-/// Before 0.1 formats change without the library reading both: what to do with a store of another one.
+/// The advice for a store of another format version: before 0.1 a library reads only its own
+/// version.
 fn way_from_format(version: u32) -> String {
     let revision = match version {
         1 => "f85b57b",

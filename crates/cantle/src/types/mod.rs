@@ -1,4 +1,5 @@
-//! The terms of all other folders: keys, their order and ranges, entries, values, choices, errors.
+//! The terms that all other folders use: keys, their order and ranges, entries, values, options,
+//! errors.
 
 pub mod bounds;
 pub mod compression;

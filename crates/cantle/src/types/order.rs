@@ -9,33 +9,39 @@ use std::sync::{Arc, OnceLock};
 
 /// A user-defined order of keys, fixed for the life of a keyspace and checked by name at each open.
 ///
-/// It must be a total order that never changes: the bytes on disk are laid out by it. It is called from
-/// many threads at once. One that fails, by a panic or by what [`try_compare`](Self::try_compare) says, has failed
-/// for good: nothing that may have been arranged by it since is written or read, the store is read-only, and the
-/// keyspaces of this order give [`Error::ReadOnly`](crate::Error::ReadOnly) until the store is opened again. What was
-/// acknowledged before is there then.
+/// It must be a total order that never changes, because files are sorted by it. It is called from
+/// many threads at once.
+///
+/// A comparator that fails, by a panic or by an error of [`try_compare`](Self::try_compare), has
+/// failed for good: the store becomes read-only, and the keyspaces of this order return
+/// [`Error::ReadOnly`](crate::Error::ReadOnly) until the store is opened again. Nothing that may
+/// have been sorted by the comparator since then is written or read. Everything acknowledged before
+/// the failure is there after the next open.
 pub trait Comparator: Send + Sync + 'static {
-    /// The name that the keyspace records. Change it whenever the order changes. `cantle.bytewise` is taken: so the order without a
-    /// comparator is recorded, and options with another of that name are refused.
+    /// The name that the keyspace records. Change it whenever the order changes. `cantle.bytewise`
+    /// is reserved: it is recorded for the order without a comparator, and options with another
+    /// comparator of that name are refused.
     fn name(&self) -> &str;
 
     /// Orders two keys.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
 
-    /// Orders two keys, or says why it cannot: the library asks this. For comparators that call what may fail.
+    /// Orders two keys, or returns the reason why it cannot. The library calls this method.
+    /// Implement it for comparators that call code that can fail.
     fn try_compare(&self, a: &[u8], b: &[u8]) -> std::result::Result<Ordering, String> {
         Ok(self.compare(a, b))
     }
 
-    /// Whether keys that compare equal are always identical bytes. Where not, hashed structures
+    /// True if keys that compare equal are always identical bytes. If false, hashed structures
     /// (Bloom filters) are switched off for the keyspace.
     fn equal_is_identical(&self) -> bool {
         true
     }
 
-    /// Eight bytes that order as the keys do: `a < b` implies `prefix(a) <= prefix(b)`, and keys that compare equal have
-    /// the same prefix. Without one there is no prefix cache. Keys of an order may have none while others have one; from
-    /// the first such key on the keyspace is searched without prefixes until it is opened again.
+    /// Eight bytes that order as the keys do: `a < b` implies `prefix(a) <= prefix(b)`, and keys
+    /// that compare equal have the same prefix. Without prefixes there is no prefix cache. An order
+    /// may return `None` for some keys only: after the first such key the keyspace is searched
+    /// without prefixes until it is opened again.
     fn prefix(&self, _key: &[u8]) -> Option<u64> {
         None
     }
@@ -49,22 +55,22 @@ pub(crate) enum KeyOrder {
     Custom(Arc<Custom>),
 }
 
-/// A comparator, and whether it has failed since the keyspace was opened.
+/// A comparator, and its failure since the keyspace was opened, if any.
 pub(crate) struct Custom {
     comparator: Arc<dyn Comparator>,
-    /// Why its answers do not count any more.
+    /// The reason why the comparator's answers are no longer used.
     failed: OnceLock<String>,
-    /// Told so at once.
+    /// Called at the first failure, at once.
     on_failure: Option<OnFailure>,
-    /// A key without a prefix was met. Set before anything is published that such a key has its place in: who finds this
-    /// false after a search by prefixes has met none of these keys.
+    /// True once a key without a prefix was met. Set before any structure that holds such a key is
+    /// published: a thread that reads false after a search by prefixes has met none of these keys.
     prefixless: AtomicBool,
 }
 
 type OnFailure = Box<dyn Fn(&str) + Send + Sync>;
 
 impl Custom {
-    /// After a failure any answer does: nobody uses it.
+    /// After a failure any answer is allowed, because nobody uses it.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         if self.failed.get().is_some() {
             return a.cmp(b);
@@ -79,7 +85,7 @@ impl Custom {
         a.cmp(b)
     }
 
-    /// `None` from the first key on that has no prefix, for all keys.
+    /// `None` for all keys, from the first key without a prefix on.
     fn prefix(&self, key: &[u8]) -> Option<u64> {
         if self.prefixless.load(Relaxed) {
             return None;
@@ -112,7 +118,7 @@ impl Custom {
     }
 }
 
-/// What a comparator panicked with.
+/// The message of a comparator's panic.
 fn words_of(panic: &(dyn Any + Send)) -> String {
     let said = panic.downcast_ref::<&str>().copied();
     let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -132,7 +138,8 @@ impl KeyOrder {
         }))
     }
 
-    /// The same order for one opening of a store: what befell it before is forgotten, and `tell` hears of its failure.
+    /// The same order for one opening of a store: earlier failures are forgotten, and `tell` is
+    /// called at a failure.
     pub(crate) fn watched(&self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         match self {
             Self::Bytewise => Self::Bytewise,
@@ -145,7 +152,8 @@ impl KeyOrder {
         }
     }
 
-    /// Why what was arranged by this order up to now must not be used, if the comparator has failed.
+    /// If the comparator has failed, the reason why nothing that it has sorted until now may be
+    /// used.
     #[inline]
     pub(crate) fn failure(&self) -> Option<&str> {
         match self {
@@ -169,7 +177,7 @@ impl KeyOrder {
         }
     }
 
-    /// Whether equal keys have equal hashes.
+    /// True if equal keys have equal hashes.
     pub(crate) fn hashable(&self) -> bool {
         match self {
             Self::Bytewise => true,
@@ -177,8 +185,8 @@ impl KeyOrder {
         }
     }
 
-    /// An order-preserving prefix: the first eight bytes, big endian, padded with zeros; that of the comparator, `None` if
-    /// some key has none.
+    /// An order-preserving prefix. In bytewise order: the first eight bytes, big endian, padded
+    /// with zeros. Otherwise the comparator's, or `None` if some key has none.
     #[inline]
     pub(crate) fn prefix(&self, key: &[u8]) -> Option<u64> {
         match self {
@@ -196,7 +204,7 @@ impl KeyOrder {
 }
 
 impl KeyOrder {
-    /// Whether every key met up to now has a prefix. See [`Custom::prefixless`].
+    /// True if every key met until now has a prefix. See [`Custom::prefixless`].
     #[inline]
     pub(crate) fn has_prefixes(&self) -> bool {
         match self {
@@ -205,8 +213,9 @@ impl KeyOrder {
         }
     }
 
-    /// Sorts by answers of the order; equal elements stay as they are. A comparator that fails in between contradicts
-    /// itself: then the order of the elements is any. (The sort of the standard library may panic then.)
+    /// Sorts by the answers of the order; stable. A comparator that fails during the sort
+    /// contradicts itself, and then the elements are in any order. (The sort of the standard
+    /// library may panic in this case.)
     pub(crate) fn sort_by<T>(&self, elements: &mut Vec<T>, compare: impl Fn(&T, &T) -> Ordering) {
         match self {
             Self::Bytewise => elements.sort_by(compare),
@@ -215,7 +224,8 @@ impl KeyOrder {
     }
 }
 
-/// Shorter runs are sorted by insertion.
+/// Vectors of at most this many elements are sorted by insertion, which is faster than a merge for
+/// so few.
 const RUN_MIN: usize = 16;
 
 fn merge_sorted<T>(mut low: Vec<T>, compare: &impl Fn(&T, &T) -> Ordering) -> Vec<T> {
@@ -253,7 +263,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
-    /// Backwards; keys of more than two bytes have no prefix, and those of five let it panic.
+    /// The reverse order. Keys of more than two bytes have no prefix, and those of five bytes make
+    /// it panic.
     struct Odd(AtomicUsize);
 
     impl Comparator for Odd {

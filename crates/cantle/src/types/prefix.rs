@@ -1,18 +1,19 @@
-//! Eight bytes of each key, by which nearly all comparisons are decided.
+//! Eight bytes of each key, which decide nearly all comparisons.
 //!
-//! In bytewise order they are taken after what the keys that are compared have in common: composite keys that
-//! lie together share more than eight bytes. A key outside what is common is before or behind all that have it.
+//! In bytewise order they are taken after the common prefix of the keys that are compared, because
+//! composite keys that lie together share more than eight bytes. A key without the common prefix
+//! sorts before or after all keys that have it.
 
 use crate::types::order::KeyOrder;
 
 /// Maps keys to numbers that order as the keys do: `a < b` implies `of(a) <= of(b)`.
 pub struct PrefixOf {
-    /// Empty but in bytewise order.
+    /// The common prefix of the keys; empty unless the order is bytewise.
     common: Box<[u8]>,
 }
 
 impl PrefixOf {
-    /// For keys between these two.
+    /// For keys between `first` and `last`.
     pub fn between(order: &KeyOrder, first: &[u8], last: &[u8]) -> Self {
         let common = match order {
             KeyOrder::Bytewise => first.iter().zip(last).take_while(|(a, b)| a == b).count(),
@@ -21,7 +22,8 @@ impl PrefixOf {
         Self { common: first[..common].into() }
     }
 
-    /// `None` in an order of which some key has no prefix: then keys are compared, whatever prefixes were stored before.
+    /// `None` if the order has a key without a prefix: keys are then compared whole, even if
+    /// prefixes were stored before.
     #[inline]
     pub fn of(&self, order: &KeyOrder, key: &[u8]) -> Option<u64> {
         if let KeyOrder::Custom(_) = order {
@@ -39,7 +41,7 @@ impl PrefixOf {
     }
 }
 
-/// Big endian, padded with zeros.
+/// The first eight bytes as a number: big endian, padded with zeros.
 #[inline]
 fn first_eight(bytes: &[u8]) -> u64 {
     if let Some(eight) = bytes.first_chunk() {

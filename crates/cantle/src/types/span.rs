@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// From a key (or from the beginning) up to, not including, another (or to the end).
+/// The keys from `start` (or from the beginning) up to `end` (or to the end); `end` is excluded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Span {
     pub start: Option<Bytes>,
@@ -18,17 +18,17 @@ impl Span {
         !self.starts_behind(order, key) && !self.ends_before(order, key)
     }
 
-    /// Whether the span starts behind `key`.
+    /// True if `key` lies before the start of the span.
     pub fn starts_behind(&self, order: &KeyOrder, key: &[u8]) -> bool {
         self.start.as_ref().is_some_and(|start| order.compare(key, start) == Ordering::Less)
     }
 
-    /// Whether the span ends at or before `key`.
+    /// True if the span ends at or before `key`.
     pub fn ends_before(&self, order: &KeyOrder, key: &[u8]) -> bool {
         self.end.as_ref().is_some_and(|end| order.compare(key, end) != Ordering::Less)
     }
 
-    /// What both have in common; `None` if nothing.
+    /// The intersection; `None` if it is empty.
     pub fn intersect(&self, order: &KeyOrder, other: &Self) -> Option<Self> {
         let later = |a: &Option<Bytes>, b: &Option<Bytes>| match (a, b) {
             (Some(a), Some(b)) => {
@@ -49,7 +49,7 @@ impl Span {
         }
     }
 
-    /// Whether every key of the span lies within `bounds`.
+    /// True if every key of the span lies within `bounds`.
     pub fn is_within(&self, order: &KeyOrder, bounds: &Bounds) -> bool {
         let from_start = match (&bounds.start, &self.start) {
             (Bound::Unbounded, _) => true,
@@ -67,7 +67,7 @@ impl Span {
         from_start && to_end
     }
 
-    /// Whether some key may lie within both.
+    /// True if a key may lie within both.
     pub fn overlaps(&self, order: &KeyOrder, bounds: &Bounds) -> bool {
         let before_end = match (&bounds.end, &self.start) {
             (Bound::Unbounded, _) | (_, None) => true,
@@ -84,14 +84,14 @@ impl Span {
     }
 }
 
-/// What two bounds have in common, which may be empty.
+/// The intersection of two bounds, which may be empty.
 pub fn intersect_bounds(order: &KeyOrder, a: &Bounds, b: &Bounds) -> Bounds {
     let start = if is_later_start(order, &b.start, &a.start) { &b.start } else { &a.start };
     let end = if is_later_end(order, &a.end, &b.end) { &b.end } else { &a.end };
     Bounds { start: start.clone(), end: end.clone() }
 }
 
-/// Whether a range that starts at `a` leaves out keys that one that starts at `b` has.
+/// True if a range that starts at `a` excludes keys that a range that starts at `b` includes.
 pub fn is_later_start<K: AsRef<[u8]>>(order: &KeyOrder, a: &Bound<K>, b: &Bound<K>) -> bool {
     match (a, b) {
         (Bound::Unbounded, _) => false,
@@ -105,7 +105,7 @@ pub fn is_later_start<K: AsRef<[u8]>>(order: &KeyOrder, a: &Bound<K>, b: &Bound<
     }
 }
 
-/// Whether a range that ends at `a` has keys that one that ends at `b` leaves out.
+/// True if a range that ends at `a` includes keys that a range that ends at `b` excludes.
 pub fn is_later_end<K: AsRef<[u8]>>(order: &KeyOrder, a: &Bound<K>, b: &Bound<K>) -> bool {
     match (a, b) {
         (_, Bound::Unbounded) => false,
@@ -119,7 +119,7 @@ pub fn is_later_end<K: AsRef<[u8]>>(order: &KeyOrder, a: &Bound<K>, b: &Bound<K>
     }
 }
 
-/// Whether `key` lies within `bounds`.
+/// True if `key` lies within `bounds`.
 pub fn contains(bounds: &Bounds, order: &KeyOrder, key: &[u8]) -> bool {
     let after_start = match &bounds.start {
         Bound::Included(start) => order.compare(key, start) != Ordering::Less,
@@ -134,7 +134,7 @@ pub fn contains(bounds: &Bounds, order: &KeyOrder, key: &[u8]) -> bool {
         }
 }
 
-/// Whether no key can lie within the bounds.
+/// True if no key can lie within the bounds.
 pub fn is_empty_range(order: &KeyOrder, bounds: &Bounds) -> bool {
     match (&bounds.start, &bounds.end) {
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
