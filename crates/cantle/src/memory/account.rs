@@ -1,11 +1,11 @@
-//! Memory that is counted for as long as somebody holds it.
+//! Memory that is counted in an account for as long as it is held.
 //!
 //! Thread safety: everything may be called from any thread.
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// One use of memory: the bytes that it has taken, and the most that it may take. Clones are the same account.
+/// The bytes charged for one use of memory, and their limit. Clones are the same account.
 #[derive(Debug, Clone)]
 pub struct Account {
     used_bytes: Arc<AtomicU64>,
@@ -13,54 +13,56 @@ pub struct Account {
 }
 
 impl Account {
-    /// An account of nothing yet.
+    /// An empty account.
     pub fn new(limit_bytes: u64) -> Self {
         Self { used_bytes: Arc::default(), limit_bytes: Arc::new(AtomicU64::new(limit_bytes)) }
     }
 
-    /// The bytes that are taken.
+    /// Bytes that are charged now.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Relaxed)
     }
 
-    /// The most that may be taken.
+    /// Maximum of the bytes charged.
     pub fn limit_bytes(&self) -> u64 {
         self.limit_bytes.load(Relaxed)
     }
 
-    /// Changes the limit. What is taken already stays taken, though it be more.
+    /// Changes the limit. Existing charges stay, even if they exceed it.
     pub fn set_limit_bytes(&self, limit_bytes: u64) {
         self.limit_bytes.store(limit_bytes, Relaxed);
     }
 
-    /// For what grows piece by piece and counts itself, whatever the limit.
+    /// The counter of the charged bytes, for structures that grow in small steps and count
+    /// themselves, whatever the limit.
     pub fn counter(&self) -> &Arc<AtomicU64> {
         &self.used_bytes
     }
 
-    /// There is room for so many bytes more.
+    /// True if `bytes` more bytes can be charged.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.used_bytes().checked_add(bytes).is_some_and(|used| used <= self.limit_bytes())
     }
 
-    /// Takes so many bytes; nothing if less is left.
+    /// Charges `bytes`; `None` if fewer are left.
     pub fn charge(&self, bytes: u64) -> Option<Charge> {
         self.charge_within(bytes, self.limit_bytes())
     }
 
-    /// The same under a limit of the caller's.
+    /// Charges `bytes` under the caller's limit instead of the account's.
     pub fn charge_within(&self, bytes: u64, limit_bytes: u64) -> Option<Charge> {
         let take = |used: u64| used.checked_add(bytes).filter(|used| *used <= limit_bytes);
         self.used_bytes.fetch_update(Relaxed, Relaxed, take).ok()?;
         Some(Charge { bytes, account: self.used_bytes.clone() })
     }
 
-    /// The same, however much is taken already: for little, without which work could not go on.
+    /// Charges `bytes` whatever the limit: for small amounts without which work could not go on.
     pub fn charge_anyway(&self, bytes: u64) -> Option<Charge> {
         self.charge_within(bytes, u64::MAX)
     }
 
-    /// Takes up to `wanted` bytes and says how many; to be [given back](Self::give_back).
+    /// Charges as much as is left, at most `wanted` bytes, and returns that amount. The caller
+    /// [gives it back](Self::give_back).
     pub fn take_up_to(&self, wanted: u64) -> u64 {
         let limit = self.limit_bytes();
         let left = |used: u64| limit.saturating_sub(used).min(wanted);
@@ -68,20 +70,20 @@ impl Account {
         used.map_or(0, left)
     }
 
-    /// Gives back some of what was taken.
+    /// Releases bytes that [`take_up_to`](Self::take_up_to) has charged.
     pub fn give_back(&self, bytes: u64) {
         self.used_bytes.fetch_sub(bytes, Relaxed);
     }
 }
 
 impl Default for Account {
-    /// One without a limit.
+    /// An account without a limit.
     fn default() -> Self {
         Self::new(u64::MAX)
     }
 }
 
-/// So many bytes of an account. They are back in it once this is dropped.
+/// Bytes charged to an account, released when this is dropped.
 #[derive(Debug)]
 pub struct Charge {
     bytes: u64,
@@ -89,7 +91,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Gives back what turned out not to be needed.
+    /// Releases the bytes above `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
         let spared = self.bytes.saturating_sub(bytes);
         self.account.fetch_sub(spared, Relaxed);

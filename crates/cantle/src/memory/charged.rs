@@ -1,16 +1,17 @@
-//! Buffers that count in an account.
+//! Buffers that are charged to an account.
 
 use super::account::Charge;
 use super::pages::Buffer;
 
-/// Mapped memory that counts in an account, if it was charged to one, for as long as anybody holds some of it.
+/// Mapped memory. Its charge, if there is one, is held until the last reference to the buffer is
+/// dropped.
 pub struct ChargedBuffer {
     pub buffer: Buffer,
     _charge: Option<Charge>,
 }
 
 impl ChargedBuffer {
-    /// `None` for no bytes.
+    /// `None` if `bytes` is 0.
     pub fn new(bytes: usize, charge: Option<Charge>) -> Option<Self> {
         Some(Self { buffer: Buffer::mapped(bytes)?, _charge: charge })
     }

@@ -1,4 +1,4 @@
-//! Memory: pages of the operating system's, vectors in them, and who has taken how much.
+//! Memory: pages of the operating system, vectors in them, and accounts of the bytes taken.
 
 pub mod account;
 pub mod charged;

@@ -1,5 +1,5 @@
-//! A vector of one capacity whose memory is mapped if it is large ([`crate::memory::pages`]): one that lives long and is large leaves no hole in
-//! the allocator's heap when it goes.
+//! A vector of fixed capacity whose memory is mapped if it is large ([`crate::memory::pages`]): a
+//! large vector that lives long leaves no hole in the allocator's heap when it is dropped.
 #![expect(unsafe_code, reason = "memory of any length")]
 
 use crate::memory::pages::{Pages, asked_for};
@@ -17,7 +17,7 @@ pub struct PagedVec<T> {
 }
 
 impl<T> PagedVec<T> {
-    /// For so many.
+    /// An empty vector with room for `capacity` values.
     pub fn with_capacity(capacity: usize) -> Self {
         let bytes = capacity.checked_mul(size_of::<T>()).map(asked_for);
         let layout = bytes.and_then(|bytes| Layout::from_size_align(bytes, align_of::<T>()).ok());
@@ -27,15 +27,15 @@ impl<T> PagedVec<T> {
     }
 
     /// # Panics
-    /// If it is full.
+    /// If the vector is full.
     pub fn push(&mut self, value: T) {
         assert!(self.len < self.capacity, "it is full");
-        // SAFETY: within the pages, which have room for `capacity` of them, aligned.
+        // SAFETY: within the pages, which have room for `capacity` values, aligned.
         unsafe { self.start().add(self.len).write(value) };
         self.len += 1;
     }
 
-    /// Fills it up.
+    /// Pushes values until the vector is full.
     pub fn fill_with(&mut self, mut value: impl FnMut() -> T) {
         (self.len..self.capacity).for_each(|_| self.push(value()));
     }
@@ -49,7 +49,7 @@ impl<T> Deref for PagedVec<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: so many values, which go with `self`.
+        // SAFETY: `len` values were written there, and they live as long as `self`.
         unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len) }
     }
 }
@@ -57,7 +57,7 @@ impl<T> Deref for PagedVec<T> {
 impl<T> Drop for PagedVec<T> {
     fn drop(&mut self) {
         let values = std::ptr::slice_from_raw_parts_mut(self.start().as_ptr(), self.len);
-        // SAFETY: so many values, which nobody else has.
+        // SAFETY: `len` values were written there, and nobody else owns them.
         unsafe { values.drop_in_place() };
     }
 }

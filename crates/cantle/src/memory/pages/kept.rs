@@ -1,4 +1,4 @@
-//! Memory that was freed and may be wanted again.
+//! Mappings that were freed and are kept for reuse.
 
 use super::{HUGE_BYTES, resize, unmap};
 use parking_lot::Mutex;
@@ -7,30 +7,36 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// So much is kept, in the whole process, in any case; and at most, where budgets have no room for it.
+/// Lower and upper bound, in bytes, of `BESIDE_BYTES`: the least may be kept beside the smallest
+/// budget, and no budget allows more than the most.
 const BYTES_MIN: usize = 8 << 20;
 const BYTES_MAX: usize = 32 << 20;
-/// Of a budget, what is kept beside it within these bounds.
+/// A budget allows this fraction of its bytes to be kept beside it, within the two bounds above.
 const BESIDE_FRACTION: u64 = 12;
 
-/// Who has what is kept has it for some microseconds, unless the system puts him aside.
+/// Time that [`kept_bytes`] waits for the lock. A holder needs some microseconds, unless the system
+/// preempts it.
 const LOCKED_MAX: Duration = Duration::from_millis(100);
 
-/// What was freed last. Nobody waits for it: in a child that was forked while another thread had the lock it stays locked for ever, and
-/// who cannot have it maps and unmaps.
+/// The mappings that were freed last. Allocations and frees never wait for this lock, because in a
+/// child that was forked while another thread held it, it stays locked for ever. A thread that does
+/// not get it maps and unmaps.
 static KEPT: Mutex<KeptMappings> = Mutex::new(KeptMappings::new());
 
-/// How much of it there may be beside the budgets.
+/// Bytes that may be kept although no budget has room for them: the greatest of the budgets'
+/// shares.
 static BESIDE_BYTES: AtomicUsize = AtomicUsize::new(BYTES_MIN);
-/// What the budgets have room for of it and of what is in use, and how much is.
+/// Bytes that all budgets allow [`Pages`](super::Pages), kept ones included, and the bytes of pages
+/// in use.
 static ROOM_BYTES: AtomicUsize = AtomicUsize::new(0);
 static USED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// What a budget lets [`Pages`](super::Pages) take: what is not in use of it may be kept. It counts until it is dropped.
+/// The bytes that a budget allows [`Pages`](super::Pages) to take. The part that is not in use may
+/// be kept. They count until this is dropped.
 pub struct Room(AtomicUsize);
 
 impl Room {
-    /// None yet, of a budget of so many bytes.
+    /// No bytes yet, for a budget of `budget_bytes`.
     pub fn new(budget_bytes: u64) -> Self {
         BESIDE_BYTES.fetch_max(((budget_bytes / BESIDE_FRACTION) as usize).min(BYTES_MAX), Relaxed);
         Self(AtomicUsize::new(0))
@@ -38,7 +44,7 @@ impl Room {
 
     pub fn set(&self, bytes: u64) {
         let before = self.0.swap(bytes as usize, Relaxed);
-        // Wraps where it becomes less.
+        // The addition wraps around if the number decreases.
         ROOM_BYTES.fetch_add((bytes as usize).wrapping_sub(before), Relaxed);
     }
 }
@@ -54,31 +60,32 @@ fn bytes_max() -> usize {
     free.max(BESIDE_BYTES.load(Relaxed))
 }
 
-/// So many bytes more are in use.
+/// Adds to the bytes in use.
 pub(super) fn count_used(bytes: usize) {
     USED_BYTES.fetch_add(bytes, Relaxed);
 }
 
-/// So many bytes less.
+/// Subtracts from the bytes in use.
 pub(super) fn count_unused(bytes: usize) {
     USED_BYTES.fetch_sub(bytes, Relaxed);
 }
 
-/// A mapping that nobody uses.
+/// A mapping that is not in use.
 pub(super) struct Mapping {
     pub start: NonNull<u8>,
     pub bytes: usize,
 }
 
-// SAFETY: it is only memory.
+// SAFETY: a mapping is plain memory, bound to no thread.
 unsafe impl Send for Mapping {}
 
 struct KeptMappings {
-    /// By length, the newest at the end, each with its number in the order of coming.
+    /// By length, the newest last, each with a number that grows in the order of freeing.
     by_len: BTreeMap<usize, VecDeque<(u64, Mapping)>>,
     next_number: u64,
     bytes: usize,
-    /// The least there was since the last look: so much nobody wanted.
+    /// Minimum of `bytes` since the last call of `give_up_idle`: this much was not needed in
+    /// between.
     idle_bytes: usize,
 }
 
@@ -87,11 +94,12 @@ impl KeptMappings {
         Self { by_len: BTreeMap::new(), next_number: 0, bytes: 0, idle_bytes: 0 }
     }
 
-    /// One of that length, the newest: what of it is in the processor's caches is used again. Of the long ones the shortest that
-    /// has so many bytes, or else the longest: it is made as long as has to be.
+    /// The newest mapping of that length, as parts of it may still be in the processor's caches. If
+    /// the length is long ([`is_long`]): the shortest mapping with at least `bytes`, or else the
+    /// longest; the caller resizes it.
     fn take(&mut self, bytes: usize) -> Option<Mapping> {
         let len = if is_long(bytes) {
-            // None but long ones are kept that are longer than a huge page.
+            // Mappings longer than a huge page are kept only if they are long.
             let longer = self.by_len.range(bytes..).next();
             let (len, _) = longer.or_else(|| self.by_len.range(HUGE_BYTES + 1..bytes).next_back())?;
             *len
@@ -116,8 +124,8 @@ impl KeptMappings {
         Some(mapping)
     }
 
-    /// Keeps it, and no more than `bytes_max` in all: those that were freed first are returned; or it is itself, if it is too
-    /// large to be wanted again soon.
+    /// Keeps the mapping, and at most `bytes_max` in all. Returns the mappings to unmap: those that
+    /// were freed first, or the mapping itself if it is too large to be needed again soon.
     fn keep(&mut self, mapping: Mapping, bytes_max: usize) -> Vec<Mapping> {
         if mapping.bytes > HUGE_BYTES && !is_long(mapping.bytes) {
             return vec![mapping];
@@ -133,14 +141,14 @@ impl KeptMappings {
         self.give_up(self.bytes.saturating_sub(bytes_max))
     }
 
-    /// Those of which nobody wanted any since the last look.
+    /// Removes as many bytes as were not needed since the last call, those that were freed first.
     fn give_up_idle(&mut self) -> Vec<Mapping> {
         let gone = self.give_up(self.idle_bytes.min(self.bytes.saturating_sub(BYTES_MIN)));
         self.idle_bytes = self.bytes;
         gone
     }
 
-    /// Those that were freed first, with at least so many bytes.
+    /// Removes the mappings that were freed first, until at least `bytes` are removed.
     fn give_up(&mut self, bytes: usize) -> Vec<Mapping> {
         let left_max = self.bytes.saturating_sub(bytes);
         let first = || {
@@ -152,12 +160,14 @@ impl KeptMappings {
     }
 }
 
-/// Longer than a huge page, and not made of such: a whole log that was read to be merged. Hardly two are of one length.
+/// True if longer than a huge page and no multiple of one: a whole log that was read to be merged.
+/// Two such mappings rarely have the same length.
 fn is_long(bytes: usize) -> bool {
     bytes > HUGE_BYTES && !bytes.is_multiple_of(HUGE_BYTES)
 }
 
-/// One that was freed, of that length. If there is none, and another will be mapped, others may have to go for it.
+/// A freed mapping of that length. If there is none, the caller maps a new one, so others may have
+/// to be unmapped.
 pub(super) fn take(bytes: usize) -> Option<NonNull<u8>> {
     let (taken, gone) = {
         let mut kept = KEPT.try_lock()?;
@@ -185,13 +195,13 @@ pub(super) fn keep(mapping: Mapping) {
     gone.into_iter().for_each(unmap_mapping);
 }
 
-/// Gives back what nobody wanted since this was called last.
+/// Unmaps the bytes that were not needed since the last call.
 pub fn give_up_idle() {
     let gone = KEPT.try_lock().map(|mut kept| kept.give_up_idle());
     gone.into_iter().flatten().for_each(unmap_mapping);
 }
 
-/// How much is kept; 0 if others have the lock for so long that it may be for ever.
+/// Bytes that are kept; 0 if the lock stays taken for so long that it may be for ever ([`KEPT`]).
 pub fn kept_bytes() -> u64 {
     KEPT.try_lock_for(LOCKED_MAX).map_or(0, |kept| kept.bytes as u64)
 }
@@ -206,7 +216,7 @@ mod tests {
     use super::*;
     use std::alloc::Layout;
 
-    /// Whole logs that are merged, one after the other: none is as long as another.
+    /// Whole logs that are merged one after the other: no two have the same length.
     #[test]
     fn of_long_ones_the_nearest_length_is_taken() {
         let mut kept = KeptMappings::new();
@@ -243,7 +253,7 @@ mod tests {
         unmap(shorter, len(1));
     }
 
-    /// As in a child that was forked while another thread had it.
+    /// As in a child that was forked while another thread held the lock.
     #[test]
     #[cfg(all(unix, not(miri)))]
     fn who_wants_memory_or_frees_it_waits_for_no_lock() {
@@ -256,13 +266,14 @@ mod tests {
     #[test]
     #[cfg(all(unix, not(miri)))]
     fn what_is_freed_is_used_again() {
-        // A length that no other test uses; but they may fill what is kept in between.
+        // A length that no other test uses; but other tests may replace the mappings kept in
+        // between.
         let layout = Layout::from_size_align(MAPPED_BYTES_MIN + 12_345 * 8, 8).unwrap();
         let is_used_again = || {
             let start = Pages::new(layout).start();
             Pages::new(layout).start() == start
         };
-        // Who holds the lock meanwhile may have been put aside by the system.
+        // The system may have preempted the holder of the lock.
         let begun = crate::sync::time::now();
         while !is_used_again() {
             assert!(begun.elapsed() < Duration::from_secs(30));
@@ -284,7 +295,7 @@ mod tests {
         assert!(kept.by_len.is_empty() && kept.bytes == 0);
     }
 
-    /// Other tests of the process have budgets too, and memory; what they have together moves by little beside this.
+    /// Other tests of the process have budgets and memory as well, but little beside this room.
     #[test]
     #[cfg(all(unix, not(miri)))]
     fn what_a_budget_has_left_is_kept_until_it_is_used() {
@@ -299,7 +310,7 @@ mod tests {
         count_unused(ROOM_BYTES / 2);
         let layout = Layout::from_size_align(HUGE_BYTES, 8).unwrap();
         let begun = crate::sync::time::now();
-        // Who holds the lock, or looks for what is idle, is another test.
+        // Another test may hold the lock, or give up idle mappings.
         let is_kept = || {
             drop((0..2 * BYTES_MAX / HUGE_BYTES).map(|_| Pages::new(layout)).collect::<Vec<_>>());
             kept_bytes() > BYTES_MAX as u64
@@ -308,7 +319,7 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(30), "{}", kept_bytes());
         }
         drop(room);
-        // Another length than any that is kept: room is made for it.
+        // A length that no kept mapping has: mappings are unmapped to make room for it.
         while kept_bytes() > BYTES_MAX as u64 {
             assert!(begun.elapsed() < Duration::from_secs(30), "{}", kept_bytes());
             drop(Pages::new(Layout::from_size_align(MAPPED_BYTES_MIN + 8 * 54_321, 8).unwrap()));
@@ -324,7 +335,7 @@ mod tests {
         assert!((0..4 * count).all(|_| kept.keep(mapping(HUGE_BYTES), bytes_max).is_empty()));
         assert!(kept.give_up_idle().is_empty(), "they have just come");
         for _ in 0..3 {
-            // All but as much as stays in any case is wanted in between.
+            // All but the bytes that are always kept are needed in between.
             let taken: Vec<_> = (0..3 * count).map(|_| kept.take(HUGE_BYTES).unwrap()).collect();
             assert!(taken.into_iter().all(|mapping| kept.keep(mapping, bytes_max).is_empty()));
         }
