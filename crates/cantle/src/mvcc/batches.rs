@@ -1,10 +1,11 @@
 //! Numbers of spanning batches.
 //!
-//! A checkpoint settles the batches below a number, which it reads before it opens its snapshot. The snapshot waits for writes
-//! that were announced by then.
+//! A checkpoint settles the batches below a number, which it reads before it opens its snapshot.
+//! The snapshot waits for the writes that were announced before it was opened.
 //!
-//! Invariant: a batch takes its number while it is announced, and whoever reads the next number finds the announcements of
-//! all batches below it. So a checkpoint waits for every batch that it settles.
+//! Invariant: a batch takes its number while it is announced, so a thread that reads the next
+//! number finds the announcements of all batches below it. Therefore a checkpoint waits for every
+//! batch that it settles.
 //!
 //! Thread safety: everything may be called from any thread. `tests/loom_checkpoint.rs` is the model.
 

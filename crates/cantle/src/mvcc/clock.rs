@@ -1,7 +1,7 @@
 //! The global version (GV), and the snapshots that are open.
 //!
-//! Thread safety: everything may be called from any thread. The order in which things happen here carries the
-//! proof in [`mvcc`](super); change nothing without the models in `tests/loom_mvcc.rs`.
+//! Thread safety: everything may be called from any thread. The order of the steps here carries the
+//! proof in [`mvcc`](super). Change nothing without running the models in `tests/loom_mvcc.rs`.
 
 use super::pending::{Claim, KeySpan, Pending, SLOTS};
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
@@ -11,20 +11,21 @@ use crossbeam_utils::CachePadded;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The versions of one store: who writes at which version, and who reads at which.
+/// The versions of one store: the current one, those of the announced writes, and those of the open
+/// snapshots.
 pub struct Mvcc {
     /// Read by every write, written when a snapshot raises the version.
     clock: CachePadded<Clock>,
     pending: Pending,
-    /// Open snapshots: their versions, and how many have each. Held while GV is raised.
+    /// Open snapshots: their versions, and the number of readers of each. Held while GV is raised.
     open: Mutex<BTreeMap<u64, Readers>>,
 }
 
-/// How many read at a version.
+/// Number of readers of one version.
 #[derive(Debug, Default)]
 struct Readers {
     users: usize,
-    /// The store itself, as it loads, flushes or records.
+    /// The store's own readers: loads, flushes, checkpoints.
     own: usize,
 }
 
@@ -46,21 +47,23 @@ impl Readers {
 struct Clock {
     /// GV: the version that writes take now.
     current: AtomicU64,
-    /// The greatest version that a write has taken. Never above `current`; equal to it once an entry of that
-    /// version shows.
+    /// The greatest version that a write has taken. Never above `current`; equal to it once an
+    /// entry of that version is visible.
     used: AtomicU64,
 }
 
 impl Mvcc {
-    /// Versions from `first_version` (1 or more) on: greater than any that an earlier epoch can have used.
+    /// The first epoch's or the next one's versions, from `first_version` (1 or more) on. It is
+    /// greater than any that an earlier epoch can have used.
     pub fn new(first_version: u64) -> Self {
         Self::with_slots(first_version, SLOTS)
     }
 
-    /// As `new`, with room for this many announced writes at once.
+    /// As `new`, with `slots` slots for announced writes.
     pub fn with_slots(first_version: u64, slots: usize) -> Self {
         assert!(first_version > 0, "version 0 is before every write");
-        // Counting the first version as used makes the first snapshot include what recovery wrote with it.
+        // With the first version counted as used, the first snapshot includes the entries that
+        // recovery wrote with it.
         let clock = Clock { current: AtomicU64::new(first_version), used: AtomicU64::new(first_version) };
         Self {
             clock: CachePadded::new(clock),
@@ -79,13 +82,15 @@ impl Mvcc {
         self.clock.used.load(Acquire)
     }
 
-    /// Announces a write to keys in `span` and gives it its version. Hold the result until everything written
-    /// can be read, and wait for nothing meanwhile, not even for another announcement; one that covers all
-    /// keys of a batch has the [`hull`](KeySpan::hull) of their spans.
+    /// Announces a write to keys in `span` and takes its version. The caller holds the result until
+    /// everything written can be read, and waits for nothing meanwhile, not even for another
+    /// announcement. An announcement that covers all keys of a batch has the
+    /// [`hull`](KeySpan::hull) of their spans.
     pub fn announce(&self, span: KeySpan) -> Announced<'_> {
         let claim = self.pending.claim(span);
         let version = self.clock.current.load(Acquire);
-        // Before any entry shows: whoever has seen one must not be given a snapshot without it.
+        // Before any entry is visible: a snapshot taken by a thread that has seen the entry must
+        // include it.
         if self.clock.used.load(Acquire) < version {
             self.clock.used.fetch_max(version, AcqRel);
         }
@@ -93,15 +98,15 @@ impl Mvcc {
         Announced { _claim: claim, version }
     }
 
-    /// Opens a snapshot of all that is written so far, and waits for the announced writes to `span` that
-    /// belong to it. Keys outside `span` may be read after [`SnapshotGuard::wait_for`].
+    /// Opens a snapshot of everything written so far, and waits for the announced writes to `span`
+    /// that belong to it. Keys outside `span` may be read after [`SnapshotGuard::wait_for`].
     ///
     /// The calling thread must hold no announcement.
     pub fn snapshot(self: &Arc<Self>, span: KeySpan) -> SnapshotGuard {
         self.register(span, Reader::User)
     }
 
-    /// The same for work of the store's own, which is no snapshot that anybody has open.
+    /// The same for work of the store itself; [`open_count`](Self::open_count) does not count it.
     pub fn own_snapshot(self: &Arc<Self>, span: KeySpan) -> SnapshotGuard {
         self.register(span, Reader::Own)
     }
@@ -126,19 +131,20 @@ impl Mvcc {
         guard
     }
 
-    /// The versions that some open snapshot reads, ascending. A rebalance asks after it has sealed its input:
-    /// a snapshot opened later needs, of each key in there, only the newest entry.
+    /// The versions that open snapshots read, ascending. A rebalance asks after it has sealed its
+    /// input: a snapshot opened later needs only the newest entry of each key in that input.
     pub fn open_versions(&self) -> Vec<u64> {
         self.open.lock().keys().copied().collect()
     }
 
-    /// Whether an open snapshot sees what was written at `older` and not what was written at `newer`, in its place.
-    /// For a writer who is announced with version `newer`: snapshots opened later see that.
+    /// True if an open snapshot sees an entry written at `older` that an entry written at `newer`
+    /// would replace. For a writer that is announced with version `newer`: snapshots opened later
+    /// see its entry.
     pub fn is_open_between(&self, older: u64, newer: u64) -> bool {
         older < newer && self.open.lock().range(older..newer).next().is_some()
     }
 
-    /// How many snapshots are open, but for the store's own. Clones of one count once.
+    /// Number of open snapshots without the store's own. Clones of one count once.
     pub fn open_count(&self) -> usize {
         self.open.lock().values().map(|readers| readers.users).sum()
     }
@@ -150,11 +156,12 @@ impl fmt::Debug for Mvcc {
     }
 }
 
-/// A write under way. Dropping it says that all it wrote can be read, or that it wrote nothing.
+/// A write in progress. Dropping it means that everything it wrote can be read, or that it wrote
+/// nothing.
 #[derive(Debug)]
 #[must_use = "dropping it ends the announcement"]
 pub struct Announced<'a> {
-    /// Held for its end.
+    /// Its drop ends the announcement.
     _claim: Claim<'a>,
     version: u64,
 }
@@ -166,20 +173,21 @@ impl Announced<'_> {
     }
 }
 
-/// An open snapshot: what its version sees is kept until the last clone is dropped.
+/// An open snapshot: the entries that its version sees are kept until the last clone is dropped.
 #[derive(Clone)]
 pub struct SnapshotGuard {
     registration: Arc<Registration>,
 }
 
 impl SnapshotGuard {
-    /// The version: of a key, the newest entry with this version or a lower one is the one to read.
+    /// The version. The snapshot reads the newest entry of a key whose version is not greater.
     pub fn version(&self) -> u64 {
         self.registration.version
     }
 
-    /// Waits until keys in `span` can be read as well. Soon free of cost: whoever has to be waited for was
-    /// announced before the snapshot was opened. The calling thread must hold no announcement.
+    /// Waits until keys in `span` can be read as well. The cost soon falls to almost nothing,
+    /// because only writes that were announced before the snapshot was opened are waited for. The
+    /// calling thread must hold no announcement.
     pub fn wait_for(&self, span: KeySpan) {
         self.registration.mvcc.pending.wait(span, self.version());
     }

@@ -1,7 +1,8 @@
-//! Which entries of a key a merge has to keep: the newest, and those that an open snapshot sees.
+//! The rule for the entries of a key that a merge keeps: the newest, and those that an open
+//! snapshot sees.
 //!
-//! EvenDB §3.2 keeps everything from the oldest scan on. Here a snapshot that stays open for long costs only
-//! what it sees itself.
+//! EvenDB §3.2 keeps all entries since the oldest scan. Here a snapshot that stays open for long
+//! costs only the entries that it sees itself.
 
 /// The rule, for one merge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -11,18 +12,19 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// From [`Mvcc::open_versions`](super::clock::Mvcc::open_versions), asked for after the merge's input was
-    /// sealed.
+    /// From [`Mvcc::open_versions`](super::clock::Mvcc::open_versions), called after the merge's
+    /// input was sealed.
     pub fn new(versions: Vec<u64>) -> Self {
         debug_assert!(versions.is_sorted());
         Self { versions }
     }
 
-    /// Whether the entry with `version` is to be kept, when `newer` is the version of the next newer entry of
-    /// the same key: the newest entry (`None`) always is, another one if an open snapshot sees it.
+    /// True if the entry with `version` is to be kept, when `newer` is the version of the next
+    /// newer entry of the same key. The newest entry (`None`) is always kept, an older one if an
+    /// open snapshot sees it.
     ///
-    /// `newer` counts whether or not it was itself kept. Entries that nobody may see (dead, or of a batch that
-    /// has not committed) are no entries: skip them before asking.
+    /// `newer` counts even if that entry itself was not kept. Entries that nobody may see (dead, or
+    /// of an uncommitted batch) do not count: the caller skips them before it asks.
     pub fn needed(&self, newer: Option<u64>, version: u64) -> bool {
         let Some(newer) = newer else { return true };
         let first_at_or_above = self.versions.partition_point(|&snapshot| snapshot < version);
@@ -36,7 +38,8 @@ mod tests {
     use proptest::collection::{btree_set, vec};
     use proptest::prelude::*;
 
-    /// What each snapshot, and a get, sees of a key whose entries have these versions, newest first.
+    /// The entries that each snapshot, and a get, sees of a key whose entries have these versions,
+    /// newest first.
     fn seen(entries: &[u64], snapshots: &[u64]) -> Vec<Option<u64>> {
         let newest_upto = |s: u64| entries.iter().copied().find(|&version| version <= s);
         snapshots.iter().copied().chain([u64::MAX]).map(newest_upto).collect()

@@ -1,10 +1,12 @@
 //! Locks of keys, for layouts that have no lock of their own between keyspace and key.
 //!
-//! Keys are spread over *stripes* by their hash. A write holds the stripes of the keys that it writes, and that its transaction has
-//! read, from its preparation to its end; a range, which may have any key, takes all of them. So writes of one key have an order,
-//! `update` and the validation of transactions are exclusive, and writers of other keys rarely wait.
+//! Keys are spread over *stripes* by their hash. A write holds the stripes of the keys that it
+//! writes, and of those that its transaction has read, from its preparation to its end. A range,
+//! which may contain any key, takes all stripes. Therefore writes of one key have an order,
+//! `update` and the validation of transactions are exclusive, and writers of other keys rarely
+//! wait.
 //!
-//! Invariant: stripes are taken in ascending order, each once, by everybody: nobody waits in a circle.
+//! Invariant: every thread takes stripes in ascending order, each once, so there is no deadlock.
 //!
 //! Thread safety: everything may be called from any thread.
 
@@ -12,7 +14,8 @@ use crate::filter::bloom;
 use crate::sync::{Mutex, MutexGuard};
 use crate::types::order::KeyOrder;
 
-/// A write of one key meets another of 255 others once in so many; a range takes them all in microseconds.
+/// Number of stripes. With 256, one in 256 pairs of concurrent single-key writes shares a stripe,
+/// and a range still takes all stripes in microseconds.
 const STRIPES: usize = 256;
 
 /// The stripes of one keyspace.
@@ -20,7 +23,7 @@ pub struct KeyLocks {
     stripes: Box<[Mutex<()>]>,
 }
 
-/// Held until dropped.
+/// Stripes that are locked until this is dropped.
 #[must_use]
 pub struct HeldKeys<'a>(#[expect(dead_code, reason = "held")] Vec<MutexGuard<'a, ()>>);
 
@@ -34,7 +37,7 @@ impl KeyLocks {
         Self { stripes: (0..stripes.max(1)).map(|_| Mutex::new(())).collect() }
     }
 
-    /// Locks keys of this order. Waits for others that hold one of them, or a range.
+    /// Locks `keys`, which are in this order. Waits for holders of one of them, or of a range.
     pub fn lock<'k>(&self, order: &KeyOrder, keys: impl Iterator<Item = &'k [u8]>) -> HeldKeys<'_> {
         let mut stripes: Vec<usize> = keys.map(|key| self.stripe(order, key)).collect();
         stripes.sort_unstable();
@@ -48,7 +51,7 @@ impl KeyLocks {
     }
 
     fn stripe(&self, order: &KeyOrder, key: &[u8]) -> usize {
-        // Equal keys may have different bytes.
+        // Without hashing all keys share one stripe, since equal keys may have different bytes.
         if order.hashable() { (bloom::hash(key) >> 32) as usize % self.stripes.len() } else { 0 }
     }
 }

@@ -1,10 +1,11 @@
-//! Versions, snapshots and what survives a crash (EvenDB §3.2, §3.5).
+//! Versions, snapshots and recovery after a crash (EvenDB §3.2, §3.5).
 //!
 //! # The scheme
 //!
-//! One number, the *global version* (GV), orders everything. A snapshot takes GV's value as its version and
-//! raises GV; a write only reads GV, so writes share versions and share no written cache line. Of a key, a
-//! snapshot with version `s` sees the newest entry whose version is at most `s`.
+//! One number, the *global version* (GV), orders everything. A snapshot takes GV's value as its
+//! version and raises GV; a write only reads GV, so writes share versions and share no written
+//! cache line. A snapshot with version `s` sees the newest entry of a key whose version is at most
+//! `s`.
 //!
 //! A write reads GV at one moment and shows its entries at a later one. In between, a snapshot could take
 //! the version that the write has, and miss the write. So writes *announce* themselves in the *pending
@@ -27,8 +28,9 @@
 //!
 //! # Why a snapshot is consistent
 //!
-//! Let a snapshot have version `s`. Claim: when it starts to read, every write with a version `v <= s` in
-//! its span is complete, and every later write has `v > s`. Hence what it sees does not change.
+//! Let a snapshot have version `s`. Claim: when it starts to read, every write with a version `v <=
+//! s` in its span is complete, and every later write has `v > s`. Hence the entries that it sees do
+//! not change.
 //!
 //! The two fences are sequentially consistent, so one comes first.
 //! * *The snapshot's first*: the write reads GV after its fence, so it reads at least `s + 1`: `v > s`.
@@ -40,27 +42,30 @@
 //! write that began after another had completed has a version that is not smaller; hence each `s` is a
 //! *prefix* of the history, which is what a checkpoint makes durable.
 //!
-//! *Reuse.* While no write has used the current version GV, a snapshot takes `s = GV - 1` and raises nothing.
-//! The claim above holds as before: whoever raised GV to `s + 1` did so before the snapshot's fence. And
-//! nothing that the caller could know of is missed: a write with version GV marks it as used before it
-//! shows an entry, so whoever has seen such an entry, or its completion, finds the mark and raises GV.
-//! Read-only work thus costs no versions, and its snapshots share theirs.
+//! *Reuse.* While no write has used the current version GV, a snapshot takes `s = GV - 1` and
+//! raises nothing. The claim above holds as before: the thread that raised GV to `s + 1` did so
+//! before the snapshot's fence. The snapshot also misses nothing that the caller could know of: a
+//! write with version GV marks it as used before it shows an entry, so a thread that has seen such
+//! an entry, or its completion, finds the mark and raises GV. Read-only work thus costs no
+//! versions, and its snapshots share theirs.
 //!
 //! # Garbage
 //!
-//! A rebalance first seals its input, then asks for the [`open versions`](clock::Mvcc::open_versions), and
-//! keeps of each key the newest entry and those that an open version sees ([`keep`]). A snapshot that
-//! registers later than the question has a version at least as high as every entry in the sealed input
-//! (a used version is never taken again without raising GV), so it needs only the newest. Registering and
-//! raising are one step under the registry's lock, so no snapshot stands between the two.
+//! A rebalance first seals its input, then asks for the [`open
+//! versions`](clock::Mvcc::open_versions), and keeps the newest entry of each key and those that an
+//! open version sees ([`keep`]). A snapshot that registers after that has a version at least as
+//! high as every entry in the sealed input (a used version is never taken again without raising
+//! GV), so it needs only the newest. Registering and raising are one step under the registry's
+//! lock, so no snapshot stands between the two.
 //!
 //! # Epochs
 //!
-//! A version is one `u64` that never restarts. An epoch is an interval of versions: its first version lies
-//! beyond everything that the epoch before could have written (the *ceiling* that was made durable before
-//! versions below it were used). Nothing wraps: a million snapshots a second would take 580,000 years. Which
-//! versions of older epochs to ignore is in the [`recovery_table`], with the fate of batches that spanned
-//! several chunks; while a process lives, a [`commit`] cell decides for each of these.
+//! A version is one `u64` that never restarts. An epoch is an interval of versions: its first
+//! version is greater than every version that the previous epoch could have written (the *ceiling*,
+//! which was made durable before versions below it were used). Nothing wraps: a million snapshots a
+//! second would take 580,000 years. The [`recovery_table`] lists the versions of older epochs to
+//! ignore, and the fate of batches that spanned several chunks; while a process lives, a [`commit`]
+//! cell decides for each of these.
 
 mod batches;
 pub mod clock;

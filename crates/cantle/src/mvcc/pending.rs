@@ -1,16 +1,19 @@
-//! The pending operations (PO): which writes are under way, over which keys, at which version (EvenDB §3.2).
+//! The pending operations (PO): the announced writes, with their keys and versions (EvenDB §3.2).
 //!
 //! A fixed array of slots, one cache line pair each. A writer claims a free slot, usually the one that its
 //! thread had last; a snapshot walks the slots that were ever used. A slot holds
 //!
-//! * `ticket`: odd while claimed, raised by one at each claim and each release, so no two uses look alike;
-//! * `lo`, `hi`: the span of keys, of this use or (for an instant after a claim) of the one before;
-//! * `version`: a lower bound of the version of this use. Versions never fall, so what the use before left
-//!   behind is such a bound until the owner stores its own.
+//! * `ticket`: odd while claimed, raised by one at each claim and each release, so no two uses look
+//!   alike;
+//! * `lo`, `hi`: the span of keys, of this use or (for an instant after a claim) of the previous
+//!   one;
+//! * `version`: a lower bound of the version of this use. Versions never decrease, so the previous
+//!   use's version is such a bound until the owner stores its own.
 //!
-//! What an instant's mixture of two uses can do is harmless. A waiter that finds the older span has fenced
-//! before the owner did, so the owner's version is above the waiter's and need not be waited for. An older
-//! version is at most the owner's: "greater than the waiter's" then holds for the owner as well.
+//! A mixture of two uses, which a waiter can see for an instant, is harmless. A waiter that finds
+//! the older span has fenced before the owner did, so the owner's version is above the waiter's and
+//! the owner need not be waited for. An older version is at most the owner's: "greater than the
+//! waiter's" then holds for the owner as well.
 //!
 //! Thread safety: everything may be called from any thread. Stores into a claimed slot are `Release` and loads
 //! `Acquire`, so that a waiter that stops waiting sees all that the awaited write did.
@@ -22,18 +25,19 @@ use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// How many writes can be announced at once: several times the threads of a large machine, and 32 KiB.
-/// With all taken, the next writer yields until one is free.
+/// Maximum number of writes announced at once: several times the threads of a large machine, in 32
+/// KiB of memory. If all slots are taken, the next writer yields until one is free.
 pub const SLOTS: usize = 256;
 
 thread_local! {
-    /// The slot that this thread claimed last, in whichever store; likely to be free and in its cache.
+    /// The slot that this thread claimed last, in any store. It is probably free and in this
+    /// thread's cache.
     static LAST_SLOT: Cell<usize> = const { Cell::new(0) };
 }
 
 /// An interval of keys, by their order-preserving eight-byte prefixes, both ends included.
 ///
-/// Wider than the keys it stands for at worst: snapshots then wait for more writers than they had to.
+/// May be wider than its keys: snapshots then wait for more writers than necessary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeySpan {
     /// The least prefix.
@@ -43,7 +47,7 @@ pub struct KeySpan {
 }
 
 impl KeySpan {
-    /// Every key; also for an order that has no prefixes.
+    /// Every key; also for an order without prefixes.
     pub const ALL: Self = Self { lo: 0, hi: u64::MAX };
     /// No key.
     pub const EMPTY: Self = Self { lo: u64::MAX, hi: 0 };
@@ -58,17 +62,17 @@ impl KeySpan {
         Self { lo: self.lo.min(other.lo), hi: self.hi.max(other.hi) }
     }
 
-    /// Whether a key can be in both.
+    /// True if a key can be in both.
     pub fn overlaps(self, other: Self) -> bool {
         self.lo.max(other.lo) <= self.hi.min(other.hi)
     }
 }
 
-/// See the module.
+/// The slots of one store; see the module.
 #[derive(Debug)]
 pub struct Pending {
     slots: Box<[CachePadded<Slot>]>,
-    /// Slots from here on were never claimed. Only grows.
+    /// Number of slots from the first one that were ever claimed. Only grows.
     used: CachePadded<AtomicUsize>,
 }
 
@@ -93,7 +97,7 @@ impl Slot {
             .then_some(ticket + 1)
     }
 
-    /// Whether the owner may be a writer in `span` with a version of `upto` or less.
+    /// True if the owner may be a writer in `span` with a version of `upto` or less.
     fn concerns(&self, span: KeySpan, upto: u64) -> bool {
         let owner = KeySpan { lo: self.lo.load(Acquire), hi: self.hi.load(Acquire) };
         owner.overlaps(span) && self.version.load(Acquire) <= upto
@@ -117,10 +121,11 @@ impl Pending {
         }
     }
 
-    /// Announces a write over `span` that has no version yet. What the caller reads afterwards is ordered
-    /// behind the announcement. Yields while every slot is taken.
+    /// Announces a write over `span` that has no version yet. Reads that the caller makes later are
+    /// ordered after the announcement. Yields while every slot is taken.
     ///
-    /// A thread that holds a claim must not ask for another one: if all did, none would get it.
+    /// A thread that holds a claim must not claim another slot: if all threads did, none would get
+    /// one.
     pub fn claim(&self, span: KeySpan) -> Claim<'_> {
         let (index, ticket) = self.claim_slot();
         let slot = &self.slots[index];
@@ -129,12 +134,14 @@ impl Pending {
         if self.used.load(Acquire) <= index {
             self.used.fetch_max(index + 1, AcqRel);
         }
-        // Either a waiter that fenced later finds this claim, or this writer reads the raised version.
+        // Either a waiter that fenced later finds this claim, or this writer reads the raised
+        // version.
         fence(SeqCst);
         Claim { slot, ticket }
     }
 
-    /// Tries the thread's last slot, then the others from the first one up, so that the used ones stay few.
+    /// Tries the thread's last slot, then all slots from the first one, so that few slots are ever
+    /// used.
     fn claim_slot(&self) -> (usize, u64) {
         let last = LAST_SLOT.with(Cell::get);
         let mut backoff = Backoff::default();
@@ -152,10 +159,11 @@ impl Pending {
         }
     }
 
-    /// Waits for every announced write that may touch `span` with a version of `upto` or less. The caller
-    /// has raised the global version above `upto`, and executed a `SeqCst` fence, before.
+    /// Waits for every announced write that may touch `span` with a version of `upto` or less.
+    /// Before the call, the caller has raised the global version above `upto` and executed a
+    /// `SeqCst` fence.
     ///
-    /// Waits for at most one use of each slot: a successor has a greater version.
+    /// Waits for at most one use of each slot, since the next use has a greater version.
     pub fn wait(&self, span: KeySpan, upto: u64) {
         if !span.overlaps(KeySpan::ALL) {
             return;
@@ -179,14 +187,15 @@ impl Pending {
         slot.ticket.load(Acquire) != seen.ticket || !slot.concerns(span, upto)
     }
 
-    /// How many slots a waiter looks at.
+    /// Number of slots that a waiter looks at.
     #[cfg(test)]
     pub fn used_count(&self) -> usize {
         self.used.load(Acquire)
     }
 }
 
-/// An announced write. Dropping it says that everything it wrote can be read, or that it wrote nothing.
+/// An announced write. Dropping it means that everything it wrote can be read, or that it wrote
+/// nothing.
 #[derive(Debug)]
 #[must_use = "dropping it ends the announcement"]
 pub struct Claim<'a> {
@@ -195,7 +204,7 @@ pub struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// Tells waiters the version of this write, which it read after it was announced.
+    /// Shows waiters the version of this write, which was read after the announcement.
     pub fn publish(&self, version: u64) {
         self.slot.version.store(version, Release);
     }
@@ -207,16 +216,18 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// Waits a little longer each time: spins for some microseconds, then yields, then sleeps.
+/// Waits longer each time: spins for some microseconds, then yields, then sleeps.
 #[derive(Debug, Default)]
 struct Backoff {
     round: u32,
 }
 
 impl Backoff {
-    /// 2^7 spins in all: about the time in which a running writer puts one pair.
+    /// Number of rounds that spin, each twice as long as the one before: 2^7 spins in all, about
+    /// the time in which a running writer puts one pair.
     const SPIN_ROUNDS: u32 = 7;
-    /// By the end of these, a writer that was scheduled away has had its turn unless the machine is loaded.
+    /// Number of the round after the last one that yields. By then a preempted writer has run,
+    /// unless the machine is loaded.
     const YIELD_ROUNDS: u32 = 32;
     const SLEEP: Duration = Duration::from_micros(50);
 

@@ -1,4 +1,4 @@
-//! The range index: which range a key lies in (EvenDB §3.3, §4).
+//! The range index: maps a key to the range that contains it (EvenDB §3.3, §4).
 //!
 //! The paper's index is a sorted array of all ranges' minimal keys, rebuilt at each split and flipped
 //! atomically. Here the array has two levels, blocks of about √n ranges and a list of about √n blocks, so that
@@ -11,19 +11,21 @@
 //!   blocks                          lowest k7 k21   k40 k52 k60   k81 k90      minimal keys -> ranges
 //! ```
 //!
-//! *Cost*, with n ranges: `find` compares O(log n) keys, of which all but those with the sought key's prefix are
-//! compared as integers in a contiguous array. `replace` copies the list of blocks and at most three blocks, of which
-//! none exceeds 2√n' (n' being the greatest n since the block was last written): O(√n) and the entries removed and
-//! added. A million ranges: some thousands of entries, tens of microseconds, for each split.
+//! *Cost*, with n ranges: `find` compares O(log n) keys, and compares all but those with the same
+//! prefix as the sought key as integers in a contiguous array. `replace` copies the list of blocks
+//! and at most three blocks. None of the blocks exceeds 2√n' (n' being the greatest n since the
+//! block was last written), so the cost is O(√n) and the entries removed and added. A million
+//! ranges: some thousands of entries, tens of microseconds, for each split.
 //!
-//! *Invariants.* There is at least one range. The first range's key stands for "lowest" whatever its bytes are:
-//! no key lies before it. The keys of the others ascend strictly in the keyspace's order, and none of them
-//! consists of the same bytes as the first one's (under a comparator that does not sort the empty key first, a
-//! range is therefore not split at the empty key).
+//! *Invariants.* There is at least one range. The first range's key stands for "lowest", whatever
+//! its bytes are: no key lies before it. The keys of the others ascend strictly in the keyspace's
+//! order, and none of them consists of the same bytes as the first one's. (Therefore, under a
+//! comparator that does not sort the empty key first, no range is split at the empty key.)
 //!
-//! Thread safety: readers take no lock and never wait. Writers take turns under a mutex. A `find` that begins after
-//! `replace` returned finds the new ranges; one that ran before it may hold a range that has been replaced, so
-//! a range is marked as retired after the flip, and who finds it retired asks again.
+//! Thread safety: readers take no lock and never wait. Writers take turns under a mutex. A `find`
+//! that begins after `replace` returned finds the new ranges. One that ran before it may hold a
+//! range that has been replaced, so a range is marked as retired after the flip, and a reader that
+//! finds it retired asks again.
 
 use crate::sync::{Arc, ArcSwap, Mutex};
 use crate::types::order::KeyOrder;
@@ -31,7 +33,7 @@ use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::{Deref, Range};
 
-/// From keys to ranges. See the module.
+/// The index of one keyspace's ranges. See the module.
 pub(crate) struct RangeIndex<T> {
     current: ArcSwap<View<T>>,
     /// Held by a writer from reading the current view to flipping it.
@@ -39,28 +41,30 @@ pub(crate) struct RangeIndex<T> {
 }
 
 impl<T> RangeIndex<T> {
-    /// From the ranges' minimal keys, ascending; the first one's stands for "lowest".
+    /// From the ranges' minimal keys, ascending; the first one stands for "lowest".
     pub(crate) fn new(order: KeyOrder, entries: Vec<(Bytes, Arc<T>)>) -> Self {
         Self { current: ArcSwap::from_pointee(View::new(order, entries)), writer: Mutex::new(()) }
     }
 
-    /// The current view, to keep.
+    /// The current view, for long use.
     pub(crate) fn view(&self) -> Arc<View<T>> {
         self.current.load_full()
     }
 
-    /// The current view, for the moment: cheaper than [`view`](Self::view), but few should be held at once.
+    /// The current view, for short use: cheaper than [`view`](Self::view), but few should be held
+    /// at once.
     pub(crate) fn load(&self) -> impl Deref<Target = Arc<View<T>>> + use<T> {
         self.current.load()
     }
 
-    /// The range that `key` lies in. It may have been replaced meanwhile; see the module.
+    /// The range that contains `key`. It may have been replaced in the meantime; see the module.
     pub(crate) fn find(&self, key: &[u8]) -> Arc<T> {
         self.current.load().find(key).clone()
     }
 
-    /// Whether `replace` will find these neighbours, and have ranges that begin with `keys` fit in their place and end where these
-    /// end; else why not. It stays so for as long as nobody else may replace these ranges.
+    /// Checks that `replace` will find these neighbours, and that ranges which begin with `keys`
+    /// and end at `end` fit in their place. The error is the reason if not. The answer holds as
+    /// long as nobody else may replace these ranges.
     pub(crate) fn check_replace(
         &self,
         removed: &[&Arc<T>],
@@ -83,13 +87,15 @@ impl<T> RangeIndex<T> {
         Ok(())
     }
 
-    /// Replaces `remove_count` neighbouring ranges, from the one with the minimal key `remove_first_key` on, by
-    /// `add` in one flip. The first added key is the first removed. Returns how many entries it copied.
+    /// Replaces `remove_count` neighbouring ranges, from the one with the minimal key
+    /// `remove_first_key` on, by `add` in one flip. The first added key equals the first removed
+    /// one. Returns the number of entries copied.
     ///
     /// # Panics
     ///
-    /// If there are no such ranges, or `add` does not fit in their place: the caller, who alone may replace
-    /// these ranges, has lost track of them, and has not asked `check_replace` before. Nothing is changed then.
+    /// If there are no such ranges, or `add` does not fit in their place. Then the caller, who
+    /// alone may replace these ranges, has lost track of them, and has not called `check_replace`
+    /// before. Nothing is changed in this case.
     pub(crate) fn replace(
         &self,
         remove_first_key: &[u8],
@@ -109,7 +115,7 @@ pub(crate) struct View<T> {
     /// The first key of each block.
     first_keys: Keys,
     blocks: Vec<Arc<Block<T>>>,
-    /// Ranges in all blocks.
+    /// Number of ranges in all blocks.
     len: usize,
 }
 
@@ -131,13 +137,13 @@ impl<T> View<T> {
         Self { first_keys: Keys::new(&order, first_keys), order, blocks, len }
     }
 
-    /// The range that `key` lies in.
+    /// The range that contains `key`.
     pub(crate) fn find(&self, key: &[u8]) -> &Arc<T> {
         self.range(self.position(key, Bound::AtOrBefore))
     }
 
-    /// The last range that begins before `key`, or the last of all: where a walk down from `key` starts. The
-    /// first range begins before every key.
+    /// The last range that begins before `key`, or the last range without a key: the start of a
+    /// walk downwards from `key`. The first range begins before every key.
     pub(crate) fn find_last_before(&self, key: Option<&[u8]>) -> &Arc<T> {
         self.range(match key {
             Some(key) => self.position(key, Bound::Before),
@@ -150,18 +156,19 @@ impl<T> View<T> {
         Iter { view: self, next: Some(Position::FIRST) }
     }
 
-    /// The range of the least keys.
+    /// The range with the lowest keys.
     pub(crate) fn first(&self) -> &Arc<T> {
         self.range(Position::FIRST)
     }
 
-    /// From the range that `key` lies in on; from the first without one. The empty key is none of the least in every
-    /// order: who looks at some ranges at a time begins without a key.
+    /// The ranges from the one that contains `key` on, or all ranges without a key. The empty key
+    /// is not the least in every order, so a caller that takes some ranges at a time begins without
+    /// a key.
     pub(crate) fn iter_from_or_first(&self, key: Option<&[u8]>) -> Iter<'_, T> {
         key.map_or_else(|| self.iter(), |key| self.iter_from(key))
     }
 
-    /// From the range that `key` lies in on.
+    /// The ranges from the one that contains `key` on.
     pub(crate) fn iter_from(&self, key: &[u8]) -> Iter<'_, T> {
         Iter { view: self, next: Some(self.position(key, Bound::AtOrBefore)) }
     }
@@ -203,7 +210,7 @@ impl<T> View<T> {
         }
     }
 
-    /// The range that begins with this key.
+    /// The position of the range that begins with this key.
     fn position_of(&self, min_key: &[u8]) -> Option<Position> {
         if self.is_lowest(min_key) {
             return Some(Position::FIRST);
@@ -212,7 +219,8 @@ impl<T> View<T> {
         if *self.key(found) == min_key {
             return Some(found);
         }
-        // A comparator that has failed leads anywhere. What is on disk was replaced already, so it is here, too.
+        // A failed comparator may have led to a wrong place, so all keys are compared. The ranges
+        // are replaced on disk already, so the index must follow.
         self.order.failure()?;
         let mut next = Some(Position::FIRST);
         while let Some(position) = next {
@@ -224,7 +232,8 @@ impl<T> View<T> {
         None
     }
 
-    /// Where `remove_count` neighbours stand of which the first begins with this key, or why `keys` cannot take their place.
+    /// The positions of `remove_count` neighbours that begin with this key, or the reason why
+    /// `keys` cannot take their place.
     fn place_for<'k>(
         &self,
         first_key: &[u8],
@@ -238,7 +247,7 @@ impl<T> View<T> {
         if remove_count == 0 {
             return Err("a range that is added takes the place of none");
         }
-        // The last block touched, and how many of its entries go.
+        // The last block touched, and the number of its entries to remove.
         let (mut last, mut remove_upto) = (from.block, from.entry + remove_count);
         while remove_upto > self.blocks[last].ranges.len() {
             remove_upto -= self.blocks[last].ranges.len();
@@ -253,17 +262,19 @@ impl<T> View<T> {
                 && ((from == Position::FIRST && index == 0) || self.order.compare(key, next).is_lt())
         });
         let is_below = |limit| {
-            // What replaces several by one begins where the first of them did.
+            // A single range that replaces several begins where the first of them did.
             keys.clone().skip(1).last().is_none_or(|key| self.order.compare(key, self.key(limit)).is_lt())
         };
-        // A comparator that has failed says anything. What is on disk was replaced already, so it is here, too.
+        // A failed comparator gives any answer. The ranges are replaced on disk already, so the
+        // index must follow.
         if !(ascends && limit.is_none_or(is_below)) && self.order.failure().is_none() {
             return Err("the added keys do not ascend, or reach the next range's");
         }
         Ok(Replaced { from, end: Position { block: last, entry: remove_upto }, limit })
     }
 
-    /// The view after a change, and how many entries (of blocks and of the list of blocks) were copied.
+    /// The view after a change, and the number of entries (of blocks and of the list of blocks)
+    /// that were copied.
     fn replaced(&self, first_key: &[u8], remove_count: usize, add: Vec<(Bytes, Arc<T>)>) -> (Self, usize) {
         let place = self.place_for(first_key, remove_count, add.iter().map(|(key, _)| key));
         let Replaced { from, end, .. } = place.unwrap_or_else(|why| panic!("{why}"));
@@ -274,7 +285,8 @@ impl<T> View<T> {
         let tail = self.blocks[last].entries(end.entry..self.blocks[last].ranges.len());
         let mut touched = from.block..last + 1;
         let mut entries: Vec<_> = head.chain(add).chain(tail).collect();
-        // A block that has become small joins a neighbour, so that the list of blocks stays short.
+        // A block that has become small is joined with a neighbour, so that the list of blocks
+        // stays short.
         if entries.len() < target / 2 {
             if touched.start > 0 {
                 touched.start -= 1;
@@ -302,7 +314,8 @@ impl<T> Block<T> {
     }
 }
 
-/// How long blocks are to be: √n, and not so short that small indexes consist of crumbs.
+/// Target length of blocks: √n, but at least 16, so that small indexes do not consist of tiny
+/// blocks.
 fn target_len(len: usize) -> usize {
     len.isqrt().max(16)
 }
@@ -331,10 +344,10 @@ impl Position {
     const FIRST: Self = Self { block: 0, entry: 0 };
 }
 
-/// Ranges that are to be replaced.
+/// The positions of ranges to replace.
 struct Replaced {
     from: Position,
-    /// In the last block that has some of them: behind the last of them there.
+    /// The position after the last of these ranges, in the last block that has some of them.
     end: Position,
     /// The next range, if there is one.
     limit: Option<Position>,
@@ -346,16 +359,16 @@ enum Bound {
     Before,
 }
 
-/// Ascending keys, the first of which is taken to be within every bound.
+/// Ascending keys. The first one counts as within every bound.
 struct Keys {
     keys: Vec<Bytes>,
-    /// The keys' order-preserving prefixes; empty if the order has none.
+    /// The order-preserving prefixes of the keys; empty if the order has none.
     prefixes: Vec<u64>,
 }
 
 impl Keys {
     fn new(order: &KeyOrder, keys: Vec<Bytes>) -> Self {
-        // The first one is never compared, and the lowest range's key may be no key of the order.
+        // The first key is never compared, and the lowest range's key may be no key of the order.
         let prefixes = keys.iter().enumerate().map(|(index, key)| match index {
             0 => Some(0),
             _ => order.prefix(key),

@@ -1,5 +1,5 @@
-//! The range index against a plain sorted list, in the bytewise order and in one that sorts the empty key last
-//! and has no prefixes; and what a change costs.
+//! The range index against a plain sorted list, in the bytewise order and in one that sorts the
+//! empty key last and has no prefixes; and the cost of a change.
 
 use super::range_index::RangeIndex;
 use crate::sync::Arc;
@@ -22,7 +22,7 @@ impl Comparator for Reverse {
     }
 }
 
-/// The ranges' minimal keys and identities; the first is lowest whatever its key.
+/// The ranges' minimal keys and identities; the first is the lowest, whatever its key.
 type Model = Vec<(Vec<u8>, u32)>;
 
 fn position(model: &Model, order: &KeyOrder, within: impl Fn(Ordering) -> bool, key: &[u8]) -> usize {
@@ -56,7 +56,7 @@ fn check(
     Ok(())
 }
 
-/// Short keys over few bytes, so that they meet; some share their first eight bytes.
+/// Short keys over few bytes, so that they collide; some share their first eight bytes.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     let tail = vec(prop_oneof![Just(0u8), Just(1), Just(7), Just(255)], 0..4);
     (any::<bool>(), tail)
@@ -123,7 +123,8 @@ fn number(number: u64) -> Bytes {
     Bytes::copy_from_slice(&number.to_be_bytes())
 }
 
-/// What a change may copy: two blocks and a neighbour of up to 2√n each, and a list of up to 2√n blocks.
+/// Maximum of entries that a change may copy: two blocks and a neighbour of up to 2√n each, and a
+/// list of up to 2√n blocks.
 fn allowed(ranges: usize) -> usize {
     8 * ranges.isqrt().max(16)
 }
@@ -183,7 +184,7 @@ fn a_caller_that_lost_track_of_its_chunk_changes_nothing() {
     index.replace(&[4], 1, entries(&[(vec![4], 2)]));
 }
 
-/// Backwards for so many comparisons, then it fails.
+/// The reverse order for a number of comparisons; then it fails.
 struct Failing(AtomicUsize);
 
 impl Comparator for Failing {
@@ -199,7 +200,7 @@ impl Comparator for Failing {
     }
 }
 
-/// What replaces a range is on disk by then, and whoever looks for a key goes from a retired range to its successor.
+/// The replacement is on disk by then, and a reader goes from a retired range to its successor.
 #[test]
 fn a_chunk_is_replaced_though_the_comparator_fails_just_then() {
     let before: Model = (0..20).map(|range| (vec![200 - 10 * range as u8], range)).collect();

@@ -1,4 +1,4 @@
-//! Which of what earlier epochs wrote counts.
+//! The outcome of recovery: the versions and batches of earlier epochs that count.
 
 use super::recovery_table::{DeadBatches, RecoveryTable};
 
@@ -12,13 +12,13 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// Whether an operation of `epoch` counts: its version was covered by the last checkpoint before a power
-    /// loss, and its spanning batch, if any, was committed.
+    /// True if an operation of `epoch` counts: the last checkpoint before a power loss covers its
+    /// version, and its spanning batch, if any, was committed.
     pub fn counts(&self, epoch: u64, version: u64, batch: u64) -> bool {
         self.is_alive(version) && !(batch != 0 && self.dead_batches.is_dead(epoch, batch))
     }
 
-    /// Whether a version counts.
+    /// True if a version counts.
     #[inline]
     pub fn is_alive(&self, version: u64) -> bool {
         version >= self.first_version || !self.table.is_dead(version)

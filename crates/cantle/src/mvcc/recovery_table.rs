@@ -1,12 +1,12 @@
-//! What earlier epochs wrote and nobody may see: versions beyond their last checkpoint (the paper's recovery
-//! table, EvenDB §3.5), and batches that had not committed.
+//! Entries of earlier epochs that are invisible: versions above their last checkpoint (the paper's
+//! recovery table, EvenDB §3.5), and batches that had not committed.
 //!
-//! Recovery replays and rewrites no log. It adds one row for the epoch that died, and whoever reads a file asks
-//! here whether a record counts. A row goes once no file created in its epoch is left: dead records of an epoch are
-//! only in files of that epoch, since later rewrites leave them out.
+//! Recovery replays and rewrites no log. It adds one row for the epoch that died, and readers of
+//! files ask here if a record counts. A row is removed once no file created in its epoch is left:
+//! dead records of an epoch are only in files of that epoch, since later rewrites omit them.
 //!
-//! Both tables are plain values: recovery makes them, a manifest edit holds their bytes, readers share them
-//! unchanged (thread safety by immutability).
+//! Both tables are plain values: recovery makes them, a manifest edit contains their bytes, and
+//! readers share them unchanged (thread safety by immutability).
 //!
 //! ```text
 //!   recovery table   count, then for each row:  epoch, after, until          all varints
@@ -35,8 +35,9 @@ pub struct RecoveryTable {
 }
 
 impl RecoveryTable {
-    /// Adds the row of an epoch that ended with `after` as its last checkpointed version; the next one begins at
-    /// `until`. Without a checkpoint of its own, `after` may be that of an earlier epoch. Epochs come in order.
+    /// Adds the row of an epoch that ended with `after` as its last checkpointed version; the next
+    /// epoch begins at `until`. If the epoch had no checkpoint of its own, `after` may be that of
+    /// an earlier epoch. Epochs are added in order.
     pub fn push(&mut self, epoch: u64, mut after: u64, until: u64) -> Result<(), Malformed> {
         if let Some(last) = self.intervals.last() {
             if epoch <= last.epoch || until <= last.until {
@@ -50,7 +51,8 @@ impl RecoveryTable {
         Ok(())
     }
 
-    /// Whether an entry with this version is to be ignored. One comparison for versions of this epoch.
+    /// True if an entry with this version is to be ignored. One comparison for versions of this
+    /// epoch.
     #[inline]
     pub fn is_dead(&self, version: u64) -> bool {
         self.intervals.last().is_some_and(|last| version < last.until) && self.is_in_interval(version)
@@ -61,18 +63,18 @@ impl RecoveryTable {
         self.intervals.get(next).is_some_and(|interval| version > interval.after)
     }
 
-    /// Whether a recovery since this epoch began returned to a checkpoint: what that does not know of the epoch's files does not
-    /// count, now or later.
+    /// True if a recovery since this epoch began has returned to a checkpoint. Then entries in the
+    /// epoch's files that the checkpoint does not cover are dead, now and later.
     pub fn is_settled(&self, epoch: u64) -> bool {
         self.intervals.last().is_some_and(|last| last.epoch >= epoch)
     }
 
-    /// Removes the rows of epochs of which no file remains.
+    /// Removes the rows of epochs without a file.
     pub fn prune(&mut self, mut epoch_has_files: impl FnMut(u64) -> bool) {
         self.intervals.retain(|interval| epoch_has_files(interval.epoch));
     }
 
-    /// Appends the bytes.
+    /// Appends the encoded table to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.intervals.len() as u64);
         for &DeadInterval { epoch, after, until } in &self.intervals {
@@ -82,7 +84,7 @@ impl RecoveryTable {
         }
     }
 
-    /// Reads what `encode` wrote.
+    /// Decodes the output of `encode`.
     pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let mut table = Self::default();
         for _ in 0..decoder.varint()? {
@@ -105,22 +107,22 @@ pub struct Gap {
     pub last: u64,
 }
 
-/// Which spanning batches of one epoch count: those up to `committed_upto` that are in no gap.
+/// The spanning batches of one epoch that count: those up to `committed_upto` that are in no gap.
 ///
-/// As small as what it says: commits come nearly in order, so gaps are few.
+/// Batches commit nearly in order, so gaps are few and the row is small.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EpochBatches {
     /// The epoch whose process died.
     pub epoch: u64,
-    /// The greatest id that committed; those above are dead. 0 if none did (ids begin at 1).
+    /// The greatest id that committed; greater ones are dead. 0 if none did (ids begin at 1).
     pub committed_upto: u64,
-    /// Dead ids below it: ascending, and live ones between any two gaps.
+    /// Dead ids below `committed_upto`: ascending, with live ids between any two gaps.
     pub gaps: Vec<Gap>,
 }
 
 impl EpochBatches {
-    /// From the ids that the journal shows as committed, in any order. Those below `settled_below` are settled:
-    /// a checkpoint found them committed, or never written.
+    /// From the ids that the journal shows as committed, in any order. Those below `settled_below`
+    /// are settled: a checkpoint found them committed, or never written.
     pub fn from_committed(epoch: u64, settled_below: u64, committed: impl IntoIterator<Item = u64>) -> Self {
         let mut committed: Vec<u64> = committed.into_iter().filter(|&id| id >= settled_below).collect();
         committed.sort_unstable();
@@ -135,7 +137,7 @@ impl EpochBatches {
         batches
     }
 
-    /// Whether the records of this batch are to be ignored.
+    /// True if the records of this batch are to be ignored.
     pub fn is_dead(&self, batch: u64) -> bool {
         let next = self.gaps.partition_point(|gap| gap.last < batch);
         batch > self.committed_upto || self.gaps.get(next).is_some_and(|gap| gap.first <= batch)
@@ -182,7 +184,7 @@ pub struct DeadBatches {
 }
 
 impl DeadBatches {
-    /// Adds the row of an epoch whose process died. Epochs come in order.
+    /// Adds the row of an epoch whose process died. Epochs are added in order.
     pub fn push(&mut self, batches: EpochBatches) -> Result<(), Malformed> {
         if self.epochs.last().is_some_and(|last| batches.epoch <= last.epoch) {
             return Err(Malformed("has epochs out of order"));
@@ -191,8 +193,8 @@ impl DeadBatches {
         Ok(())
     }
 
-    /// Whether the records of batch `batch` in a file of `epoch` are to be ignored. An epoch without a row is
-    /// the current one or ended well: its batches are not dead.
+    /// True if the records of batch `batch` in a file of `epoch` are to be ignored. An epoch
+    /// without a row is the current one or was closed properly: its batches are not dead.
     pub fn is_dead(&self, epoch: u64, batch: u64) -> bool {
         match self.epochs.binary_search_by_key(&epoch, |batches| batches.epoch) {
             Ok(row) => self.epochs[row].is_dead(batch),
@@ -200,12 +202,12 @@ impl DeadBatches {
         }
     }
 
-    /// Removes the rows of epochs of which no file remains.
+    /// Removes the rows of epochs without a file.
     pub fn prune(&mut self, mut epoch_has_files: impl FnMut(u64) -> bool) {
         self.epochs.retain(|batches| epoch_has_files(batches.epoch));
     }
 
-    /// Appends the bytes.
+    /// Appends the encoded table to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.epochs.len() as u64);
         for batches in &self.epochs {
@@ -213,7 +215,7 @@ impl DeadBatches {
         }
     }
 
-    /// Reads what `encode` wrote.
+    /// Decodes the output of `encode`.
     pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let mut table = Self::default();
         for _ in 0..decoder.varint()? {

@@ -1,6 +1,6 @@
-//! What the versions promise, step by step and on real threads. Every interleaving of small cases is in
-//! `tests/loom_mvcc.rs`. None of these tests asserts a time: a waiter that does not wait fails in most runs, one
-//! that waits for too much hangs.
+//! The guarantees of versions, step by step and on real threads. Every interleaving of small cases
+//! is in `tests/loom_mvcc.rs`. None of these tests asserts a time: a waiter that fails to wait
+//! fails the test in most runs, and one that waits for too much hangs.
 
 use super::{KeySpan, Mvcc};
 use crate::mvcc::pending::Pending;
@@ -43,7 +43,7 @@ fn snapshots_without_writes_between_them_share_a_version() {
     assert_eq!(mvcc.current(), 101);
     let announced = mvcc.announce(KeySpan::key(1));
     assert_eq!(announced.version(), 101);
-    // Announced is enough: its entries may have shown already.
+    // An announced version counts as used: its entries may be visible already.
     assert_eq!(mvcc.snapshot(KeySpan::key(2)).version(), 101);
 }
 

@@ -1,10 +1,12 @@
-//! Whether everything that was written is in the journal.
+//! The newest version that is missing in the journal.
 //!
-//! In a store that is not `Sync` a single write may ask to survive a loss of power. It goes to the journal, and one sync of
-//! that makes it durable, if all writes before it are durable as well: a crash leaves a prefix. Else a checkpoint does that.
+//! In a store that is not `Sync`, a single write may ask to survive a loss of power. It is appended
+//! to the journal, and one sync of the journal makes it durable, if all writes before it are
+//! durable as well: a crash leaves a prefix. Otherwise a checkpoint makes it durable.
 //!
-//! Invariant: a write that the journal does not tell of marks its version before it is announced with it. So whoever is
-//! announced with a greater version, or knows of the write, finds the mark.
+//! Invariant: a write that is not in the journal marks its version before it is announced with that
+//! version. So a writer that is announced with a greater version, or knows of the write, finds the
+//! mark.
 //!
 //! ```text
 //!   write beside the journal                  write that asks to be durable
@@ -14,11 +16,13 @@
 //!   (marked another v: again)                 read the mark
 //! ```
 //!
-//! If v < v', GV was raised after the first read it and before the second did, so the first fence comes before the last one,
-//! and the mark is found. Writes of one version are told apart by no snapshot; a later one of the same keys, or by whoever has
-//! read what the first wrote, finds its mark as it finds what it wrote.
+//! If v < v', GV was raised after the first write read it and before the second did. So the first
+//! fence comes before the last one, and the second write finds the mark. No snapshot separates two
+//! writes of one version. A later write of the same keys, or one by a thread that has read the
+//! first write's entries, finds the mark as it finds those entries.
 //!
-//! Thread safety: everything may be called from any thread. `tests/loom_checkpoint.rs` is the model.
+//! Thread safety: everything may be called from any thread. `tests/loom_checkpoint.rs` is the
+//! model.
 
 use super::clock::{Announced, Mvcc};
 use super::pending::KeySpan;
@@ -28,21 +32,22 @@ use crate::sync::atomic::{
     fence,
 };
 
-/// GV is raised between two reads of it as often as that only where snapshots are all that goes on.
+/// Number of attempts to announce with a marked version. GV is raised that often in between only if
+/// nothing but snapshots goes on.
 const TRIES: usize = 64;
 
 pub struct Unjournaled {
-    /// The greatest version of a write that the journal does not tell of, or more; 0 if there is none.
+    /// At least the greatest version of a write that is not in the journal; 0 if there is none.
     newest: AtomicU64,
 }
 
 impl Unjournaled {
-    /// `newest`: a version below which, it included, there are such writes already.
+    /// `newest`: a version up to which, inclusive, such writes may exist already.
     pub fn new(newest: u64) -> Self {
         Self { newest: AtomicU64::new(newest) }
     }
 
-    /// Announces a write that the journal will not tell of.
+    /// Announces a write that will not be in the journal.
     pub fn announce<'a>(&self, mvcc: &'a Mvcc, span: KeySpan) -> Announced<'a> {
         let mut version = mvcc.current();
         for _ in 0..TRIES {
@@ -51,16 +56,18 @@ impl Unjournaled {
             if announced.version() == version {
                 return announced;
             }
-            // Nothing was written with it.
+            // Nothing was written with the marked version.
             version = announced.version();
         }
-        // For good, as no version is known beforehand: from here on checkpoints make writes durable.
+        // For good, as the version cannot be known in advance: from here on checkpoints make writes
+        // durable.
         self.mark(u64::MAX);
         mvcc.announce(span)
     }
 
-    /// Whether only the journal tells of writes that no checkpoint of version `durable` covers. For a write that is announced, as far
-    /// as others before it are concerned; for others a guess.
+    /// True if every write that a checkpoint of version `durable` does not cover is in the journal.
+    /// Exact for a caller whose write is announced, with respect to the writes before it; a guess
+    /// for other callers.
     pub fn is_none_beyond(&self, durable: u64) -> bool {
         fence(SeqCst);
         self.newest.load(Acquire) <= durable

@@ -1,15 +1,18 @@
-//! Memory for the blocks and arrays of munks, the segments of rows and what is read of logs at once: large ones are mapped, so that they go back to the system as
-//! soon as they are free, whatever the process's allocator keeps for itself; the largest are made of huge pages where the
-//! system has them, as a search touches a few lines far apart.
+//! Memory for the blocks and arrays of munks, the segments of rows, and logs that are read whole.
+//! Large allocations are mapped, so that their memory goes back to the system as soon as it is
+//! free, whatever the process's allocator retains. The largest consist of huge pages if the system
+//! has them, as a search touches a few lines far apart.
 //!
-//! What was freed last is kept for the next that is wanted ([`kept`]): while munks are copied to be rid of garbage, or evicted for
-//! others that grow, as much is freed as allocated, and to fill new pages with zeros costs as much as the copy; where the
-//! host of a virtual machine has taken them back, many times as much. Segments
-//! come and go as often, and what whole logs were read into, which is made as long as the next one ([`resize`]). As much is kept
-//! as budgets have left, and a little beside them; what nobody wanted for a second or two goes back, but for a little.
+//! Mappings that were freed last are kept for reuse ([`kept`]). While munks are copied to remove
+//! garbage, or are evicted for others that grow, as much is freed as allocated, and filling new
+//! pages with zeros costs as much as the copy; if the host of a virtual machine has reclaimed the
+//! pages, many times as much. Segments come and go as often. So do the buffers of whole logs, which
+//! are resized to the length of the next one ([`resize`]). The kept bytes are bounded by the room
+//! that is left in the budgets, and a little beside them. Bytes that were not needed for a second
+//! or two are unmapped, except for a small rest.
 //!
-//! Under Miri nothing is mapped, so it checks the users of this memory; what maps and unmaps is run with AddressSanitizer
-//! (`.ci/run`).
+//! Under Miri nothing is mapped, so Miri checks the users of this memory. The code that maps and
+//! unmaps is tested with AddressSanitizer (`.ci/run`).
 #![expect(unsafe_code, reason = "memory of any length")]
 
 mod kept;
@@ -20,44 +23,45 @@ use kept::{Mapping, count_unused, count_used, keep, take};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// Whether memory can be mapped.
+/// True if this platform can map memory.
 const CAN_MAP: bool = cfg!(all(unix, not(miri)));
-/// From here on memory is mapped that was not asked to be.
+/// Size in bytes from which memory is mapped without a request. Smaller allocations fit the
+/// allocator's heap.
 const MAPPED_BYTES_MIN: usize = 64 << 10;
-/// Sizes that are few are multiples of this: of a page.
+/// The few sizes of [`of_few_sizes`] are multiples of this: the length of a page.
 const SIZES_BYTES_MIN: usize = 4 << 10;
-/// A huge page.
+/// Length of a huge page in bytes.
 pub const HUGE_BYTES: usize = 2 << 20;
-/// At least so many bytes, of few sizes, four to a doubling: what one frees then fits another.
+/// Rounds up to one of few sizes, four to a doubling, so that freed memory fits a later allocation.
 pub fn of_few_sizes(bytes: usize) -> usize {
     bytes.next_multiple_of(SIZES_BYTES_MIN.max(bytes.next_power_of_two() / 8))
 }
 
-/// How much to ask for, for so many bytes: what is mapped and may be kept is of few sizes. Of a mapping's end that nobody writes to
-/// there is no memory.
+/// Bytes to ask for if `bytes` are needed: mappings that may be kept have one of few sizes. The
+/// unused end of a mapping takes no memory, as nobody writes to it.
 pub fn asked_for(bytes: usize) -> usize {
     if (MAPPED_BYTES_MIN..HUGE_BYTES).contains(&bytes) { of_few_sizes(bytes) } else { bytes }
 }
 
-/// Memory, uninitialised.
+/// Uninitialised memory.
 pub struct Pages {
     start: NonNull<u8>,
     layout: Layout,
     is_mapped: bool,
 }
 
-// SAFETY: it is only memory.
+// SAFETY: it is plain memory, bound to no thread.
 unsafe impl Send for Pages {}
 // SAFETY: as above.
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// `layout` has at least one byte, and the alignment of a page at most.
+    /// `layout` has at least one byte, and at most the alignment of a page.
     pub fn new(layout: Layout) -> Self {
         Self::allocate(layout, CAN_MAP && layout.size() >= MAPPED_BYTES_MIN)
     }
 
-    /// Mapped, however little it is, where memory can be.
+    /// Mapped, however small, if the platform can map memory.
     pub fn mapped(layout: Layout) -> Self {
         Self::allocate(layout, CAN_MAP)
     }
@@ -68,7 +72,7 @@ impl Pages {
         let start = if is_mapped {
             take(layout.size()).or_else(|| map(layout.size()))
         } else {
-            // SAFETY: it has a byte at least.
+            // SAFETY: the layout has at least one byte.
             NonNull::new(unsafe { alloc(layout) })
         };
         let Some(start) = start else { handle_alloc_error(layout) };
@@ -90,32 +94,34 @@ impl Drop for Pages {
         if self.is_mapped {
             keep(Mapping { start: self.start, bytes: self.layout.size() });
         } else {
-            // SAFETY: allocated with this layout, and nobody else's.
+            // SAFETY: allocated with this layout, and nobody else owns it.
             unsafe { dealloc(self.start.as_ptr(), self.layout) };
         }
     }
 }
 
-/// Memory to read a file into or to collect things in, with something in each byte.
+/// Initialised memory, to read a file into or to collect bytes in.
 pub struct Buffer {
     pages: Pages,
     len: usize,
 }
 
 impl Buffer {
-    /// `None` for no bytes.
+    /// `None` if `bytes` is 0.
     pub fn new(bytes: usize) -> Option<Self> {
         Self::allocate(bytes, asked_for(bytes), Pages::new)
     }
 
-    /// Mapped, however little it is, where memory can be: for what stays for a while among much that comes and goes.
+    /// Mapped, however small, if the platform can map memory: for a buffer that stays for a while
+    /// among many that do not.
     pub fn mapped(bytes: usize) -> Option<Self> {
-        // What is too large to be kept is as long as it has to be, and not of huge pages by chance.
+        // A buffer too large to be kept gets its exact length, so that it does not consist of huge
+        // pages by chance.
         let asked = if bytes < HUGE_BYTES { of_few_sizes(bytes) } else { bytes };
         Self::allocate(bytes, asked, Pages::mapped)
     }
 
-    /// What it takes, which is more than it holds.
+    /// Bytes of memory that it takes: at least its length.
     pub fn memory_bytes(&self) -> u64 {
         self.pages.len() as u64
     }
@@ -123,9 +129,9 @@ impl Buffer {
     fn allocate(bytes: usize, asked: usize, pages: impl FnOnce(Layout) -> Pages) -> Option<Self> {
         let layout = Layout::from_size_align(asked, 1).ok().filter(|layout| layout.size() > 0)?;
         let pages = pages(layout);
-        // What was mapped has what the system or a former holder left there.
+        // A mapping is initialised already: by the system, or by its former user.
         if !pages.is_mapped {
-            // SAFETY: it has so many bytes.
+            // SAFETY: it has `asked` bytes.
             unsafe { pages.start.write_bytes(0, asked) };
         }
         Some(Self { pages, len: bytes })
@@ -134,14 +140,14 @@ impl Buffer {
 
 impl AsRef<[u8]> for Buffer {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: so many initialised bytes, which go with `self`.
+        // SAFETY: `len` initialised bytes, which live as long as `self`.
         unsafe { std::slice::from_raw_parts(self.pages.start.as_ptr(), self.len) }
     }
 }
 
 impl AsMut<[u8]> for Buffer {
     fn as_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and nobody else has them.
+        // SAFETY: as above, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.pages.start.as_ptr(), self.len) }
     }
 }
@@ -149,7 +155,7 @@ impl AsMut<[u8]> for Buffer {
 #[cfg(all(unix, not(miri)))]
 fn map(bytes: usize) -> Option<NonNull<u8>> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
-    // A huge page begins at a multiple of its length: what lies before and behind is given back.
+    // A huge page begins at a multiple of its length: the parts before and after it are unmapped.
     let slack = if bytes.is_multiple_of(HUGE_BYTES) { HUGE_BYTES } else { 0 };
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
     // SAFETY: a new mapping, at a place that the system chooses.
@@ -162,7 +168,7 @@ fn map(bytes: usize) -> Option<NonNull<u8>> {
         unmap(all, before);
     }
     if slack > before {
-        // SAFETY: as above; `bytes` from here on the slack that is left begins.
+        // SAFETY: as above; the rest of the slack begins `bytes` after `start`.
         unmap(unsafe { start.add(bytes) }, slack - before);
     }
     if slack > 0 {
@@ -172,8 +178,8 @@ fn map(bytes: usize) -> Option<NonNull<u8>> {
     Some(start)
 }
 
-/// Another length of what was mapped, which may lie elsewhere then; what it had is there still. `None` where that is not possible: it
-/// is as it was.
+/// Changes the length of a mapping, which may move; its content is kept. `None` if that is
+/// impossible, and then the mapping is unchanged.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn resize(start: NonNull<u8>, bytes: usize, wanted_bytes: usize) -> Option<NonNull<u8>> {
     use rustix::mm::{MremapFlags, mremap};
