@@ -1,9 +1,10 @@
-//! One number for memory, and who has how much of it.
+//! The memory budget: one number, divided among accounts.
 //!
-//! Each use of memory has an account: its floor, its limit and what it has taken. Regions in memory, rows and blocks share most of
-//! the budget, by a division that follows from the data and the reads (`division.rs`). What logs index in memory, what is being
-//! written and what has no owner take the rest. What rows, blocks and logs leave of theirs is lent to regions, which are quick to
-//! give it back; what keyspaces take is taken from regions too.
+//! Each use of memory has an account: its floor, its limit and its used bytes. Regions in memory,
+//! rows and blocks share most of the budget, by a division that follows from the data and the reads
+//! (`division.rs`). The rest is for the in-memory indexes of logs, write buffers, and memory
+//! without an owner. The unused parts of the limits of rows, blocks and logs are lent to regions,
+//! which can be evicted quickly. Memory of keyspaces is deducted from the regions' limit too.
 //!
 //! Thread safety: everything may be called from any thread.
 
@@ -18,42 +19,44 @@ use crate::memory::pages::{self, Room};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};
 
-/// The part of the merges' limit that regions which are loaded may not borrow: room for two logs of regions of the usual size.
+/// Bytes of the merges' limit that a load of regions may not borrow: room for two logs of regions
+/// of the usual size.
 const MERGE_SPARED_BYTES: u64 = 16 << 20;
 
-/// The memory of one store, or of several that share it.
+/// The memory of one store, or of several stores that share it.
 pub(crate) struct Budget {
     pub(crate) total_bytes: u64,
-    /// Of it, what is not for what lies in the allocator's heap.
+    /// The part of the budget that is not for memory in the allocator's heap.
     room: Room,
     pub(crate) blocks: BlockCache,
     pub(crate) rows: Arc<RowCache>,
     /// Regions that are in memory as a whole.
     pub(crate) resident: Account,
-    /// Memory that regions will take which are being loaded.
+    /// Memory that regions being loaded will take.
     pub(crate) loading: Account,
     residents: Residents,
     /// Accounts of logs.
     pub(crate) logs: Arc<LogMemory>,
-    /// Keyspaces, whether or not they are used.
+    /// Keyspaces, used or not.
     pub(crate) keyspaces: Account,
-    /// Bytes that rows and blocks left of theirs a moment ago.
+    /// Bytes of the limits of rows and blocks that were unused a moment ago.
     idle_bytes: AtomicU64,
     reads: Reads,
     /// Bytes of data of all stores that have a `DataShare`.
     data_bytes: AtomicU64,
-    /// Held while limits are changed, so that they are those of one division.
+    /// Held while limits are changed, so that all limits belong to one division.
     divided: Mutex<Divided>,
     divisions: AtomicU64,
 }
 
 struct Divided {
     division: Division,
-    /// The part of the reads that are gets, as long as there were any.
+    /// The part of the reads that were gets, when there were reads last.
     gets_part: f64,
 }
 
-/// How much data one store has: its part of the sum over all stores of a budget, until it is dropped.
+/// The size of one store's data: its part of the sum over all stores of a budget, until it is
+/// dropped.
 pub(crate) struct DataShare {
     budget: Arc<Budget>,
     bytes: AtomicU64,
@@ -64,7 +67,7 @@ impl DataShare {
         Self { budget, bytes: AtomicU64::new(0) }
     }
 
-    /// The store has so much now.
+    /// Sets the size of the store's data.
     pub(crate) fn set(&self, bytes: u64) {
         // The sum wraps around, and so do differences.
         let more = bytes.wrapping_sub(self.bytes.swap(bytes, Relaxed));
@@ -102,13 +105,16 @@ impl Budget {
         budget
     }
 
-    /// The most that regions in memory may take: their share, and what others do not use of theirs.
+    /// Maximum of bytes that regions in memory may take: their share, and the unused parts of the
+    /// others' limits.
     pub(crate) fn resident_limit_bytes(&self) -> u64 {
         self.resident_limit_while_logs_use(self.logs.used_bytes())
     }
 
-    /// The most that regions may take once another is loaded. Logs are merged now and then, to load a region for one: what that
-    /// takes is no region's, or each would drive out another, which is loaded again as soon as it is over.
+    /// Maximum of bytes that regions may take after another one is loaded. Logs are merged from
+    /// time to time, also to load a region. The memory of merges is not lent to regions here:
+    /// otherwise each merge would evict a region, which would be loaded again as soon as the merge
+    /// ends.
     pub(crate) fn resident_load_limit_bytes(&self) -> u64 {
         let merging = self.logs.merging_bytes();
         let kept = self.logs.used_bytes().saturating_sub(merging);
@@ -121,53 +127,54 @@ impl Budget {
         self.resident_share_bytes() + of_logs + self.idle_bytes.load(Relaxed)
     }
 
-    /// Sees what rows and blocks leave of theirs. To be called by every look of maintenance: it asks each shard of their caches, which
-    /// is too much for each write.
+    /// Records the unused parts of the limits of rows and blocks. Called at every pass of
+    /// maintenance: it asks each shard of their caches, which is too expensive for each write.
     pub(crate) fn note_idle(&self) {
         let rows = idle(self.rows.capacity_bytes(), self.rows.used_bytes());
         let blocks = idle(self.blocks.capacity_bytes(), self.blocks.used_bytes());
         self.idle_bytes.store(rows + blocks, Relaxed);
     }
 
-    /// The share of regions, without what keyspaces take: nothing else is as large and as quick to go.
+    /// The share of regions, minus the memory of keyspaces: nothing else is as large and as quick
+    /// to evict.
     fn resident_share_bytes(&self) -> u64 {
         self.resident.limit_bytes().saturating_sub(self.keyspaces.used_bytes())
     }
 
-    /// By how much regions exceed what they may take.
+    /// Bytes by which regions exceed their limit.
     #[inline]
     pub(crate) fn resident_excess_bytes(&self) -> u64 {
         let taken = self.resident.used_bytes();
-        // Asked for each write: what logs take changes all the time.
+        // The cheap check first, as each write asks. The memory of logs changes all the time.
         if taken <= self.resident_share_bytes() {
             return 0;
         }
         taken.saturating_sub(self.resident_limit_bytes())
     }
 
-    /// A region is in memory now.
+    /// Registers a region that is in memory now.
     pub(crate) fn add_resident(&self, resident: Box<dyn Resident>) {
         self.residents.add(resident);
     }
 
-    /// True if a region is to be loaded; see [`Residents::admits`].
+    /// True if a region should be loaded; see [`Residents::admits`].
     pub(crate) fn admits_resident(&self, bytes: u64, makes_way: impl Fn(u64) -> bool) -> bool {
         self.residents.admits(self, bytes, makes_way)
     }
 
-    /// Has regions in memory take no more than they may.
+    /// Evicts regions until they are within their limit.
     #[cold]
     pub(crate) fn evict_residents(&self) {
         self.residents.evict(self);
     }
 
-    /// The same for a writer, if there is far too little memory.
+    /// The same for a writer, if regions exceed their limit by far.
     #[inline]
     pub(crate) fn evict_residents_if_crowded(&self) {
         self.residents.evict_if_crowded(self);
     }
 
-    /// Memory accounted for.
+    /// Bytes of memory that the budget accounts for.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.blocks.used_bytes()
             + self.rows.used_bytes()
@@ -179,7 +186,7 @@ impl Budget {
 
     pub(crate) fn stats(&self) -> MemoryStats {
         let account = |floor: u64, limit: u64, used: u64| MemoryAccount { floor, limit, used };
-        // A share that is not divided anew is its own floor.
+        // A share that is never redivided is its own floor.
         let fixed = |account: &Account, used: u64| MemoryAccount {
             floor: account.limit_bytes(),
             limit: account.limit_bytes(),
@@ -205,7 +212,7 @@ impl Budget {
         }
     }
 
-    /// Counts gets, however they are served.
+    /// Counts gets, wherever they are served from.
     pub(crate) fn count_gets(&self, gets: u64) {
         self.reads.count_gets(gets);
     }
@@ -220,20 +227,21 @@ impl Budget {
         self.data_bytes.load(Relaxed)
     }
 
-    /// True if a store has told how much data it has.
+    /// True if a store has reported the size of its data.
     #[cfg(test)]
     pub(crate) fn knows_data(&self) -> bool {
         self.data_bytes() > 0
     }
 
-    /// To be called a few times a second: divides anew by what data there is now and how it is read, and gives back memory that
-    /// was freed.
+    /// Called a few times a second: redivides by the data and the reads of that time, and unmaps
+    /// idle freed memory.
     pub(crate) fn tick(&self) {
         pages::give_up_idle();
         self.divide(self.reads.gets_part());
     }
 
-    /// `None` leaves the part of the gets as it was: rows are not to go because nobody reads for a while.
+    /// `None` leaves the part of the gets as it was: a pause in the reads is no reason to evict
+    /// rows.
     fn divide(&self, gets_part: Option<f64>) {
         let mut current = self.divided.lock();
         let gets_part = gets_part.unwrap_or(current.gets_part);
@@ -252,7 +260,8 @@ impl Budget {
         self.make_room();
     }
 
-    /// Regions, rows and merges use pages; what they leave of theirs, freed ones may take until they are wanted again.
+    /// Regions, rows and merges use pages. Freed pages may be kept in the unused parts of their
+    /// limits until they are needed.
     fn make_room(&self) {
         let of_logs = self.logs.share_bytes() + self.logs.write_buffer.limit_bytes();
         let in_heap = self.blocks.capacity_bytes() + of_logs;
@@ -260,7 +269,8 @@ impl Budget {
     }
 }
 
-/// The rest of a limit, in steps: a region should not go for what another use needs for a moment.
+/// The unused part of a limit, in steps, so that no region is evicted because another use needs a
+/// little for a moment.
 fn idle(limit_bytes: u64, used_bytes: u64) -> u64 {
     let step = (limit_bytes / 8).max(1);
     limit_bytes.saturating_sub(used_bytes.div_ceil(step) * step)

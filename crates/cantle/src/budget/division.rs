@@ -1,34 +1,38 @@
 //! The division of a memory budget among regions in memory, rows and blocks.
 //!
-//! It follows from what is known, and is not searched for: the budget, the data of its stores, and which of their reads are gets.
-//! A region in memory as a whole (a munk of `chunk`) serves gets, scans and puts. Where data is not much more than memory, regions
-//! have most of it (EvenDB §5.1 gives them two thirds). Where there is much more data and it is read by gets, hot rows lie in
-//! more regions than memory could hold: a row of its own takes less memory for the same get. Scans gain nothing by rows.
+//! The division is computed, not searched for. Its inputs are the budget, the data of its stores,
+//! and the part of their reads that are gets. A region in memory as a whole (a munk of `chunk`)
+//! serves gets, scans and puts. If data is not much larger than memory, regions have most of it
+//! (EvenDB §5.1 gives them two thirds). If there is much more data and it is read by gets, the hot
+//! rows lie in more regions than memory could hold: a cached row takes less memory for the same
+//! get. Scans gain nothing by rows.
 //!
-//! A division that tries moves and keeps those that make reads cheaper was here before. From the same start it gained
-//! nothing that could be measured (docs/performance.md).
+//! An earlier division tried changes and kept those that made reads cheaper. From the same start it
+//! gained nothing measurable (docs/performance.md).
 
-/// Percent of the budget for regions, rows and blocks where data is at most `PLENTY_TIMES` the budget, or is not read by gets.
-/// The other 12 percent are for logs and for memory without an owner.
+/// Percent of the budget for regions, rows and blocks if data is at most `PLENTY_TIMES` the budget,
+/// or is not read by gets. The other 12 percent are for logs and for memory without an owner.
 const PLENTY_PERCENTS: [u64; 3] = [80, 3, 5];
-/// The same where data is `SCARCE_TIMES` the budget or more, and all reads are gets.
+/// The same if data is `SCARCE_TIMES` the budget or more, and all reads are gets.
 const SCARCE_PERCENTS: [u64; 3] = [30, 38, 20];
 const PLENTY_TIMES: f64 = 1.5;
 const SCARCE_TIMES: f64 = 3.0;
-/// Bytes that blocks have at least, for the filters and indexes of tables, without which every read is a long one.
+/// Minimum limit of blocks in bytes, for the filters and indexes of tables: without them every read
+/// is slow.
 const BLOCK_BYTES_MIN: u64 = 8 << 20;
-/// At most so many percent of a small budget are for these.
+/// Maximum percentage of a small budget for that minimum.
 const BLOCK_PERCENT_MAX: u64 = 40;
-/// A smaller budget has nothing to spare beside that, however much data there is.
+/// A budget below this many bytes is always divided as with plenty of memory, as that minimum takes
+/// its spare part.
 const SMALL_BYTES: u64 = 64 << 20;
-/// The division changes only if its rows are to change by more than this fraction of the way from plenty to scarce: each change
-/// evicts what was used until now.
+/// Fraction of the way from plenty to scarce by which rows must change before the division changes:
+/// each change evicts entries that were in use.
 const CHANGE_MIN: f64 = 0.1;
 
 /// The limits of regions in memory, rows and blocks, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Division {
-    /// From 0, where memory is plenty, to 1, where it is scarce and rows pay.
+    /// From 0, if memory is plenty, to 1, if it is scarce and rows pay.
     scarcity: f64,
     pub(super) resident: u64,
     pub(super) rows: u64,
@@ -36,7 +40,8 @@ pub(super) struct Division {
 }
 
 impl Division {
-    /// The division of a budget whose stores have so many live bytes, of whose reads such a part (0 to 1) are gets.
+    /// The division for stores with `live_bytes`, if the fraction `gets` (0 to 1) of their reads
+    /// are gets.
     pub(super) fn new(total_bytes: u64, live_bytes: u64, gets: f64) -> Self {
         let times = live_bytes as f64 / total_bytes.max(1) as f64;
         let scarcity = match total_bytes {
@@ -59,7 +64,7 @@ impl Division {
         SCARCE_PERCENTS.map(|percent| total_bytes / 100 * percent)
     }
 
-    /// The least that regions, rows and blocks are left with, whatever the data and the reads.
+    /// Minimum limits of regions, rows and blocks, whatever the data and the reads.
     pub(super) fn floors(total_bytes: u64) -> [u64; 3] {
         let [plenty, scarce] = [Self::plenty(total_bytes), Self::scarce(total_bytes)];
         match total_bytes {
@@ -68,7 +73,7 @@ impl Division {
         }
     }
 
-    /// True if `self` is worth leaving `current` for.
+    /// True if `self` differs enough to replace `current`.
     pub(super) fn differs_from(&self, current: &Self) -> bool {
         let is_end = self.scarcity == 0.0 || self.scarcity == 1.0;
         let change = (self.scarcity - current.scarcity).abs();
@@ -80,7 +85,7 @@ impl Division {
 mod tests {
     use super::*;
 
-    /// Regions, rows and blocks in MiB, all reads being gets.
+    /// Regions, rows and blocks in MiB, if all reads are gets.
     fn divided(total_mib: u64, live_mib: u64) -> [u64; 3] {
         parts(Division::new(total_mib << 20, live_mib << 20, 1.0))
     }

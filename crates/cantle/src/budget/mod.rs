@@ -1,4 +1,4 @@
-//! One number for memory.
+//! The memory budget.
 
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the folder")]
 mod budget;

@@ -1,14 +1,15 @@
-//! The part of the gets among the reads of the last seconds.
+//! The part of the reads of the last seconds that are gets.
 
 use crate::sync::Mutex;
 use crate::sync::counter::Counter;
 use crate::sync::time::{Instant, now};
 
-/// A read counts half after so many seconds.
+/// Time in seconds after which the weight of a read has halved: long enough not to follow every
+/// burst.
 const HALF_LIFE_S: f64 = 4.0;
-/// A scan walks a part of a region, and costs about as much as so many gets.
+/// Cost of a scan in gets: a scan walks a part of a region.
 const GETS_PER_SCAN: f64 = 8.0;
-/// Nothing follows from reads that cost less than so many gets.
+/// Minimum weight of the recent reads, in gets. Fewer reads say nothing about the workload.
 const GETS_MIN: f64 = 1000.0;
 
 /// Gets and scans of all stores that share a budget.
@@ -19,10 +20,10 @@ pub(super) struct Reads {
 }
 
 struct Recent {
-    /// The time of the last look.
+    /// The time of the last call.
     at: Instant,
     counted: [u64; 2],
-    /// Gets and scans, fewer the longer ago they were.
+    /// Gets and scans, weighted less the longer ago they were.
     weights: [f64; 2],
 }
 
@@ -40,7 +41,8 @@ impl Reads {
         self.scans.add(1);
     }
 
-    /// The part of the reads that are gets, from 0 to 1, weighed by what they cost; `None` if hardly anybody reads.
+    /// The part of the reads that are gets, from 0 to 1, weighted by cost; `None` if there are
+    /// hardly any reads.
     pub(super) fn gets_part(&self) -> Option<f64> {
         let mut recent = self.recent.lock();
         let passed = recent.at.elapsed();

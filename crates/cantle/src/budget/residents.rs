@@ -1,59 +1,67 @@
-//! The regions in memory of all keyspaces and stores that share a memory budget: which of them is evicted, and for what.
+//! The regions in memory of all keyspaces and stores that share a memory budget, and the choice of
+//! those to evict.
 //!
-//! Regions take one part of the budget together. One is evicted in two cases, and then it is the least popular one, whichever
-//! keyspace or store it belongs to:
+//! All regions share one part of the budget. A region is evicted in two cases, and then it is the
+//! least popular one of all keyspaces and stores:
 //!
-//! * Regions have grown beyond what they may take ([`Residents::evict`]).
-//! * A region is to be loaded and finds no room, and is clearly more popular ([`Residents::admits`]).
+//! * Regions have grown beyond their limit ([`Residents::evict`]).
+//! * A region should be loaded, finds no room, and is clearly more popular ([`Residents::admits`]).
 //!
-//! Regions of about the same popularity do not take turns: one that displaces none must leave some room to those that grow,
-//! so that the memory of one that was evicted is not enough to load it again.
+//! Regions of about the same popularity do not evict one another in turn. A region that displaces
+//! none must leave some room for those that grow, so the memory of one evicted region is not enough
+//! to load it again.
 //!
-//! Thread safety: everything may be called from any thread. One thread evicts at a time; others do without, as there is a next time
-//! soon. Nobody waits here for the lock of a region, whose store may have a disk that hangs.
+//! Thread safety: everything may be called from any thread. One thread evicts at a time; others
+//! skip eviction, as there is another chance soon. No thread waits here for the lock of a region,
+//! whose store may have a disk that hangs.
 
 use crate::sync::Mutex;
 
-/// Percent of the regions' part that one leaves free if it displaces none: a region that is written to grows until it is copied.
+/// Percent of the regions' part that a load leaves free if it displaces no region: a region that is
+/// written to grows until it is copied.
 const ROOM_PERCENT: u64 = 4;
-/// Regions may exceed their part by this fraction of it, or so many bytes, between two looks of maintenance, 20 ms apart. A writer that
-/// finds more evicts before it goes on.
+/// Maximum excess of regions over their part, between two passes of maintenance 20 ms apart: this
+/// fraction of it, and at most `EXCESS_BYTES_MAX` bytes. A writer that finds more evicts before it
+/// continues.
 pub(super) const EXCESS_FRACTION: u64 = 16;
 pub(super) const EXCESS_BYTES_MAX: u64 = 16 << 20;
-/// A ranking of fewer regions is made for each use, as it costs some microseconds; one of more serves once more for every so many.
+/// A ranking of n regions serves for n divided by this number of uses, and a small one is made for
+/// each use, as it costs some microseconds.
 pub(super) const RESIDENTS_PER_USE: usize = 256;
 
 /// A region that is in memory, or was.
 pub(crate) trait Resident: Send + Sync {
-    /// Tells regions apart.
+    /// Identity of the region.
     fn id(&self) -> usize;
     /// `None` once the region is not in memory.
     fn rank(&self) -> Option<Rank>;
-    /// Takes the region out of memory, unless somebody writes to it just now.
+    /// Evicts the region, unless a thread is writing to it.
     fn evict(&self);
 }
 
-/// Tells in which order regions are evicted: those that are not busy first, of these the one with the least score.
+/// The order of eviction: regions that are not busy first, and of these the one with the least
+/// score.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rank {
-    /// Regions that are being accessed go last: inserts in order go to one region, which is new and has no score yet, and outside of memory
-    /// would grow faster than it could be loaded again.
+    /// Regions that are being accessed are evicted last. Inserts in key order go to one region,
+    /// which is new and has no score yet, and which would grow faster on disk than it could be
+    /// loaded again.
     pub is_busy: bool,
     pub score: u64,
-    /// The memory that it takes.
+    /// Memory that the region takes, in bytes.
     pub bytes: u64,
 }
 
 /// Limit and use of the memory of all regions together, in bytes.
 pub(crate) trait Usage {
     fn limit(&self) -> u64;
-    /// The limit once another region is loaded.
+    /// The limit that applies after another region is loaded.
     fn load_limit(&self) -> u64;
-    /// Taken by regions in memory.
+    /// Bytes that regions in memory take.
     fn taken(&self) -> u64;
-    /// Bytes that regions will take which are being loaded.
+    /// Bytes that regions being loaded will take.
     fn loading(&self) -> u64;
-    /// Taken beyond the limit.
+    /// Bytes taken beyond the limit.
     fn excess(&self) -> u64;
 }
 
@@ -64,7 +72,7 @@ pub(crate) struct Residents {
 
 #[derive(Default)]
 struct Ranking {
-    /// The least popular first, as of the last ranking; behind them those that came since.
+    /// The least popular first, as of the last ranking; after them the regions added since.
     ranked: Vec<Box<dyn Resident>>,
     /// The number of times that this ranking was used.
     uses: usize,
@@ -76,7 +84,8 @@ impl Ranking {
         self.uses += 1;
         if self.uses > self.ranked.len() / RESIDENTS_PER_USE {
             self.uses = 0;
-            // Each is looked at once: they are accessed meanwhile, and an order that changes is none.
+            // Each region is ranked once per sort: regions are accessed meanwhile, and a sort needs
+            // a constant order.
             let look = |resident: Box<dyn Resident>| Some((resident.rank()?, resident));
             let mut ranked: Vec<_> = self.ranked.drain(..).filter_map(look).collect();
             ranked.sort_by_key(|(rank, _)| (rank.is_busy, rank.score));
@@ -87,17 +96,18 @@ impl Ranking {
 }
 
 impl Residents {
-    /// A region is in memory now.
+    /// Registers a region that is in memory now.
     pub(crate) fn add(&self, resident: Box<dyn Resident>) {
         let mut ranking = self.ranking.lock();
-        // Those that are not in memory any more are forgotten now and then, even if nobody has to be evicted.
+        // Regions that have left memory are removed from time to time, even if none has to be
+        // evicted.
         ranking.ranked();
         ranking.ranked.retain(|other| other.id() != resident.id());
         ranking.ranked.push(resident);
     }
 
-    /// True if a region is to be loaded that takes `bytes`. If it finds no room, the least popular of those whose score
-    /// makes way for it are evicted; none if they would not be enough.
+    /// True if a region of `bytes` should be loaded. If there is no room, the least popular regions
+    /// whose score makes way for it are evicted; none is, if they would not be enough.
     pub(crate) fn admits(&self, usage: &impl Usage, bytes: u64, makes_way: impl Fn(u64) -> bool) -> bool {
         let limit = usage.load_limit();
         let wanted = bytes + usage.taken() + usage.loading();
@@ -108,7 +118,7 @@ impl Residents {
             return true;
         }
         let Some(mut ranking) = self.ranking.try_lock() else { return false };
-        // One that displaces none does not fill the room that is to be left.
+        // A region that displaces none must not fill the room that is to be left.
         let short_bytes = wanted.saturating_sub(limit).max(1);
         let (mut gone, mut freed_bytes) = (Vec::new(), 0);
         for resident in ranking.ranked() {
@@ -124,7 +134,7 @@ impl Residents {
         is_enough
     }
 
-    /// Has regions take no more than they may: the least popular are evicted.
+    /// Evicts the least popular regions until all are within their limit.
     #[cold]
     pub(crate) fn evict(&self, usage: &impl Usage) {
         let Some(mut ranking) = self.ranking.try_lock() else { return };
@@ -136,8 +146,9 @@ impl Residents {
         }
     }
 
-    /// The same for a writer, if there is far too little memory. Without this, a store that grows quickly would take much more than
-    /// its budget between two looks of maintenance. The writer holds no lock.
+    /// The same for a writer, if regions exceed their limit by far. Without this, a store that
+    /// grows quickly would take much more than its budget between two passes of maintenance. The
+    /// writer holds no lock.
     #[inline]
     pub(crate) fn evict_if_crowded(&self, usage: &impl Usage) {
         let excess = usage.excess();

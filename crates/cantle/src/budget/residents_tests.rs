@@ -8,7 +8,7 @@ use std::sync::Weak;
 
 const MIB: u64 = 1 << 20;
 
-/// A chunk, of which only sizes and scores are there.
+/// A chunk that consists of sizes and a score.
 struct Chunk {
     budget: Arc<Budget>,
     live_bytes: AtomicU64,
@@ -19,7 +19,7 @@ struct Chunk {
     evictions: AtomicU64,
 }
 
-/// A budget that kept the chunk would be kept by it.
+/// Weak, since a budget that kept the chunk would be kept by it.
 struct InMemory(Weak<Chunk>);
 
 impl Resident for InMemory {
@@ -63,7 +63,7 @@ impl Chunk {
         self.munk_bytes.load(Relaxed) > 0
     }
 
-    /// Loads it if that may be; says whether.
+    /// Loads it if it is admitted; true if it was.
     fn load(self: &Arc<Self>) -> bool {
         let score = self.score.load(Relaxed);
         let admitted = !self.is_in_memory()
@@ -97,7 +97,7 @@ fn random(state: &mut u64, bound: u64) -> u64 {
     (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) % bound
 }
 
-/// Maintenance in a tick, without loading: garbage goes first, of eight munks at most.
+/// One tick of maintenance, without loading: garbage is removed first, from eight munks at most.
 fn maintain(budget: &Budget, chunks: &[Arc<Chunk>]) {
     let mut by_garbage: Vec<_> = chunks.iter().filter(|chunk| chunk.is_in_memory()).collect();
     by_garbage.sort_by_key(|chunk| std::cmp::Reverse(chunk.garbage_bytes()));
@@ -109,7 +109,8 @@ fn maintain(budget: &Budget, chunks: &[Arc<Chunk>]) {
     budget.evict_residents();
 }
 
-/// A minute and a half of puts, of which some insert so that all chunks come to twice their size, and of gets that are spread evenly.
+/// A minute and a half of puts, some of which insert so that all chunks double in size, and of
+/// evenly spread gets.
 #[test]
 fn chunks_of_about_the_same_popularity_do_not_take_turns_while_munks_grow() {
     for (budget_mib, chunk_kib, seed) in [(16, 128, 1), (48, 6 << 10, 2), (32, 256, 3)] {
@@ -162,7 +163,7 @@ fn what_is_clearly_more_popular_gets_the_memory_of_others_whoever_has_it() {
     let hot: Vec<_> = (0..fit / 2).map(|_| Chunk::new(&budget, MIB, 1000)).collect();
     assert!(hot.iter().all(|chunk| chunk.load()), "at once");
     assert!(hot.iter().all(|chunk| chunk.is_in_memory()));
-    // Who has made way does not come back, though it would find the one that has taken its place.
+    // An evicted chunk does not come back, although it would find the one that has taken its place.
     assert!(!idle.iter().any(|chunk| chunk.load()));
     let gone = sum(&idle, |chunk| chunk.evictions.load(Relaxed));
     assert!(gone <= fit / 2, "{gone} for {}", fit / 2);
@@ -192,7 +193,7 @@ fn munks_of_a_store_that_grows_quickly_keep_to_what_they_may_exceed() {
         let limit = budget.resident_limit_bytes();
         let excess_max = EXCESS_BYTES_MAX.min(limit / EXCESS_FRACTION);
         let (mut most, piece) = (0, 64 << 10);
-        // Maintenance does not come to it; only the most popular chunk is written to.
+        // No pass of maintenance takes place; only the most popular chunk is written to.
         for _ in 0..limit * 2 / piece {
             let written = &chunks[63];
             if !written.is_in_memory() {
@@ -223,7 +224,7 @@ fn ranking_many_munks_costs_little_each_time() {
         of_loads < 2 * RESIDENTS_PER_USE as u64 && of_uses < 2 * RESIDENTS_PER_USE as u64,
         "{of_loads}, {of_uses}"
     );
-    // Where it is wanted, all goes, though the order be an old one.
+    // If all of them must go, they do, although the ranking is an old one.
     let least = &chunks[CHUNKS as usize / 2];
     least.score.store(0, Relaxed);
     for _ in 0..=CHUNKS as usize / RESIDENTS_PER_USE {

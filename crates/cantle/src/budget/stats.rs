@@ -5,11 +5,13 @@
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MemoryAccount {
-    /// The limit is never less than this.
+    /// Minimum of the limit.
     pub floor: u64,
-    /// The most that may be taken now. Regions in memory may borrow what rows, blocks and logs do not use.
+    /// Maximum of the bytes that may be taken now. Regions in memory may borrow the unused bytes of
+    /// rows, blocks and logs.
     pub limit: u64,
-    /// Taken. For a moment it may be more than the limit, after a limit fell or while a region that is written to grows.
+    /// Bytes taken. May exceed the limit for a moment, after a limit was lowered or while a region
+    /// that is written to grows.
     pub used: u64,
 }
 
@@ -26,22 +28,25 @@ pub struct MemoryStats {
     pub blocks: MemoryAccount,
     /// Indexes of the ends of logs.
     pub log_indexes: MemoryAccount,
-    /// Views of several logs as one, and the keys that parts of logs begin and end with.
+    /// Merged views of several logs, and the first and last keys of parts of logs.
     pub log_views: MemoryAccount,
-    /// Logs that are being merged, and what merges hold back until they know where one table ends and the next begins.
+    /// Logs that are being merged, and entries that a merge holds back until it has decided where
+    /// to cut its tables.
     pub merges: MemoryAccount,
     /// Write buffers: the pages of their files that were used.
     pub write_buffer: MemoryAccount,
-    /// Keyspaces, whether or not they are used, and descriptions of open tables.
+    /// Keyspaces, used or not, and descriptions of open tables.
     pub keyspaces: MemoryAccount,
-    /// Records that were appended to logs last.
+    /// The records that were appended to logs last.
     pub recent: MemoryAccount,
-    /// Bytes that regions, rows and merges gave back and the next of them will have. Of the whole process, and not part of what is
-    /// used: as much as the budget has room for, and a little beside it.
+    /// Bytes that regions, rows and merges have freed, kept for reuse. They belong to the whole
+    /// process and are not part of the used bytes. At most the free part of the budget, and a
+    /// little beside it.
     pub freed: u64,
     /// Records of logs that were read from `recent` instead of a file.
     pub recent_reads: u64,
-    /// Changes of the limits of regions, rows and blocks, as the data or the reads changed.
+    /// Number of changes of the limits of regions, rows and blocks, after the data or the reads
+    /// changed.
     pub divisions: u64,
     /// Rows found in the cache.
     pub row_hits: u64,

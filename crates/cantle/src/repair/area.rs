@@ -1,4 +1,5 @@
-//! A range of keys and the files that may hold them: what is left of it.
+//! Areas: a range of keys with the files that may hold them, and the pairs that can still be read
+//! from these files.
 
 use super::merge::{Merge, Newness, RangeDelete, Source};
 use super::report::Findings;
@@ -30,16 +31,16 @@ pub(super) struct AreaFile {
     pub header: FileHeader,
     pub path: PathBuf,
     pub bytes: u64,
-    /// Only keys in here count.
+    /// Only keys in this span count.
     pub span: Span,
-    /// How far a log counts.
+    /// The part of a log that counts.
     pub extent: Extent,
-    /// What was buffered for a log, behind a stretch of it that is lost.
+    /// Records that were buffered for a log, and whose place lies after a lost stretch of it.
     pub buffered: Option<LogFragment>,
 }
 
 impl AreaFile {
-    /// Of a log that has nothing of its own.
+    /// For a log whose own file has nothing left.
     pub fn of_buffered(path: PathBuf, fragment: &LogFragment) -> Self {
         let (header, buffered) = (fragment.header, Some(fragment.clone()));
         Self { header, path, bytes: 0, span: Span::default(), extent: Extent::Unknown, buffered }
@@ -53,24 +54,27 @@ pub(super) struct Area {
     pub span: Span,
     /// Newest first.
     pub files: Vec<AreaFile>,
-    /// Whether versions say what is newer. Else the order of files does, and in a log the place.
+    /// True if versions decide which entry is newer. Otherwise the order of the files decides, and
+    /// the offset within a log.
     pub by_version: bool,
-    /// Whether no manifest says what counts.
+    /// True if no manifest says which files and versions count.
     pub is_loose: bool,
-    /// Writes of the journal that are to be applied again, after everything else.
+    /// Writes of the journal to apply again, after everything else.
     pub replayed: Vec<Entry>,
     pub replayed_deletes: Vec<RangeDelete>,
 }
 
-/// What of the files counts.
+/// The rules that decide which entries of the files count.
 #[derive(Default)]
 pub(super) struct Rules {
     pub recovery: Recovery,
-    /// The epoch whose batches count although no commit of theirs was found: its journal is damaged.
+    /// The epoch whose batches count although no commit record of them was found, because its
+    /// journal is damaged.
     pub doubtful_epoch: Option<u64>,
-    /// Without a manifest: what the journals of an epoch commit, if they are whole.
+    /// Without a manifest: the batches that the journals of an epoch commit, if these journals are
+    /// whole.
     pub committed: HashMap<u64, BTreeSet<u64>>,
-    /// Whether a batch counted that has no commit.
+    /// Set if a batch without a commit record was counted.
     pub trusted_batches: Cell<bool>,
 }
 
@@ -83,7 +87,8 @@ impl Rules {
             return true;
         }
         if let Some(committed) = self.committed.get(&epoch) {
-            // Those before may have been settled by a checkpoint, after which no journal knows them.
+            // A checkpoint may have settled the earlier batches, and no journal lists them after
+            // that.
             return committed.contains(&batch) || committed.last().is_some_and(|&last| batch < last);
         }
         let counts = self.recovery.counts(epoch, version, batch);
@@ -95,14 +100,14 @@ impl Rules {
     }
 }
 
-/// What areas are read with.
+/// Everything that is needed to read areas.
 pub(super) struct Reader<'a> {
     pub vfs: &'a Arc<dyn Vfs>,
     pub rules: &'a Rules,
     pub findings: Rc<RefCell<Findings>>,
-    /// How many bytes of files were read.
+    /// Bytes of files read so far.
     pub read_bytes: Rc<Cell<u64>>,
-    /// For what does not fit into memory.
+    /// Directory for sorted runs that do not fit in memory.
     pub scratch: (&'a Arc<dyn Vfs>, &'a Path),
     pub memory_bytes: usize,
 }
@@ -114,7 +119,7 @@ pub(super) fn bounds_of(span: &Span) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
 }
 
 impl Reader<'_> {
-    /// The pairs of an area, in order. `sorted`: whether its tables can be relied on to be.
+    /// The pairs of an area, in order. `sorted`: true if its tables are known to be in this order.
     pub fn read(&self, area: Area, name: &Rc<str>, order: &KeyOrder, sorted: bool) -> Result<Merge> {
         let (scratch, dir) = self.scratch;
         let mut sorter = Sorter::new(order.clone(), self.memory_bytes, scratch, dir);
@@ -149,7 +154,7 @@ impl Reader<'_> {
                 continue;
             }
             table.rewind()?;
-            // Only until it is its turn: there may be more of them than files can be open.
+            // Parked until its turn: there may be more tables than files can be open.
             table.park();
             sources.push(Box::new(table));
         }
@@ -226,7 +231,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads a table whose entries are in an order that is not known.
+    /// Reads a table whose order is unknown.
     fn sort_table(&self, table: &TableReading, sorter: &mut Sorter<'_>) -> Result<()> {
         let Some(mut walk) = table.open()? else { return Ok(()) };
         walk.ignore_order();
@@ -246,10 +251,10 @@ impl Reader<'_> {
     }
 }
 
-/// How entries of one file compare to those of others.
+/// Compares the entries of one file with those of others.
 #[derive(Debug, Clone, Copy)]
 struct Ranks {
-    /// The greatest is the newest file.
+    /// The newest file has the greatest rank.
     rank: u64,
     by_version: bool,
 }
@@ -272,7 +277,7 @@ struct TableReading {
 }
 
 impl TableReading {
-    /// `None` if it cannot be read at all, which is in the findings then.
+    /// `None` if it cannot be read at all; then the findings say so.
     fn open(&self) -> Result<Option<TableSalvage>> {
         let AreaFile { path, header, span, .. } = &self.file;
         let opened = self.vfs.open(path, OpenMode::Read).map_err(|e| Error::io(Attempt::Open, path, e));
@@ -301,7 +306,7 @@ impl TableReading {
                 continue;
             }
             let (start, end) = bounds_of(span);
-            // The versions of a key may go on from one block to the next.
+            // The versions of a key may continue in the next block.
             let start = after.filter(|after| !self.precedes(after)).map_or(start, Bound::Included);
             let end =
                 before.filter(|before| !span.ends_before(&self.order, before)).map_or(end, Bound::Included);
@@ -309,7 +314,7 @@ impl TableReading {
         }
     }
 
-    /// Whether the key lies before the file's span.
+    /// True if the key lies before the file's span.
     fn precedes(&self, key: &[u8]) -> bool {
         self.file.span.start.as_ref().is_some_and(|start| self.order.compare(key, start).is_lt())
     }
@@ -324,7 +329,7 @@ impl TableReading {
     }
 }
 
-/// A table as a source. While it waits for its turn it keeps its first entry only.
+/// A table as a source. Until its turn it keeps only its first entry.
 struct TableSource {
     reading: TableReading,
     walk: Option<TableSalvage>,
@@ -332,7 +337,7 @@ struct TableSource {
 }
 
 impl TableSource {
-    /// To the first entry that counts.
+    /// Moves to the first entry that counts.
     fn rewind(&mut self) -> Result<()> {
         self.walk = self.reading.open()?;
         self.step();
@@ -351,7 +356,7 @@ impl TableSource {
     fn step(&mut self) {
         let Some(walk) = &mut self.walk else { return };
         let TableReading { order, file, .. } = &self.reading;
-        // What lies behind the span concerns others.
+        // Entries after the span belong to other areas.
         let within =
             |walk: &TableSalvage| walk.entry().is_some_and(|entry| !file.span.ends_before(order, entry.key));
         let mut more = walk.advance() && within(walk);

@@ -1,4 +1,4 @@
-//! What is left of the journals.
+//! The records that can still be read from the journals.
 
 use super::area::Area;
 use super::merge::{Newness, RangeDelete};
@@ -18,22 +18,22 @@ use crate::vfs::OpenMode;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
-/// The records of some journals, in their order.
+/// The records of some journals, in order.
 #[derive(Default)]
 pub(super) struct JournalRemains {
     pub records: Vec<JournalRecord>,
-    /// The epochs that they are of.
+    /// The epochs of these records.
     pub epochs: HashSet<u64>,
     /// The batches that each epoch's journals commit.
     pub committed: HashMap<u64, BTreeSet<u64>>,
-    /// Whether records may be missing.
+    /// True if records may be missing.
     pub damaged: bool,
 }
 
 impl JournalRemains {
-    /// Reads the journals that are `wanted`. If the page cache `outlived` the process of an epoch, its records were
-    /// written one behind the other; else the first that is bad ends a journal, unless what follows proves that it had
-    /// been durable.
+    /// Reads the journals that are `wanted`. If the page cache `outlived` the process of an epoch,
+    /// its records were written without gaps, so reading goes on after damage. Otherwise the first
+    /// bad record ends a journal, unless a later record proves that the bad one had been durable.
     pub fn read(
         origin: &Origin<'_>,
         outlived: impl Fn(u64) -> bool,
@@ -42,7 +42,7 @@ impl JournalRemains {
     ) -> Result<Self> {
         let mut remains = Self::default();
         for (id, file) in origin.survey.of_kind(FileKind::Journal).filter(|&(id, _)| wanted(id)) {
-            // Under its own name a journal always has a header.
+            // A journal always has a header once it has its final name.
             let Some(header) = file.header else {
                 remains.damaged = true;
                 findings.damage(Error::corruption(&file.path, 0, "the journal's header is damaged"));
@@ -73,7 +73,8 @@ impl JournalRemains {
         findings: &mut Findings,
     ) -> Result<()> {
         let mut salvage = Salvage::new(records, bytes, JournalRecord::may_begin);
-        // Damage, and the records behind it: whether they count is known when one of them proves it.
+        // Damage, and the records after it. These records count once one of them proves that the
+        // damaged place was durable.
         let mut holes: Vec<(u64, Error)> = Vec::new();
         let mut behind = Vec::new();
         let mut proven = 0;
@@ -94,7 +95,7 @@ impl JournalRemains {
                     holes.push((offset, error));
                 }
             }
-            // The last is the hardest to prove.
+            // If the last hole is proven, all are, since its offset is the greatest.
             let proves = |offset: u64| (outlived && !behind.is_empty()) || proven > offset;
             if holes.last().is_none_or(|&(offset, _)| proves(offset)) {
                 for (_, error) in holes.drain(..) {
@@ -113,15 +114,15 @@ impl JournalRemains {
     }
 }
 
-/// Gives the writes that are to be applied again to the areas that they concern: after everything else, or in areas without a
-/// manifest, where their time in that order is not known, by their versions.
+/// Adds the writes to apply again to the areas that they concern. They apply after everything else.
+/// In areas without a manifest, where their place in that order is unknown, their versions decide.
 pub(super) fn replay(plan: &mut Plan, path: &Path, findings: &mut Findings) {
     for (place, record) in std::mem::take(&mut plan.replay).into_iter().enumerate() {
         let JournalRecord::Write { version, ops, .. } = record else { continue };
         for (index, JournalOp { keyspace, kind, key, value }) in ops.into_iter().enumerate() {
             let newness = |area: &Area| {
                 let (place, index) = (place as u64, index as u64);
-                // Of one version, what the journal has was whole.
+                // For equal versions the journal's entry wins, as it is complete.
                 let by_version = [version, u64::MAX, place << 32 | index];
                 Newness(if area.by_version { by_version } else { [u64::MAX, place, index] })
             };
@@ -129,7 +130,7 @@ pub(super) fn replay(plan: &mut Plan, path: &Path, findings: &mut Findings) {
                 continue;
             };
             let order = &planned.order;
-            // Areas of a keyspace stand in the order of keys.
+            // The areas of a keyspace are in key order.
             let from = plan.areas.partition_point(|area| {
                 area.keyspace < keyspace
                     || (area.keyspace == keyspace

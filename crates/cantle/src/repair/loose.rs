@@ -1,9 +1,10 @@
-//! What is to be read where no manifest is whole: every file, as it says of itself.
+//! The plan without a whole manifest: every file is read, by its own description.
 //!
-//! A file's header has its keyspace's number, and entries have versions, which say what is newer. What only the manifest
-//! knows is taken from what can be read of it: names and comparators, and which versions and batches of earlier epochs
-//! died. Of the rest there is no trace in the files: a range delete that dropped whole chunks, or the delete of a pair that
-//! an older file, which chunks share, still holds.
+//! A file's header has the number of its keyspace, and entries have versions, which decide what is
+//! newer. Facts that only a manifest contains are taken from its readable parts: names and
+//! comparators, and the versions and batches of earlier epochs that died. The files have no trace
+//! of the rest: a range delete that dropped whole chunks, or the delete of a pair that an older
+//! file, shared between chunks, still holds.
 
 use super::area::{Area, AreaFile, Rules};
 use super::journal::JournalRemains;
@@ -28,10 +29,10 @@ use crate::vfs::OpenMode;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Stands for the keyspace of files whose header is lost.
+/// Number of the keyspace of files whose header is lost. No keyspace of a store has it.
 const UNKNOWN: u32 = 0;
 
-/// What damaged manifests still tell.
+/// The edits that can still be read from damaged manifests.
 #[derive(Default)]
 struct Gleaned {
     keyspaces: BTreeMap<u32, KeyspaceEdit>,
@@ -89,7 +90,7 @@ impl Gleaned {
     }
 }
 
-/// Completes `plan`, or makes one, by the files of `only` these keyspaces, or of all.
+/// Completes `plan`, or makes one, from the files of `only` these keyspaces, or of all.
 pub(super) fn by_files(
     origin: &Origin<'_>,
     plan: Option<(Plan, HashSet<u32>)>,
@@ -107,9 +108,9 @@ pub(super) fn by_files(
     }
     let mut files = files_by_keyspace(origin, &plan.buffered.fragments, findings);
     if only.is_none() {
-        // Even the default keyspace, which is always there, and those that are empty.
+        // Also the default keyspace, which always exists, and empty keyspaces.
         let known = gleaned.keyspaces.keys().copied().filter(|id| !gleaned.dropped.contains(id));
-        // And those of which nothing is left but what the journal has.
+        // And the keyspaces of which only journal records are left.
         let journaled = journals.records.iter().flat_map(JournalRecord::keyspaces);
         for id in known.chain([DEFAULT_ID]).chain(journaled) {
             files.entry(id).or_default();
@@ -146,13 +147,13 @@ pub(super) fn by_files(
     }
     plan.areas.sort_by_key(|area| area.keyspace);
     if only.is_none() {
-        // In a `Sync` store it may be all that is left of what was acknowledged.
+        // In a `Sync` store the journal may hold the last copy of acknowledged writes.
         plan.replay = journals.records;
     }
     Ok(plan)
 }
 
-/// How a keyspace is called and ordered, and what is to be said of that.
+/// Name and order of a keyspace, and a note about them for the report, if one is needed.
 fn planned(
     id: u32,
     gleaned: &Gleaned,
@@ -185,7 +186,7 @@ fn planned(
     ))
 }
 
-/// What counts, as far as files tell.
+/// The rules as far as they can be derived from the files.
 fn rules(gleaned: &Gleaned, journals: &JournalRemains) -> Rules {
     let committed = if journals.damaged { Default::default() } else { journals.committed.clone() };
     let Some(start) = &gleaned.start else { return Rules { committed, ..Rules::default() } };
@@ -198,7 +199,8 @@ fn rules(gleaned: &Gleaned, journals: &JournalRemains) -> Rules {
     Rules { recovery, committed, ..Rules::default() }
 }
 
-/// What was buffered goes to its logs, if the process of the newest epoch is known to have left it there.
+/// Writes buffered records to their logs, if the process of the newest epoch is known to have left
+/// them in the buffer.
 fn recover_write_buffer(origin: &Origin<'_>) -> Result<LeftInBuffer> {
     let Origin { vfs, dir, survey, .. } = *origin;
     let epochs = survey.of_kind(FileKind::Log).filter_map(|(_, file)| file.header);
@@ -206,12 +208,12 @@ fn recover_write_buffer(origin: &Origin<'_>) -> Result<LeftInBuffer> {
     match outlived(vfs, dir, epoch) {
         Ok(true) => survey.recover_write_buffer(vfs, dir, (epoch, 0), |_| None),
         Ok(false) => Ok(LeftInBuffer { epoch, ..LeftInBuffer::default() }),
-        // Nobody can find out: what is in the logs is saved all the same.
+        // If this cannot be found out, the records in the logs are saved nevertheless.
         Err(error) => Ok(LeftInBuffer { epoch, damaged: vec![error], ..LeftInBuffer::default() }),
     }
 }
 
-/// Logs, newest first, then tables, newest first, of each keyspace.
+/// For each keyspace its logs, newest first, then its tables, newest first.
 fn files_by_keyspace(
     origin: &Origin<'_>,
     fragments: &HashMap<u64, LogFragment>,
@@ -255,7 +257,7 @@ fn files_by_keyspace(
     keyspaces
 }
 
-/// Whether a table is in this order.
+/// True if a table is in this order.
 fn is_sorted(origin: &Origin<'_>, file: &AreaFile, order: &KeyOrder) -> bool {
     if file.header.kind != FileKind::Table {
         return true;

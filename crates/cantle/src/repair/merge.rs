@@ -1,4 +1,4 @@
-//! Of each key the newest entry of all sources, unless a newer range delete covers it.
+//! Merges all sources into the newest entry of each key, unless a newer range delete covers it.
 
 use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
@@ -10,17 +10,17 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::ops::Bound;
 
-/// What orders the entries of one key and range deletes; the greatest is the newest.
+/// The age of entries of one key and of range deletes: the greatest is the newest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Newness(pub [u64; 3]);
 
-/// Entries in the order of keys; of each key the newest comes first.
+/// Entries in key order; of the entries of one key, the newest comes first.
 pub(super) trait Source {
-    /// The entry that is next, if there is one.
+    /// The next entry, if there is one.
     fn head(&self) -> Option<(&[u8], Newness, Kind)>;
-    /// Its value.
+    /// The value of the next entry.
     fn value(&mut self) -> Result<Bytes>;
-    /// On to the entry behind it.
+    /// Moves to the entry after it.
     fn advance(&mut self) -> Result<()>;
 }
 
@@ -29,7 +29,7 @@ pub(super) trait Source {
 pub(super) struct RangeDelete {
     pub newness: Newness,
     pub bounds: Bounds,
-    /// Only these of its keys.
+    /// The range delete counts only for keys in this span.
     pub span: Span,
 }
 
@@ -53,7 +53,8 @@ impl RangeDelete {
         by_bounds || self.span.ends_before(order, key)
     }
 
-    /// The key before which it does not begin (`None` is before all), and whether it begins behind that key.
+    /// The first key that it may cover (`None` is before all keys), and true if it begins after
+    /// that key.
     fn start(&self, order: &KeyOrder) -> (Option<&[u8]>, bool) {
         let (bound, behind) = match &self.bounds.start {
             Bound::Unbounded => (None, false),
@@ -72,11 +73,12 @@ impl RangeDelete {
 pub(super) struct Merge {
     order: KeyOrder,
     sources: Vec<Box<dyn Source>>,
-    /// Sources that are not at their end, the next at the root.
+    /// Sources that are not at their end; the one with the next entry is the root.
     heap: Vec<usize>,
-    /// Those that begin behind the last key, the next at the end.
+    /// Range deletes that begin after the last key; the next one is the last.
     coming: Vec<RangeDelete>,
-    /// Those that began, the newest first. One that ended goes when it comes to the top: keys ascend.
+    /// Range deletes that have begun, the newest first. One that has ended is removed when it comes
+    /// to the top, as keys ascend.
     begun: BinaryHeap<Begun>,
 }
 
@@ -132,7 +134,7 @@ impl Merge {
         Ok(None)
     }
 
-    /// Passes all entries of the key.
+    /// Skips all entries of the key.
     fn pass(&mut self, key: &[u8]) -> Result<()> {
         while let Some(&top) = self.heap.first() {
             let Some((head, ..)) = self.sources[top].head() else { break };

@@ -1,18 +1,20 @@
-//! Repair: what is left of a damaged store goes into a new one.
+//! Repair: copies everything that can still be read of a damaged store into a new one.
 //!
 //! ```text
-//!   lock → survey: which files there are, and whose
-//!        → plan: by the manifest, if it is whole, the chunks that opening would find; else by the files alone
+//!   lock → survey: the files, and the store that they belong to
+//!        → plan: if the manifest is whole, the chunks that opening would find; otherwise all files
 //!        → for each area: its logs sorted, its tables read across damage, merged → the new store
 //! ```
 //!
-//! With a whole manifest everything is as in an opening (`db::verdict`): the order of a chunk's files says what is
-//! newer, and dead versions, dead batches and dropped files stay out. Without one, versions say what is newer. On demand what
-//! no checkpoint covers is kept: then everything is as in an opening after a process that the page cache outlived, but for gaps.
+//! With a whole manifest everything is as in an opening (`db::verdict`): the order of a chunk's
+//! files decides what is newer, and dead versions, dead batches and dropped files are left out.
+//! Without one, versions decide. On demand, entries that no checkpoint covers are kept. Then
+//! everything is as in an opening after a process that the page cache outlived, except for gaps.
 //!
-//! Invariants: nothing in the damaged store is changed; what bytes say is believed only under a checksum that covers file
-//! and offset; memory is bounded by the budget and a few blocks for each file that is open, and time by the files' length,
-//! whatever they hold; each damage is told with its place, and the keys that it may concern.
+//! Invariants: nothing in the damaged store is changed. Bytes are trusted only under a checksum
+//! that covers file and offset. Memory is bounded by the budget and a few blocks for each open
+//! file, and time by the files' length, whatever they contain. Each damage is reported with its
+//! place, and with the keys that it may concern.
 
 mod area;
 mod journal;
@@ -44,13 +46,14 @@ use std::rc::Rc;
 use survey::Survey;
 use target::Target;
 
-/// Of the budget, what logs are sorted in; the new store has the rest.
+/// Logs are sorted in this fraction of the budget, but at most `SORT_BYTES_MAX` bytes; the new
+/// store has the rest.
 const SORT_FRACTION: u64 = 4;
 const SORT_BYTES_MAX: u64 = 256 << 20;
-/// Pairs from one word on the progress to the next.
+/// Number of pairs between two reports of progress.
 const PROGRESS_PAIRS: u64 = 4096;
 
-/// Saves what is left of the store at `source` into a new one at `target`.
+/// Saves everything that can be read of the store at `source` into a new one at `target`.
 pub(crate) fn repair(
     options: Options,
     source: &Path,
@@ -63,7 +66,7 @@ pub(crate) fn repair(
     let damaged = bind(&vfs, source)?;
     let _lock = lock_store(&*damaged, source, LockMode::Shared)?;
     let lossy = LossyVfs::new(damaged.clone());
-    // What was buffered goes to its logs in memory.
+    // Buffered records are added to their logs, but only in memory.
     let reading: Arc<dyn Vfs> = Arc::new(OverlayVfs::new(Arc::new(lossy.clone())));
     let mut findings = Findings::default();
     let survey = Survey::of(&*reading, source, &mut findings)?;
@@ -98,7 +101,7 @@ pub(crate) fn repair(
                 progress(RepairProgress { bytes: read_bytes.get(), total_bytes, pairs: filled.pairs });
             }
         }
-        // What an order that failed has merged may lack pairs.
+        // If the order has failed, the merge may lack pairs.
         known.order.check()?;
         progress(RepairProgress { bytes: read_bytes.get(), total_bytes, pairs: filled.pairs });
     }
@@ -144,7 +147,7 @@ fn plan(
     }
 }
 
-/// Both paths make sense.
+/// Fails unless `source` is a directory and `target` can become one.
 fn check_paths(vfs: &dyn Vfs, source: &Path, target: &Path, options: &Options) -> Result<()> {
     match vfs.metadata(source).map_err(|e| Error::io(Attempt::LookAt, source, e))? {
         None => return Err(Error::NotFound { path: source.to_path_buf() }),
@@ -183,29 +186,34 @@ fn check_paths(vfs: &dyn Vfs, source: &Path, target: &Path, options: &Options) -
 }
 
 impl Db {
-    /// Saves what is left of the damaged store in directory `source` into a new store in directory `target`, which
-    /// must not exist. Nothing in `source` is changed, and its lock sees to it that nobody else does.
+    /// Copies everything that can still be read of the damaged store in directory `source` into a
+    /// new store in directory `target`, which must not exist. Nothing in `source` is changed, and
+    /// its lock prevents changes by others.
     ///
-    /// If the manifest is whole, the new store holds what opening the old one would show, as far as bytes are intact,
-    /// and of each key the newest version that is; what follows damage in a table or log is read on. A missing or
-    /// damaged manifest leaves the files: they know which keyspace is theirs (by number) and which version is newer, but
-    /// not the keyspaces' names and comparators, nor what was deleted by dropping files; so pairs that
-    /// were deleted may come back. Keyspaces whose names are lost are called `lost-` and their number.
+    /// If the manifest is whole, the new store has the contents that opening the old one would
+    /// show, as far as their bytes are intact: the newest intact version of each key. Tables and
+    /// logs are read on after damage. If the manifest is missing or damaged, the files are read by
+    /// their own descriptions: they have the number of their keyspace and the versions of entries,
+    /// but not the names and comparators of keyspaces, nor deletes that dropped whole files. So
+    /// pairs that were deleted may come back. Keyspaces whose names are lost are named `lost-` and
+    /// their number.
     ///
-    /// What an opening would leave behind, since no checkpoint covers it, is left out, and a note says so; see
-    /// [`keep_left_behind`](Options::keep_left_behind).
+    /// Writes that an opening would discard, since no checkpoint covers them, are left out, and a
+    /// note says so; see [`keep_left_behind`](Self::keep_left_behind).
     ///
-    /// The report has every damaged place, every file that was left out, and the keys of which the newest version may
-    /// be lost. Options are those of the new store; comparators of keyspaces must be registered.
+    /// The report lists every damaged place, every file that was left out, and the keys whose
+    /// newest version may be lost. The options are those of the new store. The comparators of
+    /// keyspaces must be registered.
     ///
     /// # Errors
     ///
-    /// Damage is in the report, not an error. [`AlreadyExists`](crate::Error::AlreadyExists) if there is something at
-    /// `target`, [`NotFound`](crate::Error::NotFound) and [`NotAStore`](crate::Error::NotAStore) if `source` is no
-    /// store, [`Locked`](crate::Error::Locked) if it is open for writing,
+    /// Damage is in the report, and is no error. [`AlreadyExists`](crate::Error::AlreadyExists) if
+    /// there is something at `target`, [`NotFound`](crate::Error::NotFound) and
+    /// [`NotAStore`](crate::Error::NotAStore) if `source` is no store,
+    /// [`Locked`](crate::Error::Locked) if it is open for writing,
     /// [`OptionMismatch`](crate::Error::OptionMismatch) for a comparator that is not registered,
-    /// [`Corruption`](crate::Error::Corruption) if no file says whose it is, and what writing may fail with. After an
-    /// error `target` is not complete: remove it.
+    /// [`Corruption`](crate::Error::Corruption) if no file has a readable header, and the errors of
+    /// writing. After an error `target` is incomplete: remove it.
     ///
     /// ```
     /// # fn main() -> cantle::Result<()> {

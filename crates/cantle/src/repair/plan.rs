@@ -1,4 +1,4 @@
-//! What is to be read, if the manifest is whole: the key ranges and files that opening the store would find.
+//! The plan with a whole manifest: the key ranges and files that opening the store would find.
 
 use super::area::{Area, AreaFile, Rules, bounds_of};
 use super::journal::JournalRemains;
@@ -20,21 +20,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-/// What is to be read.
+/// The areas to read and the rules that apply to them.
 #[derive(Default)]
 pub(super) struct Plan {
     pub keyspaces: BTreeMap<u32, PlannedKeyspace>,
     pub areas: Vec<Area>,
     pub rules: Rules,
-    /// For areas that go by the files alone.
+    /// For areas that are read by the files alone.
     pub loose_rules: Rules,
-    /// Writes of the journal that are to be applied again, once all areas are there.
+    /// Writes of the journal to apply again, once all areas are there.
     pub replay: Vec<JournalRecord>,
     pub buffered: LeftInBuffer,
 }
 
 impl Plan {
-    /// What was buffered and is damaged belonged to some log of its epoch.
+    /// Reports damaged parts of the write buffer as lost: each belonged to some log of its epoch.
     pub fn tell_of_write_buffer(&mut self, findings: &mut Findings) {
         let LeftInBuffer { epoch, damaged, .. } = std::mem::take(&mut self.buffered);
         let is_concerned = |file: &AreaFile| file.header.kind == FileKind::Log && file.header.epoch == epoch;
@@ -56,11 +56,11 @@ impl Plan {
 pub(super) struct PlannedKeyspace {
     pub edit: KeyspaceEdit,
     pub order: KeyOrder,
-    /// Whether tables are known to be in this order.
+    /// True if tables are known to be in this order.
     pub sorted: bool,
 }
 
-/// Where everything comes from.
+/// The damaged store and the options of the repair.
 pub(super) struct Origin<'a> {
     pub vfs: &'a dyn Vfs,
     pub dir: &'a Path,
@@ -68,8 +68,8 @@ pub(super) struct Origin<'a> {
     pub options: &'a Options,
 }
 
-/// The plan by the newest manifest that is whole, and the keyspaces that it does not fit; `None` if there is none, or it
-/// does not fit at all.
+/// The plan by the newest whole manifest, and the keyspaces that it does not fit. `None` if there
+/// is no such manifest, or it does not fit at all.
 pub(super) fn by_manifest(
     origin: &Origin<'_>,
     findings: &mut Findings,
@@ -83,7 +83,8 @@ pub(super) fn by_manifest(
                 continue;
             }
         };
-        // As if the page cache had outlived the process. What cannot be read as a whole is not kept.
+        // As if the page cache had outlived the process. If that state cannot be read as a whole,
+        // it is not kept.
         let keeps = origin.options.keep_left_behind && !outlived;
         let kept = keeps.then(|| replay(vfs, &file.path, layouts::new_state, true).ok()).flatten();
         let newest_epoch = [FileKind::Table, FileKind::Log, FileKind::Journal]
@@ -92,7 +93,7 @@ pub(super) fn by_manifest(
             .filter_map(|(_, file)| file.header)
             .map(|header| header.epoch)
             .max();
-        // The epoch after the manifest's may have been begun in vain.
+        // An opening that failed may have begun the epoch after the manifest's.
         if newest_epoch.is_some_and(|newest| newest > replayed.state.start.epoch.saturating_add(1)) {
             findings.damage(Error::corruption(&file.path, 0, "the manifest is older than the files"));
             return Ok(None);
@@ -109,13 +110,13 @@ pub(super) fn by_manifest(
     Ok(None)
 }
 
-/// What a manifest says.
+/// The contents of a manifest.
 struct Manifest {
-    /// As far as an opening would take it.
+    /// The state that an opening would use.
     replayed: Replayed,
-    /// Whether that is all of it, as the page cache outlived the writer.
+    /// True if that is the whole manifest, since the page cache outlived the writer.
     outlived: bool,
-    /// All of it, if what no checkpoint covers is to be kept.
+    /// The state of the whole manifest, if edits that no checkpoint covers are to be kept.
     kept: Option<Replayed>,
 }
 
@@ -133,7 +134,7 @@ fn plan(
         let outlived = |epoch| outlived && epoch == start.epoch;
         JournalRemains::read(origin, outlived, |id| id >= first_journal, findings)?
     };
-    // A journal that has writes has all that was acknowledged.
+    // A journal that contains writes contains everything that was acknowledged.
     let is_write =
         |it: &JournalRecord| matches!(it, JournalRecord::Write { .. }) && it.version() > checkpointed;
     let has_writes = remains.records.iter().any(is_write);
@@ -179,7 +180,7 @@ fn plan(
         dead_batches: start.dead_batches.clone(),
     };
     state.apply(Edit::Start(start)).map_err(malformed)?;
-    // A batch that spans logs is written only when its epoch has a journal.
+    // A batch that spans logs is written only if its epoch has a journal.
     let doubtful = remains.damaged || !remains.epochs.contains(&writer_epoch);
     let settled = recovery.table.clone();
     let is_open_ended = |epoch| outlived && !settled.is_settled(epoch);
@@ -198,7 +199,7 @@ fn plan(
         if keyspace.dropped.is_some() {
             continue;
         }
-        // A file that is gone, beside one that nobody knows: the manifest is that of another time.
+        // A missing file together with an unknown one: the manifest belongs to another time.
         let missing = |&(kind, file, epoch): &(FileKind, u64, u64)| {
             let counts = kind == FileKind::Table || is_open_ended(epoch) || segments.contains_key(&file);
             counts && survey.get(kind, file).is_none()
@@ -223,7 +224,8 @@ fn plan(
         plan.keyspaces
             .insert(id, PlannedKeyspace { edit: keyspace.edit, order: order.clone(), sorted: true });
         if misfits.contains(&id) {
-            // Another time's files may not fit; those that do say what is gone with one of them.
+            // Files of another time may not fit. The areas that do fit tell which keys a missing
+            // file loses.
             for area in areas.unwrap_or_default() {
                 let gone = area.files.iter().filter(|file| missing(&(file.kind, file.file, file.epoch)));
                 gone.for_each(|file| lose(dir, file, &name, findings));
@@ -239,7 +241,7 @@ fn plan(
                 Some(Extent::OpenEnded { durable, gapless })
             }
             Some(segment) => Some(Extent::Vouched(segment.len)),
-            // Beyond the last checkpoint a log that it does not know holds nothing that counts.
+            // A log that the last checkpoint does not list holds no entry that counts.
             None => (file.kind == FileKind::Table).then_some(Extent::Vouched(0)),
         };
         for area in areas {
@@ -257,7 +259,7 @@ fn plan(
     Ok((plan, misfits))
 }
 
-/// Whether there is more in logs, of the process that wrote last, than the last checkpoint covers.
+/// True if the logs of the process that wrote last hold more than the last checkpoint covers.
 fn is_more_than_covered(survey: &Survey, state: &State) -> bool {
     survey.of_kind(FileKind::Log).any(|(id, file)| {
         let covered = state.segments.get(&id).map_or(HEADER_BYTES, |segment| segment.len.max(HEADER_BYTES));
@@ -265,8 +267,8 @@ fn is_more_than_covered(survey: &Survey, state: &State) -> bool {
     })
 }
 
-/// Logs that are newer than the manifest knows belong to whichever chunk has their keys; versions say what is newer there. Older ones
-/// that it does not know were merged into others.
+/// Adds logs that are newer than the manifest to the chunks that have their keys; versions decide
+/// there what is newer. Older logs that the manifest does not list were merged into other files.
 fn keep_unnamed<'a>(
     plan: &mut Plan,
     survey: &'a Survey,
@@ -294,7 +296,7 @@ fn keep_unnamed<'a>(
     unnamed
 }
 
-/// Tables and logs that are in none of `known`, and their keyspaces.
+/// Tables and logs that are not in `known`, with their keyspaces.
 fn strangers<'a>(survey: &'a Survey, known: &HashSet<u64>) -> impl Iterator<Item = (&'a Path, Option<u32>)> {
     let files = [FileKind::Table, FileKind::Log].into_iter().flat_map(|kind| survey.of_kind(kind));
     files
@@ -302,18 +304,18 @@ fn strangers<'a>(survey: &'a Survey, known: &HashSet<u64>) -> impl Iterator<Item
         .map(|(_, file)| (&*file.path, file.header.map(|header| header.keyspace)))
 }
 
-/// Whether a keyspace may be called so.
+/// True if a keyspace may have this name.
 pub(super) fn is_name(name: &str) -> bool {
     (1..=255).contains(&name.len())
 }
 
-/// Tells that a file is gone.
+/// Reports a missing file.
 fn lose(dir: &Path, file: &manifest::AreaFile, name: &str, findings: &mut Findings) {
     let path = dir.join(crate::files::file_name(file.kind, file.file));
     findings.lost(Error::corruption(path, 0, "the file is missing"), name, bounds_of(&file.span));
 }
 
-/// How far a file counts; `None` if it does not at all.
+/// The part of a file that counts; `None` if it does not count at all.
 type ExtentOf<'a> = &'a dyn Fn(&manifest::AreaFile) -> Option<Extent>;
 
 fn area_of(
@@ -329,7 +331,7 @@ fn area_of(
         let Some(extent) = extent(file) else { continue };
         let own = file.span.clone();
         let buffered = fragments.get(&file.file).filter(|_| file.kind == FileKind::Log).cloned();
-        // Of a log that has nothing of its own.
+        // The buffered records of a log whose own file has nothing left.
         let buffered_alone = |path: PathBuf| {
             let alone = buffered.as_ref().map(|fragment| AreaFile::of_buffered(path, fragment));
             alone.map(|file| AreaFile { span: own.clone(), extent, ..file })

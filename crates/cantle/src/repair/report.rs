@@ -1,4 +1,4 @@
-//! What a repair tells.
+//! The report of a repair.
 
 use crate::sync::Arc;
 use crate::types::error::Error;
@@ -6,22 +6,23 @@ use std::collections::HashSet;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-/// Damaged places and ranges that are told one by one: a hostile file must not fill the memory with them.
+/// Maximum number of damaged places, and of ranges, that a report lists: a hostile file must not
+/// fill the memory.
 const TOLD_MAX: usize = 10_000;
 
-/// How far a repair is.
+/// Progress of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairProgress {
     /// Bytes of files read.
     pub bytes: u64,
-    /// Bytes of all files that will be read, about.
+    /// Approximate number of bytes of all files to read.
     pub total_bytes: u64,
     /// Pairs saved.
     pub pairs: u64,
 }
 
-/// What a repair saved, and what it could not.
+/// The keyspaces that a repair saved, and the damage that it found.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct RepairReport {
@@ -29,21 +30,21 @@ pub struct RepairReport {
     pub keyspaces: Vec<RepairedKeyspace>,
     /// Tables and logs read.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of these files.
     pub bytes: u64,
     /// Each damaged place with its file and offset.
     pub damage: Vec<Error>,
-    /// How many more there are than the list holds.
+    /// Number of damaged places that the list omits.
     pub damage_untold: u64,
-    /// Files of which nothing was taken, and why.
+    /// Files of which nothing was used, and the reason.
     pub left_out: Vec<LeftOut>,
-    /// What else is in the damaged store's directory and is no file of a store.
+    /// Other entries of the damaged store's directory, which are no files of a store.
     pub other_files: Vec<PathBuf>,
-    /// Keys of which the newest version may be lost: pairs may be missing, or have a value of before.
+    /// Keys whose newest version may be lost: pairs may be missing, or have an older value.
     pub uncertain: Vec<UncertainKeys>,
-    /// How many more there are than the list holds.
+    /// Number of ranges that the list omits.
     pub uncertain_untold: u64,
-    /// What else is to be known of the new store.
+    /// Other facts about the new store.
     pub notes: Vec<String>,
 }
 
@@ -51,23 +52,23 @@ pub struct RepairReport {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairedKeyspace {
-    /// Its name.
+    /// The name of the keyspace.
     pub name: String,
     /// Pairs saved.
     pub pairs: u64,
-    /// Their keys and values, in bytes.
+    /// Bytes of the keys and values of these pairs.
     pub bytes: u64,
 }
 
-/// A file of which nothing was taken.
+/// A file of which nothing was used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeftOut {
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// Whether it may have held pairs that are missing now.
+    /// True if the file may have held pairs that are missing now.
     pub loses: bool,
 }
 
@@ -77,16 +78,16 @@ pub struct LeftOut {
 pub struct UncertainKeys {
     /// The keyspace's name in the new store.
     pub keyspace: String,
-    /// From and to.
+    /// The bounds of the range.
     pub keys: (Bound<Vec<u8>>, Bound<Vec<u8>>),
     /// The damaged file.
     pub path: PathBuf,
-    /// Where in it.
+    /// Offset of the damage in the file, in bytes.
     pub offset: u64,
 }
 
 impl RepairReport {
-    /// Whether the new store has everything that the old one had.
+    /// True if the new store has everything that the old one had.
     pub fn is_ok(&self) -> bool {
         self.damage.is_empty() && self.uncertain.is_empty() && self.left_out.iter().all(|file| !file.loses)
     }
@@ -97,7 +98,7 @@ impl RepairReport {
     }
 }
 
-/// The report while it is written: each place is told once, however often it is met.
+/// The report in progress: each place is reported once, however often it is met.
 #[derive(Default)]
 pub(super) struct Findings {
     pub report: RepairReport,
@@ -119,11 +120,11 @@ impl Findings {
         }
     }
 
-    /// Damage by which pairs of these keys may be missing, or older than they should be.
+    /// Adds damage by which pairs of these keys may be missing or outdated.
     pub fn lost(&mut self, error: Error, keyspace: &str, keys: (Bound<Vec<u8>>, Bound<Vec<u8>>)) {
         let (path, offset) = place_of(&error);
         self.damage(error);
-        // A file that chunks share is met once for each.
+        // A file that several chunks share is met once for each of them.
         if !self.ranges.insert((format!("{keyspace} {keys:?}"), path.clone(), offset)) {
             return;
         }
@@ -151,7 +152,7 @@ impl Findings {
 
     pub fn unreadable(&mut self, pages: Vec<(PathBuf, u64, Arc<std::io::Error>)>) {
         for (path, offset, error) in pages {
-            // Whatever else was found there, this is why.
+            // The failed read is the cause of any other damage found on this page.
             let error = Error::corruption(path, offset, format!("a page cannot be read: {error}"));
             if self.report.damage.len() < TOLD_MAX {
                 self.report.damage.push(error);

@@ -1,6 +1,8 @@
-//! Sorts what logs hold by key, in bounded memory: what exceeds it goes to files that are removed when they are read.
+//! Sorts the entries of logs by key in bounded memory. Entries beyond the bound go to temporary
+//! files, which are removed once they are read.
 //!
-//! Of each key only the newest entry matters: where a range delete hides that one, it hides the older ones too.
+//! Only the newest entry of each key matters: a range delete that hides it hides the older ones as
+//! well.
 
 use super::merge::{Newness, Source};
 use crate::format::codec::{Decoder, put_bytes, put_varint};
@@ -13,7 +15,7 @@ use bytes::Bytes;
 use std::path::{Path, PathBuf};
 
 const PIECE_BYTES: usize = 128 << 10;
-/// What an entry takes beside its key and value.
+/// Memory that an entry takes besides its key and value, in bytes.
 const ENTRY_BYTES: usize = size_of::<Entry>();
 
 #[derive(Debug, Clone)]
@@ -24,7 +26,7 @@ pub(super) struct Entry {
     pub value: Bytes,
 }
 
-/// Takes entries in any order.
+/// Accepts entries in any order.
 pub(super) struct Sorter<'a> {
     order: KeyOrder,
     entries: Vec<Entry>,
@@ -36,7 +38,7 @@ pub(super) struct Sorter<'a> {
 }
 
 impl<'a> Sorter<'a> {
-    /// Holds about `bytes_max` in memory; files go to `dir`.
+    /// Holds about `bytes_max` bytes in memory; files are created in `dir`.
     pub fn new(order: KeyOrder, bytes_max: usize, vfs: &'a Arc<dyn Vfs>, dir: &'a Path) -> Self {
         Self { order, entries: Vec::new(), bytes: 0, bytes_max, runs: Vec::new(), vfs, dir }
     }
@@ -80,7 +82,7 @@ impl<'a> Sorter<'a> {
         Ok(())
     }
 
-    /// All entries, as sources in order.
+    /// All entries, as sources in key order.
     pub fn finish(mut self) -> Result<Vec<Box<dyn Source>>> {
         self.sort();
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
@@ -116,7 +118,7 @@ impl Source for InMemory {
     }
 }
 
-/// A file of sorted entries; it goes when it is dropped.
+/// A file of sorted entries; dropping it removes the file.
 struct Run {
     vfs: Arc<dyn Vfs>,
     file: Arc<dyn VfsFile>,
@@ -125,7 +127,7 @@ struct Run {
 
 impl Run {
     fn create(vfs: &Arc<dyn Vfs>, dir: &Path, number: usize) -> Result<Self> {
-        // A name that the next opening removes, should this process die.
+        // The next opening removes files with such a name, in case this process dies.
         let path = dir.join(format!("repair-{number}.tmp"));
         let file = vfs.open(&path, OpenMode::CreateNew).map_err(|e| Error::io(Attempt::Create, &path, e))?;
         Ok(Self { vfs: vfs.clone(), file, path })
@@ -142,7 +144,7 @@ impl Drop for Run {
 
 struct RunReader {
     run: Run,
-    /// Behind what was read.
+    /// Offset after the bytes that were read.
     offset: u64,
     bytes: Vec<u8>,
     at: usize,
@@ -180,7 +182,7 @@ impl Source for RunReader {
             self.bytes.drain(..self.at);
             self.at = 0;
             let have = self.bytes.len();
-            // What one entry takes doubles until it is whole.
+            // The buffer doubles until it has a whole entry.
             self.bytes.resize(have + PIECE_BYTES.max(have), 0);
             let read = self.run.file.read_at(&mut self.bytes[have..], self.offset);
             let read = read.map_err(|e| Error::io(Attempt::Read, &self.run.path, e))?;

@@ -1,4 +1,4 @@
-//! Which files there are, and what they say of themselves.
+//! The files of the damaged store, and the headers of these files.
 
 use super::report::Findings;
 use crate::files::parse_file_name;
@@ -10,30 +10,32 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-/// A file of the store, recognised by its header or else by its name.
+/// A file of the store, recognised by its header, or else by its name.
 #[derive(Debug, Clone)]
 pub(super) struct FoundFile {
     pub path: PathBuf,
     pub bytes: u64,
-    /// The first bytes, as far as there are any.
+    /// The first bytes; zeros where the file is shorter.
     head: [u8; HEADER_BYTES as usize],
     /// The header, if it is intact or could be healed.
     pub header: Option<FileHeader>,
-    /// What is wrong with the header. Told only of files that count: a power loss may leave others half made.
+    /// Damage of the header. Reported only for files that count, as a power loss may leave others
+    /// incomplete.
     pub damage: Option<Error>,
 }
 
-/// What a dead process had buffered.
+/// Records that a dead process had buffered for its logs.
 #[derive(Default)]
 pub(super) struct LeftInBuffer {
     pub epoch: u64,
-    /// What of it is damaged.
+    /// The damaged parts of the buffer.
     pub damaged: Vec<Error>,
-    /// What cannot go to its log, as that is gone or ends before its place, by the log's number.
+    /// Records that cannot be written to their log, because it is missing or ends before their
+    /// place, by the log's number.
     pub fragments: HashMap<u64, LogFragment>,
 }
 
-/// Whole records for a place in a log that is not there.
+/// Whole records, and their place in a log that does not reach it.
 #[derive(Debug, Clone)]
 pub(super) struct LogFragment {
     pub header: FileHeader,
@@ -44,12 +46,12 @@ pub(super) struct LogFragment {
 /// All files of one store.
 pub(super) struct Survey {
     pub store: u128,
-    /// By kind and number. Where two files claim to be the same, the one whose name says so, too.
+    /// By kind and number. If two files claim the same kind and number, the one whose name agrees.
     files: BTreeMap<(u8, u64), FoundFile>,
 }
 
 impl Survey {
-    /// Looks at the directory; reads headers only.
+    /// Lists the directory and reads the headers only.
     pub fn of(vfs: &dyn Vfs, dir: &Path, findings: &mut Findings) -> Result<Self> {
         let names = vfs.list(dir).map_err(|e| Error::io(Attempt::List, dir, e))?;
         let mut named: Vec<(FileKind, u64)> = names.iter().filter_map(|name| parse_file_name(name)).collect();
@@ -70,7 +72,7 @@ impl Survey {
                 Err(error) => findings.leave_out(&path, format!("it cannot be opened: {error}"), true),
             }
         }
-        // Whose store it is, most files know.
+        // The store is the one that most files name.
         let mut votes: HashMap<u128, u64> = HashMap::new();
         for (.., header) in &found {
             if let Ok(header) = header {
@@ -108,7 +110,8 @@ impl Survey {
                     continue;
                 }
                 Err(error) => {
-                    // A log that was created and nothing more has none yet; who knows what it should have tells.
+                    // A log that was only created has no header yet. A caller that expects a header
+                    // there reports its absence.
                     if file.bytes >= HEADER_BYTES {
                         file.damage = Some(error);
                         file.header = FileHeader::heal(&file.head, kind, (store, id), None);
@@ -126,8 +129,9 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Has what was buffered go to the logs of `epoch`, which began with `first_version`. `described`: the keyspace of a log of that epoch,
-    /// where it is known, in place of a header that is lost.
+    /// Writes buffered records to the logs of `epoch`, which began with `first_version`.
+    /// `described`: the keyspace of a log of that epoch, if it is known, as a replacement for a
+    /// lost header.
     pub fn recover_write_buffer(
         &self,
         vfs: &dyn Vfs,
@@ -152,7 +156,8 @@ impl Survey {
             let header = match found {
                 Some(file) if slot.base <= file.bytes => None,
                 Some(file) => header_of((slot.log, file)).filter(|header| header.epoch == epoch),
-                // From which version its versions are counted is lost with it: newer than what was before the epoch they are.
+                // The version from which the log's versions are counted is lost with its header.
+                // With this one they are newer than everything before the epoch.
                 None => described(slot.log).map(|keyspace| FileHeader {
                     kind: FileKind::Log,
                     keyspace,
@@ -185,15 +190,16 @@ impl Survey {
 }
 
 impl FoundFile {
-    /// Tells what is wrong with the header.
+    /// Reports the damage of the header.
     pub fn tell(&self, findings: &mut Findings) {
         if let Some(error) = &self.damage {
             findings.damage(error.clone());
         }
     }
 
-    /// The header, by the help of what else is known of the file. Where the version from which its versions are
-    /// counted is lost, it is taken for 0: among themselves they are still in order.
+    /// The header, completed with the facts known of the file. If the version from which its
+    /// versions are counted is lost, it is taken as 0: the versions are still in order among
+    /// themselves.
     pub fn header_or(&self, kind: FileKind, (store, file): (u128, u64), described: (u32, u64)) -> FileHeader {
         let (keyspace, epoch) = described;
         self.header

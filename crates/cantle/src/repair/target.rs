@@ -17,14 +17,15 @@ use crate::vfs::{OpenMode, StdVfs, Vfs};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Few system calls, and little memory.
+/// Maximum number of pairs and of bytes in a batch: few system calls, and little memory.
 const BATCH_PAIRS: usize = 512;
 const BATCH_BYTES: usize = 1 << 20;
 
 pub(super) struct Target {
-    /// As seen from the new store's directory.
+    /// As seen from the directory of the new store.
     pub vfs: Arc<dyn Vfs>,
-    /// Until this is gone the directory is no store: whoever dies must not leave one that lacks the rest.
+    /// While this file exists the directory is no store, so that a repair that dies does not leave
+    /// an incomplete one.
     marker: PathBuf,
     db: Db,
     keyspaces: BTreeMap<u32, (Keyspace, RepairedKeyspace)>,
@@ -80,7 +81,7 @@ impl Target {
         if batch.is_empty() { Ok(()) } else { self.db.write(batch) }
     }
 
-    /// Makes everything durable, and a store of it.
+    /// Makes everything durable, and turns the directory into a store.
     pub fn finish(mut self) -> Result<Vec<RepairedKeyspace>> {
         self.flush()?;
         self.db.close()?;
@@ -92,7 +93,7 @@ impl Target {
     }
 }
 
-/// The options for a keyspace of the repaired store: layout and order are those that it had.
+/// The options for a keyspace of the repaired store, with its former layout and order.
 fn tuned(tuning: &KeyspaceOptions, known: &PlannedKeyspace) -> KeyspaceOptions {
     let kind = layouts::factory_of(known.edit.layout).map(|factory| factory.kind());
     let given = tuning.layout.clone().filter(|layout| kind.is_none_or(|kind| kind == layout.kind()));

@@ -1,4 +1,4 @@
-//! A log of which a stretch is lost, and behind that what was buffered for it.
+//! A log with a lost stretch, after which the records buffered for it follow.
 
 use super::area::AreaFile;
 use crate::format::header::HEADER_BYTES;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::io;
 use std::ops::Range;
 
-/// What is left of the log's file, and what was buffered at its place; nothing in between is read.
+/// The rest of the log's file, and the buffered records at their place; nothing in between is read.
 #[derive(Debug)]
 pub(super) struct TornLog {
     there: Option<Arc<dyn VfsFile>>,
@@ -18,7 +18,7 @@ pub(super) struct TornLog {
 }
 
 impl TornLog {
-    /// The log, and what of it is lost; `None` if nothing is left of either.
+    /// The log, and its lost stretch; `None` if nothing is left of either.
     pub fn join(there: Option<Arc<dyn VfsFile>>, file: &AreaFile) -> Option<(Arc<dyn VfsFile>, Range<u64>)> {
         let Some(fragment) = &file.buffered else { return Some((there?, 0..0)) };
         let gap = file.bytes.max(HEADER_BYTES)..fragment.base;
@@ -74,7 +74,7 @@ mod tests {
     use crate::vfs::{MemVfs, OpenMode, Vfs};
     use std::path::Path;
 
-    /// A put of this key, as a log has it at `offset`.
+    /// A put of this key, as a log contains it at `offset`.
     fn put(offset: u64, key: &[u8]) -> Vec<u8> {
         let header = example_header(FileKind::Log, 3, 8, 0);
         let mut bytes = Vec::new();
@@ -84,7 +84,7 @@ mod tests {
         bytes
     }
 
-    /// Would it be looked through, this test did not end.
+    /// This test would not end if the stretch were searched.
     #[test]
     fn a_stretch_of_any_length_costs_nothing() {
         let header = example_header(FileKind::Log, 3, 8, 0);
