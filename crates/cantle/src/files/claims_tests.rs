@@ -1,4 +1,4 @@
-//! Apart from what they test: models of other modules take that in without them.
+//! In a file of its own, because models of other modules include the tested file without its tests.
 
 use super::claims::Claims;
 
@@ -8,7 +8,7 @@ fn what_is_nobodys_is_unclaimed_until_the_last_lets_go() {
     let mut sum = claims.claim(60, 100);
     sum += claims.claim(40, 100);
     assert_eq!((sum, claims.unclaimed_bytes()), (0, 0));
-    // One of them is split.
+    // One of the shares is split.
     sum += claims.claim(25, 100) + claims.claim(36, 100) + claims.unclaim(60);
     assert_eq!((sum, claims.unclaimed_bytes()), (-1, 0), "shares are rounded up");
     sum += claims.unclaim(40) + claims.unclaim(36);

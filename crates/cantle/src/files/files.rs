@@ -26,21 +26,21 @@ pub struct Files {
     pub epoch: u64,
     handles: Handles,
     next: AtomicU64,
-    /// Whether a name was added or removed since the directory was last synced.
+    /// True if a name was added or removed since the directory was last synced.
     dir_dirty: AtomicBool,
     held: Mutex<Held>,
-    /// Of all keyspaces: the sum of what `held` counts.
+    /// The sum of the bytes in `held` over all keyspaces.
     held_bytes: AtomicU64,
     pins: Mutex<Pins>,
-    /// Doomed files that somebody still holds.
+    /// Deletable files that are still referenced.
     deletable: Mutex<HashMap<u64, FileKind>>,
-    /// Whether no file is opened or removed any more. Held for reading by who does so.
+    /// True if files are no longer opened or removed. Locked for reading by threads that do so.
     ended: RwLock<bool>,
     /// The process that opened the store: one that was forked from it removes nothing.
     process: u32,
-    /// Files that came to nothing stay: an edit that may or may not be in the manifest may refer to them.
+    /// Discarded files are kept: an edit that may or may not be in the manifest may refer to them.
     keeps_discarded: AtomicBool,
-    /// Tables that were unlinked, and that caches may still keep open.
+    /// Tables that were unlinked, but that caches may still keep open.
     gone: Mutex<Vec<u64>>,
 }
 
@@ -58,31 +58,33 @@ impl Held {
     }
 }
 
-/// Files are unlinked only while nobody pins them. One lock for both, as who finds a pin and leaves a file to its end
-/// must not come after the end.
+/// Files are unlinked only while there is no pin. One lock protects both: a thread that finds a pin
+/// and leaves a file to the last unpin must not come after that.
 #[derive(Debug)]
 struct Pins {
     count: usize,
     waiting: Vec<(u64, PathBuf)>,
 }
 
-/// One file. Lives as long as somebody reads it or refers to it.
+/// One file. Lives as long as it is read or referred to.
 #[derive(Debug)]
 pub struct StoreFile {
     pub id: u64,
     pub kind: FileKind,
     pub keyspace: u32,
-    /// The epoch in which it was created: what it holds is of that epoch, or outlived those before.
+    /// The epoch in which it was created: its entries are of that epoch, or survived the epochs
+    /// before.
     pub epoch: u64,
     pub path: PathBuf,
     bytes: AtomicU64,
-    /// Bytes of it that count as held: what is taken back later, however long the file is by then.
+    /// Bytes of it that are counted as held. The same number is subtracted later, whatever the
+    /// file's length is by then.
     held_bytes: AtomicU64,
     references: AtomicUsize,
     deletable: AtomicBool,
     /// Writes to it since its last sync.
     unsynced: Unsynced,
-    /// Of those who share it.
+    /// The shares of its users.
     pub claims: Claims,
     files: Arc<Files>,
 }
@@ -97,7 +99,7 @@ pub fn file_name(kind: FileKind, id: u64) -> String {
     }
 }
 
-/// The kind and number that a name stands for, if it is one of ours.
+/// The kind and number of a file with this name, if it is a name of the store's files.
 pub fn parse_file_name(name: &str) -> Option<(FileKind, u64)> {
     let (digits, kind) = if let Some(digits) = name.strip_prefix("MANIFEST-") {
         (digits, FileKind::Manifest)
@@ -110,7 +112,7 @@ pub fn parse_file_name(name: &str) -> Option<(FileKind, u64)> {
     } else {
         return None;
     };
-    // No file of ours has a greater number.
+    // No file of a store has a greater number.
     let id = digits.parse().ok().filter(|&id| id <= NUMBER_MAX)?;
     (file_name(kind, id) == name).then_some((kind, id))
 }
@@ -124,7 +126,7 @@ impl Files {
             epoch,
             handles: Handles::new(),
             next: AtomicU64::new(next),
-            // Who had the store before may have died before he synced it.
+            // The store's former process may have died before it synced the directory.
             dir_dirty: AtomicBool::new(true),
             held: Mutex::new(Held::default()),
             held_bytes: AtomicU64::new(0),
@@ -151,7 +153,7 @@ impl Files {
         self.dir.join(file_name(kind, id))
     }
 
-    /// Creates a file; its header is written by who fills it.
+    /// Creates a file; the caller writes its header.
     pub fn create(
         self: &Arc<Self>,
         kind: FileKind,
@@ -164,7 +166,8 @@ impl Files {
             .handles
             .retrying(|| self.vfs.open(&path, OpenMode::CreateNew))
             .map_err(|e| Error::io(Attempt::Create, &path, e))?;
-        // Afterwards: a sync of the directory that began before the name was there does not count.
+        // Set after the creation: a sync of the directory that began before the name was there does
+        // not count.
         self.dir_dirty.store(true, Release);
         self.handles.insert(id, handle.clone());
         Ok((
@@ -204,12 +207,13 @@ impl Files {
         })
     }
 
-    /// From now on leaves it to the next opening to find out which files nothing refers to.
+    /// From now on discarded files are kept; the next opening finds out which files nothing refers
+    /// to.
     pub fn keep_discarded(&self) {
         self.keeps_discarded.store(true, Release);
     }
 
-    /// Takes back a creation: nothing refers to the file.
+    /// Undoes a creation: nothing refers to the file.
     pub fn discard(&self, file: &StoreFile) {
         if self.keeps_discarded.load(Acquire) {
             return;
@@ -227,7 +231,7 @@ impl Files {
         Ok(())
     }
 
-    /// How many tables may stay open.
+    /// Maximum number of tables that may stay open.
     pub fn tables_max(&self) -> usize {
         self.handles.tables_max()
     }
@@ -238,12 +242,12 @@ impl Files {
         synced.map_err(|e| Error::io(Attempt::SyncDirectory, &self.dir, e))
     }
 
-    /// Creates a file that is to be renamed once it is complete.
+    /// Creates a file that will be renamed once it is complete.
     pub fn create_temporary(&self, path: &Path) -> io::Result<Arc<dyn VfsFile>> {
         self.handles.retrying(|| self.vfs.open(path, OpenMode::CreateNew))
     }
 
-    /// Removes what is left of such a file, whether it was renamed or not.
+    /// Removes an unfinished file, under its temporary name or its final one.
     pub fn abandon(&self, temporary: &Path, renamed: &Path) {
         for path in [temporary, renamed] {
             if let Err(error) = self.vfs.remove(path) {
@@ -253,7 +257,7 @@ impl Files {
         self.dir_dirty.store(true, Release);
     }
 
-    /// Whether names changed since the directory was last synced.
+    /// True if names changed since the directory was last synced.
     pub fn is_dir_dirty(&self) -> bool {
         self.dir_dirty.load(Acquire)
     }
@@ -263,13 +267,13 @@ impl Files {
         self.held_bytes.load(Relaxed)
     }
 
-    /// Counts those bytes for one keyspace; each file counts for one keyspace only.
+    /// The counter of these bytes for one keyspace; each file counts for one keyspace only.
     pub fn held_bytes_of(&self, keyspace: u32) -> Arc<AtomicU64> {
         self.held.lock().bytes_of(keyspace).clone()
     }
 
-    /// The files that became obsolete so far. Their removal is part of the next checkpoint record: once that
-    /// is durable, they may go.
+    /// The files that became obsolete so far. Their removal is part of the next checkpoint record:
+    /// once that is durable, they may be unlinked.
     pub fn take_held(&self) -> Vec<Arc<StoreFile>> {
         std::mem::take(&mut self.held.lock().files)
     }
@@ -282,12 +286,12 @@ impl Files {
         held.files.extend(files);
     }
 
-    /// Puts back files whose checkpoint did not come about.
+    /// Holds files again whose checkpoint failed.
     pub fn hold_again(&self, files: Vec<Arc<StoreFile>>) {
         self.held.lock().files.extend(files);
     }
 
-    /// Lets go of files that no checkpoint needs any more.
+    /// Releases files that no checkpoint needs any more.
     pub fn mark_deletable(&self, files: Vec<Arc<StoreFile>>) {
         if files.is_empty() {
             return;
@@ -298,14 +302,14 @@ impl Files {
             self.count_held(&mut held, file, 0);
             file.deletable.store(true, Release);
         }
-        // Of keyspaces that are gone.
+        // Counters of dropped keyspaces are removed.
         held.bytes.retain(|_, bytes| Arc::strong_count(bytes) > 1 || bytes.load(Relaxed) > 0);
-        // Removing a file takes locks of its own.
+        // Removing a file takes other locks.
         drop(held);
         drop(files);
     }
 
-    /// So much of a file counts as held from now on.
+    /// Counts `bytes` of a file as held from now on.
     fn count_held(&self, held: &mut Held, file: &StoreFile, bytes: u64) {
         // The counters wrap around, and so do differences.
         let more = bytes.wrapping_sub(file.held_bytes.swap(bytes, Relaxed));
@@ -313,18 +317,19 @@ impl Files {
         held.bytes_of(file.keyspace).fetch_add(more, Relaxed);
     }
 
-    /// Tables that were unlinked since the last call. Whoever keeps them open keeps their space from being freed.
+    /// Tables that were unlinked since the last call. Their space is freed once no cache keeps them
+    /// open.
     pub fn take_gone(&self) -> Vec<u64> {
         std::mem::take(&mut *self.gone.lock())
     }
 
-    /// From here to `unpin` no file is unlinked, but those that are being unlinked already: nothing refers to them any
-    /// more, nor does the last checkpoint.
+    /// From here to `unpin` no file is unlinked, except those whose unlinking has begun: nothing
+    /// refers to them any more, nor does the last checkpoint.
     pub fn pin(&self) {
         self.pins.lock().count += 1;
     }
 
-    /// Ends a `pin`, and unlinks what waited for it.
+    /// Ends a `pin`, and unlinks the files that waited for it.
     pub fn unpin(&self) {
         let waited = {
             let mut pins = self.pins.lock();
@@ -334,7 +339,7 @@ impl Files {
         waited.iter().for_each(|(id, path)| self.unlink(*id, path));
     }
 
-    /// Removes a file that nobody refers to, or leaves it to the last `unpin`.
+    /// Removes a file that nothing refers to, or leaves it to the last `unpin`.
     pub fn unlink(&self, id: u64, path: &Path) {
         if self.process != std::process::id() {
             return;
@@ -346,22 +351,23 @@ impl Files {
                 return;
             }
         }
-        // Held to the end: `end` removes what is deletable still.
+        // Held until the end: `end` removes the files that are still deletable.
         let ended = self.ended.read();
         if *ended {
             return;
         }
         if let Err(error) = self.vfs.remove(path) {
-            // Left behind, it is removed at the next opening, as no manifest names it.
+            // If the file stays, the next opening removes it, as no manifest names it.
             tracing::warn!(path = %path.display(), %error, "cannot remove an obsolete file");
         }
         self.deletable.lock().remove(&id);
     }
 
-    /// No file is opened by its name or removed from here on, by whoever reads or lets go of one late: handles may be left,
-    /// and a job that waits for a background thread, which other stores may keep busy, holds the files of its chunk. What
-    /// those hold though it is deletable is removed here: a store that was closed takes no space for it. To be called
-    /// before others may open the store.
+    /// From here on no file is opened by its name or removed, even by a late reader or a late drop
+    /// of a reference. Handles may be left, and a job that waits for a background thread, which
+    /// other stores may keep busy, references the files of its chunk. Deletable files with such
+    /// references are removed here, so that a closed store takes no space for them. Called before
+    /// others may open the store.
     pub fn end(&self) {
         *self.ended.write() = true;
         let late = std::mem::take(&mut *self.deletable.lock());
@@ -376,14 +382,15 @@ impl Files {
         }
     }
 
-    /// Closes every handle that nobody uses at the moment.
+    /// Closes every handle that is not in use.
     pub fn close_handles(&self) {
         self.handles.clear();
     }
 }
 
 impl StoreFile {
-    /// A handle, opened if need be. Keep it for one operation only: the number of open files is bounded.
+    /// A handle, opened if need be. The caller keeps it for one operation only, as the number of
+    /// open files is bounded.
     pub fn handle(&self) -> Result<Arc<dyn VfsFile>> {
         self.files
             .handles
@@ -402,12 +409,12 @@ impl StoreFile {
             })
     }
 
-    /// Writes to a log. No failure to make that durable is forgotten before `sync` reports it.
+    /// Writes to a log. Any failure to make this write durable is reported by a later `sync`.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.unsynced.write(&*self.handle()?, &self.path, bytes, offset)
     }
 
-    /// Makes durable what was written to a log before the call.
+    /// Makes the bytes durable that were written to a log before the call.
     pub fn sync(&self) -> Result<()> {
         self.unsynced.sync(&self.path, || self.handle())
     }
@@ -425,13 +432,14 @@ impl StoreFile {
         self.references.fetch_add(1, AcqRel);
     }
 
-    /// Whether a current structure refers to the file.
+    /// True if a current structure refers to the file.
     pub fn is_referenced(&self) -> bool {
         self.references.load(Acquire) > 0
     }
 
-    /// A current structure no longer refers to the file; true when that made it obsolete. Call it after the
-    /// edit that removes the reference was appended: a checkpoint that finds the file held must cover the edit.
+    /// A current structure no longer refers to the file; true if that made it obsolete. Called
+    /// after the edit that removes the reference was appended: a checkpoint that finds the file
+    /// held must cover the edit.
     pub fn release(self: &Arc<Self>) -> bool {
         let last = self.references.fetch_sub(1, AcqRel) == 1;
         if last {

@@ -15,19 +15,20 @@ use std::convert::Infallible;
 use std::io;
 use std::sync::Weak;
 
-/// Files that a store has open beside those that are counted here: lock, directory, manifest and journal, and the next of
-/// these two.
+/// Number of files that a store has open besides those counted here: lock, directory, manifest and
+/// journal, and the next manifest and journal while they are created.
 const FIXED_PER_STORE: usize = 6;
-/// So many are left to the stores however many they are: with fewer, each read would open its file.
+/// Minimum number of handles for all stores together, however many there are: with fewer, each read
+/// would open its file.
 const HANDLES_MIN: usize = 4;
-/// As for handles, for the tables of each store.
+/// Bounds of the number of open tables for each store, for the same reason.
 const TABLES_MIN: usize = 2;
 const TABLES_MAX: usize = 32_768;
-/// And never more than this.
+/// Maximum number of handles for all stores together.
 const HANDLES_MAX: usize = 65_536;
 
-/// Open handles by store and file number, the least useful of which are closed when there are too many. A handle that
-/// somebody still uses stays open until he lets go of it.
+/// Open handles by store and file number. If there are too many, the least useful are closed. A
+/// handle that is in use stays open until its last user drops it.
 struct Shared {
     open: Cache<(u64, u64), Arc<dyn VfsFile>>,
     stores: AtomicUsize,
@@ -45,8 +46,9 @@ impl Shared {
     }
 }
 
-/// How many files may be kept open, with so many stores. All that these have open is half of what the process may open, as the rest
-/// is the application's; a quarter of that is for files in use, which stay open though others take their place.
+/// Number of files that may be kept open with this number of stores. All files that the stores have
+/// open are half of the process's limit, as the other half is the application's. A quarter of the
+/// stores' half is for files in use, which stay open although others replace them in the cache.
 fn kept_files(stores: usize) -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1024);
     let half = usize::try_from(limit / 2).unwrap_or(usize::MAX);
@@ -54,12 +56,13 @@ fn kept_files(stores: usize) -> usize {
     left - left / 4
 }
 
-/// How many handles may be kept, with so many stores: half of the files, as the other half is for open tables.
+/// Number of handles that may be kept with this number of stores: half of the files, as the other
+/// half is for open tables.
 fn capacity(stores: usize) -> usize {
     (kept_files(stores) / 2).clamp(HANDLES_MIN, HANDLES_MAX)
 }
 
-/// How many tables each of so many stores may keep open.
+/// Number of tables that each store may keep open with this number of stores.
 fn tables_max(stores: usize) -> usize {
     (kept_files(stores) / 2 / stores.max(1)).clamp(TABLES_MIN, TABLES_MAX)
 }
@@ -83,7 +86,8 @@ impl Handles {
         Self { shared, store }
     }
 
-    /// How many tables the store may keep open, beside these handles, with as many stores as there are now.
+    /// Number of tables that the store may keep open, besides these handles, with the current
+    /// number of stores.
     pub fn tables_max(&self) -> usize {
         let stores = self.shared.stores.load(SeqCst);
         canary!(FILES_NOT_SHARED => let stores = 1);
@@ -115,7 +119,8 @@ impl Handles {
         Ok(handle)
     }
 
-    /// Opens; where the process has too many files open, closes those of all stores that idle and tries once more.
+    /// Opens a file. If the process has too many files open, closes the idle handles of all stores
+    /// and tries once more.
     pub fn retrying<T>(&self, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
         open().or_else(|error| {
             if is_out_of_files(&error) {

@@ -1,4 +1,4 @@
-//! Apart from what they test: models of other modules take that in without them.
+//! In a file of its own, because models of other modules include the tested file without its tests.
 
 use super::Files;
 use crate::format::header::FileKind;
@@ -15,7 +15,7 @@ fn what_is_held_counts_until_it_goes_with_the_length_that_was_counted() {
         assert!(file.release(), "the only reference");
         file
     };
-    // The length of a log of an earlier epoch is not known before somebody reads it.
+    // The length of a log of an earlier epoch is unknown until it is read.
     let unread = held(0);
     let first = files.take_held();
     let second = held(50);

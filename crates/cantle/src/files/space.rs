@@ -1,22 +1,23 @@
-//! Space of the file system: what is free, and what of it is promised to writes to come.
+//! Space of the file system: the free bytes, and those of them that are promised to later writes.
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::types::error::Result;
 
-/// With more than this free there is no need to keep any aside: 32 times both parts of the reserve at their usual most.
+/// Free bytes above which nothing is kept aside: 32 times both parts of the reserve at their usual
+/// maximum.
 pub const PLENTY_BYTES: u64 = 2 << 30;
 
-/// What is free, and what of that is promised.
+/// The free bytes, and those of them that are promised.
 #[derive(Debug)]
 pub struct Space {
     promised_bytes: AtomicU64,
-    /// As of the last look, less what was written of promises since.
+    /// As of the last look, minus the promised bytes that were written since.
     available_bytes: AtomicU64,
 }
 
 impl Space {
-    /// Not looked at yet: taken for plenty.
+    /// Before the first look: space counts as plentiful.
     pub fn unknown() -> Self {
         Self { promised_bytes: AtomicU64::new(0), available_bytes: AtomicU64::new(u64::MAX) }
     }
@@ -26,29 +27,29 @@ impl Space {
         self.available_bytes.load(Relaxed)
     }
 
-    /// Notes how much the file system said is free.
+    /// Records the free bytes that the file system reported.
     pub fn note_available(&self, bytes: u64) {
         self.available_bytes.store(bytes, Relaxed);
     }
 
-    /// There is so much free that nothing need be kept aside.
+    /// True if so much is free that nothing need be kept aside.
     pub fn has_plenty(&self) -> bool {
         self.available_bytes() > PLENTY_BYTES
     }
 
-    /// The bytes that are promised of it.
+    /// The free bytes that are promised.
     pub fn promised_bytes(&self) -> u64 {
         self.promised_bytes.load(Relaxed)
     }
 
-    /// Whether all promises and so many bytes more find room.
+    /// True if all promises and `bytes` more fit in the free space.
     pub fn suffices(&self, bytes: u64) -> bool {
         let promised = self.promised_bytes.load(Relaxed);
         promised.saturating_add(bytes) <= self.available_bytes.load(Relaxed)
     }
 }
 
-/// Bytes that will be written: nobody else is promised them. Given back when dropped.
+/// Free bytes that are promised to one later write, and to no other. Dropping it ends the promise.
 #[derive(Debug)]
 pub struct Promise {
     space: Arc<Space>,
@@ -56,30 +57,30 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// Of nothing yet.
+    /// A promise of 0 bytes.
     pub fn none(space: Arc<Space>) -> Self {
         Self { space, bytes: AtomicU64::new(0) }
     }
 
-    /// Promises more, even if it is not there: [`Space::suffices`] tells that.
+    /// Promises more, even if it is not free: the caller checks with [`Space::suffices`].
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
         self.space.promised_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// The bytes that are left of it.
+    /// The promised bytes that are left.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    /// Hands some of it to another.
+    /// Moves bytes of this promise to another one.
     pub fn hand_over(&self, bytes: u64, to: &Self) {
-        // Never less than nothing, whoever else takes from it.
+        // Never below 0, even if another thread takes from it.
         let moved = self.take(bytes);
         to.bytes.fetch_add(moved, Relaxed);
     }
 
-    /// So much of it was written: it is in the file system's books now.
+    /// Records that `bytes` of it were written: the file system accounts for them now.
     pub fn redeem(&self, bytes: u64) {
         let redeemed = self.take(bytes);
         self.space.promised_bytes.fetch_sub(redeemed, Relaxed);
@@ -100,12 +101,12 @@ impl Drop for Promise {
     }
 }
 
-/// Space that was granted to a job for what it writes.
+/// Space that was granted to a job for its output.
 pub trait Room {
-    /// The bytes that are left of it.
+    /// The granted bytes that are left.
     fn left_bytes(&self) -> u64;
-    /// Asks for more, as the estimate was too low.
+    /// Asks for more bytes, as the estimate was too low.
     fn extend(&mut self, bytes: u64) -> Result<()>;
-    /// A file of so many bytes was written.
+    /// Records that a file of `bytes` was written.
     fn redeem(&self, bytes: u64);
 }

@@ -1,12 +1,14 @@
-//! Failures of the kernel to write back what was written to a file, until a sync reports them.
+//! Failures of the kernel to write back a file's pages, kept until a sync reports them.
 //!
-//! Handles are closed when too many are open, be their files dirty. The kernel may then fail to write the pages back, and evict
-//! the inode with what it remembers of that: a sync by a handle that is opened later reports success, and what was acknowledged is
-//! lost without a word. Therefore the inode stays in memory ([`VfsFile::remember`]) from the first write to the next sync that
-//! succeeds. Where that cannot be, each write is synced before its handle may be closed.
+//! Handles are closed when too many are open, even those of dirty files. The kernel may then fail
+//! to write the pages back, and evict the inode together with its record of the failure. A sync by
+//! a handle that is opened later reports success, and acknowledged writes are lost silently.
+//! Therefore the inode stays in memory ([`VfsFile::remember`]) from the first write to the next
+//! successful sync. If that is impossible, each write is synced before its handle may be closed.
 //!
-//! Thread safety: everything may be called from any thread. The lock is held over writes, which their caller serialises anyway, and
-//! over no sync but that of a write whose inode cannot be kept.
+//! Thread safety: everything may be called from any thread. The lock is held during writes, which
+//! their caller serialises anyway, and during no sync except that of a write whose inode cannot be
+//! kept.
 
 use crate::sync::{Arc, Mutex};
 use crate::types::error::{Attempt, Error, Result};
@@ -21,9 +23,10 @@ pub struct Unsynced {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Keeps the inode in memory; `None` while every write before is durable, or about to be: a sync has it then.
+    /// Keeps the inode in memory. `None` if every earlier write is durable, or a running sync holds
+    /// it.
     reminder: Option<Reminder>,
-    /// A sync failed: no later one can tell what became of what was written.
+    /// A sync failed: no later one can tell if earlier writes are durable.
     failed: bool,
 }
 
@@ -52,7 +55,8 @@ impl Unsynced {
 
     /// Syncs the file by the handle that `open` returns.
     pub fn sync(&self, path: &Path, open: impl FnOnce() -> Result<Arc<dyn VfsFile>>) -> Result<()> {
-        // Taken first: a write that comes meanwhile may come too late for this sync, and keeps the inode for the next.
+        // Taken first: a write that comes meanwhile may be too late for this sync, and keeps the
+        // inode for the next.
         let reminder = {
             let mut state = self.state.lock();
             if state.failed {

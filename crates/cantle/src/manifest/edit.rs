@@ -8,9 +8,9 @@ use crate::mvcc::{DeadBatches, RecoveryTable};
 pub enum Edit {
     /// A keyspace is created, or its metadata replaced.
     Keyspace(KeyspaceEdit),
-    /// A keyspace is dropped as of a version: a recovery to an earlier one undoes it.
+    /// A keyspace is dropped as of a version: a recovery to an earlier version undoes this.
     DropKeyspace { keyspace: u32, version: u64 },
-    /// Nothing needs a dropped keyspace's files any more.
+    /// The files of a dropped keyspace are no longer needed.
     ForgetKeyspace { keyspace: u32 },
     /// A change that only the keyspace's layout understands.
     Layout { keyspace: u32, payload: Vec<u8> },
@@ -18,9 +18,10 @@ pub enum Edit {
     Start(StartEdit),
     /// Everything up to a version is durable.
     Checkpoint(CheckpointEdit),
-    /// The length of a log segment of an earlier epoch was found out.
+    /// The length of a log segment of an earlier epoch was determined.
     Segment(SegmentEdit),
-    /// So much of the manifest was durable when this was written: damage before that is no torn end.
+    /// Number of bytes of the manifest that were durable when this was written: damage before that
+    /// is no torn end.
     Durable { bytes: u64 },
     /// Edits that count together or not at all.
     Group(Vec<Edit>),
@@ -45,7 +46,8 @@ pub struct StartEdit {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CheckpointEdit {
-    /// Every write of this version or below is durable; those above, of this epoch, are not vouched for.
+    /// Every write of this version or below is durable; later writes of this epoch are not vouched
+    /// for.
     pub version: u64,
     /// No version of this epoch reaches this one; the next epoch starts here.
     pub ceiling: u64,
@@ -55,30 +57,30 @@ pub struct CheckpointEdit {
     pub next_batch: u64,
     /// Journal files below this number are not needed.
     pub first_journal: u64,
-    /// How much of the manifest was durable when the checkpoint was written: damage before that is no torn end.
-    /// Filled in by the manifest.
+    /// Number of bytes of the manifest that were durable when the checkpoint was written: damage
+    /// before that is no torn end. Filled in by the manifest.
     pub durable_bytes: u64,
     pub segments: Vec<SegmentEdit>,
-    /// What layouts add to the checkpoint: edits of these keyspaces, which count with it or not at all. Of a keyspace that was forgotten
-    /// meanwhile they mean nothing.
+    /// Edits that layouts add to the checkpoint, with their keyspaces. They count with the
+    /// checkpoint or not at all. Those of a keyspace that was forgotten meanwhile have no effect.
     pub parts: Vec<(u32, Vec<u8>)>,
 }
 
-/// How far a log segment is vouched for. Damage below `len` is corruption.
+/// The length up to which a log segment is vouched for. Damage below `len` is corruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SegmentEdit {
     pub file: u64,
     pub len: u64,
-    /// Where the record that ends the newest indexed part stands; (0, 0) if there is none.
+    /// The place of the record that ends the newest indexed part; (0, 0) if there is none.
     pub part: (u64, u32),
     /// Estimated bytes of garbage in the segment and in what it overwrites.
     pub garbage_bytes: u64,
-    /// Bytes of keys and values of the puts below `len`, and how many these are.
+    /// Bytes of keys and values of the puts below `len`, and the number of these puts.
     pub user_bytes: u64,
     pub puts: u64,
-    /// Of these bytes, those of large puts.
+    /// The part of these bytes that belongs to large puts.
     pub large_bytes: u64,
-    /// The first operation from which on garbage is not counted yet; 0 if all of it is.
+    /// The first operation whose garbage is not counted yet; 0 if all of it is counted.
     pub uncounted_from: u64,
 }
 
@@ -117,7 +119,7 @@ fn u32_of(decoder: &mut Decoder<'_>) -> Result<u32, Malformed> {
     u32::try_from(decoder.varint()?).map_err(|_| Malformed("a number exceeds 32 bits"))
 }
 
-/// The number of a keyspace; the next one's fits in 32 bits as well.
+/// The number of a keyspace. It leaves room for the next one in 32 bits as well.
 fn keyspace_of(decoder: &mut Decoder<'_>) -> Result<u32, Malformed> {
     u32_of(decoder).and_then(|keyspace| within(keyspace.into(), u64::from(u32::MAX >> 1)).map(|_| keyspace))
 }
@@ -126,7 +128,7 @@ fn text(decoder: &mut Decoder<'_>) -> Result<String, Malformed> {
     std::str::from_utf8(decoder.bytes()?).map(str::to_owned).map_err(|_| Malformed("a name is not UTF-8"))
 }
 
-/// What the first byte of a record says.
+/// The first byte of a record: the kind of its edit.
 mod tag {
     pub(super) const KEYSPACE: u8 = 1;
     pub(super) const DROP_KEYSPACE: u8 = 2;
@@ -139,11 +141,12 @@ mod tag {
     pub(super) const GROUP: u8 = 9;
 }
 
-/// Up to and with how much of the manifest was durable.
+/// Number of integers in a checkpoint's record up to and including the durable bytes of the
+/// manifest.
 const CHECKPOINT_NUMBERS: usize = 7;
 
 impl Edit {
-    /// How much of the manifest the head of a record proves to have been durable.
+    /// Number of bytes of the manifest that were durable, as the head of a record proves.
     pub fn proven_bytes(head: &[u8]) -> u64 {
         let mut decoder = Decoder::new(head);
         let before = match decoder.u8() {
@@ -155,16 +158,16 @@ impl Edit {
         proven.unwrap_or(0)
     }
 
-    /// Whether a record of a manifest may begin so: `MayBegin` of `log/record.rs`.
+    /// True if a record of a manifest may begin with these bytes: `MayBegin` of `log/record.rs`.
     pub fn may_begin(beginning: &[u8], _: u64) -> bool {
         beginning.first().is_some_and(|tag| (tag::KEYSPACE..=tag::GROUP).contains(tag))
     }
 
-    /// How many bytes of an encoded edit are its record's head: what `proven_bytes` needs.
+    /// Number of bytes in the head of an encoded edit's record: the part that `proven_bytes` needs.
     pub fn head_bytes(encoded: &[u8]) -> usize {
         let mut decoder = Decoder::new(encoded);
         let numbers = if decoder.u8() == Ok(tag::CHECKPOINT) { CHECKPOINT_NUMBERS } else { 0 };
-        // Just encoded: it has them all.
+        // The edit was encoded just now, so it has all of them.
         let _ = (0..numbers).try_for_each(|_| decoder.varint().map(drop));
         encoded.len() - decoder.rest().len()
     }
@@ -291,7 +294,8 @@ impl Edit {
                 let mut edits = Vec::new();
                 while !decoder.rest().is_empty() {
                     let edit = decoder.bytes()?;
-                    // One level: what a file holds must not decide how deep this goes.
+                    // One level only: the contents of a file must not decide the depth of the
+                    // recursion.
                     if edit.first() == Some(&tag::GROUP) {
                         return Err(Malformed("is a group within a group"));
                     }

@@ -1,4 +1,4 @@
-//! The state that edits lead to, and how it is read from a file.
+//! The state that the edits produce, and the reader of a manifest.
 
 use super::edit::{CheckpointEdit, Edit, KeyspaceEdit, SegmentEdit, StartEdit};
 use crate::files::parse_file_name;
@@ -13,18 +13,19 @@ use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// What a layout keeps in the manifest. `Any`: the layout gets its own type back.
+/// The state of a layout in the manifest. `Any`: the layout casts it back to its own type.
 pub trait LayoutState: Any + Send {
-    /// Takes in one of the layout's own edits.
+    /// Applies one of the layout's own edits.
     fn apply(&mut self, payload: &[u8]) -> Result<(), Malformed>;
-    /// An epoch ended: undoes what was dropped at a version, by a spanning batch if that is not 0, that turned
-    /// out dead, and makes the rest unconditional.
+    /// Called when an epoch has ended. Undoes drops whose version, or spanning batch if that is not
+    /// 0, turned out dead, and makes the others unconditional.
     fn resolve(&mut self, dead: &dyn Fn(u64, u64) -> bool);
-    /// Emits edits that lead from nothing to this state.
+    /// Emits edits that produce this state from an empty one.
     fn dump(&self, emit: &mut dyn FnMut(Vec<u8>));
-    /// Names every file that the state refers to, and the epoch in which it was created.
+    /// Visits every file that the state refers to, with the epoch in which it was created.
     fn files(&self, visit: &mut dyn FnMut(FileKind, u64, u64));
-    /// The files by key ranges, for repair: ranges that cover all keys, in order. Fails if the state is that of no keyspace.
+    /// The files by key ranges, for repair: ranges that cover all keys, in order. Fails if the
+    /// state belongs to no keyspace.
     fn areas(&self, order: &KeyOrder) -> Result<Vec<Area>, Malformed>;
 }
 
@@ -37,13 +38,13 @@ pub struct Area {
 pub struct AreaFile {
     pub kind: FileKind,
     pub file: u64,
-    /// In which it was created.
+    /// The epoch in which it was created.
     pub epoch: u64,
-    /// The keys that count in it.
+    /// The keys of the file that count.
     pub span: Span,
 }
 
-/// Makes the empty state of the layout with this number, if it is known.
+/// Makes the empty state of the layout with this number, if the number is known.
 pub type NewLayoutState = fn(layout: u8) -> Option<Box<dyn LayoutState>>;
 
 pub struct KeyspaceState {
@@ -52,7 +53,7 @@ pub struct KeyspaceState {
     pub layout: Box<dyn LayoutState>,
 }
 
-/// Everything that a manifest says.
+/// The state that the edits of a manifest produce.
 pub struct State {
     pub keyspaces: BTreeMap<u32, KeyspaceState>,
     pub segments: HashMap<u64, SegmentEdit>,
@@ -72,7 +73,7 @@ impl State {
         }
     }
 
-    /// Takes in the next edit.
+    /// Applies the next edit.
     pub fn apply(&mut self, edit: Edit) -> Result<(), Malformed> {
         match edit {
             Edit::Keyspace(edit) => match self.keyspaces.get_mut(&edit.keyspace) {
@@ -132,7 +133,8 @@ impl State {
         Ok(())
     }
 
-    /// The edits that lead from nothing to this state, the checkpoint excepted; its segments come along.
+    /// Emits edits that produce this state from an empty one, including its segments but not the
+    /// checkpoint.
     pub fn dump(&self, emit: &mut dyn FnMut(Edit)) {
         emit(Edit::Start(self.start.clone()));
         for (&keyspace, state) in &self.keyspaces {
@@ -151,7 +153,7 @@ impl State {
 }
 
 impl State {
-    /// What a manifest that says just this takes.
+    /// Length of a manifest with exactly this state, in bytes.
     pub fn encoded_bytes(&self) -> u64 {
         let mut bytes = HEADER_BYTES;
         self.dump(&mut |edit| bytes += record_bytes_max(edit.encode().len()) as u64);
@@ -159,23 +161,24 @@ impl State {
     }
 }
 
-/// What reading a manifest gave.
+/// The result of reading a manifest.
 pub struct Replayed {
     pub header: FileHeader,
     pub state: State,
-    /// Where the next edit goes; what stands behind it is to be cut off.
+    /// The place of the next edit. Any bytes after it are to be truncated.
     pub end: u64,
-    /// How many of the bytes are edits since the last checkpoint.
+    /// Number of bytes that are edits since the last checkpoint.
     pub provisional_bytes: u64,
     /// The files that the last checkpoint refers to, if later edits were applied: they are its recovery image.
     pub checkpoint_files: Vec<(FileKind, u64)>,
-    /// Bytes that are no record, and behind them one that is: damage, if nothing was lost when the writer died.
+    /// Bytes that are no record, with a record after them: damage, if nothing was lost when the
+    /// writer died.
     pub gap: Option<Error>,
 }
 
-/// Reads a manifest. Bytes behind the last checkpoint that are no record end the manifest; damage before it is
-/// corruption. `provisional` says whether the edits behind the last checkpoint count: whether the page cache
-/// outlived the process that wrote them.
+/// Reads a manifest. Bytes after the last checkpoint that are no record end the manifest; damage
+/// before it is corruption. `provisional`: true if the edits after the last checkpoint count,
+/// because the page cache outlived the process that wrote them.
 pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisional: bool) -> Result<Replayed> {
     let file = vfs.open(path, OpenMode::Read).map_err(|e| Error::io(Attempt::Open, path, e))?;
     let header = FileHeader::read(&*file, path, FileKind::Manifest)?;
@@ -213,8 +216,9 @@ pub fn replay(vfs: &dyn Vfs, path: &Path, new_layout: NewLayoutState, provisiona
             }
             Ok(None) => break,
             Err(error) if error.is_corruption() => {
-                // The torn end of what was being written, unless what follows proves that it was durable once. A
-                // later checkpoint alone does not: its own sync may have been under way.
+                // The torn end of the last write, unless a later record proves that it was once
+                // durable. A later checkpoint alone proves nothing: its own sync may have been in
+                // progress.
                 let proves = |head: &[u8]| Edit::proven_bytes(head) > offset;
                 let later = records.head_after(offset + 1, file_bytes, Edit::may_begin, proves)?;
                 if later.is_some() || checkpoint_end.is_none() {

@@ -13,9 +13,10 @@ use crate::vfs::{OpenMode, VfsFile};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// A manifest is rewritten once it exceeds this many bytes and twice what its state took when it was last rewritten or opened, of
-/// which only the file tells: so it stays as short over any number of openings, and each byte of edits pays for one that is
-/// rewritten. The constant is some hundred openings of a small store.
+/// A manifest is rewritten once it exceeds this many bytes and twice the size of its state when it
+/// was last rewritten or opened. This depends on the file only, so the length stays bounded over
+/// any number of openings, and each byte of edits pays for one rewritten byte. The constant is some
+/// hundred openings of a small store.
 const REWRITE_BYTES_MIN: u64 = 32 << 10;
 const REWRITE_GROWTH: u64 = 2;
 
@@ -28,7 +29,7 @@ pub struct Manifest {
     inner: Mutex<Inner>,
     /// The file's length, for statistics.
     bytes: AtomicU64,
-    /// Told why, when an append fails and nobody can know whether its edit is there.
+    /// Called with the reason, when an append fails and it is unknown if its edit is in the file.
     on_doubt: OnceLock<OnDoubt>,
 }
 
@@ -37,17 +38,17 @@ struct Inner {
     file: Arc<dyn VfsFile>,
     header: FileHeader,
     len: u64,
-    /// What is known to be durable.
+    /// Number of bytes known to be durable.
     durable_bytes: u64,
-    /// What its state took when it was last rewritten or opened.
+    /// Size of its state when it was last rewritten or opened.
     base_bytes: u64,
-    /// A failed append left bytes behind that could not be cut off.
+    /// A failed append left bytes that could not be truncated.
     broken: bool,
-    /// Whether something was appended since the last checkpoint.
+    /// True if something was appended since the last checkpoint.
     dirty: bool,
-    /// The store is closed: others may have it.
+    /// The store is closed, and others may have opened it.
     ended: bool,
-    /// The longest payload: what readers take for a record.
+    /// The longest payload that readers accept as a record.
     record_bytes_max: u64,
 }
 
@@ -55,13 +56,14 @@ struct Inner {
 pub struct Resumed {
     pub path: PathBuf,
     pub header: FileHeader,
-    /// Where the next edit goes.
+    /// The place of the next edit.
     pub end: u64,
-    /// What a manifest that says no more than this one takes.
+    /// Length of a manifest with exactly this state, in bytes.
     pub state_bytes: u64,
 }
 
-/// Holds off all other edits, so that a checkpoint's record comes right behind what it covers.
+/// Excludes all other edits, so that a checkpoint's record comes right after the edits that it
+/// covers.
 pub struct Locked<'a> {
     manifest: &'a Manifest,
     inner: MutexGuard<'a, Inner>,
@@ -80,8 +82,9 @@ impl Manifest {
         })
     }
 
-    /// Goes on with a manifest that was replayed up to `end`; cuts off what stands behind. With `settle` that is
-    /// durable before anything is appended, so that a power loss cannot mix what is cut off with what comes.
+    /// Continues a manifest that was replayed up to `end`, and truncates the rest. With `settle`
+    /// the truncation is durable before anything is appended, so that a power loss cannot mix
+    /// truncated edits with new ones.
     pub fn resume(
         files: Arc<Files>,
         new_layout: NewLayoutState,
@@ -90,7 +93,7 @@ impl Manifest {
     ) -> Result<Self> {
         let file =
             files.vfs.open(&path, OpenMode::ReadWrite).map_err(|e| Error::io(Attempt::Open, &path, e))?;
-        // What a dead process left may not be durable, unless it is made so here.
+        // Edits of a dead process may not be durable, unless they are synced here.
         let mut durable_bytes = 0;
         if file.len().map_err(|e| Error::io(Attempt::Measure, &path, e))? != end {
             file.set_len(end).map_err(|e| Error::io(Attempt::Truncate, &path, e))?;
@@ -121,8 +124,8 @@ impl Manifest {
         })
     }
 
-    /// Goes on with a copy of what the manifest at `path` says up to its last checkpoint: a sync failed once, and
-    /// what it holds may never have reached the disk.
+    /// Continues with a copy of the manifest at `path` up to its last checkpoint: a sync failed
+    /// earlier, and its bytes may never have reached the disk.
     pub fn resume_as_copy(
         files: Arc<Files>,
         new_layout: NewLayoutState,
@@ -140,7 +143,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Makes what was appended durable. Only a checkpoint makes it count.
+    /// Makes the appended edits durable. Only a checkpoint makes them count.
     pub fn sync(&self) -> Result<()> {
         let inner = self.inner.lock();
         inner.file.sync_data().map_err(|e| Error::io(Attempt::Sync, &inner.path, e))?;
@@ -155,8 +158,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Has `tell` called when the store must not be written any more: an edit may be there that counts for nothing
-    /// now, and after the next opening for something.
+    /// Sets a function to call when the store must not be written any more: an edit may be in the
+    /// file that does not count now, but will after the next opening.
     pub fn on_doubt(&self, tell: impl Fn(String) + Send + Sync + 'static) {
         let _ = self.on_doubt.set(Box::new(tell));
     }
@@ -165,7 +168,7 @@ impl Manifest {
         let sound = !inner.broken;
         inner.append(edits).inspect_err(|_| {
             if sound && inner.broken {
-                // The edit may refer to them.
+                // The edit may refer to discarded files.
                 self.files.keep_discarded();
                 if let Some(tell) = self.on_doubt.get() {
                     tell(inner.broken_reason());
@@ -174,7 +177,7 @@ impl Manifest {
         })
     }
 
-    /// Takes no edit from here on: each gives [`Error::Closed`].
+    /// Rejects all later edits with [`Error::Closed`].
     pub fn end(&self) {
         self.inner.lock().ended = true;
     }
@@ -187,7 +190,7 @@ impl Manifest {
         self.inner.lock().path.clone()
     }
 
-    /// Its number, and how much of it is known to be durable.
+    /// The number of the manifest, and the number of its bytes known to be durable.
     pub fn durable(&self) -> (u64, u64) {
         let inner = self.inner.lock();
         (inner.header.file, inner.durable_bytes)
@@ -197,15 +200,15 @@ impl Manifest {
         self.bytes.load(Relaxed)
     }
 
-    /// Whether there are edits that no checkpoint covers.
+    /// True if there are edits that no checkpoint covers.
     pub fn is_dirty(&self) -> bool {
         self.inner.lock().dirty
     }
 }
 
 impl Locked<'_> {
-    /// Appends a checkpoint and makes it, and with it every edit before it, durable. Rewrites the manifest
-    /// instead when it has grown.
+    /// Appends a checkpoint and makes it durable, and with it every edit before it. If the manifest
+    /// has grown, it is rewritten instead.
     pub fn checkpoint(mut self, mut checkpoint: CheckpointEdit) -> Result<()> {
         let inner = &mut *self.inner;
         if inner.ended {
@@ -215,7 +218,7 @@ impl Locked<'_> {
         canary!(MANIFEST_NEVER_REWRITTEN => let allowed_bytes = u64::MAX);
         if inner.len > allowed_bytes {
             match self.rewrite(checkpoint.clone()) {
-                // On a full disk the present one goes on growing: by less than a second one takes.
+                // On a full disk the current one keeps growing: by less than a second one needs.
                 Err(error) if error.is_no_space() => {
                     tracing::debug!(%error, "the manifest is not rewritten");
                 }
@@ -227,14 +230,16 @@ impl Locked<'_> {
         self.manifest.noting_doubt(inner, &[Edit::Checkpoint(checkpoint)])?;
         inner.dirty = false;
         let (file, path) = (inner.file.clone(), inner.path.clone());
-        // Others go on meanwhile: what they append behind the checkpoint is provisional, durable or not.
+        // Other threads continue meanwhile: edits that they append after the checkpoint are
+        // provisional, durable or not.
         let (manifest, end) = (self.manifest, inner.len);
         drop(self);
         let synced = canary!(UNSYNCED_CHECKPOINT else file.sync_data());
         synced.map_err(|e| Error::io(Attempt::Sync, &path, e))?;
         let mut inner = manifest.inner.lock();
         inner.durable_bytes = end;
-        // Tells damage of this checkpoint from one whose sync never ended. Without it the checkpoint counts, too.
+        // Distinguishes damage of this checkpoint from one whose sync never ended. The checkpoint
+        // counts without it too.
         let dirty = inner.dirty;
         if let Err(error) = manifest.noting_doubt(&mut inner, &[Edit::Durable { bytes: end }]) {
             tracing::debug!(%error, "a checkpoint goes without proof of its durability");
@@ -279,7 +284,7 @@ impl Inner {
         let lengths = (Edit::head_bytes(&payload), payload.len());
         encode_record(&self.header, self.len, lengths, &mut bytes, |out| out.extend_from_slice(&payload));
         if let Err(error) = self.file.write_at(&bytes, self.len) {
-            // What was written of it must not precede the next edit.
+            // A partly written edit must not precede the next one.
             self.broken = self.file.set_len(self.len).is_err();
             return Err(Error::io(Attempt::Append, &self.path, error));
         }
@@ -289,7 +294,8 @@ impl Inner {
     }
 }
 
-/// Writes a whole manifest under the next number: complete and durable before it has its name.
+/// Writes a whole manifest under the next number. It is complete and durable before it gets its
+/// name.
 fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<Inner> {
     const PIECE_BYTES: usize = 1 << 20;
     let id = files.next_id();
@@ -313,7 +319,7 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
         let mut written_bytes = 0;
         for mut edit in edits {
             if let Edit::Checkpoint(checkpoint) = &mut edit {
-                // It may be that of another manifest.
+                // The value may refer to another manifest.
                 checkpoint.durable_bytes = 0;
             }
             let payload = edit.encode();
@@ -333,8 +339,9 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
     };
     let written = write().map_err(|e| Error::io(Attempt::Write, &temporary, e)).and_then(|(file, len)| {
         let sync = || file.sync_data().map_err(|e| Error::sync_unreferenced(&temporary, e));
-        // From the renaming on the new manifest may be found: a failure is as grave as that of a sync. But for one: where
-        // the directory cannot even be opened, nothing is removed before it was synced, and with it that this one is gone.
+        // After the rename a reader may find the new manifest, so a failure is as serious as a
+        // failed sync. There is one exception: if the directory cannot even be opened, nothing is
+        // removed before a sync of it, which also makes the removal of this file durable.
         let name = || {
             files.vfs.rename(&temporary, &path).map_err(|e| Error::io(Attempt::SyncName, &path, e))?;
             canary!(UNNAMED_MANIFEST => return Ok(()));
@@ -359,7 +366,8 @@ fn write_new(files: &Arc<Files>, edits: impl Iterator<Item = Edit>) -> Result<In
             record_bytes_max: RECORD_BYTES_MAX,
         }),
         Err(error) => {
-            // Under a temporary name it means nothing; under its own it might be taken for the current one.
+            // Under a temporary name the file has no effect; under its own it might be used as the
+            // current manifest.
             files.abandon(&temporary, &path);
             Err(error)
         }

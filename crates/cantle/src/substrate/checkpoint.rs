@@ -1,16 +1,21 @@
 //! Checkpoints (EvenDB §3.5): raise the version, wait for pending writers, sync every dirty file, record the
 //! version and the lengths of the dirty logs.
 //!
-//! What a power failure finds: before the record is durable, the previous checkpoint with all of its files, as
-//! obsolete files are held until a record covers their removal; after it, this one. A checkpoint in progress is
-//! an open snapshot, so that no rebalance drops what only its version needs.
+//! State after a power failure: before the record is durable, the previous checkpoint with all of
+//! its files, as obsolete files are held until a record covers their removal; after it, this one. A
+//! checkpoint in progress is an open snapshot, so no rebalance drops entries that only its version
+//! needs.
 //!
-//! Invariants on which that rests, with the parts that others play; `tests/shuttle_store.rs` runs this file with them:
+//! The invariants on which this rests, with the parts of other modules; `tests/shuttle_store.rs`
+//! runs this file with them:
 //!
-//! * A log is marked as dirty before the announcement of the write ends: who was waited for is synced.
-//! * A batch takes its number after it is announced: those below the number read here were announced, and are waited for.
-//! * The record comes under the manifest's lock right behind the edits by which the files became obsolete that go with it.
-//! * These go once the record is durable.
+//! * A log is marked as dirty before the announcement of the write ends: the log of a write that
+//!   was waited for is synced.
+//! * A batch takes its number after it is announced: those below the number read here were
+//!   announced, and are waited for.
+//! * The record is appended under the manifest's lock, right after the edits that made its held
+//!   files obsolete.
+//! * These files are released once the record is durable.
 
 use super::Substrate;
 use super::tickets::Tickets;
@@ -26,8 +31,9 @@ use crate::sync::{Arc, Mutex, thread};
 use crate::types::error::{Error, Result};
 use std::time::Duration;
 
-/// As often as that, a checkpoint syncs the names of files that appeared meanwhile while others may append edits; then it keeps them
-/// off, or files that come without end would keep its record off.
+/// Number of times that a checkpoint syncs the names of new files while other threads may append
+/// edits. After that it holds the manifest's lock during the sync, or a steady stream of new files
+/// would delay its record without end.
 const UNLOCKED_TRIES: usize = 16;
 
 /// Logs written since the last checkpoint.
@@ -60,7 +66,7 @@ impl DirtySet {
     }
 }
 
-/// Who runs checkpoints, who waits for them, and what came of them.
+/// The state of checkpoints: the one that runs, its waiters, and the result of the last.
 pub struct Checkpoints {
     tickets: Tickets,
     durable_version: AtomicU64,
@@ -82,12 +88,12 @@ impl Checkpoints {
         }
     }
 
-    /// How many are done.
+    /// Number of finished checkpoints.
     pub fn count(&self) -> u64 {
         self.tickets.count()
     }
 
-    /// The version that a power loss now would return to.
+    /// The version that the store would return to after a power loss now.
     pub fn durable_version(&self) -> u64 {
         self.durable_version.load(Acquire)
     }
@@ -96,25 +102,25 @@ impl Checkpoints {
         self.last.lock().elapsed()
     }
 
-    /// Asks for a checkpoint before its time: files are held that it would free.
+    /// Requests a checkpoint before its time, because it would free held files.
     pub fn want(&self) {
         self.wanted.store(true, Release);
     }
 
-    /// Whether one was asked for since the last.
+    /// True if one was requested since the last call.
     pub fn take_wanted(&self) -> bool {
         self.wanted.swap(false, AcqRel)
     }
 
-    /// A number for a new keyspace.
+    /// Takes a number for a new keyspace.
     pub fn take_keyspace_id(&self) -> u32 {
         self.next_keyspace.fetch_add(1, Relaxed) as u32
     }
 }
 
-/// How far versions are promised to a checkpoint's epoch beyond the checkpoint's own: the next epoch starts
-/// there. 2³² versions between two checkpoints are out of reach (at a million scans a second, 71 minutes), and
-/// 2³² epochs of as many versions fit in 64 bits.
+/// Number of versions that an epoch may use after each checkpoint; the next epoch starts above
+/// them. An epoch cannot use up 2³² versions between two checkpoints (at a million scans a second,
+/// they last 71 minutes), and 2³² epochs of as many versions fit in 64 bits.
 pub const VERSIONS_PER_CHECKPOINT: u64 = 1 << 32;
 
 impl Substrate {
@@ -127,10 +133,11 @@ impl Substrate {
     fn make_checkpoint(&self) -> Result<()> {
         let checkpoints = &self.checkpoints;
         let _span = tracing::debug_span!("checkpoint").entered();
-        // Not whether the store is open: closing it makes one, and so may a write that was accepted before.
+        // No check for a closed store: closing makes a checkpoint, and so may a write that was
+        // accepted before.
         self.check_sound()?;
         let started = now();
-        // Frees what is held, and so may use what is set aside for that.
+        // A checkpoint frees held files, so it may use the space of the reserve.
         let done = self.reserve.with(|| self.run_checkpoint());
         match &done {
             Ok(version) => {
@@ -143,27 +150,29 @@ impl Substrate {
         }
         *checkpoints.last.lock() = now();
         if done.is_ok() && self.reserve.is_full() {
-            // What was held is free now.
+            // The held files are free now.
             self.forget_gone();
             self.reserve.maintain();
         }
         done.map(|_| ())
     }
 
-    /// Whether nothing has failed that speaks against a checkpoint. In a store that is opened for reading one takes place
-    /// in memory, where no sync fails and no batch is written.
+    /// Fails if an earlier failure forbids a checkpoint. In a store that is opened for reading, a
+    /// checkpoint takes place in memory, where no sync fails and no batch is written.
     fn check_sound(&self) -> Result<()> {
         if self.read_only { Ok(()) } else { self.health.check_sound() }
     }
 
     fn run_checkpoint(&self) -> Result<u64> {
-        // Batches below this number have been announced before the version is raised, and are waited for: the
-        // checkpoint settles them. Of others that it covers, the journal goes on telling that they committed.
+        // Batches below this number have been announced before the version is raised, and are
+        // waited for: the checkpoint settles them. The commits of other batches that it covers stay
+        // in the journal.
         let next_batch = self.batches.next();
-        // Registered as a snapshot, for the reason given above; waits for the pending writers.
+        // Registered as a snapshot for the reason given above. This waits for the pending writers.
         let snapshot = self.mvcc.own_snapshot(KeySpan::ALL);
         let version = snapshot.version();
-        // A batch that was waited for may have failed, and be there in part: it must not be settled.
+        // A batch that was waited for may have failed and be written in part: it must not be
+        // settled.
         self.check_sound()?;
         self.journal.rotate(next_batch).map_err(|error| self.sync_failed(error))?;
         let mut taken = Vec::new();
@@ -190,8 +199,9 @@ impl Substrate {
         (taken, segments): (&mut Vec<Arc<dyn DirtyLog>>, &mut Vec<SegmentEdit>),
     ) -> Result<()> {
         self.sync_dirty(taken, segments)?;
-        // What became dirty meanwhile was written after the version was raised, but edits that reach the
-        // manifest before the record may refer to new files: their names must be durable with it.
+        // Logs that became dirty meanwhile were written after the version was raised. But edits
+        // that reach the manifest before the record may refer to new files, and the names of these
+        // files must be durable with it.
         self.files.sync_dir().map_err(|error| self.checked(error))?;
         let is_late = || {
             canary!(UNNAMED_LATE_FILES => return false);
@@ -202,7 +212,7 @@ impl Substrate {
             if !is_late() {
                 break;
             }
-            // Writers that are announced append edits, and snapshots wait for them.
+            // Announced writers append edits, and snapshots wait for these writers.
             drop(manifest);
             self.files.sync_dir().map_err(|error| self.checked(error))?;
             manifest = self.manifest.lock();
@@ -242,24 +252,24 @@ impl Substrate {
         for synced in sync_all(taken) {
             match synced {
                 Ok(edit) => segments.push(edit),
-                // A log of an earlier epoch that turns out damaged must not keep the rest from being safe.
+                // A damaged log of an earlier epoch must not keep the others from becoming durable.
                 Err(error @ Error::Corruption { .. }) => {
                     tracing::error!(%error, "a log cannot be accounted for")
                 }
-                // All are looked at: behind a log that found no space there may be one whose sync failed, which the next
-                // checkpoint must not take for synced.
+                // All results are checked. After a log that found no space there may be one whose
+                // sync failed, which the next checkpoint must not consider synced.
                 Err(error) => failed = failed.and(Err(self.checked(error))),
             }
         }
         failed
     }
 
-    /// An error as it is, unless a sync failed: then see `sync_failed`.
+    /// Returns the error. If a sync failed, also does as `sync_failed`.
     pub fn checked(&self, error: Error) -> Error {
         if error.is_sync() { self.sync_failed(error) } else { error }
     }
 
-    /// A sync failed: nothing may be vouched for any more, and nothing written.
+    /// Handles a failed sync: revokes the voucher for the page cache and turns the store read-only.
     pub fn sync_failed(&self, error: Error) -> Error {
         if matches!(error, Error::ReadOnly { .. } | Error::Closed) {
             return error;
@@ -275,10 +285,11 @@ impl Substrate {
     }
 }
 
-/// Syncs logs from several threads at once: the file system's journal then serves many syncs with one commit,
-/// which makes a checkpoint of a hundred logs several times as fast as one after the other.
+/// Syncs logs from several threads at once. The file system's journal then serves many syncs with
+/// one commit, which makes a checkpoint of a hundred logs several times as fast as syncing one
+/// after the other.
 fn sync_all(logs: &[Arc<dyn DirtyLog>]) -> Vec<Result<SegmentEdit>> {
-    // What no chunk refers to any more goes with this very checkpoint.
+    // A log that no chunk refers to any more is freed by this very checkpoint.
     let logs: Vec<_> = logs.iter().filter(|log| !log.is_obsolete()).collect();
     const THREADS_MAX: usize = 8;
     const LOGS_PER_THREAD: usize = 4;

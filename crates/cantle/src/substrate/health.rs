@@ -1,4 +1,4 @@
-//! Whether the store still accepts writes, and why not.
+//! The health of a store: it accepts writes, or is read-only, closing or closed.
 
 use crate::sync::Arc;
 use crate::sync::atomic::{
@@ -9,8 +9,8 @@ use crate::types::error::{Error, Result};
 use crate::types::order::KeyOrder;
 use arc_swap::ArcSwapOption;
 
-/// Latches the first failure after which nothing may be written any more: a sync that failed (what it should
-/// have made durable is gone from the page cache's books, and syncing again would report success).
+/// Latches the first failure after which nothing may be written: a failed sync. The kernel has
+/// dropped the pages that it did not write, and another sync would report success.
 #[derive(Default)]
 pub struct Health {
     read_only: ArcSwapOption<String>,
@@ -32,12 +32,12 @@ impl Health {
         self.read_only.load().as_ref().map(|reason| reason.to_string())
     }
 
-    /// Turns writes away from here on; those announced before still count.
+    /// Rejects writes from now on; those announced before still count.
     pub fn begin_close(&self) {
         self.closing.store(true, Release);
     }
 
-    /// Whether writes and maintenance are to stop.
+    /// True if writes and maintenance must stop.
     pub fn is_closing(&self) -> bool {
         self.closing.load(Acquire)
     }
@@ -51,12 +51,12 @@ impl Health {
         self.closed.load(Acquire)
     }
 
-    /// Whether reads may go on.
+    /// Fails if reads are no longer allowed.
     pub fn check_open(&self) -> Result<()> {
         if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Whether writes may go on.
+    /// Fails if writes are no longer allowed.
     pub fn check_writable(&self) -> Result<()> {
         if self.is_closing() {
             return Err(Error::Closed);
@@ -64,7 +64,7 @@ impl Health {
         self.check_sound()
     }
 
-    /// Whether nothing has failed after which nothing may be written.
+    /// Fails after a failure that forbids any write.
     pub fn check_sound(&self) -> Result<()> {
         match &*self.read_only.load() {
             Some(reason) => Err(Error::ReadOnly { reason: reason.to_string() }),
@@ -74,7 +74,8 @@ impl Health {
 }
 
 impl KeyOrder {
-    /// Whether what was arranged by this order up to now may be used: written, or returned to a caller.
+    /// Fails if data sorted by this order until now must not be used, that is written or returned
+    /// to a caller.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         match self.failure() {

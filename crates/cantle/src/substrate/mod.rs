@@ -1,4 +1,5 @@
-//! What every layout stands on: files, manifest, journal, versions, cache, maintenance, bundled for one store.
+//! The base of every layout, for one store: files, manifest, journal, versions, cache and
+//! maintenance.
 
 mod checkpoint;
 mod health;
@@ -45,27 +46,28 @@ pub struct Substrate {
     pub checkpoints: Checkpoints,
     pub vouch: page_cache::PageCacheWitness,
     pub reserve: Reserve,
-    /// Where appends to logs wait; `None` where they do not.
+    /// The buffer in which appends to logs wait; `None` if they are written at once.
     pub write_buffer: Option<Arc<WriteBuffer>>,
     pub logs: Arc<LogShared>,
     pub pool: Pool,
-    /// What runs in the pool for this store.
+    /// Admits and counts the jobs that run in the pool for this store.
     pub gate: Gate,
-    /// What may write to the store's files on behalf of callers.
+    /// Admits and counts the calls that may write to the store's files.
     pub calls: Calls,
     pub throttle: Throttle,
     pub durability: Durability,
     pub read_only: bool,
-    /// Shared by the stores of one budget, as what `cache` is a handle to.
+    /// Shared by the stores of one budget, like the block cache, to which `cache` is a handle.
     pub budget: Arc<Budget>,
-    /// Live bytes of all keyspaces, each as of its last tick: they share what memory makes spare.
+    /// Live bytes of all keyspaces, each as of its last tick: keyspaces share the memory that is
+    /// free of other uses.
     pub live_bytes: AtomicI64,
-    /// The same, as the store's part of what the budget is divided by.
+    /// The same number as the store's part of the data by which the budget is divided.
     pub data: DataShare,
     pub batches: Batches,
-    /// Of a store that is not `Sync`.
+    /// Used in stores that are not `Sync`.
     pub unjournaled: Unjournaled,
-    /// The first version of the present epoch.
+    /// The first version of the current epoch.
     pub first_version: u64,
 }
 
@@ -75,8 +77,8 @@ impl Substrate {
         self.gate.enter().map(|pass| Work { health: &self.health, _pass: pass })
     }
 
-    /// Runs what deletes: on a full disk with the help of the reserve, and of a checkpoint that frees obsolete
-    /// files. Not to be called by who holds a lock.
+    /// Runs an operation that deletes. On a full disk it may use the reserve, and a checkpoint that
+    /// frees obsolete files. The caller must hold no lock.
     pub fn freeing<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
         match self.reserve.with(&mut run) {
             Err(error) if error.is_no_space() && self.files.held_bytes() > 0 => {
@@ -87,7 +89,7 @@ impl Substrate {
         }
     }
 
-    /// Closes tables that were unlinked, which frees their space, and drops what is cached of them.
+    /// Closes unlinked tables, which frees their space, and drops their blocks from the cache.
     pub fn forget_gone(&self) {
         let gone = self.files.take_gone();
         gone.iter().for_each(|file| self.tables.forget(*file));
@@ -95,7 +97,7 @@ impl Substrate {
     }
 }
 
-/// Background work under way, for which closing waits.
+/// Background work in progress, for which closing waits.
 #[must_use]
 pub struct Work<'a> {
     health: &'a Health,
@@ -104,7 +106,7 @@ pub struct Work<'a> {
 
 impl Drop for Work<'_> {
     fn drop(&mut self) {
-        // What a broken invariant left behind must not reach the disk.
+        // State in which an invariant is broken must not reach the disk.
         if std::thread::panicking() {
             self.health.fail("background work panicked: report it, with the log, and reopen the store");
         }

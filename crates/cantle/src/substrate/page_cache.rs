@@ -1,10 +1,10 @@
-//! Whether what a dead process wrote, but never synced, is still there.
+//! The witness of the page cache: proof that unsynced writes of a dead process are still there.
 //!
-//! The file `PAGECACHE` is one block, allocated and synced when the store is created. At each opening it is
-//! overwritten in place with the epoch and the identity of the page cache (`Vfs::page_cache_identity`). When the
-//! next opening finds the same identity, nothing was lost: then everything counts, not only the last checkpoint.
-//! A failed sync revokes that before it is reported, because pages are marked clean after the failure and may be
-//! dropped.
+//! The file `PAGECACHE` is one block, allocated and synced when the store is created. At each
+//! opening it is overwritten in place with the epoch and the identity of the page cache
+//! (`Vfs::page_cache_identity`). If the next opening finds the same identity, nothing was lost:
+//! then all writes count, not only those of the last checkpoint. A failed sync revokes this before
+//! it is reported, because pages are marked clean after the failure and may be dropped.
 //!
 //! ```text
 //!   0            8        16      17       19           19+n     51+n   4092
@@ -12,8 +12,9 @@
 //!   │ "CANTLEPC" │ epoch  │ state │ n (2)  │ identity   │ closed │ zero │crc32c│
 //! ```
 //!
-//! A store that is closed leaves word of its manifest in it, so that one that was cut, or is of another time, is
-//! recognised: by itself it would look like what a power failure leaves.
+//! Closing a store records the state of its manifest in the block, so that the next opening
+//! recognises a manifest that was cut, or belongs to another time. By itself such a manifest would
+//! look like one after a power failure.
 
 use crate::sync::{Arc, Mutex};
 use crate::types::error::{Attempt, Error, Result};
@@ -39,27 +40,28 @@ pub struct PageCacheWitness {
 struct Block {
     epoch: u64,
     vouched: bool,
-    /// Whether everything of the epoch before counts. Asked when the process died between writing this block and
-    /// recording its epoch in the manifest.
+    /// True if everything of the previous epoch counts. Needed if the process died between writing
+    /// this block and recording its epoch in the manifest.
     previous_counts: bool,
-    /// Whether a sync failed: what a file holds beyond its last sync may be read but never become durable.
+    /// True if a sync failed: bytes of a file after its last sync may be readable, but may never
+    /// become durable.
     revoked: bool,
     identity: Vec<u8>,
     closed: Closed,
 }
 
-/// What a store had when it was closed; all zeros while it is open.
+/// The state of a store when it was closed; all zeros while it is open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Closed {
     pub store: u128,
     /// The manifest's number.
     pub manifest: u64,
-    /// How much of it was durable.
+    /// Bytes of the manifest that were durable.
     pub bytes: u64,
 }
 
 impl Block {
-    /// Whether it is of this page cache, and that can be told from others.
+    /// True if the block belongs to this page cache, and the page cache has an identity.
     fn is_of(&self, identity: &[u8]) -> bool {
         !identity.is_empty() && self.identity == identity
     }
@@ -85,7 +87,7 @@ impl Block {
         out
     }
 
-    /// Anything that does not decode vouches for nothing.
+    /// A block that does not decode vouches for nothing.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (fields, crc) = bytes.split_last_chunk::<4>()?;
         if bytes.len() != BLOCK_BYTES || *crc != crc32c::crc32c(fields).to_le_bytes() {
@@ -115,8 +117,9 @@ impl Block {
     }
 }
 
-/// The block and the present page cache's identity, if there are such. That they cannot be read just now is an error, not doubt: a
-/// store that was opened without them would give up what the dead process wrote.
+/// The block and the identity of the current page cache, if there are any. If they cannot be read
+/// for the moment, this is an error and no doubt: a store that was opened without them would lose
+/// the writes of the dead process.
 fn look(vfs: &dyn Vfs, dir: &Path) -> Result<Option<(Block, Vec<u8>)>> {
     let path = dir.join(VOUCH_FILE);
     let read = || -> std::io::Result<Option<Block>> {
@@ -128,7 +131,7 @@ fn look(vfs: &dyn Vfs, dir: &Path) -> Result<Option<(Block, Vec<u8>)>> {
         Ok(Block::decode(&bytes[..read]))
     };
     let block = read().map_err(|e| Error::io(Attempt::Read, &path, e))?;
-    // Who has no identity is like nobody.
+    // A page cache without an identity equals no other.
     let identity = identity_of(vfs, dir)?.unwrap_or_default();
     Ok(block.map(|block| (block, identity)))
 }
@@ -137,7 +140,7 @@ fn identity_of(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Vec<u8>>> {
     vfs.page_cache_identity(dir).map_err(|e| Error::io(Attempt::FindFileSystem, dir, e))
 }
 
-/// Whether everything that the process of `epoch` wrote is known to be there still. In doubt, it is not.
+/// True if everything that the process of `epoch` wrote is known to be there still. False in doubt.
 pub fn outlived(vfs: &dyn Vfs, dir: &Path, epoch: u64) -> Result<bool> {
     Ok(look(vfs, dir)?.is_some_and(|(block, identity)| {
         let is_same = block.is_of(&identity);
@@ -148,18 +151,18 @@ pub fn outlived(vfs: &dyn Vfs, dir: &Path, epoch: u64) -> Result<bool> {
     }))
 }
 
-/// What the block proves of the files beside it.
+/// The facts that the block proves about the store's files.
 #[derive(Debug, Default)]
 pub struct Witnessed {
-    /// No epoch behind this one has written anything.
+    /// No later epoch has written anything.
     pub epoch: u64,
-    /// Whether nothing that was written since it was written itself can have been lost: neither by a power failure nor
-    /// by a sync that failed.
+    /// True if nothing written since this block was written can have been lost, neither by a power
+    /// failure nor by a failed sync.
     pub is_intact: bool,
     pub closed: Closed,
 }
 
-/// What the block tells, whether or not it vouches for anything.
+/// The facts in the block, even if it vouches for nothing.
 pub fn witnessed(vfs: &dyn Vfs, dir: &Path) -> Result<Witnessed> {
     Ok(look(vfs, dir)?.map_or_else(Witnessed::default, |(block, identity)| Witnessed {
         epoch: block.epoch,
@@ -168,15 +171,16 @@ pub fn witnessed(vfs: &dyn Vfs, dir: &Path) -> Result<Witnessed> {
     }))
 }
 
-/// Whether files may show bytes that a failed sync took off the page cache's books. In doubt, they may.
+/// True if files may show bytes that the page cache will no longer write, because a sync failed.
+/// True in doubt.
 pub fn may_show_unsynced(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
     Ok(look(vfs, dir)?
         .is_none_or(|(block, identity)| identity.is_empty() || (block.identity == identity && block.revoked)))
 }
 
 impl PageCacheWitness {
-    /// Begins an epoch, before the manifest records it. With `vouch` the page cache is vouched for as long as no
-    /// sync fails.
+    /// Begins an epoch, before the manifest records it. With `vouch` the block vouches for the page
+    /// cache until a sync fails.
     pub fn begin(
         vfs: &Arc<dyn Vfs>,
         dir: &Path,
@@ -203,7 +207,7 @@ impl PageCacheWitness {
             if !exists {
                 // Allocated and durable, so that a revocation needs no space.
                 file.sync_data()?;
-                // With which the mark of an unfinished repair is durable, too.
+                // This also makes the marker of an unfinished repair durable.
                 canary!(UNNAMED_REPAIR else vfs.sync_dir(dir))?;
             }
             Ok(file)
@@ -212,26 +216,27 @@ impl PageCacheWitness {
         Ok(Self { vfs: vfs.clone(), path, file, block: Mutex::new(block) })
     }
 
-    /// Whether the page cache could be vouched for.
+    /// True if the page cache has an identity, so that the block can vouch for it.
     pub fn is_possible(&self) -> bool {
         !self.block.lock().identity.is_empty()
     }
 
-    /// From now on the page cache is vouched for, or not.
+    /// Begins or stops to vouch for the page cache.
     pub fn set(&self, vouch: bool) -> Result<()> {
         let mut block = self.block.lock();
         block.vouched = vouch && !block.identity.is_empty() && !block.revoked;
         self.file.write_at(&block.encode(), 0).map_err(|e| Error::io(Attempt::Write, &self.path, e))
     }
 
-    /// The store was closed. That this is not durable does no harm: it proves less then.
+    /// Records that the store was closed. If this is not durable, the block proves less, which does
+    /// no harm.
     pub fn close(&self, closed: Closed) -> Result<()> {
         let mut block = self.block.lock();
         block.closed = closed;
         self.file.write_at(&block.encode(), 0).map_err(|e| Error::io(Attempt::Write, &self.path, e))
     }
 
-    /// Nothing is vouched for any more.
+    /// Stops to vouch for anything.
     pub fn revoke(&self) -> Result<()> {
         let mut block = self.block.lock();
         if block.revoked {
@@ -239,8 +244,8 @@ impl PageCacheWitness {
         }
         (block.vouched, block.previous_counts, block.revoked) = (false, false, true);
         let written = self.file.write_at(&block.encode(), 0).or_else(|error| {
-            // Without the file nothing is vouched for either. That this is not durable does no harm: a power loss
-            // changes the identity of the page cache.
+            // Without the file nothing is vouched for either. If the removal is not durable, this
+            // does no harm: a power loss changes the identity of the page cache.
             self.vfs.remove(&self.path).map_err(|_| error)
         });
         written.and_then(|()| self.file.sync_data()).map_err(|e| Error::io(Attempt::Write, &self.path, e))

@@ -4,23 +4,27 @@ use crate::sync::{Arc, Mutex};
 use crate::types::error::{Error, Result};
 use std::sync::Weak;
 
-/// A keyspace that takes part in checkpoints: with edits of its own, or to know what is durable.
+/// A keyspace that takes part in checkpoints, because it adds edits to them or needs to know when
+/// one is durable.
 pub trait CheckpointPart: Send + Sync {
-    /// The edits of the keyspace that count with the checkpoint of this version. Asked before dirty logs are synced: what the edits name
-    /// and is written here is synced with the checkpoint if it is among these. They are applied behind every edit that the keyspace appends
-    /// meanwhile, so they must not undo any. The version is that of an open snapshot, for which no
-    /// write is pending. An error fails the checkpoint, but for corruption, which leaves this part out.
+    /// The edits of the keyspace that count with the checkpoint of this version. Called before
+    /// dirty logs are synced: a log that the edits name and that is written here is synced with the
+    /// checkpoint, if it is among the dirty ones. The edits are applied after every edit that the
+    /// keyspace appends in the meantime, so they must not undo any. The version is that of an open
+    /// snapshot, for which no write is pending. An error fails the checkpoint, except for
+    /// corruption, which omits this part.
     fn edits(&self, version: u64) -> Result<Vec<Vec<u8>>>;
-    /// The checkpoint of this version is durable: what only earlier ones need may be used anew.
+    /// Called when the checkpoint of this version is durable: space that only earlier checkpoints
+    /// need may be reused.
     fn durable(&self, version: u64);
 }
 
-/// The keyspaces of a store that take part.
+/// The keyspaces of a store that take part in checkpoints.
 #[derive(Default)]
 pub struct CheckpointParts(Mutex<Vec<(u32, Weak<dyn CheckpointPart>)>>);
 
 impl CheckpointParts {
-    /// From the next checkpoint on, for as long as the part lives.
+    /// Adds a part, from the next checkpoint on, for as long as it lives.
     #[cfg_attr(not(feature = "labs"), expect(dead_code, reason = "layouts to come write so"))]
     pub fn add(&self, keyspace: u32, part: Weak<dyn CheckpointPart>) {
         self.0.lock().push((keyspace, part));
@@ -37,7 +41,7 @@ impl CheckpointParts {
         for (keyspace, part) in self.all() {
             match part.edits(version) {
                 Ok(more) => edits.extend(more.into_iter().map(|edit| (keyspace, edit))),
-                // One damaged keyspace must not keep the rest from being safe.
+                // A damaged keyspace must not keep the others from becoming durable.
                 Err(error @ Error::Corruption { .. }) => {
                     tracing::error!(%error, keyspace, "a keyspace takes no part in a checkpoint");
                 }

@@ -1,8 +1,8 @@
-//! PutPauses: on a disk that is nearly full, puts wait until the rebalances of a keyspace are done.
+//! Pauses of puts: on a nearly full disk, puts wait until the rebalances of a keyspace are done.
 //!
-//! Each keyspace has at most one pause and ends it by dropping it, so the rebalances of one keyspace never end the pause of
-//! another. A put that has waited as long as it may waives the pauses that it waited for: others do not wait for these
-//! either.
+//! Each keyspace has at most one pause and ends it by dropping it, so the rebalances of one
+//! keyspace never end the pause of another. A put that has waited for the maximum time waives the
+//! pauses that it waited for, and other puts do not wait for them either.
 //!
 //! Thread safety: everything may be called from any thread.
 
@@ -23,9 +23,9 @@ pub struct PutPauses {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Numbers of pauses given out so far.
+    /// The number of the last pause begun.
     last: u64,
-    /// Neither over nor waived.
+    /// Numbers of the pauses that are neither over nor waived.
     waited_for: BTreeSet<u64>,
 }
 
@@ -42,7 +42,7 @@ impl PutPauses {
         Arc::new(Self { state: Mutex::new(State::default()), newest: AtomicU64::new(0) })
     }
 
-    /// Has puts wait.
+    /// Begins a pause: puts wait.
     pub fn begin(self: &Arc<Self>) -> PutPause {
         let mut state = self.state.lock();
         state.last += 1;
@@ -57,7 +57,7 @@ impl PutPauses {
         Some(self.newest.load(Acquire)).filter(|number| *number > 0)
     }
 
-    /// No put waits any more for this pause and those before.
+    /// Ends the waiting of puts for this pause and all earlier ones.
     pub fn waive(&self, newest: u64) {
         self.change(|waited_for| waited_for.retain(|number| *number > newest));
     }

@@ -1,16 +1,18 @@
-//! Disk space kept aside, so that on a full disk deletes and rebalances can still free some.
+//! The reserve: disk space kept aside, so that on a full disk deletes and rebalances can still free
+//! space.
 //!
-//! Two files hold allocated blocks. `RESERVE-REBALANCE` is given back to the file system first: a rebalance that
-//! finds no room for its output uses it, and so do deletes. `RESERVE` is for what frees space at little cost, and
-//! what keeps the store consistent meanwhile: deletes, range deletes, edits of the manifest, checkpoints. No
-//! rebalance touches it: each asks for room before it begins (`grant`), and once those blocks are given back, too,
-//! it leaves as much free.
+//! Two files hold allocated blocks. `RESERVE-REBALANCE` is released to the file system first: a
+//! rebalance that finds no room for its output uses it, and so do deletes. `RESERVE` is for
+//! operations that free space at little cost, and for those that keep the store consistent
+//! meanwhile: deletes, range deletes, edits of the manifest, checkpoints. No rebalance uses it:
+//! each asks for room before it begins (`grant`). Once the blocks of `RESERVE` are released too, a
+//! rebalance leaves as much free space for deletes.
 //!
-//! While a share is missing, puts fail at once, so that they don't eat what is meant for freeing space; both are set
-//! up again as soon as there is room, the one for deletes first.
+//! While a share is missing, puts fail at once, so that they do not use space meant for freeing
+//! space. Both shares are restored as soon as there is room, the one for deletes first.
 //!
-//! Bytes that were accepted but are not in a file yet (the buffered records of a `Buffered` store, the output of
-//! rebalances) are *promised*: their sum stays below what is free.
+//! Bytes that were accepted but are not in a file yet (the buffered records of a `Buffered` store,
+//! the output of rebalances) are *promised*: their sum stays below the free space.
 
 use super::put_pause::{PutPause, PutPauses};
 use crate::files::space::{PLENTY_BYTES, Room};
@@ -28,35 +30,39 @@ use std::time::Duration;
 
 pub const RESERVE_FILE: &str = "RESERVE";
 pub const REBALANCE_RESERVE_FILE: &str = "RESERVE-REBALANCE";
-/// A 64th of what is free, and no more than this: a delete takes some hundred bytes, at worst a new log of a page.
+/// Maximum of the deletes' share in bytes, and its fraction of the free space: a delete appends
+/// some hundred bytes, at worst a new log of one page.
 const DELETE_BYTES_MAX: u64 = 8 << 20;
 const DELETE_FRACTION: u64 = 64;
-/// Three 64ths of what is free, and no more than this unless chunks are so long that one rebalance needs more.
+/// Maximum of the rebalances' share in bytes, which is three 64ths of the free space, unless chunks
+/// are so long that one rebalance needs more.
 const REBALANCE_BYTES_MAX: u64 = 24 << 20;
-/// At most this much for the sake of long chunks, and at most an eighth of what is free.
+/// Maximum of that share for the sake of long chunks, in bytes, and as a fraction of the free
+/// space.
 const LONGEST_BYTES_MAX: u64 = 64 << 20;
 const LONGEST_FRACTION: u64 = 8;
-/// A smaller disk than a MiB has no reserve: writes may use all of it.
+/// Size in bytes below which a disk has no reserve: writes may use all of it.
 const DISK_BYTES_MIN: u64 = 1 << 20;
-/// With less room than this many of the longest rebalances, puts go no faster than rebalances.
+/// With less room than this many of the longest rebalances, puts wait for rebalances.
 const TIGHT_FACTOR: u64 = 4;
-/// About twice what the longest rebalance takes on a slow device.
+/// Maximum time that a put waits for rebalances: about twice the longest rebalance on a slow
+/// device.
 const JAM_MAX: Duration = Duration::from_millis(500);
 const JAM_STEP: Duration = Duration::from_micros(200);
-/// Puts go on once there is this much beside the reserve.
+/// Free bytes beside the reserve that puts need to continue.
 const ROOM_BYTES_MIN: u64 = 64 << 10;
 
 pub struct Reserve {
     files: Option<Arc<Files>>,
     /// A share is missing, because the disk is full.
     spent: AtomicBool,
-    /// There is little left, or a write found nothing: what can free space is to do so.
+    /// Little space is left, or a write found none: jobs that can free space should run.
     full: AtomicBool,
-    /// Puts wait for rebalances: with the space that is left, these might not find room later.
+    /// Puts wait for rebalances, which might not find room later in the space that is left.
     pauses: Arc<PutPauses>,
-    /// Bytes that the longest rebalance to be expected may write.
+    /// Bytes that the longest expected rebalance may write.
     longest_bytes: AtomicU64,
-    /// How much is to be kept aside for rebalances; 0 while that is not known.
+    /// Bytes to keep aside for rebalances; 0 while that is unknown.
     rebalance_bytes: AtomicU64,
     shares: Mutex<Shares>,
     space: Arc<Space>,
@@ -73,12 +79,12 @@ struct Shares {
 #[derive(Default)]
 struct Share {
     kept_bytes: u64,
-    /// How much it should be: grows with the most that was ever seen free.
+    /// Target size of the share: grows with the most space that was ever seen free.
     wanted_bytes: u64,
 }
 
 impl Reserve {
-    /// Takes over what an earlier opening kept aside; `maintain` sets up what is missing.
+    /// Adopts the shares that an earlier opening kept aside; `maintain` sets up missing ones.
     pub fn new(files: Arc<Files>) -> Self {
         let kept = |name| {
             let bytes = files.vfs.metadata(&files.dir.join(name)).ok().flatten().map_or(0, |file| file.len);
@@ -106,27 +112,27 @@ impl Reserve {
         }
     }
 
-    /// Says how much one rebalance may have to write.
+    /// Reports the bytes that one rebalance may have to write.
     pub fn expect(&self, rebalance_bytes: u64) {
         self.longest_bytes.fetch_max(rebalance_bytes, Relaxed);
     }
 
-    /// Whether puts are to be turned away, because a share of the reserve is in use.
+    /// True if puts must fail, because a share of the reserve is in use.
     pub fn is_spent(&self) -> bool {
         self.spent.load(Acquire)
     }
 
-    /// Whether what can free space is to do so.
+    /// True if jobs that can free space should run.
     pub fn is_full(&self) -> bool {
         self.full.load(Relaxed) || self.is_spent()
     }
 
-    /// A put found the disk full.
+    /// Records that a put found the disk full.
     pub fn note_full(&self) {
         self.full.store(true, Relaxed);
     }
 
-    /// The most that a rebalance may be sure of: while space is plentiful, anything.
+    /// Maximum of bytes that a rebalance can rely on; unlimited while space is plentiful.
     pub fn rebalance_bytes_max(&self) -> u64 {
         if self.space.has_plenty() {
             return u64::MAX;
@@ -137,9 +143,9 @@ impl Reserve {
         }
     }
 
-    /// A log has become due, and sorting its chunk takes `output_bytes`: has puts wait until rebalances are done, if
-    /// space is so short that they would not find room for that later. The keyspace holds the pause until its rebalances
-    /// are done, or cannot be.
+    /// Called when a log has become due, and sorting its chunk takes `output_bytes`. Pauses puts
+    /// until rebalances are done, if space is so short that they would find no room later. The
+    /// keyspace holds the pause until its rebalances are done, or cannot be done.
     pub fn pause_puts_if_tight(&self, output_bytes: u64) -> Option<PutPause> {
         let rebalance_bytes = self.rebalance_bytes_max();
         if rebalance_bytes == u64::MAX {
@@ -151,12 +157,12 @@ impl Reserve {
         tight.then(|| self.pauses.begin())
     }
 
-    /// Whether puts wait for rebalances.
+    /// True if puts wait for rebalances.
     pub fn are_puts_paused(&self) -> bool {
         self.pauses.newest().is_some()
     }
 
-    /// For who is about to put, and holds no lock.
+    /// For a caller that is about to put and holds no lock.
     pub fn wait_while_puts_are_paused(&self) {
         let Some(first) = self.pauses.newest() else { return };
         let started = now();
@@ -168,8 +174,9 @@ impl Reserve {
         }
     }
 
-    /// Runs what frees space; on a full disk gives one share of the reserve back after the other, and tries again. Not
-    /// if it was a sync that found the disk full: a second one would succeed, whatever the first has lost.
+    /// Runs an operation that frees space. On a full disk it releases one share of the reserve
+    /// after the other and tries again. It does not if a sync found the disk full: a second sync
+    /// would succeed, although the first has lost writes.
     pub fn with<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
             match run() {
@@ -179,7 +186,7 @@ impl Reserve {
         }
     }
 
-    /// Gives the next share to the file system; false if there is none left.
+    /// Releases the next share to the file system; false if there is none left.
     pub fn give_back(&self) -> bool {
         let mut shares = self.shares.lock();
         if self.release(&mut shares.rebalances, REBALANCE_RESERVE_FILE) {
@@ -190,7 +197,7 @@ impl Reserve {
 
     fn release(&self, share: &mut Share, name: &str) -> bool {
         let Some(files) = self.files.as_ref().filter(|_| share.kept_bytes > 0) else { return false };
-        // Before there is anything to take: puts stay away from it.
+        // Set before any space is released, so that puts do not take it.
         if !self.spent.swap(true, AcqRel) {
             tracing::warn!(dir = %files.dir.display(), "the disk is full: the space set aside is used");
         }
@@ -201,14 +208,15 @@ impl Reserve {
         true
     }
 
-    /// Room for a rebalance's output: free space, and if `may_use_reserve` the share of the reserve meant for that.
+    /// Room for a rebalance's output: free space, and if `may_use_reserve` the rebalances' share of
+    /// the reserve.
     pub fn grant(&self, bytes: u64, may_use_reserve: bool) -> Result<Grant<'_>> {
         let mut grant = Grant { reserve: self, may_use_reserve, promise: Promise::none(self.space.clone()) };
         grant.extend(bytes)?;
         Ok(grant)
     }
 
-    /// Takes bytes that are to be written later from what is free, or fails.
+    /// Promises free space to bytes that will be written later, or fails.
     pub fn promise(&self, bytes: u64) -> Result<Promise> {
         let promise = Promise::none(self.space.clone());
         promise.add(bytes);
@@ -221,7 +229,7 @@ impl Reserve {
         Ok(promise)
     }
 
-    /// Free space, and the promises of it.
+    /// The free space and the promises of it.
     pub fn space(&self) -> &Arc<Space> {
         &self.space
     }
@@ -231,7 +239,7 @@ impl Reserve {
         Error::io(attempt, dir, io::ErrorKind::StorageFull.into())
     }
 
-    /// Asks the file system what is free. What it cannot tell is taken for plenty.
+    /// Asks the file system for the free space. If it cannot tell, space counts as plentiful.
     fn look(&self) -> u64 {
         let Some(files) = &self.files else { return u64::MAX };
         let available = files.vfs.available_bytes(&files.dir).unwrap_or_else(|error| {
@@ -242,8 +250,8 @@ impl Reserve {
         available
     }
 
-    /// To be called now and then: keeps the reserve once space becomes short, and sets it up again when there is
-    /// room for it and for something beside it.
+    /// Called from time to time: sets up the reserve once space becomes short, and restores it when
+    /// there is room for it and for something beside it.
     pub fn maintain(&self) {
         if self.files.is_none() {
             return;
@@ -268,14 +276,15 @@ impl Reserve {
         self.full.store(scarce, Relaxed);
     }
 
-    /// Brings both shares to their lengths, as far as there is room; some of the one for deletes is better than none.
+    /// Extends both shares to their target sizes, as far as there is room. A partial share for
+    /// deletes is better than none.
     fn set_up(&self, shares: &mut Shares, mut available: u64) -> Result<()> {
         let Shares { deletes, rebalances, unsupported } = shares;
         for (share, name, partly) in
             [(deletes, RESERVE_FILE, true), (rebalances, REBALANCE_RESERVE_FILE, false)]
         {
             let missing = share.wanted_bytes.saturating_sub(share.kept_bytes);
-            // What others were promised is not ours to take.
+            // Space that is promised to others must not be taken.
             let free = available.saturating_sub(self.space.promised_bytes());
             let added = if missing <= free { missing } else { free / 4 * 3 };
             if missing == 0 || *unsupported || (added < missing && (!partly || added < ROOM_BYTES_MIN / 4)) {
@@ -335,7 +344,7 @@ impl Shares {
     }
 }
 
-/// Room for what a rebalance writes.
+/// Room for the output of a rebalance.
 pub struct Grant<'a> {
     reserve: &'a Reserve,
     may_use_reserve: bool,
@@ -348,7 +357,7 @@ impl Room for Grant<'_> {
         let mut shares = reserve.shares.lock();
         loop {
             reserve.look();
-            // What is meant for deletes stays free even when no file holds it.
+            // The deletes' share stays free even when no file holds it.
             let kept = &shares.deletes;
             let margin = kept.wanted_bytes.saturating_sub(kept.kept_bytes);
             if reserve.space.suffices(bytes.saturating_add(margin)) {
@@ -402,7 +411,7 @@ mod tests {
         assert!(reserve.is_spent(), "puts stay away");
         assert!(reserve.grant(4 << 20, true).is_err());
         assert!(vfs.metadata(Path::new("/store/RESERVE")).unwrap().is_some());
-        // A delete that finds nothing takes that share, too, and still no rebalance gets it.
+        // A delete that finds no space takes that share too, and still no rebalance gets it.
         let mut full = Some(Error::io(Attempt::Append, "log", io::ErrorKind::StorageFull.into()));
         reserve.with(|| full.take().map_or(Ok(()), Err)).unwrap();
         let free = vfs.available_bytes(Path::new("/store")).unwrap();

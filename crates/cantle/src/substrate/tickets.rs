@@ -1,12 +1,14 @@
-//! Who makes a checkpoint, and who shares another's.
+//! Tickets: a caller either makes a checkpoint or shares one of another thread.
 //!
-//! A checkpoint covers a caller if it begins after the call. Callers that arrive while one runs cannot tell what it has seen
-//! already, so they share the next: the first of them makes it, the others find that it is finished.
+//! A checkpoint covers a caller if it begins after the call. Callers that arrive while one runs
+//! cannot tell which writes it has seen already, so they share the next one: the first of them
+//! makes it, the others find that it is finished.
 //!
-//! Invariant: a call takes its ticket and a checkpoint takes its number by read-modify-writes of one counter. Each of them
-//! finds the newest value and what was done before it: a call that comes first has its writes covered by the checkpoint, and
-//! one that comes later takes a later ticket. A plain load may find an old value, and with it the ticket of a checkpoint that
-//! has begun without the caller's writes.
+//! Invariant: a call takes its ticket and a checkpoint takes its number by read-modify-writes of
+//! one counter. Each of them finds the newest value and everything done before it. The writes of a
+//! call that comes first are covered by the checkpoint, and a call that comes later takes a later
+//! ticket. A plain load may find an old value, and with it the ticket of a checkpoint that has
+//! begun without the caller's writes.
 //!
 //! Thread safety: everything may be called from any thread. `tests/loom_checkpoint.rs` is the model.
 
@@ -27,13 +29,13 @@ impl Tickets {
         Self { running: Mutex::new(()), begun: AtomicU64::new(0), finished: AtomicU64::new(0) }
     }
 
-    /// How many were finished.
+    /// Number of finished checkpoints.
     pub fn count(&self) -> u64 {
         self.finished.load(Acquire)
     }
 
-    /// Makes a checkpoint by `make`; `None` if another thread's, which began after the call, covers this one. One that fails
-    /// covers nobody.
+    /// Makes a checkpoint by `make`; `None` if a checkpoint of another thread, which began after
+    /// the call, covers this one. A checkpoint that fails covers no caller.
     pub fn share<T, E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<Option<T>, E> {
         let ticket = self.begun.fetch_add(0, AcqRel) + 1;
         let _running = self.running.lock();
