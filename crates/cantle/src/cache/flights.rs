@@ -1,15 +1,18 @@
-//! One load for all who want the same at the same time.
+//! Flights: one load for all threads that need the same entry at the same time.
 //!
-//! The first who misses a key in a cache *leads*: it loads. Who comes while the load is under way waits for its outcome,
-//! and gets the value though the cache may not keep it. A load that fails, or panics, is an outcome, too: each who waited then
-//! loads for itself, beside the others, and reports an error of its own.
+//! The first thread that misses a key in a cache *leads*: it loads. A thread that comes during the
+//! load waits for its outcome, and gets the value even if the cache does not keep it. A failure or
+//! panic of a load is an outcome, too: each thread that waited then loads for itself, in parallel
+//! with the others, and reports its own error.
 //!
-//! Invariants: while a load of a key is under way, nobody else leads for that key. The leader makes its value known to the
-//! cache (`publish`) before the flight is over, and looks there once more (`find`) after its flight began: so a value that was published is not
-//! loaded again by one who missed it just before.
+//! Invariants: while a load of a key is in progress, no other thread leads for that key. The leader
+//! gives its value to the cache (`publish`) before the flight is over, and looks in the cache once
+//! more (`find`) after its flight has begun. So a published value is not loaded again by a thread
+//! that missed it just before.
 //!
-//! Thread safety: all methods may be called from any thread. No lock is held during a load, which may wait for a disk, but not for
-//! another load by way of the same flights. `tests/shuttle_flights.rs` is the model.
+//! Thread safety: all methods may be called from any thread. No lock is held during a load. A load
+//! may wait for a disk, but not for another load by the same flights. `tests/shuttle_flights.rs` is
+//! the model.
 
 use crate::sync::Arc;
 use crate::sync::std_lock::{Condvar, Mutex, MutexGuard};
@@ -19,13 +22,13 @@ use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hash};
 use std::sync::PoisonError;
 
-/// Threads that miss at once are few: so many locks are enough for them not to meet at one.
+/// Number of locks. Few threads miss at once, so with this many they rarely meet at one lock.
 const SHARDS: usize = 16;
 
-/// A load has a flight once somebody waits for it.
+/// A load has a flight once another thread waits for it.
 type UnderWay<K, V> = HashMap<K, Option<Arc<Flight<V>>>, DefaultHashBuilder>;
 
-/// Loads under way.
+/// Loads in progress.
 #[derive(Debug)]
 pub(crate) struct Flights<K, V> {
     shards: [Mutex<UnderWay<K, V>>; SHARDS],
@@ -46,7 +49,7 @@ struct Flight<V> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that could panic halfway is done under these locks.
+    // No code that could panic halfway runs under these locks.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -60,7 +63,7 @@ impl<V: Clone> Flight<V> {
         self.over.notify_all();
     }
 
-    /// The value, once it is loaded; `None` if that failed.
+    /// Waits for the value; `None` if the load failed.
     fn wait(&self) -> Option<V> {
         let mut outcome = lock(&self.outcome);
         loop {
@@ -75,7 +78,7 @@ impl<V: Clone> Flight<V> {
     }
 }
 
-/// Ends a load, however it ends.
+/// The leader's part of a load. Dropping it ends the load, however it ends.
 struct Lead<'a, K: Eq + Hash, V: Clone> {
     under_way: &'a Mutex<UnderWay<K, V>>,
     key: &'a K,
@@ -83,7 +86,7 @@ struct Lead<'a, K: Eq + Hash, V: Clone> {
 }
 
 impl<K: Eq + Hash, V: Clone> Lead<'_, K, V> {
-    /// From here on nobody joins, and who has joined gets the outcome. Mostly nobody has.
+    /// From here on no thread joins, and those that have joined get the outcome. Usually none has.
     fn end(&mut self, loaded: Option<&V>) {
         self.ended = true;
         let flight = lock(self.under_way).remove(self.key).flatten();
@@ -102,7 +105,8 @@ impl<K: Eq + Hash, V: Clone> Drop for Lead<'_, K, V> {
 }
 
 impl<K: Eq + Hash + Clone, V: Clone> Flights<K, V> {
-    /// The value of a key that was not in the cache. `find` looks in the cache, `publish` puts a value there.
+    /// The value of a key that was not in the cache. `find` looks in the cache, `publish` inserts a
+    /// value there.
     pub(crate) fn load<E>(
         &self,
         key: &K,
@@ -139,11 +143,11 @@ impl<K: Eq + Hash + Clone, V: Clone> Flights<K, V> {
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
-    /// Threads that wait for the load of a key, which is under way.
+    /// Threads that wait for the load of a key, which is in progress.
     #[cfg(test)]
     pub(crate) fn waiting(&self, key: &K) -> usize {
         let flight = self.shards.iter().find_map(|shard| lock(shard).get(key).cloned().flatten());
-        // Beside those that wait: the map, and this one.
+        // The map and this function hold a reference each.
         flight.map_or(0, |flight| Arc::strong_count(&flight).saturating_sub(2))
     }
 }

@@ -1,4 +1,5 @@
-//! Threads that want one block of a file at the same time, over a file system that counts reads and holds them.
+//! Threads that need one block of a file at the same time, over a file system that counts reads and
+//! holds them.
 
 use super::flights::Flights;
 use super::{BlockCache, CacheValue};
@@ -31,7 +32,7 @@ fn load(cache: &BlockCache, file: &dyn VfsFile, offset: u64) -> io::Result<Cache
     })
 }
 
-/// Has all readers miss the same block while the first of them reads; returns their outcomes.
+/// Makes all readers miss the same block while the first of them reads; returns their outcomes.
 fn meet(cache: &BlockCache, stall: &StallVfs, file: &dyn VfsFile) -> Vec<io::Result<CacheValue>> {
     let held = stall.stall(Held::Before, |call| call.operation == Operation::ReadAt && call.offset == 0);
     let missed = cache.misses();
@@ -41,7 +42,7 @@ fn meet(cache: &BlockCache, stall: &StallVfs, file: &dyn VfsFile) -> Vec<io::Res
         while cache.misses() < missed + READERS as u64 {
             yield_now();
         }
-        // Who wants another block does not wait.
+        // A reader of another block does not wait.
         load(cache, file, 4096).unwrap();
         assert_eq!(held.held(), 1, "the others wait for the one that reads");
         drop(held);
@@ -51,7 +52,7 @@ fn meet(cache: &BlockCache, stall: &StallVfs, file: &dyn VfsFile) -> Vec<io::Res
 
 #[test]
 fn readers_that_miss_the_same_block_read_it_once() {
-    // The cache keeps it, or does not.
+    // With a cache that keeps the block, and with one that does not.
     for capacity_bytes in [1 << 20, 0] {
         let (fault, stall, file) = file();
         let cache = BlockCache::new(capacity_bytes);
@@ -67,7 +68,7 @@ fn readers_that_miss_the_same_block_read_it_once() {
 fn who_waited_for_a_read_that_fails_reads_for_himself() {
     let (fault, stall, file) = file();
     let cache = BlockCache::new(1 << 20);
-    // The first read of the block fails; it is held, and so another block's comes before it.
+    // The first read of the block fails. It is held, so another block's read comes before it.
     fault.set_rule(|call| {
         let is_first = call.operation == Operation::ReadAt && call.offset == 0 && call.number_of_kind <= 1;
         if is_first { Verdict::Fail(Failure::EIO) } else { Verdict::Pass }

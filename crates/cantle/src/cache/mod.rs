@@ -1,15 +1,16 @@
 //! The block cache: decoded blocks and filters of immutable files, bounded in bytes.
 //!
-//! One cache serves every store that shares a memory budget. An entry is named by the store instance that
-//! loaded it (its *owner*), the file and the offset. Files never change once an entry of them is cached and
-//! file ids are never used again, so entries are never invalidated; those of deleted files are forgotten, as
-//! they would fill a large cache with what nobody can ask for. Eviction is scan-resistant: what is read once does not drive out what is read often.
+//! One cache serves every store that shares a memory budget. An entry is named by the store
+//! instance that loaded it (its *owner*), the file and the offset. Files never change once an entry
+//! of them is cached, and file ids are never used again, so entries are never invalidated. Those of
+//! deleted files are removed, as no caller can ask for them and they would fill a large cache.
+//! Eviction is scan-resistant: entries that are read once do not evict those that are read often.
 //!
-//! Invariants: the weight of an entry is the memory that it keeps alive; an entry heavier than an eighth of
-//! the capacity is not admitted, so that a few huge values cannot flush everything else.
+//! Invariants: the weight of an entry is the memory that it keeps alive; an entry heavier than an
+//! eighth of the capacity is not admitted, so that a few huge values cannot evict everything else.
 //!
-//! Thread safety: all methods may be called from any thread; clones share one cache. Threads that want the same entry at the same
-//! time read it once ([`flights`]).
+//! Thread safety: all methods may be called from any thread; clones share one cache. Threads that
+//! need the same entry at the same time read it once ([`flights`]).
 
 mod flights;
 #[cfg(test)]
@@ -27,19 +28,20 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use std::collections::HashSet;
 use std::fmt;
 
-/// Shards have a lock each. One for every 4 MiB keeps even the smallest able to hold an index of a large table;
-/// more than 64 no longer reduce contention.
+/// Bytes of capacity for each shard, and maximum number of shards, each of which has a lock. Even
+/// the smallest cache can hold an index of a large table with 4 MiB in a shard; more than 64 shards
+/// no longer reduce contention.
 const SHARD_BYTES: u64 = 4 << 20;
 const SHARDS_MAX: u64 = 64;
-/// Expected bytes of an entry, for sizing what the cache remembers of evicted entries.
+/// Expected bytes of an entry, by which the cache sizes its memory of evicted entries.
 const ENTRY_BYTES: u64 = 4 << 10;
-/// What the cache itself keeps for an entry: key (24 bytes), value (40), links and state (32), hash slot (8,
-/// at most 7/8 full), and the shared header of the value's allocations (48).
+/// Memory that the cache itself needs for an entry: key (24 bytes), value (40), links and state
+/// (32), hash slot (8, at most 7/8 full), and the shared header of the value's allocations (48).
 const ENTRY_OVERHEAD_BYTES: u64 = 160;
-/// Blocks of all lengths come and go, and leave holes in the allocator's heap that the next do not fill: they are charged
-/// with a quarter of what they hold for it.
+/// Blocks of all lengths come and go, and leave holes in the allocator's heap that later ones do
+/// not fill. Each block is charged with a quarter of its length for these holes.
 const HOLES_FRACTION: u64 = 4;
-/// One entry takes at most this fraction of the capacity.
+/// Maximum part of the capacity that one entry may take.
 const ENTRY_FRACTION: u64 = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,7 +51,7 @@ struct CacheKey {
     offset: u64,
 }
 
-/// What is cached.
+/// A cached entry.
 #[derive(Clone)]
 pub(crate) enum CacheValue {
     /// A parsed block of entries: data or index.
@@ -95,10 +97,11 @@ pub(crate) struct BlockCache {
 }
 
 impl BlockCache {
-    /// A cache of at most this many bytes, and a handle for its first owner. 0 caches nothing.
+    /// A cache of at most `capacity_bytes`, and a handle for its first owner. With 0 it caches
+    /// nothing.
     pub(crate) fn new(capacity_bytes: u64) -> Self {
         let shards = (capacity_bytes / SHARD_BYTES).clamp(1, SHARDS_MAX);
-        // The cache wants 32 entries a shard at least, or it makes fewer shards.
+        // The cache needs at least 32 entries in each shard, or it makes fewer shards.
         let entries = (capacity_bytes / ENTRY_BYTES).max(32 * shards);
         let options = OptionsBuilder::new()
             .shards(shards as usize)
@@ -112,7 +115,8 @@ impl BlockCache {
                 DefaultHashBuilder::default(),
                 DefaultLifecycle::default(),
             ),
-            // Unreachable as long as both capacities are set, as above; the same cache, sharded by default.
+            // Unreachable as long as both capacities are set, as above; the same cache, with the
+            // default number of shards.
             Err(_) => Cache::with_weighter(1024, capacity_bytes, Weigher),
         };
         let shared = Shared {
@@ -131,7 +135,7 @@ impl BlockCache {
         self.shared.owners.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A handle to the same cache on behalf of the store instance that `next_owner` gave this number.
+    /// A handle to the same cache for the store instance with this number from `next_owner`.
     pub(crate) fn for_owner(&self, owner: u64) -> Self {
         Self { shared: self.shared.clone(), owner }
     }
@@ -145,9 +149,9 @@ impl BlockCache {
         found
     }
 
-    /// The entry at `offset` of `file`, which `load` reads if it is not cached. Of several threads that miss it at once one
-    /// reads, and the others wait for that: `load` must not ask for another entry this way. Where it fails, those who
-    /// waited read for themselves.
+    /// The entry at `offset` of `file`, which `load` reads if it is not cached. If several threads
+    /// miss it at once, one reads and the others wait for it: `load` must not ask for another entry
+    /// in this way. If the read fails, the threads that waited read for themselves.
     pub(crate) fn get_or_load<E>(
         &self,
         file: u64,
@@ -162,20 +166,21 @@ impl BlockCache {
         self.shared.flights.load(&key, || self.peek(file, offset), load, publish)
     }
 
-    /// As `get`, without a trace: for readers that pass by once.
+    /// As `get`, without any effect on the cache's statistics or eviction: for readers that pass
+    /// once.
     pub(crate) fn peek(&self, file: u64, offset: u64) -> Option<CacheValue> {
         self.shared.cache.peek(&CacheKey { owner: self.owner, file, offset })
     }
 
-    /// Caches an entry, unless it is too big.
+    /// Caches an entry, unless it is too large.
     pub(crate) fn insert(&self, file: u64, offset: u64, value: CacheValue) {
         if value.weight_bytes() <= self.capacity_bytes() / ENTRY_FRACTION {
             self.shared.cache.insert(CacheKey { owner: self.owner, file, offset }, value);
         }
     }
 
-    /// Lets go of all entries of these files of this owner. Walks the whole cache, shard by shard: call it once
-    /// for many files.
+    /// Removes all entries of these files of this owner. Walks the whole cache, shard by shard: the
+    /// caller should collect many files for one call.
     pub(crate) fn forget(&self, files: &[u64]) {
         if !files.is_empty() {
             let files: HashSet<u64> = files.iter().copied().collect();
@@ -188,7 +193,7 @@ impl BlockCache {
         self.shared.capacity_bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes effect with the next insertions.
+    /// Changes the capacity; takes effect with the next insertions.
     pub(crate) fn set_capacity_bytes(&self, bytes: u64) {
         self.shared.capacity_bytes.store(bytes, Ordering::Relaxed);
         self.shared.cache.set_capacity(bytes);
@@ -204,7 +209,7 @@ impl BlockCache {
         self.shared.hits.get()
     }
 
-    /// Reads that did not.
+    /// Reads that did not find their block cached.
     pub(crate) fn misses(&self) -> u64 {
         self.shared.misses.get()
     }

@@ -17,27 +17,31 @@ use crate::vfs::VfsFile;
 use std::cmp::Ordering;
 use std::path::PathBuf;
 
-/// Writes go to the file in pieces of at least this size, so that a system call moves enough to be cheap.
+/// Minimum size in bytes of a write to the file, so that each system call moves enough to be cheap.
 const WRITE_BYTES: usize = 256 << 10;
-/// The kernel is to begin to write out after each so many bytes: what the sync at the end waits for stays as short, and the device gets
-/// large pieces.
+/// Bytes after each of which the kernel is asked to begin writing out, so that the sync at the end
+/// has little left to wait for, and the device gets large pieces.
 const WRITE_BACK_BYTES: u64 = 1 << 20;
-/// A page that is not full yet would be written twice.
+/// Length of a page: only full pages are written out early, since a partial one would be written
+/// twice.
 const PAGE_BYTES: u64 = 4096;
-/// The index is searched for every key: fewer entries between restart points make that mostly binary.
+/// Entries between two restart points of the index. It is searched for every key, and with few
+/// entries between restart points the search is mostly binary.
 const INDEX_RESTART_ENTRIES: usize = 4;
-/// Larger blocks would only make every read of a small value more expensive.
+/// Maximum of the block size in bytes that a table accepts: larger blocks only make reads of small
+/// values more expensive.
 const BLOCK_BYTES_TARGET_MAX: usize = 16 << 20;
 
-/// How a table is written.
+/// Options for writing a table.
 #[derive(Debug, Clone)]
 pub(crate) struct TableOptions {
-    /// A block is closed once it has this size before compression. Default: 4096. Smaller blocks read and
-    /// cache less for one value; larger ones compress better and need less index.
+    /// Size before compression at which a block is closed. Default: 4096. With smaller blocks, a
+    /// read of one value reads and caches less; larger ones compress better and need less index.
     pub(crate) block_bytes: usize,
-    /// Default: none.
+    /// Compression of blocks. Default: none.
     pub(crate) compression: Compression,
-    /// Size of the Bloom filter. Default: 10; 0, or an order that is not hashable, writes none.
+    /// Bits for each key in the Bloom filter. Default: 10. With 0, or an order that is not
+    /// hashable, there is no filter.
     pub(crate) filter_bits_per_key: u32,
     /// The order of keys. Default: bytewise.
     pub(crate) order: KeyOrder,
@@ -54,7 +58,8 @@ impl Default for TableOptions {
     }
 }
 
-/// Writes one table. After an error the file is useless: drop the builder and remove the file.
+/// Writes one table. After an error the file is useless: the caller drops the builder and removes
+/// the file.
 pub(crate) struct TableBuilder {
     out: Writer,
     header: FileHeader,
@@ -64,7 +69,7 @@ pub(crate) struct TableBuilder {
     block: BlockBuilder,
     index: BlockBuilder,
     filter: Option<BloomBuilder>,
-    /// The last data block written, whose index entry waits for the key that follows.
+    /// The last data block written, whose index entry waits for the next key.
     unindexed: Option<Handle>,
     /// The last entry's key and version.
     last_key: Vec<u8>,
@@ -73,8 +78,8 @@ pub(crate) struct TableBuilder {
 }
 
 impl TableBuilder {
-    /// Starts a table in the empty `file`, which `path` names in errors. No version that is added may be below
-    /// `header.base_version`.
+    /// Starts a table in the empty `file`, which `path` names in errors. No added version may be
+    /// below `header.base_version`.
     pub(crate) fn new(
         file: Arc<dyn VfsFile>,
         path: PathBuf,
@@ -129,7 +134,7 @@ impl TableBuilder {
             self.meta.entries == 0
                 || entry_order(&self.order, &self.last_key, self.last_version, key, version)
                     != Ordering::Greater
-                // Looked at last: it may be this very comparison that fails.
+                // Checked last: this very comparison may be the one that fails.
                 || self.order.failure().is_some(),
             "entries are added out of order"
         );
@@ -161,13 +166,13 @@ impl TableBuilder {
         if self.block.size_bytes() >= self.block_bytes { self.finish_block() } else { Ok(()) }
     }
 
-    /// About how long the file would be if it were finished now.
+    /// Approximate length of the file if it were finished now.
     pub(crate) fn bytes_estimate(&self) -> u64 {
         let filter_bytes = self.filter.as_ref().map_or(0, BloomBuilder::size_bytes);
         self.out.position() + (self.block.size_bytes() + self.index.size_bytes() + filter_bytes) as u64
     }
 
-    /// Writes what is left and, if `sync`, makes the file's data durable (its name is the caller's to sync).
+    /// Writes the rest and, if `sync`, makes the file's data durable (the caller syncs its name).
     pub(crate) fn finish(mut self, sync: bool) -> Result<TableMeta> {
         self.finish_block()?;
         if let Some(handle) = self.unindexed.take() {
@@ -193,7 +198,8 @@ impl TableBuilder {
         Ok(self.meta)
     }
 
-    /// Writes the filter page by page, or an empty block where there is none. The handle is that of all pages.
+    /// Writes the filter page by page, or an empty block if there is none. The handle covers all
+    /// pages.
     fn write_filter(&mut self) -> Result<Handle> {
         let pages = self.filter.take().map(BloomBuilder::finish_in_pages).unwrap_or_default();
         let offset = self.out.position();
@@ -214,8 +220,8 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Adds the index entry of a block whose last entry is the last one added and whose successor, if there
-    /// is one, begins with `next_key`.
+    /// Adds the index entry of a block whose last entry is the last one added. The next block, if
+    /// there is one, begins with `next_key`.
     fn index_block(&mut self, handle: Handle, next_key: Option<&[u8]>) {
         let mut place = Vec::new();
         handle.encode(&mut place);
@@ -236,19 +242,20 @@ impl TableBuilder {
     }
 }
 
-/// The shortest start of `next` that lies strictly between `last` and `next`, or else `last`; in bytewise order.
+/// The shortest prefix of `next` that lies strictly between `last` and `next`, or else `last`; in
+/// bytewise order.
 fn separator<'a>(last: &'a [u8], next: &'a [u8]) -> &'a [u8] {
     let shared = shared_prefix(last, next);
     if last < next && shared + 1 < next.len() && shared + 1 < last.len() { &next[..=shared] } else { last }
 }
 
-/// Gathers small writes to one file.
+/// Collects small writes to one file.
 struct Writer {
     file: Arc<dyn VfsFile>,
     path: PathBuf,
     buffer: Vec<u8>,
     flushed_bytes: u64,
-    /// The bytes of the file that the kernel was asked to write out so far.
+    /// Bytes of the file that the kernel was asked to write out so far.
     begun_bytes: u64,
 }
 
@@ -283,7 +290,8 @@ impl Writer {
         self.flushed_bytes += bytes.len() as u64;
         let full_bytes = self.flushed_bytes - self.flushed_bytes % PAGE_BYTES;
         if full_bytes - self.begun_bytes >= WRITE_BACK_BYTES {
-            // A failed sync: the pages may be lost, and no later sync would tell.
+            // A failure counts as a failed sync: the pages may be lost, and no later sync would
+            // report it.
             let begun = self.file.start_writeback(self.begun_bytes, full_bytes - self.begun_bytes);
             begun.map_err(|source| Error::sync_unreferenced(&self.path, source))?;
             self.begun_bytes = full_bytes;

@@ -1,7 +1,8 @@
 //! Compression of single blocks.
 //!
-//! A compressed payload is the length before compression as a varint, then the LZ4 block or Zstd frame. The
-//! length is checked against what the compressed bytes could possibly hold before memory is allocated for it.
+//! A compressed payload is the length before compression as a varint, then the LZ4 block or Zstd
+//! frame. The length is checked against the maximum that the compressed bytes can expand to, before
+//! memory is allocated for it.
 
 use super::BLOCK_BYTES_MAX;
 use crate::format::codec::{Decoder, Malformed, put_varint};
@@ -9,19 +10,19 @@ use crate::types::compression::Compression;
 use crate::types::error::{Error, Result};
 use bytes::Bytes;
 
-/// The block is stored as it is. The numbers are on disk.
+/// Tag of a block that is stored uncompressed. The numbers are on disk.
 pub(super) const RAW: u8 = 0;
 const LZ4: u8 = 1;
 const ZSTD: u8 = 2;
 
-/// A byte of LZ4 extends a match by at most 255 bytes.
+/// Maximum expansion of LZ4: one byte extends a match by at most 255 bytes.
 const LZ4_RATIO_MAX: usize = 255;
-/// Zstd stores a run of up to 128 KiB in four bytes.
+/// Maximum expansion of Zstd, which stores a run of up to 128 KiB in four bytes.
 const ZSTD_RATIO_MAX: usize = (128 << 10) / 4;
-/// Scratch memory beyond this is given back after the block that needed it.
+/// Maximum of scratch memory in bytes that is kept after a block; more is freed.
 const SCRATCH_KEPT_BYTES: usize = 1 << 20;
 
-/// Why a payload does not decompress.
+/// The reason why a payload does not decompress.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DecompressError {
     /// The bytes are wrong.
@@ -51,7 +52,7 @@ enum Method {
 }
 
 impl Compressor {
-    /// Fails with `InvalidArgument` where the method is not built in or its level does not exist.
+    /// Fails with `InvalidArgument` if the method is not built in or its level does not exist.
     pub(super) fn new(compression: Compression) -> Result<Self> {
         let method = match compression {
             Compression::None => Method::None,
@@ -73,8 +74,8 @@ impl Compressor {
         Ok(Self { method, scratch: Vec::new() })
     }
 
-    /// The compressed payload and its tag; `None` if the block does not shrink by an eighth at least, as then
-    /// reading it back would cost more than it saves.
+    /// The compressed payload and its tag. `None` if the block does not shrink by an eighth at
+    /// least: then reading it back would cost more than it saves.
     pub(super) fn compress(&mut self, raw: &[u8]) -> Option<(&[u8], u8)> {
         if matches!(self.method, Method::None) {
             return None;
@@ -104,7 +105,7 @@ impl Compressor {
     }
 }
 
-/// The block that a payload with this tag holds. The tag must not be [`RAW`].
+/// Decompresses a payload with this tag, which must not be [`RAW`].
 pub(super) fn decompress(tag: u8, payload: &[u8]) -> Result<Bytes, DecompressError> {
     let ratio_max = match tag {
         LZ4 => LZ4_RATIO_MAX,

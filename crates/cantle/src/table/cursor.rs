@@ -9,20 +9,21 @@ use crate::types::entry::{EntryCursor, EntryRef};
 use crate::types::error::Result;
 use bytes::Bytes;
 
-/// A cursor without cache reads this much at once as long as it moves forward.
+/// Bytes that a cursor without cache reads at once (minimum and maximum) while it moves forward.
 const ONE_PASS_BYTES: [u64; 2] = [256 << 10; 2];
-/// A block follows another if it begins where that ends.
+/// Gap in bytes at which two blocks are not adjacent: a block follows another if it begins at that
+/// one's end.
 const NO_GAP: u64 = 1;
 
-/// Walks the entries of a table. Positioned if and only if `data` is; then `index` stands at the data block's
-/// entry.
+/// Walks the entries of a table. It is positioned if and only if `data` is, and then `index` stands
+/// at the data block's entry.
 pub(crate) struct TableCursor {
     table: Arc<Table>,
     fill_cache: bool,
     /// Loaded by the first seek.
     index: Option<BlockCursor>,
     data: Option<BlockCursor>,
-    /// Which block `data` walks.
+    /// The handle of the block that `data` walks.
     data_handle: Option<Handle>,
     ahead: ReadAhead,
 }
@@ -32,7 +33,7 @@ struct ReadAhead {
     offset: u64,
     bytes: Vec<u8>,
     run: Run,
-    /// How much is read at once where it moves forward, at least and at most.
+    /// Minimum and maximum of the bytes read at once while it moves forward.
     limits: [u64; 2],
 }
 
@@ -43,7 +44,8 @@ impl TableCursor {
         Self { table, fill_cache, index: None, data: None, data_handle: None, ahead }
     }
 
-    /// The value of the entry under the cursor, which keeps its block in memory; empty when not positioned.
+    /// The value of the entry under the cursor, which keeps its block in memory; empty if not
+    /// positioned.
     pub(crate) fn value_bytes(&self) -> Bytes {
         self.data.as_ref().map(BlockCursor::value).unwrap_or_default()
     }
@@ -91,7 +93,7 @@ impl TableCursor {
         }
     }
 
-    /// Loads the block at the index's place; `false`, and not positioned, if the index has none.
+    /// Loads the block at the index's position; `false`, and not positioned, if the index has none.
     fn load(&mut self) -> Result<bool> {
         let Some(index) = self.index.as_ref().filter(|index| index.entry().is_some()) else {
             self.leave();
@@ -126,7 +128,8 @@ impl TableCursor {
         Ok(block)
     }
 
-    /// On to the first entry of the next blocks while the data has none under the cursor.
+    /// Moves to the first entry of the following blocks while the current block has none under the
+    /// cursor.
     fn skip_hidden_forward(&mut self) -> Result<()> {
         while self.entry().is_none() {
             self.move_index(BlockCursor::next)?;
@@ -138,7 +141,8 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Back to the last entry of the blocks before while the data has none under the cursor.
+    /// Moves to the last entry of the preceding blocks while the current block has none under the
+    /// cursor.
     fn skip_hidden_back(&mut self) -> Result<()> {
         while self.entry().is_none() {
             self.move_index(BlockCursor::prev)?;
@@ -152,7 +156,8 @@ impl TableCursor {
 }
 
 impl ReadAhead {
-    /// The payload of a data block or the index. What is returned shares no memory with the rest of the piece.
+    /// The payload of a data block or the index. The result shares no memory with the rest of the
+    /// piece.
     fn payload(&mut self, table: &Table, handle: Handle) -> Result<Bytes> {
         let len = handle.framed_bytes();
         if len >= self.limits[1] {
@@ -162,7 +167,7 @@ impl ReadAhead {
             let room = table.meta().file_bytes.saturating_sub(handle.offset);
             let bytes = self.run.window((handle.offset, len), self.limits).min(room).max(len);
             self.bytes = match read(&*table.file, &table.path, handle.offset, bytes) {
-                // What lies ahead may never be asked for.
+                // The bytes ahead may never be needed, so only this block counts.
                 Err(_) if bytes > len => return table.read_payload(handle),
                 read => read?,
             };
@@ -211,7 +216,8 @@ impl EntryCursor for TableCursor {
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         self.step(|cursor| {
-            // The first block that reaches `key` is the last one that can hold something before it.
+            // The first block that reaches `key` is the last one that can contain an entry before
+            // it.
             cursor.move_index(|index| {
                 index.seek(key)?;
                 if index.entry().is_some() { Ok(()) } else { index.seek_to_last() }

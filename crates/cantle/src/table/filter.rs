@@ -10,14 +10,14 @@
 use super::frame::{Handle, TRAILER_BYTES};
 use crate::filter::bloom::{self, PAGE_BYTES, PAGE_LINES};
 
-/// The pages of a filter: all of the same length, but for the last.
+/// The pages of a filter: all have the same length, except the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FilterPages {
     start: u64,
     lines: u64,
 }
 
-/// A page, and where in it the bits of one key are.
+/// A page, and the line in it with the bits of one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FilterPlace {
     /// The number of the page, from 0.
@@ -27,8 +27,8 @@ pub(super) struct FilterPlace {
 }
 
 impl FilterPages {
-    /// The pages that take up this part of a file. `None` if it is empty, or has a length that no pages have: it then
-    /// excludes nothing.
+    /// The pages that make up this part of a file. `None` if it is empty, or has a length that no
+    /// pages have: it then excludes nothing.
     pub(super) fn of(part: Handle) -> Option<Self> {
         let lines = bloom::lines_in_pages(part.framed_bytes(), TRAILER_BYTES)?;
         Some(Self { start: part.offset, lines })

@@ -1,4 +1,4 @@
-//! The last 32 bytes of a table: where its parts are.
+//! The last 32 bytes of a table: the places of its parts.
 //!
 //! ```text
 //!   0               8               16                   24      28      32
@@ -18,7 +18,7 @@ pub(super) const FOOTER_BYTES: u64 = 32;
 const MAGIC: [u8; 4] = *b"TEND";
 const CHECKED_BYTES: usize = FOOTER_BYTES as usize - size_of::<u32>();
 
-/// The parts of a table behind its data.
+/// The parts of a table after its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footer {
     pub(super) filter: Handle,
@@ -27,7 +27,7 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    /// The footer of a table whose properties end where it begins, at `offset`.
+    /// The footer of a table whose properties end at `offset`, where the footer begins.
     pub(super) fn encode(&self, header: &FileHeader, offset: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(FOOTER_BYTES as usize);
         for part in [self.filter, self.index, self.properties] {
@@ -39,7 +39,7 @@ impl Footer {
         out
     }
 
-    /// Reads a footer that stands at `offset`.
+    /// Decodes a footer that stands at `offset`.
     pub(super) fn decode(header: &FileHeader, path: &Path, offset: u64, bytes: &[u8]) -> Result<Self> {
         let corrupt = |what: &str| Error::corruption(path, offset, what);
         let (fields, crc) =

@@ -1,4 +1,4 @@
-//! What surrounds each block in a table file.
+//! The frame around each block in a table file.
 //!
 //! ```text
 //!   payload │ compression (u8) │ crc32c (u32)
@@ -14,15 +14,15 @@ use crate::types::error::{Error, Result};
 use bytes::Bytes;
 use std::path::Path;
 
-/// Compression byte and checksum.
+/// Length in bytes of the compression byte and the checksum.
 pub(super) const TRAILER_BYTES: u64 = 5;
 
-/// Where a block is.
+/// The place of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Handle {
-    /// From the start of the file.
+    /// Offset from the start of the file.
     pub(super) offset: u64,
-    /// Of the payload, without the trailer.
+    /// Length of the payload, without the trailer.
     pub(super) payload_bytes: u64,
 }
 
@@ -33,7 +33,7 @@ impl Handle {
         put_varint(out, self.payload_bytes);
     }
 
-    /// The handle of a block that lies, trailer and all, within `start..end` of the file.
+    /// The handle of a block that lies, including its trailer, within `start..end` of the file.
     pub(super) fn decode(bytes: &[u8], start: u64, end: u64) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
         let handle = Self { offset: decoder.varint()?, payload_bytes: decoder.varint()? };
@@ -51,7 +51,7 @@ impl Handle {
         self.payload_bytes + TRAILER_BYTES
     }
 
-    /// Where the next block begins.
+    /// Offset at which the next block begins.
     pub(super) fn end(self) -> u64 {
         self.offset + self.framed_bytes()
     }
@@ -68,8 +68,8 @@ fn checksum(header: &FileHeader, offset: u64, payload: &[u8], compression: u8) -
     crc32c::crc32c_append(crc32c::crc32c_append(crc, payload), &[compression])
 }
 
-/// Checks payload and trailer as they were read at `offset`. Gives the decompressed block, or `None` where it is
-/// the payload itself.
+/// Checks payload and trailer as read at `offset`. Returns the decompressed block, or `None` if the
+/// payload is the block itself.
 pub(super) fn unframe(header: &FileHeader, path: &Path, offset: u64, framed: &[u8]) -> Result<Option<Bytes>> {
     let corrupt = |what: &str| Error::corruption(path, offset, what);
     let (payload, trailer) = framed

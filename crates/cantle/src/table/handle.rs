@@ -11,20 +11,21 @@ use crate::types::order::KeyOrder;
 use quick_cache::sync::Cache;
 use std::sync::OnceLock;
 
-/// Tables that were read recently, with their footers decoded. A bounded number: each holds an open file.
+/// Tables that were read recently, with their footers decoded. Their number is bounded, as each
+/// holds an open file.
 pub struct Tables {
     open: Cache<u64, Arc<Table>>,
-    /// The memory of the descriptions of tables, be these open or not.
+    /// The memory of the descriptions of tables, open or closed.
     descriptions: Account,
 }
 
 impl Tables {
-    /// `descriptions` is charged for what stays in memory of tables that are closed.
+    /// `descriptions` is charged for descriptions of closed tables that stay in memory.
     pub fn new(files: &Files, descriptions: Account) -> Self {
         Self { open: Cache::new(files.tables_max()), descriptions }
     }
 
-    /// Keeps a table that was opened, of no more than there may be with as many stores as the process has now.
+    /// Keeps an open table, within the maximum for the current number of stores in the process.
     fn keep(&self, id: u64, table: Arc<Table>, files: &Files) {
         let most = files.tables_max() as u64;
         if self.open.capacity() != most {
@@ -43,28 +44,28 @@ impl Tables {
     }
 }
 
-/// A table that current structures refer to; opened when it is read.
+/// A table that current structures refer to. It is opened when it is read.
 #[derive(Debug)]
 pub struct TableHandle {
     pub file: Arc<StoreFile>,
-    /// Bytes of keys and values of its puts.
+    /// Bytes of the keys and values of its puts.
     pub user_bytes: u64,
-    /// Of these, what only snapshots saw when it was written.
+    /// The part of `user_bytes` that only snapshots saw when the table was written.
     pub stale_bytes: u64,
-    /// Of these, those of entries that are large (`chunk::replaced`).
+    /// The part of `user_bytes` that belongs to large entries (`chunk::replaced`).
     pub large_bytes: u64,
     pub entries: u64,
-    /// Snapshots below this version saw what is stale; 0 if none did since opening.
+    /// Snapshots below this version see the stale entries; 0 if none has since opening.
     pub pinned_below: u64,
-    /// No entry's version is below this one; 0 where that is not known.
+    /// The lowest version of its entries, or a lower one; 0 if unknown.
     pub base_version: u64,
-    /// No entry's version is above this one; 0 in a table of an earlier epoch.
+    /// The highest version of its entries, or a higher one; 0 in a table of an earlier epoch.
     pub newest_version: u64,
     pub description: Pinned,
 }
 
-/// The description of a table, from when it was opened first: footer, sizes and bounds. It stays while the table is closed, which
-/// is then opened again without a read of these.
+/// The description of a table, made when it was first opened: footer, sizes and bounds. It stays
+/// while the table is closed, so that the table is opened again without reading them.
 #[derive(Debug, Clone, Default)]
 pub struct Pinned(OnceLock<Arc<Description>>);
 

@@ -24,7 +24,7 @@ struct World {
 }
 
 impl World {
-    /// A table whose keys are so long.
+    /// A table whose keys have this length.
     fn new(key_bytes: usize) -> Self {
         let vfs = FaultVfs::new(Arc::new(MemVfs::new()));
         vfs.create_dir_all(Path::new("store")).unwrap();
@@ -57,13 +57,13 @@ impl World {
         table.get(key, crate::filter::bloom::hash(key), u64::MAX, &|_| true).unwrap()
     }
 
-    /// Closes everything that is open.
+    /// Closes all open tables and handles.
     fn close(&self) {
         self.tables.clear();
         self.files.close_handles();
     }
 
-    /// Calls that opening made, those to open the file left out.
+    /// Calls that opening made, without those that open the file.
     fn calls(&self) -> u64 {
         self.vfs.calls() - self.vfs.count(Operation::Open)
     }
@@ -87,7 +87,7 @@ fn a_table_that_is_opened_again_reads_nothing_of_its_ends() {
         assert_eq!(world.vfs.count(Operation::Open), opened + 1, "its descriptor was closed");
         assert_eq!(world.calls(), calls, "filter, index and block are cached, and the rest is pinned");
     }
-    // What is not cached is read all the same.
+    // A block that is not cached is read as usual.
     let calls = world.calls();
     assert!(matches!(world.get(&key(KEYS - 1, 8)), TableGet::Found { .. }));
     assert_eq!(world.calls(), calls + 1, "one block");

@@ -1,8 +1,9 @@
 //! Sorted tables: immutable files of entries in order, with an index and a Bloom filter.
 //!
-//! A [`builder::TableBuilder`] receives entries in order and writes the file once, front to back; from then on
-//! the file never changes. A [`reader::Table`] holds the few hundred bytes that describe the file; its index,
-//! the pages of its filter and its blocks come and go through the block cache.
+//! A [`builder::TableBuilder`] receives entries in order and writes the file once, front to back;
+//! from then on the file never changes. A [`reader::Table`] holds the few hundred bytes that
+//! describe the file; its index, the pages of its filter and its blocks are loaded through the
+//! block cache and evicted there.
 //!
 //! ```text
 //!   0          64                                                                          file end
@@ -15,8 +16,9 @@
 //! without a gap, so every byte of the file is under a checksum; the index has one entry for each data block,
 //! not before its last entry and not after the first one of the next block.
 //!
-//! Errors: whatever does not decode is `Error::Corruption` with this file and the offset of its block, and
-//! harms no other block. Lengths are checked against the file's size before memory is allocated for them.
+//! Errors: bytes that do not decode give `Error::Corruption` with this file and the offset of the
+//! block, and harm no other block. Lengths are checked against the file's size before memory is
+//! allocated for them.
 //!
 //! Thread safety: a builder and a cursor belong to one thread; a table may be read by any number at once.
 //!

@@ -1,4 +1,4 @@
-//! What a table says of itself.
+//! The properties of a table.
 
 use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
 
@@ -13,18 +13,18 @@ pub(crate) struct TableMeta {
     pub(crate) tombstones: u64,
     /// Lengths of the keys and values of all `Put` entries.
     pub(crate) user_bytes: u64,
-    /// The lowest version; the base version of the file when there are no entries.
+    /// The lowest version; the base version of the file if there are no entries.
     pub(crate) min_version: u64,
-    /// The highest version; the base version of the file when there are no entries.
+    /// The highest version; the base version of the file if there are no entries.
     pub(crate) max_version: u64,
-    /// The first key; empty when there are no entries.
+    /// The first key; empty if there are no entries.
     pub(crate) smallest: Vec<u8>,
-    /// The last key; empty when there are no entries.
+    /// The last key; empty if there are no entries.
     pub(crate) largest: Vec<u8>,
 }
 
 impl TableMeta {
-    /// The properties block. The file's length is not in it: the file knows.
+    /// The properties block. It omits the file's length, which the file system knows.
     pub(super) fn encode(&self, base_version: u64) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, self.entries);
@@ -37,7 +37,7 @@ impl TableMeta {
         out
     }
 
-    /// Reads the properties block of a file of this length and base version.
+    /// Decodes the properties block of a file of this length and base version.
     pub(super) fn decode(bytes: &[u8], base_version: u64, file_bytes: u64) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
         let version = |difference: u64| {

@@ -1,4 +1,4 @@
-//! Reads a table: opening, point lookups, and how blocks reach the cache.
+//! Reads a table: opening, point lookups, and loading blocks into the cache.
 
 use super::cursor::TableCursor;
 use super::filter::{FilterPages, FilterPlace};
@@ -22,25 +22,26 @@ use std::io;
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 
-/// Opening reads this much of the file's end at once: footer and, unless its keys are long, properties.
+/// Bytes at the end of the file that opening reads at once: the footer and, unless its keys are
+/// long, the properties.
 const TAIL_BYTES: u64 = 1024;
-/// A description stays in memory while its table is closed if it takes no more bytes than this: about 200, and the first and the
-/// last key. Those of tables with longer keys are read anew.
+/// Maximum size in bytes of a description that stays in memory while its table is closed: about
+/// 200, and the first and the last key. Those of tables with longer keys are read again.
 const PINNED_BYTES_MAX: u64 = 1024;
 
-/// Where the parts of a table are, and what it says of itself. It never changes, as its file does not.
+/// The places of a table's parts, and its properties. Like the file, it never changes.
 #[derive(Debug)]
 pub(crate) struct Description {
     pub(super) header: FileHeader,
     pub(super) footer: Footer,
     pub(super) filter: Option<FilterPages>,
     meta: TableMeta,
-    /// The memory that it takes.
+    /// Memory of the description.
     _charge: Option<Charge>,
 }
 
 impl Description {
-    /// The memory that a description takes.
+    /// Memory that a description takes, in bytes.
     fn bytes(meta: &TableMeta) -> u64 {
         (size_of::<Self>() + meta.smallest.capacity() + meta.largest.capacity()) as u64
     }
@@ -59,22 +60,22 @@ pub(crate) struct Table {
     pub(super) order: KeyOrder,
     description: Arc<Description>,
     cache: BlockCache,
-    /// How long runs of its blocks were that scans read.
+    /// Lengths of the runs of its blocks that scans have read.
     pub(super) runs: Arc<Runs>,
 }
 
-/// What a table knows of a key.
+/// The result of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TableGet {
     /// The filter excluded the key; no data was read.
     FilteredOut,
     /// The table has no such entry.
     Absent,
-    /// The newest entry that was asked for.
+    /// The newest entry that matches the lookup.
     Found {
-        /// When it was written.
+        /// The version at which it was written.
         version: u64,
-        /// What it says.
+        /// The kind of the entry.
         kind: Kind,
         /// The value, which keeps its block in memory.
         value: Bytes,
@@ -89,8 +90,8 @@ impl Deref for Table {
 }
 
 impl Table {
-    /// Opens the table in `file`, which `path` names in errors and which must be the file `expected.1` of the
-    /// store `expected.0`. Blocks are cached on behalf of the owner that `cache` stands for.
+    /// Opens the table in `file`, which `path` names in errors and which must be the file
+    /// `expected.1` of the store `expected.0`. Blocks are cached for the owner of `cache`.
     pub(crate) fn open(
         file: Arc<dyn VfsFile>,
         path: PathBuf,
@@ -102,7 +103,7 @@ impl Table {
         Ok(Self::described(file, path, Arc::new(description), order, cache))
     }
 
-    /// The description of a table that is to be opened, charged to `account`.
+    /// Reads the description of a table, charged to `account`.
     pub(super) fn describe(
         file: &dyn VfsFile,
         path: &Path,
@@ -117,8 +118,8 @@ impl Table {
         Ok(Description { header, footer, filter, meta, _charge: charge })
     }
 
-    /// Opens the table of which this is the description, without a read. Another file in its place is found out by the
-    /// first block that is read, the checksum of which covers store and file.
+    /// Opens the table with this description, without a read. Another file in its place is detected
+    /// by the first block that is read, because its checksum covers store and file.
     pub(super) fn described(
         file: Arc<dyn VfsFile>,
         path: PathBuf,
@@ -139,7 +140,8 @@ impl Table {
         &self.header
     }
 
-    /// The newest entry of `key`, whose hash is `hash`, at or below version `at` for which `alive` holds.
+    /// The newest entry of `key`, whose hash is `hash`, at or below version `at`, whose version
+    /// satisfies `alive`.
     pub(crate) fn get(
         &self,
         key: &[u8],
@@ -168,25 +170,27 @@ impl Table {
                 }
                 entry = entries.next().map_err(in_block)?;
             }
-            // The key can go on in the next block only if its index entry did not leave it behind.
+            // The key can continue in the next block only if this block's index entry has the same
+            // key.
             found = if place.is_target { places.next().map_err(in_index)? } else { None };
         }
         Ok(TableGet::Absent)
     }
 
-    /// Whether the filter lets a key of this hash pass. Without a filter everything passes.
+    /// True if the filter does not exclude a key of this hash. Without a filter, always true.
     pub(crate) fn may_contain(&self, hash: u64) -> Result<bool> {
         let Some(filter) = self.filter else { return Ok(true) };
         let FilterPlace { page, line, .. } = filter.place_of(hash);
         Ok(bloom::may_contain_in_line(&self.filter_page(page)?, line, hash))
     }
 
-    /// Whether there is a filter.
+    /// True if there is a filter.
     pub(crate) fn has_filter(&self) -> bool {
         self.filter.is_some()
     }
 
-    /// How long the block is, as it stands in the file, that has `key` if there is such an entry; `None` if it is behind all.
+    /// Length in the file of the block that has `key`, or would have it; `None` if `key` is after
+    /// all entries.
     pub(crate) fn block_bytes_for(&self, key: &[u8]) -> Result<Option<u64>> {
         let index = self.index()?;
         let in_index = |malformed| self.corruption(self.footer.index, malformed);
@@ -196,17 +200,19 @@ impl Table {
         Ok(Some(self.data_handle(index.bytes(place.value))?.payload_bytes))
     }
 
-    /// Walks all entries, caching the blocks it reads.
+    /// Walks all entries, and caches the blocks that it reads.
     pub(crate) fn cursor(self: &Arc<Self>) -> TableCursor {
         TableCursor::new(self.clone(), true)
     }
 
-    /// Walks all entries for a job that passes once: uses what is cached, caches nothing, and reads ahead.
+    /// Walks all entries for a job that passes once: uses cached blocks, caches nothing, and reads
+    /// ahead.
     pub(crate) fn cursor_without_cache(self: &Arc<Self>) -> TableCursor {
         TableCursor::new(self.clone(), false)
     }
 
-    /// About where in the file `key` is or would be, from the start of its block: for size estimates.
+    /// Approximate offset in the file of `key`, or of its place: the start of its block. For size
+    /// estimates.
     pub(crate) fn offset_of(&self, key: &[u8]) -> Result<u64> {
         let index = self.index()?;
         let in_index = |malformed| self.corruption(self.footer.index, malformed);
@@ -216,14 +222,15 @@ impl Table {
         }
     }
 
-    /// Where in the file the blocks of entries are.
+    /// The range of the file with the blocks of entries.
     pub(crate) fn data(&self) -> Range<u64> {
         HEADER_BYTES..self.footer.filter.offset
     }
 
-    /// The same to the entry: where the entries of `key` begin or would, or where they end. Reads a block.
+    /// The same with the precision of an entry: the place where the entries of `key` begin or would
+    /// begin, or where they end if `behind`. Reads a block.
     pub(crate) fn place_of(&self, key: &[u8], behind: bool) -> Result<u64> {
-        // Behind all versions that a key may have.
+        // Version 0 is after all versions that a key may have.
         let version = if behind { 0 } else { u64::MAX };
         let index = self.index()?;
         let in_index = |malformed| self.corruption(self.footer.index, malformed);
@@ -259,7 +266,7 @@ impl Table {
         }
     }
 
-    /// A block if it is cached.
+    /// A block, if it is cached; counts as a use.
     pub(super) fn use_cached(&self, handle: Handle) -> Option<Arc<Block>> {
         match self.cache.get(self.header.file, handle.offset) {
             Some(CacheValue::Block(block)) => Some(block),
@@ -271,7 +278,7 @@ impl Table {
         self.cache.insert(self.header.file, handle.offset, CacheValue::Block(block.clone()));
     }
 
-    /// The same, without counting as its user.
+    /// A block, if it is cached; does not count as a use.
     pub(super) fn cached_block(&self, handle: Handle) -> Option<Arc<Block>> {
         match self.cache.peek(self.header.file, handle.offset) {
             Some(CacheValue::Block(block)) => Some(block),
@@ -285,7 +292,7 @@ impl Table {
             .map_err(|malformed| self.corruption(handle, malformed))
     }
 
-    /// The handle in an index entry: a block among the data.
+    /// The handle in an index entry: of a block among the data.
     pub(super) fn data_handle(&self, value: &[u8]) -> Result<Handle> {
         Handle::decode(value, HEADER_BYTES, self.footer.filter.offset)
             .map_err(|malformed| self.corruption(self.footer.index, malformed))
@@ -354,7 +361,7 @@ fn read_payload(file: &dyn VfsFile, path: &Path, header: &FileHeader, handle: Ha
     }
 }
 
-/// Reads a range that lies within the file's length, as it was when the table was opened.
+/// Reads a range that lies within the file's length at the time when the table was opened.
 pub(super) fn read(file: &dyn VfsFile, path: &Path, offset: u64, bytes: u64) -> Result<Vec<u8>> {
     let mut buffer = vec![0; bytes as usize];
     file.read_exact_at(&mut buffer, offset).map_err(|source| match source.kind() {

@@ -14,20 +14,21 @@ use crate::types::error::{Error, Result};
 use bytes::Bytes;
 use std::cmp::Ordering;
 
-/// What a walk over the data blocks has seen.
+/// Sums over the data blocks walked so far.
 struct Walk {
-    /// As the properties should be.
+    /// The properties that the table should have.
     meta: TableMeta,
     last_version: u64,
-    /// Key and version of the index entry of the block before.
+    /// Key and version of the previous block's index entry.
     separator: Option<(Vec<u8>, u64)>,
-    /// Whether every block could be read, so that sums can be compared.
+    /// True if every block could be read, so that sums can be compared.
     complete: bool,
 }
 
 impl Table {
-    /// Reads everything from the file, past the cache, and reports each damage with its offset, going on after it.
-    /// Returns how many entries could be read. Fails only where the file cannot be read at all.
+    /// Reads everything from the file, bypassing the cache, and reports each damage with its
+    /// offset, continuing after it. Returns the number of entries that could be read. Fails only if
+    /// the file cannot be read at all.
     pub(crate) fn verify(&self, report: &mut dyn FnMut(Error)) -> Result<u64> {
         let identity = (self.header.store, self.header.file);
         let described = FileHeader::read(&*self.file, &self.path, FileKind::Table)
@@ -96,7 +97,8 @@ impl Table {
         Ok(walk.meta.entries)
     }
 
-    /// Reads all pages of the filter; in the place of one that is damaged, which is reported, stands one that excludes nothing.
+    /// Reads all pages of the filter. A damaged one is reported and replaced by a page that
+    /// excludes nothing.
     fn verify_filter(&self, report: &mut dyn FnMut(Error)) -> Result<Vec<Bytes>> {
         let part = self.footer.filter;
         let Some(pages) = self.filter else {
@@ -108,7 +110,7 @@ impl Table {
         pages.pages().map(|page| Ok(caught(self.read_payload(page), report)?.unwrap_or_default())).collect()
     }
 
-    /// True if the pages of the filter, as far as they are there, let a key of this hash pass.
+    /// True if the readable pages of the filter do not exclude a key of this hash.
     fn passes(&self, pages: &[Bytes], hash: u64) -> bool {
         let Some(filter) = self.filter else { return true };
         let FilterPlace { number, line, .. } = filter.place_of(hash);
@@ -191,7 +193,7 @@ impl Table {
     }
 }
 
-/// Reports damage and passes other errors on.
+/// Reports damage, and returns other errors.
 fn caught<T>(result: Result<T>, report: &mut dyn FnMut(Error)) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

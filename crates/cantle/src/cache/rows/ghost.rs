@@ -1,7 +1,9 @@
-//! What was let go unread not long ago: who is asked for again soon after had deserved to stay.
+//! Hashes of the rows that were evicted unread not long ago: a row that is asked for again soon
+//! should have stayed.
 //!
-//! Two bytes of each hash, in the place that the rest of it chooses; a later one takes the place of an earlier. So it
-//! forgets by itself, about as fast as it is long, and mistakes one row in 65,000 for another, which does no harm.
+//! The array holds two bytes of each hash, at the place that the rest of the hash chooses, and a
+//! later hash replaces an earlier one. So it forgets by itself, about as fast as it is long. It
+//! mistakes one row in 65,000 for another, which does no harm.
 
 #[derive(Default)]
 pub(super) struct Ghost {
@@ -9,7 +11,7 @@ pub(super) struct Ghost {
 }
 
 impl Ghost {
-    /// For so many rows: forgets everything if that is another number than before.
+    /// Sets the size for this number of rows. Forgets everything if the size changes.
     pub(super) fn resize(&mut self, rows: usize) {
         let marks = if rows == 0 { 0 } else { rows.next_power_of_two() };
         if marks != self.marks.len() {
@@ -21,7 +23,7 @@ impl Ghost {
         size_of_val(&*self.marks)
     }
 
-    /// Where a hash is marked, and how. 0 marks nothing.
+    /// The place of a hash's mark, and the mark. 0 is no mark.
     fn mark(&mut self, hash: u32) -> Option<(&mut u16, u16)> {
         let mixed = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let place = (mixed >> 16) as usize & self.marks.len().wrapping_sub(1);
@@ -34,7 +36,7 @@ impl Ghost {
         }
     }
 
-    /// Whether it was there; it no longer is.
+    /// Removes a hash; true if it was there.
     pub(super) fn take(&mut self, hash: u32) -> bool {
         let Some((place, mark)) = self.mark(hash) else { return false };
         let was_there = *place == mark;

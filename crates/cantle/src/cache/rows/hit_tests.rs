@@ -1,5 +1,5 @@
-//! How often rows are found, on traces of fixed seeds. Held against the cache that held rows before, quick_cache 0.7, at
-//! the same capacity, in which a row took 224 bytes beside its key and value.
+//! Hit rates on traces of fixed seeds, compared with the former cache of rows, quick_cache 0.7, at
+//! the same capacity; a row took 224 bytes there besides its key and value.
 
 use super::rows::{RowCache, Rows};
 use crate::filter::bloom::hash;
@@ -9,8 +9,8 @@ use crate::sync::random::{Rng, mix};
 const KEYS: u64 = 100_000;
 const GETS: usize = 600_000;
 
-/// Numbers of keys by Zipf's law, θ 0.99; of every `noise` gets, one of any key at all, or, if `is_scan`, of one that
-/// comes only once.
+/// Numbers of keys by Zipf's law, θ 0.99. One of every `noise` gets is of any key at all or, if
+/// `is_scan`, of a key that comes only once.
 fn trace(noise: usize, is_scan: bool) -> impl Iterator<Item = u64> {
     let mut rng = Rng::new(5);
     let mut sum = 0.0;
@@ -50,7 +50,7 @@ fn hits(trace: impl Iterator<Item = u64>, value_bytes: usize, capacity_bytes: u6
 #[test]
 #[cfg_attr(miri, ignore = "long, and nothing that the others don't do")]
 fn popular_rows_stay_as_often_as_in_the_cache_before() {
-    // Value bytes, percent of the data, one of how many gets is noise, whether noise is a scan, hits before.
+    // Value bytes, percent of the data, `noise`, `is_scan`, hits of the former cache.
     let cases = [
         (800, 3, GETS, false, 66.36),
         (800, 10, GETS, false, 76.31),

@@ -1,4 +1,4 @@
-//! The rows of keyspaces, what outdates them, and the shards that they are in.
+//! The rows of keyspaces, the stripes that outdate them, and the shards that hold them.
 
 use super::segment::LentRow;
 use super::shard::{Probe, Shard};
@@ -9,47 +9,50 @@ use crate::sync::{Arc, Mutex};
 use crossbeam_utils::CachePadded;
 use std::fmt;
 
-/// Two keys that share a stripe cost one another a miss at each put: there are more stripes than rows, as long as
-/// rows have not grown to many times their first share. One for so many bytes of it; 256 KiB to 8 MiB.
+/// Bytes of capacity for each stripe, and bounds of the number of stripes, which take 256 KiB to 8
+/// MiB. Two keys that share a stripe cost each other a miss at each put, so there are more stripes
+/// than rows, unless rows have grown to many times their first share.
 const STRIPE_ROW_BYTES: u64 = 128;
 const STRIPES_MIN: u64 = 32 << 10;
 const STRIPES_MAX: u64 = 1 << 20;
-/// Shards have a lock each. One for so many bytes; more than 64 no longer reduce contention.
+/// Bytes of capacity for each shard, and maximum number of shards, each of which has a lock: more
+/// than 64 no longer reduce contention.
 const SHARD_BYTES: u64 = 1 << 20;
 const SHARDS_MAX: u64 = 64;
-/// A shard begins with about so many segments: what is evicted at once is little beside what stays.
+/// Number of segments that a shard begins with, about: one segment, which is evicted at once, is a
+/// small part of it.
 const SHARD_SEGMENTS: u64 = 64;
-/// Segments are a few pages at least, and at most so long that a shard's lock is not held for long while one is looked
-/// through.
+/// Bounds of a segment's length in bytes: a few pages at least, and short enough that a shard's
+/// lock is not held for long while a segment is walked.
 const SEGMENT_BYTES_MIN: u64 = 16 << 10;
 const SEGMENT_BYTES_MAX: u64 = 256 << 10;
 
-/// How often something was changed, and in the upper bits by how many at this moment.
+/// Number of changes of a key or keyspace; the upper bits are the number of changes in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Stripe(AtomicU64);
 
 const WRITER: u64 = 1 << 48;
 
 impl Stripe {
-    /// Before a change shows.
+    /// Called before a change is visible.
     pub(crate) fn enter(&self) {
         self.0.fetch_add(WRITER, AcqRel);
     }
 
-    /// Once it shows.
+    /// Called once the change is visible.
     pub(crate) fn leave(&self) {
         self.0.fetch_sub(WRITER - 1, AcqRel);
     }
 
-    /// `None` while somebody changes it.
+    /// `None` while a change is in progress.
     fn stamp(&self) -> Option<u64> {
         let stamp = self.0.load(SeqCst);
         (stamp < WRITER).then_some(stamp)
     }
 }
 
-/// Which moment a row is of: the sum of its key's stripe and its keyspace's. Both only grow, so that a later sum is the
-/// same only if both are.
+/// The moment at which a row was read: the sum of its key's stripe and its keyspace's. Both only
+/// grow, so a later sum is equal only if both are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp(u64);
 
@@ -57,7 +60,7 @@ pub(crate) struct Stamp(u64);
 pub(crate) struct RowCache {
     pub(super) shards: Box<[CachePadded<Mutex<Shard>>]>,
     capacity_bytes: AtomicU64,
-    /// What segments and indexes take, those that are still being read included.
+    /// Bytes of segments and indexes, including segments that are freed but still read.
     used_bytes: Arc<AtomicU64>,
     pub(super) stripes: Box<[Stripe]>,
     owners: AtomicU32,
@@ -66,15 +69,15 @@ pub(crate) struct RowCache {
 }
 
 impl RowCache {
-    /// A cache of at most this many bytes. 0 caches nothing.
+    /// A cache of at most `capacity_bytes`. With 0 it caches nothing.
     pub(crate) fn new(capacity_bytes: u64) -> Self {
         let stripes = (capacity_bytes / STRIPE_ROW_BYTES).clamp(STRIPES_MIN, STRIPES_MAX);
         Self::with_stripes(capacity_bytes, stripes)
     }
 
-    /// The same with at least so many stripes.
+    /// The same with at least this many stripes.
     pub(crate) fn with_stripes(capacity_bytes: u64, stripes: u64) -> Self {
-        // Powers of two, as the bounds are.
+        // A power of two, as the bounds are.
         let stripes = stripes.next_power_of_two();
         let shards = (capacity_bytes / SHARD_BYTES).clamp(1, SHARDS_MAX).next_power_of_two();
         let segment_bytes = (capacity_bytes / shards / SHARD_SEGMENTS)
@@ -97,7 +100,8 @@ impl RowCache {
         self.capacity_bytes.load(Relaxed)
     }
 
-    /// What is beyond goes at once. For one caller at a time, or shards may differ.
+    /// Changes the capacity; rows beyond it are evicted at once. For one caller at a time, or
+    /// shards may differ.
     pub(crate) fn set_capacity_bytes(&self, bytes: u64) {
         if self.capacity_bytes.swap(bytes, Relaxed) != bytes {
             let shard_bytes = bytes / self.shards.len() as u64;
@@ -105,7 +109,7 @@ impl RowCache {
         }
     }
 
-    /// Memory that rows take: what is mapped for them, and the index.
+    /// Memory that rows take: mapped segments and the index.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Relaxed)
     }
@@ -122,7 +126,7 @@ impl fmt::Debug for RowCache {
 pub(crate) struct Rows {
     pub(super) shared: Arc<RowCache>,
     owner: u32,
-    /// Marked by what concerns many keys.
+    /// Marked by changes that concern many keys.
     keyspace: Stripe,
 }
 
@@ -133,27 +137,28 @@ impl Rows {
     }
 
     fn stripe(&self, hash: u64) -> &Stripe {
-        // The hash is the filters'; its lower bits choose a place there.
+        // The hash is the one used for filters, whose lower bits choose a place there.
         let stripes = &self.shared.stripes;
         &stripes[((hash >> 40) ^ u64::from(self.owner).wrapping_mul(0x9e37)) as usize & (stripes.len() - 1)]
     }
 
-    /// The counters to enter before a put of a key with this hash shows, and to leave when it does.
+    /// The counter to enter before a put of a key with this hash is visible, and to leave once it
+    /// is.
     pub(crate) fn of_key(&self, hash: u64) -> &Stripe {
         self.stripe(hash)
     }
 
-    /// The same for what changes many keys.
+    /// The counter for changes of many keys.
     pub(crate) fn of_all(&self) -> &Stripe {
         &self.keyspace
     }
 
-    /// To be asked for before the files are read; `None` if what they say may be old already.
+    /// Taken before the files are read; `None` if their contents may be outdated already.
     pub(crate) fn stamp(&self, hash: u64) -> Option<Stamp> {
         Some(Stamp(self.stripe(hash).stamp()? + self.keyspace.stamp()?))
     }
 
-    /// The key's shard, and what to look for there.
+    /// The key's shard, and the probe to look for there.
     fn shard<'a>(&self, key: &'a [u8], hash: u64) -> (&Mutex<Shard>, Probe<'a>) {
         let hash = hash ^ u64::from(self.owner).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let shards = &self.shared.shards;
@@ -171,16 +176,16 @@ impl Rows {
         value
     }
 
-    /// For who has put `key` to `value`, has left its stripe, and still holds the lock of its chunk: if the key is
-    /// cached, its row goes on with the new value. Not for a write that deletes ranges too: which of them comes last
-    /// is not known here.
+    /// Called by a writer that has put `key` to `value`, has left its stripe, and still holds the
+    /// lock of its chunk: if the key is cached, its row gets the new value. Not for a write that
+    /// also deletes ranges, because the order of its operations is not known here.
     pub(crate) fn update(&self, key: &[u8], hash: u64, value: &[u8]) {
         let Some(stamp) = self.stamp(hash) else { return };
         let (shard, probe) = self.shard(key, hash);
         shard.lock().update(probe, stamp.0, value);
     }
 
-    /// Caches what the files said of `key` after `stamp` was taken.
+    /// Caches the value of `key` that the files had after `stamp` was taken.
     pub(crate) fn insert(&self, key: &[u8], hash: u64, stamp: Stamp, value: &[u8]) {
         let (shard, probe) = self.shard(key, hash);
         shard.lock().insert(probe, stamp.0, value);

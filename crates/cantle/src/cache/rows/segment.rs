@@ -1,4 +1,4 @@
-//! A segment: mapped memory that is filled with rows from the front, and freed whole.
+//! A segment: mapped memory that is filled with rows from the front, and freed as a whole.
 //!
 //! ```text
 //!   ┌───────┬──────┬───────┬────────────┬──────────┬───────┬───────┬─────┬───────┬───────┐
@@ -8,13 +8,14 @@
 //! ```
 //!
 //! Invariants:
-//! * Who reads a value where it lies, after the shard's lock was released, holds the memory. As long as anybody does,
-//!   no byte of a key or value in it changes and no row moves; only the shard, which must have the segment to itself
-//!   (`&mut`) and looks whether anybody else has the memory, overwrites and moves. It may append at any time: behind
-//!   all that is lent.
-//! * Stamp, reads and lengths are the shard's alone: nobody else looks at them.
+//! * A reader that uses a value in place, after the shard's lock was released, holds a reference to
+//!   the memory. While there is such a reference, no byte of a key or value in it changes and no
+//!   row moves. Only the shard overwrites and moves rows; it needs the segment exclusively (`&mut`)
+//!   and checks that nobody else references the memory. It may append at any time: after all lent
+//!   values.
+//! * Stamp, reads and lengths belong to the shard: nobody else looks at them.
 //! * Offsets are those of rows in this segment, as `push` and `first` return them.
-//! * Memory counts in a total until the last who holds it lets go.
+//! * Memory counts in a total until the last reference to it is dropped.
 #![expect(unsafe_code, reason = "rows are appended to memory while others in it are read")]
 
 use crate::memory::pages::Pages;
@@ -24,11 +25,11 @@ use std::alloc::Layout;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
-/// Rows begin at multiples of this.
+/// Alignment of rows in bytes.
 pub(super) const ROW_ALIGN: usize = 8;
-/// Segments are multiples of this.
+/// Segments are multiples of this many bytes.
 pub(super) const PAGE_BYTES: usize = 4 << 10;
-/// More reads of a row are not counted.
+/// Maximum of the reads counted for a row.
 const READS_MAX: u8 = 3;
 
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +40,8 @@ pub(super) struct Header {
     pub(super) owner: u32,
     pub(super) value_bytes: u32,
     pub(super) key_bytes: u16,
-    /// Unused behind the row, in multiples of the alignment: a shorter value took the place of a longer one.
+    /// Unused bytes after the row, in multiples of the alignment, where a shorter value has
+    /// replaced a longer one.
     pub(super) slack: u8,
     pub(super) reads: u8,
 }
@@ -48,25 +50,26 @@ pub(super) const HEADER_BYTES: usize = size_of::<Header>();
 const _: () = assert!(HEADER_BYTES == 24 && align_of::<Header>() == ROW_ALIGN);
 
 impl Header {
-    /// Of a row that nobody has read. `None` if its lengths are no row's: a key of 64 KiB or more has none.
+    /// The header of an unread row. `None` if a length does not fit: a key of 64 KiB or more has no
+    /// row.
     pub(super) fn new(stamp: u64, hash: u32, owner: u32, key: &[u8], value: &[u8]) -> Option<Self> {
         let (key_bytes, value_bytes) = (key.len().try_into().ok()?, value.len().try_into().ok()?);
         Some(Self { stamp, hash, owner, value_bytes, key_bytes, slack: 0, reads: 0 })
     }
 
-    /// What the row takes, with what surrounds it.
+    /// Bytes of the row with its header and slack.
     pub(super) fn row_bytes(&self) -> usize {
         row_bytes(usize::from(self.key_bytes), self.value_bytes as usize)
             + usize::from(self.slack) * ROW_ALIGN
     }
 }
 
-/// What a row takes whose key and value are so long.
+/// Bytes of a row whose key and value have these lengths.
 pub(super) fn row_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     (HEADER_BYTES + key_bytes + value_bytes).next_multiple_of(ROW_ALIGN)
 }
 
-/// Memory that counts.
+/// Memory that counts in a total.
 struct Memory {
     pages: Pages,
     total_bytes: Arc<AtomicU64>,
@@ -78,7 +81,7 @@ impl Drop for Memory {
     }
 }
 
-/// A value, lent where it lies.
+/// A value, lent in place.
 pub(crate) struct LentRow {
     memory: Arc<Memory>,
     offset: usize,
@@ -88,19 +91,20 @@ pub(crate) struct LentRow {
 impl std::ops::Deref for LentRow {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: `Segment::lend` made it of a row's value, which stays as it is while the memory is held.
+        // SAFETY: `Segment::lend` made it from a row's value, which does not change while the
+        // memory is referenced.
         unsafe { std::slice::from_raw_parts(self.memory.pages.start().add(self.offset).as_ptr(), self.len) }
     }
 }
 
-/// Whoever owns it may write.
+/// The owner of a segment may write to it.
 pub(super) struct Segment {
     memory: Arc<Memory>,
     filled_bytes: usize,
 }
 
 impl Segment {
-    /// So many bytes, a multiple of a page's.
+    /// A segment of `bytes`, a multiple of a page's length.
     pub(super) fn new(bytes: usize, total_bytes: &Arc<AtomicU64>) -> Self {
         let layout = Layout::from_size_align(bytes, ROW_ALIGN)
             .unwrap_or_else(|_| unreachable!("a segment fits in memory"));
@@ -117,7 +121,7 @@ impl Segment {
         self.bytes() - self.filled_bytes >= bytes
     }
 
-    /// Whether nobody reads in it: it may be changed anywhere.
+    /// True if no reader references it: it may be changed anywhere.
     pub(super) fn is_unread(&mut self) -> bool {
         Arc::get_mut(&mut self.memory).is_some()
     }
@@ -130,7 +134,8 @@ impl Segment {
 
     pub(super) fn header(&self, offset: usize) -> Header {
         assert!(offset + HEADER_BYTES <= self.filled_bytes, "no row begins there");
-        // SAFETY: a row begins there, whose header was written and is the owner's; rows are aligned.
+        // SAFETY: a row begins there, whose header was written and belongs to the owner; rows are
+        // aligned.
         unsafe { self.at(offset).cast::<Header>().read() }
     }
 
@@ -150,19 +155,20 @@ impl Segment {
 
     fn slice(&self, from: usize, len: usize) -> &[u8] {
         assert!(from + len <= self.filled_bytes, "a row behind the end");
-        // SAFETY: bytes of a row that were written; they change through `&mut self` only.
+        // SAFETY: bytes of a row that were written; they change only through `&mut self`.
         unsafe { std::slice::from_raw_parts(self.at(from).as_ptr(), len) }
     }
 
-    /// Copies bytes to where nothing is lent.
+    /// Copies bytes to a place where nothing is lent.
     fn write(&mut self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= self.bytes(), "no room for a row");
-        // SAFETY: within the memory; `bytes` are not in it, as they are borrowed beside `&mut self`. Nobody reads the
-        // place: it is behind what is filled, or the caller found the segment unread.
+        // SAFETY: within the memory; `bytes` are not in it, as they are borrowed beside `&mut
+        // self`. Nobody reads the place: it lies after the filled part, or the caller found the
+        // segment unread.
         unsafe { self.at(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) }
     }
 
-    /// Appends a row, for which there is room.
+    /// Appends a row; the caller has checked that there is room.
     pub(super) fn push(&mut self, header: Header, key: &[u8], value: &[u8]) -> usize {
         let offset = self.filled_bytes;
         let header = Header { slack: 0, ..header };
@@ -188,7 +194,7 @@ impl Segment {
         LentRow { memory: self.memory.clone(), offset: from, len }
     }
 
-    /// Puts another value in the place of a row's, if it fits there and nobody reads in the segment.
+    /// Replaces a row's value, if the new one fits there and nobody reads in the segment.
     pub(super) fn overwrite(&mut self, offset: usize, stamp: u64, value: &[u8]) -> bool {
         let header = self.header(offset);
         let key_bytes = usize::from(header.key_bytes);
@@ -212,7 +218,7 @@ impl Segment {
         (self.filled_bytes > 0).then_some(0)
     }
 
-    /// The offset of the row that follows one of this length.
+    /// The offset of the row after the one at `offset`, which has this length.
     pub(super) fn next(&self, offset: usize, row_bytes: usize) -> Option<usize> {
         let next = offset + row_bytes;
         (next < self.filled_bytes).then_some(next)
@@ -225,7 +231,8 @@ impl Segment {
         }
     }
 
-    /// Moves a row towards the front, over rows that are not wanted any more. Nobody reads in the segment.
+    /// Moves a row towards the front, over rows that are no longer needed. Nobody reads in the
+    /// segment.
     pub(super) fn shift(&mut self, from: usize, to: usize) {
         let bytes = self.header(from).row_bytes();
         assert!(to <= from && from + bytes <= self.filled_bytes && self.is_unread(), "a row cannot be moved");
@@ -235,7 +242,7 @@ impl Segment {
         }
     }
 
-    /// Forgets what is behind.
+    /// Removes all rows from this offset on.
     pub(super) fn truncate(&mut self, filled_bytes: usize) {
         assert!(filled_bytes <= self.filled_bytes);
         self.filled_bytes = filled_bytes;

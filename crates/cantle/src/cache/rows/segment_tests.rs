@@ -35,7 +35,7 @@ fn a_value_is_overwritten_where_it_fits_and_nobody_reads() {
     let second = segment.push(header(b"k", b"beside it"), b"k", b"beside it");
     let lent = segment.lend(first);
     assert!(!segment.overwrite(first, 8, b"short"), "somebody reads");
-    // Behind all that is lent, rows may be added.
+    // Rows may be added after all lent values.
     segment.push(header(b"other", b"row"), b"other", b"row");
     assert_eq!(&*lent, b"a longer value");
     drop(lent);

@@ -1,9 +1,10 @@
 //! A shard of the row cache: segments in two queues, and the index that finds rows in them.
 //!
-//! Rows that are new go to the *probation*, a twentieth of the memory, and what was read there by the time that its
-//! segment is the oldest moves on to the *main* queue (S3-FIFO, SOSP '23). Of the oldest segment of that, the rows that were
-//! read since come round again, one read poorer, and the others go. Rows that are asked for again soon after they went
-//! from the probation enter the main queue at once.
+//! New rows go to the *probation* queue, a twentieth of the memory. Those that were read by the
+//! time that their segment is the oldest move on to the *main* queue (S3-FIFO, SOSP '23). From the
+//! main queue's oldest segment, the rows that were read since come round again, with one read less,
+//! and the others are evicted. Rows that are asked for again soon after their eviction from the
+//! probation queue enter the main queue at once.
 //!
 //! ```text
 //!             probation                          main
@@ -13,12 +14,15 @@
 //!      └ there is a ghost of it ───────────────────────┘
 //! ```
 //!
-//! What stays of a segment is copied to the one that the main queue is filling. Once that is full, the rest moves to the
-//! front of its own segment, and that is filled next: so nothing is needed beside what is there.
+//! Rows that stay are copied to the segment that the main queue is filling. Once that is full, the
+//! remaining rows move to the front of their own segment, and that is filled next: so no additional
+//! memory is needed.
 //!
 //! Invariants:
-//! * A place in the index is that of a row. A row that no place leads to is dead, and goes with its segment.
-//! * Mapped memory and the index are within the limit after each call, but for segments that are being read as they go.
+//! * Each place in the index is the place of a row. A row without a place in the index is dead, and
+//!   goes with its segment.
+//! * Mapped memory and the index are within the limit after each call, except for segments that are
+//!   read while they are evicted.
 
 use super::ghost::Ghost;
 use super::segment::{Header, LentRow, PAGE_BYTES, ROW_ALIGN, Segment, row_bytes};
@@ -27,19 +31,19 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
-/// Of the memory, what is for rows that have not been read again.
+/// Percent of the memory for rows that have not been read again.
 const PROBATION_PERCENT: u64 = 5;
-/// A row that takes more than this fraction of a segment gets one of its own.
+/// Fraction of a segment above which a row gets a segment of its own.
 const OWN_FRACTION: usize = 2;
-/// A row takes at most this fraction of the memory.
+/// Maximum part of the memory that one row may take.
 const ROW_FRACTION: u64 = 8;
-/// Of the places that the index has room for, so many ghosts: one for this many.
+/// Number of places in the index for each ghost.
 const GHOST_FRACTION: usize = 4;
-/// So many segments are looked through for one that is wanted; then the oldest goes whatever was read in it. While all
-/// is being read, nobody waits long.
+/// Number of segments that are examined to free one. After that the oldest is evicted even if its
+/// rows were read. So no caller waits long if all rows are being read.
 const LOOKS_MAX: usize = 16;
 
-/// Where a row is: the slot of its segment, and the offset there in multiples of the alignment.
+/// The place of a row: the slot of its segment, and the offset there in multiples of the alignment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct RowPtr(u32);
 
@@ -55,7 +59,7 @@ pub(super) struct Probe<'a> {
 struct Segments {
     slots: Vec<Option<Segment>>,
     free: Vec<u32>,
-    /// Of a place, the bits that are the offset.
+    /// Number of bits of a place that are the offset.
     offset_bits: u32,
 }
 
@@ -87,14 +91,14 @@ impl Segments {
         segment.header(offset)
     }
 
-    /// Whether the row there is the one that is looked for.
+    /// True if the row there is the one that the probe looks for.
     fn is(&self, place: RowPtr, probe: Probe<'_>) -> bool {
         let (segment, offset) = self.find(place);
         let header = segment.header(offset);
         (header.hash, header.owner) == (probe.hash, probe.owner) && segment.key(offset, &header) == probe.key
     }
 
-    /// `None` if there are as many as places can tell apart.
+    /// `None` if there are as many segments as places can distinguish.
     fn add(&mut self, segment: Segment) -> Option<u32> {
         if let Some(slot) = self.free.pop() {
             self.slots[slot as usize] = Some(segment);
@@ -111,7 +115,7 @@ impl Segments {
 #[derive(Default)]
 struct Queue {
     slots: VecDeque<u32>,
-    /// The one that rows are appended to.
+    /// The segment that rows are appended to.
     filling: Option<u32>,
     bytes: u64,
 }
@@ -130,19 +134,20 @@ pub(super) struct Shard {
     main: Queue,
     segment_bytes: usize,
     limit_bytes: u64,
-    /// Of the index and the ghosts.
+    /// Bytes of the index and the ghosts.
     index_bytes: u64,
-    /// What segments and indexes take, of all shards.
+    /// Bytes of segments and indexes of all shards.
     total_bytes: Arc<AtomicU64>,
 }
 
-/// A hash as the index takes it: places are chosen by the lower bits, and told apart by the upper ones.
+/// Spreads a hash for the index, which chooses places by the lower bits and compares the upper
+/// ones.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Shard {
-    /// `segment_bytes` is a power of two, of at least a page.
+    /// `segment_bytes` is a power of two, at least the length of a page.
     pub(super) fn new(segment_bytes: usize, limit_bytes: u64, total_bytes: Arc<AtomicU64>) -> Self {
         let offset_bits = (segment_bytes / ROW_ALIGN).ilog2();
         Self {
@@ -170,14 +175,14 @@ impl Shard {
         self.index.find(spread(probe.hash), |&place| self.segments.is(place, probe)).copied()
     }
 
-    /// The row goes on with another value, if it is there.
+    /// Replaces the value of a row, if it is there.
     pub(super) fn update(&mut self, probe: Probe<'_>, stamp: u64, value: &[u8]) {
         if let Some(place) = self.find(probe) {
             self.replace(place, probe, stamp, value);
         }
     }
 
-    /// The row is there from now on, or was already with a value as new.
+    /// Adds a row, or replaces its value unless that is as new.
     pub(super) fn insert(&mut self, probe: Probe<'_>, stamp: u64, value: &[u8]) {
         if let Some(place) = self.find(probe) {
             return self.replace(place, probe, stamp, value);
@@ -193,7 +198,8 @@ impl Shard {
     fn replace(&mut self, place: RowPtr, probe: Probe<'_>, stamp: u64, value: &[u8]) {
         let (segment, offset) = self.segments.find_mut(place);
         let old = segment.header(offset);
-        // Of two that were read at once, the later stands. Stamps of a row only grow.
+        // If two reads have made this row at once, the later value stays. Stamps of a row only
+        // grow.
         if old.stamp >= stamp || segment.overwrite(offset, stamp, value) {
             return;
         }
@@ -202,13 +208,14 @@ impl Shard {
             if let Ok(entry) = self.index.find_entry(spread(probe.hash), |&other| other == place) {
                 entry.remove();
             }
-            // It was asked for, so it goes where it need not show again what it is worth.
+            // If the row was read, it goes to the main queue, where it need not be read again to
+            // stay.
             let which = if old.reads > 0 { Which::Main } else { Which::Probation };
             self.append(which, Header { reads: old.reads, ..header }, probe.key, value);
         }
     }
 
-    /// Whether a row of this length may be cached.
+    /// True if a row of this length may be cached.
     fn accepts(&self, row_bytes: usize) -> bool {
         self.mapped_for(row_bytes) as u64 <= self.limit_bytes / ROW_FRACTION
     }
@@ -217,7 +224,7 @@ impl Shard {
         row_bytes > self.segment_bytes / OWN_FRACTION
     }
 
-    /// What has to be mapped for a row, at most.
+    /// Maximum of the bytes to map for a row.
     fn mapped_for(&self, row_bytes: usize) -> usize {
         if self.is_own(row_bytes) { row_bytes.next_multiple_of(PAGE_BYTES) } else { row_bytes }
     }
@@ -259,7 +266,8 @@ impl Shard {
         }
     }
 
-    /// A new segment in the queue, which is filled from now on, unless it is one row's own.
+    /// Adds a new segment to the queue. It is filled from now on, unless it belongs to a single
+    /// row.
     fn begin(&mut self, which: Which, bytes: usize, is_filled: bool) -> Option<u32> {
         let slot = self.segments.add(Segment::new(bytes, &self.total_bytes))?;
         let queue = self.queue(which);
@@ -271,7 +279,8 @@ impl Shard {
         Some(slot)
     }
 
-    /// Lets go of the oldest segment's rows, but, if it `keeps` any, of those that were read. `false` if there is none.
+    /// Evicts the oldest segment's rows; if it `keeps` any, those that were read stay. `false` if
+    /// there is no segment.
     fn evict(&mut self, keeps: bool) -> bool {
         let is_beyond = self.probation.bytes > self.limit_bytes / 100 * PROBATION_PERCENT;
         let which = match (is_beyond, self.probation.slots.is_empty(), self.main.slots.is_empty()) {
@@ -285,7 +294,8 @@ impl Shard {
         self.queue(which).bytes -= segment.bytes() as u64;
         let is_own = segment.bytes() != self.segment_bytes;
         let is_unread = segment.is_unread();
-        // What stays is from here on not copied, but left in this segment: so many bytes.
+        // Once `stays` is set, rows that stay are not copied but left in this segment, which then
+        // has `stayed_bytes`.
         let mut stays = is_own;
         let mut stayed_bytes = 0;
         let mut next = segment.first();
@@ -293,7 +303,7 @@ impl Shard {
             let header = segment.header(offset);
             next = segment.next(offset, header.row_bytes());
             let place = self.segments.place(slot, offset);
-            // No place leads to what is dead.
+            // Dead rows have no place in the index.
             let Ok(mut entry) = self.index.find_entry(spread(header.hash), |&other| other == place) else {
                 continue;
             };
@@ -329,7 +339,7 @@ impl Shard {
         }
         self.main.bytes += segment.bytes() as u64;
         self.main.slots.push_back(slot);
-        // While somebody reads in it, it comes round as it is.
+        // A segment that is being read comes round unchanged.
         if is_unread {
             segment.truncate(stayed_bytes);
             if !is_own {
@@ -340,7 +350,7 @@ impl Shard {
         true
     }
 
-    /// What is mapped, how much the index and the ghosts take, and how many rows there are: counted anew.
+    /// Recounts mapped bytes, bytes of the index and the ghosts, and rows.
     #[cfg(test)]
     pub(super) fn count(&self) -> (usize, usize, usize) {
         let mapped = self.segments.slots.iter().flatten().map(Segment::bytes).sum();
@@ -352,7 +362,7 @@ impl Shard {
         self.probation.bytes + self.main.bytes + self.index_bytes
     }
 
-    /// The index may have grown, and the ghosts with it.
+    /// Called when the index may have grown, and the ghosts with it.
     fn account_index(&mut self) {
         self.ghost.resize(self.index.num_buckets() / GHOST_FRACTION);
         let bytes = (self.index.allocation_size() + self.ghost.bytes()) as u64;
@@ -362,7 +372,7 @@ impl Shard {
         }
     }
 
-    /// Keeps the limit.
+    /// Evicts rows until the shard is within its limit.
     fn trim(&mut self) {
         let mut looks = 0;
         let mut used_bytes = self.used_bytes();
@@ -372,7 +382,7 @@ impl Shard {
         }
     }
 
-    /// What is beyond goes at once.
+    /// Changes the limit; rows beyond it are evicted at once.
     pub(super) fn set_limit_bytes(&mut self, bytes: u64) {
         self.limit_bytes = bytes;
         self.trim();

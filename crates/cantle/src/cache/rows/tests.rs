@@ -42,7 +42,7 @@ fn a_put_updates_the_row_that_is_there_and_makes_none() {
     fill(&rows, b"a", b"old");
     put(b"new");
     assert_eq!(rows.get(b"a", hash(b"a")).as_deref(), Some(&b"new"[..]));
-    // Of another key in the same stripe somebody is writing: what he leaves may be newer.
+    // A write of another key in the same stripe is in progress: it may be newer.
     rows.of_key(hash(b"a")).enter();
     rows.update(b"a", hash(b"a"), b"newer");
     assert!(rows.get(b"a", hash(b"a")).is_none());
@@ -102,7 +102,7 @@ fn the_capacity_bounds_what_is_kept_and_can_be_moved() {
     assert!(rows.shared.used_bytes() <= 256 << 10, "{}", rows.shared.used_bytes());
 }
 
-/// What is counted anew is what was accounted for, and within the capacity.
+/// Recounted bytes equal the accounted ones, and are within the capacity.
 fn check_accounts(rows: &Rows) -> usize {
     let shared = &rows.shared;
     let counts = shared.shards.iter().map(|shard| shard.lock().count());
@@ -125,7 +125,7 @@ fn whatever_happens_a_hit_is_the_last_value_and_the_accounts_are_right() {
         let mut lent = Vec::new();
         let mut hits = 0;
         for _ in 0..if cfg!(miri) { 300 } else { 40_000 } {
-            // Half of it concerns a tenth of the keys.
+            // Half of the operations concern a tenth of the keys.
             let range = if rng.one_in(2) { KEYS / 10 } else { KEYS };
             let n = rng.below(range as u64) as usize;
             let (key, hash) = (&keys[n], hash(&keys[n]));
@@ -137,7 +137,7 @@ fn whatever_happens_a_hit_is_the_last_value_and_the_accounts_are_right() {
                 }
                 1..5 => rows.shared.set_capacity_bytes(rng.below(CAPACITY_BYTES)),
                 5..300 => {
-                    // Short ones, some long, few very long.
+                    // Short values, some long, few very long.
                     let bytes_max = [900, 900, 900, 900, 5_000, 20_000, 300_000][rng.below(7) as usize];
                     let value = rng.next_u64().to_le_bytes().repeat(rng.below(bytes_max) as usize / 8);
                     rows.of_key(hash).enter();
@@ -160,12 +160,12 @@ fn whatever_happens_a_hit_is_the_last_value_and_the_accounts_are_right() {
                     }
                 },
             }
-            // What is lent stays as it was.
+            // Lent values do not change.
             if lent.len() > 8 {
                 for (row, value) in lent.drain(..) {
                     assert_eq!(Some(&*row), value.as_deref());
                 }
-                // With the next change, segments that were held are within the capacity again.
+                // With the next change, segments that were held count within the capacity again.
                 rows.shared.set_capacity_bytes(rows.shared.capacity_bytes() ^ 1);
                 check_accounts(&rows);
             }
@@ -185,11 +185,11 @@ fn threads_that_put_get_and_shrink_see_no_row_of_before() {
     const KEYS: u64 = 64;
     let rounds = if cfg!(miri) { 20 } else { 20_000 };
     let rows = Rows::new(Arc::new(RowCache::with_stripes(1 << 20, 32)));
-    // The files: what counts as written, in each key's lock.
+    // The files: the value that counts as written, under each key's lock.
     let files: Vec<Mutex<u64>> = (0..KEYS).map(|_| Mutex::new(0)).collect();
     let written: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     let key = |n: u64| n.to_be_bytes();
-    // The number eight times over and more, in length by the number.
+    // The number, repeated; the number also decides the length.
     let value = |number: u64| number.to_be_bytes().repeat(1 + number as usize % 300);
     std::thread::scope(|scope| {
         for thread in 0..4 {

@@ -1,10 +1,10 @@
 //! Finds the blocks of a table without its index.
 //!
-//! Blocks follow one another without a gap, but their lengths stand in the index only. From where a block begins, its
-//! end is where its checksum, which covers file and offset, comes out. Behind a damaged block the next one is looked
-//! for at every byte that may begin one.
+//! Blocks follow one another without a gap, but only the index has their lengths. From the start of
+//! a block, its end is the place where its checksum, which covers file and offset, matches. After a
+//! damaged block the next one is searched for at every byte that may begin one.
 //!
-//! The time this takes is bounded in the file's length.
+//! The time for this is bounded by the file's length.
 
 use super::super::frame::{Handle, TRAILER_BYTES, unframe};
 use super::super::properties::TableMeta;
@@ -20,20 +20,21 @@ use crate::vfs::VfsFile;
 use bytes::Bytes;
 use std::path::Path;
 
-/// The greatest number that stands for a way of compression.
+/// The greatest tag of a compression method.
 const COMPRESSION_MAX: u8 = 2;
 const PIECE_BYTES: u64 = 64 << 10;
-/// Behind damage, a block that is longer than this and its first entry is not recognised.
+/// Maximum length in bytes of a block beyond its first entry that is recognised after damage.
 const SEARCHED_BYTES: u64 = 128 << 10;
-/// Bytes of which checksums are computed, at most: so much, and so many times what the file has.
+/// Maximum number of bytes of which checksums are computed: this constant, plus `CHECKED_FACTOR`
+/// times the file's length.
 const CHECKED_BYTES_MIN: u64 = 1 << 30;
 const CHECKED_FACTOR: u64 = 256;
 
-/// Where blocks were found, and what lies between them.
+/// The blocks found, and the end of the data.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     pub(super) data: Vec<Handle>,
-    /// Where the data ends, if that is known.
+    /// Offset at which the data ends, if that is known.
     pub(super) data_end: Option<u64>,
 }
 
@@ -49,13 +50,13 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Up to `end`, which the file has.
+    /// A search up to `end`, which the file has.
     pub(super) fn new(file: &'a dyn VfsFile, path: &'a Path, header: &'a FileHeader, end: u64) -> Self {
         let checks_left = end.saturating_mul(CHECKED_FACTOR).saturating_add(CHECKED_BYTES_MIN);
         Self { file, path, header, end, checks_left, window: Vec::new(), window_offset: 0 }
     }
 
-    /// All data blocks that are intact, and those that an index, if it is found, says there were.
+    /// All data blocks that are intact. If an index is found, the blocks that it lists.
     pub(super) fn run(&mut self) -> Result<Frames> {
         let mut frames = Vec::new();
         let mut at = HEADER_BYTES;
@@ -74,7 +75,7 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        // The index is the last but one, if it is there.
+        // The index is the last block but one, if it is intact.
         for place in (0..frames.len()).rev().take(3) {
             if let Some(data) = self.as_index(frames[place])? {
                 let data_end = data.last().map(|last| last.end());
@@ -99,7 +100,7 @@ impl<'a> Search<'a> {
         Ok(block.unwrap_or_else(|| Bytes::from(framed).slice(..handle.payload_bytes as usize)))
     }
 
-    /// The places in the index that this block is: they lie behind one another from the first byte on.
+    /// The places in this block, if it is an index: they follow one another from the first byte on.
     fn as_index(&self, handle: Handle) -> Result<Option<Vec<Handle>>> {
         let Ok(payload) = self.payload(handle) else { return Ok(None) };
         let Ok(index) = Block::parse(payload, 0) else { return Ok(None) };
@@ -120,8 +121,8 @@ impl<'a> Search<'a> {
         Ok((step.is_ok() && !data.is_empty()).then_some(data))
     }
 
-    /// Where the search for the end of a block that begins at `at`, behind damage, is to stop; not beyond `at` if none
-    /// can begin there.
+    /// The offset at which the search for the end of a block that begins at `at`, after damage,
+    /// stops. At most `at` if no block can begin there.
     fn search_end(&mut self, at: u64) -> Result<u64> {
         if self.checks_left == 0 {
             return Ok(at);
@@ -132,7 +133,8 @@ impl<'a> Search<'a> {
             return Ok(at);
         }
         let mut decoder = Decoder::new(bytes);
-        // Compressed: its length before comes first. Else an entry, whose key stands whole.
+        // A compressed block begins with its uncompressed length. Any other begins with an entry
+        // that has its whole key.
         let compressed = decoder.varint().is_ok_and(|len| (9..1 << 20).contains(&len));
         let mut decoder = Decoder::new(bytes);
         let mut entry = || {
@@ -181,7 +183,7 @@ impl<'a> Search<'a> {
             }
             if let Some(end) = found {
                 let handle = Handle { offset: start, payload_bytes: at + end - start };
-                // A checksum that comes out by chance is so rare that one is enough to give up.
+                // A checksum that matches by chance is so rare that the search gives up after one.
                 return Ok(self.payload(handle).is_ok().then_some(handle));
             }
             crc = crc32c::crc32c_append(crc, &piece[summed..=ends]);
@@ -193,7 +195,7 @@ impl<'a> Search<'a> {
         Ok(None)
     }
 
-    /// The bytes from `offset` on: `wanted` at least, unless the file ends before.
+    /// The bytes from `offset` on: at least `wanted`, unless the file ends before.
     fn window_at(&mut self, offset: u64, wanted: usize) -> Result<&[u8]> {
         let window_end = self.window_offset + self.window.len() as u64;
         if offset < self.window_offset || offset + wanted as u64 > window_end.min(self.end) {
@@ -207,7 +209,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Whether a payload is a block of entries.
+/// True if a payload is a block of entries.
 fn is_data(payload: Bytes, base_version: u64) -> bool {
     let Ok(block) = Block::parse(payload, base_version) else { return false };
     let mut entries = BlockCursor::new(Arc::new(block), KeyOrder::Bytewise);

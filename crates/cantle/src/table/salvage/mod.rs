@@ -1,8 +1,9 @@
-//! What is left of a damaged table: every entry of every block that is intact, in order.
+//! The salvage of a damaged table: every entry of every intact block, in order.
 //!
-//! The index says where blocks are. Where it is lost, they are found by their checksums (`frames`). Whatever is wrong
-//! is noted with the keys between which entries are missing, and the walk goes on behind it. Nothing a file can
-//! contain makes it fail, but for what the operating system refuses.
+//! The index has the places of the blocks. If it is lost, they are found by their checksums
+//! (`frames`). Each damage is recorded with the keys between which entries are missing, and the
+//! walk continues after it. No contents of a file make it fail; only errors of the operating system
+//! do.
 //!
 //! Memory: the places of the blocks, 16 bytes each, one block, and a window of the file.
 
@@ -26,42 +27,44 @@ use std::path::PathBuf;
 
 const WINDOW_BYTES: u64 = 256 << 10;
 
-/// Something that is damaged, and the last key before it and the first one behind it.
+/// A damage, with the last key before it and the first key after it.
 #[derive(Debug, Clone)]
 pub(crate) struct TableLoss {
     pub(crate) error: Error,
-    /// Whether entries may be missing.
+    /// True if entries may be missing.
     pub(crate) entries: bool,
     pub(crate) after: Option<Vec<u8>>,
     pub(crate) before: Option<Vec<u8>>,
 }
 
-/// Walks the entries of a table, however damaged.
+/// Walks the entries of a table that may be damaged.
 pub(crate) struct TableSalvage {
     file: Arc<dyn VfsFile>,
     path: PathBuf,
     header: FileHeader,
     order: KeyOrder,
     blocks: std::vec::IntoIter<Handle>,
-    /// Where the next block begins if none is missing, and where the last one ends, if that is known.
+    /// Offset at which the next block begins if none is missing, and at which the last one ends, if
+    /// that is known.
     expected: u64,
     data_end: Option<u64>,
     data: Option<BlockCursor>,
     block_offset: u64,
     window: Vec<u8>,
     window_offset: u64,
-    /// Whether entries that are not in order are left out.
+    /// True if entries that are not in order are skipped.
     in_order: bool,
     out_of_order: bool,
-    /// The entry that the walk passed last.
+    /// The last entry that the walk passed.
     last: Option<(Vec<u8>, u64)>,
     losses: Vec<TableLoss>,
-    /// Those that wait for the key behind them begin here.
+    /// Index of the first loss that waits for the key after it.
     open_losses: usize,
 }
 
 impl TableSalvage {
-    /// Finds the blocks of the table in `file`, whose header this is or was. The walk begins before the first entry.
+    /// Finds the blocks of the table in `file`, whose header this is or was. The walk begins before
+    /// the first entry.
     pub(crate) fn new(
         file: Arc<dyn VfsFile>,
         path: PathBuf,
@@ -106,7 +109,7 @@ impl TableSalvage {
                 search_end = footer.filter.offset;
             }
             Err(()) => {
-                // The properties may be all that is damaged.
+                // Perhaps only the properties are damaged.
                 if let Some(footer) = self.footer(file_bytes)
                     && let Ok(blocks) = self.read_index(&footer)
                 {
@@ -120,7 +123,7 @@ impl TableSalvage {
         Ok(frames.data)
     }
 
-    /// Reports what is damaged of the filter, by which nothing is lost.
+    /// Reports damage of the filter, by which no entry is lost.
     fn look_at_filter(&mut self, part: Handle) {
         let Some(pages) = FilterPages::of(part) else {
             if let Err(error) = self.read_part(part) {
@@ -166,12 +169,12 @@ impl TableSalvage {
         Ok(blocks)
     }
 
-    /// Takes entries in whatever order they are.
+    /// Accepts entries in any order.
     pub(crate) fn ignore_order(&mut self) {
         self.in_order = false;
     }
 
-    /// On to the next entry; false at the end.
+    /// Moves to the next entry; false at the end.
     pub(crate) fn advance(&mut self) -> bool {
         if let (Some(data), Some((key, version))) = (&self.data, &mut self.last)
             && let Some(entry) = data.entry()
@@ -195,7 +198,7 @@ impl TableSalvage {
                 },
             };
             if let Err(what) = step {
-                // Lengths cannot be relied on: the rest of the block is lost.
+                // Lengths after this cannot be trusted: the rest of the block is lost.
                 self.data = None;
                 self.lose(Error::corruption(&self.path, self.block_offset, what.0), true);
                 continue;
@@ -224,7 +227,7 @@ impl TableSalvage {
         self.data.as_ref().and_then(BlockCursor::entry)
     }
 
-    /// Whether an entry was met that does not belong where it is.
+    /// True if the walk has met an entry that is out of order.
     pub(crate) fn is_out_of_order(&self) -> bool {
         self.out_of_order
     }
@@ -234,7 +237,7 @@ impl TableSalvage {
         self.data.as_ref().map(BlockCursor::value).unwrap_or_default()
     }
 
-    /// What was found damaged since this was asked last. Those that wait for the key behind them come later.
+    /// The losses found since the last call. Those that wait for the key after them come later.
     pub(crate) fn take_losses(&mut self) -> Vec<TableLoss> {
         let taken = self.losses.drain(..self.open_losses).collect();
         self.open_losses = 0;

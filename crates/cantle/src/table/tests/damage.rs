@@ -34,7 +34,7 @@ fn assert_names_the_file(error: &Error) {
     }
 }
 
-/// Reads everything in every way; returns how many errors there were.
+/// Reads everything in every way; returns the number of errors.
 fn read_all(table: &std::sync::Arc<Table>, entries: &[Entry]) -> usize {
     let mut errors = 0;
     for entry in entries {
@@ -156,7 +156,7 @@ fn damage_in_one_block_harms_no_other() {
     assert!(found > 8 && found < 16, "verify goes on after the first block: {found}");
     assert_eq!(damage.len(), 1, "{damage:?}");
 
-    // A cursor fails on the damaged block and can be placed behind it.
+    // A cursor fails on the damaged block and can be positioned after it.
     let mut cursor = table.cursor();
     assert!(cursor.seek_to_first().is_err());
     cursor.seek(b"user/5").unwrap();
@@ -165,7 +165,7 @@ fn damage_in_one_block_harms_no_other() {
     assert!(cursor.entry().is_none(), "the cursor has left where it was");
 }
 
-/// Where each block of the table is, and each part behind them.
+/// The place of each block of the table, and of each part after them.
 fn handles(table: &std::sync::Arc<Table>) -> Vec<Handle> {
     let mut index = BlockCursor::new(table.index().unwrap(), KeyOrder::Bytewise);
     let mut handles = vec![table.footer.filter, table.footer.index, table.footer.properties];
@@ -247,7 +247,8 @@ fn a_footer_with_wrong_offsets_is_refused() {
 
 #[test]
 fn verify_notices_what_checksums_cannot() {
-    // A writer that went wrong: entries out of order, an index entry before its block's end, wrong sums.
+    // Mistakes of a writer: entries out of order, an index entry before its block's end, wrong
+    // sums.
     let entries: Vec<Entry> = (0..8).map(|i| put(format!("user/{i}"), BASE_VERSION, [i; 100])).collect();
     let (file, _) = build(&entries, options(Compression::None));
     let table = open(file.clone(), KeyOrder::Bytewise).unwrap();

@@ -43,7 +43,7 @@ fn pages_follow_one_another_and_fill_their_part_of_the_file() {
     assert_eq!((pages[0].offset, pages.last().unwrap().end()), (part.offset, part.end()));
     assert!(pages.windows(2).all(|pair| pair[0].end() == pair[1].offset));
     assert!(pages[..pages.len() - 1].iter().all(|page| page.payload_bytes == 4097));
-    // As is every part whose length may be that of pages.
+    // This holds for every part whose length may be that of pages.
     for lines in 1..400_u64 {
         let payload_bytes = 64 * lines + lines.div_ceil(64) * (1 + TRAILER_BYTES) - TRAILER_BYTES;
         let part = Handle { offset: 100, payload_bytes };
@@ -80,7 +80,7 @@ fn damage_in_one_page_concerns_no_other() {
     let (file, keys) = table();
     let intact = file.bytes();
     for page in pages(&open(&file)) {
-        // In a line, and in the checksum.
+        // A byte in a line, and one in the checksum.
         for at in [page.offset + page.payload_bytes / 2, page.end() - 1] {
             let mut bytes = intact.clone();
             bytes[at as usize] ^= 0x20;

@@ -1,4 +1,4 @@
-//! What is read is what was written.
+//! Reads return what was written.
 
 use super::{BASE_VERSION, FILE, MemFile, STORE, build, open, open_with};
 use crate::block::model::{self, Entry, check_cursor, delete, probes, put};

@@ -1,4 +1,4 @@
-//! How a table reaches the device: in large pieces, and never without a word.
+//! Writing a table to the device: in large pieces, and with every failure reported.
 
 use super::*;
 use crate::types::entry::Kind;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 const PATH: &str = "7.table";
 
-/// Writes a table of about 3 MiB by way of `vfs`.
+/// Writes a table of about 3 MiB through `vfs`.
 fn write(vfs: &FaultVfs) -> Result<TableMeta> {
     let file = vfs.open(Path::new(PATH), OpenMode::CreateNew).unwrap();
     let mut builder = TableBuilder::new(file, PathBuf::from(PATH), header(), TableOptions::default())?;
