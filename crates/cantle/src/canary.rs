@@ -1,20 +1,23 @@
 //! Bugs that are planted on purpose, so that the fault lab can show that it would find them.
 //!
-//! A site is one line, `canary!(..)`, beside the right code. Without the feature `canaries`, which no product has, the line expands to
-//! nothing. With it, one bug at a time is planted for the whole process.
+//! A site is one line, `canary!(..)`, beside the right code. Without the feature `canaries`, which
+//! no product has, the line expands to nothing. With it, one bug at a time is planted for the whole
+//! process.
 
-/// Plants a bug beside the right code: nothing happens unless the lab has chosen this bug. One of three forms:
+/// Plants a bug beside the right code. Nothing happens unless the lab has chosen this bug. It has
+/// three forms:
 ///
-/// * A value is wrong. A `let` shadows a variable for the code that follows:
+/// * A wrong value. A `let` shadows a variable for the code that follows:
 ///   ```ignore
 ///   let at = self.snapshot.version();
 ///   canary!(VERSION_OFF_BY_ONE => let at = at + 1);
 ///   ```
-/// * Something else happens. An expression runs first, and may return, so that the code that follows is left out:
+/// * A wrong action. An expression runs first, and may return, so that the code that follows is
+///   skipped:
 ///   ```ignore
 ///   canary!(RANGE_DELETE_MISSED => return false);
 ///   ```
-/// * A step is left out amid others. The form stands around the call, and is `Ok(())` in its place:
+/// * A skipped step. The form stands around the call, and is `Ok(())` in its place:
 ///   ```ignore
 ///   canary!(UNNAMED_REPAIR else vfs.sync_dir(dir))?;
 ///   ```
@@ -45,9 +48,9 @@ macro_rules! canary {
 #[cfg(feature = "canaries")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Canary {
-    /// What the lab calls it.
+    /// The lab's name for it.
     pub name: &'static str,
-    /// What the store does wrong then.
+    /// The wrong behaviour of the store.
     pub about: &'static str,
 }
 
@@ -57,7 +60,7 @@ macro_rules! canaries {
         impl Canary {
             $(#[doc = $about] pub(crate) const $id: Self = Self { name: $name, about: $about };)+
 
-            /// All of them.
+            /// All bugs.
             pub const ALL: &'static [Self] = &[$(Self::$id),+];
         }
     };
@@ -143,7 +146,7 @@ mod planted {
     static PLANTED: OnceLock<Canary> = OnceLock::new();
 
     impl Canary {
-        /// Plants the one of this name, for good; false if there is none, or another is planted.
+        /// Plants the bug with this name, for good; false if there is none, or another is planted.
         pub fn plant(name: &str) -> bool {
             let found = Self::ALL.iter().find(|canary| canary.name == name);
             found.is_some_and(|canary| PLANTED.set(*canary).is_ok())

@@ -1,32 +1,35 @@
-//! How much of a file a scan reads at once.
+//! Read-ahead: the number of bytes that a scan reads at once.
 //!
-//! A device takes about as long for ten records as for one, but what is read in vain drives something else out of memory. So a
-//! scan begins with about as much as the last ones came to, and reads twice as much each time it comes to the end of that.
+//! A device takes about as long for ten records as for one, but bytes that are read in vain evict
+//! others from memory. So a scan begins with about the length of the last runs, and doubles its
+//! read each time it comes to the end of the last.
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Where it goes on, a scan reads at least this much at once, and at most: a short one is over soon.
+/// Minimum and maximum in bytes of the reads of a scan that moves forward; a short scan ends soon.
 pub const SCAN_BYTES: [u64; 2] = [4 << 10, 128 << 10];
-/// A run begins with as much as this fraction of what runs lately came to.
+/// The first read of a run is this fraction of the average length of recent runs.
 const FIRST_FRACTION: u64 = 2;
-/// The average of runs moves by this fraction of the difference.
+/// Each run moves the average by this fraction of the difference.
 const RUN_FRACTION: u64 = 8;
-/// What is read of a device is whole pages.
+/// Length of a page in bytes: reads of a device are whole pages.
 const PAGE_BYTES: u64 = 4 << 10;
 
-/// How long runs lately were in which scans read a file: things that lie behind one another.
+/// Average length, in bytes, of the recent runs of a file: adjacent blocks or records that a scan
+/// read.
 #[derive(Debug, Default)]
 pub struct Runs(AtomicU64);
 
 impl Runs {
     fn note(&self, bytes: u64) {
         let (average, bytes) = (self.0.load(Relaxed), bytes.min(2 * SCAN_BYTES[1]));
-        // Runs that end at once may be many: what others have noted meanwhile may be lost.
+        // Runs that end at once may be many. A concurrent update may be lost.
         self.0.store(average - average.div_ceil(RUN_FRACTION) + bytes / RUN_FRACTION, Relaxed);
     }
 
-    /// How much a run that begins with `len` bytes at `offset` reads first: up to the end of a page; 0 if no more than these.
+    /// Length of the first read of a run that begins with `len` bytes at `offset`, up to the end of
+    /// a page; 0 for these bytes only.
     fn first_bytes(&self, offset: u64, len: u64) -> u64 {
         let bytes = self.0.load(Relaxed) / FIRST_FRACTION;
         if bytes <= len {
@@ -37,22 +40,23 @@ impl Runs {
     }
 }
 
-/// A scan's way through a file.
+/// The path of a scan through a file.
 #[derive(Default)]
 pub struct Run {
-    /// Where what it visited last ended, if there was something.
+    /// End of the last place visited, if there was one.
     expected: Option<u64>,
-    /// Whether that followed what it visited before.
+    /// True if that place followed the one before it.
     follows: bool,
-    /// How much was read at once last; 0 if no more than was visited.
+    /// Length of the last read; 0 if it was no longer than the place visited.
     window: u64,
-    /// Where the run began, and where it is noted when it is over.
+    /// Start of the run, and the average to update when it is over.
     noted: Option<(u64, Arc<Runs>)>,
 }
 
 impl Run {
-    /// Goes to the `len` bytes at `offset`, which belong to the run if they lie behind what was visited last, less than `gap_bytes`
-    /// apart. Without `runs` no run is noted.
+    /// Moves to the `len` bytes at `offset`. They belong to the run if they begin less than
+    /// `gap_bytes` after the end of the last place visited. Without `runs` the run's length is not
+    /// recorded.
     pub fn visit(&mut self, (offset, len): (u64, u64), gap_bytes: u64, runs: Option<&Arc<Runs>>) {
         let gap = self.expected.and_then(|expected| offset.checked_sub(expected));
         self.follows = gap.is_some_and(|gap| gap < gap_bytes);
@@ -63,8 +67,8 @@ impl Run {
         self.expected = offset.checked_add(len);
     }
 
-    /// How much to read at `offset`, of `len` bytes that were visited and are not in memory, within these limits; 0 if no more than
-    /// they are.
+    /// Length to read at `offset`, where `len` bytes were visited that are not in memory, within
+    /// these limits; 0 for these bytes only.
     pub fn window(&mut self, (offset, len): (u64, u64), [least, most]: [u64; 2]) -> u64 {
         self.window = if self.follows {
             (2 * self.window).clamp(least, most)

@@ -1,4 +1,4 @@
-//! Writes one block after another.
+//! Builds one block after another.
 
 use super::{KIND_BITS, RESTART_ENTRIES_MAX, shared_prefix};
 use crate::format::codec::put_varint;
@@ -14,13 +14,13 @@ pub(crate) struct BlockBuilder {
     restart_entries: usize,
     bytes: Vec<u8>,
     restarts: Vec<u32>,
-    /// Entries since the last restart point, it included.
+    /// Number of entries since the last restart point, including it.
     since_restart: usize,
     last_key: Vec<u8>,
 }
 
 impl BlockBuilder {
-    /// Versions are stored as differences to `base_version`, which no version that is added may be below.
+    /// Versions are stored as differences to `base_version`; no added version may be below it.
     pub(crate) fn new(base_version: u64) -> Self {
         Self::with_restarts(base_version, RESTART_ENTRIES_MAX)
     }
@@ -63,12 +63,12 @@ impl BlockBuilder {
         self.bytes.len() + (self.restarts.len() + 1) * size_of::<u32>()
     }
 
-    /// Whether nothing was added.
+    /// True if nothing was added.
     pub(crate) fn is_empty(&self) -> bool {
         self.restarts.is_empty()
     }
 
-    /// The block. The builder starts over.
+    /// Returns the block. The builder starts over.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         for &restart in &self.restarts {
             self.bytes.extend_from_slice(&restart.to_le_bytes());

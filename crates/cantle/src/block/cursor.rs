@@ -14,7 +14,7 @@ use std::ops::Range;
 pub(crate) struct BlockCursor {
     block: Arc<Block>,
     order: KeyOrder,
-    /// The key under the cursor, whole.
+    /// The whole key under the cursor.
     key: Vec<u8>,
     /// The entry under the cursor.
     current: Option<Position>,
@@ -26,15 +26,15 @@ struct Position {
     offset: usize,
     version: u64,
     kind: Kind,
-    /// Its end is where the next entry begins.
+    /// The next entry begins at the end of this range.
     value: Range<usize>,
 }
 
-/// The entries between the cursor and the restart point before it, decoded once for a walk backwards. At most
-/// `RESTART_ENTRIES_MAX` keys.
+/// The entries between the cursor and the restart point before it, decoded once for a walk
+/// backwards. At most `RESTART_ENTRIES_MAX` keys.
 #[derive(Debug, Default)]
 struct Behind {
-    /// Each with the length of its key, the last of which ends `keys`.
+    /// Each entry with the length of its key. The last one's key ends `keys`.
     entries: Vec<(Position, usize)>,
     keys: Vec<u8>,
 }
@@ -52,7 +52,7 @@ impl BlockCursor {
         Self { block, order, key: Vec::new(), current: None, behind: Behind::default() }
     }
 
-    /// Moves to another block, not positioned, keeping the cursor's buffers.
+    /// Moves to another block and keeps the cursor's buffers; not positioned.
     pub(crate) fn set_block(&mut self, block: Arc<Block>) {
         self.block = block;
         self.current = None;
@@ -99,7 +99,7 @@ impl BlockCursor {
         if self.current.is_some() { self.prev() } else { self.seek_to_last() }
     }
 
-    /// One entry forward. No-op when not positioned.
+    /// One entry forward. No-op if not positioned.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<(), Malformed> {
         match self.current.take() {
@@ -111,7 +111,7 @@ impl BlockCursor {
         }
     }
 
-    /// One entry back. No-op when not positioned.
+    /// One entry back. No-op if not positioned.
     pub(crate) fn prev(&mut self) -> Result<(), Malformed> {
         let Some(current) = self.current.take() else { return Ok(()) };
         if current.offset == 0 {
@@ -130,17 +130,19 @@ impl BlockCursor {
         })
     }
 
-    /// The value of the entry under the cursor, sharing the block's memory; empty when not positioned.
+    /// The value of the entry under the cursor, sharing the block's memory; empty if not
+    /// positioned.
     pub(crate) fn value(&self) -> Bytes {
         self.current.as_ref().map(|current| self.block.slice(current.value.clone())).unwrap_or_default()
     }
 
-    /// As `value`, without sharing: for values that are read at once.
+    /// As `value`, without sharing: for values that are used at once.
     pub(crate) fn value_bytes(&self) -> &[u8] {
         self.current.as_ref().map(|current| self.block.bytes(current.value.clone())).unwrap_or_default()
     }
 
-    /// Of the bytes of all entries, the share that stands before the cursor; all of them when it is not positioned.
+    /// The share of the bytes of all entries that lies before the cursor; 1 if it is not
+    /// positioned.
     pub(crate) fn share_before(&self) -> f64 {
         let share = |current: &Position| current.offset as f64 / self.block.entries_end.max(1) as f64;
         self.current.as_ref().map_or(1.0, share)
@@ -160,7 +162,7 @@ impl BlockCursor {
         if self.behind.entries.is_empty() {
             self.fill_behind(end)?;
         }
-        // Filling gives at least the entry of the restart point.
+        // After filling there is at least the entry of the restart point.
         let Some((position, key_bytes)) = self.behind.entries.pop() else { return Ok(()) };
         let start = self.behind.keys.len() - key_bytes;
         self.key.clear();

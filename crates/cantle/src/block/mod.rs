@@ -8,8 +8,9 @@
 //!           suffix │ value
 //! ```
 //!
-//! `shared` is how many bytes of the key are those of the entry before; a restart point is an entry that shares
-//! none, so that reading can start there. At most [`RESTART_ENTRIES_MAX`] entries lie between restart points.
+//! `shared` is the number of leading bytes that the key has in common with the previous entry's. A
+//! restart point is an entry that shares none, so that reading can start there. At most
+//! [`RESTART_ENTRIES_MAX`] entries lie between restart points.
 //!
 //! Invariants of a parsed [`Block`]: the first restart point is at offset 0 unless there is no entry; restart
 //! points ascend and lie before the end of the entries. Everything else is checked as it is decoded, so that
@@ -34,7 +35,8 @@ use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Entries from one restart point to the next, at most. Fewer make searches faster and blocks larger.
+/// Maximum number of entries from one restart point to the next. Fewer make searches faster and
+/// blocks larger.
 pub(crate) const RESTART_ENTRIES_MAX: usize = 16;
 
 const KIND_BITS: u32 = 3;
@@ -44,25 +46,27 @@ const OFFSET_BYTES: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Block {
     bytes: Bytes,
-    /// Where the entries end and the restart offsets begin.
+    /// Offset at which the entries end and the restart offsets begin.
     entries_end: usize,
     restarts: usize,
     base_version: u64,
 }
 
-/// One entry as it stands in the block; the key's first `shared` bytes are those of the entry before.
+/// One entry as it stands in the block. The first `shared` bytes of its key are those of the
+/// previous entry's key.
 #[derive(Debug, Clone)]
 struct RawEntry {
     shared: usize,
     kind: Kind,
     version: u64,
     suffix: Range<usize>,
-    /// Its end is where the next entry begins.
+    /// The next entry begins at the end of this range.
     value: Range<usize>,
 }
 
 impl Block {
-    /// Checks the restart points of a block and takes it. Versions are differences to `base_version`.
+    /// Checks the restart points of a block and adopts its bytes. Versions are differences to
+    /// `base_version`.
     pub(crate) fn parse(bytes: Bytes, base_version: u64) -> Result<Self, Malformed> {
         let (rest, count) = bytes
             .split_last_chunk::<OFFSET_BYTES>()
@@ -96,13 +100,13 @@ impl Block {
         self.bytes.len() + size_of::<Self>()
     }
 
-    /// The bytes at a range that an entry gave, sharing the block's memory.
+    /// The bytes of a range in an entry, sharing the block's memory.
     #[inline]
     pub(crate) fn slice(&self, range: Range<usize>) -> Bytes {
         self.bytes.slice(range)
     }
 
-    /// As `slice`, without sharing: for values that are read at once.
+    /// As `slice`, without sharing: for values that are used at once.
     #[inline]
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
@@ -118,8 +122,9 @@ impl Block {
         }
     }
 
-    /// Decodes the entry at `offset`, which must not lie beyond the end of the entries; `None` at the end. All
-    /// ranges of the result are within the entries, and its end is beyond `offset`.
+    /// Decodes the entry at `offset`, which must not be greater than the end of the entries; `None`
+    /// at the end. All ranges of the result are within the entries, and the entry ends after
+    /// `offset`.
     #[inline]
     fn entry_at(&self, offset: usize) -> Result<Option<RawEntry>, Malformed> {
         let entries = &self.bytes[..self.entries_end];
@@ -148,8 +153,9 @@ impl Block {
         Ok(Some(RawEntry { shared, kind, version, suffix, value }))
     }
 
-    /// The offset of the last restart point whose entry stands before (`key`, `version`), or of the first one
-    /// if none does. The first entry at or after (`key`, `version`) is found by walking on from there.
+    /// The offset of the last restart point whose entry is before (`key`, `version`), or of the
+    /// first one if none is. A walk from there finds the first entry at or after (`key`,
+    /// `version`).
     #[inline]
     fn restart_before(&self, order: &KeyOrder, key: &[u8], version: u64) -> Result<usize, Malformed> {
         if self.restarts == 0 {
@@ -183,7 +189,7 @@ impl Block {
     }
 }
 
-/// The next varint. Most are of one byte, which is worth a path of its own: a search decodes dozens.
+/// The next varint. Most have one byte, which gets a fast path: a search decodes dozens.
 #[inline(always)]
 fn varint(rest: &mut &[u8]) -> Result<u64, Malformed> {
     if let [byte @ 0..0x80, tail @ ..] = rest {
@@ -197,7 +203,7 @@ fn varint(rest: &mut &[u8]) -> Result<u64, Malformed> {
     Ok(value)
 }
 
-/// A length in memory terms; what exceeds the address space exceeds every block.
+/// A length as `usize`. A number that exceeds the address space exceeds every block.
 #[inline]
 fn length(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
@@ -209,7 +215,7 @@ pub(crate) fn entry_order(order: &KeyOrder, a: &[u8], a_version: u64, b: &[u8], 
     order.compare(a, b).then_with(|| b_version.cmp(&a_version))
 }
 
-/// How many leading bytes two strings have in common.
+/// Number of leading bytes that two strings have in common.
 #[inline]
 pub(crate) fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
     let words = a.chunks_exact(8).zip(b.chunks_exact(8)).take_while(|(a, b)| a == b).count() * 8;

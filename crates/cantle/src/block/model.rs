@@ -22,7 +22,7 @@ pub(crate) fn delete(key: impl AsRef<[u8]>, version: u64) -> Entry {
     Entry { key: key.as_ref().to_vec(), version, kind: Kind::Delete, value: Vec::new() }
 }
 
-/// The bytewise order, backwards.
+/// The reverse of the bytewise order.
 struct Reverse;
 
 impl Comparator for Reverse {
@@ -34,7 +34,7 @@ impl Comparator for Reverse {
     }
 }
 
-/// Letters of either case are equal, so that equal keys differ in bytes.
+/// An order that ignores case, so that equal keys may differ in bytes.
 struct CaseFolding;
 
 impl Comparator for CaseFolding {

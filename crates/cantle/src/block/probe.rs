@@ -7,19 +7,22 @@ use crate::types::order::KeyOrder;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Walks from the first entry at or after (target, version) on, as long as its entries are of the target key.
+/// Walks from the first entry at or after (target, version), as long as the entries have the
+/// target's key.
 ///
-/// In bytewise order keys are not put together: that the walk is still below the target, and by how many bytes
-/// it agrees with it, decides each further entry by its own suffix.
+/// In bytewise order, keys are not put together. The walk knows that it is below the target, and
+/// the number of leading bytes that it has in common with it. With these, the suffix of each
+/// further entry decides.
 pub(crate) struct Probe<'a> {
     block: &'a Block,
     order: &'a KeyOrder,
     target: &'a [u8],
-    /// Where the next entry begins.
+    /// Offset at which the next entry begins.
     next: usize,
     /// Length of the last entry's key.
     key_bytes: usize,
-    /// How many leading bytes of the last entry's key are the target's. Bytewise order only.
+    /// Number of leading bytes that the last entry's key has in common with the target. Bytewise
+    /// order only.
     matched: usize,
     /// The last entry's key. Other orders only.
     key: Vec<u8>,
@@ -28,19 +31,19 @@ pub(crate) struct Probe<'a> {
 /// An entry that a probe found.
 #[derive(Debug, Clone)]
 pub(crate) struct Hit {
-    /// Whether the key is the target; else it is greater.
+    /// True if the key is the target; otherwise it is greater.
     pub(crate) is_target: bool,
     /// The entry's version.
     pub(crate) version: u64,
     /// The entry's kind.
     pub(crate) kind: Kind,
-    /// Where the value is, for [`Block::slice`].
+    /// The range of the value, for [`Block::slice`].
     pub(crate) value: Range<usize>,
 }
 
 impl<'a> Probe<'a> {
-    /// Finds the first entry at or after (`target`, `version`), `None` if there is none, and the probe that goes
-    /// on from it.
+    /// Finds the first entry at or after (`target`, `version`), `None` if there is none, and
+    /// returns the probe to continue from it.
     #[inline]
     pub(crate) fn find(
         block: &'a Block,
@@ -77,10 +80,11 @@ impl<'a> Probe<'a> {
         let suffix = &self.block.bytes[entry.suffix];
         let ordering = if let KeyOrder::Bytewise = self.order {
             if entry.shared > self.matched {
-                // The key before was below the target, and this one repeats the byte that made it so.
+                // The previous key is below the target, and this key repeats the byte that makes it
+                // so.
                 Ordering::Less
             } else {
-                // What is shared agrees with the target, so the suffix decides.
+                // The shared bytes agree with the target, so the suffix decides.
                 let rest = &self.target[entry.shared..];
                 self.matched = entry.shared + shared_prefix(suffix, rest);
                 suffix.cmp(rest)

@@ -43,7 +43,7 @@ impl EntryCursor for Walk {
 
 fn build(entries: &[Entry], restart_entries: usize) -> Vec<u8> {
     let mut builder = BlockBuilder::with_restarts(BASE, restart_entries);
-    // The first round shows that a builder starts over.
+    // The second round checks that a builder starts over.
     for _ in 0..2 {
         assert!(builder.is_empty());
         for entry in entries {
@@ -70,7 +70,7 @@ fn parse(bytes: &[u8]) -> Result<Arc<Block>, Malformed> {
     Block::parse(Bytes::copy_from_slice(bytes), BASE).map(Arc::new)
 }
 
-/// Does everything that can be done with a block; every step ends and none panics.
+/// Does every operation of a block: each of them ends and none panics.
 fn exercise(block: &Arc<Block>, order: &KeyOrder) {
     let steps_max = block.bytes.len() + 1;
     let mut cursor = BlockCursor::new(block.clone(), order.clone());
@@ -120,7 +120,7 @@ proptest! {
                 let sought = cursor.entry().map(|entry| (entry.key.to_vec(), entry.version));
                 prop_assert_eq!(sought, entries.get(at).map(|entry| (entry.key.clone(), entry.version)));
 
-                // The probe finds the same entry and goes on through all of the target's.
+                // The probe finds the same entry and walks through all entries of the target.
                 let (mut probe, mut hit) = Probe::find(&block, &order, &target, version).unwrap();
                 for entry in &entries[at..] {
                     let found = hit.unwrap();

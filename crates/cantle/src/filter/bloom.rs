@@ -6,12 +6,13 @@
 //!   │ line 0  │ line 1  │       │ line n-1│probes│
 //! ```
 //!
-//! A long filter may be stored in *pieces*, each of [`PIECE_LINES`] lines and a probe count of its own, of which a probe needs
-//! one: who asks a filter of megabytes about few keys need not read and check all of it.
+//! A long filter may be stored in *pieces*, each with [`PIECE_LINES`] lines and its own probe
+//! count. A probe needs one piece: a reader that asks a filter of megabytes about few keys need not
+//! read and check all of it.
 //!
-//! A table's filter is stored in *pages* of [`PAGE_LINES`] lines, the last of which may be shorter. Each has a probe count, and
-//! where it is stored a checksum, of its own: a probe reads and checks one page. Pages are cut from the lines of the whole
-//! filter, so they say what it would.
+//! A table's filter is stored in *pages* of [`PAGE_LINES`] lines; the last page may be shorter.
+//! Each has its own probe count and, in the file, its own checksum: a probe reads and checks one
+//! page. Pages are cut from the lines of the whole filter, so they give the same answers.
 //!
 //! A key's hash chooses a line (multiply-shift over its high bits) and, remixed, `probes` positions of nine
 //! bits each within the line. Blocking costs some accuracy: 10 bits a key give about 1.1 % of false
@@ -20,24 +21,27 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 const LINE_BYTES: usize = 64;
-/// Bits in a line, as a power of two: positions are numbers of this many bits.
+/// Binary logarithm of the bits in a line: positions are numbers of this many bits.
 const LINE_BITS_LOG2: u32 = 9;
-/// Lines of a piece: 16 KiB, so that reading one costs little more than reading a block, and many fit in a cache.
+/// Lines of a piece: 16 KiB, so that reading one costs little more than reading a block, and many
+/// fit in a cache.
 pub(crate) const PIECE_LINES: usize = 256;
-/// Lines of a page: 4 KiB, as much as a device reads at least, and as a block of entries has.
+/// Lines of a page: 4 KiB, the least that a device reads, and the usual length of a block of
+/// entries.
 pub(crate) const PAGE_LINES: usize = 64;
-/// Length of a page that is not shorter than others.
+/// Length in bytes of a full page.
 pub(crate) const PAGE_BYTES: usize = PAGE_LINES * LINE_BYTES + 1;
-/// Length of a piece.
+/// Length in bytes of a piece.
 pub(crate) const PIECE_BYTES: usize = PIECE_LINES * LINE_BYTES + 1;
-/// Seven positions of nine bits fit in the one 64-bit word that a probe computes.
+/// Maximum number of probes: seven positions of nine bits fit in the one 64-bit word that a probe
+/// computes.
 const PROBES_MAX: u8 = 7;
-/// Beyond this more memory buys nothing with seven probes.
+/// Maximum of bits per key: with seven probes, more memory gains nothing.
 const BITS_PER_KEY_MAX: u32 = 32;
 
 const _: () = assert!(1 << LINE_BITS_LOG2 == LINE_BYTES * 8 && PROBES_MAX as u32 * LINE_BITS_LOG2 <= 64);
 
-/// The hash of a key, as filters take it. Part of the file format.
+/// The hash of a key that filters use. Part of the file format.
 #[inline]
 pub(crate) fn hash(key: &[u8]) -> u64 {
     xxh3_64(key)
@@ -51,7 +55,8 @@ pub(crate) struct BloomBuilder {
 }
 
 impl BloomBuilder {
-    /// 10 bits a key exclude 99 % of the absent keys; each 5 more a further factor of about ten, to 32 bits.
+    /// 10 bits per key exclude 99 % of the absent keys; each 5 more reduce the rest to about a
+    /// tenth, up to 32 bits.
     pub(crate) fn new(bits_per_key: u32) -> Self {
         Self { bits_per_key: bits_per_key.clamp(1, BITS_PER_KEY_MAX), hashes: Vec::new() }
     }
@@ -84,7 +89,7 @@ impl BloomBuilder {
         lines.chunks(PAGE_LINES * LINE_BYTES).map(|page| [page, &[probes]].concat()).collect()
     }
 
-    /// The filter as one piece, which may be shorter than others, or as several whole ones.
+    /// The filter as one piece, which may be shorter than others, or as several full ones.
     pub(crate) fn finish_in_pieces(self) -> Vec<Vec<u8>> {
         let lines = self.lines();
         if lines <= PIECE_LINES {
@@ -99,7 +104,8 @@ impl BloomBuilder {
         if self.hashes.is_empty() {
             return Vec::new();
         }
-        // A plain Bloom filter is best at bits · ln 2 probes; in lines that vary in load, one fewer is.
+        // A plain Bloom filter is best at bits · ln 2 probes. Lines vary in load, so one probe
+        // fewer is best here.
         let probes = (self.bits_per_key * 6 / 10).clamp(1, u32::from(PROBES_MAX)) as u8;
         let mut filter = vec![0; lines * LINE_BYTES + 1];
         filter[lines * LINE_BYTES] = probes;
@@ -118,8 +124,8 @@ impl BloomBuilder {
     }
 }
 
-/// Whether a key with this hash may be in the filter's set. `false` is certain; bytes that are no filter say
-/// `true`.
+/// True if a key with this hash may be in the filter's set. `false` is certain. Bytes that are no
+/// filter give `true`.
 #[inline]
 pub(crate) fn may_contain(filter: &[u8], hash: u64) -> bool {
     let Some((&probes, bits)) = filter.split_last() else { return true };
@@ -132,13 +138,14 @@ pub(crate) fn may_contain(filter: &[u8], hash: u64) -> bool {
     positions(hash, probes).all(|(byte, bit)| line[byte] & bit != 0)
 }
 
-/// In which of so many pieces a key with this hash would be. Ascending hashes have ascending pieces.
+/// The number of the piece, out of `pieces`, for a key with this hash. Ascending hashes have
+/// ascending pieces.
 #[inline]
 pub(crate) fn piece_of(hash: u64, pieces: usize) -> usize {
     line_of(hash, pieces * PIECE_LINES) / PIECE_LINES
 }
 
-/// As [`may_contain`], of the piece that [`piece_of`] names.
+/// As [`may_contain`], for the piece that [`piece_of`] returns.
 #[inline]
 pub(crate) fn may_contain_in_piece(piece: &[u8], hash: u64, pieces: usize) -> bool {
     if pieces <= 1 {
@@ -147,13 +154,14 @@ pub(crate) fn may_contain_in_piece(piece: &[u8], hash: u64, pieces: usize) -> bo
     may_contain_in_line(piece, line_of(hash, pieces * PIECE_LINES) % PIECE_LINES, hash)
 }
 
-/// Number of lines of a filter whose pages, each with `frame_bytes` around it, take so many bytes altogether; `None` if no filter does.
+/// Number of lines of a filter whose pages, each with a frame of `frame_bytes`, have this total
+/// length; `None` if there is no such filter.
 pub(crate) fn lines_in_pages(bytes: u64, frame_bytes: u64) -> Option<u64> {
     let (lines, page_bytes) = (PAGE_LINES as u64, PAGE_BYTES as u64 + frame_bytes);
     let whole = bytes / page_bytes * lines;
     let rest = match bytes % page_bytes {
         0 => 0,
-        // The probe count, and what is around it. A page has a line at least.
+        // The probe count and the frame. A page has at least one line.
         rest => {
             let line_bytes = rest.checked_sub(1 + frame_bytes)?;
             let is_whole = line_bytes > 0 && line_bytes.is_multiple_of(LINE_BYTES as u64);
@@ -163,15 +171,15 @@ pub(crate) fn lines_in_pages(bytes: u64, frame_bytes: u64) -> Option<u64> {
     Some(whole + rest).filter(|lines| *lines > 0)
 }
 
-/// The page of a filter of so many lines in which a key with this hash would be, and its line there. Ascending hashes have
-/// ascending pages.
+/// The page, in a filter of `lines` lines, for a key with this hash, and its line in that page.
+/// Ascending hashes have ascending pages.
 #[inline]
 pub(crate) fn page_of(hash: u64, lines: u64) -> (u64, usize) {
     let line = ((u128::from(hash) * u128::from(lines)) >> 64) as u64;
     (line / PAGE_LINES as u64, (line % PAGE_LINES as u64) as usize)
 }
 
-/// As [`may_contain`], of the page and the line that [`page_of`] names.
+/// As [`may_contain`], for the page and the line that [`page_of`] returns.
 #[inline]
 pub(crate) fn may_contain_in_line(page: &[u8], line: usize, hash: u64) -> bool {
     let Some((&probes, bits)) = page.split_last() else { return true };
@@ -183,7 +191,8 @@ pub(crate) fn may_contain_in_line(page: &[u8], line: usize, hash: u64) -> bool {
     positions(hash, probes).all(|(byte, bit)| line[byte] & bit != 0)
 }
 
-/// Which of `lines` lines: the high half of a product, which is uniform without a division.
+/// The line of a hash, out of `lines`: the high half of a product, which is uniform without a
+/// division.
 #[inline]
 fn line_of(hash: u64, lines: usize) -> usize {
     ((u128::from(hash) * lines as u128) >> 64) as usize

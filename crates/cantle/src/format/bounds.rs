@@ -1,10 +1,10 @@
-//! Bounds of ranges, as logs and the journal have them.
+//! Bounds of ranges, as stored in logs and the journal.
 
 use super::codec::{Decoder, Malformed, put_bytes};
 use crate::types::bounds::Bounds;
 use std::ops::Bound;
 
-/// How a bound is written: as the key field of a record holds one key, both bounds go into the value.
+/// Encodes bounds for the value field of a record, as its key field holds one key only.
 pub(crate) fn encode_bounds(bounds: &Bounds) -> Vec<u8> {
     let mut out = Vec::new();
     for bound in [&bounds.start, &bounds.end] {

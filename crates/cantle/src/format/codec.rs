@@ -1,15 +1,16 @@
 //! Numbers and byte strings in files: little-endian fixed widths and LEB128 varints, read with bounds.
 
-/// Bytes did not decode. The caller, which knows the file and the offset, makes an error of it.
+/// Bytes did not decode. The caller, which knows the file and the offset, turns this into an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
-/// The greatest number of anything that a file can hold: 2^62 versions are 2^30 openings, and nothing else comes near.
+/// Greatest number that a file may contain: 2^62 versions are 2^30 openings, and other numbers stay
+/// far below.
 pub const NUMBER_MAX: u64 = 1 << 62;
-/// The greatest size that a file can hold: 16 TiB, the longest file of ext4.
+/// Greatest size in bytes that a file may contain: 16 TiB, the longest file of ext4.
 pub const SIZE_MAX: u64 = 1 << 44;
 
-/// The number, if it is possible.
+/// The number, if it is at most `max`.
 pub fn within(value: u64, max: u64) -> Result<u64, Malformed> {
     if value <= max { Ok(value) } else { Err(Malformed("has a number that is too great")) }
 }
@@ -51,7 +52,7 @@ impl<'a> Decoder<'a> {
         Self { bytes }
     }
 
-    /// What has not been read yet.
+    /// The bytes that have not been read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes
     }
@@ -85,7 +86,7 @@ impl<'a> Decoder<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A varint. Rejects what does not fit in 64 bits.
+    /// A varint. Fails if it does not fit in 64 bits.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0u64;
@@ -107,23 +108,24 @@ impl<'a> Decoder<'a> {
         self.varint().and_then(|value| within(value, NUMBER_MAX))
     }
 
-    /// A varint that is a length within a file, a sum of such, or a count of what is in one.
+    /// A varint that is a length within a file, a sum of such lengths, or a count of items in a
+    /// file.
     pub fn size(&mut self) -> Result<u64, Malformed> {
         self.varint().and_then(|value| within(value, SIZE_MAX))
     }
 
-    /// A varint that must fit in memory terms.
+    /// A varint that fits in `usize`.
     pub fn length(&mut self) -> Result<usize, Malformed> {
         usize::try_from(self.varint()?).map_err(|_| Malformed("a length exceeds the address space"))
     }
 
-    /// A length and that many bytes.
+    /// A length and as many bytes.
     pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.length()?;
         self.take(len)
     }
 
-    /// Nothing may be left.
+    /// Fails if bytes are left.
     pub fn finish(self) -> Result<(), Malformed> {
         if self.bytes.is_empty() { Ok(()) } else { Err(Malformed("has trailing bytes")) }
     }

@@ -1,5 +1,5 @@
-//! The bytes of the format documentation are the bytes that are written: each page's example is made again by
-//! the library and looked for in the page.
+//! Checks that the bytes in the format documentation are those that are written: the library
+//! produces each page's example again and looks for it in the page.
 
 use super::header::{FileHeader, FileKind};
 use std::fmt::Write;
@@ -12,7 +12,7 @@ pub(crate) fn example_header(kind: FileKind, keyspace: u32, file: u64, base_vers
     FileHeader { kind, keyspace, store: STORE, file, epoch: 2, base_version }
 }
 
-/// As `hexdump -C` prints it, offsets from the start of the file.
+/// Formats bytes as `hexdump -C` does, with offsets from the start of the file.
 pub(crate) fn hexdump(bytes: &[u8], start: usize) -> String {
     let mut dump = String::new();
     for (line, bytes) in bytes.chunks(16).enumerate() {

@@ -6,8 +6,8 @@
 //!   │"CANTLE\0"│kind│ version  │ keyspace  │ store id (random) │ file id    │ epoch  │ base version│ zero   │crc32c│
 //! ```
 //!
-//! The store id and the file id say whose file it is, so that a file put in another's place is recognised;
-//! they also salt the checksum of every block and record behind the header.
+//! The store id and the file id identify the file, so that one in the place of another is
+//! recognised; they also salt the checksum of every block and record after the header.
 
 use super::codec::{Decoder, NUMBER_MAX};
 use crate::types::error::{Attempt, Error, Result};
@@ -22,7 +22,7 @@ pub const FORMAT_VERSION: u32 = 3;
 
 const MAGIC: [u8; 7] = *b"CANTLE\0";
 
-/// What kind of file this is.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FileKind {
@@ -36,12 +36,12 @@ pub enum FileKind {
     Journal = b'J',
 }
 
-/// Which store, which file.
+/// The identity of a file: its store, its number and its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileHeader {
-    /// What the file holds.
+    /// The kind of the file.
     pub kind: FileKind,
-    /// The keyspace it belongs to; 0 where it belongs to the whole store.
+    /// The keyspace it belongs to; 0 if it belongs to the whole store.
     pub keyspace: u32,
     /// Drawn at random when the store was created.
     pub store: u128,
@@ -73,7 +73,8 @@ impl FileHeader {
         header
     }
 
-    /// Reads the header of `file` and checks that it is a `kind`, written by a format that we read.
+    /// Reads the header of `file` and checks that it is a `kind`, in a format version that this
+    /// library reads.
     pub fn read(file: &dyn VfsFile, path: &Path, kind: FileKind) -> Result<Self> {
         let mut bytes = [0; HEADER_BYTES as usize];
         file.read_exact_at(&mut bytes, 0).map_err(|source| match source.kind() {
@@ -132,8 +133,9 @@ impl FileHeader {
         Ok(Self { kind, keyspace, store, file: file_id, epoch, base_version })
     }
 
-    /// The header that damaged bytes once were, if its checksum leaves no doubt: with what is known of it in its place,
-    /// and at most one other byte changed. `described` is the keyspace and epoch, where they are known.
+    /// The header that damaged bytes once were, if its checksum leaves no doubt: the known fields
+    /// are restored, and at most one other byte is changed. `described` is the keyspace and epoch,
+    /// if they are known.
     pub fn heal(
         damaged: &[u8; HEADER_BYTES as usize],
         kind: FileKind,
@@ -157,7 +159,7 @@ impl FileHeader {
         };
         let mut healed = None;
         for bytes in [*damaged, overlaid] {
-            // First as it is, then with each byte changed to each other value.
+            // First unchanged, then with each byte changed to each other value.
             for change in 0..bytes.len() * 256 {
                 let mut changed = bytes;
                 changed[change / 256] ^= (change % 256) as u8;
@@ -171,8 +173,8 @@ impl FileHeader {
         healed
     }
 
-    /// What is mixed into the checksum of the block or record at `offset`, so that intact bytes in the wrong
-    /// place are recognised.
+    /// The bytes mixed into the checksum of the block or record at `offset`, so that intact bytes
+    /// in the wrong place are recognised.
     pub fn salt(&self, offset: u64) -> [u8; 16] {
         let mut salt = [0; 16];
         salt[..8].copy_from_slice(&(self.file ^ self.store as u64).to_le_bytes());

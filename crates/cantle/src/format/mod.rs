@@ -1,4 +1,4 @@
-//! What all files share: the header that says what a file is, and the coding of numbers.
+//! The parts that all files share: the header, and the coding of numbers.
 
 pub mod bounds;
 pub mod codec;

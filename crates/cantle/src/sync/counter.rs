@@ -1,4 +1,5 @@
-//! Counters that many threads raise at once, and sampling of what happens too often to be counted each time.
+//! Counters that many threads increment at once, and sampling of events that are too frequent to be
+//! counted each time.
 
 use super::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use super::time::Instant;
@@ -7,7 +8,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Threads beyond this number share cells.
+/// Number of cells. More threads than this share cells.
 const CELLS: usize = 8;
 
 static NEXT_CELL: AtomicUsize = AtomicUsize::new(0);
@@ -17,29 +18,29 @@ thread_local! {
     static TICKS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A small number that a thread keeps: threads that have different ones do not meet in one cell.
+/// A small number that is fixed for a thread: threads with different numbers use different cells.
 #[inline]
 pub fn cell_of_thread() -> usize {
     CELL.with(|cell| *cell)
 }
 
-/// A counter is spread over cells after about so many counts: what is counted less often is counted by nobody at the same time, and
-/// a store may have 20,000 keyspaces with some 40 counters each.
+/// Number of counts after which a counter is spread over cells. A counter with fewer is rarely used
+/// by two threads at once, and a store may have 20,000 keyspaces with some 40 counters each.
 const SPREAD_AFTER: u64 = 1024;
 
 type Cells = [CachePadded<AtomicU64>; CELLS];
 
-/// A sum. Where much is counted it is spread over cells, so that threads which count at once do not wait for one cache line: 24 bytes at
-/// first, 1 KiB more then.
+/// A sum. After many counts it is spread over cells, so that concurrent threads do not wait for one
+/// cache line. It takes 24 bytes at first, and 1 KiB more after that.
 #[derive(Debug, Default)]
 pub struct Counter {
-    /// What was counted before it was spread.
+    /// The sum from before the spread.
     first: AtomicU64,
     cells: OnceLock<Box<Cells>>,
 }
 
 impl Counter {
-    /// Counts.
+    /// Adds to the sum.
     #[inline]
     pub fn add(&self, count: u64) {
         match self.cells.get() {
@@ -56,19 +57,19 @@ impl Counter {
         self.first.fetch_add(count, Relaxed)
     }
 
-    /// The sum; of what is counted meanwhile, all or a part.
+    /// The sum. Concurrent counts may be included or not.
     pub fn get(&self) -> u64 {
         let cells = self.cells.get().into_iter().flat_map(|cells| cells.iter());
         self.first.load(Relaxed) + cells.map(|cell| cell.load(Relaxed)).sum::<u64>()
     }
 }
 
-/// True for about one call of `every`, at random: if all that is sampled took turns, one of two that alternate, as the
-/// gets and puts of read-modify-writes do, would never be sampled.
+/// True for about one call of `every`, at random. If samples were taken in turns, one of two
+/// alternating events, such as the gets and puts of read-modify-writes, would never be sampled.
 #[inline]
 pub fn sampled(every: u64) -> bool {
     TICKS.with(|ticks| {
-        // Knuth's linear congruential generator, of which the upper bits are random enough.
+        // Knuth's linear congruential generator, whose upper bits are random enough.
         let tick =
             ticks.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ticks.set(tick);
@@ -76,7 +77,7 @@ pub fn sampled(every: u64) -> bool {
     })
 }
 
-/// What is counted and takes its time.
+/// Number and total duration of events.
 #[derive(Debug, Default)]
 pub struct Timed {
     pub count: Counter,
@@ -84,13 +85,13 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// One that has begun then, and ends now.
+    /// Adds an event from `begun` until now.
     pub fn add_since(&self, begun: Instant) {
         self.count.add(1);
         self.nanos.add(begun.elapsed().as_nanos() as u64);
     }
 
-    /// How long all of them took together.
+    /// The total duration.
     pub fn total(&self) -> Duration {
         Duration::from_nanos(self.nanos.get())
     }

@@ -1,5 +1,5 @@
-//! Locks under Miri, which refuses the system call by which those of `parking_lot` sleep: a thread that finds one taken lets another
-//! run and tries again.
+//! Locks under Miri, which does not support the system call with which the locks of `parking_lot`
+//! sleep. A thread that finds a lock taken yields and tries again.
 
 use crate::sync::thread::yield_now;
 use std::ops::Deref;

@@ -1,4 +1,4 @@
-//! Threads, locks, clock and randomness: the one way to them.
+//! Threads, locks, clock and randomness: all other modules use them through this one.
 //!
 //! Models of concurrent code (`tests/loom_*.rs`, `tests/shuttle_*.rs`) include its source beside a `sync` of the
 //! same names, in which the scheduler decides.

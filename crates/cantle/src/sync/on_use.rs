@@ -1,9 +1,10 @@
-//! Values that are made when they are first used.
+//! Values that are made at their first use.
 
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-/// A value behind a pointer, made when it is first used: a store may have 20,000 keyspaces, of which most never use theirs.
+/// A value behind a pointer, made at its first use: a store may have 20,000 keyspaces, most of
+/// which never use theirs.
 pub struct OnUse<T>(OnceLock<Box<T>>);
 
 impl<T> OnUse<T> {

@@ -1,12 +1,14 @@
-//! What all stores of a process share: made by the first that needs it, gone with the last that has it.
+//! Values that all stores of a process share: made by the first store that needs one, dropped with
+//! the last that holds it.
 //!
-//! Thread safety: by atomics alone. A process may fork while another thread is in here, and a lock would be left to the child as
-//! it is. The child shares nothing with its parent, whose threads it does not have and whose locks may be held.
+//! Thread safety: by atomics alone. A process may fork while another thread is in here, and a lock
+//! would stay as it is in the child. The child shares nothing with its parent, whose threads it
+//! does not have and whose locks may be held.
 
 use super::Arc;
 use arc_swap::ArcSwapOption;
 
-/// One value for each process; `W` refers to it without keeping it.
+/// One value for each process; `W` is a weak reference to it.
 pub struct ProcessWide<W> {
     present: ArcSwapOption<Present<W>>,
 }
@@ -21,7 +23,7 @@ impl<W> ProcessWide<W> {
         Self { present: ArcSwapOption::const_empty() }
     }
 
-    /// The value of this process: that which others have, or else a new one.
+    /// The value of this process: the existing one, or else a new one.
     pub fn get<T, E>(
         &self,
         upgrade: impl Fn(&W) -> Option<T>,
@@ -43,7 +45,7 @@ impl<W> ProcessWide<W> {
                 (None, None) => true,
                 _ => false,
             };
-            // Who comes second goes by what the first has made.
+            // A thread that comes second uses the value of the first.
             if is_set {
                 return Ok(value);
             }
@@ -73,7 +75,7 @@ mod tests {
         drop(first);
         assert_eq!(*get(), 1, "nobody had it");
         assert_eq!(*get(), 2, "nobody had it");
-        // As a forked child finds it.
+        // The state that a forked child finds.
         let parents = get();
         cell.present.store(Some(Arc::new(Present { process: 0, weak: Arc::downgrade(&parents) })));
         let own = get();

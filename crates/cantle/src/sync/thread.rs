@@ -22,7 +22,7 @@ pub fn sleep(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-/// How many threads can run at once on what this process may use; 1 where that is unknown.
+/// Number of threads that can run at once on the processors of this process; 1 if that is unknown.
 pub fn available_parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

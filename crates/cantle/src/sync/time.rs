@@ -11,7 +11,7 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Microseconds since 1970-01-01 UTC by the wall clock; 0 if it stands before that.
+/// Microseconds since 1970-01-01 UTC by the wall clock; 0 if it shows an earlier time.
 pub fn unix_micros() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
