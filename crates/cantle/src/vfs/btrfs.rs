@@ -1,8 +1,9 @@
-//! Which file system and which subvolume a directory of Btrfs belongs to.
+//! The file system and the subvolume that a directory of Btrfs belongs to.
 //!
-//! Btrfs gives every subvolume a device number of its own, another one at each mount, and no block device stands behind it. Its
-//! own calls name both: the identifier of the file system, under which `/sys/fs/btrfs` lists the mounted superblock, and the
-//! number of the subvolume, which no other subvolume of the file system has or will have. A snapshot is a subvolume, too.
+//! Btrfs gives every subvolume its own device number, a new one at each mount, without a block
+//! device. Two calls of Btrfs identify both: the identifier of the file system, under which
+//! `/sys/fs/btrfs` lists the mounted superblock, and the number of the subvolume, which no other
+//! subvolume of the file system has or will have. A snapshot is a subvolume, too.
 #![expect(unsafe_code, reason = "two calls that no library has")]
 
 use rustix::fs::fstatfs;
@@ -17,7 +18,7 @@ const MAGIC: u64 = 0x9123_683e;
 /// `struct btrfs_ioctl_fs_info_args`.
 #[repr(C, align(8))]
 struct FileSystemInfo {
-    /// The highest number of a device, and how many devices there are.
+    /// The highest number of a device, and the number of devices.
     _devices: [u64; 2],
     id: [u8; 16],
     _rest: [u8; 992],
@@ -31,7 +32,7 @@ struct SubvolumeInfo {
     /// The number of the parent and the directory in it, the generation and the flags.
     _place: [u64; 4],
     id: [u8; 16],
-    /// The identifiers of the parent and of the subvolume received; when which was changed.
+    /// The identifiers of the parent and of the received subvolume, and the times of changes.
     _rest: [u8; 192],
 }
 
@@ -47,13 +48,15 @@ const _: () = assert!(size_of::<FileSystemInfo>() == 1024 && size_of::<Subvolume
 pub(super) struct Volume {
     /// The name of the file system's directory in `/sys/fs/btrfs`.
     pub file_system: String,
-    /// The subvolume's number and identifier. The number alone is enough while the file system stays mounted.
+    /// The subvolume's number and identifier. The number alone is enough while the file system
+    /// stays mounted.
     pub subvolume: String,
 }
 
-/// The place of an open directory; `None` if it is none of Btrfs, or the kernel does not answer (before Linux 4.18).
+/// The place of an open directory; `None` if it is not on Btrfs, or the kernel does not answer
+/// (before Linux 4.18).
 pub(super) fn volume_of(dir: &File) -> io::Result<Option<Volume>> {
-    // The magic number has 32 bits, and the field that holds it is a signed one on some machines.
+    // The magic number has 32 bits, and its field is signed on some machines.
     if fstatfs(dir)?.f_type as u64 & 0xffff_ffff != MAGIC {
         return Ok(None);
     }
@@ -66,16 +69,16 @@ pub(super) fn volume_of(dir: &File) -> io::Result<Option<Volume>> {
 
 fn file_system_info(dir: &File) -> io::Result<Option<FileSystemInfo>> {
     let mut info = FileSystemInfo { _devices: [0; 2], id: [0; 16], _rest: [0; 992] };
-    // SAFETY: the call reads and writes one `struct btrfs_ioctl_fs_info_args`, of which `FileSystemInfo` has size and alignment; any
-    // bytes are a value of it.
+    // SAFETY: the call reads and writes one `struct btrfs_ioctl_fs_info_args`. `FileSystemInfo` has
+    // its size and alignment, and any bytes are a value of it.
     let asked = unsafe { ioctl(dir, Updater::<FS_INFO, FileSystemInfo>::new(&mut info)) };
     Ok(is_answered(asked)?.then_some(info))
 }
 
 fn subvolume_info(dir: &File) -> io::Result<Option<SubvolumeInfo>> {
     let mut info = SubvolumeInfo { number: 0, _name: [0; 256], _place: [0; 4], id: [0; 16], _rest: [0; 192] };
-    // SAFETY: the call writes one `struct btrfs_ioctl_get_subvol_info_args`, of which `SubvolumeInfo` has size and alignment; any
-    // bytes are a value of it.
+    // SAFETY: the call writes one `struct btrfs_ioctl_get_subvol_info_args`. `SubvolumeInfo` has
+    // its size and alignment, and any bytes are a value of it.
     let asked = unsafe { ioctl(dir, Updater::<GET_SUBVOL_INFO, SubvolumeInfo>::new(&mut info)) };
     Ok(is_answered(asked)?.then_some(info))
 }
@@ -83,7 +86,8 @@ fn subvolume_info(dir: &File) -> io::Result<Option<SubvolumeInfo>> {
 fn is_answered(result: rustix::io::Result<()>) -> io::Result<bool> {
     match result {
         Ok(()) => Ok(true),
-        // A kernel, or a layer between it and this process, that does not know the call; a subvolume that is being deleted.
+        // The kernel, or a layer between it and this process, does not know the call; or the
+        // subvolume is being deleted.
         Err(
             Errno::NOTTY
             | Errno::INVAL
@@ -126,7 +130,7 @@ mod tests {
     fn other_file_systems_have_no_subvolumes() {
         let proc = open_directory((CWD, Path::new("/proc/self"))).unwrap();
         assert_eq!(volume_of(&proc).unwrap(), None);
-        // Nor do they know the calls.
+        // These file systems do not know the calls either.
         assert!(file_system_info(&proc).unwrap().is_none() && subvolume_info(&proc).unwrap().is_none());
     }
 }

@@ -1,16 +1,19 @@
 //! Keeps a process alive when a mapped file fails.
 //!
-//! A store into mapped memory cannot return an error. When the file system has gone down (XFS does so after an I/O error in its
-//! metadata), when a device cannot read a page back or the file was cut short by somebody, the system sends SIGBUS, which kills the
-//! process. A library must not do that to its host. So mappings are registered here with a handler of that signal, which
-//! gives the page that failed to memory that is no file's, takes down that it did, and lets the program go on. Whoever
-//! stored something asks for [`Guard::state`] afterwards.
+//! A store into mapped memory cannot return an error. If the file system has gone down (XFS does so
+//! after an I/O error in its metadata), if a device cannot read a page back, or if another process
+//! cut the file short, the system sends SIGBUS, which kills the process. A library must not do that
+//! to its host. So mappings are registered here, with a handler of that signal. The handler
+//! replaces the failed page by anonymous memory, records this, and lets the program continue. A
+//! caller that stored bytes asks for [`Guard::state`] afterwards.
 //!
-//! Faults elsewhere go to whoever handled them before, or kill the process as they would have. A host that installs a handler of its own
-//! later, and does not pass on what is not its own, has what it had without us.
+//! Faults elsewhere go to the previous handler, or kill the process as they would without this one.
+//! A host may install its own handler later and not pass on foreign faults. It then has the
+//! behaviour that it would have without this module.
 //!
-//! Within the handler only system calls and atomic accesses happen. Its list only grows; slots in it are used again. Nobody takes a
-//! lock: in a child that was forked while another thread had it, it would be locked for ever.
+//! The handler makes only system calls and atomic accesses. Its list only grows; its slots are
+//! reused. No lock is taken: in a child that was forked while another thread held it, it would stay
+//! locked for ever.
 #![expect(unsafe_code, reason = "a signal handler")]
 
 use super::Backing;
@@ -19,7 +22,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering::
 
 /// A slot for a mapping, never freed.
 struct MappingSlot {
-    /// [`FREE`]: nobody's; [`TAKEN`]: of somebody who will say in a moment what lies there.
+    /// Start of the mapping. [`FREE`] if there is none, [`TAKEN`] if the slot's owner is about to
+    /// set it.
     start: AtomicUsize,
     bytes: AtomicUsize,
     state: AtomicU8,
@@ -33,16 +37,17 @@ const SOUND: u8 = 0;
 const DETACHED: u8 = 1;
 const LOST: u8 = 2;
 
-// SAFETY: `next` is written before the slot is shown to others, and slots are never freed.
+// SAFETY: `next` is written before other threads can see the slot, and slots are never freed.
 unsafe impl Sync for MappingSlot {}
 
 static SLOTS: AtomicPtr<MappingSlot> = AtomicPtr::new(std::ptr::null_mut());
-/// What was found; null at first. Set once, before our handler is installed, and never freed.
+/// The previous handler; null at first. Set once, before this module's handler is installed, and
+/// never freed.
 static BEFORE: AtomicPtr<Before> = AtomicPtr::new(std::ptr::null_mut());
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 struct Before {
-    /// Who handled the signal before us.
+    /// The previous handler of the signal.
     action: libc::sigaction,
     page_bytes: usize,
 }
@@ -58,8 +63,8 @@ impl std::fmt::Debug for MappingSlot {
 }
 
 impl Guard {
-    /// From now on a failure of these bytes kills nobody. They are a shared mapping of the caller's, of whole pages, and
-    /// stay so until the guard is dropped.
+    /// Registers a mapping: from now on a failure of these bytes does not kill the process. They
+    /// are a shared mapping of the caller, of whole pages, and stay so until the guard is dropped.
     pub(super) fn new(start: usize, bytes: usize) -> io::Result<Self> {
         if !INSTALLED.load(SeqCst) {
             install()?;
@@ -72,7 +77,7 @@ impl Guard {
         Ok(Self(slot))
     }
 
-    /// What became of the mapping.
+    /// The state of the mapping.
     pub(super) fn state(&self) -> Backing {
         match self.0.state.load(SeqCst) {
             SOUND => Backing::File,
@@ -88,14 +93,14 @@ impl Drop for Guard {
     }
 }
 
-/// Forgets the mapping that begins at `start`.
+/// Removes the mapping that begins at `start`.
 #[cfg(test)]
 pub(super) fn forget(start: usize) {
     let slot = slots().find(|slot| slot.start.load(SeqCst) == start);
     slot.unwrap().start.store(FREE, SeqCst);
 }
 
-/// One more slot, the caller's.
+/// A new slot, taken by the caller.
 fn new_slot() -> &'static MappingSlot {
     let slot = Box::into_raw(Box::new(MappingSlot {
         start: AtomicUsize::new(TAKEN),
@@ -104,10 +109,10 @@ fn new_slot() -> &'static MappingSlot {
         next: SLOTS.load(SeqCst),
     }));
     loop {
-        // SAFETY: just made, never freed, and not shown to others before the exchange succeeds.
+        // SAFETY: just made, never freed, and not visible to others before the exchange succeeds.
         let next = unsafe { (*slot).next };
         match SLOTS.compare_exchange(next.cast_mut(), slot, SeqCst, SeqCst) {
-            // SAFETY: as above; from here on nobody changes more of it than its atomics.
+            // SAFETY: as above; from here on only its atomics are changed.
             Ok(_) => return unsafe { &*slot },
             // SAFETY: as above.
             Err(first) => unsafe { (*slot).next = first },
@@ -128,21 +133,23 @@ fn slots() -> impl Iterator<Item = &'static MappingSlot> {
 fn install() -> io::Result<()> {
     // SAFETY: all zero is a value of this struct of numbers, sets of bits and pointers that may be null.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: asks for what is installed; `action` is ours to be written.
+    // SAFETY: asks for the installed handler, and writes to `action` only.
     if unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut action) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // Of several that come here at once the first counts: another may find our own handler installed already. All of them install
-    // it, so that it is there when any of them returns.
+    // If several threads come here at once, the first one's value counts: another may find this
+    // module's handler installed already. All of them install the handler, so that it is there when
+    // any of them returns.
     let before = Box::into_raw(Box::new(Before { action, page_bytes: rustix::param::page_size() }));
     if BEFORE.compare_exchange(std::ptr::null_mut(), before, SeqCst, SeqCst).is_err() {
-        // SAFETY: just made, and nobody else has seen it.
+        // SAFETY: just made, and no other thread has seen it.
         drop(unsafe { Box::from_raw(before) });
     }
     action.sa_sigaction = handle as *const () as usize;
-    // On the stack that the thread has for signals, as runtimes with small stacks demand.
+    // On the thread's signal stack, as runtimes with small stacks demand.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: `handle` is a handler of three arguments, as `SA_SIGINFO` says, and does what handlers may do.
+    // SAFETY: `handle` is a handler of three arguments, as `SA_SIGINFO` demands, and does only what
+    // handlers may do.
     if unsafe { libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut()) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -153,7 +160,8 @@ fn install() -> io::Result<()> {
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: null, or set once and never freed.
     let Some(Before { action, page_bytes }) = (unsafe { BEFORE.load(SeqCst).as_ref() }) else { return };
-    // SAFETY: the system hands a valid `info` to handlers with `SA_SIGINFO`; for SIGBUS it has an address.
+    // SAFETY: the system passes a valid `info` to handlers with `SA_SIGINFO`; for SIGBUS it has an
+    // address.
     let address = unsafe { (*info).si_addr() } as usize;
     let within = |slot: &&MappingSlot| {
         let start = slot.start.load(SeqCst);
@@ -168,11 +176,13 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     pass_on(action, signal, info, context);
 }
 
-/// Puts memory that is no file's in the place of a page, with what the page held if that can be read; `None` if there is none.
+/// Replaces a page by anonymous memory, with the page's content if that can be read; `None` if
+/// there is no memory.
 fn replace(page: usize, page_bytes: usize) -> Option<u8> {
-    // SAFETY: the system calls take no memory of the program's but the fresh page and the page that failed, which is within a
-    // registered mapping. Reading it this way fails where it cannot be read, and sends no signal. `errno`, which the interrupted code
-    // may be about to read, is as before.
+    // SAFETY: the system calls access only the fresh page and the failed page of the program's
+    // memory, and the latter is within a registered mapping. `process_vm_readv` fails if the page
+    // cannot be read, and sends no signal. `errno`, which the interrupted code may be about to
+    // read, is restored.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -203,19 +213,20 @@ fn pass_on(
     context: *mut libc::c_void,
 ) {
     match before.sa_sigaction {
-        // The instruction runs again, and then the system does what it does without a handler.
-        // SAFETY: installs what was installed before.
+        // The instruction runs again, and then the system acts as it does without a handler.
+        // SAFETY: installs the previous handler.
         libc::SIG_DFL | libc::SIG_IGN => unsafe {
             libc::sigaction(signal, before, std::ptr::null_mut());
         },
         handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
             type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
-            // SAFETY: what is installed with `SA_SIGINFO` is a function of these arguments.
+            // SAFETY: a handler that is installed with `SA_SIGINFO` is a function of these
+            // arguments.
             let handler = unsafe { std::mem::transmute::<usize, Handler>(handler) };
             handler(signal, info, context);
         }
         handler => {
-            // SAFETY: what is installed without is a function of one.
+            // SAFETY: a handler that is installed without it is a function of one argument.
             let handler = unsafe { std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(handler) };
             handler(signal);
         }
@@ -232,7 +243,7 @@ mod tests {
             for thread in 0..4 {
                 scope.spawn(move || {
                     for round in 0..1_000 {
-                        // Where nothing is mapped, and so nothing fails.
+                        // At addresses where nothing is mapped, and so nothing fails.
                         let starts: Vec<usize> =
                             (0..=round % 5).map(|at| 64 + 8 * (8 * thread + at)).collect();
                         let guards: Vec<Guard> =

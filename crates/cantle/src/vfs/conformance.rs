@@ -1,4 +1,4 @@
-//! What every file system must do, whatever stores its bytes.
+//! The behaviour that every file system must have, wherever it stores its bytes.
 
 use super::{LockError, LockMode, Metadata, OpenMode, ReadRequest, Vfs, VfsFile, read_all};
 use crate::sync::Arc;
@@ -18,7 +18,8 @@ pub(super) fn check(vfs: &dyn Vfs, root: &Path) {
     vfs.sync_dir(&root.join("store")).unwrap();
 }
 
-/// Checks what concerns files, in the existing, empty directory `dir`, whose parent is not the root.
+/// Checks the behaviour of files, in the existing, empty directory `dir`, whose parent is not the
+/// root.
 pub(super) fn check_in(vfs: &dyn Vfs, dir: &Path) {
     opening(vfs, dir);
     reading_and_writing(vfs, dir);
@@ -210,7 +211,7 @@ fn mapping(vfs: &dyn Vfs, dir: &Path) {
     vfs.remove(&path).unwrap();
     pieces[0].write(0, b"the mapping outlives handle and name");
     assert_eq!(&*pieces[0].read(4, 7), b"mapping");
-    // Each has an owner of its own, and its bytes are those of nobody else.
+    // Each piece has its own owner, and shares no byte with another.
     std::thread::scope(|scope| {
         for (piece, byte) in pieces.iter_mut().zip(*b"12") {
             scope.spawn(move || {
@@ -223,7 +224,7 @@ fn mapping(vfs: &dyn Vfs, dir: &Path) {
         let bytes = piece.read(0, 8192);
         assert!(bytes[..8184].iter().all(|&other| other == byte) && bytes[8184..] == [0; 8]);
     }
-    // Beyond a piece nothing is read or written.
+    // Accesses beyond a piece panic.
     for (at, len) in [(0, 8193), (8191, 2), (8192, 1), (8193, 0), (usize::MAX, 1)] {
         let bytes = vec![7; len];
         assert!(catch_unwind(AssertUnwindSafe(|| pieces[0].read(at, len).len())).is_err());
@@ -237,7 +238,7 @@ fn mapping(vfs: &dyn Vfs, dir: &Path) {
     assert_eq!(&*last.read(8183, 2), b"2\0");
 }
 
-/// Hints change nothing that can be read, and no extreme of them is an error.
+/// Hints change no bytes, and no extreme arguments are an error.
 fn hints(vfs: &dyn Vfs, dir: &Path) {
     let path = dir.join("hints");
     let bytes: Vec<u8> = (0..300_000u32).map(|number| (number % 241) as u8).collect();
@@ -252,7 +253,7 @@ fn hints(vfs: &dyn Vfs, dir: &Path) {
     reader.prefetch(u64::MAX, u64::MAX);
     reader.prefetch(u64::MAX - 1, 1);
     assert!(content(vfs, &path) == bytes);
-    // What was begun can be written again, and be synced.
+    // Bytes whose write-back has begun can be overwritten and synced.
     file.write_at(b"again", 4_093).unwrap();
     file.start_writeback(0, 8_192).unwrap();
     file.set_len(5_000).unwrap();
@@ -261,7 +262,7 @@ fn hints(vfs: &dyn Vfs, dir: &Path) {
     assert_eq!((left.len(), &left[..4_093], &left[4_093..4_098]), (5_000, &bytes[..4_093], &b"again"[..]));
 }
 
-/// Each place has an outcome of its own, in the order of the places, be they of one file or of many.
+/// Each place has its own outcome, in the order of the places, in one file or in many.
 fn many_places(vfs: &dyn Vfs, dir: &Path) {
     let files: Vec<Arc<dyn VfsFile>> = (0..3u8)
         .map(|number| create(vfs, &dir.join(format!("places-{number}")), &vec![number; 100_000]))

@@ -1,8 +1,8 @@
 //! A file system that fails on purpose.
 //!
-//! [`FaultVfs`] passes every call to another file system, after a rule has seen it and decided what becomes of
-//! it. The rule runs outside all locks, on the thread of the call, so it may use the file system itself, take
-//! a crash image of it, or wait.
+//! [`FaultVfs`] passes every call to another file system, after a rule has seen it and decided its
+//! outcome. The rule runs outside all locks, on the thread of the call, so it may use the file
+//! system itself, take a crash image of it, or wait.
 //!
 //! Thread safety: the rule may be replaced at any time; calls that run keep the one they began with.
 
@@ -21,12 +21,12 @@ use std::path::Path;
 
 type Rule = Arc<dyn Fn(&Call<'_>) -> Verdict + Send + Sync>;
 
-/// A file system that passes calls to another, or fails them, as a rule says. Clones are the same, and views share
-/// the rule and the counts.
+/// A file system that passes calls to another, or fails them, as a rule decides. Clones are the
+/// same, and views share the rule and the counts.
 #[derive(Clone)]
 pub struct FaultVfs {
     inner: Arc<dyn Vfs>,
-    /// `inner`, if it can lose what it was to sync.
+    /// `inner`, if it can lose the changes that a failed sync covers.
     memory: Option<MemVfs>,
     shared: Arc<Shared>,
 }
@@ -70,7 +70,8 @@ impl FaultVfs {
         self.set_rule(|_| Verdict::Pass);
     }
 
-    /// Gives the next call of a kind, after `skipped` others of it, a verdict; all other calls pass.
+    /// Gives one call of a kind a verdict: the next one after `skipped` others. All other calls
+    /// pass.
     pub fn fail_once(&self, operation: Operation, skipped: u64, verdict: Verdict) {
         let chosen = self.count(operation) + skipped;
         self.set_rule(move |call| {
@@ -84,12 +85,12 @@ impl FaultVfs {
         self.set_rule(move |call| if call.operation == operation { verdict } else { Verdict::Pass });
     }
 
-    /// The number of calls of a kind, failed ones included.
+    /// Number of calls of a kind, including failed ones.
     pub fn count(&self, operation: Operation) -> u64 {
         self.shared.calls_of_kind[operation as usize].load(Ordering::Relaxed)
     }
 
-    /// The number of calls.
+    /// Number of calls.
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
     }
@@ -103,7 +104,7 @@ impl Shared {
         rule(&Call { operation, path, number, number_of_kind, offset, len })
     }
 
-    /// A call that has nothing to write in part and nothing to lose.
+    /// A call that cannot be done in part and cannot lose anything.
     fn run<T>(
         &self,
         (operation, path, offset, len): (Operation, &Path, u64, u64),
@@ -189,7 +190,8 @@ impl Vfs for FaultVfs {
         }
     }
 
-    /// Over a [`MemVfs`] the rule runs between the opening of the lock file and the lock, as others may there.
+    /// Over a [`MemVfs`] the rule runs between the opening of the lock file and the lock, where
+    /// other threads may run as well.
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn VfsLock>, LockError> {
         let opened = self.memory.as_ref().and_then(|memory| memory.open_lock(path));
         self.shared.run((Operation::Lock, path, 0, 0), || Ok(())).map_err(LockError::Io)?;
@@ -208,7 +210,7 @@ impl Vfs for FaultVfs {
         self.shared.run(call, || self.inner.page_cache_identity(dir))
     }
 
-    /// No call of its own, as it does nothing but open the directory.
+    /// Not counted as a call, as it only opens the directory.
     fn rooted(&self, dir: &Path) -> io::Result<Option<Arc<dyn Vfs>>> {
         let shared = Arc::clone(&self.shared);
         let bound: Self = match &self.memory {

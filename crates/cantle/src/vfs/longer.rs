@@ -1,10 +1,11 @@
-//! A file that goes on in another: the second holds what was written behind the end of the first.
+//! A file that continues in another: the second contains the bytes written after the end of the
+//! first.
 
 use super::VfsFile;
 use std::io;
 use std::sync::Arc;
 
-/// `first`, which does not change, and `rest` behind it.
+/// `first`, which does not change, and `rest` after it.
 #[derive(Debug)]
 pub(super) struct LongerFile {
     first: Arc<dyn VfsFile>,
@@ -17,7 +18,7 @@ impl LongerFile {
         Ok(Self { first_bytes: first.len()?, first, rest })
     }
 
-    /// Where in the rest something stands; what stands before it cannot be changed here.
+    /// The offset in the rest; fails for an offset in the first file, which cannot be changed here.
     fn in_rest(&self, offset: u64) -> io::Result<u64> {
         offset.checked_sub(self.first_bytes).ok_or_else(|| io::ErrorKind::Unsupported.into())
     }

@@ -1,9 +1,9 @@
-//! A file system of which some bytes cannot be read: for who saves what can.
+//! A file system some of whose bytes cannot be read, for repairs.
 //!
-//! Where a read fails, it is tried again page by page. What still fails is read as zeros, which no checksum takes for
-//! data, and is noted. Nothing can be written.
+//! A failed read is tried again page by page. Pages that still fail are read as zeros, which no
+//! checksum accepts as data, and are recorded. Nothing can be written.
 //!
-//! Thread safety: the notes have a lock of their own.
+//! Thread safety: the record of unreadable pages has its own lock.
 
 use super::{LockError, LockMode, Metadata, OpenMode, Vfs, VfsFile, VfsLock};
 use crate::sync::{Arc, Mutex};
@@ -12,12 +12,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 const PAGE_BYTES: u64 = 4096;
-/// How many unreadable pages are named; others are read as zeros all the same.
+/// Maximum number of unreadable pages that are recorded; others are read as zeros, too.
 const NOTES_MAX: usize = 10_000;
 
 type Notes = Arc<Mutex<BTreeMap<(PathBuf, u64), Arc<io::Error>>>>;
 
-/// Reads `inner`.
+/// A file system that reads `inner`.
 #[derive(Debug, Clone)]
 pub(crate) struct LossyVfs {
     inner: Arc<dyn Vfs>,
@@ -167,7 +167,7 @@ mod tests {
         let bytes: Vec<u8> = (0..20_000u32).map(|n| n as u8 | 1).collect();
         memory.open(path, OpenMode::CreateNew).unwrap().write_at(&bytes, 0).unwrap();
         let faulty = FaultVfs::over_memory(memory);
-        // Whatever touches the third page fails.
+        // Every read that touches the third page fails.
         faulty.set_rule(|call| {
             let within = call.offset < 12288 && call.offset + call.len > 8192;
             if call.operation == Operation::ReadAt && within {

@@ -1,10 +1,10 @@
-//! What the machine has.
+//! The resources of the machine.
 #![expect(clippy::disallowed_methods, reason = "the operating system's own files say what the machine has")]
 
 use std::fs;
 
-/// Bytes of memory that this process may use: the machine's, or its control group's where that is less. `None`
-/// where neither can be read.
+/// Bytes of memory that this process may use: the machine's, or its control group's if that is
+/// less. `None` if neither can be read.
 pub(crate) fn memory_bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse_meminfo(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

@@ -1,15 +1,18 @@
 //! Pieces of a file, mapped into memory.
 //!
-//! A store to a shared mapping is in the page cache once it is made: the death of the process, however sudden, loses
-//! nothing of it. Each piece has one owner, so nobody reads what another writes, and the program's order of stores is
-//! the order in which they are found after a death: a kill falls between two instructions, and the fences keep
-//! the compiler from moving a store across one that marks it valid.
+//! A store to a shared mapping is in the page cache once it is made: the death of the process,
+//! however sudden, loses none. Each piece has one owner, so no thread reads bytes that another
+//! writes, and after a death the stores are found in the program's order: a kill falls between two
+//! instructions, and the fences keep the compiler from moving a store across one that marks it
+//! valid.
 //!
-//! Miri cannot map a file. What checks this file instead: the tests of all file systems (`conformance.rs`), in which pieces
-//! are written to their ends by several threads, outlive file and name, and refuse what is beyond them; the same and those
-//! of the write buffer with AddressSanitizer (`.ci/run`), which finds a use of what was unmapped and of what lies beside memory of
-//! the allocator, but not one piece's use of another: for that there is one place where addresses are made (`place`), with
-//! its assertion; and kills at every store (`cantle-faults`, `tests/crash/write_buffer.rs`).
+//! Miri cannot map a file. This file is tested in other ways. In the tests of all file systems
+//! (`conformance.rs`), several threads write pieces up to their ends, and pieces outlive file and
+//! name and refuse accesses beyond their ends. These tests and those of the write buffer run with
+//! AddressSanitizer (`.ci/run`). It finds uses of unmapped memory and accesses beside the
+//! allocator's memory, but not an access of one piece to another: for that there is one function
+//! that computes addresses (`place`), with its assertion. And processes are killed at every store
+//! (`cantle-faults`, `tests/crash/write_buffer.rs`).
 #![expect(unsafe_code, reason = "memory that is a file's")]
 
 use super::bus_errors::Guard;
@@ -23,16 +26,16 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
-/// A mapping, until the last of its pieces is gone.
+/// A mapping. It is unmapped when its last piece is dropped.
 #[derive(Debug)]
 struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
-    /// Until it is unmapped.
+    /// `None` only while it is being unmapped.
     guard: Option<Guard>,
 }
 
-// SAFETY: it is only memory, and reached by way of the pieces only.
+// SAFETY: it is plain memory, and only the pieces access it.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -54,8 +57,8 @@ struct StdPiece {
     bytes: usize,
 }
 
-/// Maps `count` pieces of `piece_bytes` each that stand in `file` from `offset` on. Both are multiples of a page, and
-/// the file is as long.
+/// Maps `count` pieces of `piece_bytes` each, which follow one another in `file` from `offset` on.
+/// Both numbers are multiples of a page, and the file is long enough.
 pub(super) fn map(
     file: impl AsFd,
     offset: u64,
@@ -71,9 +74,9 @@ pub(super) fn map(
     let mut mapping = Mapping { start, bytes, guard: None };
     mapping.guard = Some(Guard::new(start.as_ptr() as usize, bytes)?);
     let mapping = Arc::new(mapping);
-    // Pages stay in memory once they are used, if there may be so many: then none has to be read again from a device
-    // that may fail.
-    // SAFETY: the mapping is ours.
+    // Pages stay in memory once they are used, if the process may lock that much. Then none has to
+    // be read again from a device that may fail.
+    // SAFETY: the mapping was made above.
     if let Err(error) = unsafe { mlock_with(start.as_ptr().cast(), bytes, MlockFlags::ONFAULT) } {
         tracing::debug!(%error, bytes, "cannot lock mapped memory");
     }
@@ -81,20 +84,20 @@ pub(super) fn map(
     Ok((0..count).map(|index| Box::new(piece(index)) as Box<dyn MappedPiece>).collect())
 }
 
-/// Mappings by [`remember`] at most, in the whole process: half of what Linux allows by default (`vm.max_map_count`), as the rest is the
-/// application's.
+/// Maximum number of mappings by [`remember`] in the whole process: half of the mappings that Linux
+/// allows by default (`vm.max_map_count`), as the other half is the application's.
 const REMINDERS_MAX: usize = 32_768;
 
 static REMINDERS: AtomicUsize = AtomicUsize::new(0);
 
-/// A page of a file that nobody may touch. It keeps the file's inode in memory as an open descriptor would, and counts towards no limit
-/// of those.
+/// A page of a file that is never accessed. It keeps the file's inode in memory as an open
+/// descriptor would, and does not count towards the limit of open files.
 #[derive(Debug)]
 struct Untouched {
     start: *mut c_void,
 }
 
-// SAFETY: nobody reaches the memory.
+// SAFETY: no thread accesses the memory.
 unsafe impl Send for Untouched {}
 // SAFETY: as above.
 unsafe impl Sync for Untouched {}
@@ -103,7 +106,7 @@ const UNTOUCHED_BYTES: usize = 4096;
 
 impl Drop for Untouched {
     fn drop(&mut self) {
-        // SAFETY: mapped by `remember`, and nobody has its address.
+        // SAFETY: mapped by `remember`, and nobody else has its address.
         let unmapped = unsafe { munmap(self.start, UNTOUCHED_BYTES) };
         debug_assert!(unmapped.is_ok(), "a mapping of our own");
         REMINDERS.fetch_sub(1, Ordering::Relaxed);
@@ -130,7 +133,7 @@ pub(super) fn remember(file: impl AsFd) -> io::Result<Reminder> {
 }
 
 impl StdPiece {
-    /// Where the `len` bytes at `at` are.
+    /// The address of the `len` bytes at `at`.
     fn place(&self, at: usize, len: usize) -> *mut u8 {
         assert!(at <= self.bytes && len <= self.bytes - at, "bytes behind a piece");
         // SAFETY: within the mapping, as pieces are, and these bytes are within the piece.
@@ -141,14 +144,15 @@ impl StdPiece {
 impl MappedPiece for StdPiece {
     fn write(&mut self, at: usize, bytes: &[u8]) {
         let to = self.place(at, bytes.len());
-        // SAFETY: `to` has room for the bytes, and the piece is ours alone.
+        // SAFETY: `to` has room for the bytes, and `self` is borrowed exclusively.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
     fn set_word(&mut self, at: usize, word: u64) {
         assert!(at.is_multiple_of(8), "a word is aligned");
         let to = self.place(at, 8).cast::<u64>();
-        // SAFETY: aligned, as pieces begin with a page; within the piece, which is ours alone.
+        // SAFETY: aligned, as pieces begin with a page, and within the piece, which is borrowed
+        // exclusively.
         let to = unsafe { AtomicU64::from_ptr(to) };
         compiler_fence(Ordering::SeqCst);
         to.store(word.to_le(), Ordering::Relaxed);
@@ -157,12 +161,12 @@ impl MappedPiece for StdPiece {
 
     fn read(&self, at: usize, len: usize) -> Cow<'_, [u8]> {
         let from = self.place(at, len);
-        // SAFETY: within the piece; written to by who borrows it exclusively only.
+        // SAFETY: within the piece; only a holder of an exclusive borrow writes to it.
         Cow::Borrowed(unsafe { std::slice::from_raw_parts(from, len) })
     }
 
     fn backing(&self) -> Backing {
-        // Stores before this are made, and have failed or not, before what they left is looked at.
+        // Earlier stores are made, and have failed or not, before the state of the mapping is read.
         compiler_fence(Ordering::SeqCst);
         self.mapping.guard.as_ref().map_or(Backing::File, Guard::state)
     }
@@ -187,24 +191,26 @@ mod tests {
         first[0].write(10, b"kept");
         first[1].write(0, b"lost");
         assert_eq!(first[1].backing(), Backing::File);
-        // Stores behind the end of the file are answered by SIGBUS, as those to a file system that is gone.
+        // Stores after the end of the file raise SIGBUS, like those to a file system that has gone
+        // down.
         file.set_len(PAGE as u64).unwrap();
         first[1].set_word(8, 7);
         assert_eq!(first[1].backing(), Backing::Lost);
-        // It is as memory from now on.
+        // From now on it is anonymous memory.
         assert_eq!(*first[1].read(8, 8), 7u64.to_le_bytes());
         assert_eq!(*first[1].read(0, 4), [0; 4]);
         assert_eq!(*first[2].read(0, 4), [0; 4]);
         assert_eq!(*first[0].read(10, 4), *b"kept");
         drop(first);
-        // Another mapping has another fate, in whatever place.
+        // Another mapping has its own state, wherever it lies.
         let other = tempfile::tempfile().unwrap();
         let mut second = pieces(&other);
         second[2].write(0, b"more");
         assert_eq!(second[0].backing(), Backing::File);
     }
 
-    /// A fault that is nobody's of ours still ends the process: as it would without us.
+    /// A fault outside of the registered mappings still ends the process, as it would without the
+    /// handler.
     #[test]
     fn a_fault_elsewhere_is_not_ours() {
         const CHILD: &str = "CANTLE_TEST_FAULT_ELSEWHERE";
@@ -221,7 +227,7 @@ mod tests {
         let other = tempfile::tempfile().unwrap();
         let theirs = pieces(&other);
         other.set_len(0).unwrap();
-        // As if it were no mapping of ours.
+        // As if the mapping had not been registered.
         let place = theirs[0].read(0, 8).as_ptr();
         let mapping = NonNull::new(place.cast_mut()).unwrap();
         std::mem::forget(theirs);

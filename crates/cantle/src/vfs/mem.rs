@@ -1,14 +1,14 @@
-//! A file system in memory that knows what a power loss would leave of it.
+//! A file system in memory that knows which changes a power loss would leave.
 //!
-//! Beside the current content, every file keeps the image that its last sync made durable and the changes
-//! since; every directory does the same with its names. [`MemVfs::crash`] makes of these a new, independent
-//! file system as a power loss could leave it, [`MemVfs::kill`] one as the death of the process would. It is
-//! pessimistic: a file that was synced is lost all the same until its directory is, and so is a directory
-//! until its parent is.
+//! Besides the current content, every file keeps the image that its last sync made durable, and the
+//! changes since. Every directory does the same with its names. From these, [`MemVfs::crash`] makes
+//! a new, independent file system as a power loss could leave it, and [`MemVfs::kill`] one as the
+//! death of the process would. It is pessimistic: a synced file is lost nevertheless until its
+//! directory is synced, and so is a directory until its parent is.
 //!
-//! Thread safety: `names` guards the directories; whoever changes a file holds it shared, so that a copy of
-//! the file system (which holds it exclusively) is of one point in time. A file's state has its own lock,
-//! taken after `names`.
+//! Thread safety: `names` guards the directories. A thread that changes a file holds it shared, and
+//! a copy of the file system holds it exclusively, so that the copy is of one point in time. A
+//! file's state has its own lock, taken after `names`.
 
 mod content;
 mod copy;
@@ -48,16 +48,16 @@ pub struct MemVfs {
 /// A directory that a view is bound to.
 #[derive(Debug)]
 struct MemRoot {
-    /// The path by which the view knows it.
+    /// The path under which the view was opened.
     given: PathBuf,
-    /// The path that it has, which [`MemVfs::move_directory`] changes. Read under `names`.
+    /// The current path, which [`MemVfs::move_directory`] changes. Read under `names`.
     current: Mutex<PathBuf>,
 }
 
 /// The state that the handles of one file system share.
 #[derive(Debug)]
 struct Shared {
-    /// Names the page cache: the same in a copy that lost nothing.
+    /// Identifies the page cache: the same in a copy that lost nothing.
     instance: u64,
     /// True if unsynced changes are remembered.
     history: bool,
@@ -66,7 +66,7 @@ struct Shared {
     /// Numbers the changes of files and names.
     next_change: AtomicU64,
     names: RwLock<Names>,
-    /// By the number of the locked file: a lock is the file's, whatever its name.
+    /// By the number of the locked file: a lock belongs to the file, whatever its name.
     locks: Mutex<HashMap<u64, Holders>>,
     /// Directories that views are bound to.
     roots: Mutex<Vec<Weak<MemRoot>>>,
@@ -90,37 +90,39 @@ impl MemVfs {
         Self::empty(new_instance(), false, u64::MAX, 0)
     }
 
-    /// Limits what all files together may take, in units of 4 KiB a page; writes beyond fail with
-    /// `StorageFull` and leave the prefix that fitted. `None` lifts the limit. Nothing is taken away from
-    /// what there is.
+    /// Limits the space of all files together, in units of 4 KiB a page; writes beyond it fail with
+    /// `StorageFull` and leave the prefix that fitted. `None` lifts the limit. Existing files keep
+    /// their space.
     pub fn set_capacity_bytes(&self, capacity_bytes: Option<u64>) {
         self.shared.space.capacity_bytes.store(capacity_bytes.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Bytes that all files together take, in units of 4 KiB a page: reserved pages count, those of holes do not, and
-    /// neither do those of files without a name or an open handle.
+    /// Bytes that all files together take, in units of 4 KiB a page. Reserved pages count; holes do
+    /// not, and neither do files without a name or an open handle.
     pub fn allocated_bytes(&self) -> u64 {
         self.shared.space.used_bytes()
     }
 
-    /// Forgets the unsynced name changes of a directory, as a failed sync of it may: programs go on seeing
-    /// them, and no later sync makes them durable.
+    /// Loses the unsynced name changes of a directory, as a failed sync of it may: programs
+    /// continue to see them, but no later sync makes them durable.
     pub fn lose_unsynced_names(&self, dir: &Path) {
         let names = &mut *self.shared.names.write();
         let dir = self.clean(names, dir);
         names.unsynced.retain(|change| change.directory != dir);
     }
 
-    /// Does with the files of a directory as a failed sync of all of them may ([`MemFile::lose_unsynced`]).
+    /// Loses unsynced changes of the files of a directory, as a failed sync of all of them may
+    /// ([`MemFile::lose_unsynced`]).
     pub fn lose_unsynced_files(&self, dir: &Path) {
         let names = &mut *self.shared.names.write();
         let dir = self.clean(names, dir);
         names.files_in(&dir).for_each(|file| file.lose_unsynced());
     }
 
-    /// Gives a directory another path, as a user may while a store in it is open: durable at once, with everything in
-    /// it as durable as before. Views that are bound to it go with it. Fails with `AlreadyExists` if there is something
-    /// at `to`, and with `InvalidInput` for a directory that would be moved into itself.
+    /// Moves a directory to another path, as a user may while a store in it is open. The move is
+    /// durable at once; the contents are as durable as before. Views that are bound to the
+    /// directory follow it. Fails with `AlreadyExists` if there is something at `to`, and with
+    /// `InvalidInput` for a move of a directory into itself.
     pub fn move_directory(&self, from: &Path, to: &Path) -> io::Result<()> {
         let names = &mut *self.shared.names.write();
         let (from, to) = (self.place(names, from)?, self.place(names, to)?);
@@ -161,7 +163,7 @@ impl MemVfs {
         DirEntry::of(&self.clean(names, path))
     }
 
-    /// Opens a file as [`Vfs::open`] does, as what it is.
+    /// Opens a file as [`Vfs::open`] does, and returns its own type.
     pub fn open_file(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<MemFile>> {
         let file = match mode {
             OpenMode::Read | OpenMode::ReadWrite => {
@@ -210,7 +212,7 @@ impl Shared {
         Ok(file)
     }
 
-    /// Gives a file a name, in place of what had it.
+    /// Gives a file a name, which replaces the file that had it.
     fn set(&self, names: &mut Names, place: &DirEntry, file: &Arc<LiveFile>) -> io::Result<()> {
         names.entries(&place.directory)?.insert(place.name.clone(), Entry::File(Arc::clone(file)));
         if self.history {
@@ -289,7 +291,7 @@ impl Vfs for MemVfs {
         let file = Arc::clone(names.file(&from)?);
         match names.find(&to) {
             Some(Entry::Directory) => return Err(io::ErrorKind::IsADirectory.into()),
-            // Two names of one file: POSIX leaves both.
+            // Two names of one file: POSIX keeps both.
             Some(Entry::File(other)) if Arc::ptr_eq(other, &file) => return Ok(()),
             _ => {}
         }

@@ -1,16 +1,18 @@
 //! A file system whose changes stay in memory, over one that it only reads.
 //!
-//! For read-only openings that must still recover: recovery truncates logs, renames files and writes a manifest,
-//! and none of that may reach a store that the caller may not change. Content stays in the lower file system
-//! until a file is first written, then the whole file is copied (unless all that is written lies behind its end); names that were added, moved or removed are
-//! kept here and hide what the lower file system has.
+//! For read-only openings that must still recover: recovery truncates logs, renames files and
+//! writes a manifest, and none of that may change a store that the caller may not change. Content
+//! stays in the lower file system until a file is first written; then the whole file is copied
+//! (unless all writes are after its end). Names that were added, moved or removed are kept here and
+//! hide those of the lower file system.
 //!
-//! Locks are the lower file system's own (they may create the lock file there, and cannot be taken in a
-//! directory that is only here), as is the identity of the page cache. The lower file system must not be changed by others meanwhile, as its lock sees to.
-//! A path must always be spelt without `..`, or files seem to be others.
+//! Locks are those of the lower file system (they may create the lock file there, and cannot be
+//! taken in a directory that is only here), and so is the identity of the page cache. Others must
+//! not change the lower file system meanwhile, which its lock ensures. Paths must not contain `..`,
+//! or one file would seem to be two.
 //!
-//! Thread safety: `state` guards the names; a file's source has its own lock, taken after `state`. Nothing is
-//! synced, since nothing here outlives the process.
+//! Thread safety: `state` guards the names; a file's source has its own lock, taken after `state`.
+//! Nothing is synced, since nothing here outlives the process.
 
 mod file;
 
@@ -34,7 +36,8 @@ pub struct OverlayVfs {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Names that differ from the lower file system's, and files that are open for writing. `None` hides.
+    /// Names that differ from the lower file system's, and files that are open for writing. `None`
+    /// hides a name.
     names: HashMap<PathBuf, Option<Arc<Node>>>,
     /// Unchanged files that are open for reading, so that their readers see a later change.
     reading: HashMap<PathBuf, Weak<Node>>,
@@ -51,7 +54,7 @@ impl OverlayVfs {
         Self { lower, upper: MemVfs::without_history(), state: Arc::default() }
     }
 
-    /// The file system that holds the changes: to limit the memory they may take.
+    /// The file system that holds the changes, for limiting the memory that they may take.
     pub fn upper(&self) -> &MemVfs {
         &self.upper
     }
@@ -60,7 +63,7 @@ impl OverlayVfs {
         Ok(state.directories.contains(path) || self.lower.metadata(path)?.is_some_and(|at| at.is_dir))
     }
 
-    /// The file at `path`; `NotFound` when there is none, or none any more.
+    /// The file at `path`; `NotFound` if there is none, or it was removed.
     fn node(&self, state: &mut State, path: &Path, changing: bool) -> io::Result<Arc<Node>> {
         match state.names.get(path) {
             Some(Some(node)) => return Ok(Arc::clone(node)),
@@ -83,7 +86,7 @@ impl OverlayVfs {
         } else {
             if state.reading.len() >= state.reading_max {
                 state.reading.retain(|_, node| node.strong_count() > 0);
-                // Twice what is left, so that pruning costs O(1) an opening.
+                // Twice the rest, so that pruning costs O(1) for each opening.
                 state.reading_max = 2 * state.reading.len() + 64;
             }
             state.reading.insert(path.to_path_buf(), Arc::downgrade(&node));
@@ -110,7 +113,8 @@ impl OverlayVfs {
         let name = PathBuf::from(state.next_upper.to_string());
         state.next_upper += 1;
         let file = self.upper.open(&name, OpenMode::CreateNew)?;
-        // The open handle is all that is needed; without a name the space is free once the handle is gone.
+        // Only the open handle is needed. Without a name the space is free once the handle is
+        // dropped.
         self.upper.remove(&name)?;
         Ok(file)
     }
@@ -150,7 +154,7 @@ impl Vfs for OverlayVfs {
         let state = self.state.lock();
         let mut listed: BTreeSet<String> = match self.lower.list(dir) {
             Ok(names) => names.into_iter().collect(),
-            // It may have been a file there, which was removed.
+            // The lower file system may have a file there that was removed here.
             Err(_) if state.directories.contains(dir) => BTreeSet::new(),
             Err(error) => return Err(error),
         };
@@ -248,7 +252,7 @@ impl Vfs for OverlayVfs {
         self.lower.lock(path, mode)
     }
 
-    /// The space that memory, not the lower file system, has left.
+    /// The space left in memory, not in the lower file system.
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
         self.upper.available_bytes(dir)
     }
@@ -257,7 +261,7 @@ impl Vfs for OverlayVfs {
         self.lower.page_cache_identity(dir)
     }
 
-    /// The names and files that are here belong to paths, and so to every view alike.
+    /// The names and files here belong to paths, and so to every view alike.
     fn rooted(&self, dir: &Path) -> io::Result<Option<Arc<dyn Vfs>>> {
         let bound = |lower| Arc::new(Self { lower, ..self.clone() }) as Arc<dyn Vfs>;
         Ok(self.lower.rooted(dir)?.map(bound))

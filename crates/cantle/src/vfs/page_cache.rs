@@ -1,19 +1,21 @@
-//! Which page cache stands before a device: what must be unchanged for unsynced writes of a dead process to
-//! be there still.
+//! The identity of the page cache in front of a device: if it is unchanged, unsynced writes of a
+//! dead process are still there.
 //!
-//! A page cache ends with the boot or with the mounted superblock. Linux gives every mounted superblock of the
-//! common file systems a directory `/sys/fs/<type>/<device>`, made afresh with each mount and so with an
-//! inode number that no other mount had since boot; bind mounts and other mount points of the same superblock
-//! share it. Btrfs has its directory by the identifier of the file system; there the subvolume belongs to the identity, too, as a
-//! snapshot of an open store lacks what its process still had to write. On tmpfs the pages are the storage, so boot and
-//! device suffice. Everything else (network and stacked file systems, FUSE, devices by several names) gets no identity, and
-//! so does a process that cannot read `/proc` or `/sys`: that costs the writes since the last checkpoint after its death,
-//! nothing more.
+//! A page cache ends with the boot or with the mounted superblock. Linux gives every mounted
+//! superblock of the common file systems a directory `/sys/fs/<type>/<device>`. It is created at
+//! each mount, so its inode number is one that no other mount had since boot; bind mounts and other
+//! mount points of the same superblock share it. On Btrfs the directory is named by the identifier
+//! of the file system. There the subvolume belongs to the identity, too, as a snapshot of an open
+//! store lacks the writes that its process had not yet written back. On tmpfs the pages are the
+//! storage, so boot and device suffice. Other file systems (network and stacked ones, FUSE, devices
+//! with several names) get no identity, and neither does a process that cannot read `/proc` or
+//! `/sys`. The only cost is the loss of the writes since the last checkpoint when the process dies.
 //!
-//! A superblock that was mounted anew is never trusted, however well the last one ended: a program cannot learn how it ended. Errors
-//! of the write-back at an unmount are reported to nobody; the marks of a clean unmount (the recovery flag of ext4, the unmount record of XFS)
-//! are cleared by the next mount, which replays the journal without a trace where there are none; and no counter of the
-//! device tells a forced end (`EXT4_IOC_SHUTDOWN`) from another.
+//! A superblock that was mounted again is never trusted, because a program cannot learn how the
+//! previous mount ended. Errors of the write-back at an unmount are reported to nobody. The marks
+//! of a clean unmount (the recovery flag of ext4, the unmount record of XFS) are cleared by the
+//! next mount; if they are missing, that mount replays the journal without a trace. And no counter
+//! of the device distinguishes a forced end (`EXT4_IOC_SHUTDOWN`) from another.
 #![expect(clippy::disallowed_methods, reason = "/proc and /sys are no files of the store")]
 
 #[cfg(all(target_os = "linux", not(miri)))]
@@ -23,8 +25,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The identity of the page cache of an open directory. An error if it could not be found out just now: that must
-/// not be taken for there being none, as then what a dead process wrote would be given up.
+/// The identity of the page cache of an open directory. An error if it could not be determined just
+/// now. This must not be treated as no identity, because then the writes of a dead process would be
+/// discarded.
 pub(super) fn identity(dir: &File) -> io::Result<Option<Vec<u8>>> {
     let Some(boot) = there(fs::read_to_string("/proc/sys/kernel/random/boot_id"))? else { return Ok(None) };
     #[cfg(all(target_os = "linux", not(miri)))]
@@ -36,10 +39,10 @@ pub(super) fn identity(dir: &File) -> io::Result<Option<Vec<u8>>> {
     identity_of_device(&boot, dir.metadata()?.dev())
 }
 
-/// The same of `device`, a directory's `st_dev`.
+/// The same for `device`, a directory's `st_dev`.
 fn identity_of_device(boot: &str, device: u64) -> io::Result<Option<Vec<u8>>> {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    // Mount points may hold any bytes; what is compared here is ASCII.
+    // Mount points may contain any bytes; the fields compared here are ASCII.
     let Some(mounts) = there(fs::read("/proc/self/mountinfo"))? else { return Ok(None) };
     let mounts = String::from_utf8_lossy(&mounts);
     let Some(kind) = file_system_type(&mounts, major, minor) else { return Ok(None) };
@@ -51,7 +54,7 @@ fn identity_of_device(boot: &str, device: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(superblock.map(name))
 }
 
-/// `None` for what is not there or not for us to see, now or later.
+/// `None` for a file that does not exist, or that this process may not see, now or later.
 fn there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(it) => Ok(Some(it)),
@@ -75,7 +78,7 @@ fn file_system_type(mounts: &str, major: u32, minor: u32) -> Option<&str> {
 }
 
 fn superblock_inode(kind: &str, major: u32, minor: u32) -> io::Result<Option<u64>> {
-    // The kernel's own name of the device, whatever path it was mounted by.
+    // The kernel's own name of the device, independent of the path by which it was mounted.
     let Some(link) = there(fs::read_link(format!("/sys/dev/block/{major}:{minor}")))? else {
         return Ok(None);
     };

@@ -1,26 +1,29 @@
 //! Reads of many places at once.
 //!
-//! A reader of twelve files that asks for one block of each waits for the device twelve times, though the device
-//! could look for all of them together. [`read_all`] first has the operating system begin to read the places that
-//! follow ([`VfsFile::prefetch`]), then takes them one after the other. On a local SSD 12 places of 4 KiB that were in no cache
-//! take 0.25 ms like that, 0.95 ms one after the other, and 0.9 ms by four threads, whose switches cost more than
-//! the hints: so there are no threads. Where a file system takes no hints the places are read one after the other.
+//! A reader that needs one block of each of twelve files waits for the device twelve times,
+//! although the device could serve all of them together. [`read_all`] first makes the operating
+//! system begin to read the places that follow ([`VfsFile::prefetch`]), then reads them one after
+//! the other. On a local SSD 12 places of 4 KiB that are in no cache take 0.25 ms like this, 0.95
+//! ms one after the other, and 0.9 ms with four threads, whose switches cost more than the hints.
+//! Therefore no threads are used. If a file system ignores hints, the places are read one after the
+//! other.
 
 use super::VfsFile;
 use std::io;
 
-/// The most places for which the operating system was given a hint and which are not read yet: a device has no deeper queue that
-/// pays, and what is read too far ahead may be evicted before it is wanted.
+/// Maximum number of places with a hint that are not read yet. Devices gain nothing by deeper
+/// queues, and pages that are read too far ahead may be evicted before they are needed.
 const AHEAD_MAX: usize = 32;
 
-/// A place of a file, and the buffer that is to be filled from there.
+/// A place in a file, and the buffer to fill from there.
 #[derive(Debug)]
 pub struct ReadRequest<'a> {
     /// The file.
     pub file: &'a dyn VfsFile,
-    /// Where in the file, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// As many bytes are read as this is long, or fewer where the file ends.
+    /// Destination of the bytes. Its length is the number of bytes to read; fewer are read if the
+    /// file ends.
     pub buffer: &'a mut [u8],
 }
 
@@ -30,10 +33,11 @@ impl ReadRequest<'_> {
     }
 }
 
-/// Fills the buffers of all places, of one file or of many. Returns for each place the outcome of its
-/// [`read_at`](VfsFile::read_at): a place that cannot be read leaves the others alone. Thread safety: as that of `read_at`.
+/// Fills the buffers of all places, in one file or in many. Returns the outcome of
+/// [`read_at`](VfsFile::read_at) for each place: a place that cannot be read does not affect the
+/// others. Thread safety: as for `read_at`.
 pub fn read_all(places: &mut [ReadRequest<'_>]) -> Vec<io::Result<usize>> {
-    // The first is read at once.
+    // The first place is read at once.
     places.iter().skip(1).take(AHEAD_MAX).for_each(ReadRequest::prefetch);
     (0..places.len())
         .map(|at| {

@@ -1,9 +1,9 @@
 //! A view of the operating system's file system that is bound to one directory.
 //!
-//! The directory is opened once. Paths below the path by which it was opened are resolved at its descriptor
-//! (`openat`, `renameat`, `unlinkat` and so on), so neither a rename of the directory, nor another directory in its
-//! place, nor another working directory changes what they mean. The path itself serves for messages only. All
-//! other paths mean what they mean to [`StdVfs`].
+//! The directory is opened once. Paths below the path by which it was opened are resolved at its
+//! descriptor (`openat`, `renameat`, `unlinkat` and so on). So a rename of the directory, another
+//! directory in its place, or another working directory do not change their meaning. The path
+//! itself is used for messages only. All other paths have the same meaning as for [`StdVfs`].
 //!
 //! Thread safety: nothing changes after opening.
 
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct RootedVfs {
     root: Arc<File>,
-    /// The path of the directory when it was opened. It may mean another one by now.
+    /// The path of the directory when it was opened. Now it may lead to another one.
     path: PathBuf,
 }
 
@@ -31,7 +31,7 @@ impl RootedVfs {
         Ok(Self { root, path: path.to_path_buf() })
     }
 
-    /// Where a path below the directory begins, and what is left of it.
+    /// The part of a path below the directory.
     fn inside<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         path.strip_prefix(&self.path).ok().filter(|inside| inside.is_relative()).map(directory)
     }
@@ -48,7 +48,7 @@ impl RootedVfs {
     }
 }
 
-/// Whether the kernel reports failed writes to who syncs a file system.
+/// True if the kernel reports failed writes to a caller that syncs a file system.
 #[cfg(target_os = "linux")]
 fn tells_of_failures() -> bool {
     const SINCE: (u32, u32) = (5, 8);
@@ -104,15 +104,16 @@ impl Vfs for RootedVfs {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         if self.is_root(dir) {
-            // Open already: neither the limit of open files nor a permission that was taken away gets in the way.
+            // Open already, so the limit of open files or a revoked permission cannot make this
+            // fail.
             self.root.sync_all()
         } else {
             std_fs::open_directory(self.at(dir))?.sync_all()
         }
     }
 
-    /// Since Linux 5.8 the descriptor of the directory is told of what could not be written since it was opened. File systems whose
-    /// page cache has no identity may pass a sync on to nobody.
+    /// Since Linux 5.8 the descriptor of the directory reports writes that failed since it was
+    /// opened. File systems whose page cache has no identity may ignore a sync.
     #[cfg(target_os = "linux")]
     fn sync_files(&self, dir: &Path) -> io::Result<()> {
         if !self.is_root(dir) || !tells_of_failures() || self.page_cache_identity(dir)?.is_none() {

@@ -1,11 +1,12 @@
 //! A file system that stalls.
 //!
-//! [`StallVfs`] passes every call to another file system, and holds those that are chosen: before they take place, as a disk does that
-//! does not answer, or after, as a thread does that is put aside before it knows. A test waits until so many calls are held
-//! ([`Stall::wait`]), looks at what goes on all the same, and releases them. So what happens first is no matter of luck.
+//! [`StallVfs`] passes every call to another file system, and holds chosen calls: before they take
+//! place, like a disk that does not answer, or after, like a thread that is preempted before it
+//! knows the outcome. A test waits until a number of calls are held ([`Stall::wait`]), checks that
+//! other work continues, and releases them. So the order of events is not left to chance.
 //!
-//! Thread safety: any number of calls may be held at once; one stall is under way at a time, and a call that was held by one is not held
-//! by the next. Stores to mapped memory are never held.
+//! Thread safety: any number of calls may be held at once. There is one stall at a time, and a call
+//! that was held by one is not held by the next. Stores to mapped memory are never held.
 
 use super::{
     Call, LockError, LockMode, MappedPiece, Metadata, OpenMode, Operation, Reminder, Vfs, VfsFile, VfsLock,
@@ -17,18 +18,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// When a call is held.
+/// The moment at which a call is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
-    /// Nothing has happened yet.
+    /// Before the call has any effect.
     Before,
-    /// It took place, or failed, and its caller does not know.
+    /// After the call took place, or failed, and before its caller knows.
     After,
 }
 
 type Choice = Arc<dyn Fn(&Call<'_>) -> bool + Send + Sync>;
 
-/// A file system that passes calls to another, and holds those that are chosen. Clones are the same.
+/// A file system that passes calls to another, and holds chosen ones. Clones are the same.
 #[derive(Clone)]
 pub struct StallVfs {
     shared: Arc<Shared>,
@@ -44,10 +45,10 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// The stall that is under way, if one is; each has a number of its own.
+    /// The current stall, if there is one; each has its own number.
     current: Option<(u64, Held, Choice)>,
     stalls: u64,
-    /// Calls that it holds.
+    /// Number of calls that it holds.
     held: usize,
 }
 
@@ -85,13 +86,13 @@ impl StallVfs {
 }
 
 impl Stall {
-    /// How many calls are held now.
+    /// Number of calls held now.
     pub fn held(&self) -> usize {
         let state = self.shared.state.lock();
         if state.is_current(self.number) { state.held } else { 0 }
     }
 
-    /// Waits until so many calls are held at once; false if that did not come to be within `limit`.
+    /// Waits until `calls` calls are held at once; false if that does not happen within `limit`.
     #[must_use = "calls that were never made are not held"]
     pub fn wait(&self, calls: usize, limit: Duration) -> bool {
         let mut state = self.shared.state.lock();
@@ -120,7 +121,7 @@ impl State {
 }
 
 impl Shared {
-    /// Makes a call, which is held before or after if it is chosen.
+    /// Makes a call; if chosen, it is held before or after.
     fn pass<T>(
         &self,
         (operation, path, offset, len): (Operation, &Path, u64, u64),

@@ -1,7 +1,7 @@
 //! The operating system's file system.
 //!
-//! Files are advised as read at random, because read-ahead (of megabytes on some devices) would multiply the
-//! cost of every point read; large reads are issued whole all the same.
+//! Files are advised as read at random, because read-ahead (of megabytes on some devices) would
+//! multiply the cost of every point read. Large reads are still issued whole.
 #![expect(clippy::disallowed_methods, reason = "this is the one way to the operating system's files")]
 
 use super::rooted_fs::RootedVfs;
@@ -85,12 +85,14 @@ pub(super) fn open((dir, path): At<'_>, mode: OpenMode) -> io::Result<Arc<dyn Vf
 }
 
 fn open_with((dir, path): At<'_>, flags: OFlags) -> io::Result<File> {
-    // As the standard library creates files: the process's mask takes away what is not to be.
+    // The mode with which the standard library creates files: the process's mask removes bits from
+    // it.
     let mode = Mode::from_raw_mode(0o666);
     retry(|| rustix::fs::openat(dir, path, flags | OFlags::CLOEXEC, mode)).map(File::from)
 }
 
-/// A directory, to be listed, synced, or begun at. Anything else is refused: syncing a file here would hide a mistake.
+/// Opens a directory for listing, syncing, or as the start of paths. Anything else is refused, as
+/// syncing a file here would hide a mistake.
 pub(super) fn open_directory(at: At<'_>) -> io::Result<File> {
     open_with(at, OFlags::RDONLY | OFlags::DIRECTORY)
 }
@@ -113,7 +115,8 @@ pub(super) fn list(at: At<'_>) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::new(open_directory(at)?)? {
         let entry = entry?;
-        // A foreign name that is not Unicode is no reason to fail, and not one of ours however it is spelt.
+        // A foreign name that is not Unicode is no error, and is no name of a store's file however
+        // it is spelt.
         let name = entry.file_name().to_string_lossy();
         if !matches!(&*name, "." | "..") {
             names.push(name.into_owned());
@@ -128,7 +131,7 @@ pub(super) fn rename((from_dir, from): At<'_>, (to_dir, to): At<'_>) -> io::Resu
 
 pub(super) fn hard_link((from_dir, from): At<'_>, (to_dir, to): At<'_>) -> io::Result<()> {
     match retry(|| rustix::fs::linkat(from_dir, from, to_dir, to, AtFlags::empty())) {
-        // FAT and others that know no links answer EPERM.
+        // FAT and other file systems without links answer EPERM.
         Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
             Err(io::Error::new(io::ErrorKind::Unsupported, error))
         }
@@ -169,7 +172,8 @@ pub(super) fn lock(
     Ok(Box::new(StdLock { file, root: root.cloned(), path: path.to_path_buf(), process }))
 }
 
-/// The parent of a path of one name is the empty path, which means the directory at which relative paths begin.
+/// The parent of a path of one name is the empty path, which means the directory at which relative
+/// paths begin.
 pub(super) fn directory(path: &Path) -> &Path {
     if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }
@@ -220,7 +224,8 @@ impl VfsFile for StdFile {
             return Ok(());
         }
         match retry(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, len)) {
-            // Kernels and file systems without the call say ENOSYS; NFS before 4.2 and others EOPNOTSUPP.
+            // Kernels and file systems without the call answer ENOSYS; NFS before 4.2 and others
+            // EOPNOTSUPP.
             Err(error) if error.raw_os_error() == Some(Errno::NOSYS.raw_os_error()) => {
                 Err(io::ErrorKind::Unsupported.into())
             }
@@ -265,21 +270,22 @@ impl VfsFile for StdFile {
 
 #[cfg(target_os = "linux")]
 fn advise_random(file: &File) {
-    // Advice that is refused costs speed, nothing else.
+    // Advice that is refused costs only speed.
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
 }
 
 #[cfg(not(target_os = "linux"))]
 fn advise_random(_file: &File) {}
 
-/// In pieces of 128 KiB: the kernel reads no more ahead by one call than a device reads ahead by itself, and that is the default.
+/// In pieces of 128 KiB: one call makes the kernel read no more than the device's read-ahead, and
+/// that is its default.
 #[cfg(target_os = "linux")]
 fn advise_needed(file: &File, offset: u64, len: u64) {
     const PIECE_BYTES: u64 = 128 << 10;
     let end = offset.saturating_add(len);
     let mut at = offset;
     while let Some(piece) = std::num::NonZeroU64::new(PIECE_BYTES.min(end - at)) {
-        // Advice that is refused costs speed, nothing else; what is refused once is refused again.
+        // Advice that is refused costs only speed, and the next piece would be refused as well.
         if rustix::fs::fadvise(file, at, Some(piece), rustix::fs::Advice::WillNeed).is_err() {
             return;
         }
@@ -299,8 +305,8 @@ pub(super) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::R
     }
 }
 
-/// A shared lock needs no permission to write, so that a store on a read-only medium can be read; for that the
-/// lock file must exist.
+/// Opens a lock file. A shared lock needs no permission to write, so that a store on a read-only
+/// medium can be read; then the lock file must exist.
 fn open_lock_file(at: At<'_>, mode: LockMode) -> io::Result<File> {
     if mode == LockMode::Shared {
         match open_with(at, OFlags::RDONLY) {
@@ -311,7 +317,8 @@ fn open_lock_file(at: At<'_>, mode: LockMode) -> io::Result<File> {
     open_with(at, OFlags::RDWR | OFlags::CREATE)
 }
 
-/// Whether the lock was granted. Locks belong to the open file, so two openings in one process conflict, too.
+/// True if the lock was granted. Locks belong to the open file, so two openings in one process
+/// conflict, too.
 fn try_flock(file: &File, operation: FlockOperation) -> io::Result<bool> {
     match retry(|| rustix::fs::flock(file, operation)) {
         Ok(()) => Ok(true),
@@ -320,8 +327,8 @@ fn try_flock(file: &File, operation: FlockOperation) -> io::Result<bool> {
     }
 }
 
-/// Who holds a lock that was denied. The process id in the file is the last exclusive holder's, so it says
-/// nothing when shared holders are in the way.
+/// The holder of a lock that was denied. The process id in the file is the last exclusive holder's,
+/// so it says nothing if shared holders are in the way.
 fn holder(file: File, denied: LockMode) -> Option<u32> {
     if denied == LockMode::Exclusive
         && let Ok(true) = try_flock(&file, FlockOperation::NonBlockingLockShared)
@@ -335,10 +342,10 @@ fn holder(file: File, denied: LockMode) -> Option<u32> {
 #[derive(Debug)]
 struct StdLock {
     file: StdFile,
-    /// Where `path` begins, if not at the working directory.
+    /// The directory at which `path` begins, if not the working directory.
     root: Option<Arc<File>>,
     path: PathBuf,
-    /// Who took it: a forked process that drops its copy has nothing to release.
+    /// The process that took it: a forked process that drops its copy has nothing to release.
     process: u32,
 }
 
@@ -359,7 +366,8 @@ impl Drop for StdLock {
         if self.process != std::process::id() {
             return;
         }
-        // Closing the file would leave it locked for as long as a process that was forked meanwhile has it open, too.
+        // If the file were only closed, it would stay locked while a process forked meanwhile has
+        // it open, too.
         if let Err(error) = rustix::fs::flock(&self.file.file, FlockOperation::Unlock) {
             tracing::debug!(%error, "a lock goes with its file");
         }
@@ -377,7 +385,7 @@ mod tests {
         let path = directory.path().join("LOCK");
         let file = open_lock_file((CWD, &path), LockMode::Exclusive).unwrap();
         assert!(try_flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap());
-        // What a fork leaves in the child: the same opening of the file.
+        // The state in the child after a fork: the same opening of the file.
         let _of_the_child = file.try_clone().unwrap();
         let lock = |process| {
             let file = StdFile::new(file.try_clone().unwrap());

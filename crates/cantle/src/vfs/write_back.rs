@@ -1,11 +1,14 @@
-//! A file system whose write-back fails, and reports it as Linux does: once for each open file, and to nobody where the inode was evicted.
+//! A file system whose write-back can fail. It reports failures as Linux does: once for each open
+//! file, and to nobody if the inode was evicted.
 //!
-//! The kernel writes dirty pages back when it likes. If that fails, the pages count as clean and the inode remembers the error. A sync of
-//! an open file reports it if it happened since the file was opened or last reported it; a file that is opened after the failure reports
-//! it only if nobody else did. An inode that no file is open on may be evicted with what it remembers: then the next sync succeeds,
-//! and what was lost is lost without a word.
+//! The kernel writes dirty pages back at any time. If that fails, the pages count as clean and the
+//! inode remembers the error. A sync of an open file reports the error if it happened since the
+//! file was opened or last reported it. A file that is opened after the failure reports it only if
+//! no other file did. An inode without an open file may be evicted together with its record of
+//! errors: then the next sync succeeds, and writes are lost silently.
 //!
-//! Thread safety: a lock guards what inodes remember; it is held while nothing else is.
+//! Thread safety: a lock guards the records of the inodes; it is never held together with another
+//! lock.
 
 use super::{
     LockError, LockMode, MappedPiece, MemFile, MemVfs, Metadata, OpenMode, Reminder, Vfs, VfsFile, VfsLock,
@@ -15,31 +18,32 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
-/// A [`MemVfs`] whose write-back fails when it is told to. Clones are the same.
+/// A [`MemVfs`] whose write-back fails on request. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct WriteBackVfs {
     memory: MemVfs,
     inodes: Arc<Mutex<HashMap<u64, Inode>>>,
 }
 
-/// What an inode remembers.
+/// The record of an inode.
 #[derive(Debug, Default)]
 struct Inode {
-    /// Failures of its write-back so far.
+    /// Number of failures of its write-back so far.
     failures: u64,
-    /// Whether some sync reported the last of them.
+    /// True if a sync has reported the last of them.
     is_reported: bool,
-    /// Open files, and who wants it remembered.
+    /// Number of open files and of reminders.
     open: usize,
 }
 
 impl WriteBackVfs {
-    /// Over a file system in memory, whose crash images go on telling what is durable.
+    /// Over a file system in memory, whose crash images still show the durable content.
     pub fn new(memory: MemVfs) -> Self {
         Self { memory, inodes: Arc::default() }
     }
 
-    /// The kernel writes the dirty pages of a file back, and fails: programs go on reading them, and no sync makes them durable.
+    /// Simulates a failed write-back of the dirty pages of a file: programs continue to read them,
+    /// and no sync makes them durable.
     pub fn fail_write_back(&self, path: &Path) -> io::Result<()> {
         let file = self.memory.open_file(path, OpenMode::Read)?;
         file.lose_unsynced();
@@ -50,7 +54,7 @@ impl WriteBackVfs {
         Ok(())
     }
 
-    /// The kernel takes back the memory of an inode; false where it cannot, as a file is open on it.
+    /// Simulates the eviction of an inode; false if it is impossible, as a file is open on it.
     pub fn evict(&self, path: &Path) -> io::Result<bool> {
         let file = self.memory.open_file(path, OpenMode::Read)?;
         let mut inodes = self.inodes.lock();
@@ -111,7 +115,7 @@ impl Vfs for WriteBackVfs {
     }
 }
 
-/// An inode is not evicted while one of these is left.
+/// Keeps an inode from being evicted.
 #[derive(Debug)]
 struct OpenInode {
     inodes: Arc<Mutex<HashMap<u64, Inode>>>,
@@ -135,7 +139,7 @@ impl Drop for OpenInode {
     }
 }
 
-/// An open file, with how many of the inode's failures it need not report any more.
+/// An open file, with the number of the inode's failures that it need not report any more.
 #[derive(Debug)]
 struct WriteBackFile {
     inner: Arc<MemFile>,
@@ -144,7 +148,7 @@ struct WriteBackFile {
 }
 
 impl WriteBackFile {
-    /// Whether a failure is to be reported, which this does.
+    /// True if a failure is to be reported, and marks it as reported.
     fn takes_failure(&self) -> bool {
         self.inode.look(|inode| {
             let mut seen = self.seen.lock();
@@ -186,7 +190,7 @@ impl VfsFile for WriteBackFile {
         self.inner.prefetch(offset, len);
     }
 
-    /// Reports no failure of before: as on Linux, only syncs do.
+    /// Reports no earlier failure: as on Linux, only syncs do.
     fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
         self.inner.start_writeback(offset, len)
     }
@@ -207,7 +211,7 @@ mod tests {
 
     const PATH: &str = "/file";
 
-    /// A file with bytes that nobody synced.
+    /// A file with unsynced bytes.
     fn written() -> (MemVfs, WriteBackVfs, Arc<dyn VfsFile>) {
         let memory = MemVfs::new();
         let vfs = WriteBackVfs::new(memory.clone());

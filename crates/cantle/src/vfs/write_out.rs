@@ -1,4 +1,4 @@
-//! The call that has the kernel begin to write a part of a file to its device.
+//! The call that makes the kernel begin to write a part of a file to its device.
 #![expect(unsafe_code, reason = "a call that rustix does not have")]
 
 use crate::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -9,12 +9,13 @@ use std::io;
 
 /// Failures to begin a write-back, which every later sync of the same open file reports.
 ///
-/// The kernel records a page that could not be written in the inode, and each open file reports that by its next `fsync`,
-/// once. `sync_file_range` with `SYNC_FILE_RANGE_WRITE` alone does not take that report away: only its waiting flags
-/// (`WAIT_BEFORE`, `WAIT_AFTER`) look at the record and count it as reported, so they are never set here. What the
-/// call itself returns is the failure of the file system to submit pages, for instance because delayed allocation
-/// found no block: some file systems then drop the pages and tell nobody but the caller. The first such error is kept, so
-/// that `sync_data` cannot succeed for pages that nobody will write.
+/// The kernel records a page that could not be written in the inode, and each open file reports
+/// that by its next `fsync`, once. `sync_file_range` with `SYNC_FILE_RANGE_WRITE` alone does not
+/// consume that report: only its waiting flags (`WAIT_BEFORE`, `WAIT_AFTER`) read the record and
+/// count it as reported, so they are never set here. The error that the call itself returns is a
+/// failure of the file system to submit pages, for instance because delayed allocation found no
+/// block. Some file systems then drop the pages and report this to the caller only. The first such
+/// error is kept, so that `sync_data` cannot succeed for pages that will not be written.
 #[derive(Debug, Default)]
 pub(super) struct WriteOut {
     /// The number of the first error; 0 if there was none.
@@ -24,7 +25,7 @@ pub(super) struct WriteOut {
 impl WriteOut {
     /// Begins to write these bytes to the device.
     pub(super) fn start(&self, file: &File, offset: u64, len: u64) -> io::Result<()> {
-        // A length of 0 would mean all up to the end.
+        // A length of 0 would mean all bytes up to the end.
         let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
@@ -32,7 +33,8 @@ impl WriteOut {
             return Ok(());
         }
         loop {
-            // SAFETY: the descriptor is open for as long as `file` is borrowed, and the call touches no memory of ours.
+            // SAFETY: the descriptor is open while `file` is borrowed, and the call accesses no
+            // memory of this process.
             let status =
                 unsafe { libc::sync_file_range(file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
             if status == 0 {
@@ -41,11 +43,11 @@ impl WriteOut {
             let error = io::Error::last_os_error();
             match error.raw_os_error().map(Errno::from_raw_os_error) {
                 Some(Errno::INTR) => {}
-                // Kernels and sandboxes without the call: nothing was begun, and nothing is lost.
+                // Kernels and sandboxes without the call: nothing has begun, and nothing is lost.
                 Some(Errno::NOSYS | Errno::PERM | Errno::ACCESS) => return Ok(()),
                 errno => {
                     let number = errno.unwrap_or(Errno::IO).raw_os_error();
-                    // Keeps the first.
+                    // Keeps the first error.
                     let _ = self.failed.compare_exchange(0, number, Relaxed, Relaxed);
                     return Err(error);
                 }

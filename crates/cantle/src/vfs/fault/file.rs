@@ -27,7 +27,7 @@ impl FaultFile {
         self.shared.run((operation, &self.path, offset, len), call)
     }
 
-    /// A call that makes durable, or begins to.
+    /// A call that makes bytes durable, or begins to.
     fn sync(&self, verdict: Verdict, call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         match verdict {
             Verdict::Pass => call(),
@@ -79,7 +79,8 @@ impl VfsFile for FaultFile {
         }
     }
 
-    /// No later sync fails for a failure here, unlike on the operating system: a caller who does not heed the error loses data.
+    /// Unlike on the operating system, no later sync reports a failure of this call: a caller that
+    /// ignores the error loses data.
     fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
         let start = || self.inner.start_writeback(offset, len);
         let verdict = self.shared.judge(Operation::StartWriteback, &self.path, offset, len);

@@ -1,11 +1,12 @@
-//! Calls as a rule sees them, and what it may decide.
+//! Calls as a rule sees them, and the verdicts that it may give.
 
 use std::io;
 use std::path::Path;
 
-/// A kind of call. `Create` is `open` with `CreateNew`, `Open` the other modes; the rest are named after the
-/// methods of [`Vfs`] and [`VfsFile`]. `Store` is a store to a [`MappedPiece`], which cannot fail: it takes place
-/// whatever the rule says. `Prefetch` is a hint, which nobody is told the failure of.
+/// A kind of call. `Create` is `open` with `CreateNew`, `Open` the other modes; the rest are named
+/// after the methods of [`Vfs`] and [`VfsFile`]. `Store` is a store to a [`MappedPiece`], which
+/// cannot fail: it takes place with any verdict. `Prefetch` is a hint, whose failure no caller
+/// sees.
 ///
 /// [`Vfs`]: crate::vfs::Vfs
 /// [`VfsFile`]: crate::vfs::VfsFile
@@ -40,7 +41,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All of them, in the order of declaration.
+    /// All kinds, in the order of declaration.
     pub const ALL: [Self; 24] = [
         Self::Open,
         Self::Create,
@@ -68,7 +69,7 @@ impl Operation {
         Self::StartWriteback,
     ];
 
-    /// True if it changes files or names, or makes such changes durable.
+    /// True if the call changes files or names, or makes such changes durable.
     pub fn changes(self) -> bool {
         matches!(
             self,
@@ -94,15 +95,16 @@ impl Operation {
 pub struct Call<'a> {
     /// The kind of the call.
     pub operation: Operation,
-    /// The file (under the name it was opened by) or directory; the first one where there are two.
+    /// The file (by the name under which it was opened) or directory; the first one if there are
+    /// two.
     pub path: &'a Path,
-    /// The number of calls of any kind before it.
+    /// Number of calls of any kind before it.
     pub number: u64,
-    /// The number of calls of the same kind before it.
+    /// Number of calls of the same kind before it.
     pub number_of_kind: u64,
-    /// The place in the file; 0 where that means nothing.
+    /// The offset in the file; 0 if the call has none.
     pub offset: u64,
-    /// The number of bytes, or the length asked for; 0 where that means nothing.
+    /// Number of bytes, or the requested length; 0 if the call has none.
     pub len: u64,
 }
 
@@ -136,21 +138,22 @@ impl Failure {
 /// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It takes place.
+    /// The call takes place.
     Pass,
-    /// It fails and nothing happens.
+    /// The call fails without effect.
     Fail(Failure),
     /// A write stores its first `bytes` bytes and fails; other calls fail.
     ShortWrite {
-        /// The number of bytes that are stored, at most those of the write.
+        /// Number of bytes that are stored, at most those of the write.
         bytes: usize,
-        /// With what it fails.
+        /// The error of the call.
         failure: Failure,
     },
-    /// It takes place, yet reports a failure: a sync whose data did reach the disk, a rename that was done.
+    /// The call takes place, but reports a failure: a sync whose data did reach the disk, a rename
+    /// that was done.
     FailDone(Failure),
-    /// A sync fails, and what it was to make durable never will be, though programs go on reading it (over a
-    /// [`MemVfs`]; over others it just fails). Other calls fail.
+    /// A sync fails, and the changes that it covers never become durable, although programs
+    /// continue to read them (over a [`MemVfs`]; over others it just fails). Other calls fail.
     ///
     /// [`MemVfs`]: crate::vfs::MemVfs
     FailLost(Failure),

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
-/// The unit of sharing and of space accounting; also the unit in which a page cache is written back.
+/// Length of a page in bytes: the unit of sharing and of space accounting, and of write-back from a
+/// page cache.
 pub(super) const PAGE_BYTES: u64 = 4096;
 
 type Page = [u8; PAGE_BYTES as usize];
@@ -15,7 +16,7 @@ type Page = [u8; PAGE_BYTES as usize];
 pub(super) struct Content {
     pages: BTreeMap<u64, Arc<Page>>,
     len: u64,
-    /// Pages below this index occupy space whether they were written or not.
+    /// Pages below this index take space even if they were not written.
     reserved_pages: u64,
 }
 
@@ -24,17 +25,17 @@ impl Content {
         self.len
     }
 
-    /// Pages of space that the file takes.
+    /// Number of pages of space that the file takes.
     pub(super) fn occupied_pages(&self) -> u64 {
         self.reserved_pages + self.pages.range(self.reserved_pages..).count() as u64
     }
 
-    /// Whether a write to page `index` takes no more space.
+    /// True if a write to page `index` takes no more space.
     pub(super) fn occupies(&self, index: u64) -> bool {
         index < self.reserved_pages || self.pages.contains_key(&index)
     }
 
-    /// Adds the length and all bytes but zeros to a hash.
+    /// Adds the length and all bytes except zeros to a hash.
     pub(super) fn hash(&self, hash: &mut Xxh3) {
         hash.update(&self.len.to_le_bytes());
         for (index, page) in &self.pages {
@@ -58,7 +59,7 @@ impl Content {
         buffer.len()
     }
 
-    /// Writes `bytes`, whose end the caller has checked to lie below `i64::MAX`.
+    /// Writes `bytes`; the caller has checked that their end lies below `i64::MAX`.
     pub(super) fn write_at(&mut self, bytes: &[u8], offset: u64) {
         for slice in page_slices(offset, bytes.len()) {
             let source = &bytes[slice.start..slice.end];
@@ -91,14 +92,14 @@ impl Content {
         self.reserved_pages = self.reserved_pages.max(len.div_ceil(PAGE_BYTES));
     }
 
-    /// What `occupied_pages` would be after `reserve(len)`.
+    /// The result of `occupied_pages` after `reserve(len)`.
     pub(super) fn occupied_pages_if_reserved(&self, len: u64) -> u64 {
         let reserved = self.reserved_pages.max(len.div_ceil(PAGE_BYTES));
         reserved + self.pages.range(reserved..).count() as u64
     }
 
-    /// Takes over the pages that `bytes` bytes at `offset` touch as they are in `newer`, sharing them, as the
-    /// writing back of dirty pages does. Leaves the length alone.
+    /// Shares the pages that `bytes` bytes at `offset` touch with `newer`, as the write-back of
+    /// dirty pages does. Does not change the length.
     pub(super) fn take_pages(&mut self, newer: &Self, offset: u64, bytes: u64) {
         if bytes == 0 {
             return;
@@ -111,8 +112,8 @@ impl Content {
         }
     }
 
-    /// Overwrites with zeros what lies at `from` or beyond, in those units (of `unit_bytes`, a divisor of the
-    /// page) that `chosen` picks. Leaves the length alone.
+    /// Overwrites with zeros all bytes from `from` on, in the units (of `unit_bytes`, a divisor of
+    /// the page) that `chosen` picks. Does not change the length.
     pub(super) fn zero_units(&mut self, from: u64, unit_bytes: u64, chosen: impl Fn(u64) -> bool) {
         for (index, page) in self.pages.range_mut(from / PAGE_BYTES..) {
             let page_start = index * PAGE_BYTES;
@@ -142,7 +143,7 @@ pub(super) struct PageSlice {
     pub(super) end: usize,
 }
 
-/// Cuts a buffer of `len` bytes that belongs at `offset` at the page boundaries.
+/// Cuts a buffer of `len` bytes for `offset` at the page boundaries.
 pub(super) fn page_slices(offset: u64, len: usize) -> impl Iterator<Item = PageSlice> {
     let mut start = 0;
     std::iter::from_fn(move || {

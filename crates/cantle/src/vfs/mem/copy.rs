@@ -1,4 +1,4 @@
-//! Copies of a file system: as a power loss may leave it, and as the death of every process does.
+//! Copies of a file system, as a power loss may leave it, and as the death of all processes does.
 
 use super::file::{FileData, FileState, LiveFile, Space};
 use super::names::{Entry, LiveTree, SavedTree, Tree};
@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 impl MemVfs {
-    /// A new file system as a power loss at this moment could leave this one, which stays as it is. The same
-    /// plan and the same history give the same bytes. Nobody holds its locks, and all that it holds is
-    /// durable. Its page cache is another one.
+    /// A new file system as a power loss at this moment could leave this one, which does not
+    /// change. The same plan and the same history give the same bytes. Its locks are free, its
+    /// contents are durable, and its page cache has another identity.
     pub fn crash(&self, plan: &CrashPlan) -> Self {
         if !self.shared.history {
             return self.copy(new_instance());
@@ -44,7 +44,7 @@ impl MemVfs {
         copy
     }
 
-    /// A new file system that is as the death of every process would leave this one, which stays as it is:
+    /// A new file system as the death of all processes would leave this one, which does not change:
     /// nothing is lost, the page cache is the same, the locks are free.
     pub fn kill(&self) -> Self {
         self.copy(self.shared.instance)
@@ -77,7 +77,7 @@ impl MemVfs {
     }
 }
 
-/// The files of a copy, so that the names of one file are names of one file there, too.
+/// The files of a copy, so that names of one file are names of one file in the copy, too.
 #[derive(Default)]
 struct Files {
     by_id: HashMap<u64, Arc<FileData>>,

@@ -1,10 +1,10 @@
-//! What a power loss leaves of unsynced changes.
+//! The unsynced changes that a power loss leaves.
 //!
-//! The page cache writes a file back unit by unit (512 B or 4 KiB, what a disk writes as a whole), each at a
-//! time of its own and as it is then, and the length likewise. So a plan gives every unit, and the length, a
-//! number of changes that it had seen; a unit never holds a later change without the earlier ones to its
-//! bytes. What lies below the length but was not written back reads as zeros or, in files that grew by writing,
-//! as garbage.
+//! The page cache writes a file back unit by unit (512 B or 4 KiB, the units that a disk writes as
+//! a whole). Each unit, and the length, is written at its own time and as it is then. So a plan
+//! gives every unit, and the length, a number of changes that it had seen; a unit never has a later
+//! change without the earlier ones to its bytes. Bytes below the length that were not written back
+//! read as zeros or, in files that grew by writing, as garbage.
 
 use super::content::Content;
 use super::file::{Change, FileState, Unsynced};
@@ -14,48 +14,50 @@ use crate::sync::random::{Rng, mix};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// What a power loss keeps of what was not synced. The same plan and history give the same result.
+/// The unsynced changes that a power loss keeps. The same plan and history give the same result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CrashPlan {
-    /// Decides whatever the rest leaves open.
+    /// Decides everything that the other fields leave open.
     pub seed: u64,
-    /// What becomes of unsynced creations, renames, links and removals.
+    /// The fate of unsynced creations, renames, links and removals.
     pub names: Survival,
-    /// What becomes of unsynced bytes and lengths, each file for itself.
+    /// The fate of unsynced bytes and lengths, for each file separately.
     pub data: Survival,
-    /// What stands where a file grew but its data was lost.
+    /// The bytes at places where a file grew but its data was lost.
     pub tail: Tail,
 }
 
-/// Which changes outlive a power loss.
+/// The changes that survive a power loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survival {
     /// None.
     Nothing,
     /// All.
     Everything,
-    /// The first few, as the seed has it; of data, the last write among them is torn.
+    /// The first few, chosen by the seed; the last write among them is torn.
     Prefix,
-    /// Each as the seed has it; data in units of 512 B or 4 KiB.
+    /// Each change by itself, chosen by the seed; data in units of 512 B or 4 KiB.
     Scattered,
-    /// Those whose numbers ([`PendingChange`](super::PendingChange)) are smaller: what had reached the disk when it stopped.
+    /// Those with smaller numbers ([`PendingChange`](super::PendingChange)): the changes that had
+    /// reached the disk when it stopped.
     Before(u64),
-    /// All but the one of this number, and what a page cache cannot write without it.
+    /// All but the one with this number, and those that a page cache cannot write without it.
     Without(u64),
-    /// That of this number alone, and what a page cache cannot keep back when it writes it.
+    /// Only the one with this number, and those that a page cache must write with it.
     Only(u64),
-    /// Those whose numbers are smaller than `number`, and of that write the first `bytes` bytes, up to a boundary of 512 B.
+    /// Those with numbers smaller than `number`, and of that write the first `bytes` bytes, up to a
+    /// boundary of 512 B.
     Torn {
-        /// The write's number.
+        /// The number of the write.
         number: u64,
-        /// How much of it was written.
+        /// Number of its bytes that were written.
         bytes: u64,
     },
-    /// One of the first four, as the seed has it.
+    /// One of the first four, chosen by the seed.
     Any,
 }
 
-/// What stands where a file grew but its data was lost.
+/// The bytes at places where a file grew but its data was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     /// Nothing: the file ends with the last byte that was kept.
@@ -64,16 +66,16 @@ pub enum Tail {
     Zeros,
     /// Noise.
     Garbage,
-    /// One of the above, as the seed has it.
+    /// One of the above, chosen by the seed.
     Any,
 }
 
 impl CrashPlan {
-    /// Only what was synced survives.
+    /// Only synced changes survive.
     pub const LOSE_UNSYNCED: Self =
         Self { seed: 0, names: Survival::Nothing, data: Survival::Nothing, tail: Tail::Cut };
 
-    /// Everything survives, as if the power had failed a while after the last change.
+    /// Everything survives, as if the power had failed some time after the last change.
     pub const KEEP_ALL: Self =
         Self { seed: 0, names: Survival::Everything, data: Survival::Everything, tail: Tail::Cut };
 
@@ -110,7 +112,7 @@ impl Tail {
     }
 }
 
-/// The directories as the disk has them after the power loss.
+/// The directories on the disk after the power loss.
 pub(super) fn surviving_names(names: &Names, plan: &CrashPlan) -> SavedTree {
     let mut tree = names.durable.clone();
     let mut rng = Rng::new(mix(plan.seed));
@@ -140,7 +142,7 @@ pub(super) fn surviving_names(names: &Names, plan: &CrashPlan) -> SavedTree {
     tree
 }
 
-/// A file's bytes as the disk has them after the power loss.
+/// A file's bytes on the disk after the power loss.
 pub(super) fn surviving_content(id: u64, state: &FileState, plan: &CrashPlan) -> Arc<Content> {
     if state.unsynced.is_empty() {
         return Arc::clone(&state.durable);
@@ -186,7 +188,8 @@ pub(super) fn surviving_content(id: u64, state: &FileState, plan: &CrashPlan) ->
                 Seen::Torn { whole, .. } => whole + 1,
                 Seen::Scattered { .. } => rng.below(all as u64 + 1) as usize,
                 Seen::First(whole) => whole,
-                // Where nothing was written but a length, that is what got lost, or what alone was kept.
+                // If the change was one of the length alone, it is the one that was lost, or the
+                // only one kept.
                 Seen::Except { index, others, ref units } if units.is_empty() || others == 0 => index,
                 Seen::Except { others, .. } => others,
             };
@@ -195,20 +198,20 @@ pub(super) fn surviving_content(id: u64, state: &FileState, plan: &CrashPlan) ->
     }
 }
 
-/// How many of the changes each unit has seen.
+/// Number of changes that each unit has seen.
 enum Seen {
     /// `whole` changes everywhere, one more in the units before `tear`.
     Torn { whole: usize, tear: u64 },
-    /// Every unit its own number, out of `all`.
+    /// Each unit has its own number, out of `all`.
     Scattered { seed: u64, all: usize },
-    /// The same everywhere.
+    /// The same number everywhere.
     First(usize),
     /// `index` in some units, `others` elsewhere.
     Except { index: usize, units: Range<u64>, others: usize },
 }
 
 impl Seen {
-    /// Whether the change of this index, one of the length alone, is the one that got lost.
+    /// True if the change of this index, which changes only the length, is the lost one.
     fn lacks_length(&self, index: usize) -> bool {
         matches!(self, Self::Except { index: lost, units, others } if units.is_empty() && *others > 0 && *lost == index)
     }
@@ -226,7 +229,7 @@ impl Seen {
             }
             Self::Scattered { seed, all } => {
                 let mut rng = Rng::new(seed ^ mix(unit.wrapping_add(1)));
-                // With many changes a mere draw would never hit none or all of them.
+                // With many changes, a plain draw would almost never give none or all of them.
                 match rng.below(4) {
                     0 => 0,
                     1 => all,
@@ -237,7 +240,7 @@ impl Seen {
     }
 }
 
-/// The place of a change among those of a file.
+/// The index of a change among those of a file.
 fn at(state: &FileState, number: u64) -> Option<usize> {
     state.unsynced.binary_search_by_key(&number, |unsynced| unsynced.number).ok()
 }
@@ -252,7 +255,7 @@ fn units(state: &FileState, index: usize, unit_bytes: u64) -> Range<u64> {
     }
 }
 
-/// `whole` changes, and `bytes` bytes of the next if that has this number.
+/// `whole` changes, and `bytes` bytes of the next change if it has this number.
 fn torn(state: &FileState, whole: usize, number: u64, bytes: u64, unit_bytes: u64) -> Seen {
     match state.unsynced.get(whole) {
         Some(Unsynced { number: next, change: Change::Write { offset, .. }, .. }) if *next == number => {
@@ -274,12 +277,12 @@ fn torn_prefix(state: &FileState, unit_bytes: u64, whole: usize, rng: &mut Rng) 
     Seen::Torn { whole, tear }
 }
 
-/// One file on its way to the disk when the power fails.
+/// One file during its write-back when the power fails.
 struct WriteBack<'a> {
     state: &'a FileState,
     unit_bytes: u64,
     seen: Seen,
-    /// How many changes the file's length has seen.
+    /// Number of changes that the file's length has seen.
     len_seen: usize,
     tail: Tail,
 }
@@ -310,7 +313,7 @@ impl WriteBack<'_> {
                     content.write_at(&bytes[(from - offset) as usize..(to - offset) as usize], from);
                     kept_end = kept_end.max(to);
                 } else if index < self.len_seen && self.tail == Tail::Garbage {
-                    // Blocks that the file did not have before: what is in them is anybody's.
+                    // Blocks that the file did not have before: their content is arbitrary.
                     let from = from.max(lens[seen]);
                     if from < to {
                         let mut noise = vec![0; (to - from) as usize];

@@ -1,4 +1,5 @@
-//! A file of a [`MemVfs`](super::MemVfs): what programs read, what the disk holds, and the difference.
+//! A file of a [`MemVfs`](super::MemVfs): its content for programs, its content on disk, and the
+//! difference.
 
 use super::Shared;
 use super::content::{Content, PAGE_BYTES, page_slices};
@@ -8,11 +9,11 @@ use crate::vfs::{MappedPiece, VfsFile};
 use std::borrow::Cow;
 use std::io;
 
-/// The largest file, as Linux has it.
+/// Maximum length of a file in bytes, as on Linux.
 const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 
-/// How many stores to mapped bytes of a file are remembered apart. Older ones count as written back: they are too many
-/// to be remembered, and nobody may rely on their being lost.
+/// Maximum number of stores to mapped bytes of a file that are kept separately. Older ones count as
+/// written back: there are too many to keep, and no test may rely on losing them.
 const STORES_MAX: usize = 64;
 
 /// A change of a file that no sync has made durable.
@@ -21,11 +22,11 @@ pub(super) struct Unsynced {
     /// Ascending in the order of the changes of all files and names.
     pub(super) number: u64,
     pub(super) change: Change,
-    /// Whether it was a store to mapped bytes.
+    /// True for a store to mapped bytes.
     pub(super) is_store: bool,
 }
 
-/// What was done to a file.
+/// A change of a file.
 #[derive(Debug, Clone)]
 pub(super) enum Change {
     Write { offset: u64, bytes: Arc<[u8]> },
@@ -43,7 +44,7 @@ impl Change {
         }
     }
 
-    /// Does to `content` what was done to the file.
+    /// Applies the change to `content`.
     pub(super) fn apply(&self, content: &mut Content) {
         match self {
             Self::Write { offset, bytes } => content.write_at(bytes, *offset),
@@ -53,12 +54,13 @@ impl Change {
     }
 }
 
-/// Both images of a file. `durable` with `unsynced` applied is `content`, unless a failed sync lost something.
+/// Both images of a file. `durable` with `unsynced` applied is `content`, unless a failed sync lost
+/// something.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileState {
-    /// What programs read: the page cache.
+    /// The content for programs: the page cache.
     pub(super) content: Arc<Content>,
-    /// What the disk holds for certain.
+    /// The content that is certainly on the disk.
     pub(super) durable: Arc<Content>,
     /// Changes since the last sync, oldest first. Empty in a file system without history.
     pub(super) unsynced: Vec<Unsynced>,
@@ -67,13 +69,13 @@ pub(super) struct FileState {
 }
 
 impl FileState {
-    /// A file of which all is on disk.
+    /// A file whose content is completely on disk.
     pub(super) fn durable(content: Arc<Content>) -> Self {
         let occupied_pages = content.occupied_pages();
         Self { durable: Arc::clone(&content), content, unsynced: Vec::new(), occupied_pages }
     }
 
-    /// Writes the dirty pages back, whole pages as they are now.
+    /// Writes back the dirty pages, whole and with their current content.
     fn sync(&mut self) {
         if self.unsynced.is_empty() {
             return;
@@ -92,21 +94,21 @@ impl FileState {
     }
 }
 
-/// A file, whatever its names.
+/// A file, independent of its names.
 #[derive(Debug)]
 pub(super) struct FileData {
-    /// Unique in the file system, and the same in copies of it: the seed of a crash leans on it.
+    /// Unique in the file system, and the same in copies of it: crashes derive seeds from it.
     pub(super) id: u64,
     pub(super) state: RwLock<FileState>,
 }
 
 impl FileData {
-    /// Makes everything durable. For who holds the names.
+    /// Makes everything durable. The caller holds the names.
     pub(super) fn sync(&self) {
         self.state.write().sync();
     }
 
-    /// As [`MemFile::lose_unsynced`]. For who holds the names.
+    /// As [`MemFile::lose_unsynced`]. The caller holds the names.
     pub(super) fn lose_unsynced(&self) {
         self.state.write().unsynced.clear();
     }
@@ -147,8 +149,8 @@ impl Space {
     }
 }
 
-/// A file that has a name or an open handle, and therefore takes space. The durable image and the name
-/// changes hold the [`FileData`] alone, so that a removed file's space is free at once.
+/// A file that has a name or an open handle, and therefore takes space. The durable image and the
+/// name changes hold only the [`FileData`], so that a removed file's space is free at once.
 #[derive(Debug)]
 pub(super) struct LiveFile {
     pub(super) data: Arc<FileData>,
@@ -156,7 +158,7 @@ pub(super) struct LiveFile {
 }
 
 impl LiveFile {
-    /// Charges `space` for what the file occupies, beyond the capacity if need be.
+    /// Charges `space` for the pages of the file, beyond the capacity if need be.
     pub(super) fn new(data: Arc<FileData>, space: Arc<Space>) -> Arc<Self> {
         space.used_pages.fetch_add(data.state.read().occupied_pages, Ordering::Relaxed);
         Arc::new(Self { data, space })
@@ -187,14 +189,15 @@ impl MemFile {
         self.file.data.id
     }
 
-    /// Does what a failed fsync does on Linux: the dirty pages count as clean, so that programs go on reading
-    /// them but no later sync writes them, unless they are dirtied again.
+    /// Does what a failed fsync does on Linux: the dirty pages count as clean, so that programs
+    /// continue to read them but no later sync writes them, unless they are dirtied again.
     pub fn lose_unsynced(&self) {
         let _consistent = self.shared.names.read();
         self.file.data.lose_unsynced();
     }
 
-    /// Runs a change with the file system held still for copies, which see it whole or not at all.
+    /// Runs a change while the file system is locked against copies, which see it whole or not at
+    /// all.
     fn change<T>(&self, act: impl FnOnce(&mut FileState, &Space) -> io::Result<T>) -> io::Result<T> {
         if !self.writable {
             return Err(rustix::io::Errno::BADF.into());
@@ -204,7 +207,7 @@ impl MemFile {
     }
 }
 
-/// Remembers a change, if changes are remembered.
+/// Records a change, if the file system has a history.
 fn note(shared: &Shared, state: &mut FileState, change: Change, is_store: bool) {
     if !shared.history {
         return;
@@ -300,8 +303,8 @@ impl VfsFile for MemFile {
     }
 }
 
-/// Mapped bytes of a file. The death of a process leaves them; of what was stored since the last sync a loss of power
-/// leaves anything, as of what was written.
+/// Mapped bytes of a file. They survive the death of a process. A loss of power leaves any part of
+/// the stores since the last sync, as with writes.
 #[derive(Debug)]
 struct MemPiece {
     shared: Arc<Shared>,

@@ -1,4 +1,4 @@
-//! Locks: each is of a file, whatever its name.
+//! Locks: each belongs to a file, whatever its name.
 
 use super::file::LiveFile;
 use super::names::Entry;
@@ -17,15 +17,15 @@ pub(super) enum Holders {
 }
 
 impl MemVfs {
-    /// The file that [`lock`](crate::vfs::Vfs::lock) would lock now, if there is one. Together with `lock_opened` the two halves of
-    /// a lock, between which others may remove the file's name.
+    /// The file that [`lock`](crate::vfs::Vfs::lock) would lock now, if there is one. This and
+    /// `lock_opened` are the two halves of a lock; between them others may remove the file's name.
     pub(in crate::vfs) fn open_lock(&self, path: &Path) -> Option<LockFile> {
         let names = self.shared.names.read();
         let place = self.place(&names, path).ok()?;
         names.file(&place).ok().map(|file| LockFile(Arc::clone(file)))
     }
 
-    /// Takes the lock that `opened` stands for; without it, the one of the file at `path`, which is created if missing.
+    /// Locks the file in `opened`; without it, the file at `path`, which is created if missing.
     pub(in crate::vfs) fn lock_opened(
         &self,
         opened: Option<LockFile>,
@@ -82,9 +82,9 @@ impl Shared {
 /// A file that is about to be locked.
 pub(in crate::vfs) struct LockFile(Arc<LiveFile>);
 
-/// A lock, until dropped.
+/// A lock, held until dropped.
 struct MemLock {
-    /// As the lock was taken by it.
+    /// The file system, or view, through which the lock was taken.
     vfs: MemVfs,
     path: PathBuf,
     /// The number of the locked file.

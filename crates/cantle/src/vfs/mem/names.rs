@@ -1,7 +1,8 @@
-//! The directories of a [`MemVfs`](super::MemVfs): the names as programs see them, as the disk has them, and
-//! the changes in between.
+//! The directories of a [`MemVfs`](super::MemVfs): the names that programs see, those on the disk,
+//! and the changes in between.
 //!
-//! Directories are known by their path from the root, which is the empty path. They are never removed, but may be moved.
+//! Directories are identified by their path from the root, which is the empty path. They are never
+//! removed, but may be moved.
 
 use super::file::{FileData, LiveFile};
 use crate::sync::Arc;
@@ -10,7 +11,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// What a name stands for.
+/// The target of a name.
 #[derive(Debug, Clone)]
 pub(super) enum Entry<F> {
     File(F),
@@ -20,13 +21,14 @@ pub(super) enum Entry<F> {
 /// The directories and their entries.
 pub(super) type Tree<F> = HashMap<PathBuf, BTreeMap<OsString, Entry<F>>>;
 
-/// A name as programs see it.
+/// The names that programs see.
 pub(super) type LiveTree = Tree<Arc<LiveFile>>;
 
-/// A name as the disk has it.
+/// The names on the disk.
 pub(super) type SavedTree = Tree<Arc<FileData>>;
 
-/// A change of a directory that no sync of it has made durable; takes effect whole or not at all.
+/// A change of a directory that no sync of it has made durable. It takes effect whole or not at
+/// all.
 #[derive(Debug, Clone)]
 pub(super) struct NameChange {
     /// Ascending in the order of the changes of all files and names.
@@ -34,8 +36,8 @@ pub(super) struct NameChange {
     pub(super) directory: PathBuf,
     pub(super) unset: Option<OsString>,
     pub(super) set: Option<(OsString, Entry<Arc<FileData>>)>,
-    /// The change of another directory without which this one must not take effect: a file that moves
-    /// between directories may end up in both, never in neither.
+    /// The change of another directory without which this one must not take effect: a file that is
+    /// moved between directories may be in both after a power loss, but never in neither.
     pub(super) after: Option<u64>,
 }
 
@@ -61,7 +63,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The root alone, durable.
+    /// Only the root, durable.
     pub(super) fn new() -> Self {
         let mut names = Self::default();
         names.live.insert(PathBuf::new(), BTreeMap::new());
@@ -69,7 +71,7 @@ impl Names {
         names
     }
 
-    /// What is at a place; `None` when there is nothing.
+    /// The entry at a place; `None` if there is none.
     pub(super) fn find(&self, place: &DirEntry) -> Option<&Entry<Arc<LiveFile>>> {
         self.live.get(&place.directory)?.get(&place.name)
     }
@@ -83,7 +85,7 @@ impl Names {
         }
     }
 
-    /// The entries of a directory, to be changed.
+    /// The entries of a directory, for changes.
     pub(super) fn entries(
         &mut self,
         directory: &Path,
@@ -97,7 +99,7 @@ impl Names {
         self.live.keys().flat_map(|directory| self.files_in(directory))
     }
 
-    /// Those of one directory.
+    /// The files of one directory.
     pub(super) fn files_in(&self, directory: &Path) -> impl Iterator<Item = &FileData> {
         let entries = self.live.get(directory).into_iter().flat_map(|entries| entries.values());
         entries.filter_map(|entry| match entry {
@@ -106,7 +108,7 @@ impl Names {
         })
     }
 
-    /// The error for something that is not there: one of the directories above may be a file.
+    /// The error for a missing entry: one of the directories above it may be a file.
     pub(super) fn why_missing(&self, directory: &Path) -> io::Error {
         let through_a_file = directory
             .ancestors()
@@ -115,7 +117,7 @@ impl Names {
         if through_a_file { io::ErrorKind::NotADirectory.into() } else { io::ErrorKind::NotFound.into() }
     }
 
-    /// Remembers a change under a number, which it returns.
+    /// Records a change under a number, which it returns.
     pub(super) fn record(
         &mut self,
         number: u64,
@@ -128,7 +130,7 @@ impl Names {
         number
     }
 
-    /// Gives a directory another place. The move is durable, and nothing else by it.
+    /// Moves a directory to another place. The move is durable, but makes nothing else durable.
     pub(super) fn move_directory(&mut self, from: &DirEntry, to: &DirEntry) -> io::Result<()> {
         match self.find(from) {
             Some(Entry::Directory) => {}
@@ -144,7 +146,7 @@ impl Names {
         }
         self.entries(&to.directory)?.insert(to.name.clone(), Entry::Directory);
         self.entries(&from.directory)?.remove(&from.name);
-        // A name that is not durable yet is not made so.
+        // A name that is not durable yet does not become so.
         if self.durable.get_mut(&from.directory).and_then(|names| names.remove(&from.name)).is_some() {
             self.durable.entry(to.directory.clone()).or_default().insert(to.name.clone(), Entry::Directory);
         }
@@ -163,10 +165,11 @@ impl Names {
         Ok(())
     }
 
-    /// Makes the changes of a directory durable, and those of others without which they must not be.
+    /// Makes the changes of a directory durable, together with those of others that must not be
+    /// missing.
     pub(super) fn sync(&mut self, directory: &Path) {
         let mut due: HashMap<PathBuf, u64> = HashMap::from([(directory.to_path_buf(), u64::MAX)]);
-        // A change comes before what depends on it, so one pass backwards finds all.
+        // A change comes before those that depend on it, so one pass backwards finds all.
         for change in self.unsynced.iter().rev() {
             let is_due = due.get(&change.directory).is_some_and(|&last| change.number <= last);
             if let (true, Some(after)) = (is_due, change.after)
@@ -196,12 +199,12 @@ fn move_tree<F>(tree: &mut Tree<F>, old: &Path, new: &Path) {
     }
 }
 
-/// Where something is after a directory was moved, if it lies in it.
+/// The new path of an entry after a directory was moved, if the entry lies in it.
 pub(super) fn moved(path: &Path, old: &Path, new: &Path) -> Option<PathBuf> {
     path.strip_prefix(old).ok().map(|inside| new.iter().chain(inside).collect())
 }
 
-/// Where a name stands.
+/// A name and the directory that it is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DirEntry {
     pub(super) directory: PathBuf,
@@ -223,8 +226,8 @@ impl DirEntry {
     }
 }
 
-/// The path from the root, without `.` and `..`. There is no working directory: relative paths begin at the
-/// root, too.
+/// The path from the root, without `.` and `..`. There is no working directory: relative paths
+/// begin at the root, too.
 pub(super) fn clean(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for component in path.components() {

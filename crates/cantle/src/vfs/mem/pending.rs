@@ -1,5 +1,6 @@
-//! What a loss of power would decide about: the changes that no sync has made durable, one by one, so that every image
-//! of a file system can be enumerated; and a fingerprint by which equal images are recognised.
+//! The pending changes: those that no sync has made durable, and about which a loss of power would
+//! decide. With them every image of a file system can be enumerated, and a fingerprint identifies
+//! equal images.
 
 use super::content::Content;
 use super::file::Change;
@@ -11,37 +12,39 @@ use xxhash_rust::xxh3::Xxh3;
 /// A change that no sync has made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingChange {
-    /// Ascending in the order of the changes of all files and names; what a [`Survival`](super::Survival) names.
+    /// Ascending in the order of the changes of all files and names; a
+    /// [`Survival`](super::Survival) refers to it.
     pub number: u64,
-    /// What it did.
+    /// The kind of the change.
     pub kind: PendingKind,
 }
 
-/// What a pending change did.
+/// The kind of a pending change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PendingKind {
-    /// A name was given or taken.
+    /// A name was added or removed.
     Name,
-    /// A file was cut, extended or given space.
+    /// A file was truncated, extended or given space.
     Length,
     /// Bytes of a file were written.
     Write {
-        /// Where.
+        /// Offset in the file.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
     },
-    /// Bytes of a file were stored to where it is mapped.
+    /// Bytes of a file were stored in its mapping.
     Store {
-        /// Where in the file.
+        /// Offset in the file.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
     },
 }
 
 impl MemVfs {
-    /// The changes that no sync has made durable, oldest first; of files without a name none, as nobody will see them.
+    /// The changes that no sync has made durable, oldest first. Changes of files without a name are
+    /// omitted, as nobody will see them.
     pub fn pending(&self) -> Vec<PendingChange> {
         let names = self.shared.names.write();
         let mut pending: Vec<PendingChange> = names
@@ -67,7 +70,7 @@ impl MemVfs {
         pending
     }
 
-    /// A hash of all names and bytes as programs see them: equal for file systems that look the same.
+    /// A hash of all names and bytes that programs see: equal for file systems that look the same.
     pub fn fingerprint(&self) -> u128 {
         let names = self.shared.names.read();
         let mut hash = Xxh3::new();

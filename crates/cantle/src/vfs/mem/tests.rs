@@ -33,7 +33,7 @@ fn plan(seed: u64, data: Survival, tail: Tail) -> CrashPlan {
     CrashPlan { seed, names: Survival::Everything, data, tail }
 }
 
-/// What may be left of `/file`, over many seeds.
+/// The possible contents of `/file`, over many seeds.
 fn outcomes(vfs: &MemVfs, data: Survival, tail: Tail) -> BTreeSet<Vec<u8>> {
     (0..400).map(|seed| read(&vfs.crash(&plan(seed, data, tail)), "/file").unwrap()).collect()
 }
@@ -360,7 +360,8 @@ fn crash_images_of_a_busy_file_system_are_consistent_cuts() {
     });
 }
 
-/// A durable file of three sectors of zeros, each of which was overwritten since, under a name that was given since, too.
+/// A durable file of three sectors of zeros, each of which was overwritten since, under a name that
+/// was also given since.
 fn three_pending_writes() -> (MemVfs, Vec<PendingChange>) {
     let (vfs, file) = durable(&[b'.'; 1536]);
     for sector in 0..3 {

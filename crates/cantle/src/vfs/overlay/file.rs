@@ -1,4 +1,4 @@
-//! Files of an overlay: read where they are, copied into memory when they are first written.
+//! Files of an overlay: read in place, and copied into memory when they are first written.
 
 use super::OverlayVfs;
 use crate::sync::{Arc, RwLock};
@@ -6,10 +6,10 @@ use crate::vfs::VfsFile;
 use crate::vfs::longer::LongerFile;
 use std::io;
 
-/// Bytes that are copied at a time when a file is first written.
+/// Bytes copied at a time when a file is first written.
 const COPY_BYTES: usize = 1 << 20;
 
-/// A file, whatever its names.
+/// A file, independent of its names.
 #[derive(Debug)]
 pub(super) struct Node {
     pub source: RwLock<Source>,
@@ -19,7 +19,7 @@ pub(super) struct Node {
 #[derive(Debug, Clone)]
 pub(super) enum Source {
     Lower(Arc<dyn VfsFile>),
-    /// The lower file, and what was written behind its end.
+    /// The lower file, and the bytes written after its end.
     Longer(Arc<dyn VfsFile>),
     Upper(Arc<dyn VfsFile>),
 }
@@ -41,7 +41,8 @@ pub(super) struct OverlayFile {
 }
 
 impl OverlayFile {
-    /// The file to write: in memory, from the first write on. `kept_bytes` of its content are needed.
+    /// The file to write to, in memory from the first write on. `kept_bytes` of its content are
+    /// needed.
     fn writable(&self, kept_bytes: u64) -> io::Result<Arc<dyn VfsFile>> {
         if !self.writable {
             return Err(rustix::io::Errno::BADF.into());
@@ -69,7 +70,8 @@ impl OverlayFile {
         Ok(upper)
     }
 
-    /// The file to write behind its end: what stands before stays where it is. `None` if `offset` lies before its end.
+    /// The file to append to; the existing content stays in place. `None` if `offset` lies before
+    /// its end.
     fn appendable(&self, offset: u64) -> io::Result<Option<Arc<dyn VfsFile>>> {
         if !self.writable {
             return Ok(None);
