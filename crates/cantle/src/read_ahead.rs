@@ -1,8 +1,8 @@
 //! Read-ahead: the number of bytes that a scan reads at once.
 //!
 //! A device takes about as long for ten records as for one, but bytes that are read in vain evict
-//! others from memory. So a scan begins with about the length of the last runs, and doubles its
-//! read each time it comes to the end of the last.
+//! others from memory. Therefore a scan begins with about the length of the last runs, and doubles
+//! its read each time it comes to the end of the last.
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};

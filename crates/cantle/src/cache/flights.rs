@@ -7,8 +7,8 @@
 //!
 //! Invariants: while a load of a key is in progress, no other thread leads for that key. The leader
 //! gives its value to the cache (`publish`) before the flight is over, and looks in the cache once
-//! more (`find`) after its flight has begun. So a published value is not loaded again by a thread
-//! that missed it just before.
+//! more (`find`) after its flight has begun. Therefore a published value is not loaded again by a
+//! thread that missed it just before.
 //!
 //! Thread safety: all methods may be called from any thread. No lock is held during a load. A load
 //! may wait for a disk, but not for another load by the same flights. `tests/shuttle_flights.rs` is

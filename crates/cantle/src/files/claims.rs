@@ -1,8 +1,8 @@
-//! The shares that users have of a file, and the part that is in nobody's share.
+//! The shares that users have of a file, and the part that belongs to no share.
 //!
 //! Chunks that were split share their logs, each with its keys, until each has sorted its own. The
-//! bytes that one of them has sorted stay on disk for as long as another refers to the file, in
-//! nobody's share: they are *unclaimed*.
+//! bytes that one of them has sorted stay on disk for as long as another refers to the file, but
+//! belong to no share: they are *unclaimed*.
 //!
 //! Thread safety: all methods may be called from any thread. Invariant: the sum of the results of
 //! `claim`, `unclaim`, `grow` and `end` is [`unclaimed_bytes`](Claims::unclaimed_bytes) at any
@@ -48,7 +48,7 @@ impl Claims {
         self.is_shared.load(Acquire)
     }
 
-    /// Bytes that are in nobody's share.
+    /// Bytes that belong to no share.
     pub fn unclaimed_bytes(&self) -> u64 {
         self.unclaimed.load(Relaxed).max(0) as u64
     }

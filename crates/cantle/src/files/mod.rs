@@ -21,7 +21,7 @@
 //!   last pin ends.
 //! * No file is unlinked once others may open the store (`end`). By then every deletable file is
 //!   unlinked, even if it is still referenced (`held_tests`).
-//! * Bytes that are in nobody's share of a file (`claims`) count exactly as long as the file is
+//! * Bytes of a file that belong to no share (`claims`) count exactly as long as the file is
 //!   referenced.
 //! * Bytes of a log that the kernel could not write are reported by the next sync, although the
 //!   handle was closed meanwhile (`unsynced`).

@@ -15,7 +15,7 @@ pub struct Totals {
     pub puts: AtomicI64,
     /// Bytes of tables that are being written.
     pub growing_bytes: AtomicI64,
-    /// Bytes of shared files that are in nobody's share.
+    /// Bytes of shared files that belong to no share.
     pub unclaimed_bytes: AtomicI64,
     /// Obsolete files that wait for a checkpoint; counted by `Files`.
     pub held_bytes: Arc<AtomicU64>,

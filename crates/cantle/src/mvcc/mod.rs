@@ -7,12 +7,13 @@
 //! cache line. A snapshot with version `s` sees the newest entry of a key whose version is at most
 //! `s`.
 //!
-//! A write reads GV at one moment and shows its entries at a later one. In between, a snapshot could take
-//! the version that the write has, and miss the write. So writes *announce* themselves in the *pending
-//! operations* (PO, [`pending`]) before they read GV, and withdraw when everything that they wrote can be
-//! read; a snapshot, after raising GV, waits for those announced writes whose version is unknown or not above
-//! its own. Writes wait for nobody: an announced writer must not wait for back-pressure, a sync, free space or
-//! another announcement. Gets look at neither GV nor PO.
+//! A write reads GV at one moment and shows its entries at a later one. In between, a snapshot
+//! could take the version that the write has, and miss the write. Therefore writes *announce*
+//! themselves in the *pending operations* (PO, [`pending`]) before they read GV, and withdraw when
+//! everything that they wrote can be read; a snapshot, after raising GV, waits for those announced
+//! writes whose version is unknown or not above its own. Writes wait for nobody: an announced
+//! writer must not wait for back-pressure, a sync, free space or another announcement. Gets look at
+//! neither GV nor PO.
 //!
 //! ```text
 //!   write                                     snapshot

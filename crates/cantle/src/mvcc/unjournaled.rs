@@ -5,8 +5,8 @@
 //! durable as well: a crash leaves a prefix. Otherwise a checkpoint makes it durable.
 //!
 //! Invariant: a write that is not in the journal marks its version before it is announced with that
-//! version. So a writer that is announced with a greater version, or knows of the write, finds the
-//! mark.
+//! version. Therefore a writer that is announced with a greater version, or knows of the write,
+//! finds the mark.
 //!
 //! ```text
 //!   write beside the journal                  write that asks to be durable
@@ -16,10 +16,10 @@
 //!   (marked another v: again)                 read the mark
 //! ```
 //!
-//! If v < v', GV was raised after the first write read it and before the second did. So the first
-//! fence comes before the last one, and the second write finds the mark. No snapshot separates two
-//! writes of one version. A later write of the same keys, or one by a thread that has read the
-//! first write's entries, finds the mark as it finds those entries.
+//! If v < v', GV was raised after the first write read it and before the second did. Therefore the
+//! first fence comes before the last one, and the second write finds the mark. No snapshot
+//! separates two writes of one version. A later write of the same keys, or one by a thread that has
+//! read the first write's entries, finds the mark as it finds those entries.
 //!
 //! Thread safety: everything may be called from any thread. `tests/loom_checkpoint.rs` is the
 //! model.

@@ -194,9 +194,9 @@ impl Db {
     /// show, as far as their bytes are intact: the newest intact version of each key. Tables and
     /// logs are read on after damage. If the manifest is missing or damaged, the files are read by
     /// their own descriptions: they have the number of their keyspace and the versions of entries,
-    /// but not the names and comparators of keyspaces, nor deletes that dropped whole files. So
-    /// pairs that were deleted may come back. Keyspaces whose names are lost are named `lost-` and
-    /// their number.
+    /// but not the names and comparators of keyspaces, nor deletes that dropped whole files. Pairs
+    /// that were deleted may therefore come back. Keyspaces whose names are lost are named `lost-`
+    /// and their number.
     ///
     /// Writes that an opening would discard, since no checkpoint covers them, are left out, and a
     /// note says so; see [`keep_left_behind`](Self::keep_left_behind).

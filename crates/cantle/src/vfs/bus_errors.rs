@@ -3,7 +3,7 @@
 //! A store into mapped memory cannot return an error. If the file system has gone down (XFS does so
 //! after an I/O error in its metadata), if a device cannot read a page back, or if another process
 //! cut the file short, the system sends SIGBUS, which kills the process. A library must not do that
-//! to its host. So mappings are registered here, with a handler of that signal. The handler
+//! to its host. Therefore mappings are registered here, with a handler of that signal. The handler
 //! replaces the failed page by anonymous memory, records this, and lets the program continue. A
 //! caller that stored bytes asks for [`Guard::state`] afterwards.
 //!

@@ -200,8 +200,8 @@ pub trait VfsFile: Send + Sync + Debug {
     /// An error counts as one of `sync_data`: any write since the last success may be lost, because
     /// the pages that could not be submitted may be. If a write-back that has begun fails later,
     /// the next `sync_data` of every file that was open at the time reports it, like one that the
-    /// operating system begins by itself. So these bytes are durable if, and only if, this call
-    /// succeeds and so does a `sync_data` of a file that was open at the time of this call.
+    /// operating system begins by itself. Therefore these bytes are durable if, and only if, this
+    /// call succeeds and so does a `sync_data` of a file that was open at the time of this call.
     fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
         let _ = (offset, len);
         Ok(())

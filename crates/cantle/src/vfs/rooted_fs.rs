@@ -1,8 +1,8 @@
 //! A view of the operating system's file system that is bound to one directory.
 //!
 //! The directory is opened once. Paths below the path by which it was opened are resolved at its
-//! descriptor (`openat`, `renameat`, `unlinkat` and so on). So a rename of the directory, another
-//! directory in its place, or another working directory do not change their meaning. The path
+//! descriptor (`openat`, `renameat`, `unlinkat` and so on). Therefore their meaning does not change
+//! if the directory is renamed, another takes its place, or the working directory changes. The path
 //! itself is used for messages only. All other paths have the same meaning as for [`StdVfs`].
 //!
 //! Thread safety: nothing changes after opening.

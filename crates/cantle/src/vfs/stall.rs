@@ -3,7 +3,7 @@
 //! [`StallVfs`] passes every call to another file system, and holds chosen calls: before they take
 //! place, like a disk that does not answer, or after, like a thread that is preempted before it
 //! knows the outcome. A test waits until a number of calls are held ([`Stall::wait`]), checks that
-//! other work continues, and releases them. So the order of events is not left to chance.
+//! other work continues, and releases them. The order of events is thus not left to chance.
 //!
 //! Thread safety: any number of calls may be held at once. There is one stall at a time, and a call
 //! that was held by one is not held by the next. Stores to mapped memory are never held.

@@ -2,7 +2,7 @@
 //! should have stayed.
 //!
 //! The array holds two bytes of each hash, at the place that the rest of the hash chooses, and a
-//! later hash replaces an earlier one. So it forgets by itself, about as fast as it is long. It
+//! later hash replaces an earlier one. Thus it forgets by itself, about as fast as it is long. It
 //! mistakes one row in 65,000 for another, which does no harm.
 
 #[derive(Default)]

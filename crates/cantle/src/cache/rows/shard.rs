@@ -40,7 +40,7 @@ const ROW_FRACTION: u64 = 8;
 /// Number of places in the index for each ghost.
 const GHOST_FRACTION: usize = 4;
 /// Number of segments that are examined to free one. After that the oldest is evicted even if its
-/// rows were read. So no caller waits long if all rows are being read.
+/// rows were read. Therefore no caller waits long if all rows are being read.
 const LOOKS_MAX: usize = 16;
 
 /// The place of a row: the slot of its segment, and the offset there in multiples of the alignment.

@@ -6,10 +6,10 @@
 //! Mappings that were freed last are kept for reuse ([`kept`]). While munks are copied to remove
 //! garbage, or are evicted for others that grow, as much is freed as allocated, and filling new
 //! pages with zeros costs as much as the copy; if the host of a virtual machine has reclaimed the
-//! pages, many times as much. Segments come and go as often. So do the buffers of whole logs, which
-//! are resized to the length of the next one ([`resize`]). The kept bytes are bounded by the room
-//! that is left in the budgets, and a little beside them. Bytes that were not needed for a second
-//! or two are unmapped, except for a small rest.
+//! pages, many times as much. Segments come and go as often, and so do the buffers of whole logs,
+//! which are resized to the length of the next one ([`resize`]). The kept bytes are bounded by the
+//! room that is left in the budgets, and a little beside them. Bytes that were not needed for a
+//! second or two are unmapped, except for a small rest.
 //!
 //! Under Miri nothing is mapped, so Miri checks the users of this memory. The code that maps and
 //! unmaps is tested with AddressSanitizer (`.ci/run`).

@@ -1,10 +1,10 @@
 //! The unsynced changes that a power loss leaves.
 //!
 //! The page cache writes a file back unit by unit (512 B or 4 KiB, the units that a disk writes as
-//! a whole). Each unit, and the length, is written at its own time and as it is then. So a plan
-//! gives every unit, and the length, a number of changes that it had seen; a unit never has a later
-//! change without the earlier ones to its bytes. Bytes below the length that were not written back
-//! read as zeros or, in files that grew by writing, as garbage.
+//! a whole). Each unit, and the length, is written at its own time and as it is then. Therefore a
+//! plan gives every unit, and the length, a number of changes that it had seen; a unit never has a
+//! later change without the earlier ones to its bytes. Bytes below the length that were not written
+//! back read as zeros or, in files that grew by writing, as garbage.
 
 use super::content::Content;
 use super::file::{Change, FileState, Unsynced};
