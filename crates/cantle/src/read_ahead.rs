@@ -7,7 +7,8 @@
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Minimum and maximum in bytes of the reads of a scan that moves forward; a short scan ends soon.
+/// Minimum and maximum in bytes of the reads of a scan that moves forward: small at first, as a
+/// scan may be short.
 pub const SCAN_BYTES: [u64; 2] = [4 << 10, 128 << 10];
 /// The first read of a run is this fraction of the average length of recent runs.
 const FIRST_FRACTION: u64 = 2;

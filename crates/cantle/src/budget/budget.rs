@@ -51,7 +51,7 @@ pub(crate) struct Budget {
 
 struct Divided {
     division: Division,
-    /// The part of the reads that were gets, when there were reads last.
+    /// The part of the reads that are gets, as of the last time with enough reads.
     gets_part: f64,
 }
 

@@ -28,9 +28,9 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use std::collections::HashSet;
 use std::fmt;
 
-/// Bytes of capacity for each shard, and maximum number of shards, each of which has a lock. Even
-/// the smallest cache can hold an index of a large table with 4 MiB in a shard; more than 64 shards
-/// no longer reduce contention.
+/// Bytes of capacity for each shard, and maximum number of shards, each of which has a lock. With 4
+/// MiB even the smallest shard can hold the index of a large table. More than 64 shards no longer
+/// reduce contention.
 const SHARD_BYTES: u64 = 4 << 20;
 const SHARDS_MAX: u64 = 64;
 /// Expected bytes of an entry, by which the cache sizes its memory of evicted entries.

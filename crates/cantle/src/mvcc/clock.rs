@@ -53,8 +53,8 @@ struct Clock {
 }
 
 impl Mvcc {
-    /// The first epoch's or the next one's versions, from `first_version` (1 or more) on. It is
-    /// greater than any that an earlier epoch can have used.
+    /// Starts at `first_version` (1 or more), which is greater than any version that an earlier
+    /// epoch can have used.
     pub fn new(first_version: u64) -> Self {
         Self::with_slots(first_version, SLOTS)
     }

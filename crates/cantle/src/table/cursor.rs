@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 /// Bytes that a cursor without cache reads at once (minimum and maximum) while it moves forward.
 const ONE_PASS_BYTES: [u64; 2] = [256 << 10; 2];
-/// Gap in bytes at which two blocks are not adjacent: a block follows another if it begins at that
+/// Gap in bytes from which blocks count as apart: a block follows another only if it begins at that
 /// one's end.
 const NO_GAP: u64 = 1;
 

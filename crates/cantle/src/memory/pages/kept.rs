@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Lower and upper bound, in bytes, of `BESIDE_BYTES`: the least may be kept beside the smallest
-/// budget, and no budget allows more than the most.
+/// Lower and upper bound, in bytes, of `BESIDE_BYTES`. The lower one also stays when idle mappings
+/// are unmapped.
 const BYTES_MIN: usize = 8 << 20;
 const BYTES_MAX: usize = 32 << 20;
 /// A budget allows this fraction of its bytes to be kept beside it, within the two bounds above.

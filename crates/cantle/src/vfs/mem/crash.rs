@@ -188,8 +188,8 @@ pub(super) fn surviving_content(id: u64, state: &FileState, plan: &CrashPlan) ->
                 Seen::Torn { whole, .. } => whole + 1,
                 Seen::Scattered { .. } => rng.below(all as u64 + 1) as usize,
                 Seen::First(whole) => whole,
-                // If the change was one of the length alone, it is the one that was lost, or the
-                // only one kept.
+                // If a change of the length alone is lost, the length has not seen it. If only one
+                // change is kept, the length has seen it.
                 Seen::Except { index, others, ref units } if units.is_empty() || others == 0 => index,
                 Seen::Except { others, .. } => others,
             };
