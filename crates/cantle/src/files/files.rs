@@ -251,7 +251,7 @@ impl Files {
     pub fn abandon(&self, temporary: &Path, renamed: &Path) {
         for path in [temporary, renamed] {
             if let Err(error) = self.vfs.remove(path) {
-                tracing::debug!(path = %path.display(), %error, "there was no unfinished file");
+                tracing::debug!(path = %path.display(), %error, "there was no unfinished file to remove");
             }
         }
         self.dir_dirty.store(true, Release);

@@ -41,7 +41,7 @@ impl Unsynced {
         if state.reminder.is_none() {
             match handle.remember() {
                 Ok(reminder) => state.reminder = Some(reminder),
-                Err(error) => tracing::debug!(%error, "each write to a log is synced"),
+                Err(error) => tracing::debug!(%error, "the inode may be evicted: each log write is synced"),
             }
         }
         handle.write_at(bytes, offset).map_err(|e| Error::io(Attempt::Append, path, e))?;

@@ -242,7 +242,7 @@ impl Locked<'_> {
         // counts without it too.
         let dirty = inner.dirty;
         if let Err(error) = manifest.noting_doubt(&mut inner, &[Edit::Durable { bytes: end }]) {
-            tracing::debug!(%error, "a checkpoint goes without proof of its durability");
+            tracing::debug!(%error, "cannot append the proof that a checkpoint is durable");
         }
         inner.dirty = dirty;
         Ok(())

@@ -254,7 +254,7 @@ impl Substrate {
                 Ok(edit) => segments.push(edit),
                 // A damaged log of an earlier epoch must not keep the others from becoming durable.
                 Err(error @ Error::Corruption { .. }) => {
-                    tracing::error!(%error, "a log cannot be accounted for")
+                    tracing::error!(%error, "a damaged log is left out of a checkpoint")
                 }
                 // All results are checked. After a log that found no space there may be one whose
                 // sync failed, which the next checkpoint must not consider synced.
@@ -275,7 +275,7 @@ impl Substrate {
             return error;
         }
         if let Err(revoke) = canary!(NOT_REVOKED else self.vouch.revoke()) {
-            tracing::error!(error = %revoke, "cannot revoke what was vouched for");
+            tracing::error!(error = %revoke, "cannot revoke the witness of the page cache");
         }
         canary!(NOT_READ_ONLY => return error);
         self.health.fail(format!(

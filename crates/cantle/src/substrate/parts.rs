@@ -43,7 +43,7 @@ impl CheckpointParts {
                 Ok(more) => edits.extend(more.into_iter().map(|edit| (keyspace, edit))),
                 // A damaged keyspace must not keep the others from becoming durable.
                 Err(error @ Error::Corruption { .. }) => {
-                    tracing::error!(%error, keyspace, "a keyspace takes no part in a checkpoint");
+                    tracing::error!(%error, keyspace, "a damaged keyspace is left out of a checkpoint");
                 }
                 Err(error) => return Err(error),
             }

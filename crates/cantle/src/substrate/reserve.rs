@@ -199,10 +199,10 @@ impl Reserve {
         let Some(files) = self.files.as_ref().filter(|_| share.kept_bytes > 0) else { return false };
         // Set before any space is released, so that puts do not take it.
         if !self.spent.swap(true, AcqRel) {
-            tracing::warn!(dir = %files.dir.display(), "the disk is full: the space set aside is used");
+            tracing::warn!(dir = %files.dir.display(), "the disk is full: using the reserve");
         }
         if let Err(error) = files.vfs.remove(&files.dir.join(name)) {
-            tracing::debug!(%error, name, "there was no space set aside");
+            tracing::debug!(%error, name, "there was no reserve to remove");
         }
         share.kept_bytes = 0;
         true
@@ -264,7 +264,7 @@ impl Reserve {
             shares.plan(available, longest);
             self.rebalance_bytes.store(shares.rebalances.wanted_bytes, Relaxed);
             if let Err(error) = self.set_up(&mut shares, available) {
-                tracing::debug!(%error, "cannot set space aside");
+                tracing::debug!(%error, "cannot set up the reserve");
             }
             available = self.look();
         }
@@ -317,7 +317,7 @@ impl Reserve {
         };
         allocate().map_err(|error| {
             if let Err(error) = files.vfs.remove(&path) {
-                tracing::debug!(%error, "there was no space set aside");
+                tracing::debug!(%error, "there was no reserve to remove");
             }
             Error::io(Attempt::Allocate, &path, error)
         })

@@ -369,7 +369,7 @@ impl Drop for StdLock {
         // If the file were only closed, it would stay locked while a process forked meanwhile has
         // it open, too.
         if let Err(error) = rustix::fs::flock(&self.file.file, FlockOperation::Unlock) {
-            tracing::debug!(%error, "a lock goes with its file");
+            tracing::debug!(%error, "cannot unlock a file: closing it releases the lock");
         }
     }
 }
