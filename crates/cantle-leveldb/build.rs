@@ -3,6 +3,6 @@
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcantle_leveldb.so.0");
-    // Threads and the handler of SIGBUS outlive a `dlclose`, and so must their code.
+    // Threads and the handler of SIGBUS outlive a `dlclose`, so their code must stay loaded.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
 }

@@ -1,4 +1,4 @@
-//! Write batches. A batch can be applied several times, and read back.
+//! Write batches. A batch can be applied several times, and its operations can be iterated.
 //!
 //! ```text
 //!   operation:  kind 1 · key's length 8 · value's length 8 · key · value
@@ -24,12 +24,13 @@ const HEAD_BYTES: usize = 1 + 8 + 8;
 const PUT: u8 = 1;
 const DELETE: u8 = 0;
 
-/// Operations in their order, one behind the other.
+/// Operations in the order in which they were added, one after the other.
 #[derive(Clone, Default)]
 struct Batch {
-    /// Who reads them holds them, so that they are copied only if the batch is changed meanwhile.
+    /// A reader holds a reference of its own, so a change copies the bytes only if a read is in
+    /// progress.
     operations: Arc<Vec<u8>>,
-    /// The first call that could not be what was meant: applying the batch gives it as an error.
+    /// The first call with invalid arguments. Applying the batch returns it as an error.
     misuse: Option<String>,
 }
 
@@ -68,11 +69,11 @@ impl Batch {
     }
 }
 
-/// The batch that a handle stands for, as Cantle has it.
+/// The Cantle batch with the operations of the batch that the handle names.
 ///
 /// # Safety
 ///
-/// Nobody destroys it meanwhile.
+/// No thread destroys it during the call.
 pub unsafe fn to_cantle(handle: *const leveldb_writebatch_t) -> Result<cantle::WriteBatch> {
     // SAFETY: as the caller promises.
     let batch =
@@ -100,17 +101,17 @@ pub extern "C" fn leveldb_writebatch_create() -> *mut leveldb_writebatch_t {
 ///
 /// # Safety
 ///
-/// No other thread uses it in this moment.
+/// No other thread uses it at this moment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_writebatch_destroy(batch: *mut leveldb_writebatch_t) {
     quietly((), || drop(BATCHES.remove(batch)));
 }
 
-/// Runs `change` on a batch.
+/// Runs `change` on a batch; no effect if the handle is not a live batch.
 ///
 /// # Safety
 ///
-/// Nobody destroys it meanwhile.
+/// No thread destroys it during the call.
 unsafe fn with(handle: *mut leveldb_writebatch_t, change: impl FnOnce(&mut Batch)) {
     quietly((), || {
         // SAFETY: as the caller promises.
@@ -124,7 +125,7 @@ unsafe fn with(handle: *mut leveldb_writebatch_t, change: impl FnOnce(&mut Batch
 ///
 /// # Safety
 ///
-/// Nobody destroys the batch meanwhile.
+/// No thread destroys the batch during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_writebatch_clear(batch: *mut leveldb_writebatch_t) {
     // SAFETY: as the caller promises.
@@ -135,7 +136,7 @@ pub unsafe extern "C" fn leveldb_writebatch_clear(batch: *mut leveldb_writebatch
 ///
 /// # Safety
 ///
-/// Nobody destroys the batch meanwhile; key and value have as many bytes as is said.
+/// No thread destroys the batch during the call; key and value have the given lengths.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_writebatch_put(
     batch: *mut leveldb_writebatch_t,
@@ -157,7 +158,7 @@ pub unsafe extern "C" fn leveldb_writebatch_put(
 ///
 /// # Safety
 ///
-/// Nobody destroys the batch meanwhile; the key has as many bytes as is said.
+/// No thread destroys the batch during the call; the key has the given length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_writebatch_delete(
     batch: *mut leveldb_writebatch_t,
@@ -173,11 +174,12 @@ pub unsafe extern "C" fn leveldb_writebatch_delete(
     }
 }
 
-/// Calls `put` and `deleted` for each operation, in their order. They may change the batch; that shows the next time.
+/// Calls `put` and `deleted` for each operation, in their order. They may change the batch; the
+/// changes are visible to the next iteration.
 ///
 /// # Safety
 ///
-/// Nobody destroys the batch meanwhile; the functions may be called with `state`.
+/// No thread destroys the batch during the call; the functions may be called with `state`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_writebatch_iterate(
     batch: *const leveldb_writebatch_t,
@@ -191,7 +193,7 @@ pub unsafe extern "C" fn leveldb_writebatch_iterate(
         let batch = batch.lock().clone();
         for operation in batch.iter() {
             match (operation, put, deleted) {
-                // SAFETY: as the caller promises; the bytes live until it returns.
+                // SAFETY: as the caller promises; the bytes live until the callback returns.
                 (Operation::Put(key, value), Some(put), _) => unsafe {
                     put(state, key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len());
                 },
@@ -209,7 +211,7 @@ pub unsafe extern "C" fn leveldb_writebatch_iterate(
 ///
 /// # Safety
 ///
-/// Nobody destroys the batches meanwhile.
+/// No thread destroys the batches during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_writebatch_append(
     destination: *mut leveldb_writebatch_t,

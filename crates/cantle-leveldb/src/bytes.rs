@@ -1,4 +1,5 @@
-//! Memory of callers: what they lend, and what they are given.
+//! Memory that crosses the boundary: bytes that the caller passes in, and copies that the caller
+//! frees.
 
 use crate::status::{Code, Result, Status};
 use std::ffi::{CStr, OsStr, c_char};
@@ -6,11 +7,11 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What a pointer and a length lend; a null pointer lends no bytes.
+/// The bytes at a pointer with a length. A null pointer with length 0 has no bytes.
 ///
 /// # Safety
 ///
-/// `bytes` is null or has `length` bytes, and they stay as they are while the slice is in use.
+/// `bytes` is null or points to `length` bytes, which do not change while the slice is in use.
 #[inline]
 pub unsafe fn lent<'a>(bytes: *const c_char, length: usize, what: &str) -> Result<&'a [u8]> {
     if length == 0 {
@@ -30,7 +31,7 @@ pub unsafe fn lent<'a>(bytes: *const c_char, length: usize, what: &str) -> Resul
 ///
 /// # Safety
 ///
-/// `name` is null or a C string that stays as it is while the path is in use.
+/// `name` is null or a C string that does not change while the path is in use.
 pub unsafe fn path<'a>(name: *const c_char) -> Result<&'a Path> {
     if name.is_null() {
         return Err(Status::invalid("the database's name is null"));
@@ -43,7 +44,7 @@ pub unsafe fn path<'a>(name: *const c_char) -> Result<&'a Path> {
     Ok(Path::new(OsStr::from_bytes(name.to_bytes())))
 }
 
-/// The directory that a path's last name is in.
+/// The directory that contains the path's last component.
 pub fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -51,14 +52,15 @@ pub fn parent(path: &Path) -> &Path {
     }
 }
 
-/// A database is made in a directory that is there: as LevelDB does, since a missing one is most often a mistake or not mounted.
+/// Checks that the parent directory exists. As LevelDB does, a database is only created in an
+/// existing directory: a missing one is most often a mistake or not mounted.
 pub fn check_parent(path: &Path) -> Result<()> {
     match std::fs::metadata(parent(path)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let lock = path.join("LOCK");
             Err(Status::new(Code::NotFound, format!("{}: No such file or directory", lock.display())))
         }
-        // What else is wrong opening finds out.
+        // Other errors are reported when the database is opened.
         _ => Ok(()),
     }
 }
@@ -66,7 +68,7 @@ pub fn check_parent(path: &Path) -> Result<()> {
 /// A copy that the caller frees; null if there is no memory.
 #[inline]
 pub fn copy(bytes: &[u8]) -> *mut c_char {
-    // SAFETY: a length of at least one, and what is copied to was just allocated with as many bytes.
+    // SAFETY: the length is at least one, and the destination was just allocated with enough bytes.
     unsafe {
         let copy: *mut u8 = libc::malloc(bytes.len().max(1)).cast();
         if !copy.is_null() {
@@ -76,7 +78,8 @@ pub fn copy(bytes: &[u8]) -> *mut c_char {
     }
 }
 
-/// A copy as a C string that the caller frees; null if there is no memory. It ends where the text has a zero byte.
+/// A copy as a C string that the caller frees; null if there is no memory. It ends at the first
+/// zero byte of the text.
 pub fn copy_text(text: &str) -> *mut c_char {
     let text = text.split('\0').next().unwrap_or_default();
     let mut bytes = Vec::with_capacity(text.len() + 1);
@@ -85,7 +88,7 @@ pub fn copy_text(text: &str) -> *mut c_char {
     copy(&bytes)
 }
 
-/// As [`copy`], with an error in the place of null.
+/// As [`copy`], but returns an error instead of null.
 #[inline]
 pub fn given(bytes: &[u8]) -> Result<*mut c_char> {
     match copy(bytes) {

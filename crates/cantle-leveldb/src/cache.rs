@@ -1,4 +1,5 @@
-//! LRU caches: here a share of the memory budget, and what databases that have the same cache share (see [`crate::memory`]).
+//! LRU caches. Here a cache's capacity is a share of the memory budget, and databases with the same
+//! cache share memory and threads (see [`crate::memory`]).
 
 use crate::call::{opaque, quietly};
 use crate::handles::{Handles, Kind};
@@ -19,23 +20,26 @@ pub static CACHES: Handles<Arc<Cache>> = Handles::new(Kind::Cache);
 
 pub struct Cache {
     pub capacity_bytes: u64,
-    /// What was made for databases so far. Without a lock, as another thread may hold it when the process forks.
+    /// Resources made so far, one entry per chosen budget and process. There is no lock, as another
+    /// thread could hold it when the process forks.
     shared: ArcSwap<Vec<Arc<Shared>>>,
 }
 
-/// Budget and threads of all databases with this cache for which the same budget was chosen, if any.
+/// Budget and threads of all databases with this cache for which the same budget was chosen, if
+/// any.
 struct Shared {
     chosen: Option<Budget>,
-    /// Whose threads they are.
+    /// The process in which the threads run.
     process: Process,
     resources: ManuallyDrop<Resources>,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // A forked process has the memory, but not the threads that ending would wait for.
+        // A forked process has the memory, but not the threads that dropping the resources would
+        // wait for.
         if self.process.is_current() {
-            // SAFETY: nobody uses them after this.
+            // SAFETY: the resources are not used after this.
             unsafe { ManuallyDrop::drop(&mut self.resources) };
         }
     }
@@ -46,7 +50,8 @@ impl Cache {
         Self { capacity_bytes, shared: ArcSwap::default() }
     }
 
-    /// What databases of this process share for which this budget was chosen; made for the first of them.
+    /// The resources that this process's databases with the given budget share. `make` creates them
+    /// for the first database.
     pub fn resources(
         &self,
         process: Process,
@@ -58,7 +63,7 @@ impl Cache {
             return Resources::clone(&shared.resources);
         }
         let made = Arc::new(Shared { chosen, process, resources: ManuallyDrop::new(make()) });
-        // Who comes second takes what the first made.
+        // If two threads make resources at the same time, both use the ones that were stored first.
         self.shared.rcu(|shared| {
             let mut shared = Vec::clone(shared);
             if !shared.iter().any(|shared| of_these(&shared)) {
@@ -78,11 +83,11 @@ pub extern "C" fn leveldb_cache_create_lru(capacity: usize) -> *mut leveldb_cach
     quietly(null_mut(), || CACHES.insert(Arc::new(Cache::new(capacity as u64))))
 }
 
-/// Destroys a cache. Databases that were opened with it go on sharing what they share.
+/// Destroys a cache. Databases that were opened with it continue to share its resources.
 ///
 /// # Safety
 ///
-/// No other thread uses it in this moment.
+/// No other thread uses it at this moment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_cache_destroy(cache: *mut leveldb_cache_t) {
     quietly((), || drop(CACHES.remove(cache)));

@@ -1,4 +1,5 @@
-//! What stands around every call: no panic leaves the library, and errors go where the caller wants them.
+//! Wrappers around every call: no panic leaves the library, and errors are stored where the caller
+//! asked for them.
 
 use crate::bytes::copy_text;
 use crate::status::{Result, Status};
@@ -7,14 +8,15 @@ use std::any::Any;
 use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs a call that cannot tell of errors; `otherwise` after a panic.
+/// Runs a call that cannot return errors. Returns `otherwise` after a panic.
 #[inline]
 pub fn quietly<T>(otherwise: T, run: impl FnOnce() -> T) -> T {
-    // Unwind safety: what a panic leaves behind is guarded by locks without poisoning, and the store's own rules.
+    // Unwind safety: state that a panic leaves half changed is guarded by locks without poisoning,
+    // and by the store's own rules.
     catch_unwind(AssertUnwindSafe(run)).unwrap_or(otherwise)
 }
 
-/// Runs a call; an error goes to `errptr`, and `otherwise` to the caller.
+/// Runs a call. An error is stored in `errptr`, and the call then returns `otherwise`.
 ///
 /// # Safety
 ///
@@ -36,7 +38,7 @@ pub unsafe fn with_error<T>(errptr: *mut *mut c_char, otherwise: T, run: impl Fn
     }
 }
 
-/// Puts an error in the place of the one before.
+/// Stores an error, and frees the text of the error before it.
 ///
 /// # Safety
 ///
@@ -53,18 +55,18 @@ pub unsafe fn save(errptr: *mut *mut c_char, status: &Status) {
     }
 }
 
-/// What a thread panicked with.
+/// The message of a panic.
 fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without words")
 }
 
-/// The process that calls, whose forks are noticed from now on.
+/// The calling process. Its forks are detected from now on.
 pub fn this_process() -> Result<Process> {
     Process::watched().map_err(|error| Status::io(format!("forks of the process cannot be watched: {error}")))
 }
 
-/// A type that callers know by name only.
+/// Defines types that callers know by name only.
 macro_rules! opaque {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         $(
@@ -87,7 +89,7 @@ mod tests {
     #[test]
     fn errors_and_panics_replace_the_text_that_was_there() {
         let mut error: *mut c_char = null_mut();
-        // SAFETY: a pointer to null, then to what was saved there.
+        // SAFETY: `error` is null at first, then points to the text that was saved there.
         unsafe {
             assert_eq!(with_error(&mut error, 0, || Ok(7)), 7);
             assert!(error.is_null());

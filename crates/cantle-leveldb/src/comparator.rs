@@ -1,7 +1,8 @@
-//! Orders of keys that callers bring along.
+//! Orders of keys that the caller defines.
 //!
-//! A comparator is used by the databases that are open with it, in the background as well. Its destructor runs when it was
-//! destroyed and the last of them is closed, whichever comes later.
+//! The databases that were opened with a comparator use it, also on background threads. Its
+//! destructor runs when it was destroyed and the last of these databases is closed, whichever
+//! happens later.
 
 use crate::call::{opaque, quietly};
 use crate::handles::{Handles, Kind};
@@ -26,27 +27,29 @@ pub type Name = unsafe extern "C" fn(*mut c_void) -> *const c_char;
 
 pub static COMPARATORS: Handles<Arc<Callbacks>> = Handles::new(Kind::Comparator);
 
-/// What a caller wants to be called for.
+/// The functions that define a comparator.
 pub struct Callbacks {
     state: *mut c_void,
     destructor: Option<Destructor>,
     compare: Compare,
     name: Name,
-    /// How many use it, and `DESTROYED`. Without a lock, as another thread may hold it when the process forks.
+    /// Number of users, and the bit `DESTROYED`. There is no lock, as another thread could hold it
+    /// when the process forks.
     life: AtomicUsize,
 }
 
 const DESTROYED: usize = 1 << 63;
 
-// SAFETY: LevelDB's contract is that a comparator may be called from any thread; `state` is only handed back to it.
+// SAFETY: LevelDB's contract is that a comparator may be called from any thread; `state` is only
+// passed back to it.
 unsafe impl Send for Callbacks {}
 // SAFETY: the same.
 unsafe impl Sync for Callbacks {}
 
 impl Callbacks {
     fn name(&self) -> Result<String> {
-        // SAFETY: as `leveldb_comparator_create` was promised, for as long as the comparator was not destroyed, which
-        // who calls has made sure of.
+        // SAFETY: as promised to `leveldb_comparator_create`, for as long as the comparator was not
+        // destroyed, which the caller guarantees.
         let name = unsafe { (self.name)(self.state) };
         if name.is_null() {
             return Err(Status::invalid("the comparator's name is null"));
@@ -57,25 +60,25 @@ impl Callbacks {
 
     fn destruct(&self) {
         if let Some(destructor) = self.destructor {
-            // SAFETY: as `leveldb_comparator_create` was promised; nobody uses the comparator any more.
+            // SAFETY: as promised to `leveldb_comparator_create`; there are no users any more.
             unsafe { destructor(self.state) };
         }
     }
 }
 
-/// Orders two keys by the callback.
+/// Compares two keys with the callback.
 ///
 /// # Safety
 ///
 /// The destructor has not run.
 unsafe fn compare(callbacks: &Callbacks, a: &[u8], b: &[u8]) -> Ordering {
     let Callbacks { state, compare, .. } = callbacks;
-    // SAFETY: as `leveldb_comparator_create` was promised, and the caller promises the rest.
+    // SAFETY: as promised to `leveldb_comparator_create`, and the caller promises the rest.
     let order = unsafe { compare(*state, a.as_ptr().cast(), a.len(), b.as_ptr().cast(), b.len()) };
     order.cmp(&0)
 }
 
-/// A comparator while a database has it: the callbacks may be called until this is dropped.
+/// A comparator in use by a database. The callbacks may be called until this value is dropped.
 pub struct InUse(Arc<Callbacks>);
 
 impl InUse {
@@ -88,7 +91,7 @@ impl InUse {
     }
 
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        // SAFETY: the destructor waits for the drop of this.
+        // SAFETY: the destructor does not run before this value is dropped.
         unsafe { compare(&self.0, a, b) }
     }
 }
@@ -101,7 +104,7 @@ impl Drop for InUse {
     }
 }
 
-/// The order as the store calls it.
+/// The order as the store sees it.
 struct Order {
     name: String,
     callbacks: Arc<Callbacks>,
@@ -114,7 +117,8 @@ impl cantle::Comparator for Order {
     }
 
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        // SAFETY: the database holds an `InUse` for as long as it is open, and calls no order when it is closed.
+        // SAFETY: the database holds an `InUse` for as long as it is open, and calls no order after
+        // it is closed.
         unsafe { compare(&self.callbacks, a, b) }
     }
 
@@ -123,10 +127,12 @@ impl cantle::Comparator for Order {
     }
 }
 
-/// What a database needs of a comparator. `None` for LevelDB's own order: names that begin with "leveldb." are reserved.
+/// The use of a comparator by a database. `None` for LevelDB's own order: names that begin with
+/// "leveldb." are reserved.
 ///
-/// LevelDB forbids its Bloom filter together with an order that ignores parts of keys; a program with such an order must bring a
-/// policy of its own. So only who sets the Bloom filter says that equal keys are identical, and that they may be hashed.
+/// LevelDB forbids its Bloom filter together with an order that ignores parts of keys; a program
+/// with such an order must define its own policy. Hence a program that sets the Bloom filter
+/// declares that equal keys are identical, and that they may be hashed.
 pub fn begin(
     callbacks: &Arc<Callbacks>,
     has_bloom_filter: bool,
@@ -140,11 +146,12 @@ pub fn begin(
     Ok(Some((Arc::new(order), in_use)))
 }
 
-/// An order of keys, by callbacks that any thread may call at any time.
+/// Creates an order of keys from callbacks, which any thread may call at any time.
 ///
 /// # Safety
 ///
-/// The functions may be called with `state` until the comparator was destroyed and no database is open with it.
+/// The functions may be called with `state` until the comparator was destroyed and no database is
+/// open with it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_comparator_create(
     state: *mut c_void,
@@ -159,11 +166,11 @@ pub unsafe extern "C" fn leveldb_comparator_create(
     })
 }
 
-/// Destroys a comparator: at once, or when the last database is closed that is open with it.
+/// Destroys a comparator: at once, or when the last database that was opened with it is closed.
 ///
 /// # Safety
 ///
-/// No other thread uses it in this moment.
+/// No other thread uses it at this moment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_comparator_destroy(comparator: *mut leveldb_comparator_t) {
     quietly((), || {

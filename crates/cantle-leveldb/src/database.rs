@@ -1,7 +1,8 @@
 //! Open databases, and single operations on them.
 //!
-//! Thread safety: everything may be called from any thread at any time, closing included. Who is in the middle of a call
-//! when the database is closed gets an error, and the store's lock is released when the last such call returns.
+//! Thread safety: everything may be called from any thread at any time, closing included. A call
+//! that is in progress when the database is closed returns an error. The store's lock is released
+//! when the last such call returns.
 
 use crate::batch::{leveldb_writebatch_t, to_cantle};
 use crate::bytes::{check_parent, given, lent, path};
@@ -37,7 +38,8 @@ struct Slot {
     database: ArcSwapOption<Database>,
 }
 
-/// An open database. Fields are dropped in their order: the comparator goes when the store does not need it any more.
+/// An open database. Fields are dropped in their order: the comparator after the store, which uses
+/// it.
 pub struct Database {
     pub handle: u64,
     pub db: Db,
@@ -45,7 +47,7 @@ pub struct Database {
     pub comparator: Option<InUse>,
 }
 
-/// What was lent to callers, and is taken back when the database is closed.
+/// Iterators and snapshots that callers hold. They are invalidated when the database is closed.
 pub struct Lending {
     /// The process that opened the database.
     process: Process,
@@ -58,7 +60,7 @@ struct Lent {
     objects: HashMap<u64, Weak<dyn TakeBack>>,
 }
 
-/// Something that keeps the store open until it is taken back.
+/// An object that keeps the store open until it is invalidated.
 pub trait TakeBack: Send + Sync {
     fn take_back(&self);
 }
@@ -68,13 +70,14 @@ impl Lending {
         Ok(Self { process: this_process()?, lent: Mutex::new(Some(Lent::default())) })
     }
 
-    /// An error in a process that was forked from the one that opened the database.
+    /// Returns an error in a process that was forked from the one that opened the database.
     #[inline]
     pub fn check_process(&self) -> Result<()> {
         if self.process.is_current() { Ok(()) } else { Err(Status::forked()) }
     }
 
-    /// Notes what is lent, under a number; an error if the database is closed already.
+    /// Registers an object and returns its number. Returns an error if the database is already
+    /// closed.
     pub fn lend(&self, object: Weak<dyn TakeBack>) -> Result<u64> {
         let mut lent = self.lent.lock();
         let lent = lent.as_mut().ok_or_else(Status::closed)?;
@@ -83,7 +86,7 @@ impl Lending {
         Ok(lent.next)
     }
 
-    /// It came back by itself.
+    /// Removes an object that the caller has destroyed from the list.
     pub fn forget(&self, number: u64) {
         if let Some(lent) = &mut *self.lent.lock() {
             lent.objects.remove(&number);
@@ -100,7 +103,7 @@ impl Lending {
     }
 }
 
-/// A database that cannot be closed to the end while this lives.
+/// A reference to an open database. Closing cannot complete while it lives.
 pub struct Using(Guard<Option<Arc<Database>>>);
 
 impl Deref for Using {
@@ -115,7 +118,7 @@ impl Deref for Using {
     }
 }
 
-/// The open database that a handle stands for.
+/// The open database that a handle names.
 #[inline]
 pub fn database(handle: *const leveldb_t) -> Result<Using> {
     let handle = handle.addr() as u64;
@@ -145,11 +148,12 @@ impl Database {
     }
 }
 
-/// Opens a database. Null and an error if that is not possible.
+/// Opens a database. If that is not possible, returns null and stores an error.
 ///
 /// # Safety
 ///
-/// Nobody destroys `options` meanwhile; `name` is a C string; `errptr` points to null or to a text from `malloc`.
+/// No thread destroys `options` during the call; `name` is a C string; `errptr` points to null or
+/// to a text from `malloc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_open(
     options_handle: *const leveldb_options_t,
@@ -174,8 +178,8 @@ pub unsafe extern "C" fn leveldb_open(
     }
 }
 
-/// Makes everything durable and closes the database. Iterators of it become invalid, snapshots too. No effect in a process
-/// that was forked from the one that opened it.
+/// Makes all writes durable and closes the database. Its iterators and snapshots become invalid. No
+/// effect in a process that was forked from the one that opened the database.
 ///
 /// # Safety
 ///
@@ -201,7 +205,8 @@ pub unsafe extern "C" fn leveldb_close(handle: *mut leveldb_t) {
 ///
 /// # Safety
 ///
-/// Nobody destroys `options` meanwhile; key and value have as many bytes as is said; `errptr` as for `leveldb_open`.
+/// No thread destroys `options` during the call; key and value have the given lengths; `errptr` as
+/// for `leveldb_open`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_put(
     handle: *mut leveldb_t,
@@ -227,7 +232,7 @@ pub unsafe extern "C" fn leveldb_put(
     }
 }
 
-/// Removes a key, if it is there.
+/// Removes a key, if it is present.
 ///
 /// # Safety
 ///
@@ -255,11 +260,11 @@ pub unsafe extern "C" fn leveldb_delete(
     }
 }
 
-/// Applies a batch, whole or not at all. The batch stays as it is.
+/// Applies a batch atomically. The batch is not changed.
 ///
 /// # Safety
 ///
-/// Nobody destroys the objects meanwhile; `errptr` as for `leveldb_open`.
+/// No thread destroys the objects during the call; `errptr` as for `leveldb_open`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_write(
     handle: *mut leveldb_t,
@@ -276,12 +281,13 @@ pub unsafe extern "C" fn leveldb_write(
     }
 }
 
-/// The key's value and its length, to be freed; null and 0 if it is absent or there is an error.
+/// The key's value and its length, to be freed by the caller; null and 0 if the key is absent or
+/// there is an error.
 ///
 /// # Safety
 ///
-/// Nobody destroys the objects meanwhile; the key has as many bytes as is said; `value_bytes` is null or can be written to; `errptr`
-/// as for `leveldb_open`.
+/// No thread destroys the objects during the call; the key has the given length; `value_bytes` is
+/// null or can be written to; `errptr` as for `leveldb_open`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_get(
     handle: *mut leveldb_t,
@@ -308,11 +314,13 @@ pub unsafe extern "C" fn leveldb_get(
     }
 }
 
-/// An extension: lends the key's value to `found`, which is called with `state` at most once. Whether there is one.
+/// An extension: passes the key's value to `found`, without a copy. `found` is called with `state`
+/// at most once. Returns 1 if the key is present.
 ///
 /// # Safety
 ///
-/// As for [`leveldb_get`]; `found` may be called, does not keep the bytes, and calls nothing of this library.
+/// As for [`leveldb_get`]; `found` may be called, does not keep the bytes, and calls no function of
+/// this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_cantle_get(
     handle: *mut leveldb_t,
@@ -337,11 +345,13 @@ pub unsafe extern "C" fn leveldb_cantle_get(
     }
 }
 
-/// An extension: writes a consistent copy of the database into a new or empty directory: a database that opens.
+/// An extension: writes a consistent copy of the database into a new or empty directory. The copy
+/// is a database that can be opened.
 ///
 /// # Safety
 ///
-/// Nobody destroys the database meanwhile; `name` is a C string; `errptr` points to null or to a text from `malloc`.
+/// No thread destroys the database during the call; `name` is a C string; `errptr` points to null
+/// or to a text from `malloc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_cantle_backup(
     handle: *mut leveldb_t,
@@ -353,7 +363,8 @@ pub unsafe extern "C" fn leveldb_cantle_backup(
         with_error(errptr, (), || {
             let (database, path) = (database(handle)?, path(name)?);
             database.db.backup(path).map_err(|error| match error {
-                // What opening says of a database that exists is of no help here.
+                // The usual message for an existing database is about the options of
+                // `leveldb_open`, which do not apply here.
                 cantle::Error::AlreadyExists { path, .. } => Status::invalid(format!(
                     "{}: a backup goes into a new or an empty directory, and there is a database",
                     path.display()
@@ -364,11 +375,11 @@ pub unsafe extern "C" fn leveldb_cantle_backup(
     }
 }
 
-/// Reads a key's value where it lies.
+/// Passes a key's value to `read`, without a copy.
 ///
 /// # Safety
 ///
-/// Nobody destroys the objects meanwhile; the key has as many bytes as is said.
+/// No thread destroys the objects during the call; the key has the given length.
 #[inline]
 unsafe fn get_with<T>(
     handle: *const leveldb_t,

@@ -1,4 +1,4 @@
-//! The environment: the operating system's, there is no other.
+//! The environment. There is only one: the operating system.
 
 use crate::bytes::copy_text;
 use crate::call::{opaque, quietly};
@@ -23,17 +23,18 @@ pub extern "C" fn leveldb_create_default_env() -> *mut leveldb_env_t {
 ///
 /// # Safety
 ///
-/// No other thread uses it in this moment.
+/// No other thread uses it at this moment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_env_destroy(env: *mut leveldb_env_t) {
     quietly((), || drop(ENVS.remove(env)));
 }
 
-/// A directory for tests, created if need be: `TEST_TMPDIR`, or one of this user's in `/tmp`. To be freed.
+/// A directory for tests, created if it is missing: `TEST_TMPDIR`, or one of this user's in `/tmp`.
+/// The caller frees the name.
 ///
 /// # Safety
 ///
-/// Nobody destroys `env` meanwhile.
+/// No thread destroys `env` during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_env_get_test_directory(env: *mut leveldb_env_t) -> *mut c_char {
     quietly(null_mut(), || {
@@ -44,7 +45,7 @@ pub unsafe extern "C" fn leveldb_env_get_test_directory(env: *mut leveldb_env_t)
         let chosen = std::env::var("TEST_TMPDIR").ok().filter(|dir| !dir.is_empty());
         let user = rustix::process::geteuid().as_raw();
         let dir = chosen.unwrap_or_else(|| format!("/tmp/leveldbtest-{user}"));
-        // As in LevelDB, whoever uses it finds out whether it is there.
+        // As in LevelDB, a failure is only noticed when the directory is used.
         let _ = std::fs::create_dir(&dir);
         copy_text(&dir)
     })

@@ -1,4 +1,5 @@
-//! Filter policies: accepted, and of no effect but one (see [`crate::comparator::begin`]). Cantle has Bloom filters of its own.
+//! Filter policies: accepted, with one effect only (see [`crate::comparator::begin`]). Cantle has
+//! Bloom filters of its own.
 
 use crate::call::{opaque, quietly};
 use crate::comparator::{Destructor, Name};
@@ -20,16 +21,16 @@ pub static FILTER_POLICIES: Handles<FilterPolicy> = Handles::new(Kind::FilterPol
 pub struct FilterPolicy {
     state: *mut c_void,
     destructor: Option<Destructor>,
-    /// LevelDB's own, which hashes bytes.
+    /// True for LevelDB's own Bloom filter, which hashes the bytes of keys.
     pub is_bloom: bool,
 }
 
-// SAFETY: `state` is only handed back to the destructor, by who destroys the policy.
+// SAFETY: `state` is only passed back to the destructor, by the thread that destroys the policy.
 unsafe impl Send for FilterPolicy {}
 // SAFETY: the same.
 unsafe impl Sync for FilterPolicy {}
 
-/// A policy of the caller's own; of its functions only the destructor is ever called.
+/// Creates a policy from the caller's functions. Only the destructor is ever called.
 ///
 /// # Safety
 ///
@@ -53,17 +54,17 @@ pub extern "C" fn leveldb_filterpolicy_create_bloom(_bits_per_key: c_int) -> *mu
     })
 }
 
-/// Destroys a policy. Databases that were opened with it go on.
+/// Destroys a policy. Databases that were opened with it are not affected.
 ///
 /// # Safety
 ///
-/// No other thread uses it in this moment.
+/// No other thread uses it at this moment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_filterpolicy_destroy(policy: *mut leveldb_filterpolicy_t) {
     quietly((), || {
         let Some(policy) = FILTER_POLICIES.remove(policy) else { return };
         if let Some(destructor) = policy.destructor {
-            // SAFETY: as `leveldb_filterpolicy_create` was promised.
+            // SAFETY: as promised to `leveldb_filterpolicy_create`.
             unsafe { destructor(policy.state) };
         }
     });

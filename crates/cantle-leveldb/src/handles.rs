@@ -1,16 +1,17 @@
-//! The objects that callers hold: numbers in the shape of pointers.
+//! The objects that callers hold: numbers that look like pointers.
 //!
 //! ```text
 //!   bit 46 … 43   42 … 24      23 … 4         3 … 0
 //!   kind          use          slot           0
 //! ```
 //!
-//! A handle is looked up, never followed. One that was destroyed does not match its slot any more, until the slot was used
-//! half a million times again. Handles are even and have 47 bits, as pointers have, since programs in other languages
-//! keep flags in the remaining bits.
+//! A handle is looked up, never dereferenced. A handle that was destroyed does not match its slot
+//! any more, until the slot has been used half a million times again. Handles are even and have 47
+//! bits, as pointers have, since programs in other languages keep flags in the remaining bits.
 //!
-//! Thread safety: everything may be called from any thread. Who destroys an object must be its only user at that moment: that
-//! is LevelDB's contract, and why a look-up needs no count of users.
+//! Thread safety: everything may be called from any thread. A thread that destroys an object must
+//! be its only user at that moment. This is LevelDB's contract, and the reason why a look-up needs
+//! no count of users.
 
 use cantle_bindings::Slots;
 use std::ptr::{null_mut, without_provenance_mut};
@@ -22,14 +23,14 @@ use std::sync::atomic::{
 const SLOT_SHIFT: u32 = 4;
 const USE_SHIFT: u32 = 24;
 const KIND_SHIFT: u32 = 43;
-/// How many objects of a kind, or databases, there can be: a slot has twenty bits.
+/// Maximum number of objects of a kind, or of databases: a slot's number has 20 bits.
 pub const SLOTS_MAX: u32 = 1 << 20;
 const SLOT_MASK: u64 = SLOTS_MAX as u64 - 1;
 const USE_MASK: u64 = (1 << 19) - 1;
 
 const _: () = assert!(usize::BITS == 64, "a handle needs the room of a pointer of 64 bits");
 
-/// What a handle stands for.
+/// The type of the object that a handle names.
 #[derive(Clone, Copy)]
 pub enum Kind {
     Database = 1,
@@ -43,24 +44,24 @@ pub enum Kind {
     FilterPolicy = 9,
     Cache = 10,
     Env = 11,
-    /// Of no object ever.
+    /// The kind of a handle that never names an object.
     NoSnapshot = 12,
 }
 
-/// The handle of a slot in one of its uses.
+/// The handle of one use of a slot.
 pub fn encode(kind: Kind, slot: u32, uses: u32) -> u64 {
     let uses = u64::from(uses) & USE_MASK;
     (kind as u64) << KIND_SHIFT | uses << USE_SHIFT | u64::from(slot) << SLOT_SHIFT
 }
 
-/// The slot that a handle names, if it is one of this kind.
+/// The slot that a handle names, if the handle is of this kind.
 #[inline]
 pub fn slot_of(kind: Kind, handle: u64) -> Option<u32> {
     let slot = (handle >> SLOT_SHIFT & SLOT_MASK) as u32;
     (handle >> KIND_SHIFT == kind as u64).then_some(slot)
 }
 
-/// A handle as callers have it.
+/// A handle in the type that callers see.
 pub fn to_pointer<C>(handle: u64) -> *mut C {
     without_provenance_mut(handle as usize)
 }
@@ -72,7 +73,7 @@ pub struct Handles<T> {
 }
 
 struct Slot<T> {
-    /// Of the object that lives in it, or 0.
+    /// The handle of the object in this slot, or 0.
     handle: AtomicU64,
     object: AtomicPtr<T>,
     uses: AtomicU32,
@@ -89,13 +90,13 @@ impl<T: Send + Sync> Handles<T> {
         Self::with_limit(kind, SLOTS_MAX)
     }
 
-    /// The same, with at most `max` objects.
+    /// As `new`, with at most `max` objects.
     pub const fn with_limit(kind: Kind, max: u32) -> Self {
         assert!(max <= SLOTS_MAX, "a handle has no room for the slot's number");
         Self { kind, slots: Slots::new(max) }
     }
 
-    /// Hands an object out; null if there are as many of its kind as can be.
+    /// Stores an object and returns its handle; null if all slots of this kind are in use.
     pub fn insert<C>(&self, object: T) -> *mut C {
         let Some((number, slot)) = self.slots.take() else { return null_mut() };
         let handle = encode(self.kind, number, slot.uses.fetch_add(1, Relaxed));
@@ -109,11 +110,11 @@ impl<T: Send + Sync> Handles<T> {
         Some((number, self.slots.get(number)?))
     }
 
-    /// The object, if the handle is one of this kind and was not destroyed.
+    /// The object, if the handle is of this kind and was not destroyed.
     ///
     /// # Safety
     ///
-    /// Nobody destroys the object while the reference is in use.
+    /// No thread destroys the object while the reference is in use.
     #[inline]
     pub unsafe fn get<C>(&self, handle: *const C) -> Option<&T> {
         let handle = handle.addr() as u64;
@@ -121,17 +122,17 @@ impl<T: Send + Sync> Handles<T> {
         if slot.handle.load(Acquire) != handle {
             return None;
         }
-        // SAFETY: the slot has this handle, so `insert` left an object in it and `remove` did not take it; that it
-        // does not do so now is the caller's promise.
+        // SAFETY: the slot has this handle, so `insert` stored an object in it and `remove` did not
+        // take it. The caller promises that `remove` does not run now either.
         Some(unsafe { &*slot.object.load(Relaxed) })
     }
 
-    /// Takes the object back, if the handle is one of this kind and was not destroyed.
+    /// Removes and returns the object, if the handle is of this kind and was not destroyed.
     pub fn remove<C>(&self, handle: *const C) -> Option<Box<T>> {
         let handle = handle.addr() as u64;
         let (number, slot) = self.slot(handle)?;
         slot.handle.compare_exchange(handle, 0, AcqRel, Relaxed).ok()?;
-        // SAFETY: it came from a box, and the exchange gave it to us alone.
+        // SAFETY: the pointer came from a box, and the exchange gave it to this thread alone.
         let object = unsafe { Box::from_raw(slot.object.swap(null_mut(), Relaxed)) };
         self.slots.give_back(number);
         Some(object)
@@ -157,7 +158,7 @@ mod tests {
         }
         assert_eq!(*handles.remove(first).unwrap(), "first");
         assert!(handles.remove(first).is_none());
-        // The slot is used again, and the old handle is still told from the new one.
+        // The slot is used again, and the old handle still differs from the new one.
         let second: *mut u8 = handles.insert("second".into());
         assert_eq!(
             slot_of(Kind::Iterator, first.addr() as u64),

@@ -1,8 +1,10 @@
 //! Iterators over a database as it was when they were created.
 //!
-//! A movement publishes where key and value are, so that reading them takes no lock. They stay there until the next movement.
+//! A movement publishes the addresses of key and value, so that reading them takes no lock. They
+//! are valid until the next movement.
 //!
-//! Thread safety: as in LevelDB, an iterator is used by one thread at a time; its database may be closed at any time.
+//! Thread safety: as in LevelDB, one thread at a time uses an iterator; its database may be closed
+//! at any time.
 
 use crate::bytes::lent;
 use crate::call::{opaque, quietly, save};
@@ -27,7 +29,7 @@ static ITERATORS: Handles<Iterating> = Handles::new(Kind::Iterator);
 
 struct Iterating {
     position: Arc<Position>,
-    /// `None` where there never was a cursor.
+    /// `None` if the cursor could not be created.
     loan: Option<(Arc<Lending>, u64)>,
 }
 
@@ -37,7 +39,7 @@ struct Position {
     view: View,
 }
 
-/// What is at the position, as programs may read it (`leveldb_cantle_view_t`).
+/// The pair at the position, as programs may read it (`leveldb_cantle_view_t`).
 #[repr(C)]
 #[derive(Default)]
 pub struct View {
@@ -52,7 +54,7 @@ struct State {
     error: Option<Status>,
 }
 
-/// Where bytes are that the cursor lends.
+/// Address and length of bytes that belong to the cursor.
 #[repr(C)]
 #[derive(Default)]
 struct Place {
@@ -104,7 +106,8 @@ impl Position {
 }
 
 impl Iterating {
-    /// An error in a process that was forked from the one that opened the database: there a thread that is gone may hold the lock.
+    /// Returns an error in a process that was forked from the one that opened the database: a
+    /// thread that does not exist there may hold the lock.
     #[inline]
     fn check_process(&self) -> Result<()> {
         self.loan.as_ref().map_or(Ok(()), |(lending, _)| lending.check_process())
@@ -115,7 +118,7 @@ impl Iterating {
 ///
 /// # Safety
 ///
-/// Nobody destroys it meanwhile.
+/// No thread destroys it during the call.
 #[inline]
 unsafe fn go(iterator: *mut leveldb_iterator_t, movement: impl FnOnce(&mut Cursor) -> cantle::Result<bool>) {
     quietly((), || {
@@ -128,12 +131,12 @@ unsafe fn go(iterator: *mut leveldb_iterator_t, movement: impl FnOnce(&mut Curso
     });
 }
 
-/// An iterator over everything, not positioned yet. What stands in its way is the iterator's error. Null for a database that is
-/// not open.
+/// An iterator over all pairs, not positioned yet. If it cannot be created, the iterator holds the
+/// error. Null for a database that is not open.
 ///
 /// # Safety
 ///
-/// Nobody destroys the options, or releases their snapshot, meanwhile.
+/// No thread destroys the options, or releases their snapshot, during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_create_iterator(
     handle: *mut leveldb_t,
@@ -164,18 +167,18 @@ pub unsafe extern "C" fn leveldb_create_iterator(
     })
 }
 
-/// Destroys an iterator, whether or not its database is still open.
+/// Destroys an iterator. Its database may be open or closed.
 ///
 /// # Safety
 ///
-/// No other thread uses it in this moment.
+/// No other thread uses it at this moment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_iter_destroy(iterator: *mut leveldb_iterator_t) {
     quietly((), || {
         let Some(iterating) = ITERATORS.remove(iterator) else { return };
         let Some((lending, number)) = &iterating.loan else { return };
         if lending.check_process().is_err() {
-            // The store is the parent's: nothing of it may be touched here.
+            // The store belongs to the parent process and must not be touched here.
             std::mem::forget(iterating);
             return;
         }
@@ -183,11 +186,11 @@ pub unsafe extern "C" fn leveldb_iter_destroy(iterator: *mut leveldb_iterator_t)
     });
 }
 
-/// Whether there is a pair at the iterator's position.
+/// Returns 1 if there is a pair at the iterator's position.
 ///
 /// # Safety
 ///
-/// Nobody destroys the iterator meanwhile.
+/// No thread destroys the iterator during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_iter_valid(iterator: *const leveldb_iterator_t) -> u8 {
     // SAFETY: as the caller promises.
@@ -195,33 +198,33 @@ pub unsafe extern "C" fn leveldb_iter_valid(iterator: *const leveldb_iterator_t)
     u8::from(iterating.is_some_and(|iterating| iterating.position.view.is_valid.load(Relaxed)))
 }
 
-/// To the first pair.
+/// Moves to the first pair.
 ///
 /// # Safety
 ///
-/// Nobody destroys the iterator meanwhile.
+/// No thread destroys the iterator during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_iter_seek_to_first(iterator: *mut leveldb_iterator_t) {
     // SAFETY: as the caller promises.
     unsafe { go(iterator, Cursor::seek_to_first) };
 }
 
-/// To the last pair.
+/// Moves to the last pair.
 ///
 /// # Safety
 ///
-/// Nobody destroys the iterator meanwhile.
+/// No thread destroys the iterator during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_iter_seek_to_last(iterator: *mut leveldb_iterator_t) {
     // SAFETY: as the caller promises.
     unsafe { go(iterator, Cursor::seek_to_last) };
 }
 
-/// To the first pair at or behind a key.
+/// Moves to the first pair whose key is at or after the given key.
 ///
 /// # Safety
 ///
-/// Nobody destroys the iterator meanwhile; the key has as many bytes as is said.
+/// No thread destroys the iterator during the call; the key has the given length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_iter_seek(
     iterator: *mut leveldb_iterator_t,
@@ -243,33 +246,34 @@ pub unsafe extern "C" fn leveldb_iter_seek(
     }
 }
 
-/// To the next pair; from no pair to none.
+/// Moves to the next pair; no effect if there is no pair at the position.
 ///
 /// # Safety
 ///
-/// Nobody destroys the iterator meanwhile.
+/// No thread destroys the iterator during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_iter_next(iterator: *mut leveldb_iterator_t) {
     // SAFETY: as the caller promises.
     unsafe { go(iterator, Cursor::next) };
 }
 
-/// To the pair before; from no pair to none.
+/// Moves to the pair before; no effect if there is no pair at the position.
 ///
 /// # Safety
 ///
-/// Nobody destroys the iterator meanwhile.
+/// No thread destroys the iterator during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_iter_prev(iterator: *mut leveldb_iterator_t) {
     // SAFETY: as the caller promises.
     unsafe { go(iterator, Cursor::prev) };
 }
 
-/// Tells where bytes of an iterator's pair are; null and 0 where there is no pair.
+/// Returns the address and the length of the key or the value at an iterator's position; null and 0
+/// if there is no pair.
 ///
 /// # Safety
 ///
-/// Nobody destroys the iterator meanwhile; `length` is null or can be written to.
+/// No thread destroys the iterator during the call; `length` is null or can be written to.
 #[inline]
 unsafe fn tell(
     iterator: *const leveldb_iterator_t,
@@ -294,7 +298,7 @@ unsafe fn tell(
 ///
 /// # Safety
 ///
-/// Nobody destroys the iterator meanwhile; `length` is null or can be written to.
+/// No thread destroys the iterator during the call; `length` is null or can be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_iter_key(
     iterator: *const leveldb_iterator_t,
@@ -308,7 +312,7 @@ pub unsafe extern "C" fn leveldb_iter_key(
 ///
 /// # Safety
 ///
-/// Nobody destroys the iterator meanwhile; `length` is null or can be written to.
+/// No thread destroys the iterator during the call; `length` is null or can be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_iter_value(
     iterator: *const leveldb_iterator_t,
@@ -318,22 +322,24 @@ pub unsafe extern "C" fn leveldb_iter_value(
     unsafe { tell(iterator, length, |view| &view.value) }
 }
 
-/// An extension: where the iterator says what is at its position, for as long as it lives; null for no iterator.
+/// An extension: the address of the structure in which the iterator publishes the pair at its
+/// position. It is valid for as long as the iterator; null if there is no such iterator.
 ///
 /// # Safety
 ///
-/// Nobody destroys the iterator meanwhile.
+/// No thread destroys the iterator during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_iter_cantle_view(iterator: *const leveldb_iterator_t) -> *const View {
     // SAFETY: as the caller promises.
     unsafe { ITERATORS.get(iterator) }.map_or(null(), |iterating| &raw const iterating.position.view)
 }
 
-/// The error that keeps the iterator from having a pair, if there is one.
+/// The iterator's error, if it has no pair because of one.
 ///
 /// # Safety
 ///
-/// Nobody destroys the iterator meanwhile; `errptr` points to null or to a text from `malloc`.
+/// No thread destroys the iterator during the call; `errptr` points to null or to a text from
+/// `malloc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_iter_get_error(
     iterator: *const leveldb_iterator_t,

@@ -1,19 +1,22 @@
-//! LevelDB's C interface (`leveldb/c.h`, 1.23) over Cantle, for programs that link it instead of `libleveldb`.
+//! LevelDB's C interface (`leveldb/c.h`, 1.23) over Cantle, for programs that link it instead of
+//! `libleveldb`.
 //!
 //! ```text
-//!   database  iterator  snapshot  manage  property     what works on a store
-//!   batch  options  read_options  comparator  …        what it is given
+//!   database  iterator  snapshot  manage  property     operations on a store
+//!   batch  options  read_options  comparator  …        their arguments
 //!        │
 //!   call  status  bytes                                 the boundary: panics, errors, memory of the C library
-//!   handles                                             which objects live
+//!   handles                                             table of the live objects
 //! ```
 //!
-//! Every object is a *handle* ([`handles`]): a number in the shape of a pointer, looked up at each use. So a null pointer, an
-//! object that was destroyed and one of another type are recognised without being touched. A bad call gives an error where
-//! the function can return one; else it has no effect, or the object that it was made on remembers it and gives the error later.
+//! Every object is a *handle* ([`handles`]): a number that looks like a pointer and is looked up at
+//! each use. A null pointer, a destroyed object and an object of another type are thus recognised
+//! without being dereferenced. An invalid call returns an error if the function can return one. If
+//! not, it has no effect, or its object remembers the error and returns it later.
 //!
-//! Ownership, as in LevelDB: what `create` or `open` returned goes by `destroy`, `release` or `close`, never by both;
-//! an object must not be destroyed while another thread uses it. A database may be closed at any time.
+//! Ownership, as in LevelDB: an object that `create` or `open` returned is released by `destroy`,
+//! `release` or `close`, exactly once; an object must not be destroyed while another thread uses
+//! it. A database may be closed at any time.
 #![expect(unsafe_code, reason = "a C interface: pointers, callbacks, exported names")]
 
 mod batch;
@@ -37,24 +40,24 @@ mod write_options;
 
 use std::ffi::{c_int, c_void};
 
-/// Releases what a function of this library returned.
+/// Frees memory that a function of this library returned.
 ///
 /// # Safety
 ///
-/// `pointer` is null, or came from this library and was not released.
+/// `pointer` is null, or came from this library and was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_free(pointer: *mut c_void) {
-    // SAFETY: as the caller promises; everything that is returned to be freed comes from `malloc`.
+    // SAFETY: as the caller promises; all memory that is returned to be freed comes from `malloc`.
     unsafe { libc::free(pointer) }
 }
 
-/// Of LevelDB's interface.
+/// The major version of LevelDB's interface.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_major_version() -> c_int {
     1
 }
 
-/// Of LevelDB's interface.
+/// The minor version of LevelDB's interface.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_minor_version() -> c_int {
     23

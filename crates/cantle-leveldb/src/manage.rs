@@ -1,6 +1,7 @@
-//! What is done to databases that are not open: destroying and repairing them.
+//! Operations on databases that are not open: destroying and repairing.
 //!
-//! What a repair does by which names is told in [`RepairInPlace`]. Interrupted at any point, the next repair starts over.
+//! The names and the steps of a repair are described in [`RepairInPlace`]. If a repair is
+//! interrupted at any point, the next one starts over.
 
 use crate::bytes::{check_parent, path};
 use crate::call::with_error;
@@ -12,11 +13,13 @@ use std::ffi::c_char;
 use std::fs;
 use std::path::Path;
 
-/// Removes a database's files, and its directory unless there is something else in it. No error if there is no database.
+/// Removes a database's files, and its directory unless it contains other files. No error if there
+/// is no database.
 ///
 /// # Safety
 ///
-/// Nobody destroys `options` meanwhile; `name` is a C string; `errptr` points to null or to a text from `malloc`.
+/// No thread destroys `options` during the call; `name` is a C string; `errptr` points to null or
+/// to a text from `malloc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_destroy_db(
     options_handle: *const leveldb_options_t,
@@ -32,7 +35,7 @@ pub unsafe extern "C" fn leveldb_destroy_db(
     }
 }
 
-/// Saves what is left of a damaged database. What could not be saved stays beside it, in `NAME.lost`.
+/// Repairs a damaged database. Data that could not be saved is kept next to it, in `NAME.lost`.
 ///
 /// # Safety
 ///
@@ -55,7 +58,7 @@ fn destroy(path: &Path) -> Result<()> {
         }
         done => done?,
     }
-    // Fails where other files are: they are not ours.
+    // Fails if the directory contains other files, which must stay.
     let _ = fs::remove_dir(path);
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! How much memory a database may use: by the environment, `leveldb_options_set_cantle_memory_budget`, or LevelDB's own options.
+//! The memory budget of a database, from the environment,
+//! `leveldb_options_set_cantle_memory_budget`, or LevelDB's own options.
 
 use crate::cache::Cache;
 use crate::call::this_process;
@@ -6,8 +7,8 @@ use crate::status::{Result, Status};
 use cantle::Resources;
 pub use cantle_bindings::leveldb_budget::Budget;
 
-/// Gives `options` the budget of a database: from the environment, else what the program chose, else from the buffers. Databases of the same
-/// cache share it, if they have the same choice.
+/// Sets the memory budget in `options`: from the environment, else the program's choice, else
+/// computed from the buffers. Databases with the same cache and the same choice share the budget.
 pub fn apply(
     options: cantle::Options,
     chosen: Option<Budget>,
@@ -20,7 +21,7 @@ pub fn apply(
         Some(Budget::Automatic) => None,
         None => Some(Budget::of_buffers(write_buffer_bytes, cache.map(|cache| cache.capacity_bytes))),
     };
-    // Beside shared resources the option has no effect, but is checked.
+    // The option has no effect when resources are shared, but its value is still checked.
     let options = match bytes {
         Some(bytes) => options.memory_budget(bytes),
         None => options,

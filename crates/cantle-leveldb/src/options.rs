@@ -1,4 +1,5 @@
-//! How a database is opened. What cannot be set is remembered, and opening with it gives the error.
+//! Options of opening a database. An invalid setting is remembered, and opening with it returns the
+//! error.
 
 use crate::cache::{CACHES, Cache, leveldb_cache_t};
 use crate::call::{opaque, quietly};
@@ -17,9 +18,9 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 opaque! {
-    /// How a database is opened.
+    /// Options of opening a database.
     leveldb_options_t,
-    /// A log of LevelDB's: none can be made by its C interface.
+    /// A logger of LevelDB's. Its C interface has no function that creates one.
     leveldb_logger_t,
 }
 
@@ -27,7 +28,7 @@ static OPTIONS: Handles<Mutex<Options>> = Handles::new(Kind::Options);
 
 const NO_COMPRESSION: c_int = 0;
 const SNAPPY: c_int = 1;
-/// Of later versions of LevelDB.
+/// A value of later versions of LevelDB.
 const ZSTD: c_int = 2;
 const LAYOUT_VARIABLE: &str = "CANTLE_LAYOUT";
 
@@ -36,14 +37,14 @@ pub struct Options {
     create_if_missing: bool,
     error_if_exists: bool,
     comparator: Option<Arc<Callbacks>>,
-    /// Whether a filter was set that may only be set if equal keys are identical.
+    /// True if LevelDB's Bloom filter was set, which is only allowed if equal keys are identical.
     has_bloom_filter: bool,
     compression: c_int,
     write_buffer_bytes: u64,
     cache: Option<Arc<Cache>>,
     budget: Option<Budget>,
     layout: Option<String>,
-    /// What was given last that is no object of its kind.
+    /// The kinds whose last given object was not valid.
     bad_objects: BTreeSet<&'static str>,
 }
 
@@ -64,11 +65,11 @@ impl Default for Options {
     }
 }
 
-/// The options that a handle stands for.
+/// A copy of the options that the handle names.
 ///
 /// # Safety
 ///
-/// Nobody destroys them meanwhile.
+/// No thread destroys them during the call.
 pub unsafe fn options(handle: *const leveldb_options_t) -> Result<Options> {
     // SAFETY: as the caller promises.
     let options = unsafe { OPTIONS.get(handle) };
@@ -76,7 +77,8 @@ pub unsafe fn options(handle: *const leveldb_options_t) -> Result<Options> {
 }
 
 impl Options {
-    /// What the store is opened with, and the comparator that must be held until it is closed.
+    /// The options to open the store with, and the comparator that must be held until the store is
+    /// closed.
     pub fn to_cantle(&self) -> Result<(cantle::Options, Option<InUse>)> {
         if let Some(what) = self.bad_objects.first() {
             return Err(Status::no_object(what));
@@ -92,7 +94,8 @@ impl Options {
                     )));
                 }
             });
-        // A database's directory may have other files, in LevelDB: a program's log, what is left when the database was destroyed.
+        // In LevelDB a database's directory may contain other files: a program's log, or files that
+        // remained when the database was destroyed.
         let mut options = cantle::Options::new()
             .beside_other_files(true)
             .create_if_missing(self.create_if_missing)
@@ -108,7 +111,7 @@ impl Options {
         Ok((options.default_keyspace(keyspace), in_use))
     }
 
-    /// Notes whether an object is one of its kind; a good one takes the place of a bad one.
+    /// Records if an object is valid for its kind. A valid object replaces an invalid one.
     fn check(&mut self, what: &'static str, is_good: bool) {
         if is_good {
             self.bad_objects.remove(what);
@@ -117,7 +120,7 @@ impl Options {
         }
     }
 
-    /// From the environment, else what the program chose.
+    /// The layout from the environment, else the program's choice.
     fn layout(&self) -> Result<LayoutKind> {
         let variable = std::env::var_os(LAYOUT_VARIABLE).filter(|name| !name.is_empty());
         let (name, from) = match (variable, &self.layout) {
@@ -136,7 +139,7 @@ impl Options {
 ///
 /// # Safety
 ///
-/// Nobody destroys them meanwhile.
+/// No thread destroys them during the call.
 unsafe fn set(handle: *mut leveldb_options_t, change: impl FnOnce(&mut Options)) {
     quietly((), || {
         // SAFETY: as the caller promises.
@@ -152,21 +155,21 @@ pub extern "C" fn leveldb_options_create() -> *mut leveldb_options_t {
     quietly(null_mut(), || OPTIONS.insert(Mutex::default()))
 }
 
-/// Destroys options. Databases that were opened with them go on.
+/// Destroys options. Databases that were opened with them are not affected.
 ///
 /// # Safety
 ///
-/// No other thread uses them in this moment.
+/// No other thread uses them at this moment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_options_destroy(options: *mut leveldb_options_t) {
     quietly((), || drop(OPTIONS.remove(options)));
 }
 
-/// The order of keys, in the place of the bytewise one.
+/// Sets the order of keys, instead of the bytewise one.
 ///
 /// # Safety
 ///
-/// Nobody destroys the two objects meanwhile.
+/// No thread destroys the two objects during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_options_set_comparator(
     options: *mut leveldb_options_t,
@@ -176,17 +179,17 @@ pub unsafe extern "C" fn leveldb_options_set_comparator(
     unsafe {
         set(options, |options| {
             options.comparator = COMPARATORS.get(comparator).cloned();
-            // Null, too: bytewise order instead would be another database.
+            // Null is an error too: with the bytewise order instead, it would be another database.
             options.check("comparator", options.comparator.is_some());
         });
     }
 }
 
-/// A filter policy; null for none.
+/// Sets a filter policy; null for none.
 ///
 /// # Safety
 ///
-/// Nobody destroys the two objects meanwhile.
+/// No thread destroys the two objects during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_options_set_filter_policy(
     options: *mut leveldb_options_t,
@@ -202,29 +205,29 @@ pub unsafe extern "C" fn leveldb_options_set_filter_policy(
     }
 }
 
-/// Whether a missing database is created. Default: no.
+/// If `on` is not 0, a missing database is created. Default: 0.
 ///
 /// # Safety
 ///
-/// Nobody destroys `options` meanwhile.
+/// No thread destroys `options` during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_options_set_create_if_missing(options: *mut leveldb_options_t, on: u8) {
     // SAFETY: as the caller promises.
     unsafe { set(options, |options| options.create_if_missing = on != 0) };
 }
 
-/// Whether an existing database is an error. Default: no.
+/// If `on` is not 0, opening an existing database is an error. Default: 0.
 ///
 /// # Safety
 ///
-/// Nobody destroys `options` meanwhile.
+/// No thread destroys `options` during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_options_set_error_if_exists(options: *mut leveldb_options_t, on: u8) {
     // SAFETY: as the caller promises.
     unsafe { set(options, |options| options.error_if_exists = on != 0) };
 }
 
-/// No effect: what is damaged is an error, always.
+/// No effect: damaged data is always an error.
 ///
 /// # Safety
 ///
@@ -232,11 +235,11 @@ pub unsafe extern "C" fn leveldb_options_set_error_if_exists(options: *mut level
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_options_set_paranoid_checks(_options: *mut leveldb_options_t, _on: u8) {}
 
-/// The environment; there is one only.
+/// Sets the environment; there is only one.
 ///
 /// # Safety
 ///
-/// Nobody destroys the two objects meanwhile.
+/// No thread destroys the two objects during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_options_set_env(options: *mut leveldb_options_t, env: *mut leveldb_env_t) {
     // SAFETY: as the caller promises.
@@ -257,11 +260,12 @@ pub unsafe extern "C" fn leveldb_options_set_info_log(
 ) {
 }
 
-/// Bytes of a write buffer: two of them are part of the memory budget. Default: 4 MiB.
+/// Sets the size of a write buffer, in bytes. The memory budget includes two of them. Default: 4
+/// MiB.
 ///
 /// # Safety
 ///
-/// Nobody destroys `options` meanwhile.
+/// No thread destroys `options` during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_options_set_write_buffer_size(
     options: *mut leveldb_options_t,
@@ -271,7 +275,7 @@ pub unsafe extern "C" fn leveldb_options_set_write_buffer_size(
     unsafe { set(options, |options| options.write_buffer_bytes = bytes as u64) };
 }
 
-/// No effect: files that idle are closed when others are needed.
+/// No effect: idle files are closed when handles are needed for others.
 ///
 /// # Safety
 ///
@@ -280,11 +284,12 @@ pub unsafe extern "C" fn leveldb_options_set_write_buffer_size(
 pub unsafe extern "C" fn leveldb_options_set_max_open_files(_options: *mut leveldb_options_t, _files: c_int) {
 }
 
-/// The cache, whose capacity is part of the memory budget, and which databases share. Null: LevelDB's own 8 MiB.
+/// Sets the cache. Its capacity is part of the memory budget, and databases with the same cache
+/// share the budget. Null: LevelDB's own 8 MiB.
 ///
 /// # Safety
 ///
-/// Nobody destroys the two objects meanwhile.
+/// No thread destroys the two objects during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_options_set_cache(
     options: *mut leveldb_options_t,
@@ -327,11 +332,12 @@ pub unsafe extern "C" fn leveldb_options_set_block_restart_interval(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_options_set_max_file_size(_options: *mut leveldb_options_t, _bytes: usize) {}
 
-/// 0: tables as they are; 1, Snappy in LevelDB and the default: LZ4.
+/// Sets the compression of tables: 0 for none, 1 for LZ4. The value 1 is Snappy in LevelDB, and the
+/// default.
 ///
 /// # Safety
 ///
-/// Nobody destroys `options` meanwhile.
+/// No thread destroys `options` during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_options_set_compression(
     options: *mut leveldb_options_t,
@@ -341,11 +347,12 @@ pub unsafe extern "C" fn leveldb_options_set_compression(
     unsafe { set(options, |options| options.compression = compression) };
 }
 
-/// An extension: the memory budget in bytes; 0 for what Cantle takes by itself. The environment's has precedence.
+/// An extension: sets the memory budget in bytes; 0 for Cantle's own default. The environment has
+/// precedence.
 ///
 /// # Safety
 ///
-/// Nobody destroys `options` meanwhile.
+/// No thread destroys `options` during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_options_set_cantle_memory_budget(
     options: *mut leveldb_options_t,
@@ -356,11 +363,11 @@ pub unsafe extern "C" fn leveldb_options_set_cantle_memory_budget(
     unsafe { set(options, |options| options.budget = Some(budget)) };
 }
 
-/// An extension: the layout by its name; null for the default. The environment's has precedence.
+/// An extension: sets the layout by its name; null for the default. The environment has precedence.
 ///
 /// # Safety
 ///
-/// Nobody destroys `options` meanwhile; `name` is null or a C string.
+/// No thread destroys `options` during the call; `name` is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_options_set_cantle_layout(
     options: *mut leveldb_options_t,

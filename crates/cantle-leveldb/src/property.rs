@@ -1,4 +1,4 @@
-//! What a database says of itself.
+//! Properties of a database: statistics as text, and sizes of key ranges.
 
 use crate::bytes::{copy_text, lent};
 use crate::call::quietly;
@@ -10,10 +10,10 @@ use std::fmt::Write;
 use std::ops::Bound;
 use std::ptr::null_mut;
 
-/// LevelDB has seven levels. Here logs are level 0 and sorted tables level 1.
+/// LevelDB has 7 levels. Here logs are level 0 and sorted tables level 1.
 const LEVELS: u64 = 7;
 
-/// The property's text; `None` if there is none of this name.
+/// The property's text; `None` if no property has this name.
 fn property(database: &Database, name: &str) -> Option<String> {
     let name = name.strip_prefix("leveldb.")?;
     if let Some(level) = name.strip_prefix("num-files-at-level") {
@@ -38,7 +38,8 @@ fn files_at_level(chunks: &[RegionInfo], level: u64) -> u64 {
     }
 }
 
-/// The table that LevelDB prints, so that what reads it finds its columns; and what else is of interest.
+/// The table that LevelDB prints, so that programs that parse it find its columns, and more lines
+/// with Cantle's own figures.
 fn stats(database: &Database) -> Option<String> {
     let chunks = database.db.regions().ok()?;
     let stats = database.db.stats();
@@ -65,7 +66,7 @@ fn stats(database: &Database) -> Option<String> {
     {
         let files = files_at_level(&chunks, level);
         if files > 0 {
-            // Neither the time nor what was read is counted.
+            // Time and bytes read are not counted.
             let (size, written) = (mib(bytes), mib(written));
             let _ = writeln!(text, "{level:3} {files:8} {size:8.0} {:9.0} {:8.0} {written:9.0}", 0.0, 0.0);
         }
@@ -106,7 +107,7 @@ fn tables(chunks: &[RegionInfo]) -> String {
     text
 }
 
-/// A property by its name, to be freed; null if there is none of this name.
+/// A property by its name, to be freed by the caller; null if no property has this name.
 ///
 /// # Safety
 ///
@@ -125,7 +126,7 @@ pub unsafe extern "C" fn leveldb_property_value(handle: *mut leveldb_t, name: *c
     })
 }
 
-/// About how many bytes on disk the keys from `start` to `limit` take.
+/// Approximate number of bytes on disk of the keys from `start` to `limit`.
 fn size(database: &Database, start: &[u8], limit: &[u8]) -> u64 {
     let order = match &database.comparator {
         Some(comparator) => comparator.compare(start, limit),
@@ -137,11 +138,12 @@ fn size(database: &Database, start: &[u8], limit: &[u8]) -> u64 {
     database.db.approximate_bytes(start..limit).unwrap_or(0)
 }
 
-/// For each range about how many bytes on disk its keys take; 0 if that cannot be found out.
+/// For each range, the approximate number of bytes on disk of its keys; 0 if it cannot be
+/// determined.
 ///
 /// # Safety
 ///
-/// The arrays have `ranges` elements, and the keys as many bytes as they say.
+/// The arrays have `ranges` elements, and the keys have the given lengths.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_approximate_sizes(
     handle: *mut leveldb_t,
@@ -176,11 +178,12 @@ pub unsafe extern "C" fn leveldb_approximate_sizes(
     });
 }
 
-/// Sorts and cleans what lies between two keys, now. A null key is an end that is open.
+/// Rebalances the keys between two keys now: sorts them and removes old versions. A null key means
+/// no bound.
 ///
 /// # Safety
 ///
-/// The keys are null or have as many bytes as is said.
+/// The keys are null or have the given lengths.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_compact_range(
     handle: *mut leveldb_t,

@@ -1,4 +1,4 @@
-//! How a read is done.
+//! Options of a read.
 
 use crate::call::{opaque, quietly};
 use crate::handles::{Handles, Kind};
@@ -8,18 +8,19 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 opaque! {
-    /// How a read is done.
+    /// Options of a read.
     leveldb_readoptions_t,
 }
 
-/// Of each the handle of the snapshot to read, or null.
+/// For each options object the handle of the snapshot to read, or null.
 static READ_OPTIONS: Handles<AtomicPtr<leveldb_snapshot_t>> = Handles::new(Kind::ReadOptions);
 
-/// The handle of the snapshot that is to be read, which may have been released since; null for what is there now.
+/// The handle of the snapshot to read, which may have been released since; null for the current
+/// state.
 ///
 /// # Safety
 ///
-/// Nobody destroys the options meanwhile.
+/// No thread destroys the options during the call.
 #[inline]
 pub unsafe fn snapshot_to_read(handle: *const leveldb_readoptions_t) -> Result<*const leveldb_snapshot_t> {
     // SAFETY: as the caller promises.
@@ -38,13 +39,13 @@ pub extern "C" fn leveldb_readoptions_create() -> *mut leveldb_readoptions_t {
 ///
 /// # Safety
 ///
-/// No other thread uses them in this moment.
+/// No other thread uses them at this moment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_readoptions_destroy(options: *mut leveldb_readoptions_t) {
     quietly((), || drop(READ_OPTIONS.remove(options)));
 }
 
-/// No effect: checksums are verified whenever a file is read.
+/// No effect: checksums are always verified when a file is read.
 ///
 /// # Safety
 ///
@@ -56,7 +57,7 @@ pub unsafe extern "C" fn leveldb_readoptions_set_verify_checksums(
 ) {
 }
 
-/// No effect: a scan does not drive out what is popular.
+/// No effect: a scan does not evict popular data.
 ///
 /// # Safety
 ///
@@ -64,11 +65,11 @@ pub unsafe extern "C" fn leveldb_readoptions_set_verify_checksums(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_readoptions_set_fill_cache(_options: *mut leveldb_readoptions_t, _on: u8) {}
 
-/// The snapshot to read; null for what is there when it is read. Default: null.
+/// Sets the snapshot to read; null for the state at the time of the read. Default: null.
 ///
 /// # Safety
 ///
-/// Nobody destroys the options meanwhile.
+/// No thread destroys the options during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_readoptions_set_snapshot(
     options: *mut leveldb_readoptions_t,

@@ -1,4 +1,4 @@
-//! Snapshots. One may outlive its database; what reads it then gets an error.
+//! Snapshots. A snapshot may outlive its database; reading it then returns an error.
 
 use crate::call::{opaque, quietly};
 use crate::database::{Database, Lending, TakeBack, database, leveldb_t};
@@ -10,15 +10,15 @@ use std::ptr::null;
 use std::sync::{Arc, Weak};
 
 opaque! {
-    /// A database at one moment.
+    /// The state of a database at one moment.
     leveldb_snapshot_t,
 }
 
 static SNAPSHOTS: Handles<Held> = Handles::with_limit(Kind::Snapshot, SNAPSHOTS_MAX);
 const SNAPSHOTS_MAX: u32 = if cfg!(test) { 100 } else { SLOTS_MAX };
 
-/// In the place of a snapshot that could not be made. Null would make a read of it one of the present, which no program wants that
-/// asks for a snapshot.
+/// The handle that is returned if a snapshot could not be made. Null instead would mean a read of
+/// the current state, which is wrong for a program that asked for a snapshot.
 fn not_made() -> *const leveldb_snapshot_t {
     to_pointer::<leveldb_snapshot_t>(encode(Kind::NoSnapshot, 0, 0)).cast_const()
 }
@@ -44,7 +44,7 @@ impl TakeBack for Shared {
 ///
 /// # Safety
 ///
-/// Nobody releases the snapshot meanwhile.
+/// No thread releases the snapshot during the call.
 pub unsafe fn with_snapshot<T>(
     database: &Database,
     snapshot: *const leveldb_snapshot_t,
@@ -68,8 +68,9 @@ pub unsafe fn with_snapshot<T>(
     }
 }
 
-/// The database as it is now, until it is released. Null if the database is not open, so that it cannot be read either; if there are
-/// too many snapshots one that gives an error when it is read.
+/// A snapshot of the database's current state, to be released by the caller. Null if the database
+/// is not open, so that it cannot be read either. If there are too many snapshots, the result is a
+/// handle whose reads return an error.
 ///
 /// # Safety
 ///
@@ -93,11 +94,11 @@ pub unsafe extern "C" fn leveldb_create_snapshot(handle: *mut leveldb_t) -> *con
     })
 }
 
-/// Releases a snapshot, whether or not its database is still open.
+/// Releases a snapshot. Its database may be open or closed.
 ///
 /// # Safety
 ///
-/// No other thread uses it in this moment.
+/// No other thread uses it at this moment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_release_snapshot(
     _database: *mut leveldb_t,
@@ -106,7 +107,7 @@ pub unsafe extern "C" fn leveldb_release_snapshot(
     quietly((), || {
         let Some(held) = SNAPSHOTS.remove(snapshot) else { return };
         if held.lending.check_process().is_err() {
-            // The store is the parent's: nothing of it may be touched here.
+            // The store belongs to the parent process and must not be touched here.
             std::mem::forget(held);
             return;
         }
@@ -128,10 +129,10 @@ mod tests {
     use std::ffi::{CStr, CString, c_char};
     use std::ptr::null_mut;
 
-    /// Whether the error begins so; it is freed.
+    /// True if the error begins with this text. Frees the error.
     fn begins(error: &mut *mut c_char, text: &str) -> bool {
         assert!(!error.is_null());
-        // SAFETY: an error is a text that ends, from `malloc`.
+        // SAFETY: an error is a C string from `malloc`.
         unsafe {
             let begins = CStr::from_ptr(*error).to_string_lossy().starts_with(text);
             libc::free(error.cast());
@@ -145,7 +146,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let name = CString::new(dir.path().join("db").to_str().unwrap()).unwrap();
         let mut error: *mut c_char = null_mut();
-        // SAFETY: the objects are alive, the name ends, and keys are as long as is said.
+        // SAFETY: the objects are alive, the name is a C string, and keys have the given lengths.
         unsafe {
             let options = leveldb_options_create();
             leveldb_options_set_create_if_missing(options, 1);

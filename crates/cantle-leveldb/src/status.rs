@@ -1,4 +1,5 @@
-//! Errors in LevelDB's words: its five kinds, each with the prefix that `Status::ToString` gives it.
+//! Errors in LevelDB's wording: its five kinds, each with the prefix that `Status::ToString` gives
+//! it.
 
 use cantle::Error;
 use std::fmt;
@@ -6,7 +7,7 @@ use std::path::Path;
 
 /// The name of LevelDB's own order of keys.
 pub const LEVELDB_BYTEWISE: &str = "leveldb.BytewiseComparator";
-/// What Cantle calls the same order.
+/// Cantle's name of the same order.
 const CANTLE_BYTEWISE: &str = "cantle.bytewise";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub enum Code {
     IoError,
 }
 
-/// Why a call failed.
+/// The error of a call.
 #[derive(Clone, Debug)]
 pub struct Status {
     pub code: Code,
@@ -40,12 +41,12 @@ impl Status {
         Self::new(Code::IoError, message)
     }
 
-    /// A handle that stands for nothing.
+    /// The error for a handle that names no object.
     pub fn no_object(what: &str) -> Self {
         Self::invalid(format!("the {what} is null, was destroyed, or is not a {what}"))
     }
 
-    /// What everything gives on a database whose process forked.
+    /// The error of every call on a database that was opened before a fork.
     pub fn forked() -> Self {
         Self::io(
             "the database was opened before fork() and belongs to the parent process: open it after fork()",
@@ -70,7 +71,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// LevelDB names the lock's file, and who holds it only if that is this process.
+/// LevelDB names the lock's file, and names its holder only if that is this process.
 fn locked(path: &Path, pid: Option<u32>) -> Status {
     let lock = path.join("LOCK");
     let holder = match pid {
@@ -82,7 +83,7 @@ fn locked(path: &Path, pid: Option<u32>) -> Status {
     Status::io(format!("lock {}: {holder}", lock.display()))
 }
 
-/// LevelDB's name of an order that Cantle's messages name.
+/// LevelDB's name of an order, from the name in Cantle's messages.
 fn order(name: &str) -> &str {
     if name.starts_with(CANTLE_BYTEWISE) { LEVELDB_BYTEWISE } else { name }
 }
@@ -111,7 +112,7 @@ impl From<Error> for Status {
             Error::UnsupportedFormat { .. } => Self::new(Code::NotSupported, error.to_string()),
             Error::NoKeyspace(_) => Self::new(Code::NotFound, error.to_string()),
             Error::Closed => Self::closed(),
-            // What the device or the file system refused, and what may come to be.
+            // Errors of the device or the file system, and variants that may be added later.
             _ => Self::io(error.to_string()),
         }
     }

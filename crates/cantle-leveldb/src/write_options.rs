@@ -1,4 +1,4 @@
-//! How a write is done.
+//! Options of a write.
 
 use crate::call::{opaque, quietly};
 use crate::handles::{Handles, Kind};
@@ -7,17 +7,17 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 opaque! {
-    /// How a write is done.
+    /// Options of a write.
     leveldb_writeoptions_t,
 }
 
 static WRITE_OPTIONS: Handles<AtomicBool> = Handles::new(Kind::WriteOptions);
 
-/// Whether a write is to survive the loss of power.
+/// True if a write must be durable when it returns.
 ///
 /// # Safety
 ///
-/// Nobody destroys the options meanwhile.
+/// No thread destroys the options during the call.
 #[inline]
 pub unsafe fn is_sync(handle: *const leveldb_writeoptions_t) -> Result<bool> {
     // SAFETY: as the caller promises.
@@ -35,17 +35,17 @@ pub extern "C" fn leveldb_writeoptions_create() -> *mut leveldb_writeoptions_t {
 ///
 /// # Safety
 ///
-/// No other thread uses them in this moment.
+/// No other thread uses them at this moment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_writeoptions_destroy(options: *mut leveldb_writeoptions_t) {
     quietly((), || drop(WRITE_OPTIONS.remove(options)));
 }
 
-/// Whether a write survives the loss of power before it returns. Default: no.
+/// If `on` is not 0, a write is durable (survives a loss of power) when it returns. Default: 0.
 ///
 /// # Safety
 ///
-/// Nobody destroys the options meanwhile.
+/// No thread destroys the options during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_writeoptions_set_sync(options: *mut leveldb_writeoptions_t, on: u8) {
     quietly((), || {
