@@ -1,8 +1,9 @@
-// leveldb::Cache: values by key, the least recently used of which go when the capacity is reached.
+// leveldb::Cache: values by key. When the capacity is reached, the least recently used values are
+// evicted.
 //
-// A cache may be called from several threads at once, and may be given to several stores. It belongs to the program and must outlive
-// the stores that are opened with it. What a store takes of it is its capacity; a cache of the program's own class is accepted, but a
-// store keeps nothing in it.
+// A cache may be called from several threads at once, and may be given to several stores. It
+// belongs to the program and must outlive the stores that are opened with it. A store only uses its
+// capacity. A cache of the program's own class is accepted, but a store keeps nothing in it.
 
 #ifndef CANTLE_LEVELDB_CACHE_H
 #define CANTLE_LEVELDB_CACHE_H
@@ -28,30 +29,31 @@ class LEVELDB_EXPORT Cache {
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
-  // Calls the deleter of every value. No handle may be in use.
+  // Calls the deleter of every value. There must be no unreleased handles.
   CANTLE_LEVELDB_INLINE virtual ~Cache() {}
 
-  // Stands for an entry, which stays until the handle is released.
+  // A reference to an entry, which stays valid until the handle is released.
   struct Handle {};
 
-  // Takes `value`, which counts for `charge` against the capacity, and returns a handle to release. `deleter` is called once nobody
-  // uses the value any more.
+  // Stores `value`, which uses `charge` of the capacity, and returns a handle that must be
+  // released. `deleter` is called when the value was removed and all its handles are released.
   virtual Handle* Insert(const Slice& key, void* value, size_t charge, void (*deleter)(const Slice& key, void* value)) = 0;
 
-  // Null if there is no such key; else a handle to release.
+  // Returns null if the key is absent; else a handle that must be released.
   virtual Handle* Lookup(const Slice& key) = 0;
 
   virtual void Release(Handle* handle) = 0;
 
   virtual void* Value(Handle* handle) = 0;
 
-  // The value goes when its last handle is released.
+  // The value is deleted when its last handle is released.
   virtual void Erase(const Slice& key) = 0;
 
-  // A number that this cache has not returned before, for users that share it to put before their keys.
+  // A number that this cache has not returned before. Users that share the cache put it before
+  // their keys.
   virtual uint64_t NewId() = 0;
 
-  // Drops all that is not in use.
+  // Removes all entries without handles.
   virtual void Prune() {}
 
   virtual size_t TotalCharge() const = 0;
@@ -59,7 +61,7 @@ class LEVELDB_EXPORT Cache {
  private:
   friend class cantle_detail::LruCache;
   friend class cantle_detail::NativeOptions;
-  leveldb_cache_t* native_;  // null for a cache of the program's own class
+  leveldb_cache_t* native_;  // null for a cache class of the program
 };
 
 // The caller deletes it, after the stores.

@@ -1,7 +1,8 @@
 // leveldb::Comparator: a total order of keys.
 //
-// A store remembers its comparator's name and does not open with another. The object belongs to the program and must outlive the
-// stores that are opened with it. Its methods are called by several threads at once and must not throw.
+// A store stores its comparator's name and cannot be opened with another one. The object belongs to
+// the program and must outlive the stores that are opened with it. Several threads may call its
+// methods at once, and they must not throw.
 
 #ifndef CANTLE_LEVELDB_COMPARATOR_H
 #define CANTLE_LEVELDB_COMPARATOR_H
@@ -23,22 +24,23 @@ class LEVELDB_EXPORT Comparator {
   CANTLE_LEVELDB_INLINE Comparator() : bytewise_(false) {}
   CANTLE_LEVELDB_INLINE virtual ~Comparator() {}
 
-  // Negative, zero or positive as `a` is before, equal to or behind `b`.
+  // Negative, zero or positive if `a` is before, equal to or after `b`.
   virtual int Compare(const Slice& a, const Slice& b) const = 0;
 
-  // Change the name whenever the order changes. Names that begin with "leveldb." are reserved.
+  // The name must change whenever the order changes. Names that begin with "leveldb." are reserved.
   virtual const char* Name() const = 0;
 
-  // For LevelDB's index blocks: may make *start shorter, as long as it stays in [*start, limit). Never called by a Cantle store.
+  // For LevelDB's index blocks: may make *start shorter, if it stays in [*start, limit). A Cantle
+  // store never calls it.
   virtual void FindShortestSeparator(std::string* start, const Slice& limit) const = 0;
 
-  // Likewise: may make *key shorter, but not smaller.
+  // For LevelDB's index blocks: may make *key shorter, but not smaller.
   virtual void FindShortSuccessor(std::string* key) const = 0;
 
  private:
   friend class cantle_detail::Bytewise;
   friend class cantle_detail::NativeOptions;
-  bool bytewise_;  // the store compares bytes itself, without calling back
+  bool bytewise_;  // true if the store compares bytes itself, without a callback
 };
 
 namespace cantle_detail {
@@ -53,7 +55,7 @@ class LEVELDB_EXPORT Bytewise final : public Comparator {
   void FindShortestSeparator(std::string* start, const Slice& limit) const override {
     size_t at = 0;
     while (at < start->size() && at < limit.size() && (*start)[at] == limit[at]) at++;
-    // One is a prefix of the other: there is nothing between them that is shorter.
+    // One key is a prefix of the other: there is no shorter key between them.
     if (at == start->size() || at == limit.size()) return;
     const unsigned byte = static_cast<unsigned char>((*start)[at]);
     if (byte + 1 < static_cast<unsigned char>(limit[at])) {
@@ -74,7 +76,7 @@ class LEVELDB_EXPORT Bytewise final : public Comparator {
 
 // The order of unsigned bytes. The object belongs to the library.
 CANTLE_LEVELDB_INLINE const Comparator* BytewiseComparator() {
-  // Never destroyed: stores in static objects may outlive it otherwise.
+  // Never destroyed: stores in static objects could outlive it otherwise.
   static const Comparator* const comparator = new cantle_detail::Bytewise;
   return comparator;
 }

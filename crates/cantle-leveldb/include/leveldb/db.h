@@ -17,20 +17,20 @@
 
 namespace leveldb {
 
-// The version of LevelDB whose interface this is.
+// The version of LevelDB whose interface this header has.
 static const int kMajorVersion = 1;
 static const int kMinorVersion = 23;
 
 class WriteBatch;
 
-// One moment of a store. Several threads may read by it at once.
+// The state of a store at one moment. Several threads may read a snapshot at once.
 class LEVELDB_EXPORT Snapshot {
  protected:
   CANTLE_LEVELDB_INLINE Snapshot() {}
   CANTLE_LEVELDB_INLINE virtual ~Snapshot() {}
 };
 
-// The keys from `start` on, up to but without `limit`.
+// The keys from `start` (included) to `limit` (excluded).
 struct LEVELDB_EXPORT Range {
   CANTLE_LEVELDB_INLINE Range() {}
   CANTLE_LEVELDB_INLINE Range(const Slice& from, const Slice& to) : start(from), limit(to) {}
@@ -41,7 +41,8 @@ struct LEVELDB_EXPORT Range {
 
 class LEVELDB_EXPORT DB {
  public:
-  // Sets *db to a store that the caller deletes, which closes it; or to null with an error.
+  // Sets *db to a store, which the caller deletes to close it. Sets *db to null if there is an
+  // error.
   CANTLE_LEVELDB_INLINE static Status Open(const Options& options, const std::string& name, DB** db);
 
   CANTLE_LEVELDB_INLINE DB() {}
@@ -49,42 +50,44 @@ class LEVELDB_EXPORT DB {
   DB& operator=(const DB&) = delete;
   CANTLE_LEVELDB_INLINE virtual ~DB() {}
 
-  // Derived classes may call these two, which write a batch of one.
+  // Derived classes may call these two. Each writes a batch with one operation.
   CANTLE_LEVELDB_INLINE virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
-  // No error if there is no such key.
+  // No error if the key is absent.
   CANTLE_LEVELDB_INLINE virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;
 
   virtual Status Write(const WriteOptions& options, WriteBatch* updates) = 0;
 
-  // NotFound, and *value as it was, if there is no such key.
+  // Returns NotFound, and does not change *value, if the key is absent.
   virtual Status Get(const ReadOptions& options, const Slice& key, std::string* value) = 0;
 
-  // Of this moment or the snapshot's; at no pair yet. The caller deletes it before the store.
+  // An iterator over the current state or over the options' snapshot, not positioned yet. The
+  // caller deletes it before the store.
   virtual Iterator* NewIterator(const ReadOptions& options) = 0;
 
   virtual const Snapshot* GetSnapshot() = 0;
   virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
 
-  // False if there is no such property; docs/bindings has those that are.
+  // False if there is no such property; docs/bindings lists the properties.
   virtual bool GetProperty(const Slice& property, std::string* value) = 0;
 
-  // sizes[i]: about how many bytes ranges[i] takes on disk.
+  // sizes[i] is set to the approximate number of bytes on disk of ranges[i].
   virtual void GetApproximateSizes(const Range* ranges, int n, uint64_t* sizes) = 0;
 
-  // Null: from the first key, or to the last.
+  // A null key means no bound: from the first key, or to the last.
   virtual void CompactRange(const Slice* begin, const Slice* end) = 0;
 
-  // An extension: writes a consistent copy into a directory that is new or empty: a store that opens. Other threads may read
-  // and write meanwhile. It survives the loss of power once this returns. NotSupported by derived classes that do not have it.
+  // An extension: writes a consistent copy, which is a store that can be opened, into a new or
+  // empty directory. Other threads may read and write during the call. The copy is durable once
+  // this returns. Returns NotSupported for derived classes that do not override it.
   CANTLE_LEVELDB_INLINE virtual Status CantleBackup(const std::string& directory) {
     return Status::NotSupported("DB::CantleBackup", directory);
   }
 };
 
-// Removes a store with everything in it. No error if there is none.
+// Removes a store with all its data. No error if there is none.
 CANTLE_LEVELDB_INLINE Status DestroyDB(const std::string& name, const Options& options);
 
-// Makes of a damaged store one that opens, with what can be read.
+// Repairs a damaged store: keeps the data that can be read, and makes a store that can be opened.
 CANTLE_LEVELDB_INLINE Status RepairDB(const std::string& name, const Options& options);
 
 }  // namespace leveldb

@@ -1,7 +1,9 @@
-// leveldb::Env: the operating system as LevelDB sees it, for programs that use Env::Default() for their own files and threads, or that
-// derive from Env. A store opens with Env::Default() only; with another, opening gives NotSupported.
+// leveldb::Env: the operating system as LevelDB sees it, for programs that use Env::Default() for
+// their own files and threads, or that derive from Env. A store can only be opened with
+// Env::Default(); opening with another one returns NotSupported.
 //
-// An Env and its files' const methods may be called from several threads at once; else each file is one thread's at a time.
+// Several threads may call the methods of an Env, and const methods of its files, at once. Other
+// calls on a file need exclusive access.
 
 #ifndef CANTLE_LEVELDB_ENV_H
 #define CANTLE_LEVELDB_ENV_H
@@ -37,22 +39,24 @@ class LEVELDB_EXPORT Env {
   Env& operator=(const Env&) = delete;
   CANTLE_LEVELDB_INLINE virtual ~Env() {}
 
-  // That of the operating system. It belongs to the library and lives as long as the process.
+  // The Env of the operating system. It belongs to the library and lives as long as the process.
   CANTLE_LEVELDB_INLINE static Env* Default();
 
-  // The New… functions set *result to an object that the caller deletes, or to null with an error. NotFound: there is no such file.
+  // The New… functions set *result to an object that the caller deletes, or to null with an error.
+  // NotFound means that there is no such file.
   virtual Status NewSequentialFile(const std::string& name, SequentialFile** result) = 0;
   virtual Status NewRandomAccessFile(const std::string& name, RandomAccessFile** result) = 0;
-  // Empties a file that is there.
+  // Truncates an existing file to length 0.
   virtual Status NewWritableFile(const std::string& name, WritableFile** result) = 0;
-  // Appends to a file that is there.
+  // Appends to an existing file.
   CANTLE_LEVELDB_INLINE virtual Status NewAppendableFile(const std::string& name, WritableFile** result);
 
   virtual bool FileExists(const std::string& name) = 0;
   // The names in a directory, relative to it.
   virtual Status GetChildren(const std::string& directory, std::vector<std::string>* result) = 0;
 
-  // Remove… and Delete… are one thing by two names; the latter are the older. Each calls the other: derived classes override one.
+  // Remove… and Delete… are two names of the same function; Delete… is the older one. Each calls
+  // the other by default: derived classes override one.
   CANTLE_LEVELDB_INLINE virtual Status RemoveFile(const std::string& name) { return DeleteFile(name); }
   CANTLE_LEVELDB_INLINE virtual Status DeleteFile(const std::string& name) { return RemoveFile(name); }
   virtual Status CreateDir(const std::string& directory) = 0;
@@ -62,13 +66,15 @@ class LEVELDB_EXPORT Env {
   virtual Status GetFileSize(const std::string& name, uint64_t* bytes) = 0;
   virtual Status RenameFile(const std::string& from, const std::string& to) = 0;
 
-  // Fails at once if this process or another has the lock. Creates the file if it is missing. Give the lock to UnlockFile.
+  // Fails at once if this or another process has the lock. Creates the file if it is missing. The
+  // lock must be passed to UnlockFile.
   virtual Status LockFile(const std::string& name, FileLock** lock) = 0;
   virtual Status UnlockFile(FileLock* lock) = 0;
 
-  // Runs function(arg) in a background thread. Those of one Env may run one after the other, so they must not wait for one another.
+  // Runs function(arg) in a background thread. Functions of one Env may run one after the other, so
+  // they must not wait for one another.
   virtual void Schedule(void (*function)(void* arg), void* arg) = 0;
-  // Runs function(arg) in a thread of its own, which ends with it.
+  // Runs function(arg) in a new thread, which ends when the function returns.
   virtual void StartThread(void (*function)(void* arg), void* arg) = 0;
 
   virtual Status GetTestDirectory(std::string* path) = 0;
@@ -91,12 +97,12 @@ class LEVELDB_EXPORT SequentialFile {
   SequentialFile& operator=(const SequentialFile&) = delete;
   CANTLE_LEVELDB_INLINE virtual ~SequentialFile() {}
 
-  // Up to n bytes; fewer, or none, only at the end. *result may point into scratch[0, n).
+  // Reads up to n bytes; fewer, or none, only at the end. *result may point into scratch[0, n).
   virtual Status Read(size_t n, Slice* result, char* scratch) = 0;
   virtual Status Skip(uint64_t n) = 0;
 };
 
-// A file that is read anywhere, by several threads at once.
+// A file that is read at any offset, by several threads at once.
 class LEVELDB_EXPORT RandomAccessFile {
  public:
   CANTLE_LEVELDB_INLINE RandomAccessFile() {}
@@ -152,7 +158,7 @@ Log(Logger* info_log, const char* format, ...) {
   va_end(arguments);
 }
 
-// A file that could not be written whole is removed.
+// If the file could not be written completely, it is removed.
 CANTLE_LEVELDB_INLINE Status WriteStringToFile(Env* env, const Slice& data, const std::string& name) {
   WritableFile* opened = nullptr;
   Status status = env->NewWritableFile(name, &opened);
@@ -180,10 +186,10 @@ CANTLE_LEVELDB_INLINE Status ReadFileToString(Env* env, const std::string& name,
   }
 }
 
-// Passes every call on to another Env, for classes that change some of them.
+// Forwards every call to another Env, for classes that change some of them.
 class LEVELDB_EXPORT EnvWrapper : public Env {
  public:
-  // The target must outlive it.
+  // The target must outlive this object.
   CANTLE_LEVELDB_INLINE explicit EnvWrapper(Env* target) : target_(target) {}
   CANTLE_LEVELDB_INLINE ~EnvWrapper() override {}
 

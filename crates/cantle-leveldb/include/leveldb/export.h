@@ -1,9 +1,10 @@
-// What the other headers put before declarations. Works in C and C++.
+// Macros that the other headers put before declarations. Works in C and C++.
 
 #ifndef CANTLE_LEVELDB_EXPORT_H
 #define CANTLE_LEVELDB_EXPORT_H
 
-// Classes and functions stay shared between the libraries of a program that is compiled with -fvisibility=hidden.
+// Classes and functions stay shared between the libraries of a program that is compiled with
+// -fvisibility=hidden.
 #if !defined(LEVELDB_EXPORT)
 #if defined(__GNUC__)
 #define LEVELDB_EXPORT __attribute__((visibility("default")))
@@ -12,8 +13,9 @@
 #endif
 #endif
 
-// LevelDB's C++ interface is inline here. The tag gives each function a symbol of its own, so that none takes the place of LevelDB's
-// own function of that name where some library of the process brings libleveldb along.
+// LevelDB's C++ interface is inline here. The tag gives each function a symbol of its own. So no
+// function replaces LevelDB's own function of the same name if another library of the process loads
+// libleveldb.
 #if defined(__cplusplus)
 #if defined(__GNUC__)
 #define CANTLE_LEVELDB_INLINE inline __attribute__((abi_tag("cantle"), visibility("default")))

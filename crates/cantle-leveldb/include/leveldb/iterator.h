@@ -1,6 +1,7 @@
-// leveldb::Iterator: a position among the pairs of one moment of a store, in the order of the keys.
+// leveldb::Iterator: a position among the pairs of a store at one moment, in the order of the keys.
 //
-// Several threads may call const methods at once; else callers take turns. Delete an iterator before the store it is from.
+// Several threads may call const methods at once. Other calls need exclusive access. Delete an
+// iterator before its store.
 
 #ifndef CANTLE_LEVELDB_ITERATOR_H
 #define CANTLE_LEVELDB_ITERATOR_H
@@ -22,27 +23,29 @@ class LEVELDB_EXPORT Iterator {
     for (const Cleanup& cleanup : cleanups_) cleanup.function(cleanup.arg1, cleanup.arg2);
   }
 
-  // At a pair. Not so before the first call that positions it, behind either end, and after an error.
+  // True if there is a pair at the position. False before the first call that positions the
+  // iterator, beyond either end, and after an error.
   virtual bool Valid() const = 0;
 
   virtual void SeekToFirst() = 0;
   virtual void SeekToLast() = 0;
 
-  // To the first pair whose key is `target` or behind it.
+  // Moves to the first pair whose key is at or after `target`.
   virtual void Seek(const Slice& target) = 0;
 
-  // These four ask for Valid(). The slices last until the iterator moves.
+  // These four require Valid(). The slices are valid until the iterator moves.
   virtual void Next() = 0;
   virtual void Prev() = 0;
   virtual Slice key() const = 0;
   virtual Slice value() const = 0;
 
-  // What went wrong, if anything did.
+  // The error of the iterator, if any.
   virtual Status status() const = 0;
 
   using CleanupFunction = void (*)(void* arg1, void* arg2);
 
-  // Has `function` called when the iterator is deleted; functions are called in the order in which they were registered.
+  // Registers a function that is called when the iterator is deleted. Functions are called in the
+  // order in which they were registered.
   CANTLE_LEVELDB_INLINE void RegisterCleanup(CleanupFunction function, void* arg1, void* arg2) {
     cleanups_.push_back(Cleanup{function, arg1, arg2});
   }
@@ -78,7 +81,7 @@ class LEVELDB_EXPORT EmptyIterator final : public Iterator {
 
 }  // namespace cantle_detail
 
-// Both are deleted by the caller.
+// The caller deletes both.
 CANTLE_LEVELDB_INLINE Iterator* NewEmptyIterator() { return new cantle_detail::EmptyIterator(Status()); }
 
 CANTLE_LEVELDB_INLINE Iterator* NewErrorIterator(const Status& status) { return new cantle_detail::EmptyIterator(status); }

@@ -1,4 +1,4 @@
-// leveldb::Slice: a pointer to bytes that belong to somebody else, and their length.
+// leveldb::Slice: a pointer to bytes that the slice does not own, and their length.
 //
 // The bytes must outlive the slice. Const methods may be called from several threads at once.
 
@@ -18,7 +18,7 @@ class LEVELDB_EXPORT Slice {
  public:
   CANTLE_LEVELDB_INLINE Slice() : data_(""), size_(0) {}
   CANTLE_LEVELDB_INLINE Slice(const char* data, size_t size) : data_(data), size_(size) {}
-  // Implicit on purpose: strings are passed where slices are expected.
+  // Implicit on purpose: programs pass strings as slices.
   CANTLE_LEVELDB_INLINE Slice(const std::string& text) : data_(text.data()), size_(text.size()) {}
   CANTLE_LEVELDB_INLINE Slice(const char* text) : data_(text), size_(std::strlen(text)) {}
 
@@ -44,7 +44,8 @@ class LEVELDB_EXPORT Slice {
 
   CANTLE_LEVELDB_INLINE std::string ToString() const { return size_ == 0 ? std::string() : std::string(data_, size_); }
 
-  // Negative, zero or positive as this slice is before, equal to or behind `other` in the order of unsigned bytes.
+  // Negative, zero or positive if this slice is before, equal to or after `other` in the order of
+  // unsigned bytes.
   CANTLE_LEVELDB_INLINE int compare(const Slice& other) const {
     const size_t common = size_ < other.size_ ? size_ : other.size_;
     const int order = common == 0 ? 0 : std::memcmp(data_, other.data_, common);

@@ -5,7 +5,7 @@
 #ifndef CANTLE_LEVELDB_STATUS_H
 #define CANTLE_LEVELDB_STATUS_H
 
-#include <algorithm>  // which programs have from LevelDB's own
+#include <algorithm>  // programs rely on LevelDB's header including it
 #include <memory>
 #include <string>
 #include <utility>
@@ -88,7 +88,7 @@ class LEVELDB_EXPORT Status {
 
   CANTLE_LEVELDB_INLINE bool Is(Kind kind) const { return failure_ && failure_->kind == kind; }
 
-  // Null for success, which so costs one pointer.
+  // Null for success, so a successful status costs one pointer.
   std::unique_ptr<Failure> failure_;
 };
 

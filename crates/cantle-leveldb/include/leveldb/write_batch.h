@@ -1,6 +1,7 @@
-// leveldb::WriteBatch: puts and deletes that a store takes whole or not at all, in the order in which they were added.
+// leveldb::WriteBatch: puts and deletes that a store applies atomically, in the order in which they
+// were added.
 //
-// Several threads may call const methods at once; else callers take turns.
+// Several threads may call const methods at once. Other calls need exclusive access.
 
 #ifndef CANTLE_LEVELDB_WRITE_BATCH_H
 #define CANTLE_LEVELDB_WRITE_BATCH_H
@@ -54,7 +55,7 @@ class LEVELDB_EXPORT WriteBatch {
     bytes_ += 1 + LengthBytes(key) + key.size() + LengthBytes(value) + value.size();
   }
 
-  // No error if there is no such key.
+  // No error if the key is absent.
   CANTLE_LEVELDB_INLINE void Delete(const Slice& key) {
     leveldb_writebatch_delete(native_.get(), cantle_detail::Bytes(key), key.size());
     bytes_ += 1 + LengthBytes(key) + key.size();
@@ -65,7 +66,7 @@ class LEVELDB_EXPORT WriteBatch {
     bytes_ = kEmptyBytes;
   }
 
-  // The bytes that LevelDB would write to its log.
+  // The number of bytes that LevelDB would write to its log.
   CANTLE_LEVELDB_INLINE size_t ApproximateSize() const { return bytes_; }
 
   CANTLE_LEVELDB_INLINE void Append(const WriteBatch& source) {
@@ -74,7 +75,8 @@ class LEVELDB_EXPORT WriteBatch {
     bytes_ += source.bytes_ - kEmptyBytes;
   }
 
-  // Calls the handler for each put and delete in their order. What the handler throws ends that, and is thrown on.
+  // Calls the handler for each put and delete in their order. An exception of the handler ends the
+  // iteration and is rethrown.
   CANTLE_LEVELDB_INLINE Status Iterate(Handler* handler) const {
     if (handler == nullptr) return Status::InvalidArgument("WriteBatch::Iterate", "the handler is null");
     Walk walk(handler);
@@ -88,17 +90,17 @@ class LEVELDB_EXPORT WriteBatch {
  private:
   friend class cantle_detail::Store;
 
-  // A sequence number and a count begin a batch in LevelDB's log.
+  // A batch in LevelDB's log begins with a sequence number and a count.
   static constexpr size_t kEmptyBytes = 12;
 
-  // Of the length that LevelDB's log has before keys and values, seven bits to a byte.
+  // The size of the length that LevelDB's log has before each key and value: seven bits per byte.
   CANTLE_LEVELDB_INLINE static size_t LengthBytes(const Slice& slice) {
     size_t bytes = 1;
     for (size_t length = slice.size(); length >= 128; length >>= 7) bytes++;
     return bytes;
   }
 
-  // Carries exceptions over the library's frames, which cannot unwind.
+  // Carries exceptions past the library's frames, which cannot unwind.
   struct Walk {
     explicit Walk(Handler* to) : handler(to) {}
 

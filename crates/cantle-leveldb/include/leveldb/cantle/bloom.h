@@ -1,7 +1,7 @@
 // NewBloomFilterPolicy of leveldb/filter_policy.h.
 //
-// Filters are LevelDB's, bit for bit, so that a program may read those that LevelDB wrote: a bit array of whole bytes and, in one byte
-// behind it, how many bits are probed for each key.
+// Filters are identical to LevelDB's, so a program may read those that LevelDB wrote: a bit array
+// of whole bytes, followed by one byte with the number of probes per key.
 
 #ifndef CANTLE_LEVELDB_BLOOM_H
 #define CANTLE_LEVELDB_BLOOM_H
@@ -21,7 +21,7 @@ class LEVELDB_EXPORT Bloom final : public FilterPolicy {
  public:
   explicit Bloom(int bits_per_key) : bits_per_key_(bits_per_key > 0 ? static_cast<size_t>(bits_per_key) : 0) {
     native_ = leveldb_filterpolicy_create_bloom(bits_per_key);
-    // bits/key * ln 2 probes make the fewest false matches.
+    // bits/key * ln 2 probes minimise the false matches.
     const size_t probes = static_cast<size_t>(static_cast<double>(bits_per_key_) * 0.69);
     probes_ = probes < 1 ? 1 : (probes > kProbesMax ? kProbesMax : probes);
   }
@@ -35,7 +35,7 @@ class LEVELDB_EXPORT Bloom final : public FilterPolicy {
   void CreateFilter(const Slice* keys, int n, std::string* dst) const override {
     const size_t count = n > 0 ? static_cast<size_t>(n) : 0;
     size_t bytes = (count * bits_per_key_ + 7) / 8;
-    if (bytes < 8) bytes = 8;  // few keys would else match anything
+    if (bytes < 8) bytes = 8;  // a filter of few keys would match almost everything otherwise
     const size_t before = dst->size();
     dst->resize(before + bytes, 0);
     dst->push_back(static_cast<char>(probes_));
@@ -53,7 +53,7 @@ class LEVELDB_EXPORT Bloom final : public FilterPolicy {
     if (filter.size() < 2) return false;
     const size_t bits = (filter.size() - 1) * 8;
     const size_t probes = static_cast<unsigned char>(filter[filter.size() - 1]);
-    // More probes than any filter has: reserved for other encodings, which match anything.
+    // More probes than any filter has: reserved for other encodings, which match every key.
     if (probes > kProbesMax) return true;
     Probes probe(key);
     for (size_t j = 0; j < probes; j++) {
@@ -66,7 +66,7 @@ class LEVELDB_EXPORT Bloom final : public FilterPolicy {
  private:
   static constexpr size_t kProbesMax = 30;
 
-  // Double hashing: the probes of a key are its hash and steps of the hash turned by 17 bits.
+  // Double hashing: the probes of a key are its hash plus multiples of the hash rotated by 17 bits.
   class Probes {
    public:
     explicit Probes(const Slice& key) : hash_(Hash(key)), step_((hash_ >> 17) | (hash_ << 15)) {}
@@ -79,7 +79,8 @@ class LEVELDB_EXPORT Bloom final : public FilterPolicy {
    private:
     static uint32_t Byte(const Slice& key, size_t at) { return static_cast<unsigned char>(key[at]); }
 
-    // The hash of LevelDB's format: four bytes at a time, little-endian, then up to three that are left.
+    // The hash of LevelDB's format: four bytes at a time, little-endian, then the up to three that
+    // remain.
     static uint32_t Hash(const Slice& key) {
       const uint32_t factor = 0xc6a4a793;
       uint32_t hash = 0xbc9f1d34 ^ (static_cast<uint32_t>(key.size()) * factor);

@@ -1,7 +1,8 @@
 // NewLRUCache of leveldb/cache.h.
 //
-// One lock guards everything. Entries that nobody uses are in a list in the order of their last release; those in use are in no list.
-// Deleters run without the lock, so they may call the cache.
+// One lock guards everything. Entries without handles are in a list in the order of their last
+// release; entries with handles are in no list. Deleters run without the lock, so they may call the
+// cache.
 
 #ifndef CANTLE_LEVELDB_LRU_CACHE_H
 #define CANTLE_LEVELDB_LRU_CACHE_H
@@ -109,11 +110,11 @@ class LEVELDB_EXPORT LruCache final : public Cache {
     size_t charge;
     void (*deleter)(const Slice&, void*);
     size_t handles;
-    bool cached;  // in entries_; and in unused_, at `place`, while there are no handles
+    bool cached;  // in entries_; also in unused_, at `place`, while it has no handles
     std::list<Entry*>::iterator place;
   };
 
-  // Declared before the lock is taken, so that it is deleted after the lock is given back.
+  // Declared before the lock is taken, so that its entries are deleted after the lock is released.
   struct Garbage {
     std::vector<Entry*> entries;
     ~Garbage() {
@@ -126,7 +127,8 @@ class LEVELDB_EXPORT LruCache final : public Cache {
     delete entry;
   }
 
-  // Under the lock. The key is copied by nobody: it may be the entry's own, which lives until the garbage goes.
+  // Needs mutex_. The key is not copied: it may be the entry's own, which lives until the garbage
+  // is deleted.
   void Forget(const std::string& key, Garbage* garbage) {
     const auto found = entries_.find(key);
     if (found == entries_.end()) return;
@@ -143,7 +145,7 @@ class LEVELDB_EXPORT LruCache final : public Cache {
   const size_t capacity_;
 
   mutable std::mutex mutex_;
-  // Under mutex_.
+  // Guarded by mutex_.
   std::unordered_map<std::string, Entry*> entries_;
   std::list<Entry*> unused_;
   size_t charge_;

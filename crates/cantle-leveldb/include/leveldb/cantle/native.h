@@ -1,4 +1,5 @@
-// What the headers of this folder have in common: objects, bytes and errors of LevelDB's C interface, by which everything is done.
+// Helpers that the headers of this folder share: objects, bytes and errors of LevelDB's C
+// interface, over which the C++ interface is built.
 
 #ifndef CANTLE_LEVELDB_NATIVE_H
 #define CANTLE_LEVELDB_NATIVE_H
@@ -12,7 +13,8 @@
 #include "leveldb/slice.h"
 #include "leveldb/status.h"
 
-// Cantle's additions to the C functions, where leveldb/c.h is LevelDB's own. Weak, so that programs link with a library without them.
+// Cantle's additions to the C functions, in case leveldb/c.h is LevelDB's own. They are weak, so
+// that programs link with a library without them.
 #if !defined(CANTLE_LEVELDB_C_H)
 extern "C" {
 struct leveldb_cantle_view_t {
@@ -40,14 +42,14 @@ struct LEVELDB_EXPORT Destroyer {
   void operator()(Object* object) const { destroy(object); }
 };
 
-// An object of the C interface that is destroyed with its owner.
+// Owns an object of the C interface, and destroys it.
 template <typename Object, void (*destroy)(Object*)>
 using Owned = std::unique_ptr<Object, Destroyer<Object, destroy>>;
 
-// C functions take no null pointers, but a slice of no bytes may have one.
+// C functions accept no null pointers, but an empty slice may have one.
 LEVELDB_EXPORT inline const char* Bytes(const Slice& slice) { return slice.data() == nullptr ? "" : slice.data(); }
 
-// The error that a C function left, which begins with what Status::ToString begins with.
+// The error that a C function stored. It begins with the same prefix as Status::ToString.
 class LEVELDB_EXPORT Error {
  public:
   Error() : text_(nullptr) {}

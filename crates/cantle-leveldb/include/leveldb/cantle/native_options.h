@@ -1,4 +1,4 @@
-// Options of the C interface for those of the C++ interface.
+// Conversion of the C++ interface's options into options of the C interface.
 
 #ifndef CANTLE_LEVELDB_NATIVE_OPTIONS_H
 #define CANTLE_LEVELDB_NATIVE_OPTIONS_H
@@ -25,8 +25,8 @@ namespace cantle_detail {
 
 class LEVELDB_EXPORT NativeOptions {
  public:
-  // An open store goes on using the first two, which are null where there is nothing of the program's own. Destroyed in the opposite
-  // order: the options before what they point to.
+  // An open store keeps using the first two, which are null if the program set none of its own.
+  // Destroyed in the opposite order: the options before the objects that they point to.
   Owned<leveldb_comparator_t, leveldb_comparator_destroy> comparator;
   Owned<leveldb_filterpolicy_t, leveldb_filterpolicy_destroy> policy;
   Owned<leveldb_options_t, leveldb_options_destroy> options;
@@ -86,13 +86,13 @@ class LEVELDB_EXPORT NativeOptions {
     return Status::OK();
   }
 
-  // The C interface knows no const; the callbacks below give it back.
+  // The C interface has no const parameters; the callbacks below add the const again.
   template <typename Object>
   static void* State(const Object* object) {
     return const_cast<Object*>(object);
   }
 
-  // The program's objects stay the program's.
+  // The program owns its objects, so the library must not delete them.
   static void Ignore(void*) noexcept {}
 
   static int Compare(void* state, const char* a, size_t a_size, const char* b, size_t b_size) noexcept {
@@ -105,7 +105,7 @@ class LEVELDB_EXPORT NativeOptions {
     for (int i = 0; i < n; i++) slices[static_cast<size_t>(i)] = Slice(keys[i], sizes[i]);
     std::string filter;
     static_cast<const FilterPolicy*>(state)->CreateFilter(slices.get(), n, &filter);
-    // The library frees it.
+    // The library frees the copy.
     char* const copy = static_cast<char*>(std::malloc(filter.size() + 1));
     *size = copy == nullptr ? 0 : filter.size();
     if (copy != nullptr) std::memcpy(copy, filter.data(), filter.size());

@@ -1,7 +1,9 @@
 // Env::Default() of leveldb/env.h, over POSIX.
 //
-// unistd.h and fcntl.h are not included: they would give every program that uses LevelDB global functions `read`, `write`, `open`,
-// `close`, `link`, `access` and a hundred more, which its own may clash with. What is used of them is declared by other names.
+// unistd.h and fcntl.h are not included: they would declare global functions `read`, `write`,
+// `open`, `close`, `link`, `access` and about a hundred more in every program that uses LevelDB,
+// and these may clash with the program's own. The functions needed here are declared under other
+// names.
 
 #ifndef CANTLE_LEVELDB_POSIX_ENV_H
 #define CANTLE_LEVELDB_POSIX_ENV_H
@@ -41,16 +43,16 @@ unsigned cantle_leveldb_geteuid() __asm__("geteuid");
 namespace leveldb {
 namespace cantle_detail {
 
-// What the last system call says, about `name`.
+// The status for the error of the last system call, with `name`.
 LEVELDB_EXPORT inline Status ErrnoStatus(const std::string& name, int error = errno) {
   const std::string message = std::generic_category().message(error);
   return error == ENOENT ? Status::NotFound(name, message) : Status::IOError(name, message);
 }
 
-// An open file, which is closed with it.
+// An open file, which is closed when this object is destroyed.
 class LEVELDB_EXPORT Stream {
  public:
-  // Modes are those of fopen; the descriptor is not inherited by programs that are started.
+  // Modes are those of fopen. Child processes do not inherit the descriptor.
   Stream(const std::string& name, const char* mode) : name_(name), file_(std::fopen(name.c_str(), mode)) {}
   Stream(Stream&& other) noexcept : name_(std::move(other.name_)), file_(other.file_) { other.file_ = nullptr; }
   Stream(const Stream&) = delete;
@@ -73,7 +75,7 @@ class LEVELDB_EXPORT Stream {
   }
 
   Status Read(size_t n, Slice* result, char* scratch) const {
-    std::clearerr(file_);  // the file may have grown since its end was met
+    std::clearerr(file_);  // the file may have grown since its end was reached
     const size_t length = std::fread(scratch, 1, n, file_);
     *result = Slice(scratch, length);
     return length < n && std::ferror(file_) != 0 ? error() : Status::OK();
@@ -137,11 +139,12 @@ class LEVELDB_EXPORT PosixWritableFile final : public WritableFile {
  private:
   static constexpr size_t kBufferBytes = 64 << 10;
 
-  std::unique_ptr<char[]> buffer_;  // the stream's, until it is closed
+  std::unique_ptr<char[]> buffer_;  // the stream's buffer, until the stream is closed
   Stream stream_;
 };
 
-// flock(2): one open file excludes another, in this process and in others. Given up when the file is closed.
+// flock(2): one open file excludes another, in this process and in others. Released when the file
+// is closed.
 class LEVELDB_EXPORT PosixFileLock final : public FileLock {
  public:
   explicit PosixFileLock(Stream stream) : stream_(std::move(stream)) {}
@@ -156,7 +159,7 @@ class LEVELDB_EXPORT PosixFileLock final : public FileLock {
   Stream stream_;
 };
 
-// Lines with the time (UTC) and the thread before each message.
+// Writes lines with the time (UTC) and the thread before each message.
 class LEVELDB_EXPORT PosixLogger final : public Logger {
  public:
   explicit PosixLogger(Stream stream) : stream_(std::move(stream)) {}
@@ -214,7 +217,7 @@ class LEVELDB_EXPORT PosixEnv final : public Env {
     return ::stat(name.c_str(), &what) == 0;
   }
 
-  // With "." and "..", as LevelDB's has it.
+  // Includes "." and "..", as LevelDB's does.
   Status GetChildren(const std::string& directory, std::vector<std::string>* result) override {
     result->clear();
     ::DIR* const stream = ::opendir(directory.c_str());
@@ -273,7 +276,7 @@ class LEVELDB_EXPORT PosixEnv final : public Env {
   Status GetTestDirectory(std::string* path) override {
     const char* const chosen = std::getenv("TEST_TMPDIR");
     *path = chosen != nullptr && *chosen != '\0' ? chosen : "/tmp/leveldbtest-" + std::to_string(cantle_leveldb_geteuid());
-    CreateDir(*path);  // it may be there
+    CreateDir(*path);  // the directory may exist
     return Status::OK();
   }
 
@@ -311,7 +314,7 @@ class LEVELDB_EXPORT PosixEnv final : public Env {
 
   std::mutex scheduled_mutex_;
   std::condition_variable scheduled_signal_;
-  // Under scheduled_mutex_.
+  // Guarded by scheduled_mutex_.
   std::deque<std::pair<void (*)(void*), void*>> scheduled_;
   bool scheduled_started_ = false;
 };
@@ -319,7 +322,7 @@ class LEVELDB_EXPORT PosixEnv final : public Env {
 }  // namespace cantle_detail
 
 CANTLE_LEVELDB_INLINE Env* Env::Default() {
-  // Never destroyed: its background thread goes on until the process ends.
+  // Never destroyed: its background thread runs until the process ends.
   static Env* const env = new cantle_detail::PosixEnv;
   return env;
 }

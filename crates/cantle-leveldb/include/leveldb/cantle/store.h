@@ -1,4 +1,4 @@
-// leveldb::DB::Open, DestroyDB and RepairDB of leveldb/db.h: a store behind LevelDB's C functions.
+// leveldb::DB::Open, DestroyDB and RepairDB of leveldb/db.h: a store over LevelDB's C functions.
 
 #ifndef CANTLE_LEVELDB_STORE_H
 #define CANTLE_LEVELDB_STORE_H
@@ -57,7 +57,8 @@ class LEVELDB_EXPORT StoreIterator final : public Iterator {
   }
 
  private:
-  // Where the library says what is at the position; null if there is no iterator, or the library is LevelDB's.
+  // The view in which the library publishes the pair at the position; null if there is no iterator,
+  // or the library is LevelDB's.
   static const leveldb_cantle_view_t* ViewOf(leveldb_iterator_t* native) {
 #if !defined(CANTLE_LEVELDB_C_H)
     if (leveldb_iter_cantle_view == nullptr) return nullptr;
@@ -65,7 +66,7 @@ class LEVELDB_EXPORT StoreIterator final : public Iterator {
     return leveldb_iter_cantle_view(native);
   }
 
-  // Another thread may close the store meanwhile.
+  // Reads atomically, since another thread may close the store at the same time.
   template <typename Member>
   static Member Load(const Member* member) {
     return __atomic_load_n(member, __ATOMIC_RELAXED);
@@ -140,7 +141,8 @@ class LEVELDB_EXPORT Store final : public DB {
     return new StoreIterator(leveldb_create_iterator(native_.get(), read.get()));
   }
 
-  // Programs can do nothing with a snapshot but give it back, so a pointer to one is the library's own in disguise.
+  // Programs can only pass a snapshot back, so a pointer to one is the C library's own pointer,
+  // cast.
   const Snapshot* GetSnapshot() override {
     return reinterpret_cast<const Snapshot*>(leveldb_create_snapshot(native_.get()));
   }
@@ -204,7 +206,7 @@ class LEVELDB_EXPORT Store final : public DB {
     void operator()(void* memory) const { leveldb_free(memory); }
   };
 
-  // Whether the library lends values, so that they are copied once.
+  // True if the library passes values to a callback, so that they are copied only once.
   static bool CanLend() {
 #if defined(CANTLE_LEVELDB_C_H)
     return true;
@@ -213,7 +215,8 @@ class LEVELDB_EXPORT Store final : public DB {
 #endif
   }
 
-  // Copies a value that is lent, and carries exceptions over the library's frames, which cannot unwind.
+  // Copies a value in the callback, and carries exceptions past the library's frames, which cannot
+  // unwind.
   struct Taker {
     explicit Taker(std::string* to) : value(to) {}
 
@@ -247,7 +250,7 @@ class LEVELDB_EXPORT Store final : public DB {
 
   const leveldb_writeoptions_t* NativeFor(const WriteOptions& options) const { return write_options_[options.sync ? 1 : 0].get(); }
 
-  // Options of one read: those that the store keeps, or some made for a snapshot.
+  // Options of one read: the store's shared ones, or new ones for a snapshot.
   class NativeRead {
    public:
     NativeRead(const Store& store, const ReadOptions& options)
@@ -264,12 +267,12 @@ class LEVELDB_EXPORT Store final : public DB {
     NativeReadOptions made_;
   };
 
-  // Destroyed in the opposite order: the store before what it calls.
+  // Destroyed in the opposite order: the store before the objects that it calls.
   Owned<leveldb_comparator_t, leveldb_comparator_destroy> comparator_;
   Owned<leveldb_filterpolicy_t, leveldb_filterpolicy_destroy> policy_;
   Owned<leveldb_t, leveldb_close> native_;
 
-  // Immutable, so that all threads share them: one for each choice.
+  // Immutable, so that all threads share them: one for each value of `sync`.
   NativeWriteOptions write_options_[2];
   NativeReadOptions read_options_[4];
 };
@@ -312,7 +315,8 @@ CANTLE_LEVELDB_INLINE Status DB::Delete(const WriteOptions& options, const Slice
 CANTLE_LEVELDB_INLINE Status DestroyDB(const std::string& name, const Options& options) {
   Status status = cantle_detail::CheckName(name);
   if (!status.ok()) return status;
-  // Programs pass options whose cache and filter they have deleted with the store: nothing else is looked at.
+  // Programs pass options whose cache and filter they have deleted with the store. Hence only the
+  // Env is checked.
   status = cantle_detail::NativeOptions::CheckEnv(options);
   if (!status.ok()) return status;
   const cantle_detail::NativeOptions native;

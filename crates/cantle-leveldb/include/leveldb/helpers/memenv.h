@@ -1,5 +1,5 @@
-// leveldb::NewMemEnv: in LevelDB an Env whose files are in memory. A store in memory is not to be had here, so that a program which can do
-// without compiles, and is told when it opens one.
+// leveldb::NewMemEnv: in LevelDB an Env whose files are in memory. Cantle has no such Env. The
+// function exists so that programs compile; opening a store with its result returns an error.
 
 #ifndef CANTLE_LEVELDB_MEMENV_H
 #define CANTLE_LEVELDB_MEMENV_H
@@ -16,7 +16,7 @@ namespace leveldb {
 
 namespace cantle_detail {
 
-// No files; threads and time are those of the other.
+// An Env without files. Threads and time are those of the base Env.
 class LEVELDB_EXPORT NoFiles final : public EnvWrapper {
  public:
   explicit NoFiles(Env* base) : EnvWrapper(base) {}
@@ -60,7 +60,7 @@ class LEVELDB_EXPORT NoFiles final : public EnvWrapper {
 
 }  // namespace cantle_detail
 
-// The caller deletes it. A store that is to open with it gives NotSupported.
+// The caller deletes it. Opening a store with it returns NotSupported.
 CANTLE_LEVELDB_INLINE Env* NewMemEnv(Env* base_env) { return new cantle_detail::NoFiles(base_env); }
 
 }  // namespace leveldb
