@@ -1,12 +1,14 @@
 # find_package(leveldb): LevelDB's C and C++ interfaces over Cantle, as the target leveldb::leveldb.
 #
-# A program that is built with CMAKE_PREFIX_PATH set to the prefix of this installation links Cantle in the place of LevelDB.
-# Set CANTLE_LEVELDB_STATIC to true before find_package to link libcantle_leveldb.a.
+# A program that is built with CMAKE_PREFIX_PATH set to the prefix of this installation links Cantle
+# instead of LevelDB. Set CANTLE_LEVELDB_STATIC to true before find_package to link
+# libcantle_leveldb.a.
 
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 
-# This file is in <prefix>/<library directory>/cmake/leveldb; the library directory may be of two levels, as in lib/x86_64-linux-gnu.
+# This file is in <prefix>/<library directory>/cmake/leveldb. The library directory may have two
+# levels, as in lib/x86_64-linux-gnu.
 get_filename_component(_cantle_libraries "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
 get_filename_component(_cantle_above "${_cantle_libraries}/.." ABSOLUTE)
 if(NOT EXISTS "${_cantle_above}/include/leveldb/cantle/store.h")
@@ -17,7 +19,8 @@ set(_cantle_include "${_cantle_above}/include")
 if(CANTLE_LEVELDB_STATIC)
   set(_cantle_kind STATIC)
   set(_cantle_library "${_cantle_libraries}/libcantle_leveldb.a")
-  # What the Rust library links with; cargo rustc -- --print native-static-libs names them.
+  # System libraries that the Rust library needs; `cargo rustc -- --print native-static-libs` lists
+  # them.
   set(_cantle_needs Threads::Threads gcc_s util rt m dl)
 else()
   set(_cantle_kind SHARED)

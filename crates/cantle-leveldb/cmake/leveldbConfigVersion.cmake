@@ -1,4 +1,5 @@
-# The version of LevelDB whose interface this is: good for programs that ask for any 1.x up to it.
+# The version of LevelDB whose interface this is. It satisfies programs that ask for any 1.x up to
+# it.
 
 set(PACKAGE_VERSION "1.23.0")
 set(PACKAGE_VERSION_COMPATIBLE FALSE)
@@ -17,7 +18,7 @@ elseif(PACKAGE_FIND_VERSION_MAJOR EQUAL 1 AND PACKAGE_FIND_VERSION VERSION_LESS 
   set(PACKAGE_VERSION_COMPATIBLE TRUE)
 endif()
 
-# Libraries are of one width.
+# The libraries must have the program's pointer size.
 if(CMAKE_SIZEOF_VOID_P AND NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
   set(PACKAGE_VERSION "1.23.0 (64 bits)")
   set(PACKAGE_VERSION_UNSUITABLE TRUE)

@@ -1,5 +1,6 @@
-//! What a get and a step of an iterator cost in Rust, through LevelDB's C interface over Cantle and, where it is
-//! installed, in LevelDB itself: processor time, medians of rounds in which each has its turn.
+//! The cost of a get and of a step of an iterator in Rust, through LevelDB's C interface over
+//! Cantle and, if it is installed, in LevelDB itself. Processor time, medians of rounds; all ways
+//! take turns in each round.
 //!
 //!     cargo build --release -p cantle-leveldb
 //!     cargo run --release -p cantle-leveldb --example leveldb_cost [OTHER-LIBRARY.so ...]
@@ -18,7 +19,7 @@ const ROUNDS: usize = 15;
 
 type Error = *mut *mut c_char;
 
-/// The functions of a library that are needed here.
+/// The functions of a library that the example needs.
 struct Library {
     create_options: extern "C" fn() -> *mut c_void,
     set_create: extern "C" fn(*mut c_void, u8),
@@ -61,14 +62,14 @@ struct View {
 impl Library {
     fn load(name: &str) -> Option<Self> {
         let name = CString::new(name).ok()?;
-        // SAFETY: a name that ends; the library is never closed.
+        // SAFETY: the name is a C string; the library is never closed.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             return None;
         }
         macro_rules! function {
             ($name:literal) => {{
-                // SAFETY: an open library and a name that ends.
+                // SAFETY: the library is open, and the name is a C string.
                 let found = unsafe { libc::dlsym(library, concat!("leveldb_", $name, "\0").as_ptr().cast()) };
                 assert!(!found.is_null(), $name);
                 // SAFETY: functions of these names have the types that LevelDB's header gives them.
@@ -115,14 +116,15 @@ fn key(number: u64) -> [u8; 16] {
     key
 }
 
-/// Keys in an order that repeats itself only after all of them.
+/// Keys in an order that repeats only after all of them.
 fn keys() -> Vec<[u8; 16]> {
     (0..KEYS).map(|number| key(number * 61_803 % KEYS)).collect()
 }
 
 type Get<'a> = Box<dyn FnMut(&[u8]) -> usize + 'a>;
 
-/// One way to read a store: what a get of a key finds, in bytes, and how many pairs an iterator finds.
+/// One way to read a store: the number of bytes that a get of a key finds, and the number of pairs
+/// that an iterator finds.
 struct Way<'a> {
     name: String,
     get: Get<'a>,
@@ -149,7 +151,7 @@ impl<'a> Way<'a> {
     }
 }
 
-/// What this thread had of the processor: the clock would count what else the machine does.
+/// Processor time of this thread. The clock would include the work of other programs.
 fn processor_nanos() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: there is room for the time.
@@ -186,7 +188,7 @@ struct Open<'a> {
 }
 
 fn check(error: *mut c_char) {
-    // SAFETY: an error is a text that ends.
+    // SAFETY: an error is a C string.
     assert!(error.is_null(), "{}", unsafe { CStr::from_ptr(error) }.to_string_lossy());
 }
 
@@ -235,7 +237,7 @@ impl<'a> Open<'a> {
 
     fn by_extensions(self, name: &str) -> Option<Way<'a>> {
         extern "C" fn note(state: *mut c_void, _value: *const u8, length: usize) {
-            // SAFETY: the state below.
+            // SAFETY: `state` points to the `usize` below.
             unsafe { *state.cast::<usize>() = length };
         }
         let Self { library, db, reading } = self;
@@ -251,7 +253,7 @@ impl<'a> Open<'a> {
             let view = view(iterator);
             (library.to_first)(iterator);
             loop {
-                // SAFETY: it is where it is until the iterator is destroyed.
+                // SAFETY: the view's address is valid until the iterator is destroyed.
                 let View { key, key_bytes, value, value_bytes, valid } = unsafe { view.read_volatile() };
                 if valid == 0 {
                     break;
@@ -291,7 +293,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ways.push(open.by_calls(&format!("{name}, LevelDB's C calls")));
         ways.extend(open.by_extensions(&format!("{name}, lent and by a view")));
     }
-    // Until what is read is in memory.
+    // Three rounds, until the data is in memory.
     (0..3).for_each(|_| ways.iter_mut().for_each(|way| way.turn(&keys)));
     for way in &mut ways {
         way.get_nanos.clear();

@@ -1,7 +1,10 @@
-//! C++ programs that are compiled against LevelDB's C++ headers, ours and LevelDB's own, linked with either library, and run.
+//! C++ programs that are compiled against LevelDB's C++ headers, Cantle's and LevelDB's own, linked
+//! with either library, and run.
 //!
-//! What cannot be tried without a C++ compiler, CMake or LevelDB (Debian's libleveldb-dev) is said, or fails where that is asked for. What
-//! compares with LevelDB's own library, which takes as long as the rest, is tried only where `CANTLE_REQUIRE_LEVELDB=1` asks for it.
+//! Tests that need a missing C++ compiler, CMake or LevelDB (Debian's libleveldb-dev) are reported
+//! as left out, or fail if an environment variable requires them. Comparisons with LevelDB's own
+//! library take as long as all other tests, and run only if `CANTLE_REQUIRE_LEVELDB=1` requires
+//! them.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod support;
@@ -24,21 +27,22 @@ const SANITIZERS: [&str; 5] = [
     "-fno-sanitize-recover=all",
     "-fno-omit-frame-pointer",
 ];
-/// What LevelDB's own headers are compiled with.
+/// Options to compile with LevelDB's own headers.
 const NEWER: [&str; 1] = ["-std=c++17"];
-/// Say that there is something else, and do not compile.
+/// Headers that do not compile: each names its replacement.
 const NOT_THERE: [&str; 3] = ["table.h", "table_builder.h", "dumpfile.h"];
 
-/// What a program is compiled against and linked with.
+/// The headers and the library of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Against {
     Cantle,
-    /// Our C++ headers over LevelDB's C header and library: what fails here is a mistake of the headers.
+    /// Cantle's C++ headers over LevelDB's C header and library: a failure is an error of the
+    /// headers.
     HeadersOverLevelDb,
     LevelDb,
 }
 
-/// A program in `tests/cpp`, and the options that its first line asks for.
+/// A program in `tests/cpp`, and the options in its first line.
 fn source(name: &str) -> (PathBuf, Vec<String>) {
     let path = here().join("tests/cpp").join(format!("{name}.cc"));
     let text = fs::read_to_string(&path).unwrap();
@@ -46,7 +50,7 @@ fn source(name: &str) -> (PathBuf, Vec<String>) {
     (path, first.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Our headers that compile, as lines that include them.
+/// `#include` lines of Cantle's headers that compile.
 fn headers(folders: &[&str]) -> Vec<String> {
     let include = here().join("include");
     let mut found = Vec::new();
@@ -63,14 +67,15 @@ fn headers(folders: &[&str]) -> Vec<String> {
     found
 }
 
-/// A directory with the libraries that cargo made for this test, our C++ headers without the C header, and what is compiled.
+/// A directory with the libraries that cargo made for this test, Cantle's C++ headers without the C
+/// header, and the compiled programs.
 struct Workshop {
     dir: TempDir,
     compiler: String,
 }
 
 impl Workshop {
-    /// `None`, and says so, without a C++ compiler.
+    /// `None`, with a report, without a C++ compiler.
     fn new() -> Option<Self> {
         let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".into());
         if !works(&compiler) {
@@ -129,12 +134,12 @@ impl Workshop {
     fn run_part(&self, program: &Path, part: Option<&str>) {
         let dir = TempDir::new().unwrap();
         let mut command = Command::new(program);
-        // These would have precedence over what a program sets.
+        // These would have precedence over the program's own settings.
         command.args(part).arg(dir.path()).env_remove("CANTLE_MEMORY_BUDGET").env_remove("CANTLE_LAYOUT");
         succeed(&mut command);
     }
 
-    /// Compiles one of the programs, and runs it.
+    /// Compiles and runs one of the programs.
     fn program(&self, name: &str, against: Against, flags: &[&str]) {
         let (source, options) = source(name);
         let flags: Vec<_> = flags.iter().copied().chain(options.iter().map(String::as_str)).collect();
@@ -156,7 +161,8 @@ impl Workshop {
     }
 }
 
-/// Several programs as one: what takes time is not they but the inline functions of our headers. Each is in a namespace of its own.
+/// Several programs compiled as one, since most of the compile time is for the inline functions of
+/// the headers. Each program is in a namespace of its own.
 struct Joined {
     workshop: Workshop,
     program: PathBuf,
@@ -175,7 +181,7 @@ impl Joined {
             includes.extend(text.lines().filter(|line| line.starts_with("#include")).map(str::to_owned));
             let body = text.replace("int main(", "int run(");
             let body = body.trim_end().strip_suffix('}').unwrap();
-            // Only the true `main` may end without it.
+            // Only the true `main` may end without a `return`.
             parts += &format!(
                 "namespace part_{name} {{\n#line 1 \"{}\"\n{body}  return 0;\n}}\n}}\n",
                 path.display()
@@ -247,7 +253,8 @@ programs! {
     write_batches,
 }
 
-/// Programs that are about what they declare before our headers or beside them, or compiled in another way.
+/// Programs that cannot be joined: they test declarations before or next to the headers, or other
+/// compiler options.
 const ALONE: [&str; 3] = ["derived_stores", "names", "no_exceptions"];
 
 #[test]
@@ -270,13 +277,14 @@ fn a_library_and_its_program_have_the_same_objects() {
     workshop.two_units(Against::Cantle, &PLAIN);
 }
 
-/// The same programs are LevelDB's: so our interface is LevelDB's.
+/// The same programs run with LevelDB, so Cantle's interface is LevelDB's.
 #[test]
 fn programs_run_with_leveldb() {
     with_leveldb(Against::LevelDb);
 }
 
-/// LevelDB's own C++ functions are in the process here. If one of ours took the place of one of theirs, opening would not end.
+/// LevelDB's own C++ functions are in the process here. If one of Cantle's functions replaced one
+/// of theirs, opening would not end.
 #[test]
 fn headers_work_beside_leveldb() {
     with_leveldb(Against::HeadersOverLevelDb);
@@ -298,7 +306,7 @@ fn programs_of_the_newest_standard_run() {
     JOINED.iter().for_each(|name| joined.run(name));
 }
 
-/// Looks at a source with warnings that programs may have on; says what the compiler said if it refused.
+/// Compiles a source with warnings that programs may enable. An error is the compiler's output.
 fn check(workshop: &Workshop, text: &str, flags: &[&str]) -> Result<(), String> {
     let source = workshop.path("header.cc");
     fs::write(&source, text).unwrap();
@@ -321,7 +329,7 @@ fn headers_compile_by_themselves() {
         let told = check(&workshop, &format!("#include <leveldb/{name}>\n"), &["-std=c++11"]).unwrap_err();
         assert!(told.contains("docs/bindings/leveldb-cpp.md"), "{told}");
     }
-    // Which programs have from LevelDB's own.
+    // Programs rely on LevelDB's header including `<algorithm>`.
     let text = "#include <leveldb/status.h>\nint most(int a, int b) { return std::max(a, b); }\n";
     check(&workshop, text, &["-std=c++11", "-Wno-missing-declarations"]).unwrap();
 }
@@ -341,7 +349,7 @@ fn headers_compile_in_every_standard() {
     }
 }
 
-/// A prefix as `make install` makes it, and a project that asks for `leveldb` in it.
+/// A prefix as `make install` makes it, and a project that looks for the package `leveldb` in it.
 #[test]
 fn cmake_finds_the_package() {
     let Some(workshop) = Workshop::new() else { return };

@@ -1,6 +1,8 @@
-//! C programs that are compiled against the headers and linked with the libraries, ours and, where it is installed, LevelDB's.
+//! C programs that are compiled against the headers and linked with the libraries: Cantle's and, if
+//! it is installed, LevelDB's.
 //!
-//! Without a C compiler, or without LevelDB (Debian's libleveldb-dev), the tests say what they leave out, or fail where that is asked for.
+//! Tests that need a missing C compiler or LevelDB (Debian's libleveldb-dev) are reported as left
+//! out, or fail if an environment variable requires them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod support;
@@ -13,7 +15,7 @@ use tempfile::TempDir;
 
 const WARNINGS: [&str; 4] = ["-std=gnu99", "-Wall", "-Wextra", "-Werror"];
 const SANITIZERS: [&str; 3] = ["-g", "-fsanitize=address,undefined", "-fno-omit-frame-pointer"];
-/// What a static library of Rust's needs of the system.
+/// System libraries that a static Rust library needs.
 const NATIVE: [&str; 5] = ["-lgcc_s", "-lpthread", "-ldl", "-lm", "-lc"];
 const DEBIAN_HEADER: &str = "/usr/include/leveldb/c.h";
 
@@ -37,7 +39,7 @@ impl Libraries {
     }
 }
 
-/// What a program is compiled against and linked with.
+/// The header and the library of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Against {
     Ours,
@@ -56,7 +58,7 @@ fn compiler() -> Option<String> {
     None
 }
 
-/// Compiles a program; `None` where that cannot be.
+/// Compiles a program; `None` without a compiler or LevelDB.
 fn compile(source: &Path, libraries: &Libraries, against: Against, flags: &[&str]) -> Option<PathBuf> {
     let compiler = compiler()?;
     let program = libraries.dir.path().join(source.file_stem().unwrap());
@@ -106,7 +108,7 @@ fn every_function_does_so_under_sanitizers() {
     passes("semantics.c", Against::Ours, &SANITIZERS);
 }
 
-/// Without this, the two above could prove anything.
+/// Proves that the two tests above test LevelDB's behaviour.
 #[test]
 fn leveldb_itself_does_the_same() {
     if has_leveldb() {
@@ -121,7 +123,7 @@ fn programs_that_were_compiled_against_leveldbs_header_work() {
     }
 }
 
-/// As another user, where this one may write anywhere.
+/// Runs as another user if this one may write anywhere.
 #[test]
 fn what_cannot_be_written_to_is_an_io_error() {
     passes("unwritable.c", Against::Ours, &[]);
@@ -216,7 +218,7 @@ fn every_function_is_exported() {
     fs::write(&source, text).unwrap();
     let headers = [Some(Against::Ours), has_leveldb().then_some(Against::TheirHeader)];
     for against in headers.into_iter().flatten() {
-        // GCC takes every cast between types of functions for a mistake.
+        // GCC warns of every cast between types of functions.
         let Some(program) = compile(&source, &libraries, against, &["-Wno-cast-function-type"]) else {
             return;
         };
@@ -224,7 +226,7 @@ fn every_function_is_exported() {
     }
 }
 
-/// Headers of C programs and of C++ programs.
+/// Headers for C programs and for C++ programs.
 #[test]
 fn the_header_is_plain_c_and_plain_cpp() {
     let header = here().join("include/leveldb/c.h");

@@ -1,4 +1,4 @@
-/* Calls that LevelDB does not allow: here they give errors, or have no effect. */
+/* Calls that LevelDB does not allow. Here they return errors, or have no effect. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -19,7 +19,7 @@ static leveldb_t* open_or_fail(const char* path) {
   return db;
 }
 
-/* Every operation on a database that is none. */
+/* Every operation on a handle that is not a database. */
 static void check_none(leveldb_t* db, const char* prefix) {
   char* error = NULL;
   size_t length = 7;
@@ -199,7 +199,7 @@ static void arguments(const char* path) {
   CHECK_VALUE(db, ro, "small", NULL);
   free(key);
 
-  /* A batch remembers what could not be added, until it is cleared. */
+  /* A batch remembers an operation that could not be added, until it is cleared. */
   leveldb_writebatch_clear(batch);
   leveldb_writebatch_put(batch, "small", 5, NULL, 3);
   leveldb_writebatch_t* all = leveldb_writebatch_create();
@@ -220,7 +220,7 @@ static void arguments(const char* path) {
   leveldb_write(db, wo, batch, &error);
   CHECK_ERROR(error, bad, "write batch");
 
-  /* One thing in the place of another. */
+  /* Objects of one type passed as another type. */
   leveldb_write(db, wo, (leveldb_writebatch_t*)ro, &error);
   CHECK_ERROR(error, bad, "write batch");
   check_none((leveldb_t*)ro, bad);
@@ -251,7 +251,7 @@ static void after_closing(const char* path) {
   CHECK_ERROR(error, "IO error: ", "closed");
   check_none(db, bad);
 
-  /* The iterator does not hold the lock, and what is old is not taken for what is new. */
+  /* The iterator does not hold the lock, and old handles are not taken for new ones. */
   db = open_or_fail(path);
   CHECK(db != other);
   check_none(other, bad);
@@ -274,7 +274,7 @@ static void after_closing(const char* path) {
   leveldb_iter_destroy(it);
   leveldb_readoptions_set_snapshot(ro, NULL);
 
-  /* Left behind on purpose: the database is closed with it. */
+  /* Not destroyed on purpose: closing the database closes it. */
   snapshot = leveldb_create_snapshot(db);
   it = leveldb_create_iterator(db, ro);
   leveldb_iter_seek_to_last(it);
@@ -346,7 +346,7 @@ static void lifetimes(const char* path, const char* ordinary) {
   CHECK(leveldb_open(mine, path, &error) == NULL);
   CHECK_ERROR(error, bad, "options");
 
-  /* Without its comparator. */
+  /* Opened without its comparator. */
   CHECK(leveldb_open(options, path, &error) == NULL);
   CHECK_ERROR(error, bad, "test.Bytewise does not match existing comparator : leveldb.BytewiseComparator");
   mine = leveldb_options_create();
@@ -385,7 +385,7 @@ static void lifetimes(const char* path, const char* ordinary) {
   leveldb_options_set_comparator(mine, order);
   CHECK(leveldb_open(mine, ordinary, &error) == NULL);
   CHECK_ERROR(error, bad, "comparator is null, was destroyed");
-  /* A good object takes the place of a bad one. */
+  /* A valid object replaces an invalid one. */
   order = leveldb_comparator_create(NULL, NULL, bytewise, reserved_name);
   cache = leveldb_cache_create_lru(1 << 20);
   env = leveldb_create_default_env();
@@ -418,7 +418,7 @@ static void forks(const char* path) {
   CHECK(child >= 0);
   if (child == 0) {
     char* error = NULL;
-    alarm(120); /* which ends the test, should the child wait for a thread that it has not */
+    alarm(120); /* ends the test if the child waits for a thread that does not exist there */
     check_none(db, "IO error: ");
     leveldb_iter_next(it);
     CHECK(!leveldb_iter_valid(it));
@@ -442,8 +442,9 @@ static void forks(const char* path) {
   leveldb_close(db);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) /* whose own locks are not made for forks */
-/* The child ends well; an alarm ends one that waits for a lock that nobody gives back. */
+#if !defined(__SANITIZE_ADDRESS__) /* AddressSanitizer's own locks do not survive forks */
+/* The child exits with success. An alarm ends a child that waits for a lock that is never
+ * released. */
 static void in_child(pid_t child) {
   int status = 1;
   CHECK(child > 0 && waitpid(child, &status, 0) == child);
@@ -466,7 +467,7 @@ static void* options_in_a_loop(void* unused) {
   return unused;
 }
 
-/* Whatever other threads do when the process forks, the child can go on. */
+/* The child can go on, in whatever state the other threads are when the process forks. */
 static void forks_while_objects_come_and_go(void) {
   pthread_t id;
   CHECK(pthread_create(&id, NULL, options_in_a_loop, NULL) == 0);
@@ -498,7 +499,7 @@ static uint64_t used_bytes(leveldb_t* db) {
   return used;
 }
 
-/* Has a database open whose pairs are in memory. The first one of a process finds none there. */
+/* Opens a database whose pairs are in memory. The first one of a process finds no other there. */
 static leveldb_t* open_and_fill(leveldb_options_t* mine, const char* path, int is_first) {
   char* error = NULL;
   char key[16], value[1000];
@@ -517,7 +518,8 @@ static leveldb_t* open_and_fill(leveldb_options_t* mine, const char* path, int i
   return db;
 }
 
-/* Databases of the child share what is the child's, not what it has from its parent. */
+/* Databases of the child share resources that the child made, not those that it inherited from
+ * its parent. */
 static void caches_after_forks(const char* path, const char* dir) {
   char* error = NULL;
   leveldb_options_t* mine = leveldb_options_create();
@@ -527,7 +529,8 @@ static void caches_after_forks(const char* path, const char* dir) {
   leveldb_t* db = open_and_fill(mine, path, 1);
   CHECK(used_bytes(db) > 1 << 20);
   put_text(db, wo, "k", "v");
-  /* The cache stays. A database that is open has threads, which may be at work when the process forks; then a child may be ended by a signal. */
+  /* The cache stays. An open database has threads, which may be running when the process forks;
+   * a child may then be ended by a signal. */
   leveldb_close(db);
   char* of_child = path_in(dir, "of_child");
   int status = -1;
@@ -559,7 +562,7 @@ static void caches_after_forks(const char* path, const char* dir) {
 
 static leveldb_t* shared_db;
 
-/* Works until the database is closed. */
+/* Reads and writes until the database is closed. */
 static void* work(void* unused) {
   char key[32];
   char* error = NULL;

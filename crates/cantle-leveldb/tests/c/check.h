@@ -1,4 +1,4 @@
-/* What the test programs have in common. */
+/* Macros and functions that the test programs share. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends the program where a condition does not hold. */
+/* Ends the program if a condition does not hold. */
 #define CHECK(condition)                                                        \
   do {                                                                          \
     if (!(condition)) {                                                         \
@@ -16,7 +16,7 @@
     }                                                                           \
   } while (0)
 
-/* There is no error. */
+/* Checks that there is no error. */
 #define CHECK_OK(error)                                                                 \
   do {                                                                                  \
     if ((error) != NULL) {                                                              \
@@ -25,7 +25,7 @@
     }                                                                                   \
   } while (0)
 
-/* There is an error that begins with one text and holds another; it is taken away. */
+/* Checks that there is an error that begins with one text and contains another. Frees the error. */
 #define CHECK_ERROR(error, prefix, part) check_error(__FILE__, __LINE__, &(error), prefix, part)
 
 static inline void check_error(const char* file, int line, char** error, const char* prefix, const char* part) {
@@ -38,7 +38,7 @@ static inline void check_error(const char* file, int line, char** error, const c
   *error = NULL;
 }
 
-/* `length` bytes are those of a text. */
+/* Checks that `length` bytes are those of a text. */
 static inline int is_text(const char* bytes, size_t length, const char* text) {
   return bytes != NULL && length == strlen(text) && memcmp(bytes, text, length) == 0;
 }
@@ -49,7 +49,7 @@ static inline void put_text(leveldb_t* db, leveldb_writeoptions_t* options, cons
   CHECK_OK(error);
 }
 
-/* The key has this value; NULL: it is not there. */
+/* Checks that the key has this value; NULL: that it is absent. */
 #define CHECK_VALUE(db, options, key, expected) check_value(__FILE__, __LINE__, db, options, key, expected)
 
 static inline void check_value(const char* file, int line, leveldb_t* db, leveldb_readoptions_t* options,
@@ -67,7 +67,7 @@ static inline void check_value(const char* file, int line, leveldb_t* db, leveld
   leveldb_free(value);
 }
 
-/* The iterator stands at this pair. */
+/* Checks that the iterator is at this pair. */
 #define CHECK_PAIR(iterator, k, v)                              \
   do {                                                          \
     size_t klen = 0, vlen = 0;                                  \

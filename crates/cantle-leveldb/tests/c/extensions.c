@@ -1,4 +1,4 @@
-/* What is Cantle's own: budgets, layouts, directories of others, damage. */
+/* Features that only Cantle has: budgets, layouts, directories with other files, damage. */
 #include <dirent.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -38,7 +38,7 @@ static uint64_t number_of(leveldb_t* db, const char* property) {
   return number;
 }
 
-/* What one of two databases has in memory both have, of one budget. */
+/* Two databases share one budget: the memory of one counts for both. */
 static void check_shared(const char* path, const char* second, const char* budget) {
   char* error = NULL;
   leveldb_t* db = open_or_fail(path);
@@ -112,7 +112,7 @@ static void budgets(const char* path, const char* second) {
   leveldb_cache_destroy(cache);
 }
 
-/* How many checkpoints there were since the database was opened. */
+/* Number of checkpoints since the database was opened. */
 static uint64_t checkpoints(leveldb_t* db) {
   char* stats = leveldb_property_value(db, "leveldb.stats");
   const char* count = stats == NULL ? NULL : strstr(stats, "checkpoints: ");
@@ -122,14 +122,14 @@ static uint64_t checkpoints(leveldb_t* db) {
   return number;
 }
 
-/* A write with sync is a checkpoint, and one without it is none. */
+/* A write with sync is a checkpoint; a write without it is not. */
 static void syncs(const char* path) {
   char* error = NULL;
   leveldb_t* db = open_or_fail(path);
   leveldb_writebatch_t* batch = leveldb_writebatch_create();
   leveldb_writebatch_put(batch, "batched", 7, "v", 1);
   for (int kind = 0; kind < 3; kind++) {
-    /* One that is due by time may come in between, but not each time. */
+    /* A periodic checkpoint may come in between, but not each time. */
     int plain = 0;
     for (int attempt = 0; attempt < 20; attempt++) {
       for (int sync = 0; sync < 2; sync++) {
@@ -151,7 +151,7 @@ static void syncs(const char* path) {
   leveldb_close(db);
 }
 
-/* What levels and tables stand for. */
+/* The meaning of levels and tables. */
 static void properties(const char* dir) {
   char* error = NULL;
   char* path = path_in(dir, "properties");
@@ -246,7 +246,8 @@ static const char* name(void* state) {
   return "test.Bytewise";
 }
 
-/* With a policy a comparator's keys are hashed, without one they are not; files of both kinds are read both ways. */
+/* With a policy a comparator's keys are hashed, without one they are not. Files of both kinds
+ * can be read with and without the policy. */
 static void filters_of_comparators(const char* dir) {
   char* path = path_in(dir, "filters");
   leveldb_comparator_t* order = leveldb_comparator_create(NULL, NULL, bytewise, name);
@@ -320,7 +321,7 @@ static void directories_of_others(const char* dir) {
     free(name);
   }
 
-  /* Of what LevelDB wrote not everything is left. */
+  /* Some data of LevelDB's database is missing. */
   write_file(path, names[2]);
   CHECK(leveldb_open(options, path, &error) == NULL);
   CHECK_ERROR(error, bad, "LevelDB");
@@ -334,7 +335,7 @@ static void directories_of_others(const char* dir) {
   free(path);
 }
 
-/* Files that may not grow are a disk that is full. */
+/* A limit on the size of files simulates a full disk. */
 static void no_space(const char* dir) {
   char* error = NULL;
   char* path = path_in(dir, "full");
@@ -353,7 +354,7 @@ static void no_space(const char* dir) {
   CHECK_VALUE(db, ro, "large", NULL);
   CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
   leveldb_writeoptions_set_sync(wo, 1);
-  do { /* what was set aside for deletes comes back first */
+  do { /* the space that was reserved for deletes is used first */
     leveldb_free(error);
     error = NULL;
     leveldb_put(db, wo, "large", 5, value, length, &error);
@@ -387,7 +388,7 @@ static int get_all(leveldb_t* db, int* damaged) {
   return found;
 }
 
-/* Overwrites a stretch of the largest table. */
+/* Overwrites a range of the largest table. */
 static void damage(const char* dir) {
   char largest[512] = "";
   off_t size = 0;
@@ -454,7 +455,7 @@ static void damaged_files(const char* dir) {
   leveldb_iter_destroy(it);
   leveldb_close(db);
 
-  /* What was left of an interrupted repair does not matter. */
+  /* Files that an interrupted repair left do not matter. */
   leveldb_close(open_or_fail(repairing));
   char* link = path_in(dir, "link");
   char* log = path_in(path, "LOG");
@@ -489,7 +490,7 @@ static void backups(const char* dir) {
   leveldb_cantle_backup(db, to, &error);
   CHECK_OK(error);
   put_text(db, wo, "a", "later");
-  /* It is there now, as is the original. */
+  /* The new database exists now, and so does the original. */
   leveldb_cantle_backup(db, to, &error);
   CHECK_ERROR(error, bad, "new or an empty directory");
   leveldb_cantle_backup(db, from, &error);

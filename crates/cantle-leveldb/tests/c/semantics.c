@@ -1,4 +1,5 @@
-/* What every function does. Run with LevelDB's own library and with ours, it must find the same. */
+/* The behaviour of every function. The program must pass with LevelDB's own library and with
+ * Cantle's. */
 #include <pthread.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -54,7 +55,7 @@ static void policy_destroyed(void* state) {
   destroyed_policies++;
 }
 
-/* A filter that holds no key back. */
+/* A filter that matches every key. */
 static char* create_filter(void* state, const char* const* keys, const size_t* lengths, int count, size_t* length) {
   (void)state, (void)keys, (void)lengths, (void)count;
   *length = 4;
@@ -89,7 +90,7 @@ static void opening(const char* path) {
   char* error = NULL;
   leveldb_destroy_db(options, path, &error);
   CHECK_OK(error);
-  /* An error takes the place of the one before. */
+  /* An error replaces the error before it. */
   error = malloc(4);
   CHECK(error != NULL);
   strcpy(error, "old");
@@ -119,7 +120,7 @@ static void reading_and_writing(const char* path) {
   put_text(db, wo, "", "of the empty key");
   CHECK_VALUE(db, ro, "", "of the empty key");
 
-  /* Success leaves the error as it was. */
+  /* A successful call does not change the error. */
   char* error = malloc(4);
   CHECK(error != NULL);
   strcpy(error, "old");
@@ -236,7 +237,7 @@ static void batches(const char* path) {
   leveldb_close(db);
 }
 
-/* What is there: foo = "", box = "c", synced = "yes". */
+/* The database contains: foo = "", box = "c", synced = "yes". */
 static void iterators(const char* path) {
   char* error = NULL;
   leveldb_t* db = open_or_fail(path);
@@ -379,7 +380,7 @@ static void properties_and_sizes(const char* path) {
   leveldb_close(db);
 }
 
-/* Bytes that repeat themselves take less room where they are compressed. */
+/* Repetitive bytes take less space if they are compressed. */
 static void compression(const char* path) {
   char* error = NULL;
   uint64_t sizes[2] = {0, 0};
@@ -452,8 +453,8 @@ static void comparators(const char* path) {
   CHECK(destroyed_comparators == 2);
 }
 
-/* Keys that are equal by the comparator are the same key, whatever their bytes; also with a filter that ignores
- * what the comparator ignores. */
+/* Keys that are equal by the comparator are the same key, even if their bytes differ; also with
+ * a filter that ignores the same parts of keys as the comparator. */
 static void equal_keys(const char* path, leveldb_filterpolicy_t* policy) {
   char* error = NULL;
   leveldb_options_set_filter_policy(options, policy);
@@ -529,7 +530,8 @@ static void write_file(const char* path) {
   CHECK(file != NULL && fputs("not the database's", file) > 0 && fclose(file) == 0);
 }
 
-/* A database is made beside other files, which stay, whatever is done to it; but only where its directory can be made. */
+/* A database can be created next to other files, which no operation on the database removes; but
+ * only if its directory can be created. */
 static void beside_other_files(const char* dir) {
   char* error = NULL;
   char* path = path_in(dir, "beside");
@@ -576,7 +578,7 @@ static void beside_other_files(const char* dir) {
   free(path);
 }
 
-/* By links, and by names that end in more than a name, it is the directory itself that is repaired. */
+/* If the name is a symbolic link, or ends in "/" or "/.", the directory itself is repaired. */
 static void repairing_by_other_names(const char* dir) {
   char* error = NULL;
   char* path = path_in(dir, "named");
@@ -633,7 +635,7 @@ static void managing(const char* path, const char* missing) {
   CHECK_OK(error);
   free(theirs);
 
-  /* Of nothing an empty database is left. */
+  /* Repairing an empty directory gives an empty database. */
   leveldb_repair_db(options, missing, &error);
   CHECK_OK(error);
   db = open_or_fail(missing);
@@ -673,7 +675,8 @@ static void threads(const char* path) {
   leveldb_close(shared_db);
 }
 
-/* A process of its own, which has nothing open, finds the database locked by this one, and free when it is closed. */
+/* A second process, with nothing open, finds the database locked by this one, and free after it
+ * is closed. */
 static void processes(const char* path) {
   int to_child[2], to_parent[2];
   CHECK(pipe(to_child) == 0 && pipe(to_parent) == 0);
@@ -746,7 +749,7 @@ int main(int argc, char** argv) {
   char* other = path_in(dir, "other");
   char* missing = path_in(dir, "missing");
   leveldb_options_set_create_if_missing(options, 1);
-  processes(other); /* first: nothing was opened before the fork */
+  processes(other); /* first, as nothing must be open before the fork */
   leveldb_options_set_create_if_missing(options, 0);
   char* error = NULL;
   leveldb_destroy_db(options, other, &error);

@@ -1,4 +1,5 @@
-/* Directories that cannot be written to, as a user who has not the right to: IO errors, with this library and with LevelDB's. */
+/* Directories that cannot be written to, as a user without the permission: IO errors, with this
+ * library and with LevelDB's. */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@ static void check_refused(const char* path) {
 
 int main(int argc, char** argv) {
   CHECK(argc == 2);
-  (void)argv; /* which is a directory of this user alone */
+  (void)argv; /* a directory that belongs to this user alone */
   char dir[] = "/tmp/leveldb-unwritable-XXXXXX";
   CHECK(mkdtemp(dir) != NULL && chmod(dir, 0755) == 0);
   options = leveldb_options_create();
@@ -38,11 +39,11 @@ int main(int argc, char** argv) {
   CHECK(made != NULL && fclose(made) == 0);
   CHECK(chmod(store, 0555) == 0 && chmod(empty, 0555) == 0 && chmod(dir, 0555) == 0);
 
-  check_refused(below); /* whoever asks */
+  check_refused(below); /* refused for every user */
   pid_t user = getuid();
   CHECK(user != 0 || seteuid(65534) == 0);
 #if defined(CANTLE_LEVELDB_C_H)
-  check_refused(missing); /* LevelDB does not ask whether it was made, and does not find it then */
+  check_refused(missing); /* LevelDB does not check that it was created, and does not find it later */
 #endif
   check_refused(empty);
   check_refused(store);

@@ -1,4 +1,4 @@
-// Cache: NewLRUCache by itself and with stores, and a class of the program's own.
+// Cache: NewLRUCache alone and with stores, and a class of the program's own.
 
 #include <leveldb/cache.h>
 #include <leveldb/db.h>
@@ -36,7 +36,7 @@ static void least_recently_used() {
   add(cache.get(), "a", 1);
   add(cache.get(), "b", 2);
   CHECK(look(cache.get(), "a") == 1 && look(cache.get(), "b") == 2 && cache->TotalCharge() == 2);
-  add(cache.get(), "a", 3);  // takes the place of the first
+  add(cache.get(), "a", 3);  // replaces the first
   CHECK(look(cache.get(), "a") == 3 && deleted.size() == 1 && deleted[0] == "a");
   cache->Erase("a");
   cache->Erase("a");
@@ -49,7 +49,7 @@ static void least_recently_used() {
   cache->Release(held);
   CHECK(deleted.size() == 3);
 
-  // What is used stays.
+  // Entries with handles stay.
   add(cache.get(), "often", 1);
   held = cache->Insert("held", new int(7), 1, &forget);
   for (int i = 0; i < 5000; i++) {
@@ -76,7 +76,7 @@ static void least_recently_used() {
   CHECK(look(cache.get(), "a") == -1 && deleted.size() == 2);
 }
 
-// Never forgets. A store of Cantle's keeps nothing in it.
+// Never evicts. A Cantle store keeps nothing in it.
 class Everything : public Cache {
  public:
   ~Everything() override {

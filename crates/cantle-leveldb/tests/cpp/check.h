@@ -1,5 +1,6 @@
-// What the test programs have in common. They are compiled with LevelDB's own headers and library as well, so they use nothing but
-// LevelDB's interface, save where CANTLE_LEVELDB is defined. Each takes an empty directory as its argument.
+// Macros and functions that the test programs share. The programs are also compiled with LevelDB's
+// own headers and library, so they use nothing but LevelDB's interface, except where CANTLE_LEVELDB
+// is defined. Each takes an empty directory as its argument.
 
 #ifndef CANTLE_TESTS_CHECK_H
 #define CANTLE_TESTS_CHECK_H

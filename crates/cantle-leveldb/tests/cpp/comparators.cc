@@ -1,4 +1,5 @@
-// Orders of a program's own: the name is checked at each opening, and the object stays the program's.
+// Orders of a program's own: the name is checked at each opening, and the object still belongs to
+// the program.
 
 #include <leveldb/comparator.h>
 #include <leveldb/db.h>
@@ -10,7 +11,7 @@ using leveldb::Options;
 using leveldb::Slice;
 using leveldb::Status;
 
-// Decimal numbers by size, as LevelDB's documentation would have it.
+// Decimal numbers in numeric order, as in LevelDB's documentation.
 class Numbers : public leveldb::Comparator {
  public:
   explicit Numbers(const char* name) : name_(name) {}
@@ -69,7 +70,7 @@ int main(int count, char** arguments) {
   }
   CHECK(Numbers::destroyed == 1);
 
-  // Another object of that name opens it; another name, or none, does not.
+  // Another object with the same name opens the store; another name, or none, does not.
   const Numbers again("test.Numbers"), other("test.OtherNumbers");
   Status status = try_open(&other, name, &db);
   CHECK(status.IsInvalidArgument() && !db);
@@ -82,7 +83,7 @@ int main(int count, char** arguments) {
   CHECK_TEXT(value, "100");
   db.reset();
 
-  // And the other way round.
+  // The same in the other direction.
   const std::string plain = name + ".plain";
   CHECK_OK(try_open(nullptr, plain, &db));
   CHECK_OK(db->Put(leveldb::WriteOptions(), "a", "1"));

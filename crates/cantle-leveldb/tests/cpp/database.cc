@@ -1,4 +1,4 @@
-// leveldb::DB: every method, and what opening says.
+// leveldb::DB: every method, and the errors of opening.
 
 #include <leveldb/db.h>
 #include <leveldb/env.h>
@@ -62,7 +62,7 @@ static void opening(const std::string& name) {
   CHECK_OK(DB::Open(options, name, &db));
   DB* second = nullptr;
   status = DB::Open(options, name, &second);
-  CHECK(status.IsIOError() && second == nullptr);  // the first has it
+  CHECK(status.IsIOError() && second == nullptr);  // open already, by the first
   delete db;
 
   options.error_if_exists = true;
@@ -96,7 +96,7 @@ static void reading_and_writing(const std::string& name) {
   CHECK_OK(db->Delete(synced, "no such key"));
   CHECK_TEXT(get(db.get(), "b"), "(none)");
 
-  // Any bytes, and slices of nothing that point nowhere.
+  // Any bytes, and empty slices with a null pointer.
   const std::string zeros(3, '\0');
   CHECK_OK(db->Put(plain, zeros, zeros));
   CHECK_TEXT(get(db.get(), zeros), zeros);
@@ -146,7 +146,7 @@ static void iterators(const std::string& name) {
     CHECK_OK(db->Put(WriteOptions(), key, std::to_string(i)));
   }
   std::unique_ptr<Iterator> at(db->NewIterator(ReadOptions()));
-  // It stays at its moment.
+  // The snapshot does not change.
   CHECK_OK(db->Put(WriteOptions(), "0001", "later"));
   at->Seek("0001");
   CHECK(at->Valid() && at->key() == "0002" && at->value() == "1");
@@ -215,7 +215,7 @@ static void snapshots(const std::string& name) {
   std::unique_ptr<Iterator> at(db->NewIterator(then));
   db->ReleaseSnapshot(second);
   at->SeekToFirst();
-  CHECK(at->Valid() && at->value() == "2");  // an iterator goes on without its snapshot
+  CHECK(at->Valid() && at->value() == "2");  // an iterator does not need its snapshot any more
   at.reset();
   then.snapshot = first;
   CHECK_TEXT(get(db.get(), "a", then), "1");
@@ -278,7 +278,7 @@ static void bad_calls(const std::string& name) {
   const leveldb::Range range("a", "b");
   db->GetApproximateSizes(&range, 1, nullptr);
   CHECK(leveldb::WriteBatch().Iterate(nullptr).IsInvalidArgument());
-#if !defined(LINKED_WITH_LEVELDB)  // which would crash
+#if !defined(LINKED_WITH_LEVELDB)  // LevelDB would crash
   CHECK_OK(db->Put(WriteOptions(), "a", "1"));
   ReadOptions then;
   then.snapshot = db->GetSnapshot();
@@ -301,7 +301,7 @@ static void bad_calls(const std::string& name) {
   at.reset(db->NewIterator(ReadOptions()));
   at->SeekToFirst();
   at->Next();
-  at->Next();  // without a pair to go on from
+  at->Next();  // with no pair at the position
   at->Prev();
   CHECK(!at->Valid() && at->key().empty() && at->value().empty());
   at->SeekToFirst();
@@ -316,7 +316,7 @@ static void bad_calls(const std::string& name) {
 #endif
 }
 
-// Compiled with Cantle's headers, this is how a program asks for Cantle's own options.
+// With Cantle's headers, a program asks for Cantle's own options in this way.
 static void extensions(const std::string& name) {
   Options options;
   options.create_if_missing = true;
@@ -351,7 +351,7 @@ static void backups(const std::string& name) {
 #else
   CHECK_OK(status);
   CHECK_OK(db->Put(WriteOptions(), "a", "later"));
-  CHECK(db->CantleBackup(backup).IsInvalidArgument());  // it is there
+  CHECK(db->CantleBackup(backup).IsInvalidArgument());  // it exists
   CHECK(db->CantleBackup(std::string("a\0b", 3)).IsInvalidArgument());
   CHECK_OK(leveldb::WriteStringToFile(leveldb::Env::Default(), "x", name + ".file"));
   CHECK(db->CantleBackup(name + ".file/backup").IsIOError());

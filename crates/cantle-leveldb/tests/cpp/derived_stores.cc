@@ -1,4 +1,5 @@
-// Programs name LevelDB's classes before they include a header, and derive from DB, Iterator and Snapshot in their tests.
+// Programs name LevelDB's classes before they include a header, and derive from DB, Iterator and
+// Snapshot in their tests.
 
 namespace leveldb {
 class Cache;
@@ -65,7 +66,7 @@ class MapSnapshot : public leveldb::Snapshot {
   const Pairs pairs;
 };
 
-// Keeps everything in memory; puts and deletes are batches of one, as the base class has them.
+// Keeps everything in memory. Puts and deletes are batches of one operation, as in the base class.
 class MapStore : public leveldb::DB {
  public:
   Status Put(const leveldb::WriteOptions& options, const Slice& key, const Slice& value) override {
@@ -106,7 +107,7 @@ class MapStore : public leveldb::DB {
   Pairs pairs_;
 };
 
-// What a program does with a store, be it of either kind.
+// Operations of a program on a store of either class.
 static void use(leveldb::DB* db) {
   CHECK_OK(db->Put(leveldb::WriteOptions(), "a", "1"));
   CHECK_OK(db->Put(leveldb::WriteOptions(), "b", "2"));

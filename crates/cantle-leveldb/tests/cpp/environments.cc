@@ -1,8 +1,9 @@
-// Env: the functions of Env::Default(), classes derived from Env, and stores that are opened with one.
+// Env: the functions of Env::Default(), classes derived from Env, and stores that are opened with
+// one.
 
 #include <leveldb/db.h>
 #include <leveldb/env.h>
-#if defined(CANTLE_LEVELDB)  // LevelDB's is in a library of its own
+#if defined(CANTLE_LEVELDB)  // LevelDB's is in a separate library
 #include <leveldb/helpers/memenv.h>
 #endif
 
@@ -50,7 +51,7 @@ static void files(const std::string& directory) {
   written += "-" + large;
   CHECK_OK(env->NewAppendableFile(name, &writable));
   CHECK_OK(writable->Append("end"));
-  delete writable;  // without Close, and yet nothing is lost
+  delete writable;  // without Close, and yet no data is lost
   written += "end";
 
   std::string read;
@@ -70,7 +71,7 @@ static void files(const std::string& directory) {
   CHECK(part.empty());
   delete sequential;
 
-  // Behind the end, when there is more.
+  // Beyond the end, after the file has grown.
   CHECK_OK(env->NewSequentialFile(name, &sequential));
   CHECK_OK(sequential->Skip(written.size()));
   CHECK_OK(sequential->Read(10, &part, scratch));
@@ -105,7 +106,7 @@ static void files(const std::string& directory) {
   CHECK(env->RemoveFile(name).IsNotFound());
   CHECK_OK(env->DeleteDir(folder));
 
-  // What is not there.
+  // Files that do not exist.
   CHECK(env->NewSequentialFile(name, &sequential).IsNotFound() && sequential == nullptr);
   CHECK(env->NewRandomAccessFile(name, &random).IsNotFound() && random == nullptr);
   CHECK(env->NewWritableFile(name, &writable).IsNotFound() && writable == nullptr);
@@ -160,7 +161,8 @@ static void run(void* arg) {
 
 static void threads_and_time() {
   Env* const env = Env::Default();
-  // Threads that nobody can join may still hold the lock for a moment: it outlives them.
+  // Threads cannot be joined, and may still hold the lock for a moment. So the lock is never
+  // destroyed.
   static Progress progress;
   static Job jobs[6];
   for (int i = 0; i < 5; i++) {
@@ -214,7 +216,7 @@ static void logs(const std::string& directory) {
   CHECK_OK(leveldb::ReadFileToString(Env::Default(), directory + "/log", &text));
   CHECK(text.find("first " + std::string(5000, 'x') + "\n") != std::string::npos);
   CHECK(text.find(" second\n") != std::string::npos && text[text.size() - 2] == 'd');
-  // The next one goes on where it ended.
+  // The next logger appends.
   CHECK_OK(Env::Default()->NewLogger(directory + "/log", &logger));
   leveldb::Log(logger, "third");
   delete logger;
@@ -230,7 +232,7 @@ class Frozen : public leveldb::EnvWrapper {
   uint64_t NowMicros() override { return 42; }
 };
 
-// Everything that is pure, and the older name of one that is not.
+// Overrides every pure function, and the older name of one that is not pure.
 class Nothing : public Env {
  public:
   Status NewSequentialFile(const std::string& name, leveldb::SequentialFile**) override { return Status::NotFound(name); }
@@ -267,7 +269,7 @@ static void derived(const std::string& directory) {
   leveldb::WritableFile* file = nullptr;
   CHECK(nothing.NewAppendableFile("a", &file).IsNotSupportedError());
 
-#if defined(CANTLE_LEVELDB)  // LevelDB's own would go on with them
+#if defined(CANTLE_LEVELDB)  // LevelDB's own would continue with them
   const std::unique_ptr<Env> memory(leveldb::NewMemEnv(Env::Default()));
   CHECK(memory->NewWritableFile(directory + "/memory", &file).IsNotSupportedError() && file == nullptr);
   CHECK(memory->NewAppendableFile(directory + "/memory", &file).IsNotSupportedError() && file == nullptr);

@@ -33,7 +33,7 @@ static void bloom() {
   const std::unique_ptr<const FilterPolicy> policy(leveldb::NewBloomFilterPolicy(10));
   CHECK_TEXT(policy->Name(), "leveldb.BuiltinBloomFilter2");
 
-  // Printed by LevelDB 1.23: what any program wrote stays readable.
+  // Printed by LevelDB 1.23: filters that LevelDB wrote stay readable.
   CHECK_TEXT(hex(filter_of(policy.get(), {})), "000000000000000006");
   CHECK_TEXT(hex(filter_of(policy.get(), {"hello", "world"})), "114000414410401006");
   CHECK_TEXT(hex(filter_of(policy.get(), {"", "a", "ab", "abc", "abcd", "\xff\xfe\xfd", "a longer key than any other one"})),

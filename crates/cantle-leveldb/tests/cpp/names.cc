@@ -1,5 +1,5 @@
-// A program has global names of its own that the operating system's headers have too. From C++20 on, the standard library's headers
-// bring those anyway.
+// A program with global names of its own that the operating system's headers have too. From C++20
+// on, the standard library's headers declare those anyway.
 
 #include <leveldb/cache.h>
 #include <leveldb/comparator.h>
@@ -30,7 +30,7 @@ static leveldb::DB* open(const std::string& name) {
   return db;
 }
 
-// As function objects: with another function of the name in sight, this would be ambiguous.
+// As function objects: with another function of the same name in scope, this would be ambiguous.
 template <typename Function>
 static Function itself(Function function) {
   return function;

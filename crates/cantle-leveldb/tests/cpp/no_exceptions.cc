@@ -1,5 +1,5 @@
 // options: -fno-exceptions -fno-rtti
-// All of the interface in a program without exceptions and type information.
+// The whole interface in a program without exceptions and type information.
 
 #include <leveldb/cache.h>
 #include <leveldb/comparator.h>

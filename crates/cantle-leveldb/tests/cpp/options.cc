@@ -29,7 +29,7 @@ static std::unique_ptr<DB> open(const Options& options, const std::string& name)
   return std::unique_ptr<DB>(db);
 }
 
-// A key as it is written in another way is the same key.
+// Two spellings of a key are the same key.
 class WithoutCase : public leveldb::Comparator {
  public:
   int Compare(const Slice& a, const Slice& b) const override { return Lower(a).compare(Lower(b)); }
@@ -45,7 +45,7 @@ class WithoutCase : public leveldb::Comparator {
   }
 };
 
-// The policy that such a program brings along.
+// The policy that such a program defines.
 class MatchesAll : public leveldb::FilterPolicy {
  public:
   const char* Name() const override { return "test.MatchesAll"; }
@@ -53,7 +53,7 @@ class MatchesAll : public leveldb::FilterPolicy {
   bool KeyMayMatch(const Slice&, const Slice&) const override { return true; }
 };
 
-// Of a hundred keys that are in sorted files, how many are found by another spelling.
+// Number of keys of 100 in sorted files that are found by another spelling.
 static int found_otherwise(const leveldb::FilterPolicy* policy, const std::string& name) {
   const WithoutCase order;
   Options options = creating();
@@ -74,7 +74,7 @@ static void filter_policies(const std::string& directory) {
   CHECK(found_otherwise(nullptr, directory + "/none") == 100);
   const MatchesAll own;
   CHECK(found_otherwise(&own, directory + "/own") == 100);
-  // Which LevelDB forbids, since it hashes what the order ignores.
+  // LevelDB forbids this, since the filter hashes the parts that the order ignores.
   const std::unique_ptr<const leveldb::FilterPolicy> bloom(leveldb::NewBloomFilterPolicy(10));
   CHECK(found_otherwise(bloom.get(), directory + "/bloom") < 100);
 }
@@ -149,7 +149,7 @@ static void syncs(const std::string& name) {
   leveldb::WriteBatch batch;
   batch.Put("batched", "v");
   for (int kind = 0; kind < 3; kind++) {
-    int plain = 0;  // one that is due by time may come in between, but not each time
+    int plain = 0;  // a periodic checkpoint may come in between, but not each time
     for (int attempt = 0; attempt < 20; attempt++) {
       for (const bool sync : {false, true}) {
         WriteOptions options;

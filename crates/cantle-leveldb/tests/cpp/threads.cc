@@ -14,7 +14,8 @@ static const int kRounds = 300;
 
 static std::string key_of(int number) { return "key" + std::to_string(100 + number); }
 
-// Every batch gives all keys one value, so a snapshot or an iterator that sees two has seen half a batch.
+// Every batch gives all keys one value. A snapshot or an iterator that sees two values has seen
+// half a batch.
 static void write_rounds(leveldb::DB* db, int writer) {
   for (int round = 0; round < kRounds; round++) {
     leveldb::WriteBatch batch;

@@ -1,5 +1,6 @@
-// How a program that learns from images, or draws a map from blocks, uses a store: one writer that fills it in batches, one cursor that
-// walks it round and round, single gets by a key that is a number.
+// Uses a store as programs do that learn from images, or that draw a map from blocks: one writer
+// fills the store in batches, one cursor iterates over it again and again, and single gets read
+// keys that are numbers.
 
 #include <leveldb/db.h>
 #include <leveldb/write_batch.h>
@@ -58,7 +59,7 @@ class Samples {
   Transaction transaction() { return Transaction(db_.get()); }
   Cursor cursor() { return Cursor(db_->NewIterator(leveldb::ReadOptions())); }
 
-  // Missing blocks are empty; anything else is an error.
+  // Missing blocks are empty; any other status is an error.
   std::string block(int64_t position) {
     std::string datastr;
     const leveldb::Status status = db_->Get(leveldb::ReadOptions(), std::to_string(position), &datastr);
@@ -75,7 +76,7 @@ class Samples {
     std::vector<int64_t> positions;
     leveldb::Iterator* it = db_->NewIterator(leveldb::ReadOptions());
     for (it->SeekToFirst(); it->Valid(); it->Next()) positions.push_back(std::stoll(it->key().ToString()));
-    CHECK_OK(it->status());  // what a scan met
+    CHECK_OK(it->status());  // an error of the scan
     delete it;
     return positions;
   }

@@ -1,5 +1,6 @@
-// How a ledger keeps its state: typed keys behind a wrapper with exceptions, a logger, a cache and a filter, values that are
-// obscured by a stored key, batches that are written when they have grown, and objects deleted in the order the documentation asks for.
+// Uses a store as a ledger does for its state: typed keys in a wrapper with exceptions, a logger, a
+// cache and a filter, values that are obscured by a stored key, batches that are written when they
+// are large, and objects deleted in the order that the documentation requires.
 
 #include <leveldb/cache.h>
 #include <leveldb/db.h>
@@ -35,7 +36,7 @@ class Journal : public leveldb::Logger {
   int lines = 0;
 };
 
-// A kind, then a number that sorts as numbers do.
+// A type, then a number in an encoding that sorts numerically.
 static std::string key_of(char kind, uint64_t number) {
   std::string key(1, kind);
   for (int shift = 56; shift >= 0; shift -= 8) key.push_back(static_cast<char>(number >> shift));
@@ -75,7 +76,7 @@ class Ledger {
     if (wipe) require(leveldb::DestroyDB(path, options_));
     require(leveldb::DB::Open(options_, path, &db_));
 
-    // A store that is new gets a mask of its own; one that is not tells it.
+    // A new store gets a new mask; an existing one has its mask stored.
     if (!find("mask", &mask_) && empty()) {
       const std::string mask = "\x17\x2a\x33";
       require(db_->Put(write_, "mask", mask));
@@ -150,7 +151,7 @@ class Ledger {
     for (size_t i = 0; i < value->size() && !mask_.empty(); i++) (*value)[i] = static_cast<char>((*value)[i] ^ mask_[i % mask_.size()]);
   }
 
-  // Deleted also where opening throws.
+  // Deleted also if opening throws.
   Objects objects_;
   leveldb::Options& options_ = objects_.options;
   leveldb::DB*& db_ = objects_.db;

@@ -1,4 +1,4 @@
-// WriteBatch: its handler, copies, appending, and the size it tells.
+// WriteBatch: its handler, copies, appending, and its approximate size.
 
 #include <leveldb/db.h>
 #include <leveldb/write_batch.h>
@@ -23,7 +23,7 @@ static std::string print(const WriteBatch& batch) {
   return printer.text;
 }
 
-// Gives up in the middle, as a program may.
+// Throws in the middle, as a program may.
 class Thrower : public WriteBatch::Handler {
  public:
   void Put(const Slice&, const Slice&) override {

@@ -1,13 +1,13 @@
-//! What the tests with compilers have in common.
+//! Helpers that the tests with compilers share.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Set where LevelDB must be there, as in `.ci/run`: then nothing that needs it is left out.
+/// Variable that requires LevelDB, as in `.ci/run`: no test that needs it is left out.
 pub const LEVELDB: &str = "CANTLE_REQUIRE_LEVELDB";
-/// The same of compilers and CMake.
+/// The same variable for compilers and CMake.
 pub const COMPILERS: &str = "CANTLE_REQUIRE_COMPILERS";
 
 pub fn here() -> &'static Path {
@@ -18,7 +18,8 @@ pub fn is_required(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| value == "1")
 }
 
-/// Says what is not tried, past libtest, which shows nothing of tests that pass; fails where it must be tried.
+/// Reports a test that is left out. Writes past libtest, which hides the output of tests that pass.
+/// Fails if the test is required.
 pub fn leave_out(what: &str, variable: &str) {
     assert!(!is_required(variable), "{what}, and {variable} is set");
     std::io::stderr().write_all(format!("left out: {what}\n").as_bytes()).unwrap();
@@ -36,7 +37,7 @@ pub fn has_leveldb() -> bool {
     installed
 }
 
-/// What a command prints, which must succeed.
+/// The output of a command, which must succeed.
 pub fn succeed(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));

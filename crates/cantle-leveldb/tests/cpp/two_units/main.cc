@@ -1,5 +1,5 @@
-// The headers in two units of one program, of which the other is a shared library that hides what it can: both have the same objects,
-// and give each other stores, options and iterators.
+// The headers in two units of one program. One unit is a shared library that hides its symbols if
+// possible. Both have the same objects, and exchange stores, options and iterators.
 
 #include <leveldb/cache.h>
 #include <leveldb/comparator.h>
