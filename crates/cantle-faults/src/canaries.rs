@@ -1,6 +1,8 @@
-//! Plants one bug after the other and goes through the doors until one of them finds it: the proof that they would.
+//! Plants one bug after the other and runs doors until one finds it. This proves that the doors can
+//! find bugs.
 //!
-//! Each bug is planted in a process of its own, as it may take that down. What a door finds without the bug as well, at the same seed,
+//! Each bug is planted in a process of its own, as it may crash the process. A finding that a door
+//! has at the same seed without the bug proves nothing, and does not count.
 //! proves nothing of the bug and does not count.
 
 use crate::Args;
@@ -13,10 +15,10 @@ use std::collections::BTreeMap;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// The longest that a door may take with one bug; one that hangs was found, too.
+/// Maximum time of a door with one bug, in seconds. A door that hangs longer counts as a finding.
 const DOOR_SECONDS_MAX: u64 = 240;
 
-/// Where to look first.
+/// The doors that look for a bug first.
 const FIRST: &[(&str, &[&str])] = &[
     ("space", &["new-value-counted", "logs-not-compressed"]),
     (
@@ -80,17 +82,18 @@ const FIRST: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Names the bug that is planted, in this process and in those that doors start.
+/// The environment variable with the bug that is planted, in this process and in those that doors
+/// start.
 const PLANTED: &str = "CANTLE_CANARY";
 
-/// Plants what this process is told to.
+/// Plants the bug that the environment names.
 pub fn plant() {
     if let Ok(name) = std::env::var(PLANTED) {
         assert!(Canary::plant(&name), "there is no such bug: {name}");
     }
 }
 
-/// What became of one bug.
+/// The result of the search for one bug.
 #[derive(Debug, Serialize)]
 struct Hunt {
     canary: &'static str,
@@ -98,11 +101,11 @@ struct Hunt {
     /// The door that found it.
     door: Option<&'static str>,
     seconds: f64,
-    /// The first line of what it said.
+    /// The first line of the finding.
     finding: String,
 }
 
-/// Hunts them all, or those that are named.
+/// Searches all bugs, or the named ones.
 pub fn hunt_all(args: &Args, names: &[String]) -> ExitCode {
     if let Some(name) = names.iter().find(|name| !Canary::ALL.iter().any(|canary| canary.name == **name)) {
         eprintln!("there is no planted bug {name:?}");
@@ -139,16 +142,16 @@ pub fn hunt_all(args: &Args, names: &[String]) -> ExitCode {
     if caught == hunts.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What each door, alone, finds of each bug.
+/// For one bug, the finding of each door alone.
 #[derive(Debug, Serialize)]
 struct Row {
     canary: &'static str,
     about: &'static str,
-    /// By door, what it said first, if it found the bug.
+    /// By door, the first line of its finding, if it found the bug.
     doors: BTreeMap<&'static str, Option<String>>,
 }
 
-/// Sends each bug through every door, or those that are named.
+/// Runs every door, or the named ones, with each bug.
 fn matrix(args: &Args, canaries: &[&Canary]) -> ExitCode {
     let doors: Vec<&'static str> =
         DOORS.iter().filter(|door| is_wanted(args, door.name)).map(|door| door.name).collect();
@@ -187,10 +190,10 @@ fn print(hunt: &Hunt) {
     println!("{:26} {:14} {:>6.1} s  {}", hunt.canary, door, hunt.seconds, hunt.about);
 }
 
-/// Goes through doors, and knows which of them find something though nothing is planted.
+/// Runs doors, and remembers which of them have findings without a planted bug.
 struct Lab<'a> {
     args: &'a Args,
-    /// By door, for how long it was gone through with nothing planted, and whether it found nothing.
+    /// By door, how long it was run without a planted bug, and true if it had no finding.
     unplanted: BTreeMap<String, (Duration, bool)>,
 }
 
@@ -229,7 +232,7 @@ impl<'a> Lab<'a> {
     fn enter(&mut self, canary: &Canary, door: &str) -> Option<String> {
         let begun = Instant::now();
         let found = enter(self.args, Some(canary), door, Duration::from_secs(DOOR_SECONDS_MAX))?;
-        // A finding of its own that comes later than this was not the one of now.
+        // A finding without the bug that takes much longer than this one cannot be the same.
         let limit = 2 * begun.elapsed();
         let (mut looked, mut is_clean) = self.unplanted.get(door).copied().unwrap_or((Duration::ZERO, true));
         if is_clean && looked < limit {
@@ -244,7 +247,7 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// The finding of a door in a process of its own, with a bug planted or with none.
+/// The finding of a door in a process of its own, with or without a planted bug.
 fn enter(args: &Args, canary: Option<&Canary>, door: &str, limit: Duration) -> Option<String> {
     let program = std::env::current_exe().ok()?;
     let mut command = Command::new(program);
@@ -265,7 +268,7 @@ fn enter(args: &Args, canary: Option<&Canary>, door: &str, limit: Duration) -> O
             Ok(Some(status)) => break status,
             Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
             _ => {
-                // Nobody is left to whom it would matter whether that works.
+                // The result does not matter any more.
                 let _ = child.kill();
                 let _ = child.wait();
                 return canary.map(|_| format!("still busy after {DOOR_SECONDS_MAX} s"));

@@ -1,4 +1,5 @@
-//! Disks that fill up: writes fail and say why, reads, deletes and what frees space go on, and everything heals.
+//! Disks that fill up. Writes fail and report why. Reads, deletes and operations that free space
+//! continue. Once there is space, everything works again.
 
 use crate::layouts::OfChunk;
 use crate::rng::Rng;
@@ -14,7 +15,7 @@ pub fn setup(layout: LayoutKind, seed: u64, durability: Durability) -> Setup {
     setup
 }
 
-/// Maintenance, in numbers of what has ended.
+/// Number of maintenance operations that have ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
     pub rebalances: u64,
@@ -40,8 +41,8 @@ impl Work {
     }
 }
 
-/// What ends by itself, while nobody writes, once the disk is full: it was under way, or waited for its turn, and is done in what
-/// is set aside for it.
+/// Maintenance that ends without writes after the disk is full: it was running or queued, and uses
+/// the reserved space.
 pub fn under_way(db: &Db) -> Work {
     let (before, started) = (Work::of(db), Instant::now());
     let mut ended = Work::default();
@@ -52,7 +53,7 @@ pub fn under_way(db: &Db) -> Work {
     ended
 }
 
-/// Puts until the disk is full; says whether that happened.
+/// Puts until the disk is full; true if it became full.
 pub fn fill(db: &Db, values: &mut BTreeMap<Vec<u8>, Vec<u8>>, rng: &mut Rng) -> bool {
     for n in 0..100_000 {
         let value = vec![n as u8; 1 + rng.below(4000) as usize];
@@ -76,7 +77,7 @@ pub fn check(db: &Db, values: &BTreeMap<Vec<u8>, Vec<u8>>) {
     }
 }
 
-/// Tries for some seconds, as space is freed in the background.
+/// Retries for some seconds, as space is freed in the background.
 pub fn eventually(db: &Db, what: &str, mut run: impl FnMut() -> cantle::Result<()>) {
     let started = Instant::now();
     while let Err(error) = run() {
@@ -90,7 +91,8 @@ pub fn eventually(db: &Db, what: &str, mut run: impl FnMut() -> cantle::Result<(
     }
 }
 
-/// Nothing here waits for the disk to grow, until the end. Says what was under way when it was full, and what had been done by then.
+/// Until the end, nothing here depends on more disk space. Returns the maintenance that was running
+/// when the disk was full, and the maintenance that had ended by then.
 pub fn a_disk_that_fills_up(db: &Db, seed: u64, more_space: impl FnOnce()) -> (Work, Work) {
     let mut rng = Rng::new(seed);
     let mut values = BTreeMap::new();
@@ -118,7 +120,7 @@ pub fn a_disk_that_fills_up(db: &Db, seed: u64, more_space: impl FnOnce()) -> (W
     assert!(fill(db, &mut values, &mut rng), "the disk never got full again");
     cut_short = cut_short.plus(under_way(db));
     check(db, &values);
-    // Of what is all alive nothing can be freed, but all of it can be sorted.
+    // All data are live, so a compaction can free nothing, but it can sort all of them.
     eventually(db, "compaction of a full disk", || db.compact_range(..));
     check(db, &values);
     more_space();

@@ -1,4 +1,5 @@
-//! What a store may hold after a crash: one of the states that the workload went through, late enough.
+//! The states that a store may hold after a crash: one of those that the workload went through, and
+//! no older than promised.
 
 use crate::setup::Setup;
 use crate::workload::{self, Op, State};
@@ -7,14 +8,14 @@ use cantle::{Db, Durability};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// How far a workload has come, in operations.
+/// Progress of a workload, as numbers of operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Returned, and everything before it durable.
+    /// Operations that have returned and are durable, with all operations before them.
     pub durable: u64,
-    /// Returned.
+    /// Operations that have returned.
     pub acknowledged: u64,
-    /// Begun.
+    /// Operations that have begun.
     pub begun: u64,
 }
 
@@ -41,7 +42,7 @@ impl Progress {
         }
     }
 
-    /// The store was closed: what was acknowledged is durable.
+    /// The store was closed, so all acknowledged operations are durable.
     pub fn all_is_durable(&self) {
         self.durable.store(self.acknowledged.load(SeqCst), SeqCst);
     }
@@ -52,21 +53,21 @@ impl Progress {
     }
 }
 
-/// What died.
+/// The component that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Death {
     Power,
     Process,
 }
 
-/// The states that a workload went through: one more than there were operations.
+/// The states that a workload went through. Their number is one more than that of the operations.
 #[derive(Debug, Clone)]
 pub struct History {
     pub states: Vec<State>,
 }
 
 impl Default for History {
-    /// A fresh store.
+    /// The history of a fresh store.
     fn default() -> Self {
         Self { states: vec![State::from([("default".into(), Default::default())])] }
     }
@@ -83,7 +84,8 @@ impl History {
         self.states.push(state);
     }
 
-    /// Checks that a state is that after some operations, as many as was promised; returns how many.
+    /// Checks that a state is one after some number of operations, at least as many as were
+    /// promised. Returns this number.
     pub fn check(
         &self,
         found: &State,
@@ -117,7 +119,7 @@ impl History {
     }
 }
 
-/// Opens an image and checks what it holds; returns the store and how many operations it has.
+/// Opens an image and checks its contents. Returns the store and its number of operations.
 pub fn try_reopen(
     setup: &Setup,
     vfs: Arc<dyn Vfs>,

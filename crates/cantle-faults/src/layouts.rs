@@ -1,10 +1,11 @@
-//! Options of whichever layout is under test.
+//! Options of the layout under test.
 
 use cantle::{ChunkStats, KeyspaceOptions, KeyspaceStats, LayoutKind, LayoutOptions};
 use std::fmt::Display;
 
 pub trait Tuned: Sized {
-    /// Sets an option by its name. A layout that has none of that name does without; one that no layout has is a mistake.
+    /// Sets an option by its name. No effect if this layout does not have the option; panics if no
+    /// layout has it.
     #[must_use]
     fn with(self, name: &str, value: impl Display) -> Self;
 }
@@ -20,18 +21,18 @@ impl Tuned for LayoutOptions {
     }
 }
 
-/// The layout with its own rules, or with those that were published.
+/// Options of the layout, either its defaults or as published.
 pub fn options(kind: LayoutKind, as_published: bool) -> LayoutOptions {
     if as_published { LayoutOptions::as_published(kind) } else { kind.into() }
 }
 
-/// Keyspaces of the layout with small regions where it has such: little data makes several.
+/// Keyspace options with small regions, if the layout has regions, so that few data make several.
 pub fn small_regions(kind: LayoutKind) -> KeyspaceOptions {
     KeyspaceOptions::new().layout(LayoutOptions::from(kind).with("chunk_bytes", 64 << 10))
 }
 
 pub trait OfChunk {
-    /// The statistics of `chunk`; of another layout zeros.
+    /// The statistics of `chunk`; zeros for another layout.
     fn of_chunk(&self) -> ChunkStats;
 }
 

@@ -1,24 +1,27 @@
-//! The fault lab: ways to break a store on purpose, systematically, so that each failure can be had again.
+//! The fault lab: ways to break a store on purpose, systematically, so that each failure can be
+//! reproduced.
 //!
-//! A *door* ([`doors`]) is one way in: the power fails at every call, a call fails, a bit flips, … It takes a layout, a seed and how
-//! much effort to spend ([`visit::Visit`]), counts what it did, and panics with what it found and how to see it again. Tests
-//! enter each door for a few seconds (`tests/doors.rs`); the command `cantle-faults` stays as long as it is told.
+//! A *door* ([`doors`]) is one way to break a store: the power fails at every call, a call fails, a
+//! bit flips, … A door gets a layout, a seed and an amount of effort ([`visit::Visit`]). It counts
+//! its work, and panics with its finding and with the command that reproduces it. Tests run each
+//! door for a few seconds (`tests/doors.rs`); the command `cantle-faults` runs doors for a given
+//! time.
 //!
 //! ```text
-//!   main        chooses doors, catches what they find, prints the report
+//!   main        chooses doors, catches their findings, prints the report
 //!   doors/      the ways to break a store
 //!   visit       effort, seeds, counts
 //!   history     which states a store may hold after a crash
-//!   workload    operations and what they make of a state
+//!   workload    operations, and the states that they lead to
 //!   images      file systems as a crash at some call would leave them
-//!   filling     disks that are full, then are not
+//!   filling     disks that are full, then have space again
 //!   setup       how stores are opened
 //!   layouts     options of the layout under test
-//!   files       their files, as bytes
+//!   files       the layouts' files, as bytes
 //!   sealed      checksums of changed files
-//!   memory      how much is asked for at once
+//!   memory      limits on single allocations
 //!   shrink      the fewest operations that still fail
-//!   watchdog    ends what does not end
+//!   watchdog    ends a run that hangs
 //! ```
 #![allow(
     missing_docs,

@@ -1,6 +1,6 @@
 //! Random numbers that follow from a seed.
 
-/// A small generator of random numbers, so that a seed says everything.
+/// A small generator of random numbers. All its numbers are determined by the seed.
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
@@ -22,7 +22,7 @@ impl Rng {
         self.next() % bound
     }
 
-    /// Another one, which goes its own way.
+    /// An independent generator.
     pub fn fork(&mut self) -> Self {
         Self(self.next())
     }

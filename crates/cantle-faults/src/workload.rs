@@ -1,4 +1,4 @@
-//! A random workload, and the states that it leads through.
+//! A random workload, and the states that it goes through.
 
 use crate::layouts::OfChunk;
 use crate::rng::Rng;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub type Pairs = BTreeMap<Vec<u8>, Arc<[u8]>>;
-/// Every keyspace and what it holds.
+/// Every keyspace with its pairs.
 pub type State = BTreeMap<String, Pairs>;
 
 /// One change of a pair or a range.
@@ -22,10 +22,11 @@ pub enum Change {
 #[derive(Debug, Clone)]
 pub enum Op {
     One(&'static str, Change),
-    /// A batch of it alone that is to survive a loss of power, whatever others do.
+    /// A batch with this change only, durable when it returns, in every durability mode.
     Durable(&'static str, Change),
     Batch(Vec<(&'static str, Change)>),
-    /// Reads what it changes. Every other range is deleted key by key, as it is found.
+    /// Reads the keys that it changes. Every other range is deleted key by key, as the keys are
+    /// found.
     Transaction(Vec<(&'static str, Change)>),
     Update(u64, u8),
     Create(&'static str),
@@ -110,7 +111,7 @@ fn updated(old: Option<&[u8]>, with: u8) -> Option<Vec<u8>> {
     }
 }
 
-/// What the operation makes of a state.
+/// Applies the operation to a state.
 pub fn apply(state: &mut State, op: &Op) {
     let mut change_in = |name: &str, change: &Change| {
         if let Some(pairs) = state.get_mut(name) {
@@ -135,7 +136,7 @@ pub fn apply(state: &mut State, op: &Op) {
     }
 }
 
-/// Whether the keyspaces that an operation works on are there.
+/// True if the keyspaces of an operation exist.
 pub fn admits(state: &State, op: &Op) -> bool {
     match op {
         Op::One(name, _) | Op::Durable(name, _) | Op::Drop(name) => state.contains_key(*name),
@@ -146,17 +147,17 @@ pub fn admits(state: &State, op: &Op) -> bool {
     }
 }
 
-/// Where the backup of an operation goes.
+/// The path of the backup of an operation.
 pub fn backup_path(serial: u64) -> PathBuf {
     format!("/backup{serial}").into()
 }
 
-/// Whether, once it returned, everything up to here is durable.
+/// True if all operations up to this one are durable once it has returned.
 pub fn is_sync(op: &Op) -> bool {
     matches!(op, Op::Durable(..) | Op::Create(_) | Op::Metadata(_) | Op::Sync | Op::Compact)
 }
 
-/// Carries out the operation on a store.
+/// Runs the operation on a store.
 pub fn run(db: &Db, op: &Op, options: &KeyspaceOptions, serial: u64) -> Result<(), Error> {
     let space = |name: &str| db.keyspace_with(name, options.clone());
     match op {
@@ -220,7 +221,8 @@ fn add(batch: &mut WriteBatch, space: &Keyspace, change: &Change) {
     };
 }
 
-/// Reads until chunks are in memory, if that takes no longer than usual, so that what follows goes through munks.
+/// Reads until chunks are in memory, if that takes no longer than usual, so that later operations
+/// use munks.
 pub fn heat(db: &Db) {
     for _ in 0..40 {
         for n in 0..KEYS {
@@ -233,7 +235,7 @@ pub fn heat(db: &Db) {
     }
 }
 
-/// Everything that the store holds.
+/// The whole contents of the store.
 pub fn contents(db: &Db, options: &KeyspaceOptions) -> Result<State, Error> {
     let mut state = State::new();
     for name in db.keyspaces()? {
@@ -243,7 +245,7 @@ pub fn contents(db: &Db, options: &KeyspaceOptions) -> Result<State, Error> {
             let (key, value) = pair?;
             pairs.insert(key.to_vec(), value[..].into());
         }
-        // Gets go another way than ranges.
+        // Gets take another path than ranges.
         for n in (0..KEYS).step_by(7) {
             let got = space.get(key(n))?;
             assert_eq!(got.as_deref(), pairs.get(&key(n)).map(|value| &value[..]), "get and range disagree");
@@ -253,7 +255,7 @@ pub fn contents(db: &Db, options: &KeyspaceOptions) -> Result<State, Error> {
     Ok(state)
 }
 
-/// Waits until nothing is under way in the background, and nothing about to be.
+/// Waits until no work in the background is running or about to start.
 pub fn settle(db: &Db) {
     let is_busy = || {
         let stats = db.stats();
@@ -264,7 +266,7 @@ pub fn settle(db: &Db) {
     }
 }
 
-/// How two states differ, in few words.
+/// A short description of the differences between two states.
 pub fn difference(found: &State, expected: &State) -> String {
     let mut out = String::new();
     let names: std::collections::BTreeSet<_> = found.keys().chain(expected.keys()).collect();

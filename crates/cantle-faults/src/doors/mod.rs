@@ -21,9 +21,9 @@ use crate::visit::Visit;
 #[derive(Debug, Clone, Copy)]
 pub struct Door {
     pub name: &'static str,
-    /// What happens behind it.
+    /// A description of the door's test.
     pub about: &'static str,
-    /// Goes through it; panics with what was found.
+    /// Runs the door. Panics with its finding.
     pub enter: fn(&Visit),
 }
 
@@ -97,13 +97,14 @@ pub const DOORS: &[Door] = &[
 ];
 
 impl Door {
-    /// Whether it counts the states of stores that it opened and checked, so that it can go on until there are enough.
+    /// True if the door counts the states of stores that it opened and checked, so that it can run
+    /// until there are enough.
     pub fn counts_states(&self) -> bool {
         ["crash-states", "failing-calls"].contains(&self.name)
     }
 }
 
-/// The door of a name.
+/// The door with this name.
 pub fn door(name: &str) -> Option<Door> {
     DOORS.iter().copied().find(|door| door.name == name)
 }

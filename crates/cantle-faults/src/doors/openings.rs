@@ -1,8 +1,10 @@
-//! Many short openings of one store, closed, killed or followed by a loss of power, each with a few writes. After each the store is as
-//! small as it may be, and in the end it holds what a map holds.
+//! Many short openings of one store, each with a few writes, and then closed, killed or followed by
+//! a loss of power. After each the store is as small as its bounds demand, and in the end it equals
+//! a map.
 //!
-//! The bounds are those that a store promises over any number of openings (docs/reliability.md): files for each region, bytes of the
-//! manifest for each file and region, bytes on disk for what is live, work of an opening.
+//! The bounds are those that a store promises over any number of openings (docs/reliability.md):
+//! files for each region, bytes of the manifest for each file and region, bytes on disk for live
+//! data, work of an opening.
 
 use crate::layouts::Tuned;
 use crate::rng::Rng;
@@ -16,24 +18,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Openings of one round: enough for files to be merged, and for the merged ones to be merged again; in one of a few rounds, enough for
-/// a manifest to be written anew.
+/// Openings of one round: enough for files to be merged, and for the merged ones to be merged
+/// again. In one of a few rounds, enough for a manifest to be rewritten.
 const OPENINGS: [u64; 8] = [160, 160, 160, 160, 160, 160, 160, 900];
-/// Every so many openings the pairs are compared: a delete that was lost does not show once its key is put again.
+/// Pairs are compared after every 16 openings: a lost delete is not visible once its key is put
+/// again.
 const OPENINGS_COMPARED: u64 = 16;
-/// A closing leaves eight files and a log; killed processes add two before an opening merges.
+/// A closing leaves 8 files and a log; killed processes add 2 before an opening merges.
 const REGION_FILES_MAX: usize = 11;
-/// The most files of a region if each opening writes to every region: a quarter of them is merged at a time.
+/// Maximum number of files of a region if each opening writes to every region: a quarter of them is
+/// merged at a time.
 const REGION_FILES_MOST: usize = 18;
 /// LOCK, PAGECACHE, two reserves, the write buffer, a manifest and the one that is replacing it, journals.
 const OTHER_FILES_MAX: usize = 12;
-/// For a file or a region, boundary keys of the length that is used here included.
+/// For a file or a region, including boundary keys of the length that is used here.
 const MANIFEST_BYTES_EACH: u64 = 140;
 const MANIFEST_BYTES: u64 = 64 << 10;
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// How the store is used in one round.
+/// The use of the store in one round.
 struct Plan {
     rng: Rng,
     layout: LayoutKind,
@@ -45,11 +49,12 @@ struct Plan {
     /// Writes of one opening, in each keyspace.
     writes: u64,
     value_bytes: u64,
-    /// One opening in so many is closed.
+    /// One opening in this many ends with a close.
     closed_one_in: u64,
-    /// The first opening fills the store: files that are merged later have older ones beneath.
+    /// True if the first opening fills the store: files that are merged later have older ones below
+    /// them.
     is_filled: bool,
-    /// With a range delete among them the newest files are not merged by themselves.
+    /// True if some writes are range deletes, with which the newest files are not merged alone.
     deletes_ranges: bool,
 }
 
@@ -67,7 +72,7 @@ impl Plan {
             keys: [50, 300, 2_000][rng.below(3) as usize],
             writes: [1, 12][rng.below(2) as usize],
             value_bytes: [20, 400][rng.below(2) as usize],
-            // A buffered store that is killed loses what no checkpoint covers.
+            // A buffered store that is killed loses the writes that no checkpoint covers.
             closed_one_in: [1, 4, 1_000][rng.below(3) as usize],
             is_filled: rng.below(2) == 0,
             deletes_ranges: rng.below(2) == 0,
@@ -144,7 +149,7 @@ impl Plan {
     }
 }
 
-/// Bytes that are read and written.
+/// A file system that counts the bytes read and written.
 fn counted(disk: &MemVfs, bytes: &Arc<AtomicU64>) -> FaultVfs {
     let (vfs, bytes) = (FaultVfs::over_memory(disk.clone()), bytes.clone());
     vfs.set_rule(move |call: &Call<'_>| {
@@ -156,7 +161,7 @@ fn counted(disk: &MemVfs, bytes: &Arc<AtomicU64>) -> FaultVfs {
     vfs
 }
 
-/// Looks at the directory, and at the number of regions that statistics have.
+/// Checks the directory, given the number of regions in the statistics.
 fn check_size(disk: &MemVfs, regions: usize, live_bytes: u64, region_files_max: usize) {
     let (mut files, mut data_files, mut data_bytes, mut manifest_bytes) = (0, 0, 0, 0);
     for name in disk.list(Path::new("store")).unwrap() {
@@ -175,7 +180,7 @@ fn check_size(disk: &MemVfs, regions: usize, live_bytes: u64, region_files_max: 
     assert!(files <= files_max, "{files} files of {regions} regions: {:?}", names());
     let allowed = MANIFEST_BYTES_EACH * (data_files + regions) as u64 + MANIFEST_BYTES;
     assert!(manifest_bytes <= allowed, "a manifest of {manifest_bytes} bytes for {data_files} files");
-    // Headers, filters and indexes of small files; garbage that nobody has looked at.
+    // Headers, filters and indexes of small files, and garbage that is not yet counted.
     let allowed = 6 * live_bytes + 4096 * data_files as u64 + (4 << 20);
     assert!(data_bytes <= allowed, "{data_bytes} bytes for {live_bytes} that are live");
 }

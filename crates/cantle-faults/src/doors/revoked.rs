@@ -1,7 +1,9 @@
-//! A batch over two keyspaces fails at its commit record, while another write already stands behind it in one of its logs: what was
-//! appended cannot be cut off. No opening may find the batch, and every one the other write.
+//! A batch over two keyspaces fails at its commit record, while one of its logs already has another
+//! write after it: so the batch cannot be truncated. No opening may find the batch, and each must
+//! find the other write.
 //!
-//! In a layout whose writers wait for each other there is none behind; the rest holds all the same.
+//! In a layout whose writers wait for each other there is no write after it; all other checks are
+//! the same.
 
 use crate::rng::Rng;
 use crate::visit::{Visit, words_of};
@@ -15,7 +17,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 const ROUNDS: u64 = 48;
-/// Far longer than a put takes; one that needs a lock of the batch takes all of it.
+/// Far longer than a put takes. A put that needs a lock of the batch waits all of it.
 const PATIENCE: Duration = Duration::from_millis(300);
 const OTHER: &str = "other";
 
@@ -83,7 +85,7 @@ fn round(layout: LayoutKind, seed: u64, visit: &Visit) {
         let (armed, failed, is_behind) = (armed.clone(), failed.clone(), is_behind.clone());
         let begin = Mutex::new(begin);
         move |call: &Call<'_>| {
-            // A journal may be known by the name that it had before it was whole.
+            // A journal may have the name that it had before it was complete.
             let name = call.path.file_name().unwrap_or_default().to_string_lossy();
             let is = |suffix: &str| name.contains(suffix);
             if call.operation != Operation::WriteAt {
@@ -101,7 +103,7 @@ fn round(layout: LayoutKind, seed: u64, visit: &Visit) {
             Verdict::Fail(Failure::Kind(std::io::ErrorKind::Other))
         }
     };
-    // Begins the journal.
+    // Creates the journal.
     let mut first = WriteBatch::new();
     first.put("first", "0");
     first.keyspace(&other).delete("first");
@@ -129,12 +131,12 @@ fn round(layout: LayoutKind, seed: u64, visit: &Visit) {
             false
         });
         let outcome = db.write(batch);
-        // Nobody waits for a journal that was not written.
+        // No call waits for a journal that was not written.
         fault.clear_rule();
         outcome
     });
     if !failed.load(SeqCst) {
-        // The layout needs no commit record for it.
+        // The layout needs no commit record for this batch.
         outcome.unwrap();
         visit.count("batches that no journal tells of", 1);
         return;
@@ -145,7 +147,8 @@ fn round(layout: LayoutKind, seed: u64, visit: &Visit) {
         pairs.insert(key, "2".into());
     }
     if revoke_fails {
-        // Nobody may write any more, or a later opening finds what failed, unless it could be cut off or made unreadable.
+        // The store must not accept writes any more, or a later opening would find the failed
+        // batch; unless the batch could be truncated or made unreadable.
         let refused = db.put("after", "3");
         assert!(refused.is_err() || !layout.capabilities().shares_logs, "{error}");
         assert!(!matches!(refused, Err(Error::Corruption { .. })));
@@ -188,8 +191,8 @@ fn round(layout: LayoutKind, seed: u64, visit: &Visit) {
     visit.count("stores repaired", 1);
 }
 
-/// A few rounds, each with a store of its own, in every layout where none is named: the default one has no log of several writers.
-/// A case is the seed of a round.
+/// A few rounds, each with a store of its own. If no layout is named, every layout is tested: the
+/// default one has no log with several writers. A case is the seed of a round.
 pub fn enter(visit: &Visit) {
     let own = [visit.layout];
     let layouts = if visit.layout == LayoutKind::default() { LayoutKind::ALL } else { &own };

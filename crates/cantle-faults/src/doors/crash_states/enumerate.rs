@@ -6,11 +6,12 @@ use cantle::vfs::{CrashPlan, MemVfs, PendingChange, PendingKind, Survival, Tail}
 /// Random images on top of the enumerated ones.
 const RANDOM: u64 = 4;
 
-/// Where a write is torn: after its first sector, in its middle, before its last sector, and at pages of 4 KiB.
+/// Offsets at which a write is torn: after its first sector, in its middle, before its last sector,
+/// and at pages of 4 KiB.
 fn tears(offset: u64, len: u64) -> impl Iterator<Item = u64> {
     const SECTOR: u64 = 512;
     const PAGE: u64 = 4096;
-    // Boundaries of the file, in bytes of the write.
+    // Boundaries of the file, as offsets in the write.
     let boundary = move |unit: u64, at: u64| ((offset + at) / unit * unit).checked_sub(offset);
     let sectors =
         [boundary(SECTOR, SECTOR), boundary(SECTOR, len / 2), boundary(SECTOR, len.saturating_sub(1))];

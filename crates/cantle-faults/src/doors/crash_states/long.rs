@@ -1,4 +1,4 @@
-//! Samples of long random workloads, with munks, rebalances, splits and checkpoints under way.
+//! Samples of long random workloads, with munks, rebalances, splits and checkpoints in progress.
 
 use super::check::{Moment, Seen};
 use super::second;
@@ -22,16 +22,16 @@ const OPERATIONS: u64 = 120;
 /// Moments of a workload at which the power fails.
 const MOMENTS: usize = 12;
 
-/// One of so many moments is lived on from, too; the latter in a long run.
+/// One of 4 moments gets a second life, too; in a long run every moment.
 const SECOND_LIVES: [usize; 2] = [4, 1];
 
-/// Goes through a sample.
+/// Runs a sample.
 pub fn some(visit: &Visit, trails: &Trails, seed: u64) {
     let seeds: Vec<u64> = (0..WORKLOADS).map(|n| seed.wrapping_add(n)).collect();
     visit.each(&seeds, |&seed| one(visit, trails, seed));
 }
 
-/// Goes through the one of a seed.
+/// Runs the workload of a seed.
 pub fn one(visit: &Visit, trails: &Trails, seed: u64) {
     let mut rng = Rng::new(seed);
     let durability = [Durability::Process, Durability::Sync, Durability::Buffered][(seed % 3) as usize];
@@ -48,7 +48,7 @@ pub fn one(visit: &Visit, trails: &Trails, seed: u64) {
         let until = OPERATIONS.min(serial + 20 + rng.below(OPERATIONS));
         while serial < until {
             let op = workload::draw(&mut rng, history.now(), value_bytes);
-            // Known before it begins: an image taken meanwhile may hold it.
+            // Recorded before it begins: an image taken during the operation may contain it.
             history.push(&op);
             progress.begin();
             workload::run(&db, &op, &setup.keyspace(), serial)

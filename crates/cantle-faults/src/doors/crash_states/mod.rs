@@ -1,10 +1,12 @@
-//! The power fails at every call that changes something. What it leaves is not drawn but enumerated: none of the unsynced changes,
-//! all, all but each one, each one alone, all up to each one, torn within a write, with tails of nothing, zeros or noise; names and
-//! bytes apart. Each image is opened and must hold what was promised; a part of them fails again while they recover, above all where
-//! that does what hardly any recovery did before (`trails`).
+//! The power fails at every call that changes something. The images are not random but enumerated:
+//! none of the unsynced changes, all, all but each one, each one alone, all up to each one, torn
+//! within a write, with tails of nothing, zeros or noise; names and bytes separately. Each image is
+//! opened and must hold everything that was promised. Some of them fail again while they recover,
+//! above all if the recovery makes calls that hardly any recovery made before (`trails`).
 //!
-//! All workloads of up to three operations on a fresh store are gone through (`short`); long ones (`long`), some of which are used hard
-//! after the crash and die again (`second`), several writers at once (`threads`), repairs and destructions (`upkeep`) are sampled.
+//! All workloads of up to three operations on a fresh store are run (`short`). Sampled are long
+//! workloads (`long`), some of which are heavily used after the crash and die again (`second`),
+//! several writers at once (`threads`), repairs and destructions (`upkeep`).
 
 mod check;
 mod enumerate;
@@ -20,7 +22,8 @@ pub use enumerate::plans;
 use crate::visit::Visit;
 use trails::Trails;
 
-/// A recovery fails again at two calls one after the other that fewer than so many did before it; the latter in a long run.
+/// A recovery fails again between two consecutive calls if fewer than 16 recoveries did so before;
+/// in a long run, fewer than 256.
 const RARE: [u32; 2] = [16, 256];
 
 pub fn enter(visit: &Visit) {

@@ -1,4 +1,4 @@
-//! A second life: a store that came back from a crash is used hard for a while, and then dies again, of whatever.
+//! A second life: a recovered store is used heavily for a while, and then dies again, in any way.
 
 use crate::history::{Death, History, Marks, Progress};
 use crate::images::record;
@@ -9,7 +9,8 @@ use crate::workload;
 use cantle::vfs::{CrashPlan, FaultVfs, MemVfs};
 use std::sync::Arc;
 
-/// Operations of a second life, and after how many of them everything is read until it is in memory.
+/// Operations of a second life, and the number of operations after which everything is read until
+/// it is in memory.
 const OPERATIONS: u64 = 45;
 const HEAT: u64 = 15;
 /// Moments of a second life at which it ends.
@@ -25,7 +26,7 @@ pub struct Left<'a> {
     pub value_bytes: u64,
 }
 
-/// Lives on from there; says what was wrong.
+/// Runs a second life; returns the finding.
 pub fn live(visit: &Visit, left: Left<'_>, seed: u64) -> Result<(), String> {
     let Left { setup, history, marks, vfs, death, value_bytes } = left;
     let mut rng = Rng::new(seed);
@@ -42,7 +43,7 @@ pub fn live(visit: &Visit, left: Left<'_>, seed: u64) -> Result<(), String> {
         let op = workload::draw(&mut rng, history.now(), value_bytes);
         history.push(&op);
         progress.begin();
-        // Backups of the first life are there still.
+        // Backups of the first life still exist.
         let done = workload::run(&db, &op, &setup.keyspace(), 1000 + serial);
         done.map_err(|error| format!("{op:?} in a second life: {error}"))?;
         progress.finish(workload::is_sync(&op));

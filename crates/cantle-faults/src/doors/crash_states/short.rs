@@ -19,20 +19,20 @@ const DURABILITIES: [(&str, Durability); 3] =
 /// The most operations of a workload.
 const LENGTH: usize = 3;
 
-/// Something done to a fresh store.
+/// One step of a workload on a fresh store.
 #[derive(Debug, Clone)]
 enum Step {
     Op(Op),
-    /// Closed and opened again.
+    /// The store is closed and opened again.
     Reopen,
 }
 
-/// What workloads are made of.
+/// The steps that workloads consist of.
 fn alphabet() -> Vec<Step> {
     let put = |n, bytes: usize| Change::Put(n, vec![b'a' + n as u8; bytes].into());
     let ops = [
         Op::One("default", put(0, 40)),
-        // More than a page, so that it can be torn at one.
+        // More than a page, so that it can be torn at a page boundary.
         Op::One("default", put(1, 6000)),
         Op::One("default", Change::Delete(0)),
         Op::One("default", Change::DeleteRange(0, 2)),
@@ -43,14 +43,14 @@ fn alphabet() -> Vec<Step> {
         Op::Sync,
         Op::Compact,
         Op::Backup,
-        // Reads what it deletes.
+        // Reads the keys that it deletes.
         Op::Transaction(vec![("default", put(0, 80)), ("default", Change::DeleteRange(1, 3))]),
     ];
     let durable = Op::Durable("default", put(2, 60));
     ops.into_iter().map(Step::Op).chain([Step::Reopen, Step::Op(durable)]).collect()
 }
 
-/// One workload: which steps, and how they are acknowledged.
+/// One workload: its steps, and its durability.
 struct Case {
     steps: Vec<usize>,
     durability: usize,
@@ -70,7 +70,7 @@ impl Case {
         Some(Self { steps: steps?, durability })
     }
 
-    /// Whether each of its operations makes sense where it stands.
+    /// True if each of its operations is possible at its place.
     fn is_admissible(&self, alphabet: &[Step]) -> bool {
         let mut has_second = false;
         self.steps.iter().all(|&step| match &alphabet[step] {
@@ -82,7 +82,8 @@ impl Case {
     }
 }
 
-/// All workloads, each with the durability that `durability` says, if it says one, else with every one.
+/// All workloads, each with the durability that `durability` returns, or with every one if it
+/// returns `None`.
 fn cases(alphabet: &[Step], durability: impl Fn(&[usize]) -> Option<usize>) -> Vec<Case> {
     let mut all: Vec<Vec<usize>> = vec![Vec::new()];
     let mut from = 0;
@@ -106,15 +107,17 @@ fn cases(alphabet: &[Step], durability: impl Fn(&[usize]) -> Option<usize>) -> V
         .collect()
 }
 
-/// The durability of a workload: drawn for what comes before the last step, so that the last steps have every one in turn, and
-/// another in each of three rounds in a row.
+/// The durability of a workload. It is random for the steps before the last, so that workloads with
+/// different last steps have all of them in turn, and another one in each of three consecutive
+/// rounds.
 fn drawn(steps: &[usize], seed: u64, round: usize) -> usize {
     let (last, before) = steps.split_last().map_or((0, steps), |(last, before)| (*last, before));
     let mixed = before.iter().fold(seed, |mixed, &step| Rng::new(mixed ^ (step as u64 + 1)).next());
     (mixed as usize % DURABILITIES.len() + last + round) % DURABILITIES.len()
 }
 
-/// Goes through all workloads once. The `round`s of one `seed` give each of them one durability after the other.
+/// Runs all workloads once. The `round`s of one `seed` give each of them one durability after the
+/// other.
 pub fn all(visit: &Visit, trails: &Trails, seed: u64, round: usize) {
     let alphabet = alphabet();
     let cases = cases(&alphabet, |steps| (steps.len() > 1).then(|| drawn(steps, seed, round)));
@@ -123,7 +126,7 @@ pub fn all(visit: &Visit, trails: &Trails, seed: u64, round: usize) {
     visit.count("times that all short workloads were done", 1);
 }
 
-/// Goes through all workloads with every durability, in an order that follows from a seed, a few at a time.
+/// Runs all workloads with every durability, in an order that follows from a seed, a few at a time.
 pub struct Shuffled {
     alphabet: Vec<Step>,
     cases: Vec<Case>,
@@ -131,7 +134,7 @@ pub struct Shuffled {
 }
 
 impl Shuffled {
-    /// So many at a time.
+    /// Number of workloads at a time.
     const SOME: usize = 128;
 
     pub fn new(seed: u64) -> Self {
@@ -144,7 +147,7 @@ impl Shuffled {
         Self { alphabet, cases, next: 0 }
     }
 
-    /// Goes through the next ones. After the last come the first, with other random images.
+    /// Runs the next ones. After the last it begins again, with other random images.
     pub fn some(&mut self, visit: &Visit, trails: &Trails, seed: u64) {
         let until = self.cases.len().min(self.next + Self::SOME);
         visit.each(&self.cases[self.next..until], |case| run(visit, trails, &self.alphabet, case, seed));
@@ -159,20 +162,20 @@ impl Shuffled {
     }
 }
 
-/// Goes through the one of a name.
+/// Runs the workload with this name.
 pub fn one(visit: &Visit, trails: &Trails, name: &str) {
     let case = Case::parse(name)
         .unwrap_or_else(|| panic!("{name:?} is no case, as sync:0.3.8, threads:7 and long:7 are"));
     run(visit, trails, &alphabet(), &case, visit.round_seed());
 }
 
-/// `seed`: that of the random images.
+/// Runs a workload. `seed` is that of the random images.
 fn run(visit: &Visit, trails: &Trails, alphabet: &[Step], case: &Case, seed: u64) {
     let name = case.name();
     let setup = Setup {
         layout: visit.layout,
         durability: DURABILITIES[case.durability].1,
-        // Nothing but what is asked for, so that a case is the same each time.
+        // Only the checkpoints of the workload, so that a case is the same each time.
         checkpoint_interval: Duration::from_secs(3600),
         chunk_bytes: 64 << 10,
         log_bytes: 4096,
@@ -184,7 +187,7 @@ fn run(visit: &Visit, trails: &Trails, alphabet: &[Step], case: &Case, seed: u64
     let progress = Progress::at(0, 0);
     let mut history = History::default();
     let mut images = None;
-    // What came before the last step is the last step of a shorter workload.
+    // The steps before the last are a shorter workload, which is checked by itself.
     let mut db = {
         if case.steps.is_empty() {
             images = Some(record(&fault, &memory, &progress, 1, usize::MAX));
@@ -257,7 +260,7 @@ mod tests {
         }
     }
 
-    /// Nothing can be done to a keyspace before it is there.
+    /// True if the step needs a keyspace that cannot exist yet.
     fn is_never(step: &Step, place: usize) -> bool {
         let needs_second = match step {
             Step::Op(Op::Drop(_)) => true,

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex};
 const THREADS: usize = 4;
 const KEYS: u64 = 30;
 
-/// When each write of each thread began and ended, on a clock that ticks with every event.
+/// Times at which each write of each thread began and ended, on a clock that ticks with every
+/// event.
 type Times = Mutex<[Vec<(u64, Option<u64>)>; THREADS]>;
 
 struct Image {
@@ -31,13 +32,13 @@ fn marks(times: &Times) -> ([u64; THREADS], [u64; THREADS]) {
 /// Stores of a round.
 const STORES: u64 = 6;
 
-/// Goes through a sample.
+/// Runs a sample.
 pub fn some(visit: &Visit, seed: u64) {
     let seeds: Vec<u64> = (0..STORES).map(|n| seed.wrapping_add(n) % 1_000_000_007).collect();
     visit.each(&seeds, |&seed| one(visit, seed));
 }
 
-/// Goes through the one of a seed. What its threads do, they do at other moments each time.
+/// Runs the store of a seed. The timing of its threads differs each time.
 pub fn one(visit: &Visit, seed: u64) {
     let durability = [Durability::Buffered, Durability::Process, Durability::Sync][(seed % 3) as usize];
     check(visit, seed, durability);
@@ -73,7 +74,7 @@ fn check(visit: &Visit, seed: u64, durability: Durability) {
                 for n in 0..120u64 {
                     let (key, value) = (format!("{:02}-{t}", n % KEYS), format!("{n:08}").repeat(60));
                     times.lock().unwrap()[t].push((clock.fetch_add(1, SeqCst), None));
-                    // One way or the other both keyspaces end up with the same pair.
+                    // In both variants the two keyspaces have the same pair in the end.
                     let mut batch = WriteBatch::new();
                     batch.put(&key, &value).keyspace(second).put(&key, &value);
                     db.write(batch).unwrap();
@@ -103,7 +104,7 @@ fn check(visit: &Visit, seed: u64, durability: Durability) {
             };
             let pairs = read("default");
             assert_eq!(pairs, read("second"), "{context}: a batch is there in part");
-            // How many writes of each thread are there.
+            // Number of writes of each thread that are there.
             let mut there = [0u64; THREADS];
             for (key, value) in &pairs {
                 let t: usize = key[3..].parse().unwrap();

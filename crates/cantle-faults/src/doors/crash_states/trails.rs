@@ -1,7 +1,8 @@
-//! Where recoveries differ: which calls they make one after the other.
+//! Differences between recoveries: the sequence of the calls that they make.
 //!
-//! Most recoveries are alike, and to fail all of them again takes most of the time for little. One is worth it at the calls that hardly any
-//! other made in this order: there a call is missing, or two are the wrong way round, that nobody looked at yet.
+//! Most recoveries are alike, and failing all of them again takes most of the time for little. A
+//! recovery is worth it at the calls that hardly any other recovery made in this order: there a
+//! call may be missing, or two may be in the wrong order, in a way that was not tested yet.
 
 use crate::history::Death;
 use crate::images::Image;
@@ -10,7 +11,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// A call that changes something: what it does, and to which kind of file, by its name without the number.
+/// A call that changes something: its operation, and the kind of its file, by the name without the
+/// number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Step(Operation, String);
 
@@ -26,7 +28,7 @@ pub fn steps(images: &[Image]) -> Vec<Step> {
     images.iter().flat_map(|image| &image.call).map(|(operation, path)| Step::of(*operation, path)).collect()
 }
 
-/// Notes the steps that are done from now on.
+/// Records the steps from now on.
 pub fn record(fault: &FaultVfs) -> Arc<Mutex<Vec<Step>>> {
     let steps: Arc<Mutex<Vec<Step>>> = Arc::default();
     let noted = steps.clone();
@@ -39,19 +41,21 @@ pub fn record(fault: &FaultVfs) -> Arc<Mutex<Vec<Step>>> {
     steps
 }
 
-/// How often recoveries were failed where one step followed another. After the death of a process alone much is still to be made durable
-/// of what the next one finds, and such deaths are few: they count apart.
+/// Number of failed recoveries for each pair of consecutive steps. After the death of a process
+/// alone, much of the data that the next process finds is not yet durable, and such deaths are few:
+/// they are counted separately.
 #[derive(Debug)]
 pub struct Trails {
-    /// What was failed so often is not rare any more.
+    /// A pair of steps that was failed this often is not rare any more.
     often: u32,
     pairs: Mutex<HashMap<(Death, Pair), u32>>,
 }
 
-/// A step that leaves something out shows in what the power leaves of those behind it: so many of them.
+/// A missing step becomes visible in the image that a loss of power at a later step leaves: the
+/// number of later steps to try.
 const BEHIND: usize = 2;
 
-/// Two steps, one behind the other; the first has none before it.
+/// Two consecutive steps; the first step of a recovery has none before it.
 pub type Pair = [Option<Step>; 2];
 
 impl Trails {
@@ -59,7 +63,7 @@ impl Trails {
         Self { often, pairs: Mutex::default() }
     }
 
-    /// Which steps follow another as they rarely did; counts them.
+    /// The pairs of consecutive steps that are rare so far. Counts them.
     pub fn take_rare(&self, death: Death, steps: &[Step]) -> HashSet<Pair> {
         let mut pairs = self.pairs.lock().unwrap();
         let mut rare = HashSet::new();
@@ -74,7 +78,8 @@ impl Trails {
     }
 }
 
-/// The places of the steps before which to fail, as what comes before them is rare; behind the last step is one, too.
+/// The places at which to fail: before the second step of a rare pair, and before the steps after
+/// it. The place after the last step counts, too.
 pub fn places(steps: &[Step], rare: &HashSet<Pair>) -> BTreeSet<usize> {
     let places = pairs_of(steps).enumerate().filter(|(_, pair)| rare.contains(pair));
     places.flat_map(|(place, _)| place..(steps.len() + 1).min(place + 1 + BEHIND)).collect()

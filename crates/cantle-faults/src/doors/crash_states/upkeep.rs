@@ -1,5 +1,6 @@
-//! The power fails while a store is repaired or destroyed: what a repair has not finished is no store, what it has finished holds
-//! everything; a store that is being destroyed holds everything, or says that it does not; one that is destroyed stays so.
+//! The power fails while a store is repaired or destroyed. An unfinished repair is not a store, and
+//! a finished one holds everything. A store that is being destroyed holds everything, or an opening
+//! reports that it does not. A destroyed store stays destroyed.
 
 use super::enumerate::plans;
 use crate::history::{History, Progress};
@@ -18,7 +19,7 @@ const REPAIRED: &str = "/repaired";
 /// Operations on the store before.
 const OPERATIONS: u64 = 30;
 
-/// What is done to a store.
+/// The operation on the store.
 #[derive(Debug, Clone, Copy)]
 enum Task {
     Repair,
@@ -30,7 +31,7 @@ pub fn some(visit: &Visit, seed: u64) {
     visit.each(&[Task::Repair, Task::Destroy], |&task| run(visit, seed, task));
 }
 
-/// Goes through both of a seed.
+/// Runs both tasks of a seed.
 pub fn one(visit: &Visit, seed: u64) {
     some(visit, seed);
 }
@@ -73,7 +74,7 @@ fn run(visit: &Visit, seed: u64, task: Task) {
     }
 }
 
-/// A store that was closed, and what it holds.
+/// Fills and closes a store; returns its contents.
 fn fill(setup: &Setup, memory: &MemVfs, rng: &mut Rng) -> State {
     let mut history = History::default();
     let db = setup.open(Arc::new(memory.clone())).unwrap();

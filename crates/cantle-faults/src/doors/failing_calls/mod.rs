@@ -1,6 +1,7 @@
-//! The n-th call of a workload fails, for n = 1, 2, 3, … until the workload runs through: in every way that a call can fail, once or
-//! from then on, alone or followed by another. While the store is open it must hold what it acknowledged and say what is wrong; after a
-//! crash it must open and hold what was promised.
+//! The n-th call of a workload fails, for n = 1, 2, 3, … until the workload completes: in every way
+//! that a call can fail, once or from then on, alone or followed by another failure. While the
+//! store is open it must hold all acknowledged writes and report the failure; after a crash it must
+//! open and hold everything that was promised.
 
 mod run;
 
@@ -18,23 +19,24 @@ use std::time::Duration;
 /// Operations of the workload.
 const OPERATIONS: usize = 70;
 
-/// Where a keyspace is created, the store backed up, and a keyspace dropped, whatever else is drawn.
+/// The operations at which a keyspace is created, the store is backed up, and a keyspace is
+/// dropped, instead of the drawn ones.
 const CREATION: usize = 12;
 const BACKUP: usize = 30;
 const DROP: usize = 60;
 
-/// Which calls fail after the first one.
+/// The calls that fail after the first one.
 #[derive(Debug, Clone, Copy)]
 enum Then {
     /// None.
     No,
-    /// The same, from then on.
+    /// The same call, from then on.
     Always,
     /// One more: the next of these kinds, or any that changes something.
     Once(&'static [Operation], Verdict),
 }
 
-/// How calls fail.
+/// A way for calls to fail.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     name: &'static str,
@@ -116,7 +118,8 @@ fn setup(visit: &Visit, case: &Case) -> Setup {
     }
 }
 
-/// Drawn, but for some that are drawn too seldom. Where one of them failed, some of those behind it make no sense, and are left out.
+/// Random operations, except for some that are drawn too seldom. If one of them fails, later ones
+/// that depend on it are left out.
 fn operations(case: &Case) -> Vec<Op> {
     let mut rng = Rng::new(77 + case.seed.wrapping_mul(31) + case.durability as u64);
     let mut state = workload::State::from([
@@ -137,7 +140,7 @@ fn operations(case: &Case) -> Vec<Op> {
     operations
 }
 
-/// Every call with one of the ways in turn; with all of them where there is time.
+/// Every call with one of the ways in turn; with all of them if there is time.
 pub fn enter(visit: &Visit) {
     if let Some(name) = &visit.case {
         let case = Case::parse(name).unwrap_or_else(|| panic!("{name:?} is no case, as 0.1.3.250 is one"));
@@ -156,19 +159,21 @@ pub fn enter(visit: &Visit) {
     }
 }
 
-/// What became of a workload's calls.
+/// The outcome of a workload's calls.
 #[derive(Default)]
 struct Covered {
-    /// Those that failed.
+    /// Calls that failed.
     failed: u64,
-    /// Calls of the shortest run in which none failed: all of them must have failed in another.
+    /// Number of calls of the shortest run without a failure: all of them must have failed in
+    /// another run.
     shortest: Option<u64>,
     /// The first calls that no run reached.
     unreached: Vec<u64>,
 }
 
-/// Lets each call of a workload fail until it runs through. The calls in the background come when they come, so what is the n-th is
-/// not the same each time, nor how many there are: two blocks of calls in a row must have one that was not reached.
+/// Lets each call of a workload fail until the workload completes. Background calls come at
+/// different times, so neither the n-th call nor the number of calls is the same each time: two
+/// consecutive blocks of calls must each have one that was not reached.
 fn every_call(visit: &Visit, seed: u64, durability: usize, turn: usize) {
     const BLOCK: u64 = 64;
     const SHORT_BLOCKS: u32 = 2;

@@ -11,15 +11,15 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-/// Operations after which the process dies and another goes on.
+/// Number of operations after which the process dies and another one continues.
 const KILLED_AFTER: usize = 45;
 
-/// Which calls failed.
+/// The calls that failed.
 #[derive(Clone, Default)]
 struct Failed {
-    /// For people.
+    /// Readable description.
     text: Arc<Mutex<String>>,
-    /// Whether a sync was among them: then nobody vouches for what was not synced before.
+    /// True if a sync was among them: data that were not synced before may then be lost.
     sync: Arc<AtomicBool>,
 }
 
@@ -34,7 +34,7 @@ impl Failed {
         }
     }
 
-    /// What the death of a process is as bad as.
+    /// The kind of death that is as severe as the death of the process after these failures.
     fn death(&self, read_only: bool) -> Death {
         if read_only || self.sync.load(SeqCst) { Death::Power } else { Death::Process }
     }

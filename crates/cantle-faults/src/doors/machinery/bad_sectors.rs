@@ -1,9 +1,10 @@
-//! A device loses its sectors under an open store: reads fail with EIO, and so may pages that are mapped, which is no reason for the
-//! process to die.
+//! A device loses its sectors under an open store. Reads fail with EIO, and so may accesses to
+//! mapped pages, which must not kill the process.
 //!
-//! The image is cut short while a process has the store open. It may not lock its memory, and its mapped pages are taken from it, as when
-//! memory is short: it will want them back from sectors that are gone. What it says must be true or an error. Then the image is whole again, as if the cable had
-//! been loose, and so is what was synced.
+//! The image is truncated while a process has the store open. The process may not lock its memory,
+//! and its mapped pages are taken from it, as when memory is short: it will read them again from
+//! lost sectors. Its output must be correct or an error. Then the image is restored, as if a cable
+//! had been loose, and all synced data must be there.
 
 use super::child::{DURABILITIES, Part, Role, Running, name_of};
 use super::disks::{Image, Kind, are_possible, run};
@@ -51,17 +52,17 @@ fn one(visit: &Visit, kind: Kind, durability: Durability, seed: u64) -> Result<(
         return Err(format!("{:?}", child.kill().lines));
     }
     std::thread::sleep(Duration::from_micros(rng.below(200_000)));
-    // Held, so that the copy is of one moment.
+    // The child is stopped, so that the copy is consistent.
     child.hold(true)?;
     mounted.sync();
     let heard = child.heard();
     let whole = image.file().with_extension("whole");
     run("cp", &["--sparse=always", &image.file().to_string_lossy(), &whole.to_string_lossy()])?;
-    // The file system's first blocks stay, or nothing at all could be found.
+    // The file system's first blocks stay; without them no file could be found.
     let left = (1 << 20) + rng.below(64 << 20);
     let file = std::fs::File::options().write(true).open(image.file());
     file.and_then(|file| file.set_len(left)).map_err(|error| error.to_string())?;
-    // Where the kernel has no such call, mapped pages stay.
+    // If the kernel does not have this call, mapped pages stay.
     if let Ok(bytes) = page_out(child.process(), &part.path) {
         visit.count("mapped pages taken", bytes / 4096);
     }
@@ -83,7 +84,7 @@ fn one(visit: &Visit, kind: Kind, durability: Durability, seed: u64) -> Result<(
         }
     }
     promised.hear(&heard, Death::Power, durability)?;
-    // What is left of the store is opened, read and verified: errors, or the truth, and no panic.
+    // The rest of the store is opened, read and verified: errors or correct data, and no panic.
     if let Ok(db) = part.open() {
         visit.count("damaged stores opened", 1);
         let _ = db.range(..).try_for_each(|pair| pair.map(drop));

@@ -1,13 +1,17 @@
-//! A sync that really fails: the image of a file system stands on another that is full, so that what the system writes back is lost,
-//! the sync says so once, and the next one succeeds.
+//! A sync that really fails. The image of a file system is on another file system that is full.
+//! Data that the system writes back are lost, the sync reports this once, and the next sync
+//! succeeds.
 //!
-//! Whoever believed the second would tell of data that is nowhere. The store must turn read-only, and hold something of every moment
-//! when it is opened again: what the file system had, which is what was synced or something newer, but no mix.
+//! A store that trusts the second sync would acknowledge lost data. The store must turn read-only.
+//! When it is opened again, it must hold a consistent state: what the file system had, which is the
+//! synced state or a newer one, but no mix.
 //!
-//! What was acknowledged before the image was full must be there. Behind that ext4 itself says now and then that it has synced what is
-//! not there when it is mounted again (seen on Linux 6.18, for one acknowledged write in some hundred runs, around the
-//! moment at which it remounts itself read-only). That is counted, and is no finding: no store can tell. What a store does
-//! wrong after a failed sync is found by `failing-calls`, where the file system does not lie.
+//! Writes that were acknowledged before the image was full must be there. After that ext4 itself
+//! sometimes reports a sync as successful whose data are missing after the next mount (seen on
+//! Linux 6.18, for one acknowledged write in some hundred runs, around the moment at which it
+//! remounts itself read-only). Such losses are counted, and are no finding: no store can detect
+//! them. Errors of a store after a failed sync are found by `failing-calls`, where the file system
+//! reports correctly.
 
 use super::child::{DURABILITIES, Part, Role, Running, name_of};
 use super::disks::{Image, Kind, are_possible};
@@ -20,7 +24,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// The writer's data take some MiB, the file system's own some more.
+/// Space for the image: the writer's data take some MiB, the file system's own some more.
 const ROOM_BYTES: u64 = 64 * MIB;
 
 pub fn enter(visit: &Visit) {
@@ -49,10 +53,10 @@ fn one(visit: &Visit, durability: Durability, seed: u64) -> Result<(), String> {
     }
     std::thread::sleep(Duration::from_micros(rng.below(300_000)));
     promised.hear(&child.heard(), Death::Power, durability)?;
-    // From here on what is new finds no room on the device.
+    // From here on new data find no space on the device.
     let spare = rng.below(256 << 10);
     let taken = || std::fs::metadata(image.file()).map(|image| image.blocks() * 512);
-    // It takes more while we look.
+    // The image may grow at the same time.
     for attempt in 0.. {
         let bytes = taken().map_err(|error| error.to_string())? + spare + (attempt << 16);
         match below.resize(bytes) {
@@ -71,7 +75,7 @@ fn one(visit: &Visit, durability: Durability, seed: u64) -> Result<(), String> {
     let is_of_sync = |failure: &&String| failure.contains("cannot sync");
     if let Some(failure) = told.failures.iter().find(is_of_sync) {
         visit.count("syncs failed", 1);
-        // After one at closing nothing went on.
+        // After a failed sync at closing the process does not continue.
         let has_gone_on = !failure.starts_with("failed to close") && said("read");
         if has_gone_on && !said("read-only: ") && !said("failed to read") {
             return Err(format!("a sync failed, and the store goes on: {:?}", told.failures));
@@ -79,8 +83,8 @@ fn one(visit: &Visit, durability: Durability, seed: u64) -> Result<(), String> {
     } else {
         visit.count("no sync failed", 1);
     }
-    // Room again; in the same page cache, then without it. First a second opening reads what the pages say, which a failed sync
-    // has taken off the books.
+    // There is space again; first with the same page cache, then without it. A second opening first
+    // reads the pages as they are cached, which a failed sync has marked as clean.
     below.resize(ROOM_BYTES * 4)?;
     let mut checked = promised.clone();
     match part.open() {
@@ -88,7 +92,7 @@ fn one(visit: &Visit, durability: Durability, seed: u64) -> Result<(), String> {
             checked.check(&db, Death::Power, durability).map_err(|found| format!("same mount: {found}"))?;
             visit.count("stores checked", 1);
         }
-        // A file system that lost its own writes is read-only or answers with errors.
+        // A file system that lost its own writes is read-only or returns errors.
         Err(error) if !error.is_corruption() => visit.count("opening refused by the file system", 1),
         Err(error) => return Err(format!("same mount: {error}")),
     }

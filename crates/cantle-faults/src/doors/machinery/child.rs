@@ -1,4 +1,4 @@
-//! The processes that are broken: what they are told, and what is heard of them.
+//! The child processes that are broken: their arguments and their output.
 
 use super::phases::{self, Phase};
 use super::{life, remount, resident, script, stores, writer};
@@ -25,35 +25,35 @@ pub fn durability_of(name: &str) -> Option<Durability> {
     DURABILITIES.into_iter().find(|durability| name_of(*durability) == name)
 }
 
-/// What a child does.
+/// The task of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Writes from several threads until it dies.
+    /// Writes from several threads until it is killed.
     Write,
-    /// Goes through the script.
+    /// Runs the script.
     Script,
-    /// Uses hard what is there until it dies.
+    /// Uses an existing store heavily until it is killed.
     Live,
     /// Opens the store and closes it.
     Open,
-    /// Writes one pair after another until it dies; a sync is between.
+    /// Writes one pair after another until it is killed, with one sync in between.
     Fill,
-    /// Goes through a world of directories, changing its own working directory.
+    /// Works in a tree of directories, and changes its own working directory.
     Paths,
-    /// Uses several stores where few files may be open.
+    /// Uses several stores with a low limit of open files.
     Stores,
-    /// Fills a store and says how much memory that took.
+    /// Fills a store and reports how much memory that took.
     Resident,
 }
 
-/// A role, and the store that it is played on.
+/// A role, and the store that it uses.
 #[derive(Debug, Clone)]
 pub struct Part {
     pub role: Role,
     pub path: PathBuf,
     pub layout: LayoutKind,
     pub durability: Durability,
-    /// How the store is opened follows from it.
+    /// Determines how the store is opened.
     pub seed: u64,
 }
 
@@ -110,14 +110,14 @@ impl Part {
 
     pub fn open_on(&self, vfs: Arc<dyn Vfs>) -> cantle::Result<Db> {
         let options = self.setup().options(vfs);
-        // A large budget has a large write buffer, of which much was never touched.
+        // A large budget has a large write buffer, much of which is never touched.
         let budget = [4 << 20, 64 << 20][(self.seed / 2 % 2) as usize];
         let db = options.memory_budget(budget).open(&self.path)?;
         assert!(has_layout(&db, self.layout), "the store has another layout");
         Ok(db)
     }
 
-    /// The command that plays it.
+    /// The command that runs the part in a child.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.arg("child").args(self.arguments());
@@ -125,19 +125,19 @@ impl Part {
     }
 }
 
-/// Says something to the parent, at once.
+/// Prints a line to the parent, without buffering.
 pub fn say(text: impl std::fmt::Display) {
     let mut out = std::io::stdout().lock();
-    // Nobody to say it to is nobody to do it for.
+    // The parent is gone, so the child ends.
     if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
         std::process::exit(4);
     }
 }
 
-/// Plays the part that the arguments say. For `main`.
+/// Runs the part that the arguments describe. For `main`.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let part = Part::parse(arguments).ok_or_else(|| format!("no part to play: {arguments:?}"))?;
-    // The parent is gone when this ends.
+    // The child's standard input ends when the parent does.
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(4);
@@ -165,7 +165,7 @@ fn open_and_close(part: &Part) -> cantle::Result<()> {
     db.close()
 }
 
-/// A child at work; killed at the end, if not before.
+/// A running child; killed when this is dropped.
 pub struct Running {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
@@ -173,12 +173,12 @@ pub struct Running {
     errors: Option<std::thread::JoinHandle<String>>,
 }
 
-/// How a child ended.
+/// The exit of a child.
 pub struct Ended {
     pub status: ExitStatus,
-    /// What it said, whole lines only.
+    /// Standard output of the child, complete lines only.
     pub lines: Vec<String>,
-    /// What it complained of.
+    /// Standard error of the child.
     pub errors: String,
 }
 
@@ -192,7 +192,7 @@ impl Running {
         let heard = lines.clone();
         let reader = std::thread::spawn(move || {
             let mut line = String::new();
-            // A line that was cut short says nothing.
+            // An incomplete line is ignored.
             while matches!(output.read_line(&mut line), Ok(1..)) && line.ends_with('\n') {
                 heard.lock().unwrap().push(line.trim_end().to_owned());
                 line.clear();
@@ -206,12 +206,12 @@ impl Running {
         Self { child, lines, reader: Some(reader), errors: Some(errors) }
     }
 
-    /// What was heard so far.
+    /// The lines received so far.
     pub fn heard(&self) -> Vec<String> {
         self.lines.lock().unwrap().clone()
     }
 
-    /// Waits for a line that begins so; `false` if the child ends without it.
+    /// Waits for a line with this beginning; `false` if the child ends without it.
     pub fn wait_for(&mut self, beginning: &str) -> bool {
         let patience = Instant::now() + Duration::from_secs(60);
         loop {
@@ -231,7 +231,7 @@ impl Running {
         self.child.id()
     }
 
-    /// The child stops where it is, or goes on.
+    /// Stops the child, or lets it continue.
     pub fn hold(&self, is_held: bool) -> Result<(), String> {
         let signal = if is_held { "-STOP" } else { "-CONT" };
         super::disks::run("kill", &[signal, &self.child.id().to_string()]).map(drop)
@@ -242,7 +242,7 @@ impl Running {
         self.end()
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the child ends by itself.
     pub fn wait(mut self, patience: Duration) -> Ended {
         let until = Instant::now() + patience;
         while self.child.try_wait().is_ok_and(|status| status.is_none()) {
@@ -256,7 +256,7 @@ impl Running {
         self.end()
     }
 
-    /// Waits so long for it to end by itself, then kills it.
+    /// Waits at most `patience` for the child to end by itself, then kills it.
     pub fn wait_or_kill(mut self, patience: Duration) -> Ended {
         let until = Instant::now() + patience;
         while self.child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < until {
@@ -284,7 +284,8 @@ impl Drop for Running {
 }
 
 impl Ended {
-    /// Whether the program, not the one who broke it, ended it: a panic, an abort, a bad access to memory.
+    /// The reason if the program itself failed, rather than being killed: a panic, an abort, an
+    /// invalid memory access.
     pub fn is_by_itself(&self) -> Option<String> {
         use std::os::unix::process::ExitStatusExt;
         const ABRT: i32 = 6;

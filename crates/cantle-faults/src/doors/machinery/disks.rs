@@ -1,4 +1,4 @@
-//! File systems on images in memory or in files, taken away at the end whatever happens.
+//! File systems on images in memory or in files, always unmounted at the end.
 
 use crate::files::dir_in_memory;
 use crate::visit::Visit;
@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Runs a program; what it complained of if it fails.
+/// Runs a program. If it fails, the error is its standard error.
 pub fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program)
         .args(arguments)
@@ -31,7 +31,8 @@ pub enum Kind {
 
 impl Kind {
     pub const ALL: [Self; 3] = [Self::Ext4, Self::Xfs, Self::Btrfs];
-    /// Those that write in place and keep a journal; they can be told to lose what was not synced.
+    /// File systems that write in place and have a journal; they can drop all data that were not
+    /// synced.
     pub const JOURNALED: [Self; 2] = [Self::Ext4, Self::Xfs];
 
     pub fn name(self) -> &'static str {
@@ -64,18 +65,18 @@ impl Mounted {
         Ok(Self { dir: dir.to_owned() })
     }
 
-    /// A file system in memory, `bytes` large.
+    /// A file system in memory, of `bytes` bytes.
     pub fn tmpfs(dir: &Path, bytes: u64) -> Result<Self, String> {
         Self::new(&["-t", "tmpfs", "-o", &format!("size={bytes}"), "cantle-faults"], dir)
     }
 
-    /// A file system in memory gets another size.
+    /// Changes the size of a file system in memory.
     pub fn resize(&self, bytes: u64) -> Result<(), String> {
         let dir = self.dir.to_string_lossy();
         run("mount", &["-o", &format!("remount,size={bytes}"), &dir]).map(drop)
     }
 
-    /// Nobody may write to it for a moment, then again: the file system stays mounted.
+    /// Makes the file system read-only for a moment, then writable again; it stays mounted.
     pub fn remount(&self) -> Result<(), String> {
         let dir = self.dir.to_string_lossy();
         ["remount,ro", "remount,rw"].iter().try_for_each(|how| run("mount", &["-o", how, &dir]).map(drop))
@@ -91,7 +92,7 @@ impl Mounted {
         use std::os::fd::AsRawFd;
         /// `EXT4_IOC_SHUTDOWN` and `XFS_IOC_GOINGDOWN`: `_IOR('X', 125, u32)`.
         const SHUTDOWN: libc::Ioctl = 0x8004_587d_u32 as libc::Ioctl;
-        /// Not even the journal is written.
+        /// The journal is not written either.
         const NO_LOG_FLUSH: u32 = 2;
         let dir = std::fs::File::open(&self.dir)?;
         // SAFETY: the call reads one number at the address.
@@ -99,12 +100,13 @@ impl Mounted {
         if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     }
 
-    /// Writes everything out: what is mapped is clean then, and the next store into it asks the file system.
+    /// Writes everything out. Mapped pages are clean then, and the next store to one calls the file
+    /// system.
     pub fn sync(&self) {
         let _ = run("sync", &["--file-system", &self.dir.to_string_lossy()]);
     }
 
-    /// Unmounts it; files that somebody still has open are waited for a moment.
+    /// Unmounts the file system; waits a moment for files that are still open.
     pub fn unmount(self) -> Result<(), String> {
         let unmounted = self.try_unmount();
         if unmounted.is_ok() {
@@ -129,29 +131,29 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         if self.try_unmount().is_err() {
-            // It goes when the last file is closed.
+            // It is unmounted when the last file is closed.
             let _ = run("umount", &["--lazy", &self.dir.to_string_lossy()]);
         }
     }
 }
 
-/// A file system in a file: without what it was told to write there, once that is cut off.
+/// A file system in a file. It can lose data that are not yet written to the file.
 #[derive(Debug)]
 pub struct Image {
     pub kind: Kind,
     file: PathBuf,
-    // Mounts go before what they are mounted on.
+    // Mounts are dropped before the file system that they are on.
     on: Option<Mounted>,
     dirs: TempDir,
 }
 
 impl Image {
-    /// A new one, `bytes` large, of which the file takes what is written.
+    /// A new image of `bytes` bytes, as a sparse file.
     pub fn new(kind: Kind, bytes: u64) -> Result<Self, String> {
         Self::make(kind, bytes, None)
     }
 
-    /// The same in a file system in memory that has room for `room_bytes` of it.
+    /// A new image in a file system in memory that has `room_bytes` for it.
     pub fn on_tmpfs(kind: Kind, bytes: u64, room_bytes: u64) -> Result<Self, String> {
         Self::make(kind, bytes, Some(room_bytes))
     }
@@ -176,13 +178,13 @@ impl Image {
         Mounted::new(&arguments, &self.dirs.path().join("above"))
     }
 
-    /// Lets `between` happen, after which the device has what it has now, as if its power had failed before. While nobody uses the
-    /// file system.
+    /// Resets the device to its present contents after `between`, as if its power had failed
+    /// before. Needs a file system that is not in use.
     pub fn cut_off<T>(&self, between: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
         let now = self.file.with_extension("now");
         let written = || std::fs::metadata(&self.file).and_then(|found| found.modified());
         let text = |error: std::io::Error| error.to_string();
-        // The kernel may write meanwhile, and a copy of two moments is none of any.
+        // The kernel may write at the same time, and a copy must be of one moment.
         loop {
             let before = written().map_err(text)?;
             run("cp", &["--sparse=always", &self.file.to_string_lossy(), &now.to_string_lossy()])?;
@@ -195,12 +197,12 @@ impl Image {
         Ok(done)
     }
 
-    /// A directory beside the image, on another file system.
+    /// A directory next to the image, on another file system.
     pub fn beside(&self) -> PathBuf {
         self.dirs.path().join("below")
     }
 
-    /// What it stands on, if that is a file system of its own.
+    /// The file system that the image is on, if it is one of its own.
     pub fn below(&self) -> Option<&Mounted> {
         self.on.as_ref()
     }
@@ -210,7 +212,7 @@ impl Image {
     }
 }
 
-/// Whether file systems can be made and mounted here; says so if not.
+/// True if file systems can be made and mounted here; reports the reason if not.
 pub fn are_possible(visit: &Visit, kind: Kind) -> bool {
     let image = Image::new(kind, 512 << 20);
     match image.and_then(|image| image.mount().and_then(Mounted::unmount)) {

@@ -1,4 +1,5 @@
-//! File systems that are really full: of the store's own data (`filling`), or of somebody else's, while a process writes.
+//! File systems that are really full: of the store's own data (`filling`), or of other files, while
+//! a process writes.
 
 use super::child::{DURABILITIES, Part, Role};
 use super::disks::{Image, Kind, Mounted, are_possible, run};
@@ -23,13 +24,13 @@ pub fn enter(visit: &Visit) {
     for (round, seed) in visit.rounds().enumerate() {
         for durability in DURABILITIES {
             cut_short += own_data(visit, seed, durability);
-            // XFS wants 300 MiB at least, which takes long to fill.
+            // XFS needs at least 300 MiB, which takes long to fill.
             if let Some(&kind) = kinds.get(round % 8).filter(|&&kind| visit.is_long() || kind == Kind::Ext4) {
                 others_data(visit, kind, seed, durability).unwrap();
             }
         }
     }
-    // On a machine with much else to do all of it may have ended before.
+    // On a busy machine all maintenance may have ended before the disk was full.
     for seed in 1..10 {
         if cut_short == 0 {
             cut_short += own_data(visit, seed, cantle::Durability::Process);
@@ -37,7 +38,8 @@ pub fn enter(visit: &Visit) {
     }
 }
 
-/// The store itself fills the file system while it loads, splits and rebalances. Returns how often that was under way.
+/// The store itself fills the file system while it loads, splits and rebalances. Returns the number
+/// of such operations that were running then.
 fn own_data(visit: &Visit, seed: u64, durability: cantle::Durability) -> u64 {
     let dir = tempfile::tempdir().unwrap();
     let mounted = Mounted::tmpfs(dir.path(), 8 * MIB).unwrap();
@@ -56,7 +58,7 @@ fn own_data(visit: &Visit, seed: u64, durability: cantle::Durability) -> u64 {
     cut_short
 }
 
-/// Somebody else's file leaves the store less and less; then it is gone.
+/// Another file leaves the store less and less space; then it is removed.
 fn others_data(visit: &Visit, kind: Kind, seed: u64, durability: cantle::Durability) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let image = Image::new(kind, if kind == Kind::Xfs { 320 * MIB } else { 48 * MIB })?;
@@ -78,7 +80,7 @@ fn others_data(visit: &Visit, kind: Kind, seed: u64, durability: cantle::Durabil
     let available =
         space.lines().last().and_then(|bytes| bytes.trim().parse::<u64>().ok()).unwrap_or_default();
     let taken = available.saturating_sub(rng.below(2 * MIB));
-    // The file system needs some for itself, and the store takes more meanwhile.
+    // The file system needs some space itself, and the store uses more at the same time.
     let take = |less: u64| {
         let bytes = taken.saturating_sub(less * MIB).max(1).to_string();
         run("fallocate", &["-l", &bytes, &other.to_string_lossy()])

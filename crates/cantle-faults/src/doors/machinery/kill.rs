@@ -1,4 +1,5 @@
-//! A process that writes is killed at any moment: also while it opens what the last one left.
+//! A writing process is killed at a random moment, also while it opens the store after the kill
+//! before.
 
 use super::child::{DURABILITIES, Part, Role, Running, name_of};
 use super::writer::Promised;
@@ -7,7 +8,7 @@ use crate::rng::Rng;
 use crate::visit::Visit;
 use std::time::Duration;
 
-/// So many processes are killed on one store.
+/// Number of processes that are killed on one store.
 const CHAIN: u64 = 10;
 
 pub fn enter(visit: &Visit) {
@@ -27,7 +28,7 @@ fn chain(visit: &Visit, part: &Part) -> Result<(), String> {
     let mut promised = Promised::default();
     for cycle in 0..CHAIN {
         let mut child = Running::start(&mut part.command(&visit.program));
-        // Every fourth is killed wherever it is, perhaps while it opens.
+        // Three of four are killed after the opening, the others at any moment.
         if rng.below(4) > 0 {
             child.wait_for("opened");
         }
@@ -42,7 +43,7 @@ fn chain(visit: &Visit, part: &Part) -> Result<(), String> {
             return Err(context(failure.clone()));
         }
         visit.count("processes killed", 1);
-        // Every other time the next child is the first to open it.
+        // Every other time the next child is the first to open the store.
         if rng.below(2) == 0 || cycle + 1 == CHAIN {
             let db = part.open().map_err(|error| context(format!("cannot open: {error}")))?;
             promised.check(&db, Death::Process, part.durability).map_err(context)?;

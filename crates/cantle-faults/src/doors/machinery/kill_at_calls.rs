@@ -1,6 +1,7 @@
-//! A process is killed at every system call that it makes while it goes through the script; then, now and then, another is killed while
-//! it opens what the first left. And calls fail: as the operating system fails them, not a [`cantle::vfs::FaultVfs`], so that what
-//! `StdVfs` makes of it is tested, too.
+//! A process is killed at every system call that it makes while it runs the script; in some cases
+//! another is killed while it opens the store after that. System calls also fail: as the operating
+//! system fails them, not a [`cantle::vfs::FaultVfs`], so that the reaction of `StdVfs` is tested,
+//! too.
 
 use super::child::{DURABILITIES, Ended, Part, Role, Running, durability_of, name_of};
 use super::{script, strace};
@@ -12,10 +13,11 @@ use cantle::Durability;
 use std::process::Command;
 use std::time::Duration;
 
-/// In `cargo test`: so many kills, and so many errors, for each durability.
+/// In `cargo test`: the number of kills, and of errors, for each durability.
 const SAMPLE: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Which calls fail, and with what. (Of `mmap` the runtime asks for the stacks of threads, and dies without.)
+/// The calls that fail, with their errors. (The runtime calls `mmap` for the stacks of threads, and
+/// dies if that fails.)
 const ERRORS: [(&str, &[&str]); 10] = [
     ("fdatasync", &["EIO", "ENOSPC", "EINTR"]),
     ("fsync", &["EIO", "ENOSPC"]),
@@ -35,9 +37,9 @@ struct Case {
     durability: Durability,
     call: String,
     n: u64,
-    /// An error rather than death.
+    /// An error instead of a kill.
     error: Option<String>,
-    /// The call fails from then on.
+    /// True if the call fails from then on.
     is_lasting: bool,
 }
 
@@ -82,7 +84,7 @@ pub fn enter(visit: &Visit) {
         for durability in DURABILITIES {
             let (kills, errors) = cases_of(visit, durability);
             for mut some in [kills, errors] {
-                // In random order, as nobody knows how long there is.
+                // In random order, as the time may end before the last.
                 for last in (1..some.len()).rev() {
                     some.swap(last, rng.below(last as u64 + 1) as usize);
                 }
@@ -107,7 +109,7 @@ pub fn part(visit: &Visit, durability: Durability, dir: &tempfile::TempDir) -> P
     Part { role: Role::Script, path, layout: visit.layout, durability, seed: 0 }
 }
 
-/// Every call that the script makes, and the errors that those of its kind may have.
+/// Every call that the script makes, and the errors that calls of its kind may return.
 fn cases_of(visit: &Visit, durability: Durability) -> (Vec<Case>, Vec<Case>) {
     let dir = tempfile::tempdir().unwrap();
     let part = part(visit, durability, &dir);
@@ -127,7 +129,7 @@ fn cases_of(visit: &Visit, durability: Durability) -> (Vec<Case>, Vec<Case>) {
             for &kind in kinds {
                 let error = Some(kind.to_owned());
                 errors.push(Case { error: error.clone(), ..case.clone() });
-                // A call that is interrupted is made again, for ever if need be.
+                // An interrupted call is repeated, without a limit.
                 if kind != "EINTR" {
                     errors.push(Case { error, is_lasting: true, ..case.clone() });
                 }
@@ -142,7 +144,7 @@ fn go_through(visit: &Visit, case: &Case, seed: u64) {
     run(visit, case, seed).unwrap_or_else(|found| panic!("--case {}: {found}", case.name()));
 }
 
-/// What the script was told, in numbers of operations.
+/// The script's progress as it was reported to the child, in numbers of operations.
 pub fn marks(ended: &Ended, ops: &[Op]) -> Marks {
     let mut marks = Marks { durable: 0, acknowledged: 0, begun: 0 };
     for line in &ended.lines {
@@ -160,7 +162,8 @@ pub fn marks(ended: &Ended, ops: &[Op]) -> Marks {
     marks
 }
 
-/// What the process had been asked for when it died; `kill-in-phases` knows what it was about.
+/// The operation of the script at which the process died; `kill-in-phases` knows the phase of the
+/// thread.
 fn phase(ended: &Ended, ops: &[Op], marks: Marks) -> &'static str {
     if !ended.lines.iter().any(|line| line == "opened") {
         return "killed while it opened";
@@ -191,7 +194,7 @@ fn run(visit: &Visit, case: &Case, seed: u64) -> Result<(), String> {
         visit.count("calls failed", 1);
         visit.count(if has_failed { "failures reported" } else { "failures survived" }, 1);
     } else if ended.status.code() == Some(0) {
-        // The threads took turns another way, and none came so far.
+        // The threads were scheduled differently, and none reached the call.
         visit.count("calls not reached", 1);
         if has_failed {
             return Err(format!("failed although nothing was done to it: {:?}", ended.lines.last()));
@@ -209,7 +212,7 @@ fn run(visit: &Visit, case: &Case, seed: u64) -> Result<(), String> {
     check(visit, &part, &history, marks, death(&ended)).map_err(|found| format!("{failed:?}: {again}{found}"))
 }
 
-/// A store that turned read-only says that what was written since the last checkpoint may be lost.
+/// A store that turned read-only reports that writes since the last checkpoint may be lost.
 pub fn death(ended: &Ended) -> Death {
     let is_read_only = ended.lines.iter().any(|line| line.starts_with("read-only"));
     if is_read_only { Death::Power } else { Death::Process }
@@ -234,12 +237,12 @@ pub fn check(
     Ok(())
 }
 
-/// A second process opens what the first left, and is killed at some call.
+/// A second process opens the store that the first left, and is killed at some call.
 fn killed_while_it_recovers(visit: &Visit, part: &Part, rng: &mut Rng) -> Result<String, String> {
     let calls =
         ["pwrite64", "fdatasync", "fsync", "openat", "unlink", "rename", "fallocate", "pread64", "mmap"];
     let call = calls[rng.below(calls.len() as u64) as usize];
-    // Some are the loader's.
+    // Some calls are the loader's.
     let n = 1 + rng.below(if matches!(call, "openat" | "mmap" | "pread64") { 30 } else { 8 });
     let opening = Part { role: Role::Open, ..part.clone() };
     let command = opening.command(&visit.program);
@@ -247,7 +250,8 @@ fn killed_while_it_recovers(visit: &Visit, part: &Part, rng: &mut Rng) -> Result
     killed_again(visit, &mut command, &format!("{call} {n}"))
 }
 
-/// Runs a process that opens a store and is killed at `place`, if it comes so far; says so then.
+/// Runs a process that opens a store and is killed at `place`, if it gets there; the result
+/// describes that.
 pub fn killed_again(visit: &Visit, command: &mut Command, place: &str) -> Result<String, String> {
     let ended = Running::start(command).wait(PATIENCE);
     if let Some(found) = ended.is_by_itself() {

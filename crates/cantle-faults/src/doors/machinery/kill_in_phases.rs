@@ -1,8 +1,10 @@
-//! A process is killed before every call that it makes in an opening, a batch, a rebalance, a split, a merge, a checkpoint and a
-//! closing, on whichever thread; then, now and then, another while it opens what the first left.
+//! A process is killed before every call that it makes in an opening, a batch, a rebalance, a
+//! split, a merge, a checkpoint and a closing, on any thread; in some cases another is killed while
+//! it opens the store after that.
 //!
-//! Beside `kill-at-calls`, where `strace` counts: there the n-th call of a kind is at that thread which first comes to it, so those of
-//! threads in the background are seldom hit, and nobody knows in what.
+//! This complements `kill-at-calls`. There `strace` counts, and the n-th call of a kind is that of
+//! the thread which reaches it first. So calls of background threads are seldom hit, and their
+//! phase is unknown.
 
 use super::child::{DURABILITIES, Part, Role, Running, durability_of, name_of};
 use super::kill_at_calls::{check, death, killed_again, marks, part};
@@ -14,7 +16,7 @@ use crate::visit::Visit;
 use cantle::Durability;
 use std::time::Duration;
 
-/// In `cargo test`: so many kills in each phase, for each durability.
+/// In `cargo test`: the number of kills in each phase, for each durability.
 const SAMPLE: u64 = 4;
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -59,7 +61,7 @@ pub fn enter(visit: &Visit) {
                 }
             }
         }
-        // In random order, as nobody knows how long there is.
+        // In random order, as the time may end before the last.
         for last in (1..cases.len()).rev() {
             cases.swap(last, rng.below(last as u64 + 1) as usize);
         }
@@ -70,7 +72,7 @@ pub fn enter(visit: &Visit) {
     }
 }
 
-/// How many calls the script makes in each phase.
+/// Number of calls that the script makes in each phase.
 fn calls(visit: &Visit, durability: Durability) -> Vec<(Phase, u64)> {
     let dir = tempfile::tempdir().unwrap();
     let mut command = part(visit, durability, &dir).command(&visit.program);
@@ -103,7 +105,7 @@ fn run(visit: &Visit, case: &Case, seed: u64) -> Result<(), String> {
         return Err(failed.clone());
     }
     if ended.status.code() == Some(0) {
-        // The threads took turns another way, and there were fewer.
+        // The threads were scheduled differently, and there were fewer calls.
         visit.count("calls not reached", 1);
     } else {
         visit.count(case.phase.killed(), 1);
@@ -116,7 +118,7 @@ fn run(visit: &Visit, case: &Case, seed: u64) -> Result<(), String> {
         .map_err(|found| format!("{again}{found}"))
 }
 
-/// A second process opens what the first left, and is killed at some call.
+/// A second process opens the store that the first left, and is killed at some call.
 fn killed_while_it_opens(visit: &Visit, part: &Part, rng: &mut Rng) -> Result<String, String> {
     let n = 1 + rng.below(60);
     let mut command = Part { role: Role::Open, ..part.clone() }.command(&visit.program);

@@ -1,4 +1,5 @@
-//! Life after recovery (`doors/life`) in a process of its own, on real files: it is killed while it uses hard what the last one left.
+//! Life after recovery (`doors/life`) in a process of its own, on real files: a process is killed
+//! while it heavily uses the store after the kill before.
 
 use super::child::{Part, Role, Running, name_of, say};
 use crate::doors::life::{Model, Tuning, Usage, Watch, life_of, read_all, writes_of};
@@ -8,15 +9,17 @@ use cantle::{Db, Durability};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Lives of a round: each order of keys, with small chunks and with the usual ones.
+/// Lives of a round: each order of keys, with small chunks and with chunks of the default size.
 const LIVES: u64 = 8;
-/// How often one store's process is killed.
+/// Number of kills on one store.
 const CYCLES: u64 = 3;
-/// A process says after so many writes how many there were.
+/// A process reports the number of its writes after every 16 writes.
 const SAYS: u64 = 16;
-/// It is killed at most so late after it was opened, in milliseconds: it takes some 300 until maintenance has loaded anything.
+/// Latest time of the kill, in milliseconds after the opening. It takes about 300 ms until
+/// maintenance has loaded anything.
 const MILLIS_MAX: u64 = 1500;
-/// Names what the process must find: at least and at most so many writes.
+/// The environment variable with the minimum and maximum number of writes that the process must
+/// find.
 const FROM: &str = "CANTLE_FAULTS_LIFE_FROM";
 
 pub fn enter(visit: &Visit) {
@@ -26,7 +29,8 @@ pub fn enter(visit: &Visit) {
         return;
     }
     for seed in visit.rounds() {
-        // The low byte of a seed is its turn: every fifth has another order of keys and another length of values.
+        // The low byte of a seed is its turn: every fifth has another order of keys and another
+        // length of values.
         let base = seed & !0xff;
         let seeds: Vec<u64> = (0..LIVES).map(|turn| base + turn * 5).collect();
         visit.each_of(4, &seeds, |&seed| checked(visit, seed));
@@ -45,7 +49,7 @@ fn checked(visit: &Visit, seed: u64) {
     visit.count("lives", 1);
 }
 
-/// What the next process must find: at least and at most so many writes.
+/// The minimum and the maximum number of writes that the next process must find.
 type Promised = (u64, u64);
 
 fn live(visit: &Visit, part: &Part) -> Result<(), String> {
@@ -56,7 +60,7 @@ fn live(visit: &Visit, part: &Part) -> Result<(), String> {
         let mut command = part.command(&visit.program);
         command.env(FROM, format!("{low} {high}"));
         let mut child = Running::start(&mut command);
-        // Every fourth is killed wherever it is, perhaps while it opens.
+        // Three of four are killed after the opening, the others at any moment.
         if rng.below(4) > 0 {
             child.wait_for("opened");
         }
@@ -88,7 +92,7 @@ fn live(visit: &Visit, part: &Part) -> Result<(), String> {
     Ok(())
 }
 
-/// What a process that said this has promised.
+/// The promises of a process with this output.
 fn hear(lines: &[String], before: Promised, durability: Durability) -> Promised {
     let (mut low, mut high) = before;
     for line in lines {
@@ -100,7 +104,7 @@ fn hear(lines: &[String], before: Promised, durability: Durability) -> Promised 
             "synced" => low = count,
             _ => {}
         }
-        // What it did before it could say so.
+        // Includes a write that it made but could not report.
         high = high.max(count);
     }
     let is_open = lines.iter().any(|line| line.starts_with("opened"));
@@ -111,7 +115,7 @@ fn open(part: &Part, rng: &mut Rng) -> cantle::Result<Db> {
     Tuning::of(part.seed, part.layout).options(rng).open(&part.path)
 }
 
-/// Says how far the writes have come.
+/// Reports the progress of the writes.
 struct Saying(AtomicU64);
 
 impl Watch for Saying {
@@ -129,7 +133,7 @@ impl Watch for Saying {
     }
 }
 
-/// What the child does.
+/// The work of the child.
 pub fn play(part: &Part) {
     if let Err(found) = use_for_ever(part) {
         say(format!("failed: {}", found.replace('\n', "; ")));
@@ -150,7 +154,7 @@ fn use_for_ever(part: &Part) -> Result<(), String> {
     let saying = Saying(model.writes.into());
     let usage = Usage { db: &db, plan: &plan, durability: part.durability, watch: &saying };
     if is_first {
-        // The first is killed when it is full, and has been read little.
+        // The first process is killed when the store is full, after few reads.
         let writes = writes_of(&plan, 0, &mut rng);
         usage.fill(&mut model, writes)?;
     }

@@ -1,5 +1,6 @@
-//! A process that may open no more files, write no longer ones, or take no more memory: it says what fails, or dies of it where the
-//! system kills; afterwards the store opens and holds what was promised.
+//! A process with a limit of open files, of file lengths, or of memory. It reports its failures, or
+//! is killed if the system kills; afterwards the store can be opened and holds everything that was
+//! promised.
 
 use super::child::{DURABILITIES, Part, Role, Running, name_of};
 use super::writer::Promised;
@@ -21,7 +22,7 @@ pub fn enter(visit: &Visit) {
             let kilobytes = 1 + rng.below(1200);
             let limits = [
                 ("open files", format!("ulimit -n {files}")),
-                // 512 bytes is the unit of `sh`.
+                // The unit of `sh` is 512 bytes.
                 ("lengths of files", format!("trap '' XFSZ; ulimit -f {}", kilobytes * 2)),
                 ("lengths of files, by death", format!("ulimit -c 0; ulimit -f {}", kilobytes * 2)),
             ];
@@ -64,7 +65,8 @@ fn one(visit: &Visit, part: &Part, limit: &str, rng: &mut Rng) -> Result<(), Str
         }
         promised.hear(&ended.lines, Death::Process, part.durability)?;
         visit.count("failures reported", promised.failures.len() as u64);
-        // A file that the system cut off, and what a failed sync leaves, are as after a loss of power.
+        // A file that the system cut off, and the state after a failed sync, are as after a loss of
+        // power.
         let death = if ended.lines.iter().any(|line| line.starts_with("read-only")) {
             Death::Power
         } else {

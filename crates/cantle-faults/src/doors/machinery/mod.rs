@@ -1,28 +1,29 @@
-//! Real processes, file systems and limits of the operating system, broken for real.
+//! Real processes, file systems and limits of the operating system.
 //!
 //! ```text
-//!   kill           a process that writes dies at any moment                      writer
+//!   kill           a writing process is killed at any moment                     writer
 //!   kill-at-calls  … at every system call; and system calls that fail           script, strace
 //!   kill-in-phases … before every call of an opening, a batch, a rebalance, …   script, phases
-//!   life-on-disk   … while it uses hard what the last one left                   doors/life
-//!   shutdown       a file system loses all that was not synced                   writer, disks
-//!   remount        … or is unmounted, copied, taken a snapshot of: what counts    disks
-//!   full           a file system is full, then has room again                    filling, disks
-//!   bad-sync       a sync fails because the device does; the next one succeeds   disks
-//!   bad-sectors    a device loses sectors, also those of mapped pages            writer, disks
-//!   limits         open files, the length of files, memory                       writer
+//!   life-on-disk   … while it heavily uses the store after the last kill        doors/life
+//!   shutdown       a file system loses all data that were not synced            writer, disks
+//!   remount        … or is unmounted, copied, taken a snapshot of: what counts   disks
+//!   full           a file system is full, then has space again                  filling, disks
+//!   bad-sync       a sync fails because the device does; the next one succeeds  disks
+//!   bad-sectors    a device loses sectors, also those of mapped pages           writer, disks
+//!   limits         open files, the length of files, memory                      writer
 //!   stores         several stores in one process that may open few files
-//!   resident       what a process has in memory, against its store's budget
+//!   resident       resident memory of a process, against its store's budget
 //!
-//!   child          the processes that are broken, and what is heard of them
-//!   writer         threads that write for ever, and what must be left of that
+//!   child          the child processes and their output
+//!   writer         threads that write until they are killed, and the promised data
 //!   script         operations in order, each kind of work among them
-//!   phases         what a thread is about
-//!   disks          file systems on images, taken away at the end whatever happens
+//!   phases         the phases that a thread is in
+//!   disks          file systems on images, always unmounted at the end
 //! ```
 //!
-//! A child ends when its standard input does, so that none is left behind, however its parent ends. Where something cannot be
-//! done (nobody but root mounts, strace may be missing), that is said and left out.
+//! A child ends when its standard input does, so that none is left when its parent ends in any way.
+//! If the machine cannot run a test (only root mounts, strace may be missing), this is reported and
+//! the test is left out.
 
 mod bad_sectors;
 mod bad_sync;

@@ -1,9 +1,10 @@
-//! Takes pages that another process has mapped from it, as the kernel does when memory is short.
+//! Removes mapped pages from another process, as the kernel does when memory is short.
 
 use std::io;
 use std::path::Path;
 
-/// Of a process that is held, mapped pages of files in `dir` that are clean; says how many bytes of them are gone.
+/// Pages out the clean mapped pages of files in `dir` from a stopped process. Returns the number of
+/// bytes that were removed.
 pub fn page_out(process: u32, dir: &Path) -> io::Result<u64> {
     let before = resident(process, dir)?;
     for [start, end] in mappings(process, dir)?.map(|mapping| mapping.range) {
@@ -21,7 +22,8 @@ fn resident(process: u32, dir: &Path) -> io::Result<u64> {
     Ok(mappings(process, dir)?.map(|mapping| mapping.resident_bytes).sum())
 }
 
-/// From `/proc/PID/smaps`: a line `START-END PERMS OFFSET DEVICE INODE PATH`, then lines of which one is `Rss: N kB`.
+/// From `/proc/PID/smaps`: a line `START-END PERMS OFFSET DEVICE INODE PATH`, then lines of which
+/// one is `Rss: N kB`.
 fn mappings(process: u32, dir: &Path) -> io::Result<impl Iterator<Item = Mapping>> {
     let text = std::fs::read_to_string(format!("/proc/{process}/smaps"))?;
     let mut found = Vec::new();
@@ -44,7 +46,7 @@ fn mappings(process: u32, dir: &Path) -> io::Result<impl Iterator<Item = Mapping
 #[expect(unsafe_code, reason = "a call that no library has")]
 fn advise(process: u32, start: usize, len: usize) -> io::Result<()> {
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-    // SAFETY: what it returns, if it is no error, is a descriptor that nobody else has.
+    // SAFETY: the result, if it is no error, is a descriptor that has no other owner.
     let held = unsafe {
         match libc::syscall(libc::SYS_pidfd_open, process, 0) {
             -1 => return Err(io::Error::last_os_error()),
@@ -52,7 +54,8 @@ fn advise(process: u32, start: usize, len: usize) -> io::Result<()> {
         }
     };
     let range = libc::iovec { iov_base: start as *mut libc::c_void, iov_len: len };
-    // SAFETY: advice about memory of another process, which keeps what it holds: pages come back from their file.
+    // SAFETY: advice about memory of another process, whose contents do not change: pages are read
+    // again from their file.
     let done = unsafe {
         libc::syscall(libc::SYS_process_madvise, held.as_raw_fd(), &raw const range, 1, libc::MADV_PAGEOUT, 0)
     };

@@ -1,10 +1,11 @@
-//! What a thread of a child is about, and death at the n-th call of that.
+//! The phase that a thread of a child is in, and a kill at the n-th call of a phase.
 //!
-//! The library says what it does by spans of `tracing`: rebalances, splits, merges, checkpoints, on whichever thread. The child
-//! adds what it asks for itself: opening, batches, closing. A call on files belongs to the innermost of them, on the thread that
-//! makes it. Stores into mapped memory are calls here, too.
+//! The library marks its work by spans of `tracing`: rebalances, splits, merges, checkpoints, on
+//! any thread. The child adds its own calls: opening, batches, closing. A call on files belongs to
+//! the innermost phase on the thread that makes it. Stores into mapped memory are calls here, too.
 //!
-//! The parent says where to die by the environment; the child that lives to its end says how many calls there were.
+//! The parent passes the place of the kill in the environment; a child that lives to its end
+//! reports the number of calls.
 
 use cantle::vfs::{FaultVfs, StdVfs, Verdict, Vfs};
 use std::cell::RefCell;
@@ -16,7 +17,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 const KILL_AT: &str = "CANTLE_FAULTS_KILL_AT";
 
-/// What is under way.
+/// The kinds of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     Open,
@@ -32,7 +33,7 @@ impl Phase {
     pub const ALL: [Self; 7] =
         [Self::Open, Self::Batch, Self::Rebalance, Self::Split, Self::Merge, Self::Checkpoint, Self::Close];
 
-    /// As the library's spans are called, where it has one.
+    /// The name of the library's span, if it has one.
     pub fn name(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -49,7 +50,7 @@ impl Phase {
         Self::ALL.into_iter().find(|phase| phase.name() == name)
     }
 
-    /// What was killed, for the tally.
+    /// The counter of kills in this phase.
     pub fn killed(self) -> &'static str {
         match self {
             Self::Open => "killed in open",
@@ -62,7 +63,7 @@ impl Phase {
         }
     }
 
-    /// How many calls it has, for the tally.
+    /// The counter of calls in this phase.
     pub fn calls(self) -> &'static str {
         match self {
             Self::Open => "calls of open",
@@ -75,7 +76,7 @@ impl Phase {
         }
     }
 
-    /// This thread is about this until the guard is dropped.
+    /// This thread is in the phase until the guard is dropped.
     pub fn enter(self) -> Entered {
         PHASES.with_borrow_mut(|phases| phases.push(self));
         Entered
@@ -96,17 +97,18 @@ impl Drop for Entered {
     }
 }
 
-/// The process that `command` starts dies before the n-th call of a phase; `None` has it count.
+/// Makes the process that `command` starts die before the n-th call of a phase; with `None` it only
+/// counts.
 pub fn order(command: &mut Command, death: Option<(Phase, u64)>) {
     let text = death.map_or_else(|| "none".to_owned(), |(phase, n)| format!("{}:{n}", phase.name()));
     command.env(KILL_AT, text);
 }
 
-/// What the child opens its store on, as it was ordered.
+/// The file system for the child's store, as `order` requested.
 pub fn vfs() -> Arc<dyn Vfs> {
     let Ok(order) = std::env::var(KILL_AT) else { return Arc::new(StdVfs) };
     let death = order.split_once(':').and_then(|(name, n)| Some((Phase::of_name(name)?, n.parse().ok()?)));
-    // Nobody else has set one in this process.
+    // No other subscriber was set in this process.
     let _ = tracing::subscriber::set_global_default(Spans);
     let vfs = FaultVfs::new(Arc::new(StdVfs));
     vfs.set_rule(move |_| {
@@ -121,7 +123,8 @@ pub fn vfs() -> Arc<dyn Vfs> {
     Arc::new(vfs)
 }
 
-/// How many calls there were, as [`parse_counts`] reads it; none if nobody asked.
+/// The number of calls in each phase, in the format of [`parse_counts`]; `None` if the parent did
+/// not ask.
 pub fn counts() -> Option<String> {
     std::env::var_os(KILL_AT)?;
     let count = |phase: &Phase| format!("{}:{}", phase.name(), CALLS[*phase as usize].load(Relaxed));
@@ -144,7 +147,7 @@ fn die() -> ! {
     }
 }
 
-/// Spans, by their names: all of one name are the same.
+/// Spans by their names: all spans of one name have one id.
 struct Spans;
 
 impl Subscriber for Spans {

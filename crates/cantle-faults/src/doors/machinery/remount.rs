@@ -150,7 +150,7 @@ fn state_after(seed: u64, ops: u64) -> State {
 }
 
 fn options(layout: LayoutKind) -> Options {
-    // None but those that are asked for.
+    // Only the checkpoints that the process asks for.
     let options = Options::new().memory_budget(64 << 20).checkpoint_interval(Duration::from_secs(3600));
     options.default_keyspace(KeyspaceOptions::new().layout(layout))
 }
@@ -308,7 +308,7 @@ impl Cell<'_> {
         self.clear(mounted, &[volume, snapshot])
     }
 
-    /// Makes room for the next cell.
+    /// Frees space for the next cell.
     fn clear(&self, mounted: Mounted, volumes: &[PathBuf]) -> Result<(), String> {
         for volume in volumes.iter().filter(|volume| volume.exists()) {
             if self.image.kind != Kind::Btrfs || subvolume(&["delete", &volume.to_string_lossy()]).is_err() {
@@ -354,7 +354,7 @@ impl Outcome {
         if !report.is_ok() {
             return Err(format!("{report:?}"));
         }
-        // It is of use, and what was left behind does not come back.
+        // The store can be written to, and the ignored writes do not come back.
         db.put("new", "pair").map_err(|error| error.to_string())?;
         db.close().map_err(|error| format!("cannot close: {error}"))?;
         let db = options(self.layout).open(path).map_err(|error| format!("cannot open again: {error}"))?;
@@ -365,7 +365,8 @@ impl Outcome {
         Ok(())
     }
 
-    /// A repair keeps on demand what an opening would leave behind: here that is everything.
+    /// With `keep_left_behind` a repair keeps the data that an opening would ignore: here that is
+    /// everything.
     fn check_kept(&self, path: &Path, kept: &Path) -> Result<(), String> {
         let report = Db::repair(path, kept, options(self.layout).keep_left_behind(true));
         let report = report.map_err(|error| format!("cannot repair: {error}"))?;
@@ -382,7 +383,7 @@ impl Outcome {
         Ok(())
     }
 
-    /// The contents of an open store, if they are as they must be.
+    /// The contents of an open store, if they are as expected.
     fn check_open(&self, db: &Db) -> Result<State, String> {
         let Self { expected, seed, synced, acknowledged, .. } = *self;
         let found = contents(db)?;
@@ -394,7 +395,7 @@ impl Outcome {
             std::thread::yield_now();
         };
         let is_after = |ops: u64| found == state_after(seed, ops);
-        // The write under way when the process died may be there, too.
+        // The write that was running when the process died may be there, too.
         let rest = records(seed, synced..acknowledged)..=records(seed, synced..acknowledged + 1);
         let (is_right, is_told) = match expected {
             Everything => (is_after(acknowledged) || is_after(acknowledged + 1), told == 0),

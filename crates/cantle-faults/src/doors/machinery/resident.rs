@@ -1,8 +1,10 @@
-//! What a process has in memory that has one store, against the store's budget: many idle keyspaces, tiny pairs, long keys, iterators that
-//! were closed. No more than the budget and 64 MiB should be resident; where that does not hold yet, a case says how much more, so that
-//! it becomes no worse.
+//! The resident memory of a process with one store, against the store's budget: many idle
+//! keyspaces, tiny pairs, long keys, iterators that were closed. At most the budget and 64 MiB
+//! should be resident. If that does not hold yet, a case states the excess, so that it does not
+//! grow.
 //!
-//! `cargo test` has a twentieth of each; `cantle-faults --doors resident --minutes …` has all of it, and `--case NAME` one of them.
+//! `cargo test` has a twentieth of each; `cantle-faults --doors resident --minutes …` has all of
+//! it, and `--case NAME` one of them.
 
 use super::child::{Part, Role, Running, say};
 use crate::rng::Rng;
@@ -12,24 +14,25 @@ use std::time::Duration;
 
 const BUDGET_BYTES: u64 = 64 << 20;
 const BESIDE_BYTES: u64 = 64 << 20;
-/// A short visit has so much less.
+/// A short visit has a twentieth of the data.
 const SHORT: u64 = 20;
 
 struct Case {
     name: &'static str,
     play: fn(&Part, u64),
-    /// What a long visit finds beyond `BESIDE_BYTES`, and some more.
+    /// Excess that a long visit finds above `BESIDE_BYTES`, with some margin.
     more_bytes: u64,
 }
 
 const CASES: [Case; 4] = [
-    // Some 6 KiB for each that was written to since the opening, most of them in small pieces that no budget knows of.
+    // About 6 KiB for each keyspace that was written to since the opening, most of them in small
+    // allocations that no budget counts.
     Case { name: "keyspaces", play: keyspaces, more_bytes: 36 << 20 },
-    // Less than half of it is counted; the rest was not looked into.
+    // Less than half of it is charged; the rest was not examined.
     Case { name: "pairs", play: pairs, more_bytes: 36 << 20 },
-    // Keys at both ends of open tables, and in what is merged.
+    // Keys at both ends of open tables, and in merges.
     Case { name: "keys", play: keys, more_bytes: 44 << 20 },
-    // Free pieces between cached blocks, which the allocator does not give back.
+    // Free memory between cached blocks, which the allocator does not return to the system.
     Case { name: "iterators", play: iterators, more_bytes: 24 << 20 },
 ];
 
@@ -52,7 +55,7 @@ pub fn enter(visit: &Visit) {
             let less = if visit.is_long() { 1 } else { SHORT };
             let path = dir.path().join(name);
             let (layout, durability) = (visit.layout, Durability::Process);
-            // Which case, and how much less of it.
+            // The case, and the divisor of its size.
             let seed = less * CASES.len() as u64 + number as u64;
             let part = Part { role: Role::Resident, path, layout, durability, seed };
             let ended = Running::start(&mut part.command(&visit.program)).wait(Duration::from_secs(3600));
@@ -60,7 +63,7 @@ pub fn enter(visit: &Visit) {
                 let value = ended.lines.iter().rev().find_map(|line| line.strip_prefix(name));
                 value.and_then(|value| value.trim().parse::<u64>().ok())
             };
-            // What iterators keep while they are open is the callers'.
+            // Memory that open iterators hold belongs to the caller.
             let measured = said(if name == "iterators" { "resident" } else { "peak" });
             let (Some(measured), Some(_)) = (measured, said("peak")) else {
                 panic!("{name}: {:?}; {}", ended.lines.last(), ended.errors.trim());
@@ -75,7 +78,7 @@ pub fn enter(visit: &Visit) {
     }
 }
 
-/// Plays one case, in a process that does nothing else.
+/// Runs one case, in a process that does nothing else.
 pub fn play(part: &Part) {
     let cases = CASES.len() as u64;
     (CASES[(part.seed % cases) as usize].play)(part, part.seed / cases);
@@ -177,7 +180,7 @@ fn iterators(part: &Part, less: u64) {
         drop(range.next());
         open.push(range);
     }
-    // What open iterators keep is the callers'.
+    // Memory that open iterators hold belongs to the caller.
     say(format!("open: {} resident", of_process("VmRSS:")));
     drop(open);
     std::thread::sleep(Duration::from_secs(2));

@@ -1,4 +1,5 @@
-//! Operations in order, each kind of work of a store among them: opening, puts, batches, splits, rebalances, merges, checkpoints.
+//! Operations in order, with each kind of work of a store: opening, puts, batches, splits,
+//! rebalances, merges, checkpoints.
 
 use super::child::{Part, say};
 use super::phases::{self, Phase};
@@ -12,7 +13,8 @@ pub fn setup(durability: Durability) -> Setup {
     Setup {
         layout: LayoutKind::default(),
         durability,
-        // Checkpoints when the script asks for them, or files are held that one would free.
+        // Checkpoints only when the script asks for them; or a held file could be freed at another
+        // time.
         checkpoint_interval: Duration::from_secs(3600),
         chunk_bytes: 64 << 10,
         log_bytes: 16 << 10,
@@ -26,11 +28,11 @@ fn put(n: u64, bytes: usize) -> Change {
     Change::Put(n, stamp.iter().copied().cycle().take(bytes).collect::<Vec<u8>>().into())
 }
 
-/// What is done, once the store is open.
+/// The operations after the opening.
 pub fn ops() -> Vec<Op> {
     let mut ops = Vec::new();
     let one = |n, bytes| Op::One("default", put(n, bytes));
-    // More than a chunk may hold: it splits.
+    // More than the maximum of a chunk: it splits.
     ops.extend((0..48).map(|n| one(n, 2500)));
     ops.extend([Op::Sync, Op::Create("second")]);
     // Batches within one chunk, across chunks and across keyspaces.
@@ -40,16 +42,16 @@ pub fn ops() -> Vec<Op> {
         ops.push(Op::Batch(vec![("default", put(n, 800)), ("default", Change::Delete(n + 8))]));
         ops.push(Op::Transaction(vec![("default", put(n + 16, 90)), ("second", put(n, 500))]));
     }
-    // Overwrites fill the logs of sorted chunks, which are rebalanced then.
+    // Overwrites fill the logs of sorted chunks, which are then rebalanced.
     ops.extend((0..24).map(|n| one(n * 2, 2000)));
     ops.extend([Op::Compact, Op::Sync]);
-    // What is left of these chunks is little: they are merged.
+    // The rest of these chunks is small: they are merged.
     ops.extend([Op::One("default", Change::DeleteRange(4, 44)), Op::Compact, one(2, 60), Op::Sync]);
     ops.extend([Op::Metadata(5000), Op::Drop("second"), one(1, 70), one(3, 6000)]);
     ops
 }
 
-/// What the child does, up to the first operation that fails.
+/// The work of the child, up to the first operation that fails.
 pub fn play(part: &Part) {
     let setup = part.setup();
     let opening = Phase::Open.enter();
@@ -78,13 +80,13 @@ pub fn play(part: &Part) {
     if let Some(counts) = phases::counts() {
         say(format!("calls {counts}"));
     }
-    // Closing may have found out.
+    // A failure may only be noticed at closing.
     if let Some(reason) = db.stats().read_only {
         say(format!("read-only: {reason}"));
     }
 }
 
-/// So that the parent knows that the script does what it says.
+/// Counters by which the parent checks that the script does each kind of work.
 fn say_counts(db: &Db) {
     let stats = db.stats();
     let sum = |of: fn(&cantle::KeyspaceStats) -> u64| stats.keyspaces.iter().map(of).sum::<u64>();

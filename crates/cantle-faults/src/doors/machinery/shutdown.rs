@@ -1,8 +1,8 @@
-//! A file system loses everything that was not synced, while a process writes to it: what a loss of power does, but that it neither
-//! reorders nor tears.
+//! A file system loses everything that was not synced, while a process writes to it: like a loss of
+//! power, except that it neither reorders nor tears.
 //!
-//! An acknowledgement counts only if it was read before the file system went down: those that race it may tell of a sync that was
-//! answered and undone by the same call.
+//! An acknowledgement counts only if it was read before the shutdown of the file system. One that
+//! races with the shutdown may be for a sync that the shutdown undid.
 
 use super::child::{DURABILITIES, Part, Role, Running, name_of};
 use super::disks::{Image, Kind, are_possible};
@@ -12,9 +12,9 @@ use crate::rng::Rng;
 use crate::visit::Visit;
 use std::time::Duration;
 
-/// So many losses on one store.
+/// Number of losses on one store.
 const CHAIN: u64 = 8;
-/// Enough for a write buffer, which wants 2 GiB of free space.
+/// Enough for a write buffer, which needs 2 GiB of free space.
 const IMAGE_BYTES: u64 = 3 << 30;
 
 pub fn enter(visit: &Visit) {
@@ -52,7 +52,7 @@ fn chain(visit: &Visit, kind: Kind, durability: cantle::Durability, seed: u64) -
         }
         let heard = child.heard();
         mounted.shut_down().map_err(|error| context(error.to_string()))?;
-        // It goes on for a moment, on a file system that is gone, and must not die of it.
+        // The process runs for a moment on a file system that is gone, and must not die.
         std::thread::sleep(Duration::from_millis(20));
         let ended = child.kill();
         mounted.unmount()?;

@@ -1,5 +1,6 @@
-//! Several stores in one process that may open few files: together they leave half of them to the program, and when the program takes
-//! all of its half and then what the stores have not open at the moment, they say so, lose nothing, and work again afterwards.
+//! Several stores in one process that may open few files. Together they leave half of the limit to
+//! the program. When the program opens its half, and then every file that the stores have closed at
+//! the moment, the stores report errors and lose nothing. Afterwards they work again.
 
 use super::child::{Part, Role, Running, say};
 use crate::layouts;
@@ -14,9 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 const STORES: u64 = 3;
-/// So many tables that each store alone would open all that three may have together.
+/// Enough for so many tables that each store alone would open as many as three may together.
 const KEYS: u64 = 6_000;
-/// How long stores may take to work again once files can be opened.
+/// Maximum time until stores work again once files can be opened.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub fn enter(visit: &Visit) {
@@ -43,25 +44,25 @@ pub fn enter(visit: &Visit) {
     }
 }
 
-/// How many files this process may open.
+/// The limit of open files of this process.
 fn limit() -> usize {
     let text = std::fs::read_to_string("/proc/self/limits").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
     line.split_ascii_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// Open files below a directory; `None` where there is none left to look by.
+/// Open files below a directory; `None` if no file can be opened to list them.
 fn open_files(dir: &Path) -> Option<usize> {
     let descriptors = std::fs::read_dir("/proc/self/fd").ok()?;
     let links = descriptors.filter_map(|descriptor| std::fs::read_link(descriptor.ok()?.path()).ok());
     Some(links.filter(|link| link.starts_with(dir)).count())
 }
 
-/// A store, and what must be in it.
+/// A store, and the pairs that it must contain.
 struct Kept {
     db: Db,
     pairs: BTreeMap<u64, u64>,
-    /// Writes that were refused: they took place or not.
+    /// Writes that failed: they took effect or not.
     doubtful: BTreeMap<u64, u64>,
 }
 
@@ -112,7 +113,7 @@ pub fn play(part: &Part) {
     let mut stores: Vec<Kept> = (0..STORES).map(new).collect();
     let (done, most) = (AtomicBool::new(false), AtomicUsize::new(0));
     let refused = std::thread::scope(|scope| {
-        // Else it would go on for good where something is found.
+        // Ends the other thread if this one panics.
         let end = EndOnDrop(&done);
         scope.spawn(|| {
             while !done.load(SeqCst) {
@@ -155,7 +156,7 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// Writes to all stores in turn and sorts some of what is there.
+/// Writes to all stores in turn and compacts some of the data.
 fn write(stores: &mut [Kept], rng: &mut Rng, round: u64) {
     for _ in 0..KEYS {
         for store in stores.iter_mut() {
@@ -167,12 +168,12 @@ fn write(stores: &mut [Kept], rng: &mut Rng, round: u64) {
     }
 }
 
-/// The program takes all files that it can get. What is refused meanwhile is counted.
+/// The program opens all files that it can. Returns the number of failed writes.
 fn without_files(stores: &mut [Kept], rng: &mut Rng) -> u64 {
     let mut refused = 0;
     let mut own = Vec::new();
     for _ in 0..KEYS {
-        // Also what the stores have closed since.
+        // Includes files that the stores have closed since.
         while let Ok(file) = File::open("/dev/null") {
             own.push(file);
         }

@@ -1,7 +1,8 @@
 //! System calls counted, killed at, and failed, by `strace`.
 //!
-//! `strace` counts calls of each kind per thread, and so do we: a fault at the n-th call of a kind is at the n-th of whichever thread
-//! comes to it first. (Not with `--seccomp-bpf`: it is faster, and loses the signals.) A signal at a call arrives before the call is made.
+//! `strace` counts calls of each kind per thread, and so does this module: a fault at the n-th call
+//! of a kind happens on the thread that reaches its n-th call first. (Not with `--seccomp-bpf`: it
+//! is faster, and loses the signals.) A signal at a call arrives before the call is made.
 
 use super::disks::run;
 use crate::visit::Visit;
@@ -9,13 +10,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// Calls that read or change files, names or memory. `write` is how children speak, no call of a store.
+/// Calls that read or change files, names or memory. Children print with `write`; a store never
+/// calls it.
 const CALLS: &str = "trace=%file,%desc,munmap,madvise,mlock2";
 
-/// How often a thread makes a call of a kind: from the first on that follows the store's path, to the most of any thread.
+/// Number of calls of each kind by a thread: from its first call after the store's path was used,
+/// to the maximum of any thread.
 pub type Counts = BTreeMap<String, std::ops::RangeInclusive<u64>>;
 
-/// Whether it is there and may trace; says so if not.
+/// True if `strace` is installed and may trace; reports the reason if not.
 pub fn is_possible(visit: &Visit) -> bool {
     match run("strace", &["-f", "-o", "/dev/null", "-e", "inject=fsync:error=EIO:when=1", "true"]) {
         Ok(_) => true,
@@ -26,12 +29,12 @@ pub fn is_possible(visit: &Visit) -> bool {
     }
 }
 
-/// `command`, with the calls that it makes written to a file.
+/// `command`, with its system calls recorded to a file.
 pub fn recorded(command: &Command, to: &Path) -> Command {
     traced(command, &["-o".as_ref(), to.as_os_str(), "-e".as_ref(), CALLS.as_ref()])
 }
 
-/// `command`, with something done to the n-th call of a kind: `signal=KILL`, `error=EIO`.
+/// `command`, with an injection at the n-th call of a kind: `signal=KILL`, `error=EIO`.
 pub fn injected(command: &Command, call: &str, what: &str, when: &str) -> Command {
     let (trace, inject) = (format!("trace={call}"), format!("inject={call}:{what}:when={when}"));
     let arguments = ["-o", "/dev/null", "-e", &trace, "-e", &inject];
@@ -58,7 +61,7 @@ pub fn counts(record: &str, path: &Path) -> Counts {
         let is_name =
             name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
         if !is_name || name.is_empty() {
-            // What goes on with a call that began on another line.
+            // The rest of a call that began on another line.
             continue;
         }
         let n = by_thread.entry((thread, name)).or_default();

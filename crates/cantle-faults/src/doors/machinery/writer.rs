@@ -1,9 +1,12 @@
-//! Threads that write for ever and say what they were promised, and what a store must hold when they died.
+//! Threads that write until they are killed and report acknowledgements, and the check of a store
+//! after the kill.
 //!
-//! Each thread writes batches with numbers, one after another. A batch holds two pairs of one value, which are overwritten some
-//! hundred batches later; a pair that goes with many others in a range delete; and `next-THREAD`: the number of the thread's next batch and
-//! those of all threads as they were before the batch began. So everything can be checked from what the store holds: batches are
-//! whole, nothing is lost that was promised, and if a batch is there, so are all that had returned before it began.
+//! Each thread writes numbered batches, one after another. A batch has two pairs with the same
+//! value, which are overwritten some hundred batches later; a pair that is later removed by a range
+//! delete with many others; and `next-THREAD`: the number of the thread's next batch and those of
+//! all threads before the batch began. So all promises can be checked from the store's contents:
+//! batches are complete, nothing that was promised is lost, and if a batch is there, so are all
+//! that had returned before it began.
 
 use super::child::{Part, say};
 use crate::history::Death;
@@ -15,11 +18,11 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 const THREADS: usize = 3;
-/// After so many batches a thread overwrites.
+/// Number of batches after which a thread overwrites its keys.
 const KEYS: u64 = 300;
-/// After so many batches a thread deletes its range.
+/// Number of batches after which a thread deletes its range.
 const RANGE: u64 = 150;
-/// After so many batches a thread syncs the store.
+/// Number of batches after which a thread syncs the store.
 const SYNC: u64 = 64;
 
 pub type Numbers = [u64; THREADS];
@@ -59,7 +62,8 @@ fn parse(text: &str) -> Option<Numbers> {
     numbers.try_into().ok()
 }
 
-/// What `next-THREAD` says: the number of the next batch, and those of all when the last began.
+/// The contents of `next-THREAD`: the number of the next batch, and those of all threads when the
+/// last batch began.
 fn next(db: &Db, thread: usize) -> Result<(u64, Numbers), String> {
     let found = db.get(format!("next-{thread}")).map_err(|error| format!("cannot read: {error}"))?;
     let Some(found) = found else { return Ok((0, [0; THREADS])) };
@@ -68,7 +72,7 @@ fn next(db: &Db, thread: usize) -> Result<(u64, Numbers), String> {
     parsed.ok_or_else(|| format!("next-{thread} is {found:?}"))
 }
 
-/// What the child does. A thread ends with the first batch that fails.
+/// The work of the child. A thread ends with the first batch that fails.
 pub fn play(part: &Part) {
     let db = match part.open() {
         Ok(db) => db,
@@ -105,7 +109,7 @@ pub fn play(part: &Part) {
             });
         }
     });
-    // All threads have failed: whoever reads on must be able to.
+    // All threads have failed; reads must still work.
     let read = db.range(..).try_for_each(|pair| pair.map(drop));
     say(match read {
         Ok(()) => "read".to_owned(),
@@ -120,19 +124,19 @@ pub fn play(part: &Part) {
     }
 }
 
-/// What was promised of a store.
+/// The promises about a store.
 #[derive(Debug, Clone, Default)]
 pub struct Promised {
     acknowledged: Numbers,
     synced: Numbers,
     /// Batches that were acknowledged.
     pub batches: u64,
-    /// What failed, in words.
+    /// The failures, as text.
     pub failures: Vec<String>,
 }
 
 impl Promised {
-    /// Hears what a child said.
+    /// Reads the output of a child.
     pub fn hear(&mut self, lines: &[String], death: Death, durability: Durability) -> Result<(), String> {
         for line in lines {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -141,7 +145,7 @@ impl Promised {
                     let (thread, n) = rest.split_once(' ').ok_or(line)?;
                     let (thread, n) = (thread.parse::<usize>().ok(), n.parse::<u64>().ok());
                     let (Some(thread @ ..THREADS), Some(n)) = (thread, n) else { return Err(line.clone()) };
-                    // More than was promised may have been there: not all acknowledgements are read.
+                    // The store may hold more than was promised: not all acknowledgements are read.
                     let wanted = self.acknowledged[thread];
                     if n < wanted {
                         return Err(format!("thread {thread}: {n} was taken twice, {wanted} was next"));
@@ -150,7 +154,7 @@ impl Promised {
                     self.batches += 1;
                 }
                 "synced" => self.raise_synced(parse(rest).ok_or(line)?),
-                // The child found the store so.
+                // The child found this state at its opening.
                 "opened" => {
                     let found = parse(rest).ok_or(line)?;
                     self.settle(found, death, durability)?;
@@ -168,7 +172,7 @@ impl Promised {
         }
     }
 
-    /// What must be there.
+    /// The batches that must be there.
     pub fn wanted(&self, death: Death, durability: Durability) -> Numbers {
         match (death, durability) {
             (Death::Power, Durability::Sync) | (Death::Process, Durability::Process | Durability::Sync) => {
@@ -178,7 +182,7 @@ impl Promised {
         }
     }
 
-    /// What was found is what the store goes on from.
+    /// The recovered state is the one that the store continues from.
     fn settle(&mut self, found: Numbers, death: Death, durability: Durability) -> Result<(), String> {
         let wanted = self.wanted(death, durability);
         if (0..THREADS).any(|thread| found[thread] < wanted[thread]) {
@@ -188,7 +192,7 @@ impl Promised {
         Ok(())
     }
 
-    /// Checks all that a store holds.
+    /// Checks the whole contents of a store.
     pub fn check(&mut self, db: &Db, death: Death, durability: Durability) -> Result<(), String> {
         let mut found = [0; THREADS];
         let mut before = [[0; THREADS]; THREADS];

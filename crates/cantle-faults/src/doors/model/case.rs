@@ -1,13 +1,13 @@
-//! The name of a case: a seed, and which operations of it to run.
+//! The name of a case: a seed, and the operations of it to run.
 
 use std::fmt;
 
-/// A configuration and its operations, by their numbers. As text `7:1-30,55` for the first thirty and one more;
-/// `7` for all.
+/// A configuration and its operations, by their numbers. As text `7:1-30,55` for the first thirty
+/// and one more; `7` for all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     pub seed: u64,
-    /// Ascending, from 1 on.
+    /// Ascending numbers, from 1.
     pub operations: Vec<u64>,
 }
 
@@ -17,7 +17,7 @@ impl Case {
         Self { seed, operations: (1..=operations).collect() }
     }
 
-    /// `all`: how many operations there are where the text names none.
+    /// Parses a text. `all` is the number of operations if the text names none.
     pub fn parse(text: &str, all: u64) -> Option<Self> {
         let Some((seed, runs)) = text.split_once(':') else {
             return Some(Self::whole(text.parse().ok()?, all));

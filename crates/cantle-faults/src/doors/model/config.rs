@@ -8,7 +8,7 @@ use cantle::{Compression, Durability, KeyspaceOptions, LayoutKind, Options, Reso
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What stays the same for one store.
+/// Properties that do not change during a store's life.
 #[derive(Debug, Clone)]
 pub struct Config {
     pub layout: LayoutKind,
@@ -17,13 +17,13 @@ pub struct Config {
     pub spaces: Vec<(&'static str, Order, Keys)>,
     pub value_bytes_max: usize,
     pub real_directory: bool,
-    /// How many calls of a thousand fail while they may.
+    /// Number of calls per thousand that fail while calls may fail.
     pub failing_permille: u64,
-    /// Shared by all that is opened: the store and its backups, one after the other and side by side.
+    /// Shared by the store and its backups, one after the other and at the same time.
     resources: Option<Resources>,
 }
 
-/// What may be another at each opening.
+/// Options that may change at each opening.
 #[derive(Debug, Clone)]
 struct Tuning {
     chunk_bytes: u64,
@@ -31,7 +31,8 @@ struct Tuning {
     log_bytes: Option<u64>,
     filter_partitions: u32,
     compression: Compression,
-    /// The published variant, whose logs are searched linearly, and munks chosen by recency.
+    /// True for the published variant, whose logs are searched linearly, and whose munks are chosen
+    /// by recency.
     as_published: bool,
     munks: bool,
     munk_log_bytes: Option<u64>,
@@ -40,13 +41,14 @@ struct Tuning {
 }
 
 impl Config {
-    /// The configuration of a seed. `turn` makes sure that every few of them cover what must be covered.
+    /// The configuration of a seed. `turn` ensures that a few consecutive ones cover all values
+    /// that must be covered.
     pub fn random(random: &mut Random, layout: LayoutKind, turn: usize) -> Self {
         let durability = [Durability::Process, Durability::Buffered, Durability::Sync][turn % 3];
         let [_, others @ ..] = Order::ALL;
         let first = if turn.is_multiple_of(2) { Order::Bytewise } else { others[turn / 2 % others.len()] };
         let space = |random: &mut Random, name, order, keys| match order {
-            // Else hardly any are equal.
+            // With other keys hardly any are equal.
             Order::CaseInsensitive if random.chance(50) => (name, order, Keys::Letters),
             _ => (name, order, keys),
         };
@@ -71,21 +73,21 @@ impl Config {
         found.map(|&(_, order, keys)| (order, keys)).expect("a keyspace of the configuration")
     }
 
-    /// Options of a keyspace; the tuning is another each time.
+    /// Options of a keyspace; the tuning is random on each call.
     pub fn tuning(&self, random: &mut Random) -> KeyspaceOptions {
         Tuning::random(random).options(self.layout)
     }
 
-    /// Options with which a keyspace is only looked for.
+    /// Options to open an existing keyspace.
     pub fn plain(&self, name: &str) -> KeyspaceOptions {
         self.space(name).0.apply(KeyspaceOptions::new().layout(self.layout))
     }
 
-    /// Options of a store; the tuning is another each time.
+    /// Options of a store; the tuning is random on each call.
     pub fn options(&self, random: &mut Random) -> Options {
         let mut default = self.tuning(random);
         let (order, _) = self.space("default");
-        // Either given, or known by the name that the store keeps.
+        // The order is either given, or known by the name that the store keeps.
         default = order.apply(default);
         let mut options = Options::new()
             .durability(self.durability)

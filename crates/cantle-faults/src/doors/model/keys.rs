@@ -9,7 +9,7 @@ use std::ops::Bound;
 pub enum Keys {
     /// A few hundred short neighbours.
     Dense,
-    /// Composite keys behind a long common prefix.
+    /// Composite keys after a long common prefix.
     Prefixed,
     /// Any bytes, with many 0x00 and 0xff, the empty key included.
     Bytes,
@@ -17,7 +17,7 @@ pub enum Keys {
     Huge,
     /// Letters of both cases.
     Letters,
-    /// Numbers all over.
+    /// Numbers from a wide range.
     Spread,
 }
 
@@ -57,7 +57,7 @@ impl Keys {
         }
     }
 
-    /// What some keys begin with.
+    /// A prefix of some keys.
     pub fn prefix(self, random: &mut Random) -> Vec<u8> {
         let mut key = self.key(random);
         let length = match self {
@@ -68,7 +68,7 @@ impl Keys {
         key
     }
 
-    /// Bounds of all kinds, turned round and empty ones included.
+    /// Bounds of all kinds, including reversed and empty ones.
     pub fn bounds(self, order: Order, random: &mut Random) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         let (a, mut b) = (self.key(random), self.key(random));
         if random.chance(10) {
@@ -84,7 +84,7 @@ impl Keys {
     }
 }
 
-/// A value of at most `bytes_max` bytes that tells when it was written.
+/// A value of at most `bytes_max` bytes that contains the number of the operation that wrote it.
 pub fn value(random: &mut Random, bytes_max: usize, number: u64) -> Vec<u8> {
     let length = match random.below(10) {
         0 => 0,

@@ -1,7 +1,8 @@
 //! Random operations on stores of random configurations, compared with a `BTreeMap` after every one.
 //!
-//! Each operation has random numbers of its own, which follow from the seed and its place, so an operation stays what it is when others
-//! are left out. That is how a failure is shrunk: to the fewest operations that still fail. `CANTLE_TRACE=1` prints each operation.
+//! Each operation has random numbers of its own, which follow from the seed and the operation's
+//! number. So an operation does not change when others are left out. This allows shrinking a
+//! failure to the fewest operations that still fail. `CANTLE_TRACE=1` prints each operation.
 
 mod case;
 mod config;
@@ -23,14 +24,15 @@ use std::sync::Mutex;
 use totals::Totals;
 use world::World;
 
-/// Of each round. Every 24 in a row cover what must be covered.
+/// Configurations of a round. Every 24 consecutive ones cover all values that must be covered.
 const CONFIGURATIONS: u64 = 32;
 const OPERATIONS: u64 = 3000;
-/// How often a failure is tried to be shrunk.
+/// Maximum number of attempts to shrink a failure.
 const ATTEMPTS: usize = 400;
 
-/// A round of configurations after the other; a case is the seed of one, alone or with the operations to run ([`Case`]), and run
-/// once a round: what depends on the background may need many.
+/// Runs rounds of configurations. A case is the seed of one configuration, alone or with the
+/// operations to run ([`Case`]), and runs once per round: failures that depend on background work
+/// may need many rounds.
 pub fn enter(visit: &Visit) {
     let trace = std::env::var_os("CANTLE_TRACE").is_some();
     if let Some(text) = &visit.case {
@@ -45,10 +47,11 @@ pub fn enter(visit: &Visit) {
         return;
     }
     for seed in visit.rounds() {
-        // The low byte of a seed is its turn, so that the seed alone says which configuration it is.
+        // The low byte of a seed is the configuration's turn, so that the seed alone determines the
+        // configuration.
         let base = seed & !0xff;
         let is_default = visit.layout == LayoutKind::default();
-        // Of a layout with few mechanisms a part says enough.
+        // A layout with few mechanisms needs only a part.
         let configurations = if is_default { CONFIGURATIONS } else { CONFIGURATIONS / 4 };
         let seeds: Vec<u64> = (base..base + configurations).collect();
         let totals = Mutex::new(Totals::default());
@@ -69,7 +72,7 @@ pub fn enter(visit: &Visit) {
     }
 }
 
-/// What a configuration panicked with, and at which operation.
+/// The panic of a configuration, and the operation at which it happened.
 struct Failure {
     at: u64,
     what: String,
@@ -84,7 +87,7 @@ fn run(visit: &Visit, case: &Case, trace: bool) -> Result<Totals, Failure> {
     })
 }
 
-/// The failure with the fewest operations that were found to fail, which are printed.
+/// Shrinks the failure to the fewest operations that were found to fail, and prints them.
 fn explain(visit: &Visit, case: &Case, failure: &Failure) -> String {
     let until = |last: u64| case.operations.iter().copied().filter(|&operation| operation <= last).collect();
     let operations = shrink::quietly(|| {

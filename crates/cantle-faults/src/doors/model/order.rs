@@ -8,13 +8,13 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     Bytewise,
-    /// Bytewise, the other way round, with a prefix cache: the empty key is the last.
+    /// Descending bytewise order, with a prefix cache: the empty key is the last.
     Reverse,
     /// Shorter keys first, without a prefix.
     LengthFirst,
     /// Equal keys may differ in their bytes, but not in their prefix.
     CaseInsensitive,
-    /// The other way round; every third key or so has no prefix, whichever keys are its neighbours.
+    /// Descending; about every third key has no prefix, whichever keys are its neighbours.
     PartlyPrefixed,
 }
 
@@ -72,7 +72,7 @@ impl Comparator for Order {
     }
 }
 
-/// A key in its order.
+/// A key with its order.
 #[derive(Debug, Clone)]
 pub struct OrderedKey {
     pub order: Order,

@@ -1,4 +1,4 @@
-//! Random numbers that a seed repeats.
+//! Random numbers that a seed determines.
 
 use crate::rng::Rng;
 
@@ -9,7 +9,7 @@ impl Random {
         Self(Rng::new(seed))
     }
 
-    /// Those of one operation, whatever others drew.
+    /// The numbers of one operation, independent of other operations.
     pub fn of_operation(seed: u64, operation: u64) -> Self {
         Self(Rng::new(Rng::new(seed).next() ^ operation))
     }
@@ -23,7 +23,7 @@ impl Random {
         (self.next() % limit.max(1) as u64) as usize
     }
 
-    /// True `percent` times of a hundred.
+    /// True in `percent` of 100 cases.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -1,4 +1,4 @@
-//! Snapshots, ranges and cursors that stay open while the store goes on.
+//! Snapshots, ranges and cursors that stay open while the store changes.
 
 use super::config::Config;
 use super::keys::Keys;
@@ -9,7 +9,7 @@ use cantle::{Cursor, Db, Key, Range, Snapshot, Value};
 use std::collections::VecDeque;
 use std::ops::Bound;
 
-/// Does the same to the default keyspace through its store or snapshot, or to a named one.
+/// The same operation on the default keyspace through its store or snapshot, or on a named one.
 macro_rules! snapshot_or_in {
     ($snapshot:expr, $space:expr, $read:ident, $($argument:expr),*) => {
         match &$space.handle {
@@ -19,17 +19,17 @@ macro_rules! snapshot_or_in {
     };
 }
 
-/// A snapshot, what it must see, and what was opened on it.
+/// A snapshot, the state that it must see, and the iterators that were opened on it.
 pub struct Held {
     snapshot: Snapshot,
     state: State,
     ranges: Vec<HeldRange>,
     cursors: Vec<HeldCursor>,
-    /// What had been moved when it was taken ([`moves`]).
+    /// Number of moves when the snapshot was taken ([`moves`]).
     pub moves: u64,
 }
 
-/// How often something that iterators read was moved.
+/// Number of times that data which iterators read were moved.
 pub fn moves(db: &Db) -> u64 {
     db.stats()
         .keyspaces
@@ -43,7 +43,7 @@ impl Held {
         Self { snapshot, state, ranges: Vec::new(), cursors: Vec::new(), moves }
     }
 
-    /// Looks at something.
+    /// Makes one random check.
     pub fn step(&mut self, random: &mut Random, config: &Config) {
         let names: Vec<_> = self.state.keys().cloned().collect();
         let name = random.pick(&names);
@@ -109,7 +109,7 @@ impl Held {
         }
     }
 
-    /// Everything that it must see.
+    /// Checks the whole state that the snapshot must see.
     pub fn check_all(self, random: &mut Random) {
         for (name, space) in &self.state {
             let range = snapshot_or_in!(self.snapshot, space, range, ..);
@@ -122,7 +122,7 @@ impl Held {
     }
 }
 
-/// A range, and what it has yet to give.
+/// A range, and the pairs that it has not yet returned.
 pub struct HeldRange {
     range: Range,
     expected: VecDeque<Pair>,
@@ -140,7 +140,7 @@ impl HeldRange {
         }
     }
 
-    /// Reads the rest: forward, back, or from both ends in turn.
+    /// Reads the rest: forward, backward, or from both ends in turn.
     pub fn finish(mut self, random: &mut Random) {
         let back = random.pick(&[0, 100, 50]);
         while !self.expected.is_empty() {
@@ -161,7 +161,7 @@ impl HeldRange {
     }
 }
 
-/// A cursor, what it walks over, and where it stands.
+/// A cursor, its pairs, and its position.
 pub struct HeldCursor {
     cursor: Cursor,
     pairs: Vec<Pair>,
@@ -233,7 +233,7 @@ pub fn assert_same_pair(found: Option<(Key, Value)>, expected: Option<&Pair>, ba
     );
 }
 
-/// Reads all of a store.
+/// Reads the whole store.
 pub fn read_all(db: &Db, config: &Config) -> State {
     let mut state = State::new();
     for name in db.keyspaces().unwrap() {

@@ -1,4 +1,4 @@
-//! The model: what a store should hold.
+//! The model: the contents that a store should have.
 
 use super::order::{Order, OrderedKey};
 use cantle::Keyspace;
@@ -13,7 +13,7 @@ pub type Pair = (OrderedKey, Rc<[u8]>);
 #[derive(Clone)]
 pub struct Space {
     pub order: Order,
-    /// `None`: the default keyspace, by way of the store's own operations.
+    /// `None` for the default keyspace, which is used through the store's own operations.
     pub handle: Option<Keyspace>,
     pub map: Rc<Map>,
     pub metadata: Vec<u8>,
@@ -34,7 +34,7 @@ impl Space {
         self.map.get(&self.key(key)).cloned()
     }
 
-    /// An equal key that is not identical gives way to the new one.
+    /// Replaces an equal key, even if its bytes differ, by the new one.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         let key = self.key(key);
         let map = Rc::make_mut(&mut self.map);
@@ -55,7 +55,7 @@ impl Space {
         }
     }
 
-    /// Whether no key can lie within the bounds.
+    /// True if no key can be within the bounds.
     pub fn is_empty_range(&self, (start, end): &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> bool {
         match (start.as_ref().map(|key| self.key(key)), end.as_ref().map(|key| self.key(key))) {
             (Bound::Included(a), Bound::Included(b)) => a > b,
@@ -85,7 +85,7 @@ impl Space {
     }
 }
 
-/// Whether two states hold the same, byte for byte.
+/// True if two states have identical contents, byte for byte.
 pub fn same(a: &State, b: &State) -> bool {
     a.len() == b.len()
         && a.iter().zip(b).all(|((a_name, a), (b_name, b))| {
@@ -96,7 +96,7 @@ pub fn same(a: &State, b: &State) -> bool {
         })
 }
 
-/// The differences between two states, in words.
+/// The differences between two states, as text.
 pub fn differences(found: &State, expected: &State) -> Vec<String> {
     let names = |state: &State| state.keys().cloned().collect::<Vec<_>>();
     if names(found) != names(expected) {
@@ -127,7 +127,7 @@ pub fn differences(found: &State, expected: &State) -> Vec<String> {
     all
 }
 
-/// How a state differs from the one of these that it is most like, in words.
+/// The differences between a state and the one of these that is most similar, as text.
 pub fn nearest<'a>(found: &State, expected: impl Iterator<Item = &'a State>) -> String {
     const SHOWN: usize = 8;
     let all = expected.map(|state| differences(found, state)).enumerate();
@@ -141,7 +141,7 @@ pub fn nearest<'a>(found: &State, expected: impl Iterator<Item = &'a State>) -> 
     }
 }
 
-/// Bytes for people, shortened.
+/// Bytes in readable form, shortened.
 pub fn show(bytes: &[u8]) -> String {
     format!("{} ({} bytes)", bytes[..bytes.len().min(24)].escape_ascii(), bytes.len())
 }

@@ -1,4 +1,4 @@
-//! What the stores of a whole round did.
+//! Work of all stores of a round.
 
 use crate::layouts::OfChunk;
 use crate::visit::Visit;
@@ -27,15 +27,16 @@ pub struct Totals {
     pub chunks_max: u64,
     pub reopenings: u64,
     pub backups: u64,
-    /// Stores that were removed, backups for the most part.
+    /// Stores that were removed, most of them backups.
     pub destroyed: u64,
     /// Transactions that were run again.
     pub run_again: u64,
-    /// Snapshots, with what was opened on them, that saw a rebalance, a split or a merge.
+    /// Snapshots, with the iterators on them, during whose life a rebalance, a split or a merge
+    /// happened.
     pub outlived: u64,
     pub failed_calls: u64,
     pub failed_operations: u64,
-    /// Of them, those that wrote, and could not make it durable.
+    /// Failed operations that wrote, but could not make the write durable.
     pub failed_after_all: u64,
 }
 
@@ -116,7 +117,7 @@ impl Totals {
         visit.count("failed operations that wrote", self.failed_after_all);
     }
 
-    /// What never happened, of what the door is there to see.
+    /// Mechanisms that the door must exercise, but that never ran.
     pub fn missing(&self) -> Vec<&'static str> {
         let counts = [
             ("rebalances", self.rebalances),

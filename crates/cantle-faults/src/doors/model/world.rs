@@ -1,4 +1,5 @@
-//! A store and its model: how both are opened, closed, killed and compared. What is done to them is in the files below.
+//! A store and its model: how both are opened, closed, killed and compared. The operations on them
+//! are in the modules below.
 
 use super::config::Config;
 use super::keys::{Keys, value};
@@ -12,7 +13,7 @@ use std::cell::Cell;
 use std::ops::Bound;
 use std::path::PathBuf;
 
-/// Does the same to the default keyspace through the store, or to a named one.
+/// The same operation on the default keyspace through the store, or on a named one.
 macro_rules! on {
     ($world:expr, $space:expr, $it:ident => $act:expr) => {
         match &$space.handle {
@@ -25,7 +26,7 @@ macro_rules! on {
     };
 }
 
-/// Does the same to the default keyspace through a transaction, or to a named one.
+/// The same operation on the default keyspace through a transaction, or on a named one.
 macro_rules! in_transaction {
     ($tx:expr, $space:expr, $call:ident, $($argument:expr),*) => {
         match &$space.handle {
@@ -48,28 +49,29 @@ pub struct World<'a> {
     random: Random,
     config: Config,
     disk: Disk,
-    /// The name of the store; that of a backup, once one was restored.
+    /// The name of the store, or of the backup that was restored last.
     home: String,
     db: Option<Db>,
     state: State,
-    /// Every state since the last one that is known to be durable. One, where nothing acknowledged may be lost.
+    /// Every state since the last one that is known to be durable. One state if no acknowledged
+    /// write may be lost.
     history: Vec<State>,
     held: Vec<Held>,
     pub totals: Totals,
-    /// Which operation runs.
+    /// Number of the running operation.
     number: &'a Cell<u64>,
     backups: usize,
-    /// The store turned read-only.
+    /// True if the store turned read-only.
     must_reopen: bool,
     traces: bool,
 }
 
-/// A keyspace that there is.
+/// An existing keyspace.
 fn of<'a>(state: &'a mut State, name: &str) -> &'a mut Space {
     state.get_mut(name).expect("a keyspace of the model")
 }
 
-/// A bound for people.
+/// A bound in readable form.
 struct Text<'a>(&'a Bound<Vec<u8>>);
 
 impl std::fmt::Debug for Text<'_> {
@@ -106,7 +108,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// Runs these operations of all that the seed says.
+    /// Runs these operations of the seed's.
     pub fn run(mut self, operations: &[u64]) -> Totals {
         for &number in operations {
             self.number.set(number);
@@ -147,7 +149,7 @@ impl<'a> World<'a> {
         self.attach(db);
     }
 
-    /// Takes handles to the keyspaces of the model.
+    /// Opens handles to the keyspaces of the model.
     fn attach(&mut self, db: Db) {
         for (name, space) in &mut self.state {
             let options = self.config.tuning(&mut self.random);
@@ -158,7 +160,7 @@ impl<'a> World<'a> {
         self.db = Some(db);
     }
 
-    /// Lets go of every handle, so that the store is released.
+    /// Drops every handle, so that the store is released.
     fn detach(&mut self) {
         if let Some(db) = &self.db {
             self.totals.add(&db.stats());
@@ -173,7 +175,7 @@ impl<'a> World<'a> {
         self.db = None;
     }
 
-    /// Whether that went well; where calls fail it need not.
+    /// Closes the store; true if that succeeded. It may fail if calls fail.
     fn close(&mut self) -> bool {
         let db = self.db().clone();
         let closed = db.close();
@@ -201,7 +203,7 @@ impl<'a> World<'a> {
         self.reopen(is_certain, "closed and opened");
     }
 
-    /// The store as the death of its process leaves it.
+    /// Continues with the store as the death of its process leaves it.
     fn kill(&mut self) {
         let Some(after) = self.disk.killed() else { return self.close_and_open() };
         let is_certain = self.is_certain();
@@ -210,7 +212,7 @@ impl<'a> World<'a> {
         self.reopen(is_certain, "after a kill");
     }
 
-    /// Another store, which holds what the model does, takes the place of this one.
+    /// Replaces this store by another one, which holds the model's state.
     fn restore(&mut self, name: String) {
         self.trace(|_| format!("restore {name}"));
         self.detach();
@@ -219,14 +221,15 @@ impl<'a> World<'a> {
         self.reopen(true, "restored");
     }
 
-    /// Whether nothing acknowledged may be lost with the process, as a store promises that had no reason to doubt its file system.
+    /// True if no acknowledged write may be lost with the process. A store promises this if it has
+    /// no reason to doubt its file system.
     fn is_certain(&self) -> bool {
         let has_doubts =
             self.disk.fails() && (self.disk.sync_failed() || self.db().stats().read_only.is_some());
         self.config.durability != Durability::Buffered && !has_doubts
     }
 
-    /// Opens the store and finds the model's state that it came back in.
+    /// Opens the store and finds the state of the model that it recovered.
     fn reopen(&mut self, is_certain: bool, when: &str) {
         self.totals.reopenings += 1;
         if self.disk.fails() {
@@ -250,7 +253,7 @@ impl<'a> World<'a> {
         self.attach(db);
     }
 
-    /// Recoveries that may fail, but find no damage.
+    /// Recoveries that may fail, but report no damage.
     fn open_amid_failures(&mut self) {
         for _ in 0..self.random.below(3) {
             let (options, path) = (self.options(), self.path(&self.home));
@@ -265,8 +268,8 @@ impl<'a> World<'a> {
         self.totals.failed_calls += self.disk.take_failed();
     }
 
-    /// Finds the model's state that a store came back in: the last, or if that is not certain any since the last that is known to
-    /// be durable.
+    /// Finds the state of the model that a store recovered: the last one. If that is not certain,
+    /// any state since the last one known to be durable.
     fn settle_on(&mut self, found: State, is_certain: bool, when: &str) {
         let first = if is_certain { self.history.len() - 1 } else { 0 };
         let place = self.history[first..].iter().rposition(|state| same(state, &found));
@@ -296,13 +299,13 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Lets calls fail, at times and where they do.
+    /// Lets calls fail, in some cases and only on a disk where calls may fail.
     fn arm(&mut self) -> Option<Armed> {
         if self.random.chance(50) { self.disk.arm() } else { None }
     }
 
-    /// A write returned. If it failed, which it may where calls fail, everything is as it was, unless the store turned read-only:
-    /// then it is opened again, and the write is there or not.
+    /// A write returned. If it failed, which it may if calls fail, the state has not changed,
+    /// unless the store turned read-only: then it is opened again, and the write is present or not.
     fn settle(
         &mut self,
         armed: Option<Armed>,
@@ -324,12 +327,13 @@ impl<'a> World<'a> {
             let mut after = self.state.clone();
             apply(&mut after);
             self.history.push(after);
-            // Not before the operation let go of its handles.
+            // Not before the operation has dropped its handles.
             self.must_reopen = true;
         }
     }
 
-    /// The same of a write that is made durable once it was made: if the former fails, the write is there or not.
+    /// The same for a write that is made durable by a second step: if only this step fails, the
+    /// write is present or not.
     fn settle_either(
         &mut self,
         armed: Option<Armed>,
@@ -356,7 +360,7 @@ impl<'a> World<'a> {
         value(&mut self.random, self.config.value_bytes_max, self.number.get())
     }
 
-    /// A keyspace that there is, most often the default one.
+    /// An existing keyspace, most often the default one.
     fn name(&mut self) -> String {
         if self.random.chance(60) {
             return "default".into();

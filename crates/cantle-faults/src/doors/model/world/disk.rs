@@ -1,4 +1,4 @@
-//! Where the store of a configuration is, and whether calls fail there.
+//! The file system of a configuration's store, and the calls that fail on it.
 
 use super::super::random::Random;
 use crate::rng::Rng;
@@ -10,16 +10,16 @@ use tempfile::TempDir;
 
 pub enum Disk {
     Memory(MemVfs),
-    /// Memory, where some calls fail while a write or an opening runs.
+    /// In memory; some calls fail during a write or an opening.
     Failing(MemVfs, FaultVfs, Arc<Failing>),
     Real(TempDir),
 }
 
-/// Which calls fail.
+/// The calls that fail.
 #[derive(Debug)]
 pub struct Failing {
     armed: AtomicBool,
-    /// A sync failed: what was not durable before may be lost with the process.
+    /// True after a failed sync: data that were not durable before may be lost with the process.
     sync_failed: AtomicBool,
     failed: AtomicU64,
     permille: u64,
@@ -52,7 +52,7 @@ impl Failing {
         }
         let short = Verdict::ShortWrite { bytes: random.below(200), failure: Failure::ENOSPC };
         let verdict = match random.below(8) {
-            // One page, which the page cache takes whole or not at all.
+            // One page, which the page cache takes completely or not at all.
             0..2 if call.operation == Operation::WriteAt && !call.path.ends_with("PAGECACHE") => short,
             0..4 => Verdict::Fail(Failure::EIO),
             4..6 => Verdict::Fail(Failure::ENOSPC),
@@ -109,7 +109,7 @@ impl Disk {
         }
     }
 
-    /// As the death of the process leaves it, if that can be had.
+    /// The disk as the death of the process leaves it; `None` if that cannot be simulated.
     pub fn killed(&self) -> Option<Self> {
         match self {
             Self::Memory(memory) => Some(Self::Memory(memory.kill())),
@@ -121,13 +121,14 @@ impl Disk {
         }
     }
 
-    /// As a loss of power leaves it that takes all that was not made durable, if that can be had.
+    /// The disk as a loss of power leaves it that loses everything that was not made durable;
+    /// `None` if that cannot be simulated.
     pub fn without_power(&self) -> Option<Self> {
         let Self::Memory(memory) = self else { return None };
         Some(Self::Memory(memory.crash(&CrashPlan::LOSE_UNSYNCED)))
     }
 
-    /// Whether calls fail here at times.
+    /// True if calls may fail here.
     pub fn fails(&self) -> bool {
         matches!(self, Self::Failing(..))
     }
@@ -138,7 +139,7 @@ impl Disk {
         Some(Armed(Arc::clone(failing)))
     }
 
-    /// How many calls failed since the last time this was asked.
+    /// Number of failed calls since the last call of this function.
     pub fn take_failed(&self) -> u64 {
         if let Self::Failing(_, _, failing) = self { failing.failed.swap(0, SeqCst) } else { 0 }
     }
@@ -147,7 +148,7 @@ impl Disk {
         matches!(self, Self::Failing(_, _, failing) if failing.sync_failed.load(SeqCst))
     }
 
-    /// All is durable again.
+    /// All data are durable again.
     pub fn forget_failed_syncs(&self) {
         if let Self::Failing(_, _, failing) = self {
             failing.sync_failed.store(false, SeqCst);

@@ -1,4 +1,4 @@
-//! Reads: by key, by range, by cursor, and on snapshots that are held.
+//! Reads: by key, by range, by cursor, and on snapshots that are kept.
 
 use super::super::keys::Keys;
 use super::super::readers::{Held, HeldCursor, HeldRange, assert_same_value, moves};

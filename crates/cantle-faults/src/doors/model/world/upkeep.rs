@@ -1,4 +1,4 @@
-//! What is done to keyspaces and to the whole store.
+//! Operations on keyspaces and on the whole store.
 
 use super::super::keys::Keys;
 use super::super::readers::read_all;
@@ -7,7 +7,7 @@ use super::{Text, World, of};
 use cantle::{Attempt, Error};
 
 impl World<'_> {
-    /// Creates, drops, or creates anew.
+    /// Creates, drops, or drops and creates again.
     pub(super) fn keyspaces(&mut self) {
         let name = self.random.pick(&["alpha", "beta"]);
         if let Some(space) = self.state.get(name) {
@@ -61,7 +61,7 @@ impl World<'_> {
         let (part, whole) = on!(self, space, it => {
             (it.approximate_bytes(bounds.clone()).unwrap(), it.approximate_bytes(..).unwrap())
         });
-        // Garbage and what is not compressed count, so only the order of magnitude can be told.
+        // Garbage and uncompressed data count too, so only the order of magnitude can be checked.
         let most = 1 << 30;
         assert!(part < most && whole < most, "{name}: {part} of {whole} bytes");
         let chunks = on!(self, space, it => it.regions()).unwrap();
@@ -117,7 +117,7 @@ impl World<'_> {
         }
     }
 
-    /// The store goes, and a new one takes its place.
+    /// Destroys the store, and creates a new one in its place.
     pub(super) fn destroy(&mut self) {
         let home = self.home.clone();
         self.trace(|_| format!("destroy {home}"));
@@ -132,7 +132,7 @@ impl World<'_> {
         self.check_everything();
     }
 
-    /// Removes a store that nobody has open.
+    /// Removes a store that is not open.
     fn remove(&mut self, name: &str) {
         let path = self.path(name);
         cantle::Db::destroy(&path, self.options()).unwrap();
@@ -144,13 +144,14 @@ impl World<'_> {
     pub(super) fn verify(&mut self) {
         self.trace(|_| "verify".into());
         let report = self.db().verify().unwrap();
-        // A sync in the background may have failed just now: the store is read-only, and its logs are not written out any more.
+        // A sync in the background may have failed just now: the store is then read-only, and does
+        // not write out its logs any more.
         let failed = self.disk.fails() && self.db().stats().read_only.is_some();
         let is_of_sync = |error: &Error| matches!(error, Error::Io { operation: Attempt::Sync, .. });
         if failed && !report.damage.is_empty() && report.damage.iter().all(is_of_sync) {
             return;
         }
-        // A file that could not be removed is one that nobody knows.
+        // A file that could not be removed is reported as unknown.
         assert!(
             report.is_ok() && (report.unknown_files.is_empty() || self.disk.fails()),
             "{report:?}, {:?}, {}",

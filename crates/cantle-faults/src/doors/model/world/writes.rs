@@ -120,8 +120,8 @@ impl World<'_> {
         }
     }
 
-    /// Reads and writes a key in a transaction that is run until it meets no other write; sometimes one meets it, sometimes it gives
-    /// up.
+    /// Reads and writes a key in a transaction that is run until it has no conflict. Some have a
+    /// conflict, some are abandoned.
     pub(super) fn transact(&mut self, name: &str, keys: Keys) {
         let (key, value, other) = (keys.key(&mut self.random), self.value(), self.value());
         let is_met = !self.disk.fails() && self.random.chance(50);
@@ -149,7 +149,7 @@ impl World<'_> {
             self.settle(None, Ok(()), false, |state| of(state, name).put(&key, &other));
         }
         match done {
-            // As the closure says.
+            // The error of the closure.
             Err(Error::Closed) if gives_up => {
                 drop(armed);
                 self.totals.failed_calls += self.disk.take_failed();
@@ -158,7 +158,7 @@ impl World<'_> {
         }
     }
 
-    /// Reads and writes through a transaction, which ends one way or another.
+    /// Reads and writes through a transaction that is committed or abandoned.
     pub(super) fn transaction(&mut self) {
         self.trace(|_| "transaction".into());
         let tx = self.db().transaction();
@@ -233,7 +233,7 @@ impl World<'_> {
         }
         if !read.is_empty() && self.random.chance(20) {
             let (name, key) = self.random.pick(&read);
-            // A look-up of what the transaction had written before is none.
+            // A read of a key that the transaction had written before is not recorded as a read.
             let is_certain = !wrote.contains(&(name.clone(), key.clone())) && !deleted.contains(&name);
             if is_certain {
                 self.trace(|_| format!("- meanwhile put {name} {}", show(&key.bytes)));
@@ -241,7 +241,8 @@ impl World<'_> {
                 let put = on!(self, self.state[&name], it => it.put(&key.bytes, &value));
                 if put.is_ok() {
                     let done = tx.commit();
-                    // What only read does not mind, nor does a store that writes nothing any more.
+                    // A transaction that only read has no conflict, and a store that is read-only
+                    // reports that first.
                     let is_conflict = !wrote.is_empty() || !deleted.is_empty();
                     let was_read_only = matches!(done, Err(Error::ReadOnly { .. }));
                     assert!(was_read_only || done.is_err_and(|error| error.is_conflict()) == is_conflict);
